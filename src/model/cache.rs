@@ -1,59 +1,117 @@
 //! What a decoder keeps of the tokens before, their keys and values; and what it knows of positions.
 
 use super::config::ModelConfig;
+use super::PROMPT;
 use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::{AttentionOptions, DType, Tensor, Variable};
 
 /// Keys and values of the tokens so far, for each layer.
+///
+/// A layer that sees only a window of the tokens keeps those of the window, and has room for one more part of a prompt
+/// ([`PROMPT`] tokens) behind them. When that is full, the window moves to the front. So keys always lie in the order of their
+/// tokens, as attention wants them.
 pub struct KvCache {
-    /// `[1, kv heads, tokens, head size]`.
-    layers: Vec<[Variable; 2]>,
+    layers: Vec<Layer>,
     dtype: DType,
+    /// The window of layers that have one.
+    window: Option<usize>,
+    /// How many tokens layers with a window have room for.
+    room: usize,
     /// How many tokens are in it.
-    pub length: usize,
+    length: usize,
+    /// How many of the first tokens layers with a window have forgotten.
+    forgotten: usize,
+}
+
+struct Layer {
+    /// `[1, kv heads, capacity, head size]`.
+    keys: Variable,
+    values: Variable,
+    window: Option<usize>,
+}
+
+/// Tokens that a layer has room for in a context of `tokens`.
+pub fn capacity(tokens: usize, window: Option<usize>) -> usize {
+    window.map_or(tokens, |window| tokens.min((window - 1).saturating_add(PROMPT)))
 }
 
 impl KvCache {
-    /// For so many tokens.
+    /// An empty cache for contexts of up to `tokens`.
     pub fn new(
         device: &Device,
         config: &ModelConfig,
         tokens: usize,
         dtype: DType,
     ) -> Result<KvCache> {
-        let shape = [1, config.kv_heads, tokens, config.head_size];
-        let empty = || device.full(&shape, 0.0, dtype).map(|zeros| Variable::new(&zeros));
         let mut layers = Vec::with_capacity(config.layers);
-        for _ in 0..config.layers {
-            layers.push([empty()?, empty()?]);
+        for layer in 0..config.layers {
+            let window = config.layer_window(layer);
+            let shape = [1, config.kv_heads, capacity(tokens, window), config.head_size];
+            let empty = || device.full(&shape, 0.0, dtype).map(|zeros| Variable::new(&zeros));
+            layers.push(Layer { keys: empty()?, values: empty()?, window });
         }
-        Ok(KvCache { layers, dtype, length: 0 })
+        let (window, room) = (config.window, capacity(tokens, config.window));
+        Ok(KvCache { layers, dtype, window, room, length: 0, forgotten: 0 })
+    }
+
+    /// How many tokens are in it.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Makes room for `tokens` more: moves the windows to the front where they are at the end.
+    pub fn make_room(&mut self, tokens: usize) -> Result<()> {
+        let Some(window) = self.window else { return Ok(()) };
+        if self.length + tokens - self.forgotten <= self.room {
+            return Ok(());
+        }
+        let forgotten = self.length.saturating_sub(window - 1);
+        let kept = (forgotten - self.forgotten) as isize..(self.length - self.forgotten) as isize;
+        for layer in self.layers.iter().filter(|layer| layer.window.is_some()) {
+            for cache in [&layer.keys, &layer.values] {
+                cache.assign_slice(2, 0, &cache.value().slice(2, kept.clone())?.detach())?;
+            }
+        }
+        self.forgotten = forgotten;
+        Ok(())
+    }
+
+    /// Counts tokens whose keys and values all layers have by now.
+    pub fn extend(&mut self, tokens: usize) {
+        self.length += tokens;
+    }
+
+    /// Keeps the first `length` tokens. Where a window no longer has all that the next token sees, it keeps none.
+    pub fn truncate(&mut self, length: usize) {
+        if length < self.length {
+            let first = length.saturating_sub(self.window.map_or(length, |window| window - 1));
+            self.length = if self.forgotten <= first { length } else { 0 };
+        }
+        if self.length == 0 {
+            self.forgotten = 0;
+        }
     }
 
     /// Attention of new tokens to those before and to themselves: `q [tokens, heads, size]`, `k` and `v`
-    /// `[tokens, kv heads, size]`; the result is `[tokens, heads * size]`. `length` is that before them.
-    pub fn attend(
-        &self,
-        layer: usize,
-        [q, k, v]: [&Tensor; 3],
-        window: Option<usize>,
-    ) -> Result<Tensor> {
+    /// `[tokens, kv heads, size]`; the result is `[tokens, heads * size]`. There must be room for them, and they are not counted
+    /// yet.
+    pub fn attend(&self, layer: usize, [q, k, v]: [&Tensor; 3]) -> Result<Tensor> {
         let (tokens, heads, size) = (q.shape()[0], q.shape()[1], q.shape()[2]);
         let across = |x: &Tensor| x.transpose(0, 1)?.unsqueeze(0);
-        let [keys, values] = &self.layers[layer];
-        let start = self.length as isize;
-        keys.assign_slice(2, start, &across(k)?.cast(self.dtype)?)?;
-        values.assign_slice(2, start, &across(v)?.cast(self.dtype)?)?;
+        let Layer { keys, values, window } = &self.layers[layer];
+        let start = self.length - if window.is_some() { self.forgotten } else { 0 };
+        for (cache, new) in [(keys, k), (values, v)] {
+            cache.assign_slice(2, start as isize, &across(new)?.cast(self.dtype)?)?;
+        }
         let options = AttentionOptions {
             causal: tokens > 1,
-            window,
-            kv_length: Some(self.length + tokens),
+            window: *window,
+            kv_length: Some(start + tokens),
             ..AttentionOptions::default()
         };
-        let (keys, values) = (keys.value(), values.value());
-        let q = across(q)?.cast(self.dtype)?;
-        let seen = q.attention(&keys, &values, options)?.cast(DType::F32)?;
+        let (keys, values) = (keys.value().cast(DType::F32)?, values.value().cast(DType::F32)?);
+        let seen = across(q)?.attention(&keys, &values, options)?;
         seen.squeeze(0)?.transpose(0, 1)?.reshape(&[tokens, heads * size])
     }
 }

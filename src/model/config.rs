@@ -33,8 +33,11 @@ pub struct ModelConfig {
     pub rope_size: usize,
     /// What positions are divided by (`rope.scaling.factor` where `rope.scaling.type` is `linear`; 1 by default).
     pub rope_scale: f64,
-    /// How many tokens windowed layers see (`attention.sliding_window`); none by default.
+    /// How many tokens layers with a window see (`attention.sliding_window`); no layer has one by default.
     pub window: Option<usize>,
+    /// Every so many layers one has no window, the last of them (`attention.sliding_window_pattern`; 6 for Gemma 3). All
+    /// layers have one by default.
+    pub window_pattern: Option<usize>,
 }
 
 /// Metadata of one family.
@@ -129,6 +132,8 @@ impl ModelConfig {
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         };
+        // Most files of Gemma 3 do not say.
+        let pattern = (architecture == "gemma3").then_some(6);
         Ok(ModelConfig {
             architecture: architecture.to_string(),
             layers: facts.needed("block_count")?,
@@ -144,6 +149,13 @@ impl ModelConfig {
             rope_size,
             rope_scale,
             window: facts.extent("attention.sliding_window")?,
+            window_pattern: facts.extent("attention.sliding_window_pattern")?.or(pattern),
         })
+    }
+
+    /// How many tokens a layer sees; all if it has no window.
+    pub fn layer_window(&self, layer: usize) -> Option<usize> {
+        let sees_all = self.window_pattern.is_some_and(|every| (layer + 1).is_multiple_of(every));
+        self.window.filter(|_| !sees_all)
     }
 }

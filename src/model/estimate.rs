@@ -1,6 +1,8 @@
 //! What a model will take, before it is loaded.
 
+use super::cache::capacity;
 use super::ModelConfig;
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Gguf;
 
@@ -23,30 +25,32 @@ impl Estimate {
     }
 }
 
-/// Estimates what a model takes with one context of so many tokens, whose prompts come in parts of at most `batch` tokens
-/// ([`LanguageModel`](super::LanguageModel) takes 512).
+/// Estimates what a model takes with one context of `context` tokens, whose keys and values have the type `cache`, and whose
+/// prompts come in parts of at most `batch` tokens ([`LanguageModel`](super::LanguageModel) takes 512).
 ///
 /// # Errors
 /// `Data` if the file says too little of the model; `Unsupported` for a tensor in a format that is not packed.
 ///
 /// ```no_run
-/// use warpweft::{io::Gguf, model::estimate};
+/// use warpweft::{dtype::DType, io::Gguf, model::estimate};
 ///
 /// let mut file = std::io::BufReader::new(std::fs::File::open("model.gguf").expect("a file"));
-/// let bytes = estimate(&Gguf::read(&mut file)?, 4096, 512)?.total();
+/// let bytes = estimate(&Gguf::read(&mut file)?, 4096, 512, DType::F16)?.total();
 /// println!("{} MB", bytes / 1_000_000);
 /// # Ok::<(), warpweft::error::Error>(())
 /// ```
-pub fn estimate(file: &Gguf, context: usize, batch: usize) -> Result<Estimate> {
+pub fn estimate(file: &Gguf, context: usize, batch: usize, cache: DType) -> Result<Estimate> {
     let config = ModelConfig::read(file)?;
-    let product = |factors: &[usize]| factors.iter().fold(4u64, |n, &f| n.saturating_mul(f as u64));
+    let product = |factors: &[usize]| factors.iter().fold(1u64, |n, &f| n.saturating_mul(f as u64));
+    // Of four bytes each.
+    let floats = |factors: &[usize]| product(factors).saturating_mul(4);
     let mut weights = 0u64;
     for (name, tensor) in &file.tensors {
         let (rows, columns) = match tensor.shape[..] {
             [rows, columns] => (rows, columns),
             // Norms are kept as `f32`.
             _ => {
-                weights = weights.saturating_add(product(&tensor.shape));
+                weights = weights.saturating_add(floats(&tensor.shape));
                 continue;
             }
         };
@@ -55,15 +59,18 @@ pub fn estimate(file: &Gguf, context: usize, batch: usize) -> Result<Estimate> {
             let message = format!("model: {name:?} {must}, got {}", tensor.format);
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
-        weights = weights.saturating_add(product(&[rows, format.row_words(columns)]));
+        weights = weights.saturating_add(floats(&[rows, format.row_words(columns)]));
     }
     // Windowed layers of Gemma 3 have angles of their own.
     let tables = if config.architecture == "gemma3" { 4 } else { 2 };
-    weights = weights.saturating_add(product(&[context, config.head_size, tables]));
-    let cache = product(&[2, config.layers, config.kv_heads, context, config.head_size]);
+    weights = weights.saturating_add(floats(&[context, config.head_size, tables]));
+    let layers = (0..config.layers).map(|layer| capacity(context, config.layer_window(layer)));
+    let slots = layers.fold(0u64, |n, layer| n.saturating_add(layer as u64));
+    let slot = product(&[2, config.kv_heads, config.head_size, cache.size()]);
+    let cache = slots.saturating_mul(slot);
     // The stream of vectors, before and after a layer, and what is widest inside of it: gate and up, and their product.
     let tokens = batch.min(context);
     let wide = 2 * config.width + 3 * config.feed_forward;
-    let temporaries = product(&[tokens, wide]).saturating_add(product(&[config.vocabulary]));
+    let temporaries = floats(&[tokens, wide]).saturating_add(floats(&[config.vocabulary]));
     Ok(Estimate { weights, cache, temporaries })
 }

@@ -9,9 +9,6 @@ use crate::error::Result;
 use crate::tensor::{PackedTensor, Tensor};
 use std::io::{Read, Seek};
 
-/// Every sixth layer sees all tokens. (Files do not say so.)
-const PATTERN: usize = 6;
-
 /// The base of the angles in windowed layers. (Files do not say so.)
 const LOCAL_BASE: f64 = 10_000.0;
 
@@ -46,27 +43,20 @@ impl Gemma3 {
         weights: &mut Weights<impl Read + Seek>,
         context: usize,
     ) -> Result<Gemma3> {
-        let &ModelConfig { width, heads, kv_heads, head_size, feed_forward, vocabulary, .. } =
-            config;
+        let &ModelConfig { width, heads, head_size, feed_forward, vocabulary, .. } = config;
         let mut layers = Vec::new();
         for n in 0..config.layers {
             let name = |part: &str| format!("blk.{n}.{part}.weight");
-            let projections = [
-                (name("attn_q"), heads * head_size),
-                (name("attn_k"), kv_heads * head_size),
-                (name("attn_v"), kv_heads * head_size),
-            ];
-            let gate_and_up = [(name("ffn_gate"), feed_forward), (name("ffn_up"), feed_forward)];
             layers.push(Layer {
                 attention_norm: weights.vector(&name("attn_norm"), width)?,
-                projections: weights.joint(&projections, width)?,
+                projections: weights.projections(n, config)?,
                 query_norm: weights.vector(&name("attn_q_norm"), head_size)?,
                 key_norm: weights.vector(&name("attn_k_norm"), head_size)?,
                 attention_output: weights
                     .matrix(&name("attn_output"), [width, heads * head_size])?,
                 after_attention_norm: weights.vector(&name("post_attention_norm"), width)?,
                 feed_forward_norm: weights.vector(&name("ffn_norm"), width)?,
-                gate_and_up: weights.joint(&gate_and_up, width)?,
+                gate_and_up: weights.gate_and_up(n, config)?,
                 down: weights.matrix(&name("ffn_down"), [width, feed_forward])?,
                 after_feed_forward_norm: weights.vector(&name("post_ffw_norm"), width)?,
             });
@@ -87,18 +77,14 @@ impl Gemma3 {
         let (layer, config) = (&self.layers[n], &self.config);
         let tokens = x.shape()[0];
         let norm = |x: &Tensor, weight| x.rms_norm(-1, Some(weight), config.epsilon);
-        let all = (n + 1).is_multiple_of(PATTERN);
-        let (rotary, window) = match all {
-            true => (&rotary[1], None),
-            false => (&rotary[0], config.window),
-        };
+        let rotary = &rotary[usize::from(config.layer_window(n).is_none())];
         let parts = layer.projections.apply(&norm(x, &layer.attention_norm)?)?;
         let heads = |part: &Tensor, count| part.reshape(&[tokens, count, config.head_size]);
         let q = norm(&heads(&parts[0], config.heads)?, &layer.query_norm)?;
         let k = norm(&heads(&parts[1], config.kv_heads)?, &layer.key_norm)?;
         let v = heads(&parts[2], config.kv_heads)?;
         let (q, k) = (rotary.turn(&q)?, rotary.turn(&k)?);
-        let seen = layer.attention_output.linear(&cache.attend(n, [&q, &k, &v], window)?)?;
+        let seen = layer.attention_output.linear(&cache.attend(n, [&q, &k, &v])?)?;
         let x = x.add(&norm(&seen, &layer.after_attention_norm)?)?;
         let parts = layer.gate_and_up.apply(&norm(&x, &layer.feed_forward_norm)?)?;
         let hidden = layer.down.linear(&parts[0].gelu_tanh().mul(&parts[1])?)?;
@@ -110,7 +96,7 @@ impl Decoder for Gemma3 {
     fn forward(&self, tokens: &Tensor, cache: &KvCache) -> Result<Tensor> {
         let count = tokens.shape()[0];
         let [windowed, whole] = &self.rotary;
-        let rotary = [windowed.of(cache.length, count)?, whole.of(cache.length, count)?];
+        let rotary = [windowed.of(cache.len(), count)?, whole.of(cache.len(), count)?];
         let mut x = self.embedding.rows(tokens)?.mul((self.config.width as f64).sqrt())?;
         for n in 0..self.layers.len() {
             x = self.layer(n, &x, &rotary, cache)?;

@@ -9,13 +9,13 @@ use crate::text::TextDecoder;
 /// What may be chosen for a generation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GenerateOptions {
-    /// At most so many tokens; as many as the context has room for by default.
+    /// The most tokens to generate. The default is as many as the context has room for.
     pub max_tokens: Option<usize>,
     /// How tokens are chosen.
     pub sampling: SamplingOptions,
     /// Texts that end the generation; they are not part of it.
     pub stop: Vec<String>,
-    /// For each token, tell the probabilities of so many of the likeliest tokens.
+    /// How many of the likeliest tokens are reported for each token, with their probabilities.
     pub likeliest: usize,
     /// Go on after a token that ends what the model has to say.
     pub ignore_end: bool,
@@ -56,12 +56,19 @@ pub struct Generation<'c, 'a> {
     sampler: Sampler,
     options: GenerateOptions,
     decoder: TextDecoder<'a>,
-    /// The logits of the next token.
-    logits: Tensor,
+    follows: Follows,
     /// Text that could still become one that ends the generation.
     held: String,
     count: usize,
     finish: Option<Finish>,
+}
+
+/// Where the next token comes from.
+enum Follows {
+    /// From these logits.
+    Logits(Tensor),
+    /// From the logits that follow this token, which the context has not seen yet.
+    Token(u32),
 }
 
 impl<'a> Context<'a> {
@@ -90,17 +97,17 @@ impl<'c, 'a> Generation<'c, 'a> {
         let model = context.model();
         let vocabulary = model.config().vocabulary;
         let sampler = Sampler::new(model.device(), vocabulary, options.sampling.clone(), tokens)?;
-        let logits = context.resume(tokens)?;
+        let follows = Follows::Logits(context.resume(tokens)?);
         let decoder = model.tokenizer().decoder();
         let held = String::new();
-        Ok(Generation { context, sampler, options, decoder, logits, held, count: 0, finish: None })
+        Ok(Generation { context, sampler, options, decoder, follows, held, count: 0, finish: None })
     }
 
     /// The next token; `None` at the end. A token that ends what the model has to say comes, too, with the text that was held
     /// back; [`finish`](Generation::finish) is [`Finish::End`] then.
     ///
     /// # Errors
-    /// Those of the device. The context is then as it was before the token.
+    /// Those of the device. Nothing has changed then, and the next call tries again.
     pub async fn next(&mut self) -> Result<Option<Generated>> {
         if self.finish.is_some() {
             return Ok(None);
@@ -109,8 +116,9 @@ impl<'c, 'a> Generation<'c, 'a> {
             self.finish = Some(Finish::MaxTokens);
             return Ok(None);
         }
+        let logits = self.logits()?;
         let Choice { id, logprob, likeliest } =
-            self.sampler.choose(&self.logits, self.options.likeliest).await?;
+            self.sampler.choose(&logits, self.options.likeliest).await?;
         let model = self.context.model();
         if !self.options.ignore_end && model.tokenizer().is_end_of_generation(id) {
             self.finish = Some(Finish::End);
@@ -133,13 +141,24 @@ impl<'c, 'a> Generation<'c, 'a> {
                 self.rest()
             }
             None => {
-                self.logits = self.context.add(&[id])?;
-                // It runs while the text is looked at.
-                self.logits.run()?;
+                self.follows = Follows::Token(id);
+                // It runs while the text is looked at. If it fails, the next call fails with the reason.
+                let _ = self.logits().and_then(|logits| logits.run());
                 self.certain()
             }
         };
         Ok(Some(Generated { id, text, logprob, likeliest }))
+    }
+
+    /// The logits of the next token.
+    fn logits(&mut self) -> Result<Tensor> {
+        if let Follows::Token(id) = self.follows {
+            self.follows = Follows::Logits(self.context.add(&[id])?);
+        }
+        match &self.follows {
+            Follows::Logits(logits) => Ok(logits.clone()),
+            Follows::Token(_) => unreachable!("its logits were computed"),
+        }
     }
 
     /// Why it ended, once it has.

@@ -38,24 +38,17 @@ impl Llama {
         weights: &mut Weights<impl Read + Seek>,
         context: usize,
     ) -> Result<Llama> {
-        let &ModelConfig { width, heads, kv_heads, head_size, feed_forward, vocabulary, .. } =
-            config;
+        let &ModelConfig { width, heads, head_size, feed_forward, vocabulary, .. } = config;
         let mut layers = Vec::new();
         for n in 0..config.layers {
             let name = |part: &str| format!("blk.{n}.{part}.weight");
-            let projections = [
-                (name("attn_q"), heads * head_size),
-                (name("attn_k"), kv_heads * head_size),
-                (name("attn_v"), kv_heads * head_size),
-            ];
-            let gate_and_up = [(name("ffn_gate"), feed_forward), (name("ffn_up"), feed_forward)];
             layers.push(Layer {
                 attention_norm: weights.vector(&name("attn_norm"), width)?,
-                projections: weights.joint(&projections, width)?,
+                projections: weights.projections(n, config)?,
                 attention_output: weights
                     .matrix(&name("attn_output"), [width, heads * head_size])?,
                 feed_forward_norm: weights.vector(&name("ffn_norm"), width)?,
-                gate_and_up: weights.joint(&gate_and_up, width)?,
+                gate_and_up: weights.gate_and_up(n, config)?,
                 down: weights.matrix(&name("ffn_down"), [width, feed_forward])?,
             });
         }
@@ -85,7 +78,7 @@ impl Llama {
         let q = rotary.turn(&heads(&parts[0], config.heads)?)?;
         let k = rotary.turn(&heads(&parts[1], config.kv_heads)?)?;
         let v = heads(&parts[2], config.kv_heads)?;
-        let seen = cache.attend(n, [&q, &k, &v], config.window)?;
+        let seen = cache.attend(n, [&q, &k, &v])?;
         let x = x.add(&layer.attention_output.linear(&seen)?)?;
         let h = x.rms_norm(-1, Some(&layer.feed_forward_norm), config.epsilon)?;
         let parts = layer.gate_and_up.apply(&h)?;
@@ -95,7 +88,7 @@ impl Llama {
 
 impl Decoder for Llama {
     fn forward(&self, tokens: &Tensor, cache: &KvCache) -> Result<Tensor> {
-        let rotary = self.rotary.of(cache.length, tokens.shape()[0])?;
+        let rotary = self.rotary.of(cache.len(), tokens.shape()[0])?;
         let mut x = self.embedding.rows(tokens)?;
         for n in 0..self.layers.len() {
             x = self.layer(n, &x, &rotary, cache)?;

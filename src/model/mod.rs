@@ -21,6 +21,7 @@ pub use sampling::SamplingOptions;
 
 use crate::backend::DeviceKind;
 use crate::device::Device;
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Gguf;
 use crate::room::available;
@@ -33,21 +34,49 @@ use weights::Weights;
 /// Tokens of the longest context, unless something else is asked for.
 pub const DEFAULT_CONTEXT: usize = 4096;
 
+/// Tokens of a prompt that are computed together.
+const PROMPT: usize = 512;
+
 /// What a family of models does.
 trait Decoder {
-    /// The vectors of some tokens after the last layer, `[tokens] -> [tokens, width]`. Their keys and values are in the cache
-    /// then, behind those that are there; its length is still that before them.
+    /// The vectors of some tokens after the last layer, `[tokens] -> [tokens, width]`. Writes their keys and values into the
+    /// cache, behind those that are there, and does not count them yet.
     fn forward(&self, tokens: &Tensor, cache: &KvCache) -> Result<Tensor>;
 
     /// How likely each token of the vocabulary is to follow, as logits: `[tokens, width] -> [tokens, vocabulary]`.
     fn logits(&self, x: &Tensor) -> Result<Tensor>;
 }
 
-/// What may be chosen when a model is loaded.
-#[derive(Clone, Copy, Debug, Default)]
+/// How a model is loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// Tokens of the longest context; by default what the model was trained for, 4,096 at most.
+    /// Tokens of the longest context. The default is what the model was trained for, 4,096 at most.
     pub context: Option<usize>,
+    /// How the context keeps keys and values: `F16` or `F32`. The default is `F16` where the device has it: it takes half of the
+    /// memory, and moves logits by less than 0.1.
+    pub cache: Option<DType>,
+}
+
+impl LoadOptions {
+    /// The length of the longest context of a model, in tokens.
+    pub fn context_length(&self, config: &ModelConfig) -> usize {
+        self.context.unwrap_or(config.context.min(DEFAULT_CONTEXT)).max(1)
+    }
+
+    /// The type of the key-value cache on a device.
+    ///
+    /// # Errors
+    /// `DType` if [`cache`](LoadOptions::cache) is neither `F16` nor `F32`.
+    pub fn cache_dtype(&self, device: &Device) -> Result<DType> {
+        let usual = if device.limits().f16 { DType::F16 } else { DType::F32 };
+        match self.cache.unwrap_or(usual) {
+            dtype @ (DType::F16 | DType::F32) => Ok(dtype),
+            other => {
+                let message = format!("model: the cache must be f16 or f32, got {other}");
+                Err(Error::new(ErrorKind::DType, message))
+            }
+        }
+    }
 }
 
 /// A decoder-only language model.
@@ -73,6 +102,7 @@ pub struct LanguageModel {
     template: Option<ChatTemplate>,
     decoder: Box<dyn Decoder>,
     context: usize,
+    cache: DType,
 }
 
 impl LanguageModel {
@@ -90,8 +120,9 @@ impl LanguageModel {
         let config = ModelConfig::read(&head)?;
         let tokenizer = Tokenizer::from_gguf(&head)?;
         let template = template(&head, &tokenizer)?;
-        let context = options.context.unwrap_or(config.context.min(DEFAULT_CONTEXT)).max(1);
-        refuse_too_large(device, &estimate(&head, context, context::PROMPT)?)?;
+        let context = options.context_length(&config);
+        let cache = options.cache_dtype(device)?;
+        refuse_too_large(device, &estimate(&head, context, PROMPT, cache)?)?;
         let mut weights = Weights { head: &head, file, device };
         let decoder: Box<dyn Decoder> = match &config.architecture[..] {
             "llama" => Box::new(llama::Llama::load(&config, &mut weights, context)?),
@@ -102,7 +133,7 @@ impl LanguageModel {
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         };
-        Ok(LanguageModel { device: device.clone(), config, tokenizer, template, decoder, context })
+        Ok(LanguageModel { device: device.clone(), config, tokenizer, template, decoder, context, cache })
     }
 
     /// The extents and constants of the model.

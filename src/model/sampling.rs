@@ -146,11 +146,12 @@ impl Sampler {
         let likeliest = ids.iter().map(|&id| id as u32).zip(logprobs.iter().copied()).collect();
         let choice = Choice { id: numbers[0] as u32, logprob: numbers[1], likeliest };
         self.count(choice.id);
+        self.draws = self.draws.wrapping_add(1);
         Ok(choice)
     }
 
     /// The id of a token, `[1]`.
-    fn chosen(&mut self, logits: &Tensor) -> Result<Tensor> {
+    fn chosen(&self, logits: &Tensor) -> Result<Tensor> {
         let options = &self.options;
         let device = logits.device();
         let mut logits = logits.clone();
@@ -177,7 +178,6 @@ impl Sampler {
             (k, _) => k.min(logits.numel()),
         };
         let seed = options.seed.wrapping_add(self.draws.wrapping_mul(0x9e37_79b9));
-        self.draws = self.draws.wrapping_add(1);
         if count == 0 {
             return drawn(&logits, seed)?.reshape(&[1]);
         }

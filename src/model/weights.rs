@@ -1,5 +1,6 @@
 //! Weights of a model as a file has them.
 
+use super::config::ModelConfig;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::io::Gguf;
@@ -48,8 +49,23 @@ impl<F: Read + Seek> Weights<'_, F> {
         }
     }
 
-    /// Linear layers without biases that have one input of so many elements, by name and number of outputs.
-    pub fn joint(&mut self, layers: &[(String, usize)], inputs: usize) -> Result<Joint> {
+    /// The layers that make queries, keys and values of a layer's input, as one product.
+    pub fn projections(&mut self, layer: usize, config: &ModelConfig) -> Result<Joint> {
+        let name = |part: &str| format!("blk.{layer}.{part}.weight");
+        let [queries, keys] = [config.heads, config.kv_heads].map(|n| n * config.head_size);
+        let layers = [(name("attn_q"), queries), (name("attn_k"), keys), (name("attn_v"), keys)];
+        self.joint(&layers, config.width)
+    }
+
+    /// The first layers of the feed-forward network, as one product.
+    pub fn gate_and_up(&mut self, layer: usize, config: &ModelConfig) -> Result<Joint> {
+        let layers = ["ffn_gate", "ffn_up"]
+            .map(|part| (format!("blk.{layer}.{part}.weight"), config.feed_forward));
+        self.joint(&layers, config.width)
+    }
+
+    /// Linear layers without biases that have one input of `inputs` elements, by name and number of outputs.
+    fn joint(&mut self, layers: &[(String, usize)], inputs: usize) -> Result<Joint> {
         let mut parts: Vec<Part> = Vec::new();
         let format = |name: &str| self.head.tensors.get(name).map(|tensor| tensor.format);
         for (name, outputs) in layers {

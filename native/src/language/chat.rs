@@ -16,7 +16,7 @@ pub struct Chat {
     /// What the model is told before the conversation
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// At most so many tokens in an answer [default: as many as the context has room for]
+    /// The most tokens of an answer [default: as many as the context has room for]
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
     #[command(flatten)]

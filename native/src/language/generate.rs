@@ -13,13 +13,13 @@ pub struct Sampling {
     /// What logits are divided by; 0 takes the likeliest token
     #[arg(long, default_value_t = 0.0)]
     temperature: f64,
-    /// Draw from so many of the likeliest tokens only; 0 for all
-    #[arg(long, default_value_t = 0)]
+    /// Draw from the K likeliest tokens only; 0 for all
+    #[arg(long, value_name = "K", default_value_t = 0)]
     top_k: usize,
     /// Draw from the likeliest tokens that have this probability together
     #[arg(long, default_value_t = 1.0)]
     top_p: f64,
-    /// Draw from tokens that are at least so likely, as a part of the likeliest one's probability
+    /// Draw from tokens whose probability is at least this part of the likeliest one's
     #[arg(long, default_value_t = 0.0)]
     min_p: f64,
     /// Make tokens that are there already less likely, by this factor
@@ -57,7 +57,7 @@ pub struct Generate {
     /// The tokens to go on from, instead of a text
     #[arg(long, value_delimiter = ',', value_name = "1,2,3")]
     ids: Option<Vec<u32>>,
-    /// At most so many tokens
+    /// The most tokens to generate
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub struct Generate {
     /// End at this text, which is not printed; may be given several times
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
-    /// Tell the log-probabilities of so many of the likeliest tokens for each step (with --json)
+    /// Print the log-probabilities of the N likeliest tokens of each step (with --json)
     #[arg(long, value_name = "N", default_value_t = 0)]
     logprobs: usize,
     /// Go on after tokens that end a text

@@ -12,12 +12,15 @@ pub use generate::Generate;
 pub use perplexity::Perplexity;
 pub use tokenize::Tokenize;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use warpweft_native::backend::cpu::CpuBackend;
+use warpweft_native::backend::DeviceKind;
 use warpweft_native::model::{LanguageModel, LoadOptions};
 use warpweft_native::prelude::*;
 use warpweft_native::text::Message;
@@ -30,18 +33,64 @@ pub struct Model {
     /// auto, gpu, low-power, cpu, software, a number from `warpweft devices`, or part of a name
     #[arg(long, env = "WARPWEFT_DEVICE", default_value = "cpu")]
     device: Preference,
-    /// Tokens of the longest context [default: what the model was trained for, 4096 at most]
-    #[arg(long, value_name = "N")]
-    context: Option<usize>,
+    /// The length of the longest context, in tokens [default: what the model was trained for, 4096 at most]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    context: Option<u32>,
+    /// The numbers of the key-value cache [default: f16 where the device has it]
+    #[arg(long, value_enum)]
+    kv: Option<Kv>,
+    /// Threads of the CPU [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Kv {
+    F16,
+    F32,
 }
 
 impl Model {
-    /// Loads the model: it, and how many seconds that took.
+    /// The device.
+    ///
+    /// # Errors
+    /// If there is none, or it has no threads.
+    fn device(&self) -> Result<Device> {
+        let device = Device::with_sync(self.device.clone())?;
+        match self.threads {
+            None => Ok(device),
+            Some(threads) if device.info().kind == DeviceKind::Cpu => {
+                let backend = CpuBackend::with_threads(usize::from(threads));
+                Ok(Device::from_backend(Box::new(backend), None))
+            }
+            Some(_) => {
+                let name = &device.info().name;
+                Err(Error::data(format!("--threads: the device must be the CPU, got {name}")))
+            }
+        }
+    }
+
+    fn options(&self) -> LoadOptions {
+        let cache = self.kv.map(|kv| match kv {
+            Kv::F16 => DType::F16,
+            Kv::F32 => DType::F32,
+        });
+        LoadOptions { context: self.context.map(|tokens| tokens as usize), cache }
+    }
+
+    /// Loads the model: it, and how many seconds that took. A bar shows the progress where a person looks.
     fn load(&self) -> Result<(LanguageModel, f64)> {
         let begin = Instant::now();
-        let device = Device::with_sync(self.device.clone())?;
-        let options = LoadOptions { context: self.context };
-        let model = LanguageModel::load(&device, BufReader::new(open(&self.file)?), options)?;
+        let device = self.device()?;
+        let file = open(&self.file)?;
+        let length = file.metadata().map_or(0, |about| about.len());
+        let bar = ProgressBar::new(length); // Nothing is shown where standard error is no terminal.
+        let style = "{msg} [{bar:30}] {bytes} of {total_bytes}, {eta} left";
+        bar.set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
+        bar.set_message("loading");
+        let model = LanguageModel::load(&device, BufReader::new(bar.wrap_read(file)), self.options());
+        bar.finish_and_clear();
+        let model = model?;
         device.wait()?;
         Ok((model, begin.elapsed().as_secs_f64()))
     }

@@ -12,8 +12,9 @@ use warpweft::io::Gguf;
 use warpweft::model::{estimate, GenerateOptions, LanguageModel, LoadOptions};
 use warpweft_native::prelude::*;
 
-/// Absolute error of logits where all is computed in `f32`.
+/// Absolute error of logits where all is computed and kept in `f32`, and where keys and values are kept in `f16`.
 const CLOSE: f64 = 1e-3;
+const CLOSE_F16: f64 = 0.1;
 
 #[derive(Deserialize)]
 struct Golden {
@@ -58,15 +59,21 @@ fn golden(real: &Real) -> Golden {
     serde_json::from_str(real.golden).expect("golden values")
 }
 
-fn load(real: &Real, device: &Device) -> Option<LanguageModel> {
+fn load(real: &Real, device: &Device, cache: DType) -> Option<LanguageModel> {
     let file = BufReader::new(File::open(path(real.file)?).expect("a file"));
-    let options = LoadOptions { context: Some(1024) };
+    let options = LoadOptions { context: Some(1024), cache: Some(cache) };
     Some(LanguageModel::load(device, file, options).expect("a model"))
 }
 
 /// Compares the logits of prompts, and up to `most` tokens that the model writes then.
-fn follow(real: &Real, device: &Device, prompts: impl Iterator<Item = usize>, most: usize) {
-    let Some(model) = load(real, device) else { return };
+fn follow(
+    real: &Real,
+    (device, cache): (&Device, DType),
+    prompts: impl Iterator<Item = usize>,
+    most: usize,
+) {
+    let close = if cache == DType::F16 { CLOSE_F16 } else { CLOSE };
+    let Some(model) = load(real, device, cache) else { return };
     let golden = golden(real);
     let mut context = model.context().expect("a context");
     for n in prompts {
@@ -76,7 +83,7 @@ fn follow(real: &Real, device: &Device, prompts: impl Iterator<Item = usize>, mo
         for &(id, want) in prompt.top.iter().chain(&prompt.fixed) {
             let got = f64::from(logits[id]);
             assert!(
-                (got - want).abs() < CLOSE,
+                (got - want).abs() < close,
                 "{}, prompt {n}, token {id}: {got}, not {want}",
                 real.file
             );
@@ -91,7 +98,7 @@ fn follow(real: &Real, device: &Device, prompts: impl Iterator<Item = usize>, mo
         for token in generation.tokens_sync() {
             let (&want, &margin) = wanted.next().expect("at most as many tokens");
             // Where two are as likely as that, either is right, and what follows is another text.
-            if margin < 2.0 * CLOSE {
+            if margin < 2.0 * close {
                 break;
             }
             assert_eq!(token.expect("a token").id, want, "{}, prompt {n}", real.file);
@@ -105,13 +112,19 @@ fn cpu() -> Device {
 
 #[test]
 fn smollm2_on_the_cpu() {
-    follow(&SMOLLM2, &cpu(), 0..9, 64);
+    follow(&SMOLLM2, (&cpu(), DType::F32), 0..9, 64);
+}
+
+#[test]
+fn smollm2_with_a_cache_of_halves() {
+    follow(&SMOLLM2, (&cpu(), DType::F16), 0..9, 8);
 }
 
 #[test]
 fn gemma3_on_the_cpu() {
     // The eighth is longer than the window of most layers.
-    follow(&GEMMA3, &cpu(), [0, 5, 7].into_iter(), 8);
+    follow(&GEMMA3, (&cpu(), DType::F32), [0, 5, 7].into_iter(), 8);
+    follow(&GEMMA3, (&cpu(), DType::F16), [1, 7].into_iter(), 4);
 }
 
 #[test]
@@ -126,13 +139,13 @@ fn both_on_a_software_gpu() {
         }
     };
     for real in [&SMOLLM2, &GEMMA3] {
-        follow(real, &device, 0..2, 2);
+        follow(real, (&device, DType::F32), 0..2, 2);
     }
 }
 
 #[test]
 fn perplexity_of_a_text() {
-    let Some(model) = load(&SMOLLM2, &cpu()) else { return };
+    let Some(model) = load(&SMOLLM2, &cpu(), DType::F32) else { return };
     let Text { ids, logprobs, ppl } = golden(&SMOLLM2).perplexity;
     let mut context = model.context().expect("a context");
     let all = context.add_all(&ids[..ids.len() - 1]).and_then(|logits| logits.log_softmax(-1));
@@ -154,16 +167,16 @@ fn what_a_model_takes_is_known_before() {
     let Some(path) = path(SMOLLM2.file) else { return };
     let mut file = BufReader::new(File::open(path).expect("a file"));
     let head = Gguf::read(&mut file).expect("a head");
-    for tokens in [128, 700] {
+    for (tokens, cache) in [(128, DType::F32), (700, DType::F32), (700, DType::F16)] {
         let device = cpu();
-        let options = LoadOptions { context: Some(tokens) };
+        let options = LoadOptions { context: Some(tokens), cache: Some(cache) };
         let model = LanguageModel::load(&device, &mut file, options).expect("a model");
         let mut context = model.context().expect("a context");
         let ids: Vec<u32> = (100..100 + tokens as u32 - 1).collect();
         context.add(&ids).expect("logits").run().expect("it runs");
         context.add(&[5]).expect("logits").run().expect("it runs");
-        let (want, took) = (estimate(&head, tokens, 512).expect("an estimate"), device.stats());
+        let (want, took) = (estimate(&head, tokens, 512, cache).expect("an estimate"), device.stats());
         let ratio = want.total() as f64 / took.peak_bytes as f64;
-        assert!((0.9..1.1).contains(&ratio), "{tokens}: {want:?}, but {took:?}");
+        assert!((0.9..1.1).contains(&ratio), "{tokens}, {cache}: {want:?}, but {took:?}");
     }
 }

@@ -10,7 +10,11 @@ use warpweft::model::{
 use warpweft_native::prelude::*;
 
 fn load(device: &Device, toy: &Toy) -> LanguageModel {
-    let options = LoadOptions { context: Some(32) };
+    load_with(device, toy, 32, DType::F32)
+}
+
+fn load_with(device: &Device, toy: &Toy, context: usize, cache: DType) -> LanguageModel {
+    let options = LoadOptions { context: Some(context), cache: Some(cache) };
     LanguageModel::load(device, Cursor::new(toy.file()), options).expect("a model")
 }
 
@@ -29,10 +33,14 @@ fn devices() -> Vec<Device> {
 }
 
 fn close(got: &Tensor, want: &[f64], what: &str) {
+    close_to(got, want, 2e-4, what);
+}
+
+fn close_to(got: &Tensor, want: &[f64], error: f64, what: &str) {
     let got: Vec<f32> = got.read_sync().expect("numbers");
     assert_eq!(got.len(), want.len(), "{what}");
     for (n, (got, want)) in got.iter().zip(want).enumerate() {
-        assert!((f64::from(*got) - want).abs() < 2e-4, "{what}, token {n}: {got}, not {want}");
+        assert!((f64::from(*got) - want).abs() < error, "{what}, token {n}: {got}, not {want}");
     }
 }
 
@@ -76,6 +84,66 @@ fn logits_are_those_of_plain_loops() {
 }
 
 #[test]
+fn keys_and_values_may_be_halves() {
+    for device in devices() {
+        let toy = Toy::new(true, Some(5), true);
+        let (model, want) =
+            (load_with(&device, &toy, 32, DType::F16), toy.logits(&TOKENS).concat());
+        let mut context = model.context().expect("a context");
+        let all = context.add_all(&TOKENS).expect("logits");
+        close_to(&all, &want, 0.05, "halves");
+        let exact = context.add_all(&[1]).is_ok();
+        assert!(exact, "a single token");
+    }
+    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let options = LoadOptions { context: None, cache: Some(DType::I32) };
+    let file = Cursor::new(Toy::new(false, None, true).file());
+    let refused = LanguageModel::load(&device, file, options).map(drop).expect_err("integers");
+    assert_eq!(refused.message(), "model: the cache must be f16 or f32, got i32");
+}
+
+#[test]
+fn windows_move_on_and_are_computed_again() {
+    const LENGTHS: [usize; 5] = [511, 512, 513, 1024, 1500];
+    let tokens: Vec<u32> = (0..1500).map(|n| n * n % 39).collect();
+    // A window of all sizes beside a part of a prompt, and one that fills the cache.
+    for (gemma, window) in [(true, 512), (false, 512), (false, 3)] {
+        let toy = Toy { layers: if gemma { 7 } else { 2 }, ..Toy::new(gemma, Some(window), true) };
+        let want = toy.logits(&tokens);
+        // The large one would take a software GPU a minute.
+        for device in devices().iter().take(if gemma { 1 } else { 2 }) {
+            let model = load_with(device, &toy, 1600, DType::F32);
+            let what = |how: &str, at| format!("{device:?}, {gemma}, window {window}, {how} {at}");
+            for length in LENGTHS {
+                let mut context = model.context().expect("a context");
+                context.add(&tokens[..length - 1]).expect("logits");
+                let logits = context.add(&tokens[length - 1..length]).expect("logits");
+                close(&logits, &want[length - 1], &what("a token at", length));
+            }
+            // Parts of which none ends where the window moves, and ways back: near, far, and past what is left.
+            let mut context = model.context().expect("a context");
+            let mut at = 0;
+            for part in [300, 212, 1, 400, 1, 1, 500] {
+                let logits = context.add(&tokens[at..at + part]).expect("logits");
+                at += part;
+                close(&logits, &want[at - 1], &what("parts to", at));
+            }
+            for back in [1410, 1000, 500, 2] {
+                context.truncate(back);
+                assert_eq!(context.len(), back);
+                let logits = context.add(&tokens[back..back + 7]).expect("logits");
+                close(&logits, &want[back + 6], &what("back to", back));
+                let logits = context.resume(&tokens[..1450]).expect("logits");
+                close(&logits, &want[1449], &what("again from", back));
+            }
+            context.truncate(3);
+            let logits = context.add_all(&tokens[3..5]).expect("logits");
+            close(&logits, &want[3..5].concat(), &what("all from", 3));
+        }
+    }
+}
+
+#[test]
 fn a_context_refuses_what_it_has_no_room_for_and_stays_as_it_was() {
     let device = Device::with_sync(Preference::Cpu).expect("the CPU");
     let toy = Toy::new(false, None, true);
@@ -92,7 +160,11 @@ fn a_context_refuses_what_it_has_no_room_for_and_stays_as_it_was() {
     assert_eq!(refused.message(), "model: tokens must be below 40, got 40");
     let refused = context.add(&[]).expect_err("nothing");
     assert_eq!(refused.message(), "model: at least one token must be added, got none");
-    assert_eq!(context.len(), 20);
+    let refused = context.resume(&[&TOKENS[..9], &[40]].concat()).expect_err("no token");
+    assert_eq!(refused.message(), "model: tokens must be below 40, got 40");
+    let long: Vec<u32> = TOKENS[..9].iter().chain(&TOKENS).copied().collect();
+    assert_eq!(context.resume(&long).expect_err("too long").kind(), ErrorKind::Limit);
+    assert_eq!(context.tokens(), &TOKENS[..20]);
     let want = toy.logits(&TOKENS[..21]);
     close(&context.add(&TOKENS[20..21]).expect("logits"), &want[20], "after that");
 }

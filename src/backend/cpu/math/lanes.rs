@@ -1,6 +1,8 @@
 //! Sixteen numbers at once, as packed rows need them: bytes and fields of bits as integers, and these as floats. The
 //! compiler finds no good vector code for such conversions by itself; with these few operations it does not have to.
 
+use super::elementary::from_half;
+
 /// Sixteen floats, in memory.
 pub type Sixteen = [f32; 16];
 
@@ -63,6 +65,41 @@ pub fn run<W: LaneWork>(work: W) -> W::Output {
         }
     }
     work.run(Portable)
+}
+
+/// A strided matrix of `f16` as floats, row by row. All its elements lie inside `data`.
+pub struct Widen<'a> {
+    pub data: &'a [u16],
+    pub offset: i64,
+    pub strides: [i64; 2],
+    pub columns: usize,
+    pub out: &'a mut [f32],
+}
+
+impl LaneWork for Widen<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        for (row, out) in self.out.chunks_mut(self.columns.max(1)).enumerate() {
+            let start = self.offset + row as i64 * self.strides[0];
+            if self.strides[1] != 1 {
+                for (column, out) in out.iter_mut().enumerate() {
+                    *out = half(self.data[(start + column as i64 * self.strides[1]) as usize]);
+                }
+                continue;
+            }
+            let bits = &self.data[start as usize..][..out.len()];
+            let mut chunks = out.chunks_exact_mut(16);
+            for (out, bits) in (&mut chunks).zip(bits.chunks_exact(16)) {
+                let bits: [u16; 16] = std::array::from_fn(|i| bits[i]);
+                out.copy_from_slice(&lanes.store(lanes.halves(&bits)));
+            }
+            let whole = bits.len() / 16 * 16;
+            for (out, &bits) in chunks.into_remainder().iter_mut().zip(&bits[whole..]) {
+                *out = half(bits);
+            }
+        }
+    }
 }
 
 /// Any machine.
@@ -143,13 +180,10 @@ impl Lanes for Portable {
     }
 }
 
-/// The number that the bits of an `f16` stand for, by arithmetic alone.
+/// The number that the bits of an `f16` stand for.
 #[inline(always)]
 pub fn half(bits: u16) -> f32 {
-    let bits = u32::from(bits);
-    // 2^112 is what the exponents differ by.
-    let size = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits(0x7780_0000);
-    f32::from_bits(size.to_bits() | (bits & 0x8000) << 16)
+    f32::from_bits(from_half(bits))
 }
 
 #[cfg(target_arch = "x86_64")]

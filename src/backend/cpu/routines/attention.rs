@@ -2,7 +2,7 @@
 
 use super::epilogue::EpiloguePlan;
 use super::gemm::{multiply, Matrix};
-use super::operand::{OperandPlan, Strided};
+use super::operand::{Blocks, OperandPlan, Strided};
 use crate::backend::cpu::exec::inputs::Inputs;
 use crate::backend::cpu::exec::parallel;
 use crate::backend::cpu::lower::tiling::count;
@@ -39,8 +39,8 @@ pub struct AttentionPlan {
 /// The operands' values.
 struct Operands<'a> {
     q: Strided<'a>,
-    k: Strided<'a>,
-    v: Strided<'a>,
+    k: Blocks<'a>,
+    v: Blocks<'a>,
     mask: Option<Strided<'a>>,
     scale: f32,
     /// How many keys count.
@@ -50,6 +50,8 @@ struct Operands<'a> {
 /// A block's own memory.
 struct Scratch {
     scores: Vec<f32>,
+    /// Keys or values, where those are halves.
+    widened: Vec<f32>,
     maximum: [f32; QUERIES],
     sum: [f32; QUERIES],
 }
@@ -102,8 +104,8 @@ impl AttentionPlan {
             };
             let operands = Operands {
                 q: self.q.read(inputs)?,
-                k: self.k.read(inputs)?,
-                v: self.v.read(inputs)?,
+                k: self.k.blocks(inputs)?,
+                v: self.v.blocks(inputs)?,
                 mask: self.mask.as_ref().map(|mask| mask.read(inputs)).transpose()?,
                 scale: number(&self.scale)?,
                 keys,
@@ -128,6 +130,7 @@ impl AttentionPlan {
         let rows = out.len() / self.value_size;
         let mut scratch = Scratch {
             scores: vec![0.0; rows * KEYS.min(operands.keys)],
+            widened: Vec::new(),
             maximum: [f32::NEG_INFINITY; QUERIES],
             sum: [0.0; QUERIES],
         };
@@ -136,14 +139,10 @@ impl AttentionPlan {
         let (hidden, seen) = (self.seen(first, all).start, self.seen(first + rows - 1, all).end);
         for start in (hidden..seen).step_by(KEYS) {
             let keys = KEYS.min(seen - start);
-            self.scores(operands, at, (first, rows), (start, keys), &mut scratch.scores);
+            self.scores(operands, at, (first, rows), (start, keys), &mut scratch);
             self.weigh((first, rows), (start, keys), all, &mut scratch, out);
-            let v = &operands.v;
-            let b = Matrix {
-                data: &v.data,
-                offset: v.at(&[at[0], self.kv_head(at[1]), start]),
-                strides: [v.strides[2], v.strides[3]],
-            };
+            let (kv_at, size) = ([at[0], self.kv_head(at[1])], [keys, self.value_size]);
+            let b = operands.v.matrix(kv_at, start, size, &mut scratch.widened);
             let a = Matrix { data: &scratch.scores, offset: 0, strides: [keys as i64, 1] };
             let size = [rows, self.value_size, keys];
             multiply(size, out, self.value_size, a, b, (true, false));
@@ -182,19 +181,17 @@ impl AttentionPlan {
         [image, head]: [usize; 2],
         (first, rows): (usize, usize),
         (start, keys): (usize, usize),
-        scores: &mut [f32],
+        scratch: &mut Scratch,
     ) {
-        let (q, k) = (&operands.q, &operands.k);
+        let Scratch { scores, widened, .. } = scratch;
+        let q = &operands.q;
         let a = Matrix {
             data: &q.data,
             offset: q.at(&[image, head, first]),
             strides: [q.strides[2], q.strides[3]],
         };
-        let b = Matrix {
-            data: &k.data,
-            offset: k.at(&[image, self.kv_head(head), start]),
-            strides: [k.strides[3], k.strides[2]],
-        };
+        let kv_at = [image, self.kv_head(head)];
+        let b = operands.k.matrix(kv_at, start, [keys, self.head_size], widened).transposed();
         multiply([rows, keys, self.head_size], scores, keys, a, b, (false, false));
         for (row, scores) in scores.chunks_mut(keys).take(rows).enumerate() {
             scores.iter_mut().for_each(|x| *x *= operands.scale);

@@ -7,11 +7,12 @@ use crate::backend::cpu::exec::memory::zeroed;
 use crate::backend::cpu::lower;
 use crate::backend::cpu::lower::plan::{LoopPlan, Moves};
 use crate::backend::cpu::lower::walk::Walk;
+use crate::backend::cpu::math::lanes::{self, Widen};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::{Atom, Counts, Index, Inst, Operand, Program, Store, ValueId};
 use crate::schedule::is_transposed;
-use bytemuck::cast_slice;
+use bytemuck::{cast_slice, Pod};
 use std::borrow::Cow;
 
 /// An operand, prepared.
@@ -28,16 +29,23 @@ pub struct OperandPlan {
 /// A strided view of an input.
 struct View {
     input: usize,
+    dtype: DType,
     offset: i64,
     strides: Vec<i64>,
     moves: Moves,
 }
 
 /// An operand's values: those of `data` at `offset` and multiples of the strides, all inside.
-pub struct Strided<'a> {
-    pub data: Cow<'a, [f32]>,
+pub struct Strided<'a, T: Copy = f32> {
+    pub data: Cow<'a, [T]>,
     pub offset: i64,
     pub strides: Vec<i64>,
+}
+
+/// An operand's values as they lie in memory. Halves are converted block by block.
+pub enum Blocks<'a> {
+    Floats(Strided<'a>),
+    Halves(Strided<'a, u16>),
 }
 
 impl OperandPlan {
@@ -56,11 +64,12 @@ impl OperandPlan {
         if operand.value as usize >= operand.program.insts.len() {
             return Err(Error::data("cpu: an operand of a kernel must have a value, got none"));
         }
-        let view = operand.view().filter(|view| view.2 == dtype);
-        let view = view.and_then(|(input, index, _)| {
+        let is_read = |of: DType| of == dtype || (of, dtype) == (DType::F16, DType::F32);
+        let view = operand.view().filter(|view| is_read(view.2));
+        let view = view.and_then(|(input, index, dtype)| {
             let moves = lower::moves(&operand.program, index)?;
             let strides = (0..dims.len()).map(|d| stride(index, d)).collect();
-            Some(View { input: input as usize, offset: index.offset, strides, moves })
+            Some(View { input: input as usize, dtype, offset: index.offset, strides, moves })
         });
         let order = order(operand, dims.len());
         let operand = &reordered(operand, &order);
@@ -96,25 +105,79 @@ impl OperandPlan {
         let (before, last) = self.strides.split_at(self.strides.len().checked_sub(2)?);
         let lies = before.iter().all(|&s| s == 0) && *last == [1, depth as i64];
         let all = self.count == depth * self.dims[self.dims.len() - 1];
-        let computed = self.view.is_none() && self.program.in_order();
+        let computed = self.floats().is_none() && self.program.in_order();
         (lies && all && computed).then(|| WorkerPool::new(&self.program, inputs))
+    }
+
+    /// The view of floats that it is.
+    fn floats(&self) -> Option<&View> {
+        self.view.as_ref().filter(|view| view.dtype != DType::F16)
     }
 
     /// The operand's values.
     pub fn read<'a>(&self, inputs: &Inputs<'a>) -> Result<Strided<'a>> {
-        if let Some(View { input, offset, strides, moves }) = &self.view {
-            let data: &[f32] = cast_slice(inputs.buffers[*input]);
-            let offset = offset.wrapping_add(inputs.moved(moves));
-            let each = self.dims.iter().copied().zip(strides.iter().copied());
-            if Walk::strided(offset, each).inside(data.len()) {
-                let strides = strides.clone();
-                return Ok(Strided { data: Cow::Borrowed(data), offset, strides });
-            }
+        if let Some(floats) = self.floats().and_then(|view| view.read(&self.dims, inputs)) {
+            return Ok(floats);
         }
         let mut words = zeroed(self.count)?;
         self.program.run(inputs, &mut [&mut words])?;
         let data = Cow::Owned(bytemuck::allocation::cast_vec(words));
         Ok(Strided { data, offset: 0, strides: self.strides.clone() })
+    }
+
+    /// The operand's values, for a reader that goes through them in blocks.
+    pub fn blocks<'a>(&self, inputs: &Inputs<'a>) -> Result<Blocks<'a>> {
+        let halves = self.view.as_ref().filter(|view| view.dtype == DType::F16);
+        match halves.and_then(|view| view.read(&self.dims, inputs)) {
+            Some(halves) => Ok(Blocks::Halves(halves)),
+            None => self.read(inputs).map(Blocks::Floats),
+        }
+    }
+}
+
+impl View {
+    /// Its values, if all of them lie in the buffer.
+    fn read<'a, T: Pod>(&self, dims: &[usize], inputs: &Inputs<'a>) -> Option<Strided<'a, T>> {
+        let data: &[T] = cast_slice(inputs.buffers[self.input]);
+        let offset = self.offset.wrapping_add(inputs.moved(&self.moves));
+        let each = dims.iter().copied().zip(self.strides.iter().copied());
+        let is_inside = Walk::strided(offset, each).inside(data.len());
+        let strides = self.strides.clone();
+        is_inside.then_some(Strided { data: Cow::Borrowed(data), offset, strides })
+    }
+}
+
+impl Blocks<'_> {
+    /// The matrix of the last two axes at the leading coordinates, from its row `first` on; halves are converted into `scratch`.
+    pub fn matrix<'s>(
+        &'s self,
+        leading: [usize; 2],
+        first: usize,
+        [rows, columns]: [usize; 2],
+        scratch: &'s mut Vec<f32>,
+    ) -> Matrix<'s> {
+        let at = [leading[0], leading[1], first];
+        match self {
+            Blocks::Floats(floats) => {
+                let strides = [floats.strides[2], floats.strides[3]];
+                Matrix { data: &floats.data, offset: floats.at(&at), strides }
+            }
+            Blocks::Halves(halves) => {
+                scratch.resize(rows * columns, 0.0);
+                let strides = [halves.strides[2], halves.strides[3]];
+                let (data, offset) = (&halves.data[..], halves.at(&at));
+                lanes::run(Widen { data, offset, strides, columns, out: scratch });
+                Matrix { data: scratch, offset: 0, strides: [columns as i64, 1] }
+            }
+        }
+    }
+}
+
+impl<T: Copy> Strided<'_, T> {
+    /// The position at the leading coordinates.
+    pub fn at(&self, coordinates: &[usize]) -> i64 {
+        let steps = coordinates.iter().zip(&self.strides).map(|(&c, &s)| c as i64 * s);
+        self.offset + steps.sum::<i64>()
     }
 }
 
@@ -123,12 +186,6 @@ impl Strided<'_> {
     pub fn matrix(&self, down: i64) -> Matrix<'_> {
         let across = self.strides[self.strides.len() - 1];
         Matrix { data: &self.data, offset: self.offset, strides: [down, across] }
-    }
-
-    /// The position at the leading coordinates.
-    pub fn at(&self, coordinates: &[usize]) -> i64 {
-        let steps = coordinates.iter().zip(&self.strides).map(|(&c, &s)| c as i64 * s);
-        self.offset + steps.sum::<i64>()
     }
 }
 
