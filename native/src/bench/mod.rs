@@ -5,6 +5,7 @@
 
 mod cases;
 mod lengths;
+mod models;
 mod peers;
 mod programs;
 mod ready;
@@ -70,6 +71,15 @@ pub struct Options {
     /// With --training: also time the peers of this program (that of native/peers has burn and candle)
     #[arg(long, value_name = "PROGRAM", requires = "training")]
     pub peers: Option<String>,
+    /// Instead of cases: how fast a language model reads prompts and generates tokens
+    #[arg(long, value_name = "GGUF", conflicts_with_all = ["programs", "lengths", "training"])]
+    pub model: Option<PathBuf>,
+    /// With --model: also time llama.cpp by this Python, which must have llama-cpp-python
+    #[arg(long, value_name = "PYTHON", requires = "model")]
+    pub llama: Option<String>,
+    /// Instead of cases: products with packed matrices of each format
+    #[arg(long, conflicts_with_all = ["programs", "lengths", "training", "model"])]
+    pub formats: bool,
     // What cargo says to every benchmark.
     #[arg(long = "bench", hide = true)]
     cargo: bool,
@@ -127,6 +137,14 @@ pub fn run(options: &Options) -> Result<()> {
         let (torch, program) = (options.torch.as_deref(), options.peers.as_deref());
         let mut peers = training::peers(device.info().kind, torch, program)?;
         print!("{}", training::measure(&device, runs, &mut peers)?);
+        return Ok(());
+    }
+    if let Some(path) = &options.model {
+        print!("{}", models::measure(&device, path, options.llama.as_deref(), runs)?);
+        return Ok(());
+    }
+    if options.formats {
+        print!("{}", models::formats(&device, runs)?);
         return Ok(());
     }
     let on_cpu = device.info().kind == DeviceKind::Cpu && device.info().backend == "cpu";

@@ -44,6 +44,15 @@ pub trait Lanes: Copy {
     fn mul(self, x: Self::Floats, y: Self::Floats) -> Self::Floats;
     /// `x * y + z`.
     fn mul_add(self, x: Self::Floats, y: Self::Floats, z: Self::Floats) -> Self::Floats;
+
+    /// The sum of all.
+    #[inline(always)]
+    fn total(self, x: Self::Floats) -> f32 {
+        let x = self.store(x);
+        let eight: [f32; 8] = std::array::from_fn(|i| x[i] + x[i + 8]);
+        let four: [f32; 4] = std::array::from_fn(|i| eight[i] + eight[i + 4]);
+        (four[0] + four[2]) + (four[1] + four[3])
+    }
 }
 
 /// Work on lanes, compiled anew for each machine. It must be `#[inline(always)]`.
