@@ -22,7 +22,7 @@ use crate::train::Trainer;
 use pollster::block_on;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// [`io::load_safetensors`] of a file. One tensor after the other is read, so the file need not fit in memory.
 ///
@@ -35,15 +35,52 @@ pub fn load_safetensors(device: &Device, path: impl AsRef<Path>) -> Result<Safet
     io::load_safetensors_from(device, &mut file).map_err(|error| of_path(&error, path))
 }
 
-/// [`Gguf::read`] of a file: what a language model's file holds. Its tensors stay in the file.
+/// [`Gguf::read_parts`] of a file and its other parts: what a language model's file holds. Its tensors stay in the file.
 ///
 /// # Errors
 /// As there; `Data` with the path if the file is missing, is a folder or cannot be read.
 pub fn read_gguf(path: impl AsRef<Path>) -> Result<Gguf> {
-    let (name, path) = ("gguf", path.as_ref());
-    let mut file = File::open(path).map_err(|error| failed(name, path, &error))?;
-    need_file(name, path)?;
-    Gguf::read(&mut file).map_err(|error| of_path(&error, path))
+    let path = path.as_ref();
+    match Gguf::read_parts(open_gguf(path)?) {
+        Ok((head, _)) => Ok(head),
+        Err(error) => Err(of_path(&error, path)),
+    }
+}
+
+/// Opens a GGUF file. If it is the first part of several, `model-00001-of-00003.gguf`, it opens all parts.
+///
+/// ```no_run
+/// use warpweft_native::model::{LanguageModel, LoadOptions};
+/// use warpweft_native::{files, prelude::*};
+///
+/// let parts = files::open_gguf("model-00001-of-00003.gguf")?;
+/// let model = LanguageModel::load_parts(&Device::new_sync()?, parts, LoadOptions::default())?;
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Errors
+/// `Data` with the path if a file is missing or a folder.
+pub fn open_gguf(path: impl AsRef<Path>) -> Result<Vec<File>> {
+    let first = path.as_ref();
+    let mut files = Vec::new();
+    for path in parts(first) {
+        let file = File::open(&path).map_err(|error| failed("gguf", &path, &error))?;
+        need_file("gguf", &path)?;
+        files.push(file);
+    }
+    Ok(files)
+}
+
+/// The paths of all parts of a GGUF file, by the name of the first.
+fn parts(first: &Path) -> Vec<PathBuf> {
+    let all = || {
+        let name = first.file_name()?.to_str()?;
+        let (stem, count) = name.strip_suffix(".gguf")?.split_once("-00001-of-")?;
+        let number = count.parse::<usize>().ok().filter(|_| count.len() == 5)?;
+        let part = |n: usize| first.with_file_name(format!("{stem}-{n:05}-of-{count}.gguf"));
+        (number > 0).then(|| (1..=number).map(part).collect())
+    };
+    all().unwrap_or_else(|| vec![first.to_path_buf()])
 }
 
 /// [`io::save_safetensors`] to a file.

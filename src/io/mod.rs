@@ -30,7 +30,7 @@ mod part;
 mod safetensors;
 mod zip;
 
-pub use gguf::{BlockFormat, Gguf, GgufArray, GgufTensor, GgufValue};
+pub use gguf::{BlockFormat, Gguf, GgufArray, GgufParts, GgufTensor, GgufValue};
 pub use npy::{load_npy, save_npy};
 pub use npz::{load_npz, save_npz};
 pub use safetensors::{

@@ -48,7 +48,12 @@ impl KvCache {
         for layer in 0..config.layers {
             let window = config.layer_window(layer);
             let shape = [1, config.kv_heads, capacity(tokens, window), config.head_size];
-            let empty = || device.full(&shape, 0.0, dtype).map(|zeros| Variable::new(&zeros));
+            // Computed now, so that the first tokens are written into it in place.
+            let empty = || {
+                let zeros = device.full(&shape, 0.0, dtype)?;
+                zeros.run()?;
+                Ok(Variable::new(&zeros))
+            };
             layers.push(Layer { keys: empty()?, values: empty()?, window });
         }
         let (window, room) = (config.window, capacity(tokens, config.window));

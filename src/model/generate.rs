@@ -4,7 +4,9 @@ use super::sampling::{Choice, Sampler};
 use super::{Context, SamplingOptions};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use crate::text::TextDecoder;
+use crate::text::{ChatOptions, Message, TextDecoder};
+use futures_core::Stream;
+use futures_util::stream::try_unfold;
 
 /// What may be chosen for a generation.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -83,6 +85,20 @@ impl<'a> Context<'a> {
     ) -> Result<Generation<'_, 'a>> {
         Generation::new(self, tokens, options)
     }
+
+    /// Begins to generate the answer to the last message of a conversation. What the context has seen of the conversation
+    /// already is not computed again.
+    ///
+    /// # Errors
+    /// As [`Context::generate`]; `Unsupported` if the model has no chat template.
+    pub fn chat(
+        &mut self,
+        messages: &[Message],
+        options: GenerateOptions,
+    ) -> Result<Generation<'_, 'a>> {
+        let prompt = self.model().chat_prompt(messages, &ChatOptions::default())?;
+        self.generate(&prompt, options)
+    }
 }
 
 impl<'c, 'a> Generation<'c, 'a> {
@@ -159,6 +175,26 @@ impl<'c, 'a> Generation<'c, 'a> {
             Follows::Logits(logits) => Ok(logits.clone()),
             Follows::Token(_) => unreachable!("its logits were computed"),
         }
+    }
+
+    /// All tokens that follow, as a stream. It ends after an error.
+    ///
+    /// ```no_run
+    /// # async fn run(mut context: warpweft::model::Context<'_>) -> warpweft::error::Result<()> {
+    /// use futures_util::TryStreamExt;
+    /// use warpweft::{model::GenerateOptions, text::Message};
+    ///
+    /// let question = [Message::new("user", "What is the capital of France?")];
+    /// let mut answer = std::pin::pin!(context.chat(&question, GenerateOptions::default())?.tokens());
+    /// while let Some(token) = answer.try_next().await? {
+    ///     print!("{}", token.text);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn tokens(self) -> impl Stream<Item = Result<Generated>> {
+        try_unfold(self, |mut generation| async move {
+            Ok(generation.next().await?.map(|token| (token, generation)))
+        })
     }
 
     /// Why it ended, once it has.

@@ -113,10 +113,22 @@ impl LanguageModel {
     /// not packed; `Memory`.
     pub fn load(
         device: &Device,
-        mut file: impl Read + Seek,
+        file: impl Read + Seek,
         options: LoadOptions,
     ) -> Result<LanguageModel> {
-        let head = Gguf::read(&mut file)?;
+        LanguageModel::load_parts(device, vec![file], options)
+    }
+
+    /// Loads a model that comes as several files (`-00001-of-00003.gguf` and so on), the first part first.
+    ///
+    /// # Errors
+    /// As [`LanguageModel::load`], and those of [`Gguf::read_parts`].
+    pub fn load_parts(
+        device: &Device,
+        parts: Vec<impl Read + Seek>,
+        options: LoadOptions,
+    ) -> Result<LanguageModel> {
+        let (head, file) = Gguf::read_parts(parts)?;
         let config = ModelConfig::read(&head)?;
         let tokenizer = Tokenizer::from_gguf(&head)?;
         let template = template(&head, &tokenizer)?;
@@ -133,7 +145,15 @@ impl LanguageModel {
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         };
-        Ok(LanguageModel { device: device.clone(), config, tokenizer, template, decoder, context, cache })
+        Ok(LanguageModel {
+            device: device.clone(),
+            config,
+            tokenizer,
+            template,
+            decoder,
+            context,
+            cache,
+        })
     }
 
     /// The extents and constants of the model.

@@ -4,9 +4,9 @@ use super::generate::Sampling;
 use super::{print, Model};
 use clap::Args;
 use std::io::{BufRead, IsTerminal};
-use warpweft_native::model::{Context, Finish, GenerateOptions, LanguageModel};
+use warpweft_native::model::{Context, Finish, GenerateOptions};
 use warpweft_native::prelude::*;
-use warpweft_native::text::{ChatOptions, Message};
+use warpweft_native::text::Message;
 
 /// The options of the command.
 #[derive(Args)]
@@ -47,25 +47,19 @@ impl Chat {
                 return Ok(());
             }
             messages.push(Message::new("user", line));
-            let Some(answer) = self.answer(&model, &mut context, &messages)? else { return Ok(()) };
+            let Some(answer) = self.answer(&mut context, &messages)? else { return Ok(()) };
             messages.push(Message::new("assistant", answer));
         }
     }
 
     /// The answer to the last message, printed as it comes; `None` when nobody reads any more.
-    fn answer(
-        &self,
-        model: &LanguageModel,
-        context: &mut Context<'_>,
-        messages: &[Message],
-    ) -> Result<Option<String>> {
-        let prompt = model.chat_prompt(messages, &ChatOptions::default())?;
+    fn answer(&self, context: &mut Context<'_>, messages: &[Message]) -> Result<Option<String>> {
         let options = GenerateOptions {
             max_tokens: self.max_tokens,
             sampling: self.sampling.options(),
             ..GenerateOptions::default()
         };
-        let mut generation = context.generate(&prompt, options)?;
+        let mut generation = context.chat(messages, options)?;
         let mut answer = String::new();
         while let Some(token) = generation.next_sync()? {
             if !print(&token.text)? {

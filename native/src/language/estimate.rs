@@ -1,10 +1,9 @@
 //! `warpweft estimate`: the memory that a model will take.
 
-use super::{open, print, Model};
+use super::{print, Model};
 use clap::Args;
 use serde_json::json;
-use std::io::BufReader;
-use warpweft_native::io::Gguf;
+use warpweft_native::files;
 use warpweft_native::model::{estimate, ModelConfig};
 use warpweft_native::prelude::*;
 
@@ -27,7 +26,7 @@ impl Estimate {
     /// # Errors
     /// If the file is damaged.
     pub fn run(&self) -> Result<()> {
-        let head = Gguf::read(&mut BufReader::new(open(&self.model.file)?))?;
+        let head = files::read_gguf(&self.model.file)?;
         let options = self.model.options();
         let context = options.context_length(&ModelConfig::read(&head)?);
         let cache = options.cache_dtype(&self.model.device()?)?;
@@ -39,7 +38,8 @@ impl Estimate {
             ("total", found.total()),
         ];
         if self.json {
-            let mut figures = json!({ "context": context, "batch": self.batch, "kv": cache.name() });
+            let mut figures =
+                json!({ "context": context, "batch": self.batch, "kv": cache.name() });
             for (name, bytes) in parts {
                 figures[name] = json!(bytes);
             }

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use warpweft_native::backend::cpu::CpuBackend;
 use warpweft_native::backend::DeviceKind;
+use warpweft_native::files;
 use warpweft_native::model::{LanguageModel, LoadOptions};
 use warpweft_native::prelude::*;
 use warpweft_native::text::Message;
@@ -82,13 +83,14 @@ impl Model {
     fn load(&self) -> Result<(LanguageModel, f64)> {
         let begin = Instant::now();
         let device = self.device()?;
-        let file = open(&self.file)?;
-        let length = file.metadata().map_or(0, |about| about.len());
-        let bar = ProgressBar::new(length); // Nothing is shown where standard error is no terminal.
+        let parts = files::open_gguf(&self.file)?;
+        let bytes = parts.iter().filter_map(|part| part.metadata().ok()).map(|about| about.len());
+        let bar = ProgressBar::new(bytes.sum()); // Nothing is shown where standard error is no terminal.
         let style = "{msg} [{bar:30}] {bytes} of {total_bytes}, {eta} left";
         bar.set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
         bar.set_message("loading");
-        let model = LanguageModel::load(&device, BufReader::new(bar.wrap_read(file)), self.options());
+        let parts = parts.into_iter().map(|part| bar.wrap_read(part)).collect();
+        let model = LanguageModel::load_parts(&device, parts, self.options());
         bar.finish_and_clear();
         let model = model?;
         device.wait()?;

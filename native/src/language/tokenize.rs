@@ -1,11 +1,10 @@
 //! `warpweft tokenize`: a text, or a conversation, as tokens.
 
-use super::{messages, open, print};
+use super::{messages, print};
 use clap::Args;
 use serde_json::json;
-use std::io::BufReader;
 use std::path::PathBuf;
-use warpweft_native::io::Gguf;
+use warpweft_native::files;
 use warpweft_native::model::chat_template;
 use warpweft_native::prelude::*;
 use warpweft_native::text::{ChatOptions, Tokenizer};
@@ -35,7 +34,7 @@ impl Tokenize {
     /// # Errors
     /// If the file is damaged, or there is no chat template.
     pub fn run(&self) -> Result<()> {
-        let head = Gguf::read(&mut BufReader::new(open(&self.file)?))?;
+        let head = files::read_gguf(&self.file)?;
         let tokenizer = Tokenizer::from_gguf(&head)?;
         let (ids, text) = match (&self.chat, &self.text) {
             (Some(path), _) => {

@@ -5,10 +5,12 @@
 
 mod blocks;
 mod pack;
+mod parts;
 mod scan;
 mod value;
 
 pub use blocks::BlockFormat;
+pub use parts::GgufParts;
 pub use value::{GgufArray, GgufValue};
 
 use super::other::other_kind;

@@ -175,7 +175,8 @@ fn what_a_model_takes_is_known_before() {
         let ids: Vec<u32> = (100..100 + tokens as u32 - 1).collect();
         context.add(&ids).expect("logits").run().expect("it runs");
         context.add(&[5]).expect("logits").run().expect("it runs");
-        let (want, took) = (estimate(&head, tokens, 512, cache).expect("an estimate"), device.stats());
+        let (want, took) =
+            (estimate(&head, tokens, 512, cache).expect("an estimate"), device.stats());
         let ratio = want.total() as f64 / took.peak_bytes as f64;
         assert!((0.9..1.1).contains(&ratio), "{tokens}, {cache}: {want:?}, but {took:?}");
     }

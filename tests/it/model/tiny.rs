@@ -7,6 +7,7 @@ use warpweft::error::ErrorKind;
 use warpweft::model::{
     Finish, GenerateOptions, Generated, LanguageModel, LoadOptions, SamplingOptions,
 };
+use warpweft_native::files;
 use warpweft_native::prelude::*;
 
 fn load(device: &Device, toy: &Toy) -> LanguageModel {
@@ -104,17 +105,18 @@ fn keys_and_values_may_be_halves() {
 
 #[test]
 fn windows_move_on_and_are_computed_again() {
-    const LENGTHS: [usize; 5] = [511, 512, 513, 1024, 1500];
     let tokens: Vec<u32> = (0..1500).map(|n| n * n % 39).collect();
-    // A window of all sizes beside a part of a prompt, and one that fills the cache.
-    for (gemma, window) in [(true, 512), (false, 512), (false, 3)] {
-        let toy = Toy { layers: if gemma { 7 } else { 2 }, ..Toy::new(gemma, Some(window), true) };
+    // A window as long as a part of a prompt, and one that is much shorter.
+    for (gemma, window) in [(true, 512), (false, 3)] {
+        let toy = Toy { layers: if gemma { 6 } else { 2 }, ..Toy::new(gemma, Some(window), true) };
         let want = toy.logits(&tokens);
         // The large one would take a software GPU a minute.
         for device in devices().iter().take(if gemma { 1 } else { 2 }) {
             let model = load_with(device, &toy, 1600, DType::F32);
             let what = |how: &str, at| format!("{device:?}, {gemma}, window {window}, {how} {at}");
-            for length in LENGTHS {
+            // A part of a prompt and the window before it fit, one token more does not.
+            let room = 512 + window as usize - 1;
+            for length in [511, 512, 513, room, room + 1, 1500] {
                 let mut context = model.context().expect("a context");
                 context.add(&tokens[..length - 1]).expect("logits");
                 let logits = context.add(&tokens[length - 1..length]).expect("logits");
@@ -124,11 +126,11 @@ fn windows_move_on_and_are_computed_again() {
             let mut context = model.context().expect("a context");
             let mut at = 0;
             for part in [300, 212, 1, 400, 1, 1, 500] {
-                let logits = context.add(&tokens[at..at + part]).expect("logits");
+                let logits = context.add_all(&tokens[at..at + part]).expect("logits");
+                close(&logits, &want[at..at + part].concat(), &what("a part from", at));
                 at += part;
-                close(&logits, &want[at - 1], &what("parts to", at));
             }
-            for back in [1410, 1000, 500, 2] {
+            for back in [1410, 1000, 2] {
                 context.truncate(back);
                 assert_eq!(context.len(), back);
                 let logits = context.add(&tokens[back..back + 7]).expect("logits");
@@ -167,6 +169,50 @@ fn a_context_refuses_what_it_has_no_room_for_and_stays_as_it_was() {
     assert_eq!(context.tokens(), &TOKENS[..20]);
     let want = toy.logits(&TOKENS[..21]);
     close(&context.add(&TOKENS[20..21]).expect("logits"), &want[20], "after that");
+}
+
+#[test]
+fn models_come_in_parts() {
+    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let toy = Toy::new(false, None, false);
+    let parts = toy.files(3);
+    let folder = std::env::temp_dir().join(format!("warpweft-parts-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = |n: usize| folder.join(format!("toy-{n:05}-of-00003.gguf"));
+    for (n, part) in parts.iter().enumerate() {
+        std::fs::write(path(n + 1), part).expect("a file");
+    }
+    let files = files::open_gguf(path(1)).expect("all parts");
+    assert_eq!(files.len(), 3);
+    let options = LoadOptions { cache: Some(DType::F32), ..LoadOptions::default() };
+    let model = LanguageModel::load_parts(&device, files, options).expect("a model");
+    let logits = model.context().expect("a context").add_all(&TOKENS).expect("logits");
+    close(&logits, &toy.logits(&TOKENS).concat(), "in parts");
+    std::fs::remove_file(path(2)).expect("it was there");
+    let missing = files::open_gguf(path(1)).map(drop).expect_err("a part is missing");
+    assert!(missing.message().contains("toy-00002-of-00003.gguf"), "{missing}");
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+
+    let refused = |parts: &[&[u8]]| {
+        let parts = parts.iter().map(|part| Cursor::new(part.to_vec())).collect();
+        let loaded = LanguageModel::load_parts(&device, parts, LoadOptions::default());
+        loaded.map(drop).expect_err("wrong parts").message().to_string()
+    };
+    let [first, second, third] = [0, 1, 2].map(|n| &parts[n][..]);
+    let must = "the files must be all parts of one model, in order, got part";
+    assert_eq!(refused(&[first]), format!("gguf: {must} 1 of 3 as part 1 of 1"));
+    assert_eq!(
+        refused(&[first, third, second]),
+        format!("gguf, part 2 of 3: {must} 3 of 3 as part 2 of 3")
+    );
+    let cut = refused(&[first, &second[..second.len() - 40], third]);
+    assert!(cut.starts_with("gguf, part 2 of 3: at byte ") && cut.contains("incomplete"), "{cut}");
+    let strange = refused(&[first, &b"<html>"[..], third]);
+    assert_eq!(
+        strange,
+        "gguf, part 2 of 3: at byte 0: the file must begin with `GGUF`, got an HTML page; check the URL of the download"
+    );
+    assert_eq!(refused(&[]), "gguf: there must be at least one part, got none");
 }
 
 #[test]

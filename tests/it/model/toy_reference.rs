@@ -89,6 +89,18 @@ impl Toy {
 
     /// The file, with a vocabulary of letters.
     pub fn file(&self) -> Vec<u8> {
+        self.files(1).remove(0)
+    }
+
+    /// The same as several files, each with some of the weights.
+    pub fn files(&self, count: usize) -> Vec<Vec<u8>> {
+        let each = self.weights.len().div_ceil(count);
+        let names: Vec<&String> = self.weights.keys().collect();
+        let part = |(n, names): (usize, &[&String])| self.part(names, [n, count]);
+        names.chunks(each).enumerate().map(part).collect()
+    }
+
+    fn part(&self, names: &[&String], [number, count]: [usize; 2]) -> Vec<u8> {
         let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
         let name = if self.gemma { "gemma3" } else { "llama" };
         let integer = |key: &str, value: usize| {
@@ -104,7 +116,7 @@ impl Toy {
         let letters = (0..self.vocabulary).map(|n| char::from(b'A' + n as u8).to_string());
         let letters: Vec<u8> = letters.flat_map(|letter| text(&letter)).collect();
         let kind = [9u32, 8].map(u32::to_le_bytes).concat();
-        let count = (self.vocabulary as u64).to_le_bytes().to_vec();
+        let letter_count = (self.vocabulary as u64).to_le_bytes().to_vec();
         let empty = [9u32, 8].map(u32::to_le_bytes).concat();
         let mut notes = vec![
             string("general.architecture", name),
@@ -118,12 +130,20 @@ impl Toy {
             float("attention.layer_norm_rms_epsilon", EPSILON),
             float("rope.freq_base", BASE),
             string("tokenizer.ggml.model", "gpt2"),
-            [text("tokenizer.ggml.tokens"), kind, count, letters].concat(),
+            [text("tokenizer.ggml.tokens"), kind, letter_count, letters].concat(),
             [text("tokenizer.ggml.merges"), empty, 0u64.to_le_bytes().to_vec()].concat(),
         ];
+        if count > 1 {
+            let split = |key: &str, value: usize| {
+                let kind = 4u32.to_le_bytes().to_vec();
+                [text(key), kind, (value as u32).to_le_bytes().to_vec()].concat()
+            };
+            notes.extend([split("split.no", number), split("split.count", count)]);
+        }
         notes.extend(self.window.map(|window| integer("attention.sliding_window", window)));
         let (mut rows, mut data) = (Vec::new(), Vec::new());
-        for (name, Matrix(rows_of, columns, numbers)) in &self.weights {
+        for name in names {
+            let Matrix(rows_of, columns, numbers) = &self.weights[*name];
             let axes = if *rows_of == 1 { vec![*columns] } else { vec![*columns, *rows_of] };
             rows.extend(text(name));
             rows.extend((axes.len() as u32).to_le_bytes());
@@ -133,7 +153,7 @@ impl Toy {
             data.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
             data.resize(data.len().next_multiple_of(32), 0);
         }
-        let counts = [self.weights.len() as u64, notes.len() as u64].map(u64::to_le_bytes).concat();
+        let counts = [names.len() as u64, notes.len() as u64].map(u64::to_le_bytes).concat();
         let mut file =
             [&b"GGUF"[..], &3u32.to_le_bytes(), &counts, &notes.concat(), &rows].concat();
         file.resize(file.len().next_multiple_of(32), 0);

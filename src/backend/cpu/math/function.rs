@@ -1,9 +1,9 @@
 //! The functions of instructions over blocks of values: one table, resolved when a kernel is prepared. A value is a
 //! word; its type says how to read it.
 
-use super::elementary;
+use super::elementary::{self, from_half, to_half};
 use super::simd::{self, Loop};
-use crate::dtype::{rounded_to_f16, DType, Numbers};
+use crate::dtype::{DType, Numbers};
 use crate::expr::{Binary, Unary};
 
 /// `out[i] = f(x[i])`.
@@ -285,7 +285,9 @@ pub fn cast(from: DType, to: DType) -> UnaryFn {
     use DType::{Bool, F32, I32, U32};
     match (from.compute(), to.compute()) {
         // Rounded as if it had been stored and read again.
-        _ if from.is_float() && to == DType::F16 => |o, x| map(o, x, |x: f32| rounded_to_f16(x)),
+        _ if from.is_float() && to == DType::F16 => {
+            |o, x| map(o, x, |x: u32| from_half(to_half(x)))
+        }
         // Narrow integers saturate from floats, and wrap from other integers.
         (F32, _) if to == DType::I8 => |o, x| map(o, x, |x: f32| i32::from(x as i8)),
         (F32, _) if to == DType::U8 => |o, x| map(o, x, |x: f32| u32::from(x as u8)),

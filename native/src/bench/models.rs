@@ -1,0 +1,171 @@
+//! Language models: how fast prompts are read and tokens follow, beside llama.cpp; where a token's time goes; and how fast
+//! products with packed matrices of each format are.
+
+use super::peers::{python, Program};
+use super::programs::median;
+use super::progress;
+use super::table::plain;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::model::{Context, LanguageModel, LoadOptions};
+use crate::op::PackedFormat;
+use crate::profile::Phase;
+use crate::tensor::PackedTensor;
+use crate::DeviceSync;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const LLAMA: &str = include_str!("llama.py");
+
+/// Tokens that follow one another in a measurement.
+const TOKENS: usize = 32;
+
+/// What is timed: the name, whether tokens come one by one, how many come before, and how many are timed.
+const WORK: [(&str, bool, usize, usize); 4] = [
+    ("prompt of 128", false, 0, 128),
+    ("prompt of 512", false, 0, 512),
+    ("tokens from 0 on", true, 0, TOKENS),
+    ("tokens from 512 on", true, 512, TOKENS),
+];
+
+/// The n-th token of a text that says nothing.
+fn token(n: usize) -> u32 {
+    (n * 37 % 1000 + 10) as u32
+}
+
+fn tokens(first: usize, count: usize) -> Vec<u32> {
+    (first..first + count).map(token).collect()
+}
+
+/// The time of one piece of work; the logits of each step are there at its end.
+fn run(context: &mut Context<'_>, singly: bool, first: usize, count: usize) -> Result<Duration> {
+    let device = context.model().device().clone();
+    context.truncate(0);
+    if first > 0 {
+        context.add(&tokens(0, first))?.run()?;
+        device.wait()?;
+    }
+    let start = Instant::now();
+    let new = tokens(first, count);
+    for part in new.chunks(if singly { 1 } else { count }) {
+        context.add(part)?.run()?;
+        device.wait()?;
+    }
+    Ok(start.elapsed())
+}
+
+/// Times a model, and llama.cpp in turns with it if `python` has it; the medians as a table.
+///
+/// # Errors
+/// If the file is no model, or the device or the peer fails.
+pub fn measure(device: &Device, path: &Path, peer: Option<&str>, runs: usize) -> Result<String> {
+    let file = File::open(path).map_err(|error| {
+        Error::data(format!("{}: the file must be readable, got {error}", path.display()))
+    })?;
+    let options = LoadOptions { context: Some(1024), ..LoadOptions::default() };
+    let model = LanguageModel::load(device, BufReader::new(file), options)?;
+    let mut llama = match peer {
+        None => None,
+        Some(python_path) => {
+            let mut command = python(python_path, LLAMA);
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            command.arg(path).arg(threads.to_string());
+            Some(Program::new("llama.cpp", command)?)
+        }
+    };
+    let mut context = model.context()?;
+    let mut table = plain(&["work", "tokens/s", "llama.cpp", "ratio"], 4);
+    let bar = progress(WORK.len());
+    for (name, singly, first, count) in WORK {
+        bar.set_message(name);
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        // The first run compiles.
+        for number in 0..=runs {
+            let took = run(&mut context, singly, first, count)?;
+            let word = if singly { "tokens" } else { "prompt" };
+            let asked = llama.as_mut().map(|llama| llama.ask(&format!("{word} {first} {count}")));
+            if number > 0 {
+                ours.push(took);
+                theirs.extend(asked.transpose()?.map(|[took]| Duration::from_secs_f64(took)));
+            }
+        }
+        let per_second = |times| count as f64 / median(times) * 1e3;
+        let (ours, theirs) = (per_second(ours), (!theirs.is_empty()).then(|| per_second(theirs)));
+        let cells = [Some(ours), theirs].map(|x| x.map_or(String::new(), |x| format!("{x:.1}")));
+        let ratio = theirs.map_or(String::new(), |theirs| format!("{:.2}", ours / theirs));
+        table.add_row([name.to_string()].into_iter().chain(cells).chain([ratio]));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(format!("{}: {}\n\n{table}\n\n{}", path.display(), device.info().name, share(&mut context)?))
+}
+
+/// Where the time of tokens goes.
+fn share(context: &mut Context<'_>) -> Result<String> {
+    let device = context.model().device().clone();
+    run(context, true, 0, TOKENS)?;
+    let (_, profile) = device.profile_sync(|| run(context, true, 0, TOKENS))?;
+    let each = |time: Duration| time.as_secs_f64() * 1e3 / TOKENS as f64;
+    let mut table = plain(&["kernels of a token", "runs", "ms", "GB/s"], 4);
+    for kernel in profile.kernels() {
+        let rate = kernel.bytes_per_second().map_or(f64::NAN, |rate| rate / 1e9);
+        let runs = kernel.runs as f64 / TOKENS as f64;
+        let name = format!("{} {}", kernel.kind, kernel.label);
+        let cells =
+            [format!("{runs:.1}"), format!("{:.3}", each(kernel.time)), format!("{rate:.1}")];
+        table.add_row([name].into_iter().chain(cells));
+    }
+    let outside = profile.total().saturating_sub(profile.device_time());
+    let phases =
+        Phase::ALL.map(|phase| format!("{} {:.2}", phase.name(), each(profile.host_time(phase))));
+    let (outside, total, phases) = (each(outside), each(profile.total()), phases.join(", "));
+    let operations = profile.operations() / TOKENS as u64;
+    Ok(format!(
+        "{table}\n\n{outside:.2} of {total:.2} ms are outside of kernels, for {operations} operations: {phases}.\n"
+    ))
+}
+
+/// Rows and columns of the matrices of each format.
+const SHAPE: [usize; 2] = [4096, 4096];
+
+/// Times products of one row, and of 512, with matrices of each format; the medians as a table.
+///
+/// # Errors
+/// Those of the device.
+pub fn formats(device: &Device, runs: usize) -> Result<String> {
+    let [rows, columns] = SHAPE;
+    let mut table = plain(&["format", "1 row, ms", "GB/s", "512 rows, ms", "GFLOP/s"], 5);
+    let bar = progress(PackedFormat::ALL.len());
+    for format in PackedFormat::ALL {
+        bar.set_message(format.name());
+        // Exponents in the middle: numbers near 1, in whichever format.
+        let words = vec![0x3c3c_3c3c_u32; rows * format.row_words(columns)];
+        let matrix = PackedTensor::new(device, format, SHAPE, &words)?;
+        let time = |m: usize| {
+            let x = device.full(&[m, columns], 0.5, crate::dtype::DType::F32)?;
+            x.run()?;
+            let mut times = Vec::new();
+            for number in 0..=runs {
+                let product = matrix.linear(&x)?;
+                device.wait()?;
+                let start = Instant::now();
+                product.run()?;
+                device.wait()?;
+                if number > 0 {
+                    times.push(start.elapsed());
+                }
+            }
+            Ok::<f64, Error>(median(times))
+        };
+        let (few, many) = (time(1)?, time(512)?);
+        let bytes = matrix.bytes() as f64 / few / 1e6;
+        let operations = (2 * 512 * rows * columns) as f64 / many / 1e6;
+        let cells = [few, bytes, many, operations].map(|x| format!("{x:.2}"));
+        table.add_row([format.name().to_string()].into_iter().chain(cells));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(format!("Matrices of {rows} x {columns}, {}\n\n{table}\n", device.info().name))
+}

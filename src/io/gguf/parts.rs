@@ -1,0 +1,109 @@
+//! A GGUF model that comes as several files, as `llama-gguf-split` writes them: `model-00001-of-00003.gguf` and so on.
+//!
+//! Each part is a GGUF file of its own. The first has all metadata, and each has some of the tensors.
+
+use super::Gguf;
+use crate::error::{Error, Result};
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// Files that are read as one: the bytes of the first, then those of the second, and so on.
+pub struct GgufParts<F> {
+    parts: Vec<F>,
+    /// Where each begins, and where the last one ends.
+    starts: Vec<u64>,
+    at: u64,
+}
+
+impl Gguf {
+    /// Reads the heads of a model's files, the first part first, as one head. Tensors are at places in all files together, which
+    /// the second value reads.
+    ///
+    /// # Errors
+    /// As [`Gguf::read`], with the part; `Data` unless these are all parts of one model, in order.
+    ///
+    /// ```no_run
+    /// use warpweft::io::Gguf;
+    ///
+    /// let open = |n| std::fs::File::open(format!("model-0000{n}-of-00002.gguf")).expect("a file");
+    /// let (head, mut file) = Gguf::read_parts(vec![open(1), open(2)])?;
+    /// let bytes = head.tensors["token_embd.weight"].read(&mut file)?;
+    /// # Ok::<(), warpweft::error::Error>(())
+    /// ```
+    pub fn read_parts<F: Read + Seek>(parts: Vec<F>) -> Result<(Gguf, GgufParts<F>)> {
+        let mut file = GgufParts { parts, starts: vec![0], at: 0 };
+        let count = file.parts.len();
+        let mut all: Option<Gguf> = None;
+        for (n, part) in file.parts.iter_mut().enumerate() {
+            let about = |error: Error| match count {
+                1 => error,
+                _ => error.within(&format!("gguf, part {} of {count}", n + 1)),
+            };
+            let mut head = Gguf::read(part).map_err(about)?;
+            head.check_part(n, count).map_err(about)?;
+            let length = part.seek(SeekFrom::End(0)).map_err(|error| {
+                about(Error::data(format!("gguf: the file must be readable, got {error}")))
+            })?;
+            let start = file.starts[n];
+            file.starts.push(start.saturating_add(length));
+            for tensor in head.tensors.values_mut() {
+                tensor.bytes = start + tensor.bytes.start..start + tensor.bytes.end;
+            }
+            let Some(all) = &mut all else {
+                all = Some(head);
+                continue;
+            };
+            for (name, tensor) in head.tensors {
+                if all.tensors.contains_key(&name) {
+                    let message = "gguf: the names of tensors must differ, got";
+                    return Err(about(Error::data(format!("{message} {name:?} twice"))));
+                }
+                all.tensors.insert(name, tensor);
+            }
+        }
+        match all {
+            Some(all) => Ok((all, file)),
+            None => Err(Error::data("gguf: there must be at least one part, got none")),
+        }
+    }
+
+    /// Refuses a file that is not the part with this number, from 0 on, of so many.
+    fn check_part(&self, number: usize, count: usize) -> Result<()> {
+        let fact = |name: &str| self.metadata.get(name).and_then(|value| value.as_u64());
+        let (no, of) = (fact("split.no").unwrap_or(0), fact("split.count").unwrap_or(1));
+        if of.max(1) == count as u64 && no == number as u64 {
+            return Ok(());
+        }
+        let message = "gguf: the files must be all parts of one model, in order, got";
+        Err(Error::data(format!(
+            "{message} part {} of {of} as part {} of {count}",
+            no + 1,
+            number + 1
+        )))
+    }
+}
+
+impl<F: Read + Seek> Read for GgufParts<F> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let part = self.starts.partition_point(|&start| start <= self.at) - 1;
+        let Some(file) = self.parts.get_mut(part) else { return Ok(0) };
+        file.seek(SeekFrom::Start(self.at - self.starts[part]))?;
+        let left = self.starts[part + 1] - self.at;
+        let most = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+        let count = file.read(&mut bytes[..most])?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+impl<F: Read + Seek> Seek for GgufParts<F> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let end = self.starts[self.starts.len() - 1];
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => end.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
