@@ -7,6 +7,7 @@ use warpweft::error::ErrorKind;
 use warpweft::model::{
     Finish, GenerateOptions, Generated, LanguageModel, LoadOptions, SamplingOptions,
 };
+use warpweft::text::Message;
 use warpweft_native::files;
 use warpweft_native::prelude::*;
 
@@ -287,6 +288,23 @@ fn the_likeliest_tokens_follow_until_there_is_no_room() {
             tokens.iter().map(|t| char::from(b'A' + t.id as u8)).collect::<String>()
         );
     }
+}
+
+#[test]
+fn tokens_come_as_a_stream_and_as_an_iterator() {
+    use futures_util::TryStreamExt;
+    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let model = load(&device, &Toy::new(false, None, true));
+    let options = GenerateOptions { max_tokens: Some(9), ..Default::default() };
+    let (want, _) = generated(&model, options.clone());
+    let mut context = model.context().expect("a context");
+    let stream = context.generate(&TOKENS[..3], options.clone()).expect("a generation").tokens();
+    let streamed: Vec<Generated> = pollster::block_on(stream.try_collect()).expect("tokens");
+    assert_eq!((streamed.len(), &streamed), (9, &want));
+    let listed = context.generate(&TOKENS[..3], options).expect("a generation").tokens_sync();
+    assert_eq!(listed.collect::<Result<Vec<_>>>().expect("tokens"), want);
+    let refused = context.chat(&[Message::new("user", "A")], GenerateOptions::default());
+    assert_eq!(refused.map(drop).expect_err("no template").kind(), ErrorKind::Unsupported);
 }
 
 #[test]
