@@ -141,7 +141,9 @@ fn kind(strategy: &Strategy) -> String {
         },
         Strategy::Window(window) => format!("windows, unrolled: {}", window.unrolled.is_some()),
         Strategy::Attention(attention) => format!("attention of {} rows", attention.rows),
-        Strategy::PackedMatmul => "packed rows".to_string(),
+        Strategy::Packed(units) => {
+            format!("packed units, alone: {}, {}", units.lanes == 1, units.vector.is_some())
+        }
         Strategy::Order => "sorted rows".to_string(),
         Strategy::Shader => "a user's".to_string(),
     }
