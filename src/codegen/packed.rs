@@ -1,7 +1,7 @@
 //! Products with packed matrices: the text that decodes a format, and the shaders that it is put into.
 //!
-//! Numbers are decoded four neighbours (a quad) at a time, by the functions that follow from the format's [`Layout`]. Where a
-//! thread has a whole unit of a row, which are eight quads, each word of quants is loaded once, and so is a group's scale.
+//! Numbers are decoded four neighbours (a quad) at a time, by functions that follow from the format's [`Layout`]. A thread that
+//! has a whole unit of a row, which is eight quads, loads each word of quants once, and computes each group's scale once.
 
 use crate::codegen::dialect::Dialect;
 use crate::codegen::module::Module;
@@ -199,7 +199,7 @@ impl Decoder {
         text
     }
 
-    /// `quads`, with 0 in the place of what lies beyond the last column.
+    /// A quad that begins at `col`, with 0 in the place of what lies beyond the last column.
     fn inside(&self, quad: &str, col: &str) -> String {
         match self.has_whole_units() {
             true => quad.to_string(),
@@ -214,8 +214,8 @@ impl Decoder {
     /// The statements that multiply a unit with rows of the other operand, a quad of its first half and one of its second half
     /// at a time: of 4 bits, these lie in one word.
     fn unit(&self) -> String {
-        let (layout, planes) = (&self.layout, &self.planes);
-        let (mut before, mut text) = (String::new(), String::new());
+        let layout = &self.layout;
+        let (mut before, mut each) = (String::new(), String::new());
         let groups = PACKED_UNIT / layout.group;
         for group in 0..groups {
             let at = format!("{groups}u * unit + {group}u");
@@ -226,65 +226,58 @@ impl Decoder {
                 put!(before, "let minimum{group}_other = minimum_w(col_other, {at});\n");
             }
         }
-        put!(text, "for (var pair = 0u; pair < 4u; pair++) {{\n");
-        let mut quants = [Vec::new(), Vec::new()];
-        for (plane, name) in ["low", "high"].into_iter().enumerate() {
-            let (width, start) = (layout.bits[plane], planes.quants[plane]);
-            let mut load = |word: usize, at: &str, text: &mut String| {
-                let load = self.load("col_other", start, at);
-                put!(text, "let {name}{word}_other = {load};\n");
-                format!("{name}{word}_other")
-            };
-            match width {
-                0 => {}
-                1 | 2 => {
-                    // The words of all quads of the unit.
-                    for half in 0..2 {
-                        let word = half * (width as usize - 1);
-                        let shift = match (width, half) {
-                            (1, 1) => "16u + 4u * pair",
-                            (1, _) => "4u * pair",
-                            _ => "8u * pair",
-                        };
-                        let words = match (width, half) {
-                            (1, 1) => format!("{name}0_other"),
-                            _ => load(word, &format!("{width}u * unit + {word}u"), &mut before),
-                        };
-                        quants[half].push(fields(width, &[words], shift));
-                    }
-                }
-                4 => {
-                    let words = [load(0, "4u * unit + pair", &mut text)];
-                    quants[0].push(fields(4, &words, "0u"));
-                    quants[1].push(fields(4, &words, "4u"));
-                }
-                _ => {
-                    let each = width as usize / 8;
-                    for (half, quants) in quants.iter_mut().enumerate() {
-                        let first = 4 * half * each;
-                        let words: Vec<String> = (0..each)
-                            .map(|word| {
-                                let at =
-                                    format!("{width}u * unit + {each}u * pair + {}u", first + word);
-                                load(half * each + word, &at, &mut text)
-                            })
-                            .collect();
-                        quants.push(fields(width, &words, "0u"));
-                    }
-                }
-            }
-        }
-        for (half, name) in ["near", "far"].into_iter().enumerate() {
-            let bits = self.quants(&quants[half][0], quants[half].get(1).cloned());
-            let group = half * (groups - 1);
+        let low = self.pair(0, &mut before, &mut each);
+        let high = match layout.bits[1] {
+            0 => [None, None],
+            _ => self.pair(1, &mut before, &mut each).map(Some),
+        };
+        for (half, (low, high)) in low.iter().zip(high).enumerate() {
+            let (name, group) = (["near", "far"][half], half * (groups - 1));
             let (scale, minimum) = (format!("scale{group}_other"), format!("minimum{group}_other"));
             let col = format!("{PACKED_UNIT}u * unit + {}u + 4u * pair", half * PACKED_UNIT / 2);
-            let numbers = self.inside(&self.numbers(&bits, &scale, &minimum), &col);
-            put!(text, "let {name}_other = {numbers};\n");
-            put!(text, "let x_{name}_each = quad_x(row_each, {col});\n");
+            let numbers = self.numbers(&self.quants(low, high), &scale, &minimum);
+            put!(each, "let {name}_other = {};\n", self.inside(&numbers, &col));
+            put!(each, "let x_{name}_each = quad_x(row_each, {col});\n");
         }
-        text += "sum_each_other += dot(near_other, x_near_each) + dot(far_other, x_far_each);\n}\n";
-        before + &text
+        format!(
+            "{before}for (var pair = 0u; pair < 4u; pair++) {{\n{each}\
+            sum_each_other += dot(near_other, x_near_each) + dot(far_other, x_far_each);\n}}\n"
+        )
+    }
+
+    /// What a plane has of the quants of both quads. The words are loaded in `each`, or in `before` where all quads of a half
+    /// share them.
+    fn pair(&self, plane: usize, before: &mut String, each: &mut String) -> [String; 2] {
+        let (name, width) = (["low", "high"][plane], self.layout.bits[plane]);
+        let load = |text: &mut String, number: usize, at: &str| {
+            let load = self.load("col_other", self.planes.quants[plane], at);
+            put!(text, "let {name}{number}_other = {load};\n");
+            format!("{name}{number}_other")
+        };
+        match width {
+            1 => {
+                let word = [load(before, 0, "unit")];
+                [fields(1, &word, "4u * pair"), fields(1, &word, "16u + 4u * pair")]
+            }
+            2 => [0, 1].map(|half| {
+                let word = load(before, half, &format!("2u * unit + {half}u"));
+                fields(2, &[word], "8u * pair")
+            }),
+            4 => {
+                let word = [load(each, 0, "4u * unit + pair")];
+                [fields(4, &word, "0u"), fields(4, &word, "4u")]
+            }
+            _ => [0, 1].map(|half| {
+                let count = width as usize / 8;
+                let mut words = Vec::with_capacity(count);
+                for n in 0..count {
+                    let at = 4 * half * count + n;
+                    let at = format!("{width}u * unit + {count}u * pair + {at}u");
+                    words.push(load(each, half * count + n, &at));
+                }
+                fields(width, &words, "0u")
+            }),
+        }
     }
 
     /// The function of a tile's quad: `VECTOR` neighbours of a row, or of the last one where that is beyond it.
@@ -317,7 +310,6 @@ impl Decoder {
 fn word_of_quad(width: u32, nth: usize) -> String {
     match width {
         4 => "quad / 8u * 4u + quad % 4u".to_string(),
-        8 => "quad".to_string(),
         8.. => format!("quad * {}u + {nth}u", width / 8),
         _ => format!("quad / {}u", 8 / width),
     }
