@@ -9,7 +9,7 @@ use crate::dtype::DType;
 /// A function's name and its text, less the `fn` before it. All but the first may call the first.
 ///
 /// The bits are looked at because compilers may assume that no comparison meets a NaN.
-pub const HELPERS: [(&str, &str); 11] = [
+pub const HELPERS: [(&str, &str); 13] = [
     (
         "is_nan",
         "{is_nan}(x: {f32}) -> {bool} {
@@ -102,6 +102,26 @@ pub const HELPERS: [(&str, &str); 11] = [
     r = select(r, a, a < b) | (bitcast<{u32}>(x) & {u32}(0x80000000u));
     let none = (a >= {u32}(0x7f800000u)) | (b == {u32}()) | (b > {u32}(0x7f800000u));
     return bitcast<{f32}>(select(r, {u32}(params[0].w), none));
+    }",
+    ),
+    // The number that the lower 16 bits stand for, those of a finite `f16`: exponents are 112 less than those of `f32`; below
+    // the least exponent numbers are multiples of 2^-24. `unpack2x16float` may make these 0.
+    (
+        "half_of",
+        "{half_of}(bits: {u32}) -> {f32} {
+    let size = bits & {u32}(0x7fffu);
+    let normal = bitcast<{f32}>((size << {u32}(13u)) + {u32}(0x38000000u));
+    let number = select(normal, {f32}(size) * {f32}(0x1p-24f), size < {u32}(0x400u));
+    return bitcast<{f32}>(bitcast<{u32}>(number) | ((bits & {u32}(0x8000u)) << {u32}(16u)));
+    }",
+    ),
+    // Half of the power of two that an exponent of 8 bits stands for; below the least one of `f32` there are two.
+    (
+        "half_of_power",
+        "{half_of_power}(exponent: {u32}) -> {f32} {
+    let small = {u32}(0x200000u) << (exponent & {u32}(1u));
+    let normal = (exponent - {u32}(1u)) << {u32}(23u);
+    return bitcast<{f32}>(select(normal, small, exponent < {u32}(2u)));
     }",
     ),
     // Saturating; NaN is 0.

@@ -21,6 +21,7 @@ mod helpers;
 mod loops;
 mod memory;
 mod module;
+mod packed;
 mod program;
 mod routine;
 mod rows;
@@ -63,6 +64,12 @@ pub fn wgsl(kernel: &Kernel, schedule: &Schedule, dialect: Dialect) -> Source {
         }
         (Kernel::Conv2d(conv), Strategy::Window(window)) => {
             routine::windows(conv, *window, schedule, dialect)
+        }
+        (Kernel::PackedMatmul(packed), Strategy::Packed(units)) => {
+            packed::units(packed, units, schedule, dialect)
+        }
+        (Kernel::PackedMatmul(packed), Strategy::Product(product)) => {
+            packed::tiles(packed, product, schedule, dialect)
         }
         (Kernel::Attention(attend), Strategy::Attention(attention)) => {
             routine::attention(attend, attention, schedule, dialect)

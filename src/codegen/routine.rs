@@ -53,7 +53,8 @@ pub fn matmul(
         Slot::operand("b", &matmul.b, CELL, at).vector(of_b, &[("row", k), ("col", n)]),
         Slot::epilogue(&matmul.epilogue, CELL, at).vector(of_results, &[("row", m), ("col", n)]),
     ];
-    tiles(product, slots, schedule, dialect)
+    let (shader, module) = tiles(product, dialect);
+    fill(shader, slots, module, schedule.workgroups)
 }
 
 /// Each thread goes through the rows and columns of its results.
@@ -73,13 +74,8 @@ fn registers(
     fill(shader, slots, Module::new(dialect), schedule.workgroups)
 }
 
-/// A workgroup computes a tile, whose operands are staged in shared memory.
-fn tiles(
-    product: &ProductSchedule,
-    slots: Vec<Slot>,
-    schedule: &Schedule,
-    dialect: Dialect,
-) -> Source {
+/// The shader of a product whose workgroups compute a tile each, and stage its operands in shared memory.
+pub fn tiles(product: &ProductSchedule, dialect: Dialect) -> (Shader, Module) {
     let ProductExtents { batch, m, n, k } = product.extents;
     let mut module = Module::new(dialect);
     let mut shader = match (product.tile, dialect.cooperative_matrices) {
@@ -107,7 +103,7 @@ fn tiles(
     shader.sizes(&[("LAST_K", k.saturating_sub(1))]);
     shader.choose("A_ALONG_K", !product.transposed[0]);
     shader.choose("B_ALONG_K", product.transposed[1]);
-    fill(shader, slots, module, schedule.workgroups)
+    (shader, module)
 }
 
 /// Products that a thread of a large tile adds one after the other, at most.
@@ -292,7 +288,10 @@ pub fn product_of_windows(
         ProductTile::Registers { rows, exchanged } => {
             registers(product, (rows, exchanged), slots, schedule, dialect)
         }
-        _ => tiles(product, slots, schedule, dialect),
+        _ => {
+            let (shader, module) = tiles(product, dialect);
+            fill(shader, slots, module, schedule.workgroups)
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! - The functions that use its buffers stand for operands and results: each must be replaced.
 //! - What lies between the lines `// begin NAME` and `// end NAME` may be replaced, too.
 //! - A paragraph whose lines all name `EACH`, or something that ends in `_each`, stands for several, one after the other: the
-//!   word is a number there.
+//!   word is a number there. So does one whose lines all name `OTHER`, or something that ends in `_other`.
 //!
 //! What a shader does not have under the name that it is asked for is a mistake in this crate and panics, so that no kernel is
 //! compiled with what it had on disk.
@@ -58,11 +58,16 @@ impl Shader {
         Shader { parts, parameters }
     }
 
-    /// Puts a text in the place of a function, or nothing.
+    /// Puts a text in the place of a function, or of a variable of workgroups, or nothing.
     pub fn replace(&mut self, function: &str, text: &str) {
         let part = self.part(function);
         part.text = text.to_string();
         part.is_placeholder = false;
+    }
+
+    /// Makes place for a function that the stored shader does not have: it must be replaced.
+    pub fn add(&mut self, name: &'static str) {
+        self.parts.push(Part { name, text: String::new(), is_placeholder: true });
     }
 
     /// Gives a constant its value.
@@ -103,9 +108,17 @@ impl Shader {
 
     /// Puts `count` paragraphs in the place of each one whose lines all name what there is of each.
     pub fn repeat(&mut self, count: usize) {
-        const NAMES: [&str; 2] = ["_each", "EACH"];
-        let is_each = |line: &str| NAMES.iter().any(|name| line.contains(name));
-        self.parts.retain(|part| part.name != "EACH");
+        self.repeat_named(["_each", "EACH"], count);
+    }
+
+    /// Puts `count` paragraphs in the place of each one whose lines all name what there is of each other.
+    pub fn repeat_other(&mut self, count: usize) {
+        self.repeat_named(["_other", "OTHER"], count);
+    }
+
+    fn repeat_named(&mut self, names: [&'static str; 2], count: usize) {
+        let is_each = |line: &str| names.iter().any(|name| line.contains(name));
+        self.parts.retain(|part| part.name != names[1]);
         assert!(self.parts.iter().any(|part| is_each(&part.text)), "the shader repeats nothing");
         for part in self.parts.iter_mut().filter(|part| is_each(&part.text)) {
             let whole = std::mem::take(&mut part.text);
@@ -114,8 +127,8 @@ impl Shader {
                 let paragraph = paragraph.concat();
                 let times = if is_each(&paragraph) { count } else { 1 };
                 for number in 0..times {
-                    let named = paragraph.replace("_each", &format!("_{number}"));
-                    part.text += &named.replace("EACH", &format!("{number}u"));
+                    let named = paragraph.replace(names[0], &format!("_{number}"));
+                    part.text += &named.replace(names[1], &format!("{number}u"));
                 }
             }
         }
@@ -145,6 +158,6 @@ impl Shader {
 
 /// The name that a line declares.
 fn declared(line: &str) -> Option<&str> {
-    let rest = line.strip_prefix("const ").or_else(|| line.strip_prefix("fn "))?;
+    let rest = ["const ", "fn ", "var<workgroup> "].iter().find_map(|it| line.strip_prefix(it))?;
     rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()
 }

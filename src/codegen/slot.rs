@@ -74,10 +74,10 @@ impl<'a> Slot<'a> {
     /// The type of what is loaded.
     fn dtype(&self) -> &'static str {
         let value = self.value.map(|value| self.program.types[value as usize]);
-        if value == Some(DType::I32) {
-            "i32"
-        } else {
-            "f32"
+        match value {
+            Some(DType::I32) => "i32",
+            Some(DType::U32) => "u32",
+            _ => "f32",
         }
     }
 
@@ -145,19 +145,22 @@ impl<'a> Slot<'a> {
                 let inside = self.inside("any_");
                 let mut text =
                     format!("fn quad_{name}({}) -> vec4<f32> {{\n", self.signature("any_"));
-                let last = self.bounds.len() - 1;
                 for argument in self.arguments {
                     let mut nearest = format!("any_{argument}");
                     for (i, (name, extent)) in self.bounds.iter().enumerate() {
                         if name == argument {
-                            let step = if i == last { VECTOR } else { 1 };
+                            let step = if i + 1 == self.bounds.len() { VECTOR } else { 1 };
                             let last = Unsigned(extent.max(&step) - step);
                             nearest = format!("min({nearest}, {last})");
                         }
                     }
                     put!(text, "let {argument} = {nearest};\n");
                 }
-                put!(text, "{statements}return select(vec4<f32>(), {value}, {inside});\n}}\n");
+                let value = match self.bounds.is_empty() {
+                    true => value,
+                    false => format!("select(vec4<f32>(), {value}, {inside})"),
+                };
+                put!(text, "{statements}return {value};\n}}\n");
                 shader.replace(&format!("load_{name}"), "");
                 shader.replace(&format!("inside_{name}"), "");
                 shader.replace(&format!("quad_{name}"), &text);

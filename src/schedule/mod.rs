@@ -6,6 +6,7 @@ mod access;
 mod attention;
 mod direct;
 mod maps;
+mod packed;
 mod presets;
 mod products;
 mod rows;
@@ -17,9 +18,9 @@ pub use maps::tiled_transpose;
 pub use presets::{is_software, preset};
 pub use products::is_transposed;
 pub use strategy::{
-    AttentionSchedule, MapSchedule, ProductExtents, ProductSchedule, ProductTile, RowSchedule,
-    Schedule, Strategy, TransposeSchedule, WindowSchedule, REGISTER_COLUMNS, REGISTER_THREADS,
-    TRANSPOSE_TILE,
+    AttentionSchedule, MapSchedule, PackedSchedule, ProductExtents, ProductSchedule, ProductTile,
+    RowSchedule, Schedule, Strategy, TransposeSchedule, WindowSchedule, PACKED_UNIT,
+    REGISTER_COLUMNS, REGISTER_THREADS, TRANSPOSE_TILE,
 };
 pub use vectors::{is_whole_vector, Vector, VECTOR};
 
@@ -53,12 +54,7 @@ fn plain(kernel: &Kernel, limits: &Limits, config: KernelConfig) -> Schedule {
             None => products::conv2d(conv, config),
         },
         Kernel::Attention(attend) => attention::schedule(attend),
-        Kernel::PackedMatmul(packed) => Schedule {
-            lowered: None,
-            workgroup_size: 1,
-            workgroups: packed.n as u64,
-            strategy: Strategy::PackedMatmul,
-        },
+        Kernel::PackedMatmul(packed) => packed::schedule(packed, config),
         Kernel::Order(order) => Schedule {
             lowered: None,
             workgroup_size: 1,

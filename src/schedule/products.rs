@@ -23,7 +23,7 @@ pub(super) fn class(extents: ProductExtents) -> usize {
 }
 
 /// Nothing is read or written four at a time.
-const NO_VECTORS: [Option<Vector>; 3] = [const { None }; 3];
+pub(super) const NO_VECTORS: [Option<Vector>; 3] = [const { None }; 3];
 
 /// Whether an operand is transposed in tiles: whether its neighbours lie along `axis`, not along the next one.
 pub fn is_transposed(operand: &Operand, axis: usize) -> bool {
@@ -88,7 +88,7 @@ pub(super) fn windows_exceed_result(conv: &Convolution) -> bool {
     short && height * width > conv.out_height * conv.out_width
 }
 
-fn product(product: ProductSchedule) -> Schedule {
+pub(super) fn product(product: ProductSchedule) -> Schedule {
     let ProductExtents { batch, m, n, .. } = product.extents;
     let workgroups = match (product.tile, product.tile.size()) {
         (_, Some([rows, columns])) => batch * m.div_ceil(rows) * n.div_ceil(columns),
@@ -139,7 +139,7 @@ fn reach(conv: &Convolution, rows: usize) -> Option<usize> {
 }
 
 /// Narrow products get narrow tiles.
-fn shared(tile: Tile, m: usize, n: usize) -> ProductTile {
+pub(super) fn shared(tile: Tile, m: usize, n: usize) -> ProductTile {
     let threads = match (m, n) {
         (..=8, _) => [2, 32],
         (_, ..=8) => [32, 2],

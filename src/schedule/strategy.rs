@@ -44,14 +44,15 @@ pub enum Strategy {
     Transpose(TransposeSchedule),
     /// Reductions and row programs: threads share out rows.
     Rows(RowSchedule),
-    /// A matrix product, or a convolution as one (implicit GEMM), in tiles.
+    /// A matrix product, or a convolution as one (implicit GEMM), in tiles. A packed matrix is the left operand: the product
+    /// is transposed.
     Product(ProductSchedule),
     /// A convolution whose threads go through the windows of their results.
     Window(WindowSchedule),
     /// Attention in one pass over the keys.
     Attention(AttentionSchedule),
-    /// Packed rows are multiplied by a routine of the backend; there is no WGSL for it.
-    PackedMatmul,
+    /// A product with a packed matrix whose threads decode whole units of its rows.
+    Packed(PackedSchedule),
     /// Rows are sorted by a routine of the backend; there is no WGSL for it.
     Order,
     /// A user's shader, as it is written.
@@ -191,6 +192,22 @@ pub struct WindowSchedule {
     /// How many neighbours along the width a thread's results need, where these are read once for each line of the window,
     /// which is unrolled.
     pub unrolled: Option<usize>,
+}
+
+/// Neighbours of a packed row that a thread decodes together.
+pub const PACKED_UNIT: usize = 32;
+
+/// A product with a packed matrix, which threads decode in units of [`PACKED_UNIT`] neighbours of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedSchedule {
+    /// Rows of the other operand that a thread multiplies with each unit.
+    pub rows: usize,
+    /// Packed rows, which are the result's columns, whose units a thread decodes.
+    pub columns: usize,
+    /// Threads that share the units of a packed row, and add their sums in shared memory; 1 where threads work alone.
+    pub lanes: usize,
+    /// How the other operand is read four at a time, if it is.
+    pub vector: Option<Vector>,
 }
 
 impl ProductExtents {

@@ -1,10 +1,13 @@
 //! Sample kernels of every kind, for whoever prints, compiles or runs kernels.
 
+#[path = "routine_kernels.rs"]
+mod routine_kernels;
+
 use warpweft::codegen::{wgsl, Dialect, Source};
 use warpweft::dtype::DType;
 use warpweft::expr::{Binary, Unary};
 use warpweft::kernel::{
-    Atom, Attend, Builder, Convolution, Index, Inst, Kernel, KernelConfig, Limits, Matmul, Operand,
+    Atom, Builder, Convolution, Index, Inst, Kernel, KernelConfig, Limits, Matmul, Operand,
     Program, Rows, Space, Store, Tile, ValueId,
 };
 use warpweft::op::{Const, Conv2d, Reduction};
@@ -51,7 +54,8 @@ pub fn samples() -> Vec<(String, Kernel)> {
     row_programs(&mut all);
     matmuls(&mut all);
     convolutions(&mut all);
-    attentions(&mut all);
+    routine_kernels::attentions(&mut all);
+    routine_kernels::packed_products(&mut all);
     all
 }
 
@@ -733,67 +737,4 @@ fn convolution(window: Window) -> (String, Kernel) {
         epilogue: bias_epilogue(2, &dims, 1),
     };
     (name, Kernel::Conv2d(conv))
-}
-
-fn attentions(all: &mut All) {
-    // [batch, heads, kv heads, queries, keys, head size, value size]
-    let shapes: [[usize; 7]; 13] = [
-        [1, 1, 1, 1, 1, 1, 1],
-        [2, 2, 2, 33, 33, 16, 16],
-        [1, 4, 2, 40, 70, 64, 64],
-        [1, 3, 1, 1, 100, 80, 80],
-        [2, 1, 1, 65, 31, 7, 9],
-        [1, 2, 1, 17, 90, 128, 32],
-        [1, 1, 1, 40, 40, 256, 256],
-        [1, 2, 2, 9, 5, 33, 40],
-        [1, 1, 1, 4, 0, 8, 8],
-        [1, 1, 1, 3, 70, 0, 8],
-        [1, 1, 1, 5, 0, 8, 8],
-        [1, 2, 1, 8, 70, 0, 12],
-        [2, 4, 2, 2, 600, 64, 64],
-    ];
-    for [batch, heads, kv_heads, queries, keys, size, value_size] in shapes {
-        for (causal, masked) in [(false, false), (true, false), (false, true), (true, true)] {
-            for dtype in [DType::F32, DType::F16] {
-                if dtype == DType::F16 && causal != masked {
-                    continue;
-                }
-                let q = strides(&[batch, heads, queries, size]);
-                let k = strides(&[batch, kv_heads, keys, size]);
-                let v = strides(&[batch, kv_heads, keys, value_size]);
-                let mut scale = Draft::default();
-                let value = scale.builder.push(Inst::Param { word: 0, dtype: DType::F32 });
-                let attend = Attend {
-                    causal,
-                    window: None,
-                    batch,
-                    heads,
-                    kv_heads,
-                    queries,
-                    keys,
-                    head_size: size,
-                    value_size,
-                    q: operand(0, dtype, &q),
-                    k: operand(1, dtype, &k),
-                    v: operand(2, dtype, &v),
-                    // The same for all batches and heads.
-                    mask: masked.then(|| operand(3, dtype, &[0, 0, keys as i64, 1])),
-                    scale: Operand { program: scale.builder.finish(), value },
-                    length: (causal && !masked).then(|| {
-                        let mut length = Draft::default();
-                        let value = length.builder.push(Inst::Param { word: 1, dtype: DType::I32 });
-                        Operand { program: length.builder.finish(), value }
-                    }),
-                    epilogue: plain_epilogue(dtype, &[batch, heads, queries, value_size]),
-                };
-                let name = format!(
-                    "attention {dtype} [{batch},{heads}/{kv_heads},{queries}/{keys},{size}/{value_size}]\
-                    {}{}",
-                    if causal { " causal" } else { "" },
-                    if masked { " mask" } else { "" }
-                );
-                all.push((name, Kernel::Attention(Box::new(attend))));
-            }
-        }
-    }
 }

@@ -2,7 +2,7 @@
 //! (`it/io/gguf.rs` holds those against the `gguf` package).
 
 use super::array::{random, word, Array};
-use super::check::{near, Suite};
+use super::check::{near, typed, Suite};
 use super::matmul::product;
 use super::tolerance::Tolerance;
 use std::io::Cursor;
@@ -93,7 +93,7 @@ fn loaded(
     Ok((matrix, Array::new(&[rows, columns], numbers.into_iter().map(f64::from).collect())))
 }
 
-/// Rows and columns to try: whole blocks.
+/// Rows and columns to try: whole blocks. The last one is tried with more rows of the other operand.
 fn shapes(format: PackedFormat) -> Vec<[usize; 2]> {
     match format.block_len() {
         1 => vec![[2, 1], [3, 33], [9, 96], [70, 64]],
@@ -112,10 +112,13 @@ pub fn cases() -> Suite {
         let name = format.name();
         suite.add(format!("products in {name}"), move |device| {
             let mut checks = Vec::new();
-            for shape in shapes(format) {
+            let shapes = shapes(format);
+            for (at, &shape) in shapes.iter().enumerate() {
                 let (matrix, numbers) = loaded(device, format, shape)?;
                 let by = Tolerance::sum(shape[1], largest(&numbers));
-                for m in [0, 1, 2, 3, 4, 5, 8, 9, 40] {
+                let last = at + 1 == shapes.len();
+                let rows: &[usize] = if last { &[1, 2, 3, 7, 8, 9, 33] } else { &[0, 1, 4, 9, 40] };
+                for &m in rows {
                     let x = random(&[m, shape[1]], -1.0, 1.0, 8).rounded(DType::F32);
                     let want = product(&x, &numbers.permute(&[1, 0]));
                     let got = matrix.linear(&x.f32(device)?)?;
@@ -129,6 +132,28 @@ pub fn cases() -> Suite {
             }
             Ok(checks)
         });
+        let halves = suite.add(
+            format!("products of computed and of half operands in {name}"),
+            move |device| {
+                let mut checks = Vec::new();
+                let shape = shapes(format)[1];
+                let (matrix, numbers) = loaded(device, format, shape)?;
+                let by = Tolerance::sum(shape[1], 3.0 * largest(&numbers));
+                for m in [1, 3, 12] {
+                    let x = random(&[m, shape[1]], -1.0, 1.0, 8).rounded(DType::F16);
+                    let twice = x.map(|v| 2.0 * v + 1.0);
+                    let want = product(&twice, &numbers.permute(&[1, 0])).map(|v| v.max(0.0) + 1.0);
+                    let got = matrix.linear(&x.f32(device)?.mul(2)?.add(1)?)?.relu().add(1)?;
+                    checks.push(near(format!("{m} rows that are computed"), got, want, by));
+                    let want = product(&x, &numbers.permute(&[1, 0]));
+                    let got = matrix.linear(&x.on(device, DType::F16)?)?;
+                    let by = by.stored(DType::F16);
+                    checks.push(typed(format!("{m} rows of halves"), got, DType::F16, want, by));
+                }
+                Ok(checks)
+            },
+        );
+        halves.half();
         suite.add(format!("numbers, rows and gradients in {name}"), move |device| {
             let mut checks = Vec::new();
             for shape in shapes(format) {
@@ -152,6 +177,23 @@ pub fn cases() -> Suite {
             Ok(checks)
         });
     }
+    let many = suite.add("products with many rows of a matrix", |device| {
+        let mut checks = Vec::new();
+        for (format, shape) in
+            [(PackedFormat::Q5_1, [16_411, 32]), (PackedFormat::Q6_K, [8_209, 256])]
+        {
+            let (matrix, numbers) = loaded(device, format, shape)?;
+            let by = Tolerance::sum(shape[1], largest(&numbers));
+            for m in [1, 3] {
+                let x = random(&[m, shape[1]], -1.0, 1.0, 8).rounded(DType::F32);
+                let want = product(&x, &numbers.permute(&[1, 0]));
+                let got = matrix.linear(&x.f32(device)?)?;
+                checks.push(near(format!("{shape:?} in {format}, {m} rows"), got, want, by));
+            }
+        }
+        Ok(checks)
+    });
+    many.big();
     suite.add("several tensors of some rows each", |device| {
         let mut checks = Vec::new();
         for format in [PackedFormat::Q4_1, PackedFormat::BF16] {

@@ -10,13 +10,14 @@ use wasm_bindgen_futures::wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use wasm_bindgen_test::{console_log, wasm_bindgen_test};
 
-const STORED: [(&str, &str); 6] = [
+const STORED: [(&str, &str); 7] = [
     ("attention.wgsl", include_str!("../../shaders/attention.wgsl")),
     ("conv2d_plain.wgsl", include_str!("../../shaders/conv2d_plain.wgsl")),
     ("matmul_plain.wgsl", include_str!("../../shaders/matmul_plain.wgsl")),
     ("attention_few.wgsl", include_str!("../../shaders/attention_few.wgsl")),
     ("matmul.wgsl", include_str!("../../shaders/matmul.wgsl")),
     ("matmul_large.wgsl", include_str!("../../shaders/matmul_large.wgsl")),
+    ("packed_matmul.wgsl", include_str!("../../shaders/packed_matmul.wgsl")),
 ];
 
 /// Has each text parsed and validated, and stored ones made pipelines of, which takes long on a software GPU: what

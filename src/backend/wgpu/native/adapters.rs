@@ -159,7 +159,7 @@ fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
         subgroups: features.contains(wgpu::Features::SUBGROUP),
         cooperative: false,
         sorts: false,
-        packed: false,
+        packed: true,
         timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         config: KernelConfig::GPU,
     }

@@ -155,7 +155,7 @@ fn limits(of: &JsValue) -> Limits {
         subgroups: has_feature(of, "subgroups"),
         cooperative: false,
         sorts: false,
-        packed: false,
+        packed: true,
         timestamps: has_feature(of, "timestamp-query"),
         config: KernelConfig::GPU,
     }

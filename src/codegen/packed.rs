@@ -1,0 +1,377 @@
+//! Products with packed matrices: the text that decodes a format, and the shaders that it is put into.
+//!
+//! Numbers are decoded four neighbours (a quad) at a time, by functions that follow from the format's [`Layout`]. A thread that
+//! has a whole unit of a row, which is eight quads, loads each word of quants once, and computes each group's scale once.
+
+use crate::codegen::dialect::Dialect;
+use crate::codegen::module::Module;
+use crate::codegen::routine;
+use crate::codegen::shader::Shader;
+use crate::codegen::sizes::Unsigned;
+use crate::codegen::slot::{fill, Slot};
+use crate::codegen::source::Source;
+use crate::kernel::PackedMatmul;
+use crate::op::packed::{Layout, PackedFormat, Planes, Quants, Shared, SUPER};
+use crate::schedule::{PackedSchedule, ProductSchedule, Schedule, PACKED_UNIT, VECTOR};
+
+const PACKED_MATMUL: &str = shader!("packed_matmul");
+
+/// The arguments of the function that loads a word of the matrix, and its coordinates.
+const WORD: &[&str] = &["row", "word"];
+
+/// What a thread that works alone does with its sums.
+const RESULTS_ALONE: &str = "
+if (row + EACH < M && col + OTHER < N) { epilogue(row + EACH, col + OTHER, sum_each_other); }
+";
+
+/// The text of a product whose threads decode whole units of rows.
+pub fn units(
+    packed: &PackedMatmul,
+    units: &PackedSchedule,
+    schedule: &Schedule,
+    dialect: Dialect,
+) -> Source {
+    let &PackedMatmul { m, n, k, .. } = packed;
+    let (decoder, module) = (Decoder::new(packed.format, k), Module::new(dialect));
+    let mut shader = Shader::new(PACKED_MATMUL);
+    shader.replace("quad_w", &decoder.functions(&module));
+    shader.replace_region("unit", &decoder.unit());
+    if units.lanes == 1 {
+        shader.replace("parts", "");
+        shader.replace_region("results", RESULTS_ALONE);
+    }
+    let bounds: &[_] = match decoder.has_whole_units() {
+        true => {
+            shader.replace(
+                "inside_x",
+                "fn inside_x(row: u32, col: u32) -> f32 {\nreturn load_x(row, col);\n}\n",
+            );
+            &[]
+        }
+        false => &[("col", k)],
+    };
+    shader.repeat(units.rows);
+    shader.repeat_other(units.columns);
+    shader.sizes(&[("M", m.max(1)), ("N", n.max(1)), ("K", k), ("LAST_K", k.saturating_sub(1))]);
+    shader.constants(&[
+        ("ROWS", units.rows),
+        ("COLUMNS", units.columns),
+        ("LANES", units.lanes),
+        ("THREADS", schedule.workgroup_size),
+    ]);
+    const CELL: &[&str] = &["row", "col"];
+    let (cell, word) = (["i32(row)".to_string(), "i32(col)".to_string()], word());
+    let slots = vec![
+        Slot::operand("x", &packed.x, CELL, &cell).vector(&units.vector, bounds),
+        Slot::operand("w", &packed.w, WORD, &word),
+        Slot::epilogue(&packed.epilogue, CELL, &cell),
+    ];
+    fill(shader, slots, module, schedule.workgroups)
+}
+
+/// The text of a product in tiles, whose left operand is the matrix.
+pub fn tiles(
+    packed: &PackedMatmul,
+    product: &ProductSchedule,
+    schedule: &Schedule,
+    dialect: Dialect,
+) -> Source {
+    let decoder = Decoder::new(packed.format, packed.k);
+    let (mut shader, module) = routine::tiles(product, dialect);
+    shader.replace("load_a", &decoder.functions(&module));
+    shader.replace("inside_a", "");
+    shader.replace("quad_a", &decoder.quad());
+    shader.add("load_w");
+    const CELL: &[&str] = &["batch", "row", "col"];
+    let (turned, word) = (["i32(col)".to_string(), "i32(row)".to_string()], word());
+    let slots = vec![
+        Slot::operand("w", &packed.w, WORD, &word),
+        Slot::operand("b", &packed.x, CELL, &turned),
+        Slot::epilogue(&packed.epilogue, CELL, &turned),
+    ];
+    fill(shader, slots, module, schedule.workgroups)
+}
+
+fn word() -> [String; 2] {
+    ["i32(row)".to_string(), "i32(word)".to_string()]
+}
+
+/// Prints what decodes the rows of a matrix.
+struct Decoder {
+    layout: Layout,
+    planes: Planes,
+    columns: usize,
+}
+
+impl Decoder {
+    fn new(format: PackedFormat, columns: usize) -> Decoder {
+        Decoder { layout: format.layout(), planes: format.planes(columns), columns }
+    }
+
+    /// Whether each row is a whole number of units. Otherwise the format has no blocks, and no scales.
+    fn has_whole_units(&self) -> bool {
+        self.columns.is_multiple_of(PACKED_UNIT)
+    }
+
+    /// The functions of a group's scale and minimum, and of the numbers that quants stand for.
+    fn functions(&self, module: &Module) -> String {
+        let (layout, planes) = (&self.layout, &self.planes);
+        let mut text = String::new();
+        let scale = (planes.scales, layout.scale_bits, planes.super_scales);
+        if layout.scale != Shared::Nothing {
+            let scale = shared(module, layout, layout.scale, scale);
+            put!(text, "fn scale_w(row: u32, group: u32) -> f32 {{\nreturn {scale};\n}}\n");
+        }
+        let minimum = (planes.minima, layout.minimum_bits, planes.super_minima);
+        if layout.minimum != Shared::Nothing {
+            let sign = if layout.minimum.in_supers() { "-" } else { "" };
+            let minimum = shared(module, layout, layout.minimum, minimum);
+            put!(
+                text,
+                "fn minimum_w(row: u32, group: u32) -> f32 {{\nreturn {sign}{minimum};\n}}\n"
+            );
+        }
+        put!(text, "fn numbers_w(quants: vec4<u32>) -> vec4<f32> {{\n");
+        const SIGNED: &str = ">> vec4<u32>(24u))";
+        match layout.quants {
+            Quants::Single => text += "return bitcast<vec4<f32>>(quants);\n",
+            Quants::Half => {
+                let half = module.fill("{half_of}({x})", true, "quants", "");
+                put!(text, "return {half};\n");
+            }
+            Quants::Brain => text += "return bitcast<vec4<f32>>(quants << vec4<u32>(16u));\n",
+            Quants::Signed => {
+                put!(
+                    text,
+                    "return vec4<f32>(bitcast<vec4<i32>>(quants << vec4<u32>(24u)) {SIGNED};\n"
+                );
+            }
+            Quants::From(0) => text += "return vec4<f32>(quants);\n",
+            Quants::From(zero) => put!(text, "return vec4<f32>(quants) - {zero}.0;\n"),
+            Quants::Table(table) => {
+                let word =
+                    |n: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| table[4 * n + i] as u8));
+                let choose = |name: &str, n: usize, below: u32| {
+                    let (yes, no) = (word(n), word(n + 1));
+                    format!(
+                        "let {name} = select(vec4<u32>({no}u), vec4<u32>({yes}u), quants < vec4<u32>({below}u));\n"
+                    )
+                };
+                text += &choose("low", 0, 4);
+                text += &choose("high", 2, 12);
+                put!(
+                    text,
+                    "let words = select(high, low, quants < vec4<u32>(8u));
+                    let moved = words << (vec4<u32>(24u) - ((quants & vec4<u32>(3u)) << vec4<u32>(3u)));
+                    return vec4<f32>(bitcast<vec4<i32>>(moved) {SIGNED};\n"
+                );
+            }
+        }
+        text + "}\n"
+    }
+
+    /// The load of a word of a row: one of a plane that begins at `start`.
+    fn load(&self, row: &str, start: usize, at: &str) -> String {
+        let at = if start == 0 { at.to_string() } else { format!("{} + {at}", Unsigned(start)) };
+        match self.has_whole_units() {
+            true => format!("load_w({row}, {at})"),
+            false => format!("load_w({row}, min({at}, {}))", Unsigned(self.planes.words - 1)),
+        }
+    }
+
+    /// Four quants from those of their two planes.
+    fn quants(&self, low: &str, high: Option<String>) -> String {
+        match high {
+            Some(high) => format!("{low} | ({high} << vec4<u32>({}u))", self.layout.bits[0]),
+            None => low.to_string(),
+        }
+    }
+
+    /// A quad's numbers, from its quants and the names of what its group shares.
+    fn numbers(&self, quants: &str, scale: &str, minimum: &str) -> String {
+        let mut text = format!("numbers_w({quants})");
+        if self.layout.scale != Shared::Nothing {
+            put!(text, " * {scale}");
+        }
+        if self.layout.minimum != Shared::Nothing {
+            put!(text, " + {minimum}");
+        }
+        text
+    }
+
+    /// A quad that begins at `col`, with 0 in the place of what lies beyond the last column.
+    fn inside(&self, quad: &str, col: &str) -> String {
+        match self.has_whole_units() {
+            true => quad.to_string(),
+            false => {
+                let columns = Unsigned(self.columns);
+                let at = format!("vec4<u32>({col}) + vec4<u32>(0u, 1u, 2u, 3u)");
+                format!("select(vec4<f32>(), {quad}, {at} < vec4<u32>({columns}))")
+            }
+        }
+    }
+
+    /// The statements that multiply a unit with rows of the other operand, a quad of its first half and one of its second half
+    /// at a time: of 4 bits, these lie in one word.
+    fn unit(&self) -> String {
+        let layout = &self.layout;
+        let (mut before, mut each) = (String::new(), String::new());
+        let groups = PACKED_UNIT / layout.group;
+        for group in 0..groups {
+            let at = format!("{groups}u * unit + {group}u");
+            if layout.scale != Shared::Nothing {
+                put!(before, "let scale{group}_other = scale_w(col_other, {at});\n");
+            }
+            if layout.minimum != Shared::Nothing {
+                put!(before, "let minimum{group}_other = minimum_w(col_other, {at});\n");
+            }
+        }
+        let low = self.pair(0, &mut before, &mut each);
+        let high = match layout.bits[1] {
+            0 => [None, None],
+            _ => self.pair(1, &mut before, &mut each).map(Some),
+        };
+        for (half, (low, high)) in low.iter().zip(high).enumerate() {
+            let (name, group) = (["near", "far"][half], half * (groups - 1));
+            let (scale, minimum) = (format!("scale{group}_other"), format!("minimum{group}_other"));
+            let col = format!("{PACKED_UNIT}u * unit + {}u + 4u * pair", half * PACKED_UNIT / 2);
+            let numbers = self.numbers(&self.quants(low, high), &scale, &minimum);
+            put!(each, "let {name}_other = {};\n", self.inside(&numbers, &col));
+            put!(each, "let x_{name}_each = quad_x(row_each, {col});\n");
+        }
+        format!(
+            "{before}for (var pair = 0u; pair < 4u; pair++) {{\n{each}\
+            sum_each_other += dot(near_other, x_near_each) + dot(far_other, x_far_each);\n}}\n"
+        )
+    }
+
+    /// What a plane has of the quants of both quads. The words are loaded in `each`, or in `before` where all quads of a half
+    /// share them.
+    fn pair(&self, plane: usize, before: &mut String, each: &mut String) -> [String; 2] {
+        let (name, width) = (["low", "high"][plane], self.layout.bits[plane]);
+        let load = |text: &mut String, number: usize, at: &str| {
+            let load = self.load("col_other", self.planes.quants[plane], at);
+            put!(text, "let {name}{number}_other = {load};\n");
+            format!("{name}{number}_other")
+        };
+        match width {
+            1 => {
+                let word = [load(before, 0, "unit")];
+                [fields(1, &word, "4u * pair"), fields(1, &word, "16u + 4u * pair")]
+            }
+            2 => [0, 1].map(|half| {
+                let word = load(before, half, &format!("2u * unit + {half}u"));
+                fields(2, &[word], "8u * pair")
+            }),
+            4 => {
+                let word = [load(each, 0, "4u * unit + pair")];
+                [fields(4, &word, "0u"), fields(4, &word, "4u")]
+            }
+            _ => [0, 1].map(|half| {
+                let count = width as usize / 8;
+                let mut words = Vec::with_capacity(count);
+                for n in 0..count {
+                    let at = 4 * half * count + n;
+                    let at = format!("{width}u * unit + {count}u * pair + {at}u");
+                    words.push(load(each, half * count + n, &at));
+                }
+                fields(width, &words, "0u")
+            }),
+        }
+    }
+
+    /// The function of a tile's quad: `VECTOR` neighbours of a row, or of the last one where that is beyond it.
+    fn quad(&self) -> String {
+        let (layout, planes) = (&self.layout, &self.planes);
+        let mut each = Vec::with_capacity(2);
+        for (plane, width) in layout.bits.into_iter().enumerate().filter(|(_, width)| *width > 0) {
+            let words: Vec<String> = (0..(width as usize / 8).max(1))
+                .map(|word| self.load("row", planes.quants[plane], &word_of_quad(width, word)))
+                .collect();
+            each.push(fields(width, &words, &shift_of_quad(width)));
+        }
+        let high = each.get(1).cloned();
+        let quants = self.quants(&each[0], high);
+        let numbers = self.numbers(&quants, "scale_w(row, group)", "minimum_w(row, group)");
+        let group = layout.group / VECTOR;
+        format!(
+            "fn quad_a(batch: u32, any_row: u32, col: u32) -> vec4<f32> {{
+            let row = min(any_row, M - 1u);
+            let quad = min(col, LAST_K) / {VECTOR}u;
+            let group = quad / {group}u;
+            return {};
+            }}\n",
+            self.inside(&numbers, "col")
+        )
+    }
+}
+
+/// The number of the `nth` word with the fields of `quad`, a number that is known when the kernel runs.
+fn word_of_quad(width: u32, nth: usize) -> String {
+    match width {
+        4 => "quad / 8u * 4u + quad % 4u".to_string(),
+        8.. => format!("quad * {}u + {nth}u", width / 8),
+        _ => format!("quad / {}u", 8 / width),
+    }
+}
+
+/// How far the first of those fields is from the lowest bit.
+fn shift_of_quad(width: u32) -> String {
+    match width {
+        4 => "quad % 8u / 4u * 4u".to_string(),
+        8.. => "0u".to_string(),
+        _ => format!("quad % {}u * {}u", 8 / width, 4 * width),
+    }
+}
+
+/// Four fields of so many bits from the words that hold them, the first one so far from the lowest bit.
+fn fields(width: u32, words: &[String], shift: &str) -> String {
+    let (word, mask) = (&words[0], u32::MAX >> (32 - width));
+    match width {
+        32 => format!("vec4<u32>({})", words.join(", ")),
+        16 => {
+            let second = &words[1];
+            let both = format!("vec4<u32>({word}, {word}, {second}, {second})");
+            format!("(({both} >> vec4<u32>(0u, 16u, 0u, 16u)) & vec4<u32>({mask}u))")
+        }
+        _ => {
+            let word = if shift == "0u" { word.clone() } else { format!("{word} >> ({shift})") };
+            // Of 4 bits, byte j of 32 neighbours holds elements j and j + 16.
+            let step = if width == 4 { 8 } else { width };
+            let steps = format!("vec4<u32>(0u, {step}u, {}u, {}u)", 2 * step, 3 * step);
+            format!("((vec4<u32>({word}) >> {steps}) & vec4<u32>({mask}u))")
+        }
+    }
+}
+
+/// What a group's elements share, from where its planes begin, their bits, and where the super-blocks' plane begins.
+fn shared(
+    module: &Module,
+    layout: &Layout,
+    shared: Shared,
+    (starts, bits, above): ([usize; 2], [u32; 2], usize),
+) -> String {
+    let field = |start: usize, bits: u32, at: &str| {
+        let (each, mask) = (32 / bits, (1u32 << bits) - 1);
+        let word = format!("load_w(row, {} + {at} / {each}u)", Unsigned(start));
+        format!("(({word} >> ({at} % {each}u * {bits}u)) & {mask}u)")
+    };
+    let mut own = field(starts[0], bits[0], "group");
+    if bits[1] > 0 {
+        own = format!("({own} | ({} << {}u))", field(starts[1], bits[1], "group"), bits[0]);
+    }
+    let own = match shared {
+        Shared::Nothing => "0.0".to_string(),
+        Shared::Half => module.fill("{half_of}({x})", false, &own, ""),
+        Shared::Power => module.fill("{half_of_power}({x})", false, &own, ""),
+        Shared::Signed => format!("f32(bitcast<i32>({own} << 24u) >> 24u)"),
+        Shared::From(0) => format!("f32({own})"),
+        Shared::From(zero) => format!("(f32({own}) - {zero}.0)"),
+    };
+    if !shared.in_supers() {
+        return own;
+    }
+    let block = format!("(group / {}u)", SUPER / layout.group);
+    let supers = module.fill("{half_of}({x})", false, &field(above, 16, &block), "");
+    format!("{supers} * {own}")
+}
