@@ -99,8 +99,8 @@ impl KvCache {
     }
 
     /// Attention of new tokens to those before and to themselves: `q [tokens, heads, size]`, `k` and `v`
-    /// `[tokens, kv heads, size]`; the result is `[tokens, heads * size]`. There must be room for them, and they are not counted
-    /// yet.
+    /// `[tokens, kv heads, size]`; the result is `[tokens, heads * size]`. There must be room for them, and they are not
+    /// counted yet.
     pub fn attend(&self, layer: usize, [q, k, v]: [&Tensor; 3]) -> Result<Tensor> {
         let (tokens, heads, size) = (q.shape()[0], q.shape()[1], q.shape()[2]);
         let across = |x: &Tensor| x.transpose(0, 1)?.unsqueeze(0);

@@ -52,8 +52,8 @@ trait Decoder {
 pub struct LoadOptions {
     /// Tokens of the longest context. The default is what the model was trained for, 4,096 at most.
     pub context: Option<usize>,
-    /// How the context keeps keys and values: `F16` or `F32`. The default is `F16` where the device has it: it takes half of the
-    /// memory, and moves logits by less than 0.1.
+    /// How the context keeps keys and values: `F16` or `F32`. The default is `F16` where the device has it: it takes half of
+    /// the memory, and moves logits by less than 0.1.
     pub cache: Option<DType>,
 }
 

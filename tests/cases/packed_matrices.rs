@@ -177,6 +177,12 @@ pub fn cases() -> Suite {
             Ok(checks)
         });
     }
+    shapes_apart(&mut suite);
+    suite
+}
+
+/// Matrices of very many rows, and those that are kept as several tensors.
+fn shapes_apart(suite: &mut Suite) {
     let many = suite.add("products with many rows of a matrix", |device| {
         let mut checks = Vec::new();
         for (format, shape) in
@@ -226,7 +232,6 @@ pub fn cases() -> Suite {
         }
         Ok(checks)
     });
-    suite
 }
 
 /// The words of a matrix, made anew.

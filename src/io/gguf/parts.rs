@@ -15,8 +15,8 @@ pub struct GgufParts<F> {
 }
 
 impl Gguf {
-    /// Reads the heads of a model's files, the first part first, as one head. Tensors are at places in all files together, which
-    /// the second value reads.
+    /// Reads the heads of a model's files, the first part first, as one head. The places of tensors are those in all files
+    /// together, which the second value reads.
     ///
     /// # Errors
     /// As [`Gguf::read`], with the part; `Data` unless these are all parts of one model, in order.

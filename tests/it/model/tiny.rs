@@ -116,7 +116,7 @@ fn windows_move_on_and_are_computed_again() {
             let model = load_with(device, &toy, 1600, DType::F32);
             let what = |how: &str, at| format!("{device:?}, {gemma}, window {window}, {how} {at}");
             // A part of a prompt and the window before it fit, one token more does not.
-            let room = 512 + window as usize - 1;
+            let room = 512 + window - 1;
             for length in [511, 512, 513, room, room + 1, 1500] {
                 let mut context = model.context().expect("a context");
                 context.add(&tokens[..length - 1]).expect("logits");

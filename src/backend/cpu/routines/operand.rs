@@ -148,7 +148,8 @@ impl View {
 }
 
 impl Blocks<'_> {
-    /// The matrix of the last two axes at the leading coordinates, from its row `first` on; halves are converted into `scratch`.
+    /// The matrix of the last two axes at the leading coordinates, from its row `first` on. Halves are converted into
+    /// `scratch`.
     pub fn matrix<'s>(
         &'s self,
         leading: [usize; 2],
