@@ -3,8 +3,11 @@
 use super::config::ModelConfig;
 use super::PROMPT;
 use crate::device::Device;
+use crate::dtype::DType;
 use crate::error::Result;
-use crate::tensor::{AttentionOptions, DType, Tensor, Variable};
+use crate::room::room;
+use crate::shape::Shape;
+use crate::tensor::{AttentionOptions, Tensor, Variable};
 
 /// Keys and values of the tokens so far, for each layer.
 ///
@@ -31,6 +34,15 @@ struct Layer {
     window: Option<usize>,
 }
 
+/// A variable of zeros that has memory of its own, which tokens are written into. (`Device::zeros` is computed where it is
+/// needed, so the first tokens would write all of it anew.)
+fn zeros(device: &Device, shape: &[usize], dtype: DType) -> Result<Variable> {
+    let count = Shape::new("model", shape)?.numel() * dtype.size();
+    let mut bytes: Vec<u8> = room("model", count)?;
+    bytes.resize(count, 0);
+    Ok(Variable::new(&device.tensor_from_bytes(&bytes, shape, dtype)?))
+}
+
 /// Tokens that a layer has room for in a context of `tokens`.
 pub fn capacity(tokens: usize, window: Option<usize>) -> usize {
     window.map_or(tokens, |window| tokens.min((window - 1).saturating_add(PROMPT)))
@@ -48,12 +60,7 @@ impl KvCache {
         for layer in 0..config.layers {
             let window = config.layer_window(layer);
             let shape = [1, config.kv_heads, capacity(tokens, window), config.head_size];
-            // Computed now, so that the first tokens are written into it in place.
-            let empty = || {
-                let zeros = device.full(&shape, 0.0, dtype)?;
-                zeros.run()?;
-                Ok(Variable::new(&zeros))
-            };
+            let empty = || zeros(device, &shape, dtype);
             layers.push(Layer { keys: empty()?, values: empty()?, window });
         }
         let (window, room) = (config.window, capacity(tokens, config.window));
