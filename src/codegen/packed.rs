@@ -324,7 +324,7 @@ fn shift_of_quad(width: u32) -> String {
     }
 }
 
-/// Four fields of so many bits from the words that hold them, the first one so far from the lowest bit.
+/// Four neighbouring fields of `width` bits from the words that hold them; the first begins `shift` bits from the lowest.
 fn fields(width: u32, words: &[String], shift: &str) -> String {
     let (word, mask) = (&words[0], u32::MAX >> (32 - width));
     match width {

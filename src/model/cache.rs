@@ -34,8 +34,8 @@ struct Layer {
     window: Option<usize>,
 }
 
-/// A variable of zeros that has memory of its own, which tokens are written into. (`Device::zeros` is computed where it is
-/// needed, so the first tokens would write all of it anew.)
+/// A variable of zeros that has memory of its own, which tokens are written into. (`Device::zeros` has none until
+/// something reads it, so the first tokens would write the whole cache.)
 fn zeros(device: &Device, shape: &[usize], dtype: DType) -> Result<Variable> {
     let count = Shape::new("model", shape)?.numel() * dtype.size();
     let mut bytes: Vec<u8> = room("model", count)?;

@@ -35,8 +35,8 @@ pub struct ModelConfig {
     pub rope_scale: f64,
     /// How many tokens layers with a window see (`attention.sliding_window`); no layer has one by default.
     pub window: Option<usize>,
-    /// Every so many layers one has no window, the last of them (`attention.sliding_window_pattern`; 6 for Gemma 3). All
-    /// layers have one by default.
+    /// If n, each n-th layer has no window (`attention.sliding_window_pattern`; 6 for Gemma 3). By default all layers have
+    /// one.
     pub window_pattern: Option<usize>,
 }
 

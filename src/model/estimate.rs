@@ -42,7 +42,7 @@ impl Estimate {
 pub fn estimate(file: &Gguf, context: usize, batch: usize, cache: DType) -> Result<Estimate> {
     let config = ModelConfig::read(file)?;
     let product = |factors: &[usize]| factors.iter().fold(1u64, |n, &f| n.saturating_mul(f as u64));
-    // Of four bytes each.
+    // Bytes of `f32` numbers.
     let floats = |factors: &[usize]| product(factors).saturating_mul(4);
     let mut weights = 0u64;
     for (name, tensor) in &file.tensors {

@@ -22,7 +22,7 @@ const LLAMA: &str = include_str!("llama.py");
 /// Tokens that follow one another in a measurement.
 const TOKENS: usize = 32;
 
-/// What is timed: the name, whether tokens come one by one, how many come before, and how many are timed.
+/// The measurements: name, whether tokens are added one by one, tokens before the clock starts, and tokens timed.
 const WORK: [(&str, bool, usize, usize); 4] = [
     ("prompt of 128", false, 0, 128),
     ("prompt of 512", false, 0, 512),

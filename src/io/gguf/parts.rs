@@ -66,7 +66,7 @@ impl Gguf {
         }
     }
 
-    /// Refuses a file that is not the part with this number, from 0 on, of so many.
+    /// Refuses a file unless it is part `number`, counted from 0, of a model of `count` parts.
     fn check_part(&self, number: usize, count: usize) -> Result<()> {
         let fact = |name: &str| self.metadata.get(name).and_then(|value| value.as_u64());
         let (no, of) = (fact("split.no").unwrap_or(0), fact("split.count").unwrap_or(1));
