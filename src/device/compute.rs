@@ -7,14 +7,11 @@ use super::state::State;
 use super::Device;
 use crate::backend::BufferId;
 use crate::debug::{print, shows, spend, Debug};
-use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{From, NodeId, Recording, Segment, Taken, Trace};
+use crate::graph::{NodeId, Recording, Taken, Trace};
 use crate::kernel::{Batch, Limits, Place};
 use crate::plan::{cheap, plan};
 use crate::profile::Phase;
-use crate::shape::Shape;
-use crate::sorted;
 use crate::span::span;
 use std::borrow::Cow;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -28,9 +25,30 @@ pub(crate) struct Prepared {
 }
 
 /// A batch that was run, and the memory of its results but for those in place.
-struct Ran {
+pub(super) struct Ran {
     batch: Arc<Batch>,
     outputs: Vec<Held>,
+}
+
+impl State {
+    /// The memory of each result of a batch. What is in place takes that of its source.
+    pub(super) fn memory_of(
+        &mut self,
+        ran: Ran,
+        sources: &[NodeId],
+    ) -> Vec<(usize, Option<Arc<Held>>)> {
+        let places = ran.batch.in_place.iter();
+        let places: Vec<(usize, Option<Arc<Held>>)> =
+            places.map(|&(n, input)| (n, self.buffers.remove(&sources[input]))).collect();
+        let count = ran.outputs.len() + places.len();
+        let mut outputs = ran.outputs.into_iter();
+        let mut in_place = places.into_iter().peekable();
+        let one = |n| match in_place.next_if(|&(result, _)| result == n) {
+            Some(place) => place,
+            None => (n, outputs.next().map(Arc::new)),
+        };
+        (0..count).map(one).collect()
+    }
 }
 
 /// Whoever has it may run a batch. It is taken before the state is locked.
@@ -93,17 +111,10 @@ impl Device {
         let (mut state, ran) = self.run_apart(state, &inputs, prepare)?;
         state.graph.remember(&taken);
         // All of these before one of the results lets its operands go.
-        let places = ran.batch.in_place.iter();
-        let places: Vec<(usize, Option<Arc<Held>>)> =
-            places.map(|&(n, input)| (n, state.buffers.remove(&taken.sources[input]))).collect();
-        let (mut outputs, mut in_place) = (ran.outputs.into_iter(), places.into_iter().peekable());
-        for (n, node) in written.into_iter().enumerate() {
-            let held = match in_place.next_if(|&(result, _)| result == n) {
-                Some((_, held)) => held,
-                None => outputs.next().map(Arc::new),
-            };
+        for (n, held) in state.memory_of(ran, &taken.sources) {
             // Its last handle may have gone meanwhile, and with it the memory that it would have been in.
             let Some(held) = held else { continue };
+            let node = written[n];
             if !state.graph.is_gone(node) {
                 state.fill(node, held, &*self.inner.backend);
             } else if let Some(held) = Arc::into_inner(held) {
@@ -125,12 +136,20 @@ impl Device {
         self.state().graph.recording(nodes, since)
     }
 
-    /// The plan of a recording on these operands.
-    pub(crate) fn prepare(&self, recording: &Recording, operands: &[NodeId]) -> Result<Prepared> {
+    /// The plan of a recording on these operands. Results may take the memory of operands: `(result, operand)`.
+    pub(crate) fn prepare(
+        &self,
+        recording: &Recording,
+        operands: &[NodeId],
+        donated: impl Iterator<Item = (usize, usize)>,
+    ) -> Result<Prepared> {
         let Taken { trace, sources, scalars, .. } = {
             let mut state = self.state();
             let [results, recorded] = state.graph.play(recording, operands);
-            let taken = state.graph.trace(&results);
+            let results = state.graph.passed_on(&results);
+            let mut taken = state.graph.trace(&results);
+            let places = donated.map(|(n, operand)| (results[n], operands[operand]));
+            state.graph.donate_all(&mut taken, places);
             for node in recorded {
                 state.graph.release(node);
             }
@@ -138,52 +157,6 @@ impl Device {
             taken
         };
         Ok(Prepared { batch: self.planned(trace)?, sources, scalars })
-    }
-
-    /// Runs a plan with these sources and numbers; new sources hold the results. `segments` say how each result was computed
-    /// from `operands`, for gradients.
-    pub(crate) fn replay(
-        &self,
-        (batch, scalars): (&Arc<Batch>, &[u32]),
-        sources: &[NodeId],
-        (segments, operands): (&[Segment], &[NodeId]),
-        results: &[(Shape, DType)],
-    ) -> Result<Vec<NodeId>> {
-        let turn = self.turn();
-        self.evaluate(&turn, self.state(), sources)?;
-        let state = self.state();
-        state.graph.check_room("program")?;
-        let inputs = state.buffers_of(sources)?;
-        let prepare = || Ok((batch.clone(), scalars));
-        let (mut state, ran) = self.run_apart(state, &inputs, prepare)?;
-        let backend = &*self.inner.backend;
-        // What a result is computed from comes before it.
-        let mut order: Vec<(usize, Held)> = ran.outputs.into_iter().enumerate().collect();
-        sorted::by_key(&mut order, |(n, _)| segments[*n].place());
-        let mut nodes: Vec<Option<NodeId>> = vec![None; results.len()];
-        for (n, held) in order {
-            let (mut from, mut detached) = (Vec::new(), Vec::new());
-            for &(source, passes) in segments[n].sources() {
-                let node = match source {
-                    From::Operand(n) => operands[n],
-                    From::Result(n) => nodes[n].expect("it was computed before"),
-                };
-                if !passes {
-                    let alias = state.alias(node, backend)?;
-                    state.graph.detach(alias);
-                    detached.push(alias);
-                }
-                from.push(if passes { node } else { detached[detached.len() - 1] });
-            }
-            let node = state.graph.result(&segments[n], &from, results[n]);
-            state.buffers.insert(node, Arc::new(held));
-            nodes[n] = Some(node);
-            for alias in detached {
-                state.graph.release(alias);
-            }
-        }
-        state.reclaim(backend);
-        Ok(nodes.into_iter().flatten().collect())
     }
 
     /// A plan from the cache, or a new one.
@@ -226,7 +199,7 @@ impl Device {
 
     /// Unlocks the state while a batch is planned and run; then the buffers of its results. Until then no buffer that is
     /// given up is freed or handed on: it may be one of the inputs.
-    fn run_apart<'a, 's>(
+    pub(super) fn run_apart<'a, 's>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         inputs: &[BufferId],

@@ -16,6 +16,7 @@ mod memory;
 mod pool;
 mod profiling;
 mod reads;
+mod replay;
 #[cfg(feature = "wgpu-interop")]
 mod sharing;
 mod state;
@@ -31,6 +32,7 @@ pub use drivers::{register, Driver, Machine, Opening};
 #[allow(deprecated)]
 pub use kernel_config::Variants;
 pub use memory::{HeldTensor, MemoryReport};
+pub(crate) use replay::Replay;
 
 use crate::backend::{Backend, Info, Pending};
 use crate::debug::{shows, Debug};
@@ -372,30 +374,12 @@ impl Device {
     pub(crate) fn flush_if_long(&self) -> Result<()> {
         let waiting = {
             let state = self.state();
-            if state.together {
-                0
-            } else {
-                state.graph.count - state.computed_at
-            }
+            state.graph.count - state.computed_at
         };
         if waiting > MOST_WAITING {
             return self.flush();
         }
         Ok(())
-    }
-
-    /// Does `work`, whose end is known, without submitting parts of what it records because that is long.
-    #[cfg(feature = "model")]
-    pub(crate) fn together<R>(&self, work: impl FnOnce() -> R) -> R {
-        struct Restore<'a>(&'a Device, bool);
-        impl Drop for Restore<'_> {
-            fn drop(&mut self) {
-                self.0.state().together = self.1;
-            }
-        }
-        let before = std::mem::replace(&mut self.state().together, true);
-        let _restore = Restore(self, before);
-        work()
     }
 
     pub(crate) fn describe(&self, node: NodeId) -> (Shape, DType) {

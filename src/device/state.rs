@@ -40,8 +40,6 @@ pub(super) struct State {
     pub uploaded: u64,
     /// Each operation runs as it is recorded.
     pub eager: bool,
-    /// Nothing is submitted because much was recorded.
-    pub together: bool,
     /// Indices are looked at when something is read: these are.
     pub check_indices: bool,
     pub checks: Vec<Check>,
@@ -72,7 +70,6 @@ impl Default for State {
             settled: 0,
             uploaded: 0,
             eager: false,
-            together: false,
             check_indices: false,
             checks: Vec::new(),
             profile: None,

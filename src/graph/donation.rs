@@ -80,6 +80,24 @@ impl Graph {
         }
     }
 
+    /// Offers the memory of sources to results of a trace that was just taken: `(result, source)`.
+    pub fn donate_all(&self, taken: &mut Taken, places: impl Iterator<Item = (NodeId, NodeId)>) {
+        for (result, source) in places {
+            let place = |id| self.places.get(id);
+            taken.trace.donated.extend(place(result).zip(place(source)));
+        }
+    }
+
+    /// Whether nothing needs data that one tensor holds but the results of a program that is about to run.
+    pub fn is_only_for(&self, id: NodeId, results: &[NodeId]) -> bool {
+        let node = self.node(id);
+        let is_result = |index: &u32| results.iter().any(|result| result.index == *index);
+        node.data
+            && node.handles == 1
+            && node.users.iter().all(is_result)
+            && !self.is_remembered(id)
+    }
+
     /// Which nodes of a trace something needs when it was run.
     fn needs(&self, taken: &Taken) -> Vec<Need> {
         let mut needs = vec![Need::default(); taken.nodes.len()];

@@ -8,7 +8,7 @@ use super::{Graph, NodeId, Pullback};
 use crate::dtype::DType;
 use crate::op::Op;
 use crate::shape::Shape;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,8 @@ struct Step {
 /// What one result of a program was computed from, as far as gradients are concerned: operands, and other results.
 #[derive(Debug)]
 pub struct Segment {
-    recording: Arc<Recording>,
+    /// None where gradients pass to nothing: the result is a constant.
+    recording: Option<Arc<Recording>>,
     /// The sources of the recording, and whether gradients pass to them.
     sources: Vec<(From, bool)>,
     /// Where the result is in the whole recording: what it is computed from comes before.
@@ -71,6 +72,21 @@ impl Recording {
         (0..self.results.len()).map(|n| self.segment(n)).collect()
     }
 
+    /// Whether gradients pass a place to one where it ends.
+    fn passes<T>(&self, root: usize, end: &impl Fn(usize) -> Option<T>) -> bool {
+        let (mut stack, mut seen) = (vec![root], FxHashSet::default());
+        while let Some(place) = stack.pop() {
+            if end(place).is_some() {
+                return true;
+            }
+            let Step { inputs, dtype, detached, .. } = &self.steps[place - self.sources];
+            if dtype.is_float() && !detached {
+                stack.extend(inputs.iter().filter(|&&input| seen.insert(input)));
+            }
+        }
+        false
+    }
+
     fn segment(&self, n: usize) -> Segment {
         let root = self.results[n];
         let end = |place: usize| match place < self.sources {
@@ -79,6 +95,9 @@ impl Recording {
             false => self.results.iter().position(|&result| result == place).map(From::Result),
         };
         let step = |place: usize| &self.steps[place - self.sources];
+        if !self.passes(root, &end) {
+            return Segment { recording: None, sources: Vec::new(), place: root };
+        }
         // What is needed, and of that, where gradients pass.
         let mut needed: BTreeMap<usize, bool> = BTreeMap::from([(root, true)]);
         let mut open = BTreeSet::from([root]);
@@ -111,7 +130,7 @@ impl Recording {
             steps.push(copy);
         }
         let recording = Recording { sources: sources.len(), steps, results: vec![moved[&root]] };
-        Segment { recording: Arc::new(recording), sources, place: root }
+        Segment { recording: Some(Arc::new(recording)), sources, place: root }
     }
 }
 
@@ -187,7 +206,26 @@ impl Graph {
         [results, nodes.split_off(recording.sources)]
     }
 
-    /// A result of a program: data, which gradients pass by playing its segment again on these sources.
+    /// Nodes with the values of these, each once, that are computed by what these only pass on: a `Reshape` to the same shape.
+    pub fn passed_on(&self, nodes: &[NodeId]) -> Vec<NodeId> {
+        let mut known: FxHashSet<NodeId> = nodes.iter().copied().collect();
+        let one = |&id: &NodeId| {
+            let mut id = id;
+            while let (Op::Reshape(shape), &[input]) =
+                (&self.node(id).op, &self.node(id).inputs[..])
+            {
+                let from = self.node(input);
+                if from.shape != *shape || from.data || !known.insert(input) {
+                    break;
+                }
+                id = input;
+            }
+            id
+        };
+        nodes.iter().map(one).collect()
+    }
+
+    /// A result of a program that is about to run. Gradients pass it by playing its segment again on these sources.
     pub fn result(
         &mut self,
         segment: &Segment,
@@ -196,8 +234,7 @@ impl Graph {
     ) -> NodeId {
         let id = self.insert(Op::Source, sources.into(), shape, dtype, 0);
         let node = self.node_mut(id);
-        // As an operation that was recorded now, it forgets its past when it was asked for and is not held any more.
-        (node.recording, node.early) = (Some(segment.recording.clone()), true);
+        (node.recording, node.data) = (segment.recording.clone(), false);
         self.changed(&[id]);
         id
     }

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::room::room;
 use crate::shape::Shape;
 use crate::tensor::{AttentionOptions, Tensor, Variable};
+use std::sync::Arc;
 
 /// Keys and values of the tokens so far, for each layer.
 ///
@@ -17,14 +18,6 @@ use crate::tensor::{AttentionOptions, Tensor, Variable};
 pub struct KvCache {
     layers: Vec<Layer>,
     dtype: DType,
-    /// The window of layers that have one.
-    window: Option<usize>,
-    /// How many tokens layers with a window have room for.
-    room: usize,
-    /// How many tokens are in it.
-    length: usize,
-    /// How many of the first tokens layers with a window have forgotten.
-    forgotten: usize,
 }
 
 struct Layer {
@@ -50,12 +43,7 @@ pub fn capacity(tokens: usize, window: Option<usize>) -> usize {
 
 impl KvCache {
     /// An empty cache for contexts of up to `tokens`.
-    pub fn new(
-        device: &Device,
-        config: &ModelConfig,
-        tokens: usize,
-        dtype: DType,
-    ) -> Result<KvCache> {
+    fn new(device: &Device, config: &ModelConfig, tokens: usize, dtype: DType) -> Result<KvCache> {
         let mut layers = Vec::with_capacity(config.layers);
         for layer in 0..config.layers {
             let window = config.layer_window(layer);
@@ -63,13 +51,88 @@ impl KvCache {
             let empty = || zeros(device, &shape, dtype);
             layers.push(Layer { keys: empty()?, values: empty()?, window });
         }
+        Ok(KvCache { layers, dtype })
+    }
+
+    /// Attention of new tokens to those before and to themselves: `q [tokens, heads, size]`, `k` and `v`
+    /// `[tokens, kv heads, size]`; the result is `[tokens, heads * size]`.
+    pub fn attend(&self, layer: usize, [q, k, v]: [&Tensor; 3], at: &Positions) -> Result<Tensor> {
+        let (tokens, heads, size) = (q.shape()[0], q.shape()[1], q.shape()[2]);
+        let across = |x: &Tensor| x.transpose(0, 1)?.unsqueeze(0);
+        let Layer { keys, values, window } = &self.layers[layer];
+        let slots = if window.is_some() { &at.windowed } else { &at.whole };
+        for (cache, new) in [(keys, k), (values, v)] {
+            let new = across(new)?.cast(self.dtype)?;
+            cache.assign(&cache.value().slice_scatter_from(2, &slots.start, &new)?.detach())?;
+        }
+        let options =
+            AttentionOptions { causal: tokens > 1, window: *window, ..AttentionOptions::default() };
+        let (keys, values) = (keys.value().cast(DType::F32)?, values.value().cast(DType::F32)?);
+        let seen = across(q)?.attention_to(&keys, &values, options, Some(&slots.end))?;
+        seen.squeeze(0)?.transpose(0, 1)?.reshape(&[tokens, heads * size])
+    }
+}
+
+/// Where in the cache new tokens are. The numbers are data, so one program serves all positions.
+pub struct Positions {
+    /// In layers that see all tokens: their positions in the context.
+    whole: Slots,
+    /// In layers that see a window of them.
+    windowed: Slots,
+    /// How many they are.
+    tokens: usize,
+}
+
+/// Slots of a cache, as `i32` of rank 0.
+struct Slots {
+    start: Tensor,
+    end: Tensor,
+}
+
+impl Positions {
+    /// By the numbers of [`CachedTokens::slots`].
+    pub fn new(numbers: &Tensor, tokens: usize) -> Result<Positions> {
+        let number = |n: isize| numbers.slice(0, n..n + 1)?.reshape(());
+        let slots = |n| Ok(Slots { start: number(n)?, end: number(n + 1)? });
+        Ok(Positions { whole: slots(0)?, windowed: slots(2)?, tokens })
+    }
+}
+
+/// A cache, and which tokens are in it.
+pub struct CachedTokens {
+    pub cache: Arc<KvCache>,
+    /// The window of layers that have one.
+    window: Option<usize>,
+    /// How many tokens layers with a window have room for.
+    room: usize,
+    /// How many tokens are in it.
+    length: usize,
+    /// How many of the first tokens layers with a window have forgotten.
+    forgotten: usize,
+}
+
+impl CachedTokens {
+    /// An empty cache for contexts of up to `tokens`.
+    pub fn new(
+        device: &Device,
+        config: &ModelConfig,
+        tokens: usize,
+        dtype: DType,
+    ) -> Result<CachedTokens> {
+        let cache = Arc::new(KvCache::new(device, config, tokens, dtype)?);
         let (window, room) = (config.window, capacity(tokens, config.window));
-        Ok(KvCache { layers, dtype, window, room, length: 0, forgotten: 0 })
+        Ok(CachedTokens { cache, window, room, length: 0, forgotten: 0 })
     }
 
     /// How many tokens are in it.
     pub fn len(&self) -> usize {
         self.length
+    }
+
+    /// The slots of `tokens` more: where they begin and end in layers that see all tokens, and in those that see a window.
+    pub fn slots(&self, tokens: usize) -> [i32; 4] {
+        let within = self.length - self.forgotten;
+        [self.length, self.length + tokens, within, within + tokens].map(|slot| slot as i32)
     }
 
     /// Makes room for `tokens` more: moves the windows to the front where they are at the end.
@@ -80,7 +143,7 @@ impl KvCache {
         }
         let forgotten = self.length.saturating_sub(window - 1);
         let kept = (forgotten - self.forgotten) as isize..(self.length - self.forgotten) as isize;
-        for layer in self.layers.iter().filter(|layer| layer.window.is_some()) {
+        for layer in self.cache.layers.iter().filter(|layer| layer.window.is_some()) {
             for cache in [&layer.keys, &layer.values] {
                 cache.assign_slice(2, 0, &cache.value().slice(2, kept.clone())?.detach())?;
             }
@@ -103,28 +166,6 @@ impl KvCache {
         if self.length == 0 {
             self.forgotten = 0;
         }
-    }
-
-    /// Attention of new tokens to those before and to themselves: `q [tokens, heads, size]`, `k` and `v`
-    /// `[tokens, kv heads, size]`; the result is `[tokens, heads * size]`. There must be room for them, and they are not
-    /// counted yet.
-    pub fn attend(&self, layer: usize, [q, k, v]: [&Tensor; 3]) -> Result<Tensor> {
-        let (tokens, heads, size) = (q.shape()[0], q.shape()[1], q.shape()[2]);
-        let across = |x: &Tensor| x.transpose(0, 1)?.unsqueeze(0);
-        let Layer { keys, values, window } = &self.layers[layer];
-        let start = self.length - if window.is_some() { self.forgotten } else { 0 };
-        for (cache, new) in [(keys, k), (values, v)] {
-            cache.assign_slice(2, start as isize, &across(new)?.cast(self.dtype)?)?;
-        }
-        let options = AttentionOptions {
-            causal: tokens > 1,
-            window: *window,
-            kv_length: Some(start + tokens),
-            ..AttentionOptions::default()
-        };
-        let (keys, values) = (keys.value().cast(DType::F32)?, values.value().cast(DType::F32)?);
-        let seen = across(q)?.attention(&keys, &values, options)?;
-        seen.squeeze(0)?.transpose(0, 1)?.reshape(&[tokens, heads * size])
     }
 }
 
@@ -182,10 +223,9 @@ impl Rotary {
     }
 
     /// That of some tokens.
-    pub fn of(&self, start: usize, tokens: usize) -> Result<Rotary> {
-        let range = start as isize..(start + tokens) as isize;
-        let (own, other) = (self.own.slice(0, range.clone())?, self.other.slice(0, range)?);
-        Ok(Rotary { own, other, pairs: self.pairs })
+    pub fn of(&self, at: &Positions) -> Result<Rotary> {
+        let part = |all: &Tensor| all.slice_from(0, &at.whole.start, at.tokens);
+        Ok(Rotary { own: part(&self.own)?, other: part(&self.other)?, pairs: self.pairs })
     }
 
     /// `x [tokens, heads, head size]`, turned.

@@ -1,22 +1,35 @@
 //! A context: tokens that a model has seen, and what it keeps of them.
 
-use super::cache::KvCache;
-use super::{Decoder, LanguageModel, PROMPT};
+use super::cache::{CachedTokens, Positions};
+use super::{LanguageModel, PROMPT};
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{Program, Tensor};
 
 /// The tokens that a model has seen, as keys and values. A call that fails leaves it as it was.
 pub struct Context<'a> {
     model: &'a LanguageModel,
-    cache: KvCache,
+    cache: CachedTokens,
     /// The tokens that it has seen. The first of them are in the cache, all but after [`Context::truncate`].
     tokens: Vec<u32>,
+    /// What computes the vectors of a part of a prompt.
+    part: Program,
+    /// What computes the logits that follow one token, once there was one.
+    single: Option<Program>,
 }
 
 impl<'a> Context<'a> {
     pub(super) fn new(model: &'a LanguageModel) -> Result<Context<'a>> {
-        let cache = KvCache::new(&model.device, &model.config, model.context, model.cache)?;
-        Ok(Context { model, cache, tokens: Vec::new() })
+        let device = &model.device;
+        let cache = CachedTokens::new(device, &model.config, model.context, model.cache)?;
+        let (decoder, keys) = (model.decoder.clone(), cache.cache.clone());
+        let vectors = move |inputs: &[Tensor]| {
+            let at = Positions::new(&inputs[1], inputs[0].shape()[0])?;
+            Ok(vec![decoder.forward(&inputs[0], &keys, &at)?.detach()])
+        };
+        let inputs = [(&["tokens".into()][..], DType::I32), (&[4.into()][..], DType::I32)];
+        let part = device.compile_dynamic(&inputs, vectors)?;
+        Ok(Context { model, cache, tokens: Vec::new(), part, single: None })
     }
 
     /// The model.
@@ -71,46 +84,59 @@ impl<'a> Context<'a> {
     /// As [`Context::add`].
     pub fn add_all(&mut self, tokens: &[u32]) -> Result<Tensor> {
         let seen = self.tokens.len();
-        self.extend(seen, &[&self.tokens, tokens].concat(), |decoder, parts| {
-            let x = match parts {
+        let all = [&self.tokens, tokens].concat();
+        self.extend(seen, &all, |context| {
+            let mut parts = Vec::new();
+            for part in all[context.cache.len()..].chunks(PROMPT) {
+                let known = seen.saturating_sub(context.cache.len());
+                let vectors = context.vectors(part)?;
+                if known < part.len() {
+                    parts.push(vectors.slice(0, known as isize..)?);
+                }
+            }
+            let vectors = match &parts[..] {
                 [one] => one.clone(),
                 several => Tensor::concat(several, 0)?,
             };
-            Ok(decoder.logits(&x)?.detach())
+            Ok(context.model.decoder.logits(&vectors)?.detach())
         })
     }
 
     fn last_logits(&mut self, kept: usize, tokens: &[u32]) -> Result<Tensor> {
-        self.extend(kept, tokens, |decoder, parts| {
-            let last = parts[parts.len() - 1].slice(0, -1..)?;
-            decoder.logits(&last)?.detach().squeeze(0)
+        self.extend(kept, tokens, |context| {
+            let mut parts = tokens[context.cache.len()..].chunks(PROMPT);
+            let last = parts.next_back().unwrap_or_default();
+            for part in parts {
+                context.vectors(part)?;
+            }
+            if let &[token] = last {
+                return context.logits(token);
+            }
+            let vector = context.vectors(last)?.slice(0, -1..)?;
+            context.model.decoder.logits(&vector)?.detach().squeeze(0)
         })
     }
 
-    /// Makes these its tokens, of which the first `kept` are its own already, and hands on the vectors of the others, in parts.
+    /// Makes these its tokens, of which the first `kept` are its own already, after `compute` has computed those that are not in
+    /// the cache.
     fn extend(
         &mut self,
         kept: usize,
         tokens: &[u32],
-        logits: impl FnOnce(&dyn Decoder, &[Tensor]) -> Result<Tensor>,
+        compute: impl FnOnce(&mut Self) -> Result<Tensor>,
     ) -> Result<Tensor> {
         self.check(kept, &tokens[kept..])?;
         self.cache.truncate(kept);
-        let done = self
-            .vectors(kept, tokens)
-            .and_then(|parts| logits(self.model.decoder.as_ref(), &parts));
-        match done {
-            Ok(logits) => {
+        let computed = compute(self);
+        match &computed {
+            Ok(_) => {
                 self.tokens.truncate(kept);
                 self.tokens.extend_from_slice(&tokens[kept..]);
-                Ok(logits)
             }
             // Its own tokens behind those that were kept are computed again by the next call.
-            Err(error) => {
-                self.cache.truncate(kept);
-                Err(error)
-            }
+            Err(_) => self.cache.truncate(kept),
         }
+        computed
     }
 
     fn check(&self, there: usize, new: &[u32]) -> Result<()> {
@@ -132,21 +158,40 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
-    /// The vectors of the tokens from `first` on, in parts. It computes all tokens that are not in the cache.
-    fn vectors(&mut self, first: usize, tokens: &[u32]) -> Result<Vec<Tensor>> {
-        let model = self.model;
-        let mut parts = Vec::new();
-        for part in tokens[self.cache.len()..].chunks(PROMPT) {
-            let ids: Vec<i32> = part.iter().map(|&id| id as i32).collect();
-            let ids = model.device.tensor(&ids, &[part.len()])?;
-            self.cache.make_room(part.len())?;
-            let x = model.device.together(|| model.decoder.forward(&ids, &self.cache))?.detach();
-            let known = first.saturating_sub(self.cache.len());
-            if known < part.len() {
-                parts.push(x.slice(0, known as isize..)?);
+    /// The vectors of the next tokens, which are in the cache afterwards.
+    fn vectors(&mut self, part: &[u32]) -> Result<Tensor> {
+        let inputs = self.inputs(part)?;
+        let vectors = self.part.run(&[&inputs[0], &inputs[1]])?.remove(0);
+        self.cache.extend(part.len());
+        Ok(vectors)
+    }
+
+    /// The logits of what follows the next token, which is in the cache afterwards.
+    fn logits(&mut self, token: u32) -> Result<Tensor> {
+        let inputs = self.inputs(&[token])?;
+        let program = match &self.single {
+            Some(program) => program,
+            None => {
+                let (decoder, keys) = (&self.model.decoder, &self.cache.cache);
+                let logits = |inputs: &[Tensor]| {
+                    let vector =
+                        decoder.forward(&inputs[0], keys, &Positions::new(&inputs[1], 1)?)?;
+                    Ok(vec![decoder.logits(&vector)?.squeeze(0)?.detach()])
+                };
+                let kinds = [(&[1][..], DType::I32), (&[4][..], DType::I32)];
+                self.single.insert(self.model.device.compile(&kinds, logits)?)
             }
-            self.cache.extend(part.len());
-        }
-        Ok(parts)
+        };
+        let logits = program.run(&[&inputs[0], &inputs[1]])?.remove(0);
+        self.cache.extend(1);
+        Ok(logits)
+    }
+
+    /// What the programs take: the next tokens, and where they are in the cache, which has room for them then.
+    fn inputs(&mut self, part: &[u32]) -> Result<[Tensor; 2]> {
+        self.cache.make_room(part.len())?;
+        let (device, slots) = (&self.model.device, self.cache.slots(part.len()));
+        let ids: Vec<i32> = part.iter().map(|&id| id as i32).collect();
+        Ok([device.tensor(&ids, &[part.len()])?, device.tensor(&slots, &[4])?])
     }
 }

@@ -1,7 +1,7 @@
 //! Gemma 3 (Gemma Team 2025). Of six layers five see only a window of the tokens before, and turn queries and keys by angles
 //! of their own base. Queries and keys are normalized for each head, and what layers add is normalized, too.
 
-use super::cache::{KvCache, Pairs, Rotary};
+use super::cache::{KvCache, Pairs, Positions, Rotary};
 use super::config::ModelConfig;
 use super::weights::{Joint, Weights};
 use super::Decoder;
@@ -35,6 +35,9 @@ struct Layer {
     down: PackedTensor,
     after_feed_forward_norm: Tensor,
 }
+
+/// The angles of both kinds of layers, and where tokens are.
+type Place<'a> = (&'a [Rotary; 2], &'a KvCache, &'a Positions);
 
 impl Gemma3 {
     /// Takes the weights from a file, for contexts of so many tokens.
@@ -73,7 +76,7 @@ impl Gemma3 {
         })
     }
 
-    fn layer(&self, n: usize, x: &Tensor, rotary: &[Rotary; 2], cache: &KvCache) -> Result<Tensor> {
+    fn layer(&self, n: usize, x: &Tensor, (rotary, cache, at): Place) -> Result<Tensor> {
         let (layer, config) = (&self.layers[n], &self.config);
         let tokens = x.shape()[0];
         let norm = |x: &Tensor, weight| x.rms_norm(-1, Some(weight), config.epsilon);
@@ -84,7 +87,7 @@ impl Gemma3 {
         let k = norm(&heads(&parts[1], config.kv_heads)?, &layer.key_norm)?;
         let v = heads(&parts[2], config.kv_heads)?;
         let (q, k) = (rotary.turn(&q)?, rotary.turn(&k)?);
-        let seen = layer.attention_output.linear(&cache.attend(n, [&q, &k, &v])?)?;
+        let seen = layer.attention_output.linear(&cache.attend(n, [&q, &k, &v], at)?)?;
         let x = x.add(&norm(&seen, &layer.after_attention_norm)?)?;
         let parts = layer.gate_and_up.apply(&norm(&x, &layer.feed_forward_norm)?)?;
         let hidden = layer.down.linear(&parts[0].gelu_tanh().mul(&parts[1])?)?;
@@ -93,13 +96,12 @@ impl Gemma3 {
 }
 
 impl Decoder for Gemma3 {
-    fn forward(&self, tokens: &Tensor, cache: &KvCache) -> Result<Tensor> {
-        let count = tokens.shape()[0];
+    fn forward(&self, tokens: &Tensor, cache: &KvCache, at: &Positions) -> Result<Tensor> {
         let [windowed, whole] = &self.rotary;
-        let rotary = [windowed.of(cache.len(), count)?, whole.of(cache.len(), count)?];
+        let rotary = [windowed.of(at)?, whole.of(at)?];
         let mut x = self.embedding.rows(tokens)?.mul((self.config.width as f64).sqrt())?;
         for n in 0..self.layers.len() {
-            x = self.layer(n, &x, &rotary, cache)?;
+            x = self.layer(n, &x, (&rotary, cache, at))?;
         }
         Ok(x)
     }

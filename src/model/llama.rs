@@ -3,7 +3,7 @@
 //! Each layer adds attention to the tokens before, and a gated feed-forward network, to a stream of vectors, one for each
 //! token. Queries and keys are rotated by their position, neighbours in pairs, as files have their weights permuted for.
 
-use super::cache::{KvCache, Pairs, Rotary};
+use super::cache::{KvCache, Pairs, Positions, Rotary};
 use super::config::ModelConfig;
 use super::weights::{Joint, Weights};
 use super::Decoder;
@@ -30,6 +30,9 @@ struct Layer {
     gate_and_up: Joint,
     down: PackedTensor,
 }
+
+/// The angles, and where tokens are.
+type Place<'a> = (&'a Rotary, &'a KvCache, &'a Positions);
 
 impl Llama {
     /// Takes the weights from a file, for contexts of so many tokens.
@@ -69,7 +72,7 @@ impl Llama {
         })
     }
 
-    fn layer(&self, n: usize, x: &Tensor, rotary: &Rotary, cache: &KvCache) -> Result<Tensor> {
+    fn layer(&self, n: usize, x: &Tensor, (rotary, cache, at): Place) -> Result<Tensor> {
         let (layer, config) = (&self.layers[n], &self.config);
         let tokens = x.shape()[0];
         let h = x.rms_norm(-1, Some(&layer.attention_norm), config.epsilon)?;
@@ -78,7 +81,7 @@ impl Llama {
         let q = rotary.turn(&heads(&parts[0], config.heads)?)?;
         let k = rotary.turn(&heads(&parts[1], config.kv_heads)?)?;
         let v = heads(&parts[2], config.kv_heads)?;
-        let seen = cache.attend(n, [&q, &k, &v])?;
+        let seen = cache.attend(n, [&q, &k, &v], at)?;
         let x = x.add(&layer.attention_output.linear(&seen)?)?;
         let h = x.rms_norm(-1, Some(&layer.feed_forward_norm), config.epsilon)?;
         let parts = layer.gate_and_up.apply(&h)?;
@@ -87,11 +90,11 @@ impl Llama {
 }
 
 impl Decoder for Llama {
-    fn forward(&self, tokens: &Tensor, cache: &KvCache) -> Result<Tensor> {
-        let rotary = self.rotary.of(cache.len(), tokens.shape()[0])?;
+    fn forward(&self, tokens: &Tensor, cache: &KvCache, at: &Positions) -> Result<Tensor> {
+        let rotary = self.rotary.of(at)?;
         let mut x = self.embedding.rows(tokens)?;
         for n in 0..self.layers.len() {
-            x = self.layer(n, &x, &rotary, cache)?;
+            x = self.layer(n, &x, (&rotary, cache, at))?;
         }
         Ok(x)
     }

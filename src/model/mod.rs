@@ -19,7 +19,7 @@ pub use estimate::{estimate, Estimate};
 pub use generate::{Finish, GenerateOptions, Generated, Generation};
 pub use sampling::SamplingOptions;
 
-use crate::backend::DeviceKind;
+use crate::backend::{DeviceKind, Shared};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -27,8 +27,9 @@ use crate::io::Gguf;
 use crate::room::available;
 use crate::tensor::Tensor;
 use crate::text::{ChatOptions, ChatTemplate, Message, Tokenizer};
-use cache::KvCache;
+use cache::{KvCache, Positions};
 use std::io::{Read, Seek};
+use std::sync::Arc;
 use weights::Weights;
 
 /// Tokens of the longest context, unless something else is asked for.
@@ -38,10 +39,10 @@ pub const DEFAULT_CONTEXT: usize = 4096;
 const PROMPT: usize = 512;
 
 /// What a family of models does.
-trait Decoder {
+trait Decoder: Shared {
     /// The vectors of some tokens after the last layer, `[tokens] -> [tokens, width]`. Writes their keys and values into the
-    /// cache, behind those that are there, and does not count them yet.
-    fn forward(&self, tokens: &Tensor, cache: &KvCache) -> Result<Tensor>;
+    /// cache, at their positions.
+    fn forward(&self, tokens: &Tensor, cache: &KvCache, at: &Positions) -> Result<Tensor>;
 
     /// How likely each token of the vocabulary is to follow, as logits: `[tokens, width] -> [tokens, vocabulary]`.
     fn logits(&self, x: &Tensor) -> Result<Tensor>;
@@ -100,7 +101,7 @@ pub struct LanguageModel {
     config: ModelConfig,
     tokenizer: Tokenizer,
     template: Option<ChatTemplate>,
-    decoder: Box<dyn Decoder>,
+    decoder: Arc<dyn Decoder>,
     context: usize,
     cache: DType,
 }
@@ -136,9 +137,9 @@ impl LanguageModel {
         let cache = options.cache_dtype(device)?;
         refuse_too_large(device, &estimate(&head, context, PROMPT, cache)?)?;
         let mut weights = Weights { head: &head, file, device };
-        let decoder: Box<dyn Decoder> = match &config.architecture[..] {
-            "llama" => Box::new(llama::Llama::load(&config, &mut weights, context)?),
-            "gemma3" => Box::new(gemma3::Gemma3::load(&config, &mut weights, context)?),
+        let decoder: Arc<dyn Decoder> = match &config.architecture[..] {
+            "llama" => Arc::new(llama::Llama::load(&config, &mut weights, context)?),
+            "gemma3" => Arc::new(gemma3::Gemma3::load(&config, &mut weights, context)?),
             other => {
                 let message =
                     format!("model: the family must be `llama` or `gemma3`, got {other:?}");

@@ -4,11 +4,15 @@
 //! tensors that were there before. The plan depends on where the variables have their values: in tensors of their own, or in
 //! the flat value of an optimizer. So the recording is planned again when that has changed ([`Layout`]), and a flat value is
 //! read where it is, without a copy. Gradients record it again, too, on the operands of a run.
+//!
+//! What variables are assigned are results, too. A run assigns them before it computes, as a user's loop does: so the memory of
+//! a value that nobody else needs any more can be that of the new one. The plan depends on which values these are.
 
+use super::capture::{self, Captured};
 use super::constant::Constant;
-use super::variable::Layout;
-use super::{capture, Tensor, Variable};
-use crate::device::{Device, Prepared};
+use super::variable::{structure, Assignment, Layout, Structure};
+use super::{Tensor, Variable};
+use crate::device::{Device, Prepared, Replay};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{NodeId, Recording, Segment};
@@ -26,6 +30,10 @@ pub(super) struct Compiled {
     /// What the plan computes: shapes and types.
     computed: Vec<(Shape, DType)>,
     results: Vec<Answer>,
+    /// Variables that a run assigns the last results.
+    writes: Vec<Variable>,
+    /// Results of the plan that may take the memory of operands: `(result, operand)`.
+    offers: Vec<(usize, usize)>,
     /// Results that were computed when the program was compiled.
     known: Vec<Tensor>,
     bound: Mutex<Arc<Bound>>,
@@ -62,6 +70,8 @@ enum Answer {
 struct Bound {
     /// Of each operand that is a variable, in order.
     layouts: Vec<Layout>,
+    /// Which of the offers are taken.
+    taken: Vec<bool>,
     batch: Arc<kernel::Batch>,
     scalars: Vec<u32>,
     sources: Vec<Source>,
@@ -88,8 +98,11 @@ impl Compiled {
         let one =
             |&(shape, dtype): &(_, _)| Tensor::adopt(device, device.placeholder(shape, dtype));
         let placeholders: Vec<Tensor> = inputs.iter().map(one).collect();
-        let (results, reads) = capture::during(device, || device.lazily(|| build(&placeholders)));
-        let results = results?;
+        let (results, captured) =
+            capture::during(device, || device.lazily(|| build(&placeholders)));
+        let Captured { reads, writes } = captured;
+        let mut results = results?;
+        results.extend(writes.iter().map(|(_, value)| value.clone()));
         let mut stand_ins: FxHashMap<NodeId, usize> = FxHashMap::default();
         let mut read: Vec<Operand> = Vec::new();
         for (n, input) in placeholders.iter().enumerate() {
@@ -139,17 +152,24 @@ impl Compiled {
                 (_, None) => Operand::Constant(Constant::new(device, node)),
             });
         }
+        let writes: Vec<Variable> = writes.into_iter().map(|(variable, _)| variable).collect();
+        let offers = offers(&writes, &answers, &operands);
         let mut compiled = Compiled {
             segments: recording.segments(),
             recording,
             operands,
             computed,
             results: answers,
+            writes,
+            offers,
             known,
             bound: Mutex::default(),
         };
-        let layouts = layouts(&compiled.operands)?;
-        compiled.bound = Mutex::new(Arc::new(Bound::new(device, &compiled, inputs, layouts)?));
+        let layouts = layouts(&compiled.operands, &structure())?;
+        // As it is at a run, if nobody holds what is assigned.
+        let taken = vec![true; compiled.offers.len()];
+        let bound = Bound::new(device, &compiled, inputs, (layouts, taken))?;
+        compiled.bound = Mutex::new(Arc::new(bound));
         Ok(compiled)
     }
 
@@ -164,66 +184,131 @@ impl Compiled {
 
     /// Runs it on inputs of these shapes.
     pub fn run(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
-        let known: Vec<Tensor> = self.known.iter().map(Tensor::alias).collect::<Result<_>>()?;
-        let mut computed = Vec::with_capacity(self.computed.len());
-        if !self.computed.is_empty() {
-            for node in self.replay(device, inputs, &known)? {
-                computed.push(Tensor::adopt(device, node));
-            }
+        if !self.writes.is_empty() && capture::is_compiling(device) {
+            return Err(Error::data(
+                "program: no other program must be compiled while one runs that assigns variables, got such a run",
+            ));
         }
-        let mut results = Vec::with_capacity(self.results.len());
+        let known: Vec<Tensor> = self.known.iter().map(Tensor::alias).collect::<Result<_>>()?;
+        let structure = structure();
+        let layouts = layouts(&self.operands, &structure)?;
+        let given = self.given((inputs, &known), &layouts, &structure)?;
+        let mut results: Vec<Option<Tensor>> = Vec::with_capacity(self.results.len());
         for result in &self.results {
             results.push(match result {
-                Answer::Input(n) => inputs[*n].clone(),
-                Answer::Variable(variable) => variable.value(),
-                Answer::Constant(tensor) => tensor.clone(),
-                Answer::Known(n) => known[*n].clone(),
-                Answer::Computed(n) => computed[*n].clone(),
+                Answer::Input(n) => Some(inputs[*n].clone()),
+                Answer::Variable(variable) => Some(variable.value_in(&structure)),
+                Answer::Constant(tensor) => Some(tensor.clone()),
+                Answer::Known(n) => Some(known[*n].clone()),
+                Answer::Computed(_) => None,
             });
+        }
+        // Variables are assigned what was computed from the values that they had.
+        let structure = Some(structure).filter(|_| !self.writes.is_empty());
+        let taken = self.bound().taken.clone();
+        let bound = self.bind(device, inputs, (&layouts, &taken))?;
+        let sources = bound.sources(&given)?;
+        let replay = device.replay(&sources, (&self.segments, &given.nodes), &self.computed)?;
+        let adopt = |&node: &NodeId| Tensor::adopt(device, node);
+        let computed: Vec<Tensor> = replay.results().iter().map(adopt).collect();
+        for (result, answer) in results.iter_mut().zip(&self.results) {
+            if let Answer::Computed(n) = answer {
+                *result = Some(computed[*n].clone());
+            }
+        }
+        drop(computed);
+        let mut results: Vec<Tensor> = results.into_iter().flatten().collect();
+        let Some(structure) = structure else {
+            replay.run((&bound.batch, &bound.scalars), &sources)?;
+            return Ok(results);
+        };
+        let values = results.split_off(results.len() - self.writes.len());
+        let writes = self.writes.iter().cloned().zip(values).collect();
+        // An eager device would wait for the replay.
+        let undo = device.lazily(|| Assignment::of_own(writes).commit_in(&structure));
+        let offered = self.offers.iter().map(|&(_, n)| given.may_take(n, &replay)).collect();
+        let ran = self.bind(device, inputs, (&layouts, &offered)).and_then(|bound| {
+            let sources = bound.sources(&given)?;
+            replay.run((&bound.batch, &bound.scalars), &sources)
+        });
+        if let Err(error) = ran {
+            undo.roll_back_in(&structure);
+            return Err(error);
         }
         Ok(results)
     }
 
-    fn replay(&self, device: &Device, inputs: &[&Tensor], known: &[Tensor]) -> Result<Vec<NodeId>> {
-        let layouts = layouts(&self.operands)?;
-        let mut bound = self.bound().clone();
-        if bound.layouts != layouts {
-            let shapes: Vec<_> = inputs.iter().map(|input| (input.shape, input.dtype)).collect();
-            let new = Bound::new(device, self, &shapes, layouts)?;
-            bound = Arc::new(new);
-            self.bound().clone_from(&bound);
+    /// The plan for these layouts that takes these offers.
+    fn bind(
+        &self,
+        device: &Device,
+        inputs: &[&Tensor],
+        (layouts, taken): (&Vec<Layout>, &Vec<bool>),
+    ) -> Result<Arc<Bound>> {
+        let last = self.bound().clone();
+        if (&last.layouts, &last.taken) == (layouts, taken) {
+            return Ok(last);
         }
-        // What is read of variables is held until the batch has run.
-        let mut held: Vec<Tensor> = Vec::new();
-        let mut operands = Vec::with_capacity(self.operands.len());
+        let kinds: Vec<_> = inputs.iter().map(|input| (input.shape, input.dtype)).collect();
+        let new = Arc::new(Bound::new(device, self, &kinds, (layouts.clone(), taken.clone()))?);
+        self.bound().clone_from(&new);
+        Ok(new)
+    }
+
+    /// The operands of a run.
+    fn given(
+        &self,
+        (inputs, known): (&[&Tensor], &[Tensor]),
+        layouts: &[Layout],
+        structure: &Structure,
+    ) -> Result<Given> {
+        let mut given = Given::default();
+        let mut layouts = layouts.iter();
         for operand in &self.operands {
-            operands.push(match operand {
+            let mut own = None;
+            given.nodes.push(match operand {
                 Operand::Input(n) => inputs[*n].node()?,
                 Operand::Constant(constant) => constant.node()?,
                 Operand::Known(n) => known[*n].node()?,
                 Operand::Variable(variable) => {
-                    let value = variable.value();
+                    let value = variable.value_in(structure);
                     let node = value.node()?;
-                    held.push(value);
+                    match layouts.next() {
+                        Some(Layout::Part { flat, .. }) => {
+                            let is_known = given.flats.iter().any(|(x, _)| x.is_same(flat));
+                            if !is_known {
+                                given.flats.push((flat.clone(), flat.whole(structure)));
+                            }
+                            given.parts.push(value);
+                        }
+                        _ => own = Some(value),
+                    }
                     node
                 }
             });
+            given.own.push(own);
         }
-        let mut sources = Vec::with_capacity(bound.sources.len());
-        for source in &bound.sources {
-            sources.push(match source {
-                Source::Operand(n) => operands[*n],
-                Source::Constant(constant) => constant.node()?,
-                Source::Flat(flat) => {
-                    let value = flat.whole();
-                    let node = value.node()?;
-                    held.push(value);
-                    node
-                }
-            });
-        }
-        let plan = (&bound.batch, &bound.scalars[..]);
-        device.replay(plan, &sources, (&self.segments, &operands), &self.computed)
+        Ok(given)
+    }
+}
+
+/// What a program is given at a run. Values of variables are held until it has run.
+#[derive(Default)]
+struct Given {
+    /// Of each operand.
+    nodes: Vec<NodeId>,
+    /// The value of each operand that is a variable with a tensor of its own.
+    own: Vec<Option<Tensor>>,
+    /// The values of the other variables, and of the flat variables that these are in.
+    parts: Vec<Tensor>,
+    flats: Vec<(Variable, Tensor)>,
+}
+
+impl Given {
+    /// Whether a result may be written over an operand.
+    fn may_take(&self, n: usize, replay: &Replay) -> bool {
+        let is_only = |value: &Tensor| Arc::strong_count(&value.0) == 1;
+        self.own[n].as_ref().is_some_and(is_only) && replay.may_take(self.nodes[n])
     }
 }
 
@@ -233,7 +318,7 @@ impl Bound {
         device: &Device,
         program: &Compiled,
         inputs: &[(Shape, DType)],
-        layouts: Vec<Layout>,
+        (layouts, taken): (Vec<Layout>, Vec<bool>),
     ) -> Result<Bound> {
         // Tensors that stand for what will be there at a run, and which source each node is.
         let mut stand_ins: Vec<Tensor> = Vec::new();
@@ -276,12 +361,17 @@ impl Bound {
                     flats.len() - 1
                 }
             };
-            let cut = flats[at].1.elements(*start, &shape)?;
+            let cut = device.lazily(|| flats[at].1.elements(*start, &shape))?;
             nodes.push(cut.node()?);
             stand_ins.push(cut);
         }
+        // A part of a flat variable has no memory of its own.
+        let is_own =
+            |at: usize| known.iter().any(|(_, x)| matches!(x, Source::Operand(n) if *n == at));
+        let offers = program.offers.iter().zip(&taken).filter(|(x, taken)| **taken && is_own(x.1));
+        let offers = offers.map(|(&offer, _)| offer);
         let Prepared { batch, sources: wanted, scalars } =
-            device.prepare(&program.recording, &nodes)?;
+            device.prepare(&program.recording, &nodes, offers)?;
         let mut sources = Vec::with_capacity(wanted.len());
         for node in wanted {
             let at = known.iter().position(|(known, _)| *known == node);
@@ -291,16 +381,44 @@ impl Bound {
                 _ => Source::Constant(Constant::new(device, node)),
             });
         }
-        Ok(Bound { layouts, batch, scalars, sources })
+        Ok(Bound { layouts, taken, batch, scalars, sources })
+    }
+
+    /// The nodes behind the sources of the plan.
+    fn sources(&self, given: &Given) -> Result<Vec<NodeId>> {
+        let mut nodes = Vec::with_capacity(self.sources.len());
+        for source in &self.sources {
+            nodes.push(match source {
+                Source::Operand(n) => given.nodes[*n],
+                Source::Constant(constant) => constant.node()?,
+                Source::Flat(flat) => {
+                    let whole = given.flats.iter().find(|(known, _)| known.is_same(flat));
+                    whole.expect("layouts say which flat variables are read").1.node()?
+                }
+            });
+        }
+        Ok(nodes)
     }
 }
 
+/// Which results of the plan may take the memory of operands, those that are new values of variables that were read:
+/// `(result, operand)`.
+fn offers(writes: &[Variable], answers: &[Answer], operands: &[Operand]) -> Vec<(usize, usize)> {
+    let mut offers = Vec::new();
+    for (variable, answer) in writes.iter().zip(&answers[answers.len() - writes.len()..]) {
+        let Answer::Computed(n) = answer else { continue };
+        let is_before = |x: &Operand| matches!(x, Operand::Variable(x) if x.is_same(variable));
+        offers.extend(operands.iter().position(is_before).map(|before| (*n, before)));
+    }
+    offers
+}
+
 /// Where the variables among operands have their values.
-fn layouts(operands: &[Operand]) -> Result<Vec<Layout>> {
+fn layouts(operands: &[Operand], structure: &Structure) -> Result<Vec<Layout>> {
     let mut layouts = Vec::new();
     for operand in operands {
         if let Operand::Variable(variable) = operand {
-            layouts.push(variable.layout()?);
+            layouts.push(variable.layout(structure)?);
         }
     }
     Ok(layouts)

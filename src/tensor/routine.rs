@@ -145,6 +145,31 @@ impl Tensor {
     /// `Shape` if extents do not fit; `DType` unless all are of one float type (the mask may be `bool`).
     #[cfg_attr(feature = "js", js(skip))]
     pub fn attention(&self, k: &Tensor, v: &Tensor, options: AttentionOptions) -> Result<Tensor> {
+        let length = match options.kv_length {
+            Some(length) if length > k.shape.get(2).copied().unwrap_or(0) => {
+                let message = format!(
+                    "attention: kv_length must be at most the keys, got {length} for k of shape {}",
+                    k.shape
+                );
+                return Err(Error::shape(message));
+            }
+            Some(length) => {
+                let length = self.device.scalar(DType::I32, length as u32);
+                Some(Tensor::adopt(&self.device, length))
+            }
+            None => None,
+        };
+        self.attention_to(k, v, options, length.as_ref())
+    }
+
+    /// The same, of as many keys as `length` says, an `i32` of rank 0.
+    pub(crate) fn attention_to(
+        &self,
+        k: &Tensor,
+        v: &Tensor,
+        options: AttentionOptions,
+        length: Option<&Tensor>,
+    ) -> Result<Tensor> {
         let size = self.shape.last().copied().unwrap_or(1).max(1);
         let scale = options.scale.unwrap_or(1.0 / (size as f64).sqrt());
         let bits = super::number_bits("attention", self.dtype, scale)?;
@@ -161,23 +186,9 @@ impl Tensor {
             }
             mask => mask.cloned(),
         };
-        let length = match options.kv_length {
-            Some(length) if length > k.shape.get(2).copied().unwrap_or(0) => {
-                let message = format!(
-                    "attention: kv_length must be at most the keys, got {length} for k of shape {}",
-                    k.shape
-                );
-                return Err(Error::shape(message));
-            }
-            Some(length) => {
-                let length = self.device.scalar(DType::I32, length as u32);
-                Some(Tensor::adopt(&self.device, length))
-            }
-            None => None,
-        };
         let routine = Attention { causal, window, mask: mask.is_some(), length: length.is_some() };
         let mut operands = vec![k, v, &scale];
-        operands.extend(mask.iter().chain(&length));
+        operands.extend(mask.iter().chain(length));
         self.apply(Op::Routine(Routine::Attention(routine)), &operands)
     }
 }

@@ -239,6 +239,34 @@ impl Tensor {
         self.apply(Op::Slice(spans), &numbers.iter().collect::<Vec<_>>())
     }
 
+    /// So many elements along `axis` from a place on that is an `i32` of rank 0. They must lie within the axis.
+    #[cfg(feature = "model")]
+    pub(crate) fn slice_from(&self, axis: usize, start: &Tensor, len: usize) -> Result<Tensor> {
+        if len == self.shape[axis] {
+            return Ok(self.clone());
+        }
+        let mut spans: Vec<Span> = self.shape.iter().map(|&len| Span::whole(len)).collect();
+        spans[axis] = Span { start: Start::Times(1), len, step: 1 };
+        self.apply(Op::Slice(spans), &[start])
+    }
+
+    /// As [`Tensor::slice_scatter`], from a place on that is an `i32` of rank 0. The source must lie within the axis.
+    #[cfg(feature = "model")]
+    pub(crate) fn slice_scatter_from(
+        &self,
+        axis: usize,
+        start: &Tensor,
+        source: &Tensor,
+    ) -> Result<Tensor> {
+        let more = self.shape[axis] - source.shape[axis];
+        if more == 0 {
+            return Ok(source.clone());
+        }
+        let mut margins = vec![Margin::of(0, 0); self.rank()];
+        margins[axis] = Margin { before: Start::Times(1), more };
+        source.apply(Op::Pad(margins), &[self, start])
+    }
+
     /// A start as data: so many times `unit`, which becomes one more of `numbers`.
     pub(super) fn given(&self, start: Start, unit: usize, numbers: &mut Vec<Tensor>) -> Start {
         let Start::At(at) = start else { return start };

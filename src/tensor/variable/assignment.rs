@@ -1,6 +1,6 @@
 //! Assignments of several variables: all of them or none, and back again.
 
-use super::{structure, Variable};
+use super::{structure, Structure, Variable};
 use crate::device::Device;
 use crate::error::Result;
 use crate::graph::NodeId;
@@ -26,8 +26,13 @@ impl Assignment {
             let own = value.value_of(id)?;
             values.push((variable, own));
         }
-        let unchanged = vec![Vec::new(); values.len()];
-        Ok(Assignment { all: values, unchanged })
+        Ok(Assignment::of_own(values))
+    }
+
+    /// The same of values that fit and that nothing else has, or only as what was read from the variable.
+    pub(in crate::tensor) fn of_own(all: Vec<(Variable, Tensor)>) -> Assignment {
+        let unchanged = vec![Vec::new(); all.len()];
+        Assignment { all, unchanged }
     }
 
     /// Says which parts of the n-th variable, which is flat, have in its new value what they had before.
@@ -37,14 +42,23 @@ impl Assignment {
 
     /// Assigns the values. What comes back can take that back, as long as nothing was computed.
     pub fn commit(self) -> Undo {
-        let _structure = structure();
+        self.commit_in(&structure())
+    }
+
+    /// The same, while the structure is locked.
+    pub(in crate::tensor) fn commit_in(self, _: &Structure) -> Undo {
         let (mut before, mut parts) = (Vec::with_capacity(self.all.len()), Vec::new());
-        for ((variable, value), unchanged) in self.all.into_iter().zip(self.unchanged) {
-            before.push((variable.clone(), Parked::new(&variable.stored(), 2)));
+        for ((variable, new), unchanged) in self.all.into_iter().zip(self.unchanged) {
+            let (stored, cut) = (variable.stored(), variable.cut());
+            let value = match (Parked::new(&stored, 2), &cut) {
+                (Parked::None, None) => Parked::Held(stored),
+                (parked, _) => parked,
+            };
+            before.push(Before { variable: variable.clone(), value, cut });
             variable.park_parts(&mut parts);
             variable.renew_parts(&unchanged);
             // It was checked: it is no failed tensor.
-            drop(variable.store(value));
+            drop(variable.store(new));
         }
         Undo { before, parts }
     }
@@ -53,7 +67,7 @@ impl Assignment {
 /// What variables had before they were assigned together. It holds as little as it can: new values are computed from old
 /// ones, which are there until then, and whose memory they may take.
 pub(crate) struct Undo {
-    before: Vec<(Variable, Parked)>,
+    before: Vec<Before>,
     /// The values of parts of flat variables, which parts they are, and how old they are.
     parts: Vec<(Variable, usize, Parked, Option<u64>)>,
 }
@@ -61,17 +75,38 @@ pub(crate) struct Undo {
 impl Undo {
     /// Gives the variables their old values again.
     pub fn roll_back(self) {
-        let _structure = structure();
-        for (variable, before) in self.before.into_iter().rev() {
-            if let Some(value) = before.back() {
-                variable.renew_parts(&[]);
-                drop(variable.store(value));
+        self.roll_back_in(&structure());
+    }
+
+    /// The same, while the structure is locked.
+    pub(in crate::tensor) fn roll_back_in(self, _: &Structure) {
+        for Before { variable, value, cut } in self.before.into_iter().rev() {
+            variable.renew_parts(&[]);
+            match (value.back(), cut) {
+                (value, Some(Cut { flat, n, since })) => flat.cut_again(n, value, since),
+                (Some(value), None) => drop(variable.store(value)),
+                (None, None) => {}
             }
         }
         for (flat, n, value, since) in self.parts {
             flat.set_part(n, value.back(), since);
         }
     }
+}
+
+/// What a variable had.
+struct Before {
+    variable: Variable,
+    value: Parked,
+    cut: Option<Cut>,
+}
+
+/// The value was cut out of the flat variable that this is the n-th part of.
+pub(super) struct Cut {
+    pub flat: Variable,
+    pub n: usize,
+    /// How old it was.
+    pub since: Option<u64>,
 }
 
 /// A value that may come back.
@@ -90,7 +125,7 @@ impl Parked {
         match value.weak() {
             Some(weak) if value.is_shared(clones) => Parked::Loose(weak),
             Some(_) if value.is_data() => Parked::Held(value.clone()),
-            // A part of a flat value that nothing was computed from is cut again.
+            // Nothing was computed from it or of it.
             _ => Parked::None,
         }
     }

@@ -1,10 +1,12 @@
-//! Variables that a program reads.
+//! Variables that a program reads and assigns.
 //!
 //! A program computes with the values that variables have when it runs. While it is compiled, each variable that is read gives
-//! a tensor that stands for its value, as the program's inputs do, and the program keeps the variable.
+//! a tensor that stands for its value, as the program's inputs do, and the program keeps the variable. What a variable is
+//! assigned meanwhile is its value from there on in the program; outside nothing changes before the program runs.
 
 use super::Variable;
 use crate::device::Device;
+use crate::error::Result;
 use crate::graph::{NodeId, VariableId};
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
@@ -13,9 +15,18 @@ use std::cell::RefCell;
 /// A program that is being compiled by this thread.
 struct Build {
     device: Device,
-    reads: Vec<(Variable, Tensor)>,
-    /// Where each variable is in `reads`.
-    known: FxHashMap<VariableId, usize>,
+    captured: Captured,
+    /// What each variable gives who reads it.
+    known: FxHashMap<VariableId, Tensor>,
+}
+
+/// What a program does with variables.
+#[derive(Default)]
+pub(in crate::tensor) struct Captured {
+    /// Variables whose values it needs, and what stands for those.
+    pub reads: Vec<(Variable, Tensor)>,
+    /// Variables that it assigns, and what they have in the end.
+    pub writes: Vec<(Variable, Tensor)>,
 }
 
 thread_local! {
@@ -32,18 +43,16 @@ impl Drop for Guard {
     }
 }
 
-fn end() -> Vec<(Variable, Tensor)> {
+fn end() -> Captured {
     // Dropping tensors and variables may read variables again: not while the list is borrowed.
-    BUILDS.with(|builds| builds.borrow_mut().pop()).map_or_else(Vec::new, |build| build.reads)
+    let build = BUILDS.with(|builds| builds.borrow_mut().pop());
+    build.map_or_else(Captured::default, |build| build.captured)
 }
 
-/// What `work` gives, and the variables of the device that it read, with what stood for their values.
-pub(in crate::tensor) fn during<T>(
-    device: &Device,
-    work: impl FnOnce() -> T,
-) -> (T, Vec<(Variable, Tensor)>) {
-    let (reads, known) = Default::default();
-    let build = Build { device: device.clone(), reads, known };
+/// What `work` gives, and what it did with variables of the device.
+pub(in crate::tensor) fn during<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Captured) {
+    let (captured, known) = Default::default();
+    let build = Build { device: device.clone(), captured, known };
     BUILDS.with(|builds| builds.borrow_mut().push(build));
     let guard = Guard;
     let made = work();
@@ -66,14 +75,14 @@ pub(in crate::tensor) fn outside(device: &Device, nodes: &[NodeId]) -> Vec<(usiz
         let places: FxHashMap<NodeId, usize> =
             nodes.iter().enumerate().map(|(n, &node)| (node, n)).collect();
         for (depth, build) in builds.iter().enumerate() {
-            for (variable, stand_in) in &build.reads {
+            for (variable, stand_in) in &build.captured.reads {
                 let place = stand_in.node().ok().and_then(|node| places.get(&node));
                 let Some(&n) = place else { continue };
                 variables.push((n, variable.clone()));
                 // A program around this one has a tensor of its own for the value.
                 for outer in &builds[..depth] {
-                    let at = outer.known.get(&variable.id()).map(|&at| &outer.reads[at].1);
-                    found.extend(at.and_then(|value| Some((n, value.node().ok()?))));
+                    let value = outer.known.get(&variable.id());
+                    found.extend(value.and_then(|value| Some((n, value.node().ok()?))));
                 }
             }
         }
@@ -83,25 +92,52 @@ pub(in crate::tensor) fn outside(device: &Device, nodes: &[NodeId]) -> Vec<(usiz
     found
 }
 
-/// What stands for the value of a variable in the program that is being compiled; nothing where none is, for its device.
-pub(super) fn read(variable: &Variable) -> Option<Tensor> {
+/// Whether this thread compiles a program for the device.
+pub(in crate::tensor) fn is_compiling(device: &Device) -> bool {
+    BUILDS.with(|builds| builds.borrow().last().is_some_and(|build| build.device.is_same(device)))
+}
+
+/// Does `work` with the program that is being compiled; nothing where none is for the variable's device.
+fn with_build<T>(variable: &Variable, work: impl FnOnce(&mut Build) -> T) -> Option<T> {
     BUILDS.with(|builds| {
         let mut builds = builds.borrow_mut();
         let build = builds.last_mut()?;
-        let device = variable.device();
-        if !build.device.is_same(&device) || variable.has_failed() {
-            return None;
-        }
+        let is_its = build.device.is_same(&variable.device()) && !variable.has_failed();
+        is_its.then(|| work(build))
+    })
+}
+
+/// The value that a variable has in the program that is being compiled, if one is.
+pub(super) fn read(variable: &Variable) -> Option<Tensor> {
+    with_build(variable, |build| {
         let id = variable.id();
-        if let Some(&at) = build.known.get(&id) {
-            return Some(build.reads[at].1.clone());
+        if let Some(value) = build.known.get(&id) {
+            return value.clone();
         }
         let (shape, dtype) = variable.kind();
-        let node = device.placeholder(shape, dtype);
-        device.set_value_of(node, id);
-        let stand_in = Tensor::adopt(&device, node);
-        build.known.insert(id, build.reads.len());
-        build.reads.push((variable.clone(), stand_in.clone()));
-        Some(stand_in)
+        let node = build.device.placeholder(shape, dtype);
+        build.device.set_value_of(node, id);
+        let stand_in = Tensor::adopt(&build.device, node);
+        build.known.insert(id, stand_in.clone());
+        build.captured.reads.push((variable.clone(), stand_in.clone()));
+        stand_in
     })
+}
+
+/// Has a variable this value, which fits it, in the program that is being compiled, if one is.
+pub(super) fn write(variable: &Variable, value: &Tensor) -> Option<Result<()>> {
+    let before = with_build(variable, |build| {
+        let own = value.value_of(variable.id())?;
+        let writes = &mut build.captured.writes;
+        let before = match writes.iter_mut().find(|(other, _)| other.is_same(variable)) {
+            Some((_, last)) => Some(std::mem::replace(last, own.clone())),
+            None => {
+                writes.push((variable.clone(), own.clone()));
+                None
+            }
+        };
+        Ok((before, build.known.insert(variable.id(), own)))
+    });
+    // What is dropped here may read variables again.
+    before.map(|before| before.map(drop))
 }

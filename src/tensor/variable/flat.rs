@@ -9,7 +9,8 @@
 //!
 //! All of this is called while the structure is locked.
 
-use super::{structure, Layout, Parked, Part, Place, Variable};
+use super::assignment::Cut;
+use super::{Layout, Parked, Part, Place, Structure, Variable};
 use crate::error::Result;
 use crate::graph::VariableId;
 use crate::tensor::{within, Inner, State, Tensor};
@@ -184,6 +185,26 @@ impl Variable {
         drop(before);
     }
 
+    /// Where its value is cut out of a flat variable, if it is.
+    pub(super) fn cut(&self) -> Option<Cut> {
+        let (flat, n) = match &self.held().place {
+            Place::Part { flat, n } => (flat.clone(), *n),
+            Place::Own(_) => return None,
+        };
+        let since = {
+            let held = flat.held();
+            let part = &held.parts[n];
+            (!part.is_loose).then(|| part.value.as_ref().and_then(Tensor::since).or(part.since))
+        };
+        since.map(|since| Cut { flat, n, since })
+    }
+
+    /// The n-th part has what the flat value has for it, and not what it was assigned; `value` is that where it is known.
+    pub(super) fn cut_again(&self, n: usize, value: Option<Tensor>, since: Option<u64>) {
+        self.held().parts[n].settle();
+        self.set_part(n, value, since);
+    }
+
     /// Has its value elsewhere from now on.
     pub(super) fn move_to(&self, place: Place) {
         let before = std::mem::replace(&mut self.held().place, place);
@@ -200,8 +221,7 @@ impl Variable {
     }
 
     /// Where a program finds the value. What is loose in a flat variable is gathered before.
-    pub(crate) fn layout(&self) -> Result<Layout> {
-        let _structure = structure();
+    pub(in crate::tensor) fn layout(&self, _: &Structure) -> Result<Layout> {
         self.gather()?;
         let (mut at, mut start) = (self.clone(), 0);
         loop {
@@ -223,8 +243,7 @@ impl Variable {
     }
 
     /// The value of a flat variable as its parts find it that are not loose.
-    pub(crate) fn whole(&self) -> Tensor {
-        let _structure = structure();
+    pub(in crate::tensor) fn whole(&self, _: &Structure) -> Tensor {
         self.stored()
     }
 }

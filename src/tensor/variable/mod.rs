@@ -103,7 +103,10 @@ impl PartialEq for Layout {
 /// Locked while several variables are looked at, so that they are in line with each other. Locked before any of them.
 static STRUCTURE: Mutex<()> = Mutex::new(());
 
-fn structure() -> MutexGuard<'static, ()> {
+/// Whoever has it sees variables that are in line with each other.
+pub(in crate::tensor) type Structure = MutexGuard<'static, ()>;
+
+pub(in crate::tensor) fn structure() -> Structure {
     STRUCTURE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -137,8 +140,8 @@ impl Variable {
     /// so the next value needs memory of its own. While a program is compiled, a tensor that stands for the value that the
     /// variable has when the program runs.
     pub fn value(&self) -> Tensor {
-        if let Some(stand_in) = capture::read(self) {
-            return stand_in;
+        if let Some(value) = capture::read(self) {
+            return value;
         }
         if let Held { place: Place::Own(value), parts, .. } = &*self.held() {
             if parts.is_empty() {
@@ -147,6 +150,11 @@ impl Variable {
         }
         let _structure = structure();
         self.now()
+    }
+
+    /// The same, while the structure is locked.
+    pub(in crate::tensor) fn value_in(&self, _: &Structure) -> Tensor {
+        capture::read(self).unwrap_or_else(|| self.now())
     }
 
     /// The node of the value, where it is known without looking into a flat variable.
@@ -271,19 +279,35 @@ impl Variable {
     /// one where nothing needs that any more: no tensor that is held ([`Variable::value`]), nothing that is recorded, and no
     /// gradient that can still be asked for. So a loop of its own keeps one value in memory if it detaches what it assigns.
     ///
+    /// In a program that is being compiled, it is the value from here on in the program, and each run assigns the last one:
+    /// all variables of the program together, or none where the run fails.
+    ///
     /// # Errors
-    /// What submitting gives; `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device, or
-    /// is made of an input of a program that is being compiled; the tensor's own error if it carries one.
+    /// What submitting gives; `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device; the
+    /// tensor's own error if it carries one.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType, tensor::Variable};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let sum = Variable::new(&device.zeros(&[2])?);
+    /// let program = device.compile(&[(&[2], DType::F32)], |x| {
+    ///     sum.assign(&sum.value().add(&x[0])?.detach())?;
+    ///     Ok(vec![sum.value().max(0)?])
+    /// })?;
+    /// for n in 1..4 {
+    ///     program.run(&[&device.tensor(&[n as f32, 1.0], &[2])?])?;
+    /// }
+    /// assert_eq!(sum.value().read::<f32>().await?, [6.0, 3.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
     pub fn assign(&self, value: &Tensor) -> Result<()> {
-        self.replace(value)?;
-        value.device.flush_if_long()
-    }
-
-    /// The same, and nothing is submitted: of several variables that are assigned together, the first would be without the
-    /// others.
-    pub(crate) fn replace(&self, value: &Tensor) -> Result<()> {
+        self.fits(value)?;
+        if let Some(done) = capture::write(self, value) {
+            return done;
+        }
         Assignment::new(vec![(self.clone(), value.clone())])?.commit();
-        Ok(())
+        value.device.flush_if_long()
     }
 
     /// Has a value again that it had before: that itself, and not an equal one, so that gradients are taken by it.
@@ -299,8 +323,14 @@ impl Variable {
         }
     }
 
-    /// Refuses a value that does not fit.
+    /// Refuses a value that it cannot have outside of programs.
     fn check(&self, value: &Tensor) -> Result<()> {
+        self.fits(value)?;
+        value.own_node("assign").map(drop)
+    }
+
+    /// Refuses a value that does not fit.
+    fn fits(&self, value: &Tensor) -> Result<()> {
         let held = self.held();
         if held.shape != value.shape {
             let must = "the value must have the shape of the variable";
@@ -315,7 +345,7 @@ impl Variable {
         if !held.device.is_same(&value.device) {
             return Err(Error::wrong_device("assign", "the value"));
         }
-        value.own_node("assign").map(drop)
+        value.node().map(drop)
     }
 
     /// Takes the elements of `source` along `axis` from `start` on, as [`Tensor::slice_scatter`], and keeps the others: a
@@ -397,7 +427,7 @@ impl Tensor {
     }
 
     /// The same value as that of a variable.
-    fn value_of(&self, variable: VariableId) -> Result<Tensor> {
+    pub(in crate::tensor) fn value_of(&self, variable: VariableId) -> Result<Tensor> {
         let value = self.alias()?;
         self.device.set_value_of(value.node()?, variable);
         Ok(value)

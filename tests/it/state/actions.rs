@@ -81,7 +81,7 @@ pub struct Body {
     pub operations: Vec<Inner>,
     /// Numbers in the list of operands.
     pub results: Vec<usize>,
-    /// A variable that is assigned an operand while the program is compiled, which is an error.
+    /// A variable that each run assigns an operand.
     pub assigns: Option<(Slot, usize)>,
 }
 

@@ -412,7 +412,7 @@ impl Maker {
                 .collect();
             let results = 1 + self.random.below(2);
             let mut body = self.body(inputs.len(), results);
-            if self.random.one_in(12) {
+            if self.random.one_in(3) {
                 body.assigns = Some((self.v(), self.random.below(8)));
             }
             return Action::Compile { p: self.random.below(PROGRAMS), named, inputs, body };
