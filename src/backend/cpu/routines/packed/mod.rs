@@ -22,7 +22,11 @@ use std::borrow::Cow;
 const FEW: usize = 8;
 
 /// Words of packed rows that are worth a task.
-const TASK: usize = 1 << 14;
+const TASK: usize = 1 << 12;
+
+/// Tasks for each thread, so that one that is held up does not hold up the others. Each product is computed as a whole, so
+/// results do not depend on the tasks.
+const TASKS: usize = 4;
 
 /// Numbers of a panel: so many stay near.
 const PANEL: usize = 1 << 17;
@@ -81,7 +85,8 @@ impl PackedPlan {
     fn few(&self, out: &mut [f32], x: &[f32], packed: Packed<'_>) {
         let (n, k) = (self.n, self.k);
         let rows: Vec<&[f32]> = (0..self.m).map(|row| &x[row * k..][..k]).collect();
-        let each = (TASK / self.format.row_words(k).max(1)).max(1).next_multiple_of(4);
+        let least = TASK.div_ceil(self.format.row_words(k).max(1));
+        let each = n.div_ceil(TASKS * parallel::threads()).max(least);
         for (block, rows) in rows.chunks(MOST).enumerate() {
             let few = Few::new(self.format, k, rows);
             let out = &mut out[block * MOST * n..][..rows.len() * n];
