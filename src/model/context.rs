@@ -117,8 +117,8 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Makes these its tokens, of which the first `kept` are its own already, after `compute` has computed those that are not in
-    /// the cache.
+    /// Makes these its tokens, of which the first `kept` are its own already, after `compute` has computed those that are
+    /// not in the cache.
     fn extend(
         &mut self,
         kept: usize,

@@ -64,8 +64,8 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>> + Shared> Build for F {
 impl Device {
     /// Compiles a program: `build` is called once with tensors that stand for the inputs (shape and type each) and
     /// returns the results. Variables that it reads are read again at each run, so the program computes with the values that
-    /// they have then. Variables that it assigns are assigned by each run ([`Variable::assign`](super::Variable::assign)). Other
-    /// tensors that it uses are constants, which the program keeps. A result that is an input is that
+    /// they have then. Each run assigns what it assigns ([`Variable::assign`](super::Variable::assign)). Other tensors that
+    /// it uses are constants, which the program keeps. A result that is an input is that
     /// input itself at each run; what is named twice is computed once.
     ///
     /// Gradients pass the results to inputs, constants and variables, as if the operations had been recorded at the run. Inside

@@ -124,7 +124,7 @@ fn what_is_made_of_inputs_stays_in_its_program() -> Result<()> {
     assert!(v.gradient().is_none());
     let failed = |x: &Tensor| v.assign(&Variable::new(&x.add(1.0)?).value());
     assert_eq!(assigned(&device, &v, "variable: ", failed)?, [1.0, 2.0]);
-    let mut sgd = Optimizer::new(Sgd::new(1.0), &[v.clone()])?;
+    let mut sgd = Optimizer::new(Sgd::new(1.0), std::slice::from_ref(&v))?;
     let step = |x: &Tensor| sgd.minimize(&v.value().mul(x)?.sum(())?);
     let step = RefCell::new(step);
     let minimized = |x: &Tensor| (step.borrow_mut())(x);

@@ -11,17 +11,17 @@ use warpweft::text::Message;
 use warpweft_native::files;
 use warpweft_native::prelude::*;
 
-fn load(device: &Device, toy: &Toy) -> LanguageModel {
+pub fn load(device: &Device, toy: &Toy) -> LanguageModel {
     load_with(device, toy, 32, DType::F32)
 }
 
-fn load_with(device: &Device, toy: &Toy, context: usize, cache: DType) -> LanguageModel {
+pub fn load_with(device: &Device, toy: &Toy, context: usize, cache: DType) -> LanguageModel {
     let options = LoadOptions { context: Some(context), cache: Some(cache) };
     LanguageModel::load(device, Cursor::new(toy.file()), options).expect("a model")
 }
 
 /// The CPU, and a GPU or a software GPU.
-fn devices() -> Vec<Device> {
+pub fn devices() -> Vec<Device> {
     let cpu = Device::with_sync(Preference::Cpu).expect("the CPU");
     match Device::with_sync(Preference::Software) {
         Ok(gpu) => vec![cpu, gpu],
@@ -34,7 +34,7 @@ fn devices() -> Vec<Device> {
     }
 }
 
-fn close(got: &Tensor, want: &[f64], what: &str) {
+pub fn close(got: &Tensor, want: &[f64], what: &str) {
     close_to(got, want, 2e-4, what);
 }
 

@@ -73,6 +73,22 @@ test("a program computes with the values that variables have when it runs", asyn
   }
 });
 
+test("a program assigns variables when it runs", async ({ device, Variable }) => {
+  for (const shape of [[2], ["n"]]) {
+    const [sum, last] = [new Variable(device.zeros([2])), new Variable(device.ones([2]))];
+    const program = device.compile([{ shape }], (x) => {
+      sum.assign(sum.value.add(x).detach());
+      last.assign(x);
+      return sum.value.mul(last.value);
+    });
+    same(await all(sum.value), [0, 0], "before it runs");
+    const held = sum.value;
+    for (let n = 1; n <= 3; n++) same(await all(program.run(device.tensor([n, 2]))[0]), [(n * (n + 1) * n) / 2, 4 * n], `run ${n}`);
+    same([await all(sum.value), await all(last.value)], [[6, 6], [3, 2]], "the values afterwards");
+    same(await all(held), [0, 0], "a value that was read before");
+  }
+});
+
 test("a model predicts after a checkpoint was loaded", async ({ device, Generator, Layer, Optimizer, Sequential, Trainer }) => {
   const generator = new Generator(device, 1);
   const net = new Sequential(Layer.linear(generator, 2, 3), (x) => x.tanh(), Layer.linear(generator, 3, 1));
