@@ -19,7 +19,7 @@ const shader = `
     return vec4f(height, 0.5, 1 - height, 1);
   }`;
 
-/** What the page has anyway: a device, a canvas, a pipeline, and where the waves come from. */
+/** An app with a WebGPU device of its own: it draws on a canvas. */
 async function page() {
   const adapter = await navigator.gpu?.requestAdapter();
   if (!adapter) throw new Error("this browser offers no WebGPU here");
