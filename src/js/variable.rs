@@ -57,10 +57,10 @@ impl JsVariable {
     }
 
     /// Takes this value from now on, and disposes of the one before. Where more than 2,000 operations were recorded since
-    /// something was computed, they are submitted, as by `flush`: so steps that nobody waits for do not pile up.
+    /// something was computed, they are submitted, as by `flush`: so steps that nobody waits for do not pile up. In the
+    /// function of a program, the variable has the value from there on, and each run of the program assigns the last one.
     ///
-    /// @throws `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device, or is made
-    /// of an input of a program that is being compiled.
+    /// @throws `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device.
     pub fn assign(
         &self,
         #[wasm_bindgen(unchecked_param_type = "Tensor")] value: &JsValue,
@@ -68,7 +68,10 @@ impl JsVariable {
         let op = "assign";
         let held = self.core(op)?;
         held.variable.assign(&Tensor::from_js(value, At { op, what: "value" })?)?;
-        held.take_over(value);
+        // A program assigns when it runs.
+        if !is_recording() {
+            held.take_over(value);
+        }
         Ok(())
     }
 
@@ -91,6 +94,9 @@ impl JsVariable {
         let source = Tensor::from_js(source, At { op, what: "source" })?;
         let assigned = held.variable.assign_slice(axis, start, &source);
         assigned.map_err(|error| error.within(op))?;
+        if is_recording() {
+            return Ok(());
+        }
         let value: JsValue = keep(held.variable.value())?.into();
         held.dispose_all_but(&value);
         held.give_out(&value);

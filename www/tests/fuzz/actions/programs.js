@@ -1,8 +1,9 @@
 // Actions on programs, which are compiled for shapes or for axes with names. They use tensors and read variables, and gradients
-// pass their results. `build` may also do what a program must not do.
+// pass their results.
 
 import { meanBody, outside, weights, writeBody } from "../forms.js";
 import { attempt } from "../generate.js";
+import { tensorOf } from "../models.js";
 import { count, numbers } from "../random.js";
 import { clock, constant, history, Refused, Skip } from "../tape.js";
 
@@ -152,23 +153,24 @@ export const programs = {
     },
   },
 
-  /** A variable takes nothing that depends on an input or on a variable while a program is compiled. */
+  /** A program that assigns a variable its input, and runs once. What it returns is made of one of both. */
   assignInside: {
-    weight: 1,
+    weight: 2,
     isSync: true,
     make(gen) {
       const to = gen.name("variables");
       if (!to) return undefined;
       const { value, device } = gen.world.get("variables", to);
-      return { to, device, shape: value.shape, by: gen.random.one(["input", "variable"]) };
+      return { to, device, shape: value.shape, seed: gen.number(), by: gen.random.one(["x", `${to}.value`]) };
     },
-    write({ to, device, shape, by }) {
-      const value = by === "input" ? "x" : `${to}.value.mul(2)`;
-      return `${device}.compile([{ shape: [${shape.join(", ")}] }], (x) => { ${to}.assign(${value}); return x.mul(2); });`;
+    write({ to, device, shape, seed, by }) {
+      const body = `(x) => { const y = ${by}.mul(2); ${to}.assign(x.detach()); return y; }`;
+      const data = tensorOf(device, numbers(seed, count(shape)), shape);
+      return `${device}.scope(() => { ${device}.compile([{ shape: [${shape.join(", ")}] }], ${body}).run(${data}); });`;
     },
-    run(world, { to }) {
+    run(world, { to, shape, seed }) {
       world.get("variables", to);
-      throw new Refused("an assignment of what depends on an input or on a variable");
+      world.assign(to, constant(shape, numbers(seed, count(shape))));
     },
   },
 };
