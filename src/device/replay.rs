@@ -32,7 +32,7 @@ impl Device {
         let mut state = self.state();
         state.graph.check_room("program")?;
         let backend = &*self.inner.backend;
-        // What a result is computed from comes before it.
+        // A result that another one is computed from comes first.
         let mut order: Vec<usize> = (0..kinds.len()).collect();
         sorted::by_key(&mut order, |&n| segments[n].place());
         let mut results: Vec<Option<NodeId>> = vec![None; kinds.len()];

@@ -206,7 +206,7 @@ impl Graph {
         [results, nodes.split_off(recording.sources)]
     }
 
-    /// Nodes with the values of these, each once, that are computed by what these only pass on: a `Reshape` to the same shape.
+    /// For each node, the node that computes its value, behind reshapes to the same shape. No node is returned twice.
     pub fn passed_on(&self, nodes: &[NodeId]) -> Vec<NodeId> {
         let mut known: FxHashSet<NodeId> = nodes.iter().copied().collect();
         let one = |&id: &NodeId| {

@@ -12,9 +12,9 @@ pub struct Context<'a> {
     cache: CachedTokens,
     /// The tokens that it has seen. The first of them are in the cache, all but after [`Context::truncate`].
     tokens: Vec<u32>,
-    /// What computes the vectors of a part of a prompt.
+    /// The program for a part of a prompt: from ids and slots to vectors.
     part: Program,
-    /// What computes the logits that follow one token, once there was one.
+    /// The program for one token: from its id and slots to logits. It is compiled when the first single token comes.
     single: Option<Program>,
 }
 
@@ -187,7 +187,7 @@ impl<'a> Context<'a> {
         Ok(logits)
     }
 
-    /// What the programs take: the next tokens, and where they are in the cache, which has room for them then.
+    /// The inputs of both programs: the ids of the next tokens, and their slots in the cache. Makes room in the cache first.
     fn inputs(&mut self, part: &[u32]) -> Result<[Tensor; 2]> {
         self.cache.make_room(part.len())?;
         let (device, slots) = (&self.model.device, self.cache.slots(part.len()));

@@ -5,8 +5,9 @@
 //! the flat value of an optimizer. So the recording is planned again when that has changed ([`Layout`]), and a flat value is
 //! read where it is, without a copy. Gradients record it again, too, on the operands of a run.
 //!
-//! What variables are assigned are results, too. A run assigns them before it computes, as a user's loop does: so the memory of
-//! a value that nobody else needs any more can be that of the new one. The plan depends on which values these are.
+//! Values that are assigned to variables are results as well. A run assigns the variables before it computes. The plan can then
+//! write a new value over the old one, if nothing else needs the old one. There is a plan for each set of variables that are
+//! written in this way (`Bound::taken`).
 
 use super::capture::{self, Captured};
 use super::constant::Constant;
@@ -203,7 +204,7 @@ impl Compiled {
                 Answer::Computed(_) => None,
             });
         }
-        // Variables are assigned what was computed from the values that they had.
+        // Until variables are assigned, nothing else may assign them.
         let structure = Some(structure).filter(|_| !self.writes.is_empty());
         let taken = self.bound().taken.clone();
         let bound = self.bind(device, inputs, (&layouts, &taken))?;
@@ -292,10 +293,10 @@ impl Compiled {
     }
 }
 
-/// What a program is given at a run. Values of variables are held until it has run.
+/// The operands of one run. Values of variables are held until the run is over.
 #[derive(Default)]
 struct Given {
-    /// Of each operand.
+    /// The node of each operand.
     nodes: Vec<NodeId>,
     /// The value of each operand that is a variable with a tensor of its own.
     own: Vec<Option<Tensor>>,

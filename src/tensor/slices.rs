@@ -239,7 +239,7 @@ impl Tensor {
         self.apply(Op::Slice(spans), &numbers.iter().collect::<Vec<_>>())
     }
 
-    /// So many elements along `axis` from a place on that is an `i32` of rank 0. They must lie within the axis.
+    /// `len` elements along `axis`, from `start` on, an `i32` tensor of rank 0. The slice must lie within the axis.
     #[cfg(feature = "model")]
     pub(crate) fn slice_from(&self, axis: usize, start: &Tensor, len: usize) -> Result<Tensor> {
         if len == self.shape[axis] {
@@ -250,7 +250,7 @@ impl Tensor {
         self.apply(Op::Slice(spans), &[start])
     }
 
-    /// As [`Tensor::slice_scatter`], from a place on that is an `i32` of rank 0. The source must lie within the axis.
+    /// As [`Tensor::slice_scatter`], but `start` is an `i32` tensor of rank 0. The source must lie within the axis.
     #[cfg(feature = "model")]
     pub(crate) fn slice_scatter_from(
         &self,

@@ -29,7 +29,7 @@ impl Assignment {
         Ok(Assignment::of_own(values))
     }
 
-    /// The same of values that fit and that nothing else has, or only as what was read from the variable.
+    /// As [`Assignment::new`], for values that were checked before and are nodes of their own already.
     pub(in crate::tensor) fn of_own(all: Vec<(Variable, Tensor)>) -> Assignment {
         let unchanged = vec![Vec::new(); all.len()];
         Assignment { all, unchanged }
@@ -94,7 +94,7 @@ impl Undo {
     }
 }
 
-/// What a variable had.
+/// The value of a variable before an assignment.
 struct Before {
     variable: Variable,
     value: Parked,

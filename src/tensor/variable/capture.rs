@@ -16,11 +16,11 @@ use std::cell::RefCell;
 struct Build {
     device: Device,
     captured: Captured,
-    /// What each variable gives who reads it.
+    /// The value of each variable at this point of the program.
     known: FxHashMap<VariableId, Tensor>,
 }
 
-/// What a program does with variables.
+/// The variables that a program reads and assigns.
 #[derive(Default)]
 pub(in crate::tensor) struct Captured {
     /// Variables whose values it needs, and what stands for those.

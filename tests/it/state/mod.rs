@@ -8,6 +8,7 @@
 //! `WARPWEFT_FUZZ_FINDINGS` kinds of findings (3 by default).
 
 mod actions;
+mod assigning;
 mod checks;
 mod found;
 mod generator;
