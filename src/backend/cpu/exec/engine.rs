@@ -76,11 +76,14 @@ pub struct WorkerPool<'r> {
 impl<'r> WorkerPool<'r> {
     /// For a run with these inputs.
     pub fn new(plan: &'r LoopPlan, inputs: &'r Inputs<'r>) -> WorkerPool<'r> {
-        let mut worker = Worker::new(plan, inputs, 1);
-        let shape = Rectangle { layout: Traversal::RowMajor, rows: 1, columns: 1 };
-        let block = Block { row: 0, element: 0, elements: 1, shape };
-        worker.steps(&plan.uniform, &block, &mut []);
-        let uniforms = plan.uniforms.iter().map(|&r| (r, worker.get(r, 1)[0])).collect();
+        let mut uniforms = Vec::new();
+        if !plan.uniforms.is_empty() {
+            let mut worker = Worker::new(plan, inputs, 1);
+            let shape = Rectangle { layout: Traversal::RowMajor, rows: 1, columns: 1 };
+            let block = Block { row: 0, element: 0, elements: 1, shape };
+            worker.steps(&plan.uniform, &block, &mut []);
+            uniforms.extend(plan.uniforms.iter().map(|&r| (r, worker.get(r, 1)[0])));
+        }
         WorkerPool { plan, inputs, uniforms, idle: Mutex::new(Vec::new()) }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::room::room;
+use std::cell::RefCell;
 
 /// Bytes of the machine's memory, where the system tells: Linux does in a file.
 pub fn installed() -> Option<u64> {
@@ -46,3 +47,26 @@ impl Lines {
 
 /// Words of a line of the cache.
 const LINE: usize = 16;
+
+/// The most registers that a thread keeps for later kernels. Allocating them takes longer than a small kernel.
+const KEPT: usize = 32;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Lines>> = const { RefCell::new(Vec::new()) };
+}
+
+/// So many registers, whose words may be anything.
+pub fn registers(count: usize) -> Vec<Lines> {
+    let mut registers =
+        SPARE.with_borrow_mut(|spare| spare.split_off(spare.len().saturating_sub(count)));
+    registers.resize_with(count, Lines::default);
+    registers
+}
+
+/// Keeps registers for this thread's next kernels.
+pub fn keep(registers: Vec<Lines>) {
+    SPARE.with_borrow_mut(|spare| {
+        let used = registers.into_iter().filter(|lines| !lines.memory.is_empty());
+        spare.extend(used.take(KEPT.saturating_sub(spare.len())));
+    });
+}

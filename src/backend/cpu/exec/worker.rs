@@ -1,7 +1,7 @@
 //! A thread's registers, and how steps go through them.
 
 use super::inputs::Inputs;
-use super::memory::Lines;
+use super::memory::{keep, registers, Lines};
 use super::output::Piece;
 use super::reduce::{Accumulators, Rectangle};
 use crate::backend::cpu::lower::plan::{
@@ -63,7 +63,7 @@ pub struct Worker<'r> {
 
 impl<'r> Worker<'r> {
     pub fn new(plan: &'r LoopPlan, inputs: &'r Inputs<'r>, width: usize) -> Worker<'r> {
-        let registers = (0..plan.registers).map(|_| Lines::default()).collect();
+        let registers = registers(plan.registers);
         let borrowed = vec![None; plan.registers];
         Worker { plan, inputs, registers, borrowed, positions: Vec::new(), width }
     }
@@ -307,6 +307,12 @@ impl<'r> Worker<'r> {
             let place = usize::try_from(position).unwrap_or(usize::MAX);
             *out = data.get(place).map_or(0, |&x| word(x));
         }
+    }
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        keep(std::mem::take(&mut self.registers));
     }
 }
 
