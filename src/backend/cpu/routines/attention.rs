@@ -110,10 +110,11 @@ impl AttentionPlan {
                 scale: number(&self.scale)?,
                 keys,
             };
-            let heads = out.chunks_mut(self.queries * self.value_size).enumerate();
-            let blocks = heads.flat_map(|(head, out)| {
+            let together = self.together();
+            let heads = out.chunks_mut(together * self.queries * self.value_size).enumerate();
+            let blocks = heads.flat_map(|(at, out)| {
                 let blocks = out.chunks_mut(QUERIES * self.value_size).enumerate();
-                blocks.map(move |(block, out)| (head, block * QUERIES, out))
+                blocks.map(move |(block, out)| (at * together, block * QUERIES, out))
             });
             parallel::for_each(
                 blocks.collect(),
@@ -125,7 +126,26 @@ impl AttentionPlan {
         })
     }
 
-    /// The queries from `first` on, as many as `out` has rows.
+    /// Heads that are computed together: those that share keys and values, where there is one query. Keys and values that are
+    /// halves are then widened once for all. Two tasks at least remain.
+    fn together(&self) -> usize {
+        let group = self.heads / self.kv_heads;
+        match (self.queries, self.batch * self.kv_heads) {
+            (1, 1) => group.div_ceil(2).min(QUERIES),
+            (1, _) if group <= QUERIES => group,
+            _ => 1,
+        }
+    }
+
+    /// The head and the query of a row, counted from these on.
+    fn row(&self, head: usize, first: usize, row: usize) -> (usize, usize) {
+        match self.queries {
+            1 => (head + row, 0),
+            _ => (head, first + row),
+        }
+    }
+
+    /// The queries from `first` on, or the heads, as many as `out` has rows.
     fn block(&self, operands: &Operands<'_>, at: [usize; 2], first: usize, out: &mut [f32]) {
         let rows = out.len() / self.value_size;
         let mut scratch = Scratch {
@@ -136,7 +156,8 @@ impl AttentionPlan {
         };
         out.fill(0.0);
         let all = operands.keys;
-        let (hidden, seen) = (self.seen(first, all).start, self.seen(first + rows - 1, all).end);
+        let last = self.row(at[1], first, rows - 1).1;
+        let (hidden, seen) = (self.seen(first, all).start, self.seen(last, all).end);
         for start in (hidden..seen).step_by(KEYS) {
             let keys = KEYS.min(seen - start);
             self.scores(operands, at, (first, rows), (start, keys), &mut scratch);
@@ -188,7 +209,7 @@ impl AttentionPlan {
         let a = Matrix {
             data: &q.data,
             offset: q.at(&[image, head, first]),
-            strides: [q.strides[2], q.strides[3]],
+            strides: [if self.queries == 1 { q.strides[1] } else { q.strides[2] }, q.strides[3]],
         };
         let kv_at = [image, self.kv_head(head)];
         let b = operands.k.matrix(kv_at, start, [keys, self.head_size], widened).transposed();
@@ -196,7 +217,8 @@ impl AttentionPlan {
         for (row, scores) in scores.chunks_mut(keys).take(rows).enumerate() {
             scores.iter_mut().for_each(|x| *x *= operands.scale);
             if let Some(mask) = &operands.mask {
-                let from = mask.at(&[image, head, first + row, start]);
+                let (head, query) = self.row(head, first, row);
+                let from = mask.at(&[image, head, query, start]);
                 if mask.strides[3] == 1 {
                     let from = &mask.data[from as usize..from as usize + keys];
                     scores.iter_mut().zip(from).for_each(|(x, m)| *x += m);
@@ -220,7 +242,7 @@ impl AttentionPlan {
     ) {
         for row in 0..rows {
             let scores = &mut scratch.scores[row * keys..(row + 1) * keys];
-            let seen = self.seen(first + row, all);
+            let seen = self.seen(self.row(0, first, row).1, all);
             let [from, to] = [seen.start, seen.end].map(|key| key.saturating_sub(start).min(keys));
             let (scores, unseen) = scores.split_at_mut(to);
             unseen.fill(0.0);
