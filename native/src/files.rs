@@ -15,7 +15,7 @@
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::io::{self, Gguf, Safetensors};
+use crate::io::{self, Gguf, Safetensors, SafetensorsIndex};
 use crate::nn::Module;
 use crate::tensor::Tensor;
 use crate::train::Trainer;
@@ -24,15 +24,24 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// [`io::load_safetensors`] of a file. One tensor after the other is read, so the file need not fit in memory.
+/// [`io::load_safetensors`] of a file, or of all files that an index names, such as `model.safetensors.index.json`
+/// ([`SafetensorsIndex`]). One tensor after the other is read, so the file need not fit in memory.
 ///
 /// # Errors
-/// As there; `Data` with the path if the file is missing, is a folder or cannot be read.
+/// As there; `Data` with the path if a file is missing, is a folder or cannot be read.
 pub fn load_safetensors(device: &Device, path: impl AsRef<Path>) -> Result<Safetensors> {
     let (name, path) = ("load_safetensors", path.as_ref());
-    let mut file = File::open(path).map_err(|error| failed(name, path, &error))?;
-    need_file(name, path)?;
-    io::load_safetensors_from(device, &mut file).map_err(|error| of_path(&error, path))
+    let open = |path: &Path| {
+        let file = File::open(path).map_err(|error| failed(name, path, &error))?;
+        need_file(name, path).map(|()| file)
+    };
+    if !path.as_os_str().to_string_lossy().ends_with(".index.json") {
+        let loaded = io::load_safetensors_from(device, &mut open(path)?);
+        return loaded.map_err(|error| of_path(&error, path));
+    }
+    let index =
+        SafetensorsIndex::read(&read(name, path)?).map_err(|error| of_path(&error, path))?;
+    index.load(device, |file| open(&path.with_file_name(file)))
 }
 
 /// [`Gguf::read_parts`] of a file and its other parts: what a language model's file holds. Its tensors stay in the file.

@@ -28,6 +28,7 @@ mod npz;
 mod other;
 mod part;
 mod safetensors;
+mod safetensors_index;
 mod zip;
 
 pub use gguf::{BlockFormat, Gguf, GgufArray, GgufParts, GgufTensor, GgufValue};
@@ -36,3 +37,4 @@ pub use npz::{load_npz, save_npz};
 pub use safetensors::{
     load_safetensors, load_safetensors_from, save_safetensors, Safetensors, Skipped,
 };
+pub use safetensors_index::SafetensorsIndex;

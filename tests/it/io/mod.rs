@@ -3,6 +3,7 @@
 
 mod damaged;
 mod gguf;
+mod index;
 mod npy;
 mod other;
 
