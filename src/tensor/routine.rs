@@ -55,6 +55,12 @@ impl Tensor {
             return Err(Error::shapes("matmul", must, &self.shape, &other.shape));
         }
         let (row, column) = (self.rank() == 1, other.rank() == 1);
+        let inner = [self.rank() - 1, other.rank().max(2) - 2];
+        if (row || column) && self.shape[inner[0]] != other.shape[inner[1]] {
+            // With the shapes that the caller knows.
+            let must = "the inner extents must be equal";
+            return Err(Error::shapes("matmul", must, &self.shape, &other.shape));
+        }
         let a = if row { self.unsqueeze(0)? } else { self.clone() };
         let b = if column { other.unsqueeze(1)? } else { other.clone() };
         let mut product = a.apply(Op::Routine(Routine::Matmul), &[&b])?;

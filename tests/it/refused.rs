@@ -1,5 +1,5 @@
 //! Calls that are refused before they do harm: too many results, values that there are only inside of a program, and what
-//! messages say of long lists.
+//! messages say of vectors and of long lists.
 
 mod complete;
 mod learning;
@@ -53,6 +53,23 @@ fn one_call_makes_only_so_many_tensors() -> Result<()> {
     }
     refused(device.zeros(&[2])?.split(vec![0; most + 1], 0), ErrorKind::Limit, "split: ");
     assert_eq!(block_on(device.tensor(&[1.0f32, 2.0], &[2])?.add(1.0)?.read::<f32>())?, [2.0, 3.0]);
+    Ok(())
+}
+
+/// A vector meets a matrix as a row or a column of it, which is no shape that the caller knows.
+#[test]
+fn products_with_vectors_are_refused_with_the_shapes_that_were_given() -> Result<()> {
+    let device = cpu();
+    let shapes: [(&[usize], &[usize], &str); 4] = [
+        (&[3], &[4], "[3] and [4]"),
+        (&[3], &[4, 2], "[3] and [4, 2]"),
+        (&[2, 3], &[4], "[2, 3] and [4]"),
+        (&[3], &[5, 4, 2], "[3] and [5, 4, 2]"),
+    ];
+    for (a, b, got) in shapes {
+        let start = format!("matmul: the inner extents must be equal, got {got}");
+        refused(device.zeros(a)?.matmul(&device.zeros(b)?), ErrorKind::Shape, &start);
+    }
     Ok(())
 }
 
