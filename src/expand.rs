@@ -26,7 +26,9 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
             Routine::Matmul => writer.matmul(inputs[0], inputs[1]),
             Routine::Conv2d(conv) => writer.conv2d(conv, inputs[0], inputs[1]),
             Routine::Attention(attention) => writer.attention(attention, &inputs),
-            Routine::PackedMatmul(format) => writer.packed_matmul(*format, inputs[0], inputs[1]),
+            Routine::PackedMatmul { format, .. } => {
+                writer.packed_matmul(*format, inputs[0], inputs[1])
+            }
             Routine::Unpack { format, columns } => writer.unpack(*format, *columns, inputs[0]),
         }?;
         writer.cast(result, node.dtype).map(Some)
@@ -98,7 +100,7 @@ pub fn attend(trace: &mut Trace, attention: &Attention, inputs: &[usize]) -> Res
 pub fn unpack(trace: &mut Trace, routine: &Routine, inputs: &[usize]) -> Result<Option<usize>> {
     let mut writer = Writer { trace, product: |writer, a, b| writer.routine(a, b) };
     match routine {
-        Routine::PackedMatmul(format) => {
+        Routine::PackedMatmul { format, .. } => {
             let dtype = writer.trace.nodes[inputs[0]].dtype;
             let wide = writer.widened(&inputs[..1])?;
             let product = writer.packed_matmul(*format, wide[0], inputs[1])?;

@@ -39,7 +39,7 @@ impl Tape<'_> {
             | Op::Routine(
                 Routine::Matmul
                 | Routine::Conv2d(_)
-                | Routine::PackedMatmul(_)
+                | Routine::PackedMatmul { .. }
                 | Routine::Unpack { .. },
             ) => Ok(None),
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => Ok(None),
@@ -136,13 +136,13 @@ impl Tape<'_> {
             Op::Routine(Routine::Matmul) => return self.pull_matmul(node, inputs, g, n).map(Some),
             Op::Routine(Routine::Conv2d(conv)) if n == 0 => self.conv_input(conv, g, inputs)?,
             Op::Routine(Routine::Conv2d(conv)) => self.conv_weight(conv, g, inputs)?,
-            Op::Routine(Routine::PackedMatmul(format)) if n == 0 => {
+            Op::Routine(Routine::PackedMatmul { format, .. }) if n == 0 => {
                 let unpack = Routine::Unpack { format: *format, columns: from[1] };
                 let matrix = self.push(Op::Routine(unpack), &inputs[1..])?;
                 self.push(Op::Routine(Routine::Matmul), &[g, matrix])?
             }
             // The words of packed matrices are integers.
-            Op::Routine(Routine::PackedMatmul(_) | Routine::Unpack { .. }) => return Ok(None),
+            Op::Routine(Routine::PackedMatmul { .. } | Routine::Unpack { .. }) => return Ok(None),
             Op::Routine(Routine::Attention(_)) => return Ok(None),
         };
         Ok(Some(Part::Whole(pulled)))

@@ -14,7 +14,7 @@ pub use program::{Builder, Inst, Program, Store};
 pub use work::Work;
 
 use crate::dtype::DType;
-use crate::op::{Conv2d, PackedFormat, Shader};
+use crate::op::{Conv2d, PackedArithmetic, PackedFormat, Shader};
 use std::sync::Arc;
 
 /// The coordinates a loop kernel runs over. `dims[..outer]` have a thread (or a row's workgroup) each; `dims[outer..]`
@@ -117,6 +117,8 @@ pub struct Matmul {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PackedMatmul {
     pub format: PackedFormat,
+    /// Whether `x` is rounded.
+    pub arithmetic: PackedArithmetic,
     pub m: usize,
     pub n: usize,
     pub k: usize,
@@ -277,6 +279,9 @@ pub struct Limits {
     /// Whether it multiplies with packed matrices in one kernel ([`Kernel::PackedMatmul`]). Elsewhere ordinary operations
     /// unpack them.
     pub packed: bool,
+    /// Whether those products may round the other operand ([`PackedArithmetic::Int8`]). Elsewhere they are exact.
+    #[cfg_attr(feature = "js", js(skip))]
+    pub int8: bool,
     /// Whether the device measures how long its kernels take (timestamp queries).
     pub timestamps: bool,
     /// Which kernels to run where there is a choice.
@@ -297,6 +302,7 @@ impl Limits {
         cooperative: false,
         sorts: false,
         packed: false,
+        int8: false,
         timestamps: false,
         config: KernelConfig::GPU,
     };

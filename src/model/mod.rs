@@ -24,6 +24,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Gguf;
+use crate::op::PackedArithmetic;
 use crate::room::available;
 use crate::tensor::Tensor;
 use crate::text::{ChatOptions, ChatTemplate, Message, Tokenizer};
@@ -56,6 +57,8 @@ pub struct LoadOptions {
     /// How the context keeps keys and values: `F16` or `F32`. The default is `F16` where the device has it: it takes half of
     /// the memory, and moves logits by less than 0.1.
     pub cache: Option<DType>,
+    /// How products with the weights treat the other operand. The default is exact; `Int8` makes single tokens faster on a CPU.
+    pub arithmetic: PackedArithmetic,
 }
 
 impl LoadOptions {
@@ -136,7 +139,7 @@ impl LanguageModel {
         let context = options.context_length(&config);
         let cache = options.cache_dtype(device)?;
         refuse_too_large(device, &estimate(&head, context, PROMPT, cache)?)?;
-        let mut weights = Weights { head: &head, file, device };
+        let mut weights = Weights { head: &head, file, device, arithmetic: options.arithmetic };
         let decoder: Arc<dyn Decoder> = match &config.architecture[..] {
             "llama" => Arc::new(llama::Llama::load(&config, &mut weights, context)?),
             "gemma3" => Arc::new(gemma3::Gemma3::load(&config, &mut weights, context)?),

@@ -4,6 +4,7 @@ use super::config::ModelConfig;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::io::Gguf;
+use crate::op::PackedArithmetic;
 use crate::tensor::{PackedTensor, Tensor};
 use std::io::{Read, Seek};
 
@@ -12,6 +13,8 @@ pub struct Weights<'a, F> {
     pub head: &'a Gguf,
     pub file: F,
     pub device: &'a Device,
+    /// How products with matrices treat the other operand.
+    pub arithmetic: PackedArithmetic,
 }
 
 impl<F: Read + Seek> Weights<'_, F> {
@@ -40,9 +43,15 @@ impl<F: Read + Seek> Weights<'_, F> {
         }
     }
 
+    /// The rows of these matrices, one after the other.
+    fn packed(&mut self, names: &[&str]) -> Result<PackedTensor> {
+        let matrix = self.head.load_packed(&mut self.file, self.device, names)?;
+        Ok(matrix.with_arithmetic(self.arithmetic))
+    }
+
     /// A matrix of this shape, packed.
     pub fn matrix(&mut self, name: &str, shape: [usize; 2]) -> Result<PackedTensor> {
-        let matrix = self.head.load_packed(&mut self.file, self.device, &[name])?;
+        let matrix = self.packed(&[name])?;
         match matrix.shape() == shape {
             true => Ok(matrix),
             false => Err(mismatch(name, &shape, &matrix.shape())),
@@ -83,7 +92,7 @@ impl<F: Read + Seek> Weights<'_, F> {
         }
         let mut joint = Joint { parts: Vec::new() };
         for part in parts {
-            let matrix = self.head.load_packed(&mut self.file, self.device, &part.names)?;
+            let matrix = self.packed(&part.names)?;
             joint.parts.push((matrix, part.outputs));
         }
         Ok(joint)

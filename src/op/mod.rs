@@ -13,7 +13,7 @@ pub mod structural;
 pub use constant::Const;
 pub use custom::{Element, Shader, ShaderCall};
 pub use function::Function;
-pub use packed::PackedFormat;
+pub use packed::{PackedArithmetic, PackedFormat};
 pub use pointwise::{Pointwise, Row, Types};
 pub use routine::{Attention, Conv2d, Routine};
 pub use spans::{Margin, Span, Start, Windows};

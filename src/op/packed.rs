@@ -13,8 +13,10 @@
 //! otherwise: of 32 neighbours, byte j holds element j in its lower half and element j + 16 in its upper one, so that
 //! sixteen neighbours lie in sixteen bytes.
 
+use crate::error::{Error, Result};
 use half::f16;
 use std::fmt;
+use std::str::FromStr;
 
 /// How a packed matrix stores its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +38,50 @@ pub enum PackedFormat {
     IQ4_NL,
     IQ4_XS,
     MXFP4,
+}
+
+/// How products with a packed matrix treat the other operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PackedArithmetic {
+    /// As floats of 32 bits.
+    #[default]
+    Exact,
+    /// Where that is faster, rounded to integers of 8 bits: 32 neighbours share a scale, the largest of them by size divided by
+    /// 127. So each number moves by at most 1/254 of the largest one beside it. Only the CPU does this, for products of up to 8
+    /// rows and formats that have scales; everything else is computed exactly.
+    ///
+    /// Over a text of 120 tokens, read one by one, log-probabilities of the next token moved by at most 0.34 in SmolLM2 135M
+    /// (Q4_1) and 0.23 in Gemma 3 270M (Q4_K_M), and the perplexity by 0.1 and 0.4 percent.
+    Int8,
+}
+
+impl PackedArithmetic {
+    /// Rows of the other operand that are rounded: in products with more, it would not be faster.
+    pub const ROWS: usize = 8;
+
+    /// Whether it rounds the other operand of a product, of so many rows, with a matrix in a format.
+    pub fn rounds(self, format: PackedFormat, rows: usize) -> bool {
+        let scales = format.layout().scale != Shared::Nothing;
+        self == PackedArithmetic::Int8 && scales && rows <= PackedArithmetic::ROWS
+    }
+}
+
+impl FromStr for PackedArithmetic {
+    type Err = Error;
+
+    /// `exact`, or `int8`.
+    ///
+    /// # Errors
+    /// `Data` for other words.
+    fn from_str(word: &str) -> Result<PackedArithmetic> {
+        match word {
+            "exact" => Ok(PackedArithmetic::Exact),
+            "int8" => Ok(PackedArithmetic::Int8),
+            _ => {
+                Err(Error::data(format!("arithmetic: it must be `exact` or `int8`, got {word:?}")))
+            }
+        }
+    }
 }
 
 /// What a quant stands for, before its scale.

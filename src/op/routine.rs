@@ -3,7 +3,7 @@
 
 use crate::dtype::{DType, FLOATS};
 use crate::error::{Error, Result};
-use crate::op::packed::PackedFormat;
+use crate::op::packed::{PackedArithmetic, PackedFormat};
 use crate::shape::Shape;
 
 /// A two-dimensional convolution's parameters: per spatial axis, height first.
@@ -41,7 +41,7 @@ pub enum Routine {
     /// `heads` is a multiple of `kv_heads`.
     Attention(Attention),
     /// `x [m, k], w [n, words of a row] -> [m, n]`: the product with the transpose of a packed matrix, whose rows are `u32`.
-    PackedMatmul(PackedFormat),
+    PackedMatmul { format: PackedFormat, arithmetic: PackedArithmetic },
     /// `w [n, words of a row] -> [n, columns]`, as `f32`: a packed matrix as ordinary numbers. Plans have its meaning in its
     /// place: there is no kernel.
     Unpack { format: PackedFormat, columns: usize },
@@ -54,7 +54,7 @@ impl Routine {
             Routine::Matmul => "matmul",
             Routine::Conv2d(_) => "conv2d",
             Routine::Attention(_) => "attention",
-            Routine::PackedMatmul(_) => "packed_matmul",
+            Routine::PackedMatmul { .. } => "packed_matmul",
             Routine::Unpack { .. } => "dequantize",
         }
     }
@@ -65,7 +65,7 @@ impl Routine {
         let dtype = operands[0].1;
         let integers = match self {
             Routine::Attention(attention) => usize::from(attention.length),
-            Routine::PackedMatmul(_) => 1,
+            Routine::PackedMatmul { .. } => 1,
             Routine::Unpack { format, columns } => {
                 let shape = infer_unpack(*format, *columns, &operands[0])?;
                 return Ok((shape, DType::F32));
@@ -83,7 +83,7 @@ impl Routine {
             Routine::Matmul => infer_matmul(&operands[0].0, &operands[1].0)?,
             Routine::Conv2d(conv) => conv.infer(&operands[0].0, &operands[1].0)?,
             Routine::Attention(attention) => attention.infer(operands)?,
-            Routine::PackedMatmul(format) => infer_packed(*format, operands)?,
+            Routine::PackedMatmul { format, .. } => infer_packed(*format, operands)?,
             Routine::Unpack { .. } => unreachable!("its operand is no float"),
         };
         Ok((shape, dtype))

@@ -25,8 +25,9 @@ pub fn routine_kernel(
             conv2d(context, params, inputs, &shapes, &traced.shape, epilogue)
         }
         Routine::Attention(params) => attention(context, params, inputs, &shapes, epilogue),
-        Routine::PackedMatmul(format) => Ok(Kernel::PackedMatmul(PackedMatmul {
+        Routine::PackedMatmul { format, arithmetic } => Ok(Kernel::PackedMatmul(PackedMatmul {
             format,
+            arithmetic,
             m: shapes[0][0],
             n: shapes[1][0],
             k: shapes[0][1],

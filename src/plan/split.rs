@@ -42,7 +42,7 @@ pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
         Op::Routine(Routine::Attention(attention)) if is_apart(out, attention, inputs, limits) => {
             expand::attend(out, attention, inputs).map(Some)
         }
-        Op::Routine(Routine::PackedMatmul(_)) if limits.packed => Ok(None),
+        Op::Routine(Routine::PackedMatmul { .. }) if limits.packed => Ok(None),
         Op::Routine(routine) => expand::unpack(out, routine, inputs),
         _ => Ok(None),
     })?;

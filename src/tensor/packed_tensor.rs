@@ -4,7 +4,7 @@ use super::{within, DType, Tensor};
 use crate::device::Device;
 use crate::dtype::FLOATS;
 use crate::error::{Error, ErrorKind, Result};
-use crate::op::{Op, PackedFormat, Routine};
+use crate::op::{Op, PackedArithmetic, PackedFormat, Routine};
 
 /// How messages name it.
 const NAME: &str = "PackedTensor";
@@ -36,6 +36,7 @@ const LARGEST: u64 = 1 << 26;
 #[derive(Clone, Debug)]
 pub struct PackedTensor {
     format: PackedFormat,
+    arithmetic: PackedArithmetic,
     shape: [usize; 2],
     /// Some rows each, in order.
     chunks: Vec<Tensor>,
@@ -95,6 +96,11 @@ impl PackedTensor {
         self.format
     }
 
+    /// The same matrix, whose products treat the other operand so. The default is exact.
+    pub fn with_arithmetic(self, arithmetic: PackedArithmetic) -> PackedTensor {
+        PackedTensor { arithmetic, ..self }
+    }
+
     /// Bytes of all rows.
     pub fn bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| 4 * chunk.numel() as u64).sum()
@@ -125,9 +131,15 @@ impl PackedTensor {
                 1 => x.clone(),
                 _ => x.reshape(&[before.iter().product(), last])?,
             };
+            let format = self.format;
+            let arithmetic = match self.device().limits().int8 {
+                true => self.arithmetic,
+                false => PackedArithmetic::Exact,
+            };
             let mut parts = Vec::with_capacity(self.chunks.len());
             for chunk in &self.chunks {
-                parts.push(flat.apply(Op::Routine(Routine::PackedMatmul(self.format)), &[chunk])?);
+                let product = Op::Routine(Routine::PackedMatmul { format, arithmetic });
+                parts.push(flat.apply(product, &[chunk])?);
             }
             let product = match &parts[..] {
                 [whole] => whole.clone(),
@@ -301,6 +313,7 @@ impl PackedBuilder {
             self.chunk()?;
         }
         let shape = [self.rows, self.columns];
-        Ok(PackedTensor { format: self.format, shape, chunks: self.chunks })
+        let arithmetic = PackedArithmetic::Exact;
+        Ok(PackedTensor { format: self.format, arithmetic, shape, chunks: self.chunks })
     }
 }

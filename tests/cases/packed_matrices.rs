@@ -10,7 +10,7 @@ use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::io::{BlockFormat, Gguf};
-use warpweft::op::PackedFormat;
+use warpweft::op::{PackedArithmetic, PackedFormat};
 use warpweft::tensor::PackedTensor;
 
 /// The number of a format in files, and where a block has `f16` that must be ordinary numbers.
@@ -177,8 +177,74 @@ pub fn cases() -> Suite {
             Ok(checks)
         });
     }
+    rounded_products(&mut suite);
     shapes_apart(&mut suite);
     suite
+}
+
+/// Rows as `Int8` rounds them: 32 neighbours to multiples of their largest number divided by 127, in `f32` as it says.
+fn rounded(x: &Array<f64>) -> Array<f64> {
+    let mut data = Vec::with_capacity(x.data.len());
+    for block in x.data.chunks(32) {
+        let block: Vec<f32> = block.iter().map(|&v| v as f32).collect();
+        let largest = block.iter().fold(0f32, |most, v| most.max(v.abs()));
+        let [by, scale] = if largest > 0.0 { [127.0 / largest, largest / 127.0] } else { [0.0; 2] };
+        data.extend(block.iter().map(|v| f64::from((v * by).round_ties_even()) * f64::from(scale)));
+    }
+    Array::new(&x.shape, data)
+}
+
+/// Products of rows that may be rounded. Only the CPU's kernel for few rows does it, and only of formats with scales.
+fn rounded_products(suite: &mut Suite) {
+    for format in PackedFormat::ALL {
+        suite.add(format!("rounded products in {}", format.name()), move |device| {
+            let mut checks = Vec::new();
+            let scales =
+                !matches!(format, PackedFormat::F32 | PackedFormat::F16 | PackedFormat::BF16);
+            for shape in shapes(format) {
+                let (matrix, numbers) = loaded(device, format, shape)?;
+                let matrix = matrix.with_arithmetic(PackedArithmetic::Int8);
+                let by = Tolerance::sum(shape[1], largest(&numbers));
+                for m in [0, 1, 2, 5, 8, 9] {
+                    let rounds = device.info().backend == "cpu" && scales && m <= 8;
+                    let mut x = random(&[m, shape[1]], -1.0, 1.0, 8).rounded(DType::F32);
+                    // Blocks of different sizes, and one of zeros.
+                    for (n, block) in x.data.chunks_mut(32).enumerate() {
+                        let size = [1.0, 0.0, 0.125, 0.75][n % 4];
+                        block.iter_mut().for_each(|v| *v *= size);
+                    }
+                    let meant = if rounds { rounded(&x) } else { x.clone() };
+                    let want = product(&meant, &numbers.permute(&[1, 0]));
+                    let got = matrix.linear(&x.f32(device)?)?;
+                    checks.push(near(format!("{shape:?}, {m} rows"), got, want, by));
+                }
+            }
+            Ok(checks)
+        });
+    }
+    suite.add("rounded products of numbers that are not finite, and of tiny ones", |device| {
+        let mut checks = Vec::new();
+        let (matrix, numbers) = loaded(device, PackedFormat::Q4_1, [5, 64])?;
+        let matrix = matrix.with_arithmetic(PackedArithmetic::Int8);
+        for odd in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut x = [0.5f32; 64];
+            x[40] = odd;
+            let want = match device.info().backend == "cpu" {
+                true => Array::new(&[5], vec![f64::NAN; 5]),
+                false => {
+                    let x = Array::new(&[1, 64], x.map(f64::from).to_vec());
+                    product(&x, &numbers.permute(&[1, 0])).reshape(&[5])
+                }
+            };
+            let got = matrix.linear(&device.tensor(&x, &[64])?)?;
+            checks.push(near(format!("{odd}"), got, want, Tolerance::EXACT));
+        }
+        let tiny = Array::new(&[1, 64], vec![f64::from(f32::MIN_POSITIVE); 64]);
+        let want = product(&tiny, &numbers.permute(&[1, 0]));
+        let got = matrix.linear(&tiny.f32(device)?)?;
+        checks.push(near("the least normal number", got, want, Tolerance::sum(64, 1e-30)));
+        Ok(checks)
+    });
 }
 
 /// Matrices of very many rows, and those that are kept as several tensors.

@@ -3,7 +3,7 @@
 use super::{bias_epilogue, operand, plain_epilogue, prologue, strides, All, Draft};
 use warpweft::dtype::DType;
 use warpweft::kernel::{Attend, Inst, Kernel, Operand, PackedMatmul};
-use warpweft::op::PackedFormat;
+use warpweft::op::{PackedArithmetic, PackedFormat};
 
 pub fn attentions(all: &mut All) {
     // [batch, heads, kv heads, queries, keys, head size, value size]
@@ -99,6 +99,7 @@ pub fn packed_products(all: &mut All) {
 fn packed_product(format: PackedFormat, [m, n, k]: [usize; 3], dtype: DType) -> (String, Kernel) {
     let packed = PackedMatmul {
         format,
+        arithmetic: PackedArithmetic::Exact,
         m,
         n,
         k,

@@ -1,6 +1,7 @@
 //! The native benchmark's cases, small: each is right on the CPU, and its check sees what is wrong.
 
 use warpweft_native::bench::{all, wrong, Kind, Options, Ready};
+use warpweft_native::op::PackedArithmetic;
 use warpweft_native::prelude::*;
 
 /// The same case with next to no work.
@@ -87,6 +88,10 @@ fn options_are_read_or_refused() {
     let options = options.expect("these are options");
     assert_eq!((options.device, options.runs.get()), (Preference::Cpu, 3));
     assert_eq!(options.only, ["copy", "sum"]);
+    let options = parse(&["--formats", "--arithmetic", "int8"]).expect("these are options");
+    assert_eq!(options.arithmetic, PackedArithmetic::Int8);
+    let refused = parse(&["--arithmetic", "int4"]).expect_err("there is no such arithmetic");
+    assert!(refused.to_string().contains("must be `exact` or `int8`, got \"int4\""), "{refused}");
     for bad in [&["--runs", "0"][..], &["--runs"], &["--quick"], &["--runs", "x"]] {
         assert!(parse(bad).is_err(), "{bad:?}");
     }

@@ -4,13 +4,14 @@ use crate::suite::{absent, Place};
 use pollster::block_on;
 use warpweft::device::{Device, MemoryReport};
 use warpweft::dtype::DType;
-use warpweft::error::Result;
+use warpweft::error::{ErrorKind, Result};
 use warpweft::nn::{
     Conv2d, CrossEntropyOptions, Generator, Layer, Linear, Lstm, Module, RecurrentOptions,
     Sequential,
 };
+use warpweft::op::{PackedArithmetic, PackedFormat};
 use warpweft::optim::{Adam, Optimizer};
-use warpweft::tensor::{ConvOptions, Padding, PoolOptions, Tensor, Variable};
+use warpweft::tensor::{ConvOptions, PackedTensor, Padding, PoolOptions, Tensor, Variable};
 
 const PLACES: [Place; 3] = [Place::Cpu, Place::Wgpu, Place::Plain];
 
@@ -143,6 +144,58 @@ fn what_goes_through_is_staging() {
     let cpu = Place::Cpu.open().expect("the CPU is there");
     block_on(data(&cpu, 1 << 16).exp().read::<f32>()).expect("read");
     assert_eq!(report(&cpu).staging, 0);
+}
+
+/// Ten thousand products that nobody waits for, of 1 to 11 rows, exact and with activations of 8 bits. In between are lookups,
+/// assignments, gradients and failed calls.
+#[test]
+fn a_long_loop_of_packed_products_stays_flat() {
+    for device in devices("memory/packed") {
+        let rounds = if device.info().backend == "cpu" { 10_000 } else { 2_000 };
+        packed_products(&device, rounds).expect("the products");
+    }
+}
+
+fn packed_products(device: &Device, rounds: usize) -> Result<()> {
+    let words = vec![0x3c3c_3c3c; 5 * PackedFormat::Q4_1.row_words(64)];
+    let exact = PackedTensor::new(device, PackedFormat::Q4_1, [5, 64], &words)?;
+    let rounded = exact.clone().with_arithmetic(PackedArithmetic::Int8);
+    let want: f32 = block_on(exact.dequantize()?.read::<f32>())?[..64].iter().sum();
+    let is_right = |x: &Tensor, factor: f32| -> Result<()> {
+        for got in block_on(x.read::<f32>())? {
+            let error = (got - factor * want).abs();
+            assert!(error < 1e-4 * factor * want, "{got}, not {factor} x {want}");
+        }
+        Ok(())
+    };
+    let last = Variable::new(&device.zeros(&[5])?);
+    let index = device.tensor(&[4, 0], &[2])?;
+    let mut early = None;
+    for n in 0..rounds {
+        let matrix = if n % 2 == 0 { &exact } else { &rounded };
+        let x = device.full(&[1 + n % 11, 64], 2.0, DType::F32)?;
+        let product = matrix.linear(&x)?;
+        match n % 20 {
+            3 => last.assign(&product.slice(0, 0..1)?.squeeze(0)?.detach())?,
+            7 => drop(matrix.rows(&index)?.add(&x.slice(0, 0..1)?)?),
+            11 => drop(product.sum(())?.grad(&[&x])?),
+            13 => {
+                let refused = matrix.linear(&x.slice(1, 0..63)?).map(drop);
+                assert_eq!(refused.expect_err("63 columns").kind(), ErrorKind::Shape);
+            }
+            _ => product.run()?,
+        }
+        if n + 1 == rounds / 5 || n + 1 == rounds {
+            is_right(&product, 2.0)?;
+            is_right(&last.value(), 2.0)?;
+            drop((x, product));
+            let stats = device.stats();
+            let now = (stats.plans, stats.used_bytes, stats.peak_bytes, stats.nodes);
+            let before = *early.get_or_insert(now);
+            assert_eq!(now, before, "plans, bytes in use, most bytes, nodes");
+        }
+    }
+    Ok(())
 }
 
 fn relu(x: &Tensor) -> Result<Tensor> {

@@ -20,6 +20,7 @@ pub use reference::wrong;
 use crate::backend::DeviceKind;
 use crate::device::{Device, Preference};
 use crate::error::{Error, Result};
+use crate::op::PackedArithmetic;
 use crate::{DeviceSync, TensorSync};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -80,6 +81,9 @@ pub struct Options {
     /// Instead of cases: products with packed matrices of each format
     #[arg(long, conflicts_with_all = ["programs", "lengths", "training", "model"])]
     pub formats: bool,
+    /// With --model or --formats: exact, or int8
+    #[arg(long, default_value = "exact")]
+    pub arithmetic: PackedArithmetic,
     // What cargo says to every benchmark.
     #[arg(long = "bench", hide = true)]
     cargo: bool,
@@ -140,11 +144,11 @@ pub fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     if let Some(path) = &options.model {
-        print!("{}", models::measure(&device, path, options.llama.as_deref(), runs)?);
+        print!("{}", models::measure(&device, path, options)?);
         return Ok(());
     }
     if options.formats {
-        print!("{}", models::formats(&device, runs)?);
+        print!("{}", models::formats(&device, options)?);
         return Ok(());
     }
     let on_cpu = device.info().kind == DeviceKind::Cpu && device.info().backend == "cpu";

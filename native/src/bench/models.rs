@@ -5,11 +5,12 @@ use super::peers::{python, Program};
 use super::programs::median;
 use super::progress;
 use super::table::plain;
+use super::Options;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::model::{Context, LanguageModel, LoadOptions};
 use crate::op::PackedFormat;
-use crate::profile::Phase;
+use crate::profile::{KernelProfile, Phase};
 use crate::tensor::PackedTensor;
 use crate::DeviceSync;
 use std::fs::File;
@@ -56,16 +57,18 @@ fn run(context: &mut Context<'_>, singly: bool, first: usize, count: usize) -> R
     Ok(start.elapsed())
 }
 
-/// Times a model, and llama.cpp in turns with it if `python` has it; the medians as a table.
+/// Times a model, and llama.cpp in turns with it if that is asked for; the medians as a table.
 ///
 /// # Errors
 /// If the file is no model, or the device or the peer fails.
-pub fn measure(device: &Device, path: &Path, peer: Option<&str>, runs: usize) -> Result<String> {
+pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String> {
+    let (peer, runs, arithmetic) =
+        (options.llama.as_deref(), options.runs.get(), options.arithmetic);
     let file = File::open(path).map_err(|error| {
         Error::data(format!("{}: the file must be readable, got {error}", path.display()))
     })?;
-    let options = LoadOptions { context: Some(1024), ..LoadOptions::default() };
-    let model = LanguageModel::load(device, BufReader::new(file), options)?;
+    let load = LoadOptions { context: Some(1024), arithmetic, ..LoadOptions::default() };
+    let model = LanguageModel::load(device, BufReader::new(file), load)?;
     let mut llama = match peer {
         None => None,
         Some(python_path) => {
@@ -99,7 +102,9 @@ pub fn measure(device: &Device, path: &Path, peer: Option<&str>, runs: usize) ->
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(format!("{}: {}\n\n{table}\n\n{}", path.display(), device.info().name, share(&mut context)?))
+    let (name, about) = (path.display(), &device.info().name);
+    let (tokens, prompt) = (share(&mut context)?, products(&mut context)?);
+    Ok(format!("{name}: {about}\n\n{table}\n\n{tokens}\n{prompt}"))
 }
 
 /// Where the time of tokens goes.
@@ -122,8 +127,58 @@ fn share(context: &mut Context<'_>) -> Result<String> {
         Phase::ALL.map(|phase| format!("{} {:.2}", phase.name(), each(profile.host_time(phase))));
     let (outside, total, phases) = (each(outside), each(profile.total()), phases.join(", "));
     let operations = profile.operations() / TOKENS as u64;
+    let runs =
+        profile.kernels().iter().map(|kernel| kernel.runs).sum::<u64>() as f64 / TOKENS as f64;
+    let layers = runs / context.model().config().layers as f64;
+    let each = outside / runs * 1e3;
     Ok(format!(
-        "{table}\n\n{outside:.2} of {total:.2} ms are outside of kernels, for {operations} operations: {phases}.\n"
+        "{table}\n\n{outside:.2} of {total:.2} ms are outside of kernels, for {operations} operations: {phases}.\n\
+         These are {runs:.0} kernels, {layers:.1} for each layer; {each:.2} us for each are outside of it.\n"
+    ))
+}
+
+/// The share of packed products in the time of a prompt of 512 tokens, and their speed beside that of ordinary `f32` products
+/// with the shapes of the model's layers.
+fn products(context: &mut Context<'_>) -> Result<String> {
+    const COUNT: usize = 512;
+    let (device, config) = (context.model().device().clone(), context.model().config().clone());
+    let (_, profile) = device.profile_sync(|| run(context, false, 0, COUNT))?;
+    let packed = |kernel: &&KernelProfile| kernel.kind == "packed_matmul";
+    let (time, flops) = profile
+        .kernels()
+        .iter()
+        .filter(packed)
+        .fold((Duration::ZERO, 0), |(time, flops), it| (time + it.time, flops + it.work.flops));
+    let heads = (config.heads + 2 * config.kv_heads) * config.head_size;
+    let shapes = [
+        (config.width, heads),
+        (config.heads * config.head_size, config.width),
+        (config.width, 2 * config.feed_forward),
+        (config.feed_forward, config.width),
+    ];
+    let (mut plain, mut plain_flops) = (0.0, 0.0);
+    for (inputs, outputs) in shapes {
+        let x = device.uniform(&[COUNT, inputs], -1.0, 1.0, 1)?;
+        let weights = device.uniform(&[outputs, inputs], -1.0, 1.0, 2)?;
+        x.run()?;
+        weights.run()?;
+        let mut times = Vec::new();
+        for _ in 0..5 {
+            let product = x.matmul(&weights.permute(&[1, 0])?)?;
+            let start = Instant::now();
+            product.run()?;
+            device.wait()?;
+            times.push(start.elapsed());
+        }
+        plain += median(times) * 1e-3;
+        plain_flops += (2 * COUNT * inputs * outputs) as f64;
+    }
+    let share = time.as_secs_f64() / profile.total().as_secs_f64();
+    let (ours, theirs) = (flops as f64 / time.as_secs_f64() / 1e9, plain_flops / plain / 1e9);
+    let ratio = ours / theirs;
+    Ok(format!(
+        "In a prompt of {COUNT}, packed products are {share:.2} of the time, at {ours:.1} GFLOP/s. Products of these shapes \
+         with weights in f32: {theirs:.1} GFLOP/s, so the ratio is {ratio:.2}.\n"
     ))
 }
 
@@ -134,7 +189,8 @@ const SHAPE: [usize; 2] = [4096, 4096];
 ///
 /// # Errors
 /// Those of the device.
-pub fn formats(device: &Device, runs: usize) -> Result<String> {
+pub fn formats(device: &Device, options: &Options) -> Result<String> {
+    let (runs, arithmetic) = (options.runs.get(), options.arithmetic);
     let [rows, columns] = SHAPE;
     let mut table = plain(&["format", "1 row, ms", "GB/s", "512 rows, ms", "GFLOP/s"], 5);
     let bar = progress(PackedFormat::ALL.len());
@@ -142,7 +198,7 @@ pub fn formats(device: &Device, runs: usize) -> Result<String> {
         bar.set_message(format.name());
         // Exponents in the middle: numbers near 1, in whichever format.
         let words = vec![0x3c3c_3c3c_u32; rows * format.row_words(columns)];
-        let matrix = PackedTensor::new(device, format, SHAPE, &words)?;
+        let matrix = PackedTensor::new(device, format, SHAPE, &words)?.with_arithmetic(arithmetic);
         let time = |m: usize| {
             let x = device.full(&[m, columns], 0.5, crate::dtype::DType::F32)?;
             x.run()?;

@@ -23,6 +23,7 @@ use warpweft_native::backend::cpu::CpuBackend;
 use warpweft_native::backend::DeviceKind;
 use warpweft_native::files;
 use warpweft_native::model::{LanguageModel, LoadOptions};
+use warpweft_native::op::PackedArithmetic;
 use warpweft_native::prelude::*;
 use warpweft_native::text::Message;
 
@@ -40,6 +41,9 @@ pub struct Model {
     /// The numbers of the key-value cache [default: f16 where the device has it]
     #[arg(long, value_enum)]
     kv: Option<Kv>,
+    /// exact, or int8: on the CPU, round what meets the weights to 8 bits, which is faster
+    #[arg(long, default_value = "exact")]
+    arithmetic: PackedArithmetic,
     /// Threads of the CPU [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -76,7 +80,8 @@ impl Model {
             Kv::F16 => DType::F16,
             Kv::F32 => DType::F32,
         });
-        LoadOptions { context: self.context.map(|tokens| tokens as usize), cache }
+        let context = self.context.map(|tokens| tokens as usize);
+        LoadOptions { context, cache, arithmetic: self.arithmetic }
     }
 
     /// Loads the model: it, and how many seconds that took. A bar shows the progress where a person looks.

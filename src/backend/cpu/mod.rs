@@ -112,6 +112,7 @@ impl CpuBackend {
             sorts: true,
             // Pages have no models yet, and would load the kernels for nothing.
             packed: cfg!(not(target_arch = "wasm32")),
+            int8: cfg!(not(target_arch = "wasm32")),
             timestamps: false,
             // Routines stay whole.
             config: KernelConfig { split_k: [false; 2], ..KernelConfig::GPU },

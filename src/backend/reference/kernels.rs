@@ -179,8 +179,11 @@ fn product(run: &mut Run, matmul: &Matmul) -> Outcome {
 }
 
 fn packed_product(run: &mut Run, packed: &PackedMatmul) -> Outcome {
-    let &PackedMatmul { format, m, n, k, .. } = packed;
-    let x = values(run, &packed.x, &[m, k])?;
+    let &PackedMatmul { format, arithmetic, m, n, k, .. } = packed;
+    let mut x = values(run, &packed.x, &[m, k])?;
+    if arithmetic.rounds(format, m) {
+        x.values.chunks_mut(32).for_each(round);
+    }
     let words = format.row_words(k);
     let w = values(run, &packed.w, &[n, words])?;
     let w: Vec<u32> = w.values.iter().map(|&word| word as u32).collect();
@@ -192,6 +195,16 @@ fn packed_product(run: &mut Run, packed: &PackedMatmul) -> Outcome {
         Ok(())
     })?;
     epilogue(run, &packed.epilogue, &[m, n], &sums)
+}
+
+/// Rounds neighbours to integers of 8 bits times a scale, in `f32` ([`PackedArithmetic::Int8`](crate::op::PackedArithmetic)).
+fn round(block: &mut [f64]) {
+    let largest = block.iter().fold(0f32, |most, &x| most.max((x as f32).abs()));
+    let (by, scale) = (127.0 / largest, largest / 127.0);
+    for x in block.iter_mut() {
+        let integer = (*x as f32 * by).round_ties_even();
+        *x = if by.is_finite() { f64::from(integer) * f64::from(scale) } else { *x };
+    }
 }
 
 fn convolution(run: &mut Run, conv: &Convolution) -> Outcome {

@@ -77,6 +77,7 @@ impl ReferenceBackend {
         cooperative: false,
         sorts: false,
         packed: false,
+        int8: false,
         timestamps: false,
         config: KernelConfig::GPU,
     };

@@ -10,11 +10,15 @@ use std::io::{BufReader, Write as _};
 use warpweft::device::{Device, Preference};
 use warpweft::io::Gguf;
 use warpweft::model::{estimate, GenerateOptions, LanguageModel, LoadOptions};
+use warpweft::op::PackedArithmetic;
 use warpweft_native::prelude::*;
 
 /// Absolute error of logits where all is computed and kept in `f32`, and where keys and values are kept in `f16`.
 const CLOSE: f64 = 1e-3;
 const CLOSE_F16: f64 = 0.1;
+
+/// The same where what meets weights is rounded to 8 bits.
+const CLOSE_INT8: f64 = 2.0;
 
 #[derive(Deserialize)]
 struct Golden {
@@ -59,21 +63,32 @@ fn golden(real: &Real) -> Golden {
     serde_json::from_str(real.golden).expect("golden values")
 }
 
-fn load(real: &Real, device: &Device, cache: DType) -> Option<LanguageModel> {
+/// How a model computes.
+type How = (DType, PackedArithmetic);
+
+const EXACT: How = (DType::F32, PackedArithmetic::Exact);
+const HALVES: How = (DType::F16, PackedArithmetic::Exact);
+const INT8: How = (DType::F32, PackedArithmetic::Int8);
+
+fn load(real: &Real, device: &Device, (cache, arithmetic): How) -> Option<LanguageModel> {
     let file = BufReader::new(File::open(path(real.file)?).expect("a file"));
-    let options = LoadOptions { context: Some(1024), cache: Some(cache) };
+    let options = LoadOptions { context: Some(1024), cache: Some(cache), arithmetic };
     Some(LanguageModel::load(device, file, options).expect("a model"))
 }
 
 /// Compares the logits of prompts, and up to `most` tokens that the model writes then.
 fn follow(
     real: &Real,
-    (device, cache): (&Device, DType),
+    (device, how): (&Device, How),
     prompts: impl Iterator<Item = usize>,
     most: usize,
 ) {
-    let close = if cache == DType::F16 { CLOSE_F16 } else { CLOSE };
-    let Some(model) = load(real, device, cache) else { return };
+    let close = match how {
+        (_, PackedArithmetic::Int8) => CLOSE_INT8,
+        (DType::F16, _) => CLOSE_F16,
+        _ => CLOSE,
+    };
+    let Some(model) = load(real, device, how) else { return };
     let golden = golden(real);
     let mut context = model.context().expect("a context");
     for n in prompts {
@@ -112,19 +127,56 @@ fn cpu() -> Device {
 
 #[test]
 fn smollm2_on_the_cpu() {
-    follow(&SMOLLM2, (&cpu(), DType::F32), 0..9, 64);
+    follow(&SMOLLM2, (&cpu(), EXACT), 0..9, 64);
 }
 
 #[test]
 fn smollm2_with_a_cache_of_halves() {
-    follow(&SMOLLM2, (&cpu(), DType::F16), 0..9, 8);
+    follow(&SMOLLM2, (&cpu(), HALVES), 0..9, 8);
+}
+
+#[test]
+fn activations_of_8_bits() {
+    follow(&SMOLLM2, (&cpu(), INT8), 0..9, 16);
+    follow(&GEMMA3, (&cpu(), INT8), [0, 5, 7].into_iter(), 8);
+    // They are rounded.
+    let logits = [EXACT, INT8].map(|how| {
+        let model = load(&SMOLLM2, &cpu(), how)?;
+        let logits = model.context().and_then(|mut context| context.add(&[1000])).expect("logits");
+        Some(logits.read_sync::<f32>().expect("numbers"))
+    });
+    let [Some(exact), Some(rounded)] = logits else { return };
+    let apart = exact.iter().zip(&rounded).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!((0.01..2.0).contains(&apart), "{apart}");
+}
+
+/// Single tokens are what is rounded, and each adds to the cache of those that follow.
+#[test]
+fn activations_of_8_bits_in_single_steps() {
+    for real in [&SMOLLM2, &GEMMA3] {
+        let Some(model) = load(real, &cpu(), INT8) else { return };
+        let Text { ids, logprobs, ppl } = golden(real).perplexity;
+        let mut context = model.context().expect("a context");
+        let (mut sum, mut apart) = (0.0, 0f64);
+        for (pair, want) in ids.windows(2).zip(&logprobs) {
+            let logits = context.add(&pair[..1]).and_then(|logits| logits.log_softmax(0));
+            let logprobs: Vec<f32> = logits.and_then(|logits| logits.read_sync()).expect("numbers");
+            let got = f64::from(logprobs[pair[1] as usize]);
+            apart = apart.max((got - want).abs());
+            sum -= got;
+        }
+        let found = (sum / logprobs.len() as f64).exp();
+        let report = format!("{}: {apart} apart, perplexity {found}, not {ppl}", real.file);
+        assert!(apart < CLOSE_INT8 && (found / ppl - 1.0).abs() < 0.03, "{report}");
+        let _ = writeln!(std::io::stderr(), "{report}");
+    }
 }
 
 #[test]
 fn gemma3_on_the_cpu() {
     // The eighth is longer than the window of most layers.
-    follow(&GEMMA3, (&cpu(), DType::F32), [0, 5, 7].into_iter(), 8);
-    follow(&GEMMA3, (&cpu(), DType::F16), [1, 7].into_iter(), 4);
+    follow(&GEMMA3, (&cpu(), EXACT), [0, 5, 7].into_iter(), 8);
+    follow(&GEMMA3, (&cpu(), HALVES), [1, 7].into_iter(), 4);
 }
 
 #[test]
@@ -139,13 +191,13 @@ fn both_on_a_software_gpu() {
         }
     };
     for real in [&SMOLLM2, &GEMMA3] {
-        follow(real, (&device, DType::F32), 0..2, 2);
+        follow(real, (&device, EXACT), 0..2, 2);
     }
 }
 
 #[test]
 fn perplexity_of_a_text() {
-    let Some(model) = load(&SMOLLM2, &cpu(), DType::F32) else { return };
+    let Some(model) = load(&SMOLLM2, &cpu(), EXACT) else { return };
     let Text { ids, logprobs, ppl } = golden(&SMOLLM2).perplexity;
     let mut context = model.context().expect("a context");
     let all = context.add_all(&ids[..ids.len() - 1]).and_then(|logits| logits.log_softmax(-1));
@@ -169,7 +221,8 @@ fn what_a_model_takes_is_known_before() {
     let head = Gguf::read(&mut file).expect("a head");
     for (tokens, cache) in [(128, DType::F32), (700, DType::F32), (700, DType::F16)] {
         let device = cpu();
-        let options = LoadOptions { context: Some(tokens), cache: Some(cache) };
+        let options =
+            LoadOptions { context: Some(tokens), cache: Some(cache), ..LoadOptions::default() };
         let model = LanguageModel::load(&device, &mut file, options).expect("a model");
         let mut context = model.context().expect("a context");
         let ids: Vec<u32> = (100..100 + tokens as u32 - 1).collect();

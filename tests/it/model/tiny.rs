@@ -16,7 +16,8 @@ pub fn load(device: &Device, toy: &Toy) -> LanguageModel {
 }
 
 pub fn load_with(device: &Device, toy: &Toy, context: usize, cache: DType) -> LanguageModel {
-    let options = LoadOptions { context: Some(context), cache: Some(cache) };
+    let options =
+        LoadOptions { context: Some(context), cache: Some(cache), ..LoadOptions::default() };
     LanguageModel::load(device, Cursor::new(toy.file()), options).expect("a model")
 }
 
@@ -98,7 +99,7 @@ fn keys_and_values_may_be_halves() {
         assert!(exact, "a single token");
     }
     let device = Device::with_sync(Preference::Cpu).expect("the CPU");
-    let options = LoadOptions { context: None, cache: Some(DType::I32) };
+    let options = LoadOptions { cache: Some(DType::I32), ..LoadOptions::default() };
     let file = Cursor::new(Toy::new(false, None, true).file());
     let refused = LanguageModel::load(&device, file, options).map(drop).expect_err("integers");
     assert_eq!(refused.message(), "model: the cache must be f16 or f32, got i32");

@@ -1,5 +1,6 @@
-//! Sixteen numbers at once, as packed rows need them: bytes and fields of bits as integers, and these as floats. The
-//! compiler finds no good vector code for such conversions by itself; with these few operations it does not have to.
+//! Sixteen numbers at once, as packed rows need them: bytes and fields of bits as integers, and these as floats; or
+//! thirty-two bytes at once, for products of integers. The compiler finds no good vector code for such conversions by
+//! itself; with these few operations it does not have to.
 
 use super::elementary::from_half;
 
@@ -12,6 +13,10 @@ pub trait Lanes: Copy {
     type Ints: Copy;
     /// Sixteen floats.
     type Floats: Copy;
+    /// Thirty-two bytes.
+    type Bytes: Copy;
+    /// Eight sums of floats.
+    type Sums: Copy;
 
     /// Bytes without a sign.
     fn bytes(self, bytes: &[u8; 16]) -> Self::Ints;
@@ -25,6 +30,8 @@ pub trait Lanes: Copy {
     fn single_bits(self, word: u32) -> Self::Ints;
     /// The pairs of bits of a word.
     fn pairs_of_bits(self, word: u32) -> Self::Ints;
+    /// The fields of four bits of two words.
+    fn fours_of_bits(self, words: [u32; 2]) -> Self::Ints;
     /// `x + y * 2^bits`.
     fn add_above<const BITS: i32>(self, x: Self::Ints, y: Self::Ints) -> Self::Ints;
     /// `x - y`.
@@ -38,7 +45,36 @@ pub trait Lanes: Copy {
     /// The numbers that the bits of `bf16` stand for.
     fn brains(self, bits: &[u16; 16]) -> Self::Floats;
 
+    /// The lower four bits of each byte, then the upper four.
+    fn nibbles(self, bytes: &[u8; 16]) -> Self::Bytes;
+    /// The bits of a word.
+    fn bits(self, word: u32) -> Self::Bytes;
+    /// The pairs of bits of eight bytes.
+    fn quarters(self, bytes: &[u8; 8]) -> Self::Bytes;
+    fn load_bytes(self, bytes: &[u8; 32]) -> Self::Bytes;
+    /// `x + y * 2^bits`, where these have no bits in common and there is no sign.
+    fn put_above<const BITS: i32>(self, x: Self::Bytes, y: Self::Bytes) -> Self::Bytes;
+    /// `x - y`.
+    fn less_bytes(self, x: Self::Bytes, y: i8) -> Self::Bytes;
+    /// The table's entries at places from 0 to 15.
+    fn table(self, table: &[i8; 16], x: Self::Bytes) -> Self::Bytes;
+
+    fn no_sums(self) -> Self::Sums;
+    /// Adds the products of bytes with a sign, those of the first 16 times `by[0]`, the others times `by[1]`. No byte of `y` is
+    /// -128.
+    fn add_products(
+        self,
+        x: Self::Bytes,
+        y: &[i8; 32],
+        by: [f32; 2],
+        sums: Self::Sums,
+    ) -> Self::Sums;
+    /// The sum of all.
+    fn total_sums(self, sums: Self::Sums) -> f32;
+
     fn splat(self, x: f32) -> Self::Floats;
+    /// Eight times the one, eight times the other.
+    fn two(self, x: [f32; 2]) -> Self::Floats;
     fn load(self, x: &Sixteen) -> Self::Floats;
     fn store(self, x: Self::Floats) -> Sixteen;
     fn mul(self, x: Self::Floats, y: Self::Floats) -> Self::Floats;
@@ -49,10 +85,14 @@ pub trait Lanes: Copy {
     #[inline(always)]
     fn total(self, x: Self::Floats) -> f32 {
         let x = self.store(x);
-        let eight: [f32; 8] = std::array::from_fn(|i| x[i] + x[i + 8]);
-        let four: [f32; 4] = std::array::from_fn(|i| eight[i] + eight[i + 4]);
-        (four[0] + four[2]) + (four[1] + four[3])
+        eight_total(std::array::from_fn(|i| x[i] + x[i + 8]))
     }
+}
+
+#[inline(always)]
+fn eight_total(x: [f32; 8]) -> f32 {
+    let four: [f32; 4] = std::array::from_fn(|i| x[i] + x[i + 4]);
+    (four[0] + four[2]) + (four[1] + four[3])
 }
 
 /// Work on lanes, compiled anew for each machine. It must be `#[inline(always)]`.
@@ -118,6 +158,8 @@ pub struct Portable;
 impl Lanes for Portable {
     type Ints = [i32; 16];
     type Floats = Sixteen;
+    type Bytes = [i8; 32];
+    type Sums = [f32; 8];
 
     #[inline(always)]
     fn bytes(self, bytes: &[u8; 16]) -> [i32; 16] {
@@ -144,6 +186,10 @@ impl Lanes for Portable {
         std::array::from_fn(|i| (word >> (2 * i) & 3) as i32)
     }
     #[inline(always)]
+    fn fours_of_bits(self, words: [u32; 2]) -> [i32; 16] {
+        std::array::from_fn(|i| (words[i / 8] >> (4 * (i % 8)) & 15) as i32)
+    }
+    #[inline(always)]
     fn add_above<const BITS: i32>(self, x: [i32; 16], y: [i32; 16]) -> [i32; 16] {
         std::array::from_fn(|i| x[i] + (y[i] << BITS))
     }
@@ -168,8 +214,56 @@ impl Lanes for Portable {
         bits.map(|bits| f32::from_bits(u32::from(bits) << 16))
     }
     #[inline(always)]
+    fn nibbles(self, bytes: &[u8; 16]) -> [i8; 32] {
+        std::array::from_fn(|i| (if i < 16 { bytes[i] & 15 } else { bytes[i - 16] >> 4 }) as i8)
+    }
+    #[inline(always)]
+    fn bits(self, word: u32) -> [i8; 32] {
+        std::array::from_fn(|i| (word >> i & 1) as i8)
+    }
+    #[inline(always)]
+    fn quarters(self, bytes: &[u8; 8]) -> [i8; 32] {
+        std::array::from_fn(|i| (bytes[i / 4] >> (2 * (i % 4)) & 3) as i8)
+    }
+    #[inline(always)]
+    fn load_bytes(self, bytes: &[u8; 32]) -> [i8; 32] {
+        bytes.map(|byte| byte as i8)
+    }
+    #[inline(always)]
+    fn put_above<const BITS: i32>(self, x: [i8; 32], y: [i8; 32]) -> [i8; 32] {
+        std::array::from_fn(|i| x[i] | y[i] << BITS)
+    }
+    #[inline(always)]
+    fn less_bytes(self, x: [i8; 32], y: i8) -> [i8; 32] {
+        x.map(|x| x - y)
+    }
+    #[inline(always)]
+    fn table(self, table: &[i8; 16], x: [i8; 32]) -> [i8; 32] {
+        x.map(|x| table[x as usize & 15])
+    }
+    #[inline(always)]
+    fn no_sums(self) -> [f32; 8] {
+        [0.0; 8]
+    }
+    #[inline(always)]
+    fn add_products(self, x: [i8; 32], y: &[i8; 32], by: [f32; 2], sums: [f32; 8]) -> [f32; 8] {
+        let product = |i: usize| i32::from(x[i]) * i32::from(y[i]);
+        std::array::from_fn(|i| {
+            let whole: i32 = (4 * i..4 * i + 4).map(product).sum();
+            whole as f32 * by[i / 4] + sums[i]
+        })
+    }
+    #[inline(always)]
+    fn total_sums(self, x: [f32; 8]) -> f32 {
+        eight_total(x)
+    }
+    #[inline(always)]
     fn splat(self, x: f32) -> Sixteen {
         [x; 16]
+    }
+    #[inline(always)]
+    fn two(self, x: [f32; 2]) -> Sixteen {
+        std::array::from_fn(|i| x[i / 8])
     }
     #[inline(always)]
     fn load(self, x: &Sixteen) -> Sixteen {
@@ -200,7 +294,7 @@ mod x86 {
     use super::{LaneWork, Lanes, Sixteen};
     use pulp::cast;
     use pulp::x86::{V3, V4};
-    use std::arch::x86_64::{__m128i, __m256, __m256i, __m512, __m512i};
+    use std::arch::x86_64::{__m128, __m128i, __m256, __m256i, __m512, __m512i};
 
     /// Work on a machine.
     pub struct With<M, W>(pub M, pub W);
@@ -223,10 +317,15 @@ mod x86 {
         steps
     }
 
+    /// Where the fields of four bits begin in a word, twice.
+    const FOURS: [i32; 16] = [0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28];
+
     /// AVX-512.
     impl Lanes for V4 {
         type Ints = __m512i;
         type Floats = __m512;
+        type Bytes = __m256i;
+        type Sums = __m256;
 
         #[inline(always)]
         fn bytes(self, bytes: &[u8; 16]) -> __m512i {
@@ -257,6 +356,13 @@ mod x86 {
             f._mm512_and_si512(all, f._mm512_set1_epi32(3))
         }
         #[inline(always)]
+        fn fours_of_bits(self, words: [u32; 2]) -> __m512i {
+            let f = self.avx512f;
+            let words = cast([[words[0]; 8], [words[1]; 8]]);
+            let all = f._mm512_srlv_epi32(words, cast(FOURS));
+            f._mm512_and_si512(all, f._mm512_set1_epi32(15))
+        }
+        #[inline(always)]
         fn add_above<const BITS: i32>(self, x: __m512i, y: __m512i) -> __m512i {
             let f = self.avx512f;
             f._mm512_add_epi32(x, f._mm512_sllv_epi32(y, f._mm512_set1_epi32(BITS)))
@@ -283,9 +389,54 @@ mod x86 {
             let wide = f._mm512_cvtepu16_epi32(cast::<[u16; 16], __m256i>(*bits));
             cast(f._mm512_slli_epi32::<16>(wide))
         }
+        // AVX2 is as fast here as AVX-512 without the instructions for products of bytes, which `pulp` does not have.
+        #[inline(always)]
+        fn nibbles(self, bytes: &[u8; 16]) -> __m256i {
+            (*self).nibbles(bytes)
+        }
+        #[inline(always)]
+        fn bits(self, word: u32) -> __m256i {
+            (*self).bits(word)
+        }
+        #[inline(always)]
+        fn quarters(self, bytes: &[u8; 8]) -> __m256i {
+            (*self).quarters(bytes)
+        }
+        #[inline(always)]
+        fn load_bytes(self, bytes: &[u8; 32]) -> __m256i {
+            (*self).load_bytes(bytes)
+        }
+        #[inline(always)]
+        fn put_above<const BITS: i32>(self, x: __m256i, y: __m256i) -> __m256i {
+            (*self).put_above::<BITS>(x, y)
+        }
+        #[inline(always)]
+        fn less_bytes(self, x: __m256i, y: i8) -> __m256i {
+            (*self).less_bytes(x, y)
+        }
+        #[inline(always)]
+        fn table(self, table: &[i8; 16], x: __m256i) -> __m256i {
+            (*self).table(table, x)
+        }
+        #[inline(always)]
+        fn no_sums(self) -> __m256 {
+            (*self).no_sums()
+        }
+        #[inline(always)]
+        fn add_products(self, x: __m256i, y: &[i8; 32], by: [f32; 2], sums: __m256) -> __m256 {
+            (*self).add_products(x, y, by, sums)
+        }
+        #[inline(always)]
+        fn total_sums(self, sums: __m256) -> f32 {
+            (*self).total_sums(sums)
+        }
         #[inline(always)]
         fn splat(self, x: f32) -> __m512 {
             self.avx512f._mm512_set1_ps(x)
+        }
+        #[inline(always)]
+        fn two(self, x: [f32; 2]) -> __m512 {
+            cast([[x[0]; 8], [x[1]; 8]])
         }
         #[inline(always)]
         fn load(self, x: &Sixteen) -> __m512 {
@@ -309,6 +460,8 @@ mod x86 {
     impl Lanes for V3 {
         type Ints = [__m256i; 2];
         type Floats = [__m256; 2];
+        type Bytes = __m256i;
+        type Sums = __m256;
 
         #[inline(always)]
         fn bytes(self, bytes: &[u8; 16]) -> [__m256i; 2] {
@@ -348,6 +501,16 @@ mod x86 {
             [self.avx2._mm256_and_si256(low, mask), self.avx2._mm256_and_si256(high, mask)]
         }
         #[inline(always)]
+        fn fours_of_bits(self, words: [u32; 2]) -> [__m256i; 2] {
+            let [steps, _] = cast::<[i32; 16], [__m256i; 2]>(FOURS);
+            let mask = self.avx._mm256_set1_epi32(15);
+            let first = self.avx._mm256_set1_epi32(words[0] as i32);
+            let second = self.avx._mm256_set1_epi32(words[1] as i32);
+            let first = self.avx2._mm256_srlv_epi32(first, steps);
+            let second = self.avx2._mm256_srlv_epi32(second, steps);
+            [self.avx2._mm256_and_si256(first, mask), self.avx2._mm256_and_si256(second, mask)]
+        }
+        #[inline(always)]
         fn add_above<const BITS: i32>(self, x: [__m256i; 2], y: [__m256i; 2]) -> [__m256i; 2] {
             let low = self.avx2._mm256_slli_epi32::<BITS>(y[0]);
             let high = self.avx2._mm256_slli_epi32::<BITS>(y[1]);
@@ -380,8 +543,77 @@ mod x86 {
             cast([self.avx2._mm256_slli_epi32::<16>(low), self.avx2._mm256_slli_epi32::<16>(high)])
         }
         #[inline(always)]
+        fn nibbles(self, bytes: &[u8; 16]) -> __m256i {
+            let bytes = cast::<[u8; 16], __m128i>(*bytes);
+            let upper = self.sse2._mm_srli_epi16::<4>(bytes);
+            let mask = self.avx._mm256_set1_epi8(15);
+            self.avx2._mm256_and_si256(self.avx._mm256_set_m128i(upper, bytes), mask)
+        }
+        #[inline(always)]
+        fn bits(self, word: u32) -> __m256i {
+            // Byte i has the word's byte i / 8, of which bit i % 8 is asked for.
+            let all = self.avx._mm256_set1_epi32(word as i32);
+            let places: [u8; 32] = std::array::from_fn(|i| i as u8 / 8);
+            let spread = self.avx2._mm256_shuffle_epi8(all, cast(places));
+            let bit = self.avx._mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
+            let here = self.avx2._mm256_and_si256(spread, bit);
+            let mask = self.avx2._mm256_cmpeq_epi8(here, bit);
+            self.avx2._mm256_and_si256(mask, self.avx._mm256_set1_epi8(1))
+        }
+        #[inline(always)]
+        fn quarters(self, bytes: &[u8; 8]) -> __m256i {
+            let (avx, avx2) = (self.avx, self.avx2);
+            let bytes = cast::<[u64; 2], __m128i>([u64::from_le_bytes(*bytes), 0]);
+            // A byte in four: its halves 16 bits apart, and then the halves of these 8 bits apart.
+            let x = avx2._mm256_cvtepu8_epi32(bytes);
+            let x = avx2._mm256_or_si256(x, avx2._mm256_slli_epi32::<12>(x));
+            let x = avx2._mm256_and_si256(x, avx._mm256_set1_epi32(0x000f_000f));
+            let x = avx2._mm256_or_si256(x, avx2._mm256_slli_epi32::<6>(x));
+            avx2._mm256_and_si256(x, avx._mm256_set1_epi32(0x0303_0303))
+        }
+        #[inline(always)]
+        fn load_bytes(self, bytes: &[u8; 32]) -> __m256i {
+            cast(*bytes)
+        }
+        #[inline(always)]
+        fn put_above<const BITS: i32>(self, x: __m256i, y: __m256i) -> __m256i {
+            self.avx2._mm256_or_si256(x, self.avx2._mm256_slli_epi16::<BITS>(y))
+        }
+        #[inline(always)]
+        fn less_bytes(self, x: __m256i, y: i8) -> __m256i {
+            self.avx2._mm256_sub_epi8(x, self.avx._mm256_set1_epi8(y))
+        }
+        #[inline(always)]
+        fn table(self, table: &[i8; 16], x: __m256i) -> __m256i {
+            let table = self.avx2._mm256_broadcastsi128_si256(cast::<[i8; 16], __m128i>(*table));
+            self.avx2._mm256_shuffle_epi8(table, x)
+        }
+        #[inline(always)]
+        fn no_sums(self) -> __m256 {
+            self.avx._mm256_setzero_ps()
+        }
+        #[inline(always)]
+        fn add_products(self, x: __m256i, y: &[i8; 32], by: [f32; 2], sums: __m256) -> __m256 {
+            let (avx, avx2) = (self.avx, self.avx2);
+            // One operand without a sign, as the instruction wants it: the other one takes its sign.
+            let y = avx2._mm256_sign_epi8(cast::<[i8; 32], __m256i>(*y), x);
+            let pairs = avx2._mm256_maddubs_epi16(avx2._mm256_abs_epi8(x), y);
+            let fours = avx2._mm256_madd_epi16(pairs, avx._mm256_set1_epi16(1));
+            let by: [__m128; 2] = by.map(|by| cast([by; 4]));
+            let by = avx._mm256_set_m128(by[1], by[0]);
+            self.fma._mm256_fmadd_ps(avx._mm256_cvtepi32_ps(fours), by, sums)
+        }
+        #[inline(always)]
+        fn total_sums(self, sums: __m256) -> f32 {
+            super::eight_total(cast(sums))
+        }
+        #[inline(always)]
         fn splat(self, x: f32) -> [__m256; 2] {
             [self.avx._mm256_set1_ps(x); 2]
+        }
+        #[inline(always)]
+        fn two(self, x: [f32; 2]) -> [__m256; 2] {
+            [self.avx._mm256_set1_ps(x[0]), self.avx._mm256_set1_ps(x[1])]
         }
         #[inline(always)]
         fn load(self, x: &Sixteen) -> [__m256; 2] {

@@ -160,6 +160,7 @@ fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
         cooperative: false,
         sorts: false,
         packed: true,
+        int8: false,
         timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         config: KernelConfig::GPU,
     }

@@ -156,6 +156,7 @@ fn limits(of: &JsValue) -> Limits {
         cooperative: false,
         sorts: false,
         packed: true,
+        int8: false,
         timestamps: has_feature(of, "timestamp-query"),
         config: KernelConfig::GPU,
     }

@@ -1,6 +1,8 @@
 //! Products with packed matrices: a few rows meet the packed rows as they are; of many, panels are unpacked first and
 //! multiplied by `gemm`.
 
+mod decode;
+mod rounded;
 mod rows;
 
 use super::epilogue::EpiloguePlan;
@@ -13,13 +15,15 @@ use crate::backend::cpu::math::lanes;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::{Counts, PackedMatmul};
-use crate::op::PackedFormat;
+use crate::op::packed::{PackedArithmetic, PackedFormat};
 use bytemuck::cast_slice;
-use rows::{Few, Packed, Products, Unpacked, MOST};
+use decode::Packed;
+use rounded::Rounded;
+use rows::{Few, Products, Unpacked, MOST};
 use std::borrow::Cow;
 
 /// Rows up to which unpacking a panel is not worth it.
-const FEW: usize = 8;
+const FEW: usize = PackedArithmetic::ROWS;
 
 /// Words of packed rows that are worth a task.
 const TASK: usize = 1 << 12;
@@ -28,12 +32,14 @@ const TASK: usize = 1 << 12;
 /// results do not depend on the tasks.
 const TASKS: usize = 4;
 
-/// Numbers of a panel: so many stay near.
-const PANEL: usize = 1 << 17;
+/// Numbers of a panel. `gemm` packs all of `x` again for each panel, so panels are larger than the second-level cache.
+const PANEL: usize = 1 << 19;
 
 /// A product with a packed matrix, prepared.
 pub struct PackedPlan {
     format: PackedFormat,
+    /// Whether few rows of `x` are rounded to 8 bits.
+    rounds: bool,
     m: usize,
     n: usize,
     k: usize,
@@ -45,7 +51,7 @@ pub struct PackedPlan {
 impl PackedPlan {
     /// Prepares `packed`.
     pub fn new(packed: &PackedMatmul, counts: Counts) -> Result<PackedPlan> {
-        let &PackedMatmul { format, m, n, k, .. } = packed;
+        let &PackedMatmul { format, arithmetic, m, n, k, .. } = packed;
         let words = format.row_words(k);
         if !k.is_multiple_of(format.block_len()) {
             let name = format.name();
@@ -54,6 +60,7 @@ impl PackedPlan {
         }
         Ok(PackedPlan {
             format,
+            rounds: arithmetic.rounds(format, m),
             m,
             n,
             k,
@@ -88,22 +95,25 @@ impl PackedPlan {
         let least = TASK.div_ceil(self.format.row_words(k).max(1));
         let each = n.div_ceil(TASKS * parallel::threads()).max(least);
         for (block, rows) in rows.chunks(MOST).enumerate() {
-            let few = Few::new(self.format, k, rows);
+            let few = match self.rounds {
+                true => Rows::Int8(Rounded::new(self.format, k, rows)),
+                false => Rows::Exact(Few::new(self.format, k, rows)),
+            };
             let out = &mut out[block * MOST * n..][..rows.len() * n];
             if rows.len() == 1 {
                 let tasks = out.chunks_mut(each).enumerate().collect();
                 parallel::for_each(tasks, |(task, out): (usize, &mut [f32])| {
-                    lanes::run(Products { packed, few: &few, first: task * each, out });
+                    few.products(packed, task * each, out);
                 });
                 continue;
             }
             let found = parallel::map(cut(n, each), |(first, past)| {
-                let mut found = vec![0f32; (past - first) * few.rows()];
-                lanes::run(Products { packed, few: &few, first, out: &mut found });
+                let mut found = vec![0f32; (past - first) * rows.len()];
+                few.products(packed, first, &mut found);
                 (first, found)
             });
             for (first, found) in found {
-                for (column, found) in found.chunks(few.rows()).enumerate() {
+                for (column, found) in found.chunks(rows.len()).enumerate() {
                     for (row, &number) in found.iter().enumerate() {
                         out[row * n + first + column] = number;
                     }
@@ -127,6 +137,22 @@ impl PackedPlan {
             });
             let b = Matrix { data: panel, offset: 0, strides: [1, k as i64] };
             multiply([m, past - first, k], &mut out[first..], n, a, b, (false, true));
+        }
+    }
+}
+
+/// A few rows of `x`, as floats or rounded.
+enum Rows {
+    Exact(Few),
+    Int8(Rounded),
+}
+
+impl Rows {
+    /// Writes the products with packed rows from `first` on. `out` has a row for each packed row.
+    fn products(&self, packed: Packed<'_>, first: usize, out: &mut [f32]) {
+        match self {
+            Rows::Exact(left) => lanes::run(Products { packed, left, first, out }),
+            Rows::Int8(left) => lanes::run(Products { packed, left, first, out }),
         }
     }
 }

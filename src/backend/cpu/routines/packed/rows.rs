@@ -1,319 +1,52 @@
 //! Rows of a packed matrix on the CPU: their products with a few rows of floats, and their numbers.
 
-use crate::backend::cpu::math::lanes::{half, LaneWork, Lanes, Sixteen};
-use crate::op::packed::{half_of_power, PackedFormat, Planes, Shared, E2M1, SUPER, UNEVEN};
-use bytemuck::{cast_slice, pod_read_unaligned};
-
-/// Elements that are decoded together.
-pub const CHUNK: usize = 32;
+use super::decode::{
+    by_format, quants, Chunk, Decode, GroupSums, Groups, Packed, Places, With, CHUNK,
+};
+use crate::backend::cpu::math::lanes::{LaneWork, Lanes};
+use crate::op::packed::PackedFormat;
+use bytemuck::cast_slice;
 
 /// Rows of floats that one pass over a packed row serves.
 pub const MOST: usize = 4;
 
-/// 32 neighbours.
-pub type Chunk = [Sixteen; 2];
-
-/// A packed matrix.
-#[derive(Clone, Copy)]
-pub struct Packed<'a> {
-    pub format: PackedFormat,
-    pub columns: usize,
-    /// All rows' words.
-    pub words: &'a [u32],
-}
-
-/// Rows of floats, as packed rows need them: in chunks, the last one filled up with zeros.
-pub struct Few {
-    rows: usize,
-    /// Chunks of a row.
-    length: usize,
-    chunks: Vec<Chunk>,
-    /// Sums of a row's groups, and how many: filled up to whole lanes with zeros. None where the format has no minima.
-    sums: Vec<f32>,
-    groups: usize,
-}
-
-impl Few {
-    /// Rows for products with matrices of a format.
-    pub fn new(format: PackedFormat, columns: usize, rows: &[&[f32]]) -> Few {
-        let (layout, length) = (format.layout(), columns.div_ceil(CHUNK));
-        let mut chunks = vec![[[0f32; 16]; 2]; rows.len() * length];
-        for (row, chunks) in rows.iter().zip(chunks.chunks_mut(length.max(1))) {
-            let flat = chunks.as_flattened_mut().as_flattened_mut();
-            flat[..columns].copy_from_slice(&row[..columns]);
-        }
-        let mut few = Few { rows: rows.len(), length, chunks, sums: Vec::new(), groups: 0 };
-        if layout.minimum != Shared::Nothing {
-            few.groups = (columns / layout.group).next_multiple_of(16);
-            few.sums = vec![0.0; rows.len() * few.groups];
-            for (row, sums) in rows.iter().zip(few.sums.chunks_mut(few.groups)) {
-                for (group, sum) in row[..columns].chunks(layout.group).zip(sums) {
-                    *sum = group.iter().sum();
-                }
-            }
-        }
-        few
-    }
-
+/// One to [`MOST`] rows of the left operand of a product, prepared to meet packed rows.
+pub trait Left {
     /// How many rows there are.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
+    fn rows(&self) -> usize;
 
-    fn row(&self, row: usize) -> &[Chunk] {
-        &self.chunks[row * self.length..][..self.length]
-    }
+    /// Memory that each task needs to itself.
+    fn scratch(&self) -> Vec<f32>;
+
+    /// The products of a packed row, given as its words and its groups, with each row. `M` is [`together`] of the rows.
+    fn products<L: Lanes, D: Decode, const M: usize>(
+        &self,
+        on: (L, D),
+        row: (&Places, &[u32], &Groups),
+        scratch: &mut [f32],
+        out: &mut [f32],
+    );
 }
 
-/// The numbers of a chunk before their scale: how quants lie in a format.
-trait Decode: Copy {
-    /// Bytes of a chunk in the lower plane, and in the upper one.
-    const BYTES: [usize; 2];
-    /// Elements of a group; 0 where there are no scales.
-    const GROUP: usize = CHUNK;
-    fn chunk<L: Lanes>(self, lanes: L, low: &[u8], high: &[u8]) -> [L::Floats; 2];
-}
-
+/// The rows that one pass computes: 1, or [`MOST`], the last row standing in for missing ones.
 #[inline(always)]
-fn sixteen(bytes: &[u8], at: usize) -> &[u8; 16] {
-    bytes[at..].first_chunk().expect("a chunk has as many bytes")
-}
-
-#[inline(always)]
-fn word(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(*bytes[4 * at..].first_chunk().expect("a chunk has as many bytes"))
-}
-
-/// Unsigned fields of `LOW` bits, `HIGH` more in the upper plane, less `ZERO`.
-#[derive(Clone, Copy)]
-struct Fields<const LOW: usize, const HIGH: usize, const ZERO: i32, const GROUP: usize>;
-
-impl<const LOW: usize, const HIGH: usize, const ZERO: i32, const GROUP: usize> Decode
-    for Fields<LOW, HIGH, ZERO, GROUP>
-{
-    const BYTES: [usize; 2] = [4 * LOW, 4 * HIGH];
-    const GROUP: usize = GROUP;
-
-    #[inline(always)]
-    fn chunk<L: Lanes>(self, lanes: L, low: &[u8], high: &[u8]) -> [L::Floats; 2] {
-        let mut q = match LOW {
-            4 => {
-                let bytes = lanes.bytes(sixteen(low, 0));
-                [lanes.nibble(bytes), lanes.above_nibble(bytes)]
-            }
-            _ => [lanes.pairs_of_bits(word(low, 0)), lanes.pairs_of_bits(word(low, 1))],
-        };
-        if HIGH > 0 {
-            let upper = match HIGH {
-                1 => {
-                    let word = word(high, 0);
-                    [lanes.single_bits(word), lanes.single_bits(word >> 16)]
-                }
-                _ => [lanes.pairs_of_bits(word(high, 0)), lanes.pairs_of_bits(word(high, 1))],
-            };
-            q = match LOW {
-                4 => [lanes.add_above::<4>(q[0], upper[0]), lanes.add_above::<4>(q[1], upper[1])],
-                _ => [lanes.add_above::<2>(q[0], upper[0]), lanes.add_above::<2>(q[1], upper[1])],
-            };
-        }
-        if ZERO != 0 {
-            q = [lanes.less(q[0], ZERO), lanes.less(q[1], ZERO)];
-        }
-        [lanes.floats(q[0]), lanes.floats(q[1])]
+pub fn together(rows: usize) -> usize {
+    match rows {
+        1 => 1,
+        _ => MOST,
     }
 }
 
-/// Signed bytes.
-#[derive(Clone, Copy)]
-struct SignedBytes;
-
-impl Decode for SignedBytes {
-    const BYTES: [usize; 2] = [32, 0];
-    #[inline(always)]
-    fn chunk<L: Lanes>(self, lanes: L, low: &[u8], _: &[u8]) -> [L::Floats; 2] {
-        let (first, second) = (lanes.signed(sixteen(low, 0)), lanes.signed(sixteen(low, 16)));
-        [lanes.floats(first), lanes.floats(second)]
-    }
-}
-
-/// Places in a table, four bits each.
-#[derive(Clone, Copy)]
-struct Table(Sixteen);
-
-impl Decode for Table {
-    const BYTES: [usize; 2] = [16, 0];
-    #[inline(always)]
-    fn chunk<L: Lanes>(self, lanes: L, low: &[u8], _: &[u8]) -> [L::Floats; 2] {
-        let bytes = lanes.bytes(sixteen(low, 0));
-        let (first, second) = (lanes.nibble(bytes), lanes.above_nibble(bytes));
-        [lanes.looked_up(&self.0, first), lanes.looked_up(&self.0, second)]
-    }
-}
-
-/// Floats of 16 bits: `f16`, or `bf16`.
-#[derive(Clone, Copy)]
-struct Halves<const BRAIN: bool>;
-
-impl<const BRAIN: bool> Decode for Halves<BRAIN> {
-    const BYTES: [usize; 2] = [64, 0];
-    const GROUP: usize = 0;
-    #[inline(always)]
-    fn chunk<L: Lanes>(self, lanes: L, low: &[u8], _: &[u8]) -> [L::Floats; 2] {
-        let [first, second]: [[u16; 16]; 2] = pod_read_unaligned(&low[..64]);
-        match BRAIN {
-            true => [lanes.brains(&first), lanes.brains(&second)],
-            false => [lanes.halves(&first), lanes.halves(&second)],
-        }
-    }
-}
-
-/// Floats as they are.
-#[derive(Clone, Copy)]
-struct Singles;
-
-impl Decode for Singles {
-    const BYTES: [usize; 2] = [128, 0];
-    const GROUP: usize = 0;
-    #[inline(always)]
-    fn chunk<L: Lanes>(self, lanes: L, low: &[u8], _: &[u8]) -> [L::Floats; 2] {
-        let [first, second]: Chunk = pod_read_unaligned(&low[..128]);
-        [lanes.load(&first), lanes.load(&second)]
-    }
-}
-
-/// What is done with a format's rows, whichever it is.
-trait With {
-    type Output;
-    fn with<D: Decode>(self, decode: D) -> Self::Output;
-}
-
-#[inline(always)]
-fn by_format<W: With>(format: PackedFormat, work: W) -> W::Output {
-    use PackedFormat::*;
-    match format {
-        F32 => work.with(Singles),
-        F16 => work.with(Halves::<false>),
-        BF16 => work.with(Halves::<true>),
-        Q8_0 => work.with(SignedBytes),
-        Q4_0 => work.with(Fields::<4, 0, 8, 32>),
-        Q4_1 | Q4_K => work.with(Fields::<4, 0, 0, 32>),
-        Q5_0 => work.with(Fields::<4, 1, 16, 32>),
-        Q5_1 | Q5_K => work.with(Fields::<4, 1, 0, 32>),
-        Q2_K => work.with(Fields::<2, 0, 0, 16>),
-        Q3_K => work.with(Fields::<2, 1, 4, 16>),
-        Q6_K => work.with(Fields::<4, 2, 32, 16>),
-        IQ4_NL | IQ4_XS => work.with(Table(UNEVEN.map(f32::from))),
-        MXFP4 => work.with(Table(E2M1.map(f32::from))),
-    }
-}
-
-/// What a row's groups share.
-#[derive(Clone, Default)]
-struct Groups {
-    scales: Vec<f32>,
-    minima: Vec<f32>,
-}
-
-/// Where a format keeps what.
-#[derive(Clone, Copy)]
-struct Places {
-    format: PackedFormat,
-    columns: usize,
-    planes: Planes,
-}
-
-impl Places {
-    /// Reads what the groups of a row share. Minima are what is to be added, whichever sign the format has for them.
-    #[inline(always)]
-    fn read<L: Lanes>(&self, lanes: L, row: &[u32], groups: &mut Groups) {
-        let (layout, planes) = (self.format.layout(), &self.planes);
-        let count = self.columns / layout.group;
-        let above = [planes.super_scales, planes.super_minima];
-        let scales = (layout.scale, planes.scales, layout.scale_bits, above[0]);
-        shared(lanes, row, scales, (count, SUPER / layout.group), &mut groups.scales);
-        let minima = (layout.minimum, planes.minima, layout.minimum_bits, above[1]);
-        shared(lanes, row, minima, (count, SUPER / layout.group), &mut groups.minima);
-        if layout.minimum.in_supers() {
-            groups.minima.iter_mut().for_each(|minimum| *minimum = -*minimum);
-        }
-    }
-}
-
-/// What groups share, one number each.
-#[inline(always)]
-fn shared<L: Lanes>(
-    lanes: L,
-    row: &[u32],
-    (shared, planes, bits, above): (Shared, [usize; 2], [u32; 2], usize),
-    (count, in_super): (usize, usize),
-    out: &mut [f32],
-) {
-    match shared {
-        Shared::Nothing => {}
-        Shared::Half => {
-            let bits: &[u16] = &cast_slice(&row[planes[0]..])[..count];
-            for (bits, out) in bits.chunks(16).zip(out.chunks_exact_mut(16)) {
-                let bits: [u16; 16] = match bits.first_chunk() {
-                    Some(bits) => *bits,
-                    None => std::array::from_fn(|i| bits.get(i).copied().unwrap_or(0)),
-                };
-                out.copy_from_slice(&lanes.store(lanes.halves(&bits)));
-            }
-        }
-        Shared::Power => {
-            let exponents: &[u8] = &cast_slice(&row[planes[0]..])[..count];
-            out.iter_mut().zip(exponents).for_each(|(out, &e)| *out = half_of_power(e));
-        }
-        Shared::Signed | Shared::From(_) => {
-            let supers: &[u16] = &cast_slice(&row[above..])[..count / in_super];
-            // Super-blocks have eight groups, or sixteen: eight fields are a word of four bits each, or two of eight.
-            for (n, out) in out[..count].chunks_exact_mut(8).enumerate() {
-                let scale = half(supers[8 * n / in_super]);
-                let q = eight(row, planes, bits, n);
-                for i in 0..8 {
-                    out[i] = scale
-                        * match shared {
-                            Shared::From(zero) => (q[i] as i32 - i32::from(zero)) as f32,
-                            _ => f32::from(q[i] as u8 as i8),
-                        };
-                }
-            }
-        }
-    }
-}
-
-/// The n-th eight fields of a plane of 4 or 8 bits, with 2 more in an upper plane or none.
-#[inline(always)]
-fn eight(row: &[u32], planes: [usize; 2], bits: [u32; 2], n: usize) -> [u32; 8] {
-    let mut fields = match bits[0] {
-        4 => {
-            let word = row[planes[0] + n];
-            std::array::from_fn(|i| word >> (4 * i) & 15)
-        }
-        _ => {
-            let bytes: [u8; 8] = pod_read_unaligned(cast_slice(&row[planes[0] + 2 * n..][..2]));
-            bytes.map(u32::from)
-        }
-    };
-    if bits[1] > 0 {
-        let pairs = row[planes[1] + n / 2] >> (16 * (n % 2));
-        for (i, field) in fields.iter_mut().enumerate() {
-            *field |= (pairs >> (2 * i) & 3) << 4;
-        }
-    }
-    fields
-}
-
-/// Products of some packed rows with a few rows of floats: `out` has a row for each packed one.
-pub struct Products<'a> {
+/// Products of some packed rows with the left rows. `out` has a row for each packed row.
+pub struct Products<'a, X> {
     pub packed: Packed<'a>,
-    pub few: &'a Few,
+    pub left: &'a X,
     /// The first packed row.
     pub first: usize,
     pub out: &'a mut [f32],
 }
 
-impl LaneWork for Products<'_> {
+impl<X: Left> LaneWork for Products<'_, X> {
     type Output = ();
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
@@ -321,93 +54,115 @@ impl LaneWork for Products<'_> {
     }
 }
 
+/// Work together with the machine that it runs on.
 struct OnLanes<L, W>(L, W);
 
-impl<L: Lanes> With for OnLanes<L, Products<'_>> {
+impl<L: Lanes, X: Left> With for OnLanes<L, Products<'_, X>> {
     type Output = ();
     #[inline(always)]
     fn with<D: Decode>(self, decode: D) {
         let OnLanes(lanes, work) = self;
-        match work.few.rows {
+        match together(work.left.rows()) {
             1 => work.by_rows::<L, D, 1>(lanes, decode),
             _ => work.by_rows::<L, D, MOST>(lanes, decode),
         }
     }
 }
 
-impl Products<'_> {
-    /// `M` rows of floats at once. Packed rows come one after the other: the processor then reads memory ahead, three times as
-    /// fast as when several rows take turns.
+impl<X: Left> Products<'_, X> {
+    /// Packed rows come one after the other: the processor then reads memory ahead, three times as fast as when several rows
+    /// take turns.
     #[inline(always)]
     fn by_rows<L: Lanes, D: Decode, const M: usize>(self, lanes: L, decode: D) {
-        let Products { packed: Packed { format, columns, words }, few, first, out } = self;
-        let places = Places { format, columns, planes: format.planes(columns) };
-        let groups = (columns / format.layout().group).next_multiple_of(16);
-        let mut groups = Groups { scales: vec![0.0; groups], minima: vec![0.0; groups] };
-        let (width, m) = (places.planes.words, few.rows.min(M));
-        // Of rows that are not there, the last one's products are computed again.
-        let x: [&[Chunk]; M] = std::array::from_fn(|i| few.row(i.min(m - 1)));
-        for (row, out) in out.chunks_exact_mut(m).enumerate() {
-            let words = &words[(first + row) * width..][..width];
+        let Products { packed, left, first, out } = self;
+        let Packed { format, columns, .. } = packed;
+        let places = Places::new(format, columns);
+        let (mut groups, mut scratch) = (Groups::new(format, columns), left.scratch());
+        for (row, out) in out.chunks_exact_mut(left.rows()).enumerate() {
+            let words = packed.row::<D>(first + row, places.planes.words);
             places.read(lanes, words, &mut groups);
-            let found = dots::<L, D, M>((lanes, decode), &places, words, &groups, x, few);
-            out.copy_from_slice(&found[..m]);
+            let row = (&places, words, &groups);
+            left.products::<L, D, M>((lanes, decode), row, &mut scratch, out);
         }
     }
 }
 
-/// The sums of products of a packed row and `M` rows of floats.
+/// Rows of floats in chunks, the last chunk filled up with zeros. The first chunk of every row comes first, then the second,
+/// and so on.
+pub struct Few {
+    rows: usize,
+    chunks: Vec<Chunk>,
+    sums: GroupSums,
+}
+
+impl Few {
+    /// Prepares rows for products with matrices of a format.
+    pub fn new(format: PackedFormat, columns: usize, rows: &[&[f32]]) -> Few {
+        let (m, length) = (together(rows.len()), columns.div_ceil(CHUNK));
+        let mut chunks = vec![[[0f32; 16]; 2]; m * length];
+        for i in 0..m {
+            let row = &rows[i.min(rows.len() - 1)][..columns];
+            for (chunk, x) in chunks[i..].iter_mut().step_by(m).zip(row.chunks(CHUNK)) {
+                chunk.as_flattened_mut()[..x.len()].copy_from_slice(x);
+            }
+        }
+        Few { rows: rows.len(), chunks, sums: GroupSums::new(format, columns, rows) }
+    }
+}
+
+impl Left for Few {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn scratch(&self) -> Vec<f32> {
+        Vec::new()
+    }
+
+    #[inline(always)]
+    fn products<L: Lanes, D: Decode, const M: usize>(
+        &self,
+        (lanes, decode): (L, D),
+        (places, words, groups): (&Places, &[u32], &Groups),
+        _: &mut [f32],
+        out: &mut [f32],
+    ) {
+        let mut sums = dots::<L, D, M>((lanes, decode), places, words, groups, self);
+        for (i, out) in out.iter_mut().enumerate() {
+            sums[i] = self.sums.add(lanes, (i, &groups.minima), sums[i]);
+            *out = lanes.total(sums[i]);
+        }
+    }
+}
+
+/// The sums of products of a packed row's quants, times their scales, and `M` rows of floats.
 #[inline(always)]
 fn dots<L: Lanes, D: Decode, const M: usize>(
     (lanes, decode): (L, D),
     places: &Places,
     words: &[u32],
     groups: &Groups,
-    x: [&[Chunk]; M],
     few: &Few,
-) -> [f32; M] {
+) -> [L::Floats; M] {
     let mut sums = [lanes.splat(0.0); M];
-    let whole = places.columns / CHUNK;
-    let planes: [&[u8]; 2] = places.planes.quants.map(|start| cast_slice(&words[start..]));
-    let low = &planes[0][..whole * D::BYTES[0]];
-    let high = &planes[1][..whole * D::BYTES[1]];
-    let x_whole: [&[Chunk]; M] = std::array::from_fn(|m| &x[m][..whole]);
-    for at in 0..whole {
-        let low = &low[at * D::BYTES[0]..][..D::BYTES[0]];
-        let high = &high[at * D::BYTES[1]..][..D::BYTES[1]];
+    let x = few.chunks.chunks_exact(M);
+    let scales = groups.scales.chunks_exact(D::GROUPS);
+    for (((low, high), x), scales) in quants::<D>(places, words).zip(x).zip(scales) {
         let q = decode.chunk(lanes, low, high);
-        let scale = match D::GROUP {
-            0 => None,
-            16 => Some([groups.scales[2 * at], groups.scales[2 * at + 1]]),
-            _ => Some([groups.scales[at]; 2]),
-        };
-        let chunk: [&Chunk; M] = std::array::from_fn(|m| &x_whole[m][at]);
-        add::<L, M>(lanes, q, (scale, D::GROUP), chunk, &mut sums);
+        let scale = (D::GROUP > 0).then(|| [scales[0], scales[D::GROUPS - 1]]);
+        add::<L, M>(lanes, q, (scale, D::GROUP), x, &mut sums);
     }
+    let whole = places.columns / CHUNK;
     if !places.columns.is_multiple_of(CHUNK) {
         let mut bytes = [0; 128];
-        let rest = &planes[0][whole * D::BYTES[0]..];
+        let low: &[u8] = cast_slice(&words[places.planes.quants[0]..]);
+        let rest = &low[whole * D::BYTES[0]..];
         let count = rest.len().min(D::BYTES[0]);
         bytes[..count].copy_from_slice(&rest[..count]);
         let q = decode.chunk(lanes, &bytes[..D::BYTES[0]], &[]);
-        let chunk = std::array::from_fn(|m| &x[m][whole]);
-        add::<L, M>(lanes, q, (None, 0), chunk, &mut sums);
+        add::<L, M>(lanes, q, (None, 0), &few.chunks[whole * M..], &mut sums);
     }
-    if few.groups > 0 {
-        let minima: &[Sixteen] = cast_slice(&groups.minima);
-        for (m, sum) in sums.iter_mut().enumerate() {
-            let row = m.min(few.rows - 1);
-            let of_x: &[Sixteen] = cast_slice(&few.sums[row * few.groups..][..few.groups]);
-            for (minima, of_x) in minima.iter().zip(of_x) {
-                *sum = lanes.mul_add(lanes.load(minima), lanes.load(of_x), *sum);
-            }
-        }
-    }
-    let mut totals = [0.0; M];
-    for (sum, total) in sums.into_iter().zip(&mut totals) {
-        *total = lanes.total(sum);
-    }
-    totals
+    sums
 }
 
 /// Adds the products of a chunk.
@@ -416,7 +171,7 @@ fn add<L: Lanes, const M: usize>(
     lanes: L,
     q: [L::Floats; 2],
     (scale, group): (Option<[f32; 2]>, usize),
-    x: [&Chunk; M],
+    x: &[Chunk],
     sums: &mut [L::Floats; M],
 ) {
     match scale {
@@ -461,20 +216,17 @@ impl<L: Lanes> With for OnLanes<L, Unpacked<'_>> {
     #[inline(always)]
     fn with<D: Decode>(self, decode: D) {
         let OnLanes(lanes, Unpacked { packed, first, out }) = self;
-        let Packed { format, columns, words } = packed;
-        let planes = format.planes(columns);
-        let places = Places { format, columns, planes };
-        let groups = (columns / format.layout().group).next_multiple_of(16);
-        let mut groups = Groups { scales: vec![0.0; groups], minima: vec![0.0; groups] };
+        let Packed { format, columns, .. } = packed;
+        let places = Places::new(format, columns);
+        let width = places.planes.words;
+        let mut groups = Groups::new(format, columns);
         for (row, out) in out.chunks_exact_mut(columns.max(1)).enumerate() {
-            let words = &words[(first + row) * planes.words..][..planes.words];
+            let words = packed.row::<D>(first + row, width);
             places.read(lanes, words, &mut groups);
-            let [low, high]: [&[u8]; 2] = planes.quants.map(|start| cast_slice(&words[start..]));
             let whole = columns / CHUNK;
             let (chunks, rest) = out.split_at_mut(whole * CHUNK);
-            for (at, out) in chunks.chunks_exact_mut(CHUNK).enumerate() {
-                let low = &low[at * D::BYTES[0]..][..D::BYTES[0]];
-                let high = &high[at * D::BYTES[1]..][..D::BYTES[1]];
+            let chunks = chunks.chunks_exact_mut(CHUNK).enumerate();
+            for ((low, high), (at, out)) in quants::<D>(&places, words).zip(chunks) {
                 let q = decode.chunk(lanes, low, high);
                 for i in 0..2 {
                     let group = if D::GROUP == 16 { 2 * at + i } else { at };
