@@ -50,7 +50,7 @@ pub fn load_safetensors(device: &Device, path: impl AsRef<Path>) -> Result<Safet
 /// As there; `Data` with the path if the file is missing, is a folder or cannot be read.
 pub fn read_gguf(path: impl AsRef<Path>) -> Result<Gguf> {
     let path = path.as_ref();
-    match Gguf::read_parts(open_gguf(path)?) {
+    match block_on(Gguf::read_parts(open_gguf(path)?)) {
         Ok((head, _)) => Ok(head),
         Err(error) => Err(of_path(&error, path)),
     }

@@ -30,7 +30,7 @@ pub trait GenerationSync {
     fn tokens_sync(self) -> impl Iterator<Item = Result<Generated>>;
 }
 
-impl GenerationSync for Generation<'_, '_> {
+impl GenerationSync for Generation<'_> {
     fn next_sync(&mut self) -> Result<Option<Generated>> {
         block_on(self.next())
     }

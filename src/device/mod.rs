@@ -45,7 +45,7 @@ use crate::op::{Op, ShaderCall};
 use crate::profile::Phase;
 use crate::shape::Shape;
 use crate::span::span;
-use pool::Purpose;
+use pool::{Fit, Purpose};
 use profiling::Profiling;
 use state::State;
 pub use stats::Stats;
@@ -218,6 +218,25 @@ impl Device {
 
     /// Data from the host, as a source.
     pub(crate) fn upload(&self, shape: Shape, dtype: DType, data: &[u8]) -> Result<NodeId> {
+        self.source(shape, dtype, Fit::Class, data)
+    }
+
+    /// A source whose data come in pieces ([`Device::fill`]) before anything reads it. It takes no more memory than they do.
+    pub(crate) fn reserve(&self, shape: Shape, dtype: DType) -> Result<NodeId> {
+        self.source(shape, dtype, Fit::Exact, &[])
+    }
+
+    /// Puts data into a source that was reserved, at an offset in bytes. Both are multiples of four.
+    pub(crate) fn fill(&self, node: NodeId, offset: u64, data: &[u8]) -> Result<()> {
+        span!("upload", bytes = data.len());
+        let state = self.state();
+        let buffer = state.buffers.get(&node).map(|held| held.buffer);
+        let buffer = buffer.ok_or_else(|| Error::data("tensor: its memory must be there"))?;
+        self.inner.backend.write(buffer, offset, data)
+    }
+
+    /// A source of as many bytes as its shape says, which begins with these.
+    fn source(&self, shape: Shape, dtype: DType, fit: Fit, data: &[u8]) -> Result<NodeId> {
         self.check("tensor", shape, dtype)?;
         span!("upload", bytes = data.len());
         let mut state = self.state();
@@ -225,8 +244,9 @@ impl Device {
         let (backend, begun) =
             (&*self.inner.backend, state.profile.as_ref().map(|_| Instant::now()));
         state.pool.called(backend);
-        let bytes = (data.len() as u64).max(1).next_multiple_of(16);
-        let held = state.pool.take(backend, bytes, Purpose::Upload)?;
+        let bytes = shape.numel() as u64 * dtype.size() as u64;
+        let bytes = bytes.max(1).next_multiple_of(16);
+        let held = state.pool.take(backend, bytes, fit, Purpose::Upload)?;
         state.pool.explain_peak(|| format!("an upload of {dtype} {shape}"));
         // Machines write whole words: what is left of narrow elements is written on its own.
         let (whole, rest) = data.split_at(data.len() / 4 * 4);

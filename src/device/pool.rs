@@ -64,6 +64,15 @@ pub enum Purpose {
     Temporary,
 }
 
+/// How close the size of a buffer is to what is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// Rounded up to one of a few sizes, so that others can have it afterwards.
+    Class,
+    /// No larger: it stays for long, as weights do.
+    Exact,
+}
+
 /// A buffer with the size it was made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
@@ -131,11 +140,23 @@ impl Pool {
     }
 
     /// A buffer of at least `bytes` bytes with any contents.
-    pub fn take(&mut self, backend: &dyn Backend, bytes: u64, purpose: Purpose) -> Result<Held> {
+    pub fn take(
+        &mut self,
+        backend: &dyn Backend,
+        bytes: u64,
+        fit: Fit,
+        purpose: Purpose,
+    ) -> Result<Held> {
         self.free_stale(backend);
-        let bytes = class(bytes, backend.limits().binding_bytes);
         // One up to a quarter larger will do: of the smallest, the one used last.
-        let near = self.vacant.range(bytes..=bytes + bytes / 4).next().map(|(&size, _)| size);
+        let (bytes, most) = match fit {
+            Fit::Class => {
+                let bytes = class(bytes, backend.limits().binding_bytes);
+                (bytes, bytes + bytes / 4)
+            }
+            Fit::Exact => (bytes, bytes),
+        };
+        let near = self.vacant.range(bytes..=most).next().map(|(&size, _)| size);
         let held = match near.and_then(|size| self.pick(size, VecDeque::pop_back)) {
             Some(held) => Held { purpose, ..held },
             None => {

@@ -1,7 +1,7 @@
 //! What changes on a device: the recorded graph, buffers, plans.
 
 use super::checks::Check;
-use super::pool::{Held, Pool, Purpose};
+use super::pool::{Fit, Held, Pool, Purpose};
 use super::profiling::Profiling;
 use crate::backend::{Backend, BufferId, CacheLimits};
 use crate::debug::{shows, Debug, Place};
@@ -216,7 +216,7 @@ impl State {
         let results = batch.outputs.iter().map(|&bytes| (bytes, Purpose::Result));
         let others = batch.temporaries.iter().map(|&bytes| (bytes, Purpose::Temporary));
         for (bytes, purpose) in results.chain(others) {
-            match self.pool.take(backend, bytes, purpose) {
+            match self.pool.take(backend, bytes, Fit::Class, purpose) {
                 Ok(held) => taken.push(held),
                 Err(error) => {
                     self.give_all(&taken, backend);

@@ -1,8 +1,8 @@
 //! Tensors in files: weights as [safetensors](https://huggingface.co/docs/safetensors), arrays as NumPy's `.npy` and `.npz`,
 //! language models as GGUF ([`Gguf`]: what a file holds; its tensors can be read and decoded one by one).
 //!
-//! A file is read from bytes, or from whatever is read and sought in, such as a `std::fs::File`. Files are not trusted: one
-//! that is damaged is a `Data` error that says what is wrong and where, and no memory is taken for what a file only claims
+//! A file is read from bytes, or from whatever is read and sought in, such as a `std::fs::File`; models also from a
+//! [`Source`], which may have to wait for its bytes. Files are not trusted: one that is damaged is a `Data` error that says what is wrong and where, and no memory is taken for what a file only claims
 //! to hold.
 //!
 //! ```
@@ -29,6 +29,7 @@ mod other;
 mod part;
 mod safetensors;
 mod safetensors_index;
+mod source;
 mod zip;
 
 pub use gguf::{BlockFormat, Gguf, GgufArray, GgufParts, GgufTensor, GgufValue};
@@ -38,3 +39,5 @@ pub use safetensors::{
     load_safetensors, load_safetensors_from, save_safetensors, Safetensors, Skipped,
 };
 pub use safetensors_index::SafetensorsIndex;
+pub(crate) use source::at_once;
+pub use source::Source;

@@ -28,6 +28,7 @@ pub(super) fn part(file: &mut (impl Read + Seek), range: &Range<u64>) -> Result<
     taken(file, end - start)
 }
 
-fn unread(error: std::io::Error) -> Error {
+/// The error of a file that cannot be read.
+pub(super) fn unread(error: std::io::Error) -> Error {
     Error::data(format!("the file must be readable, got {error}"))
 }

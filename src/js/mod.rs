@@ -12,6 +12,8 @@ mod host;
 mod inspect;
 #[cfg(feature = "wgpu-interop")]
 mod interop;
+#[cfg(feature = "js-models")]
+mod language;
 #[cfg(feature = "js-nn")]
 mod nn;
 mod objects;

@@ -2,6 +2,8 @@
 //! empty once the object, or the device that it lives on, was disposed.
 
 use super::host::host;
+#[cfg(feature = "js-models")]
+use super::language;
 #[cfg(feature = "js-nn")]
 use super::nn::object::Object as Model;
 use super::{Answer, Thrown};
@@ -29,6 +31,8 @@ pub enum Object {
     Profile(Device, Arc<Profile>),
     #[cfg(feature = "js-nn")]
     Nn(Model),
+    #[cfg(feature = "js-models")]
+    Language(language::Object),
 }
 
 /// A variable, and the objects that it disposes of when the next value comes. That the page looked at one of them keeps
@@ -57,6 +61,8 @@ impl Object {
             Object::Variable(held) => &held.device,
             #[cfg(feature = "js-nn")]
             Object::Nn(object) => return object.device(),
+            #[cfg(feature = "js-models")]
+            Object::Language(object) => object.device(),
         })
     }
 }

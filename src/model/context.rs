@@ -1,14 +1,14 @@
 //! A context: tokens that a model has seen, and what it keeps of them.
 
 use super::cache::{CachedTokens, Positions};
-use super::{LanguageModel, PROMPT};
+use super::{LanguageModel, Loaded, PROMPT};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Program, Tensor};
 
 /// The tokens that a model has seen, as keys and values. A call that fails leaves it as it was.
-pub struct Context<'a> {
-    model: &'a LanguageModel,
+pub struct Context {
+    model: LanguageModel,
     cache: CachedTokens,
     /// The tokens that it has seen. The first of them are in the cache, all but after [`Context::truncate`].
     tokens: Vec<u32>,
@@ -18,23 +18,24 @@ pub struct Context<'a> {
     single: Option<Program>,
 }
 
-impl<'a> Context<'a> {
-    pub(super) fn new(model: &'a LanguageModel) -> Result<Context<'a>> {
-        let device = &model.device;
-        let cache = CachedTokens::new(device, &model.config, model.context, model.cache)?;
-        let (decoder, keys) = (model.decoder.clone(), cache.cache.clone());
+impl Context {
+    pub(super) fn new(model: &LanguageModel) -> Result<Context> {
+        let Loaded { device, config, decoder, context, cache, .. } = &*model.loaded;
+        let cache = CachedTokens::new(device, config, *context, *cache)?;
+        let (decoder, keys) = (decoder.clone(), cache.cache.clone());
         let vectors = move |inputs: &[Tensor]| {
             let at = Positions::new(&inputs[1], inputs[0].shape()[0])?;
             Ok(vec![decoder.forward(&inputs[0], &keys, &at)?.detach()])
         };
         let inputs = [(&["tokens".into()][..], DType::I32), (&[4.into()][..], DType::I32)];
         let part = device.compile_dynamic(&inputs, vectors)?;
+        let model = model.clone();
         Ok(Context { model, cache, tokens: Vec::new(), part, single: None })
     }
 
     /// The model.
-    pub fn model(&self) -> &'a LanguageModel {
-        self.model
+    pub fn model(&self) -> &LanguageModel {
+        &self.model
     }
 
     /// The tokens that it has seen.
@@ -98,7 +99,7 @@ impl<'a> Context<'a> {
                 [one] => one.clone(),
                 several => Tensor::concat(several, 0)?,
             };
-            Ok(context.model.decoder.logits(&vectors)?.detach())
+            Ok(context.model.loaded.decoder.logits(&vectors)?.detach())
         })
     }
 
@@ -113,7 +114,7 @@ impl<'a> Context<'a> {
                 return context.logits(token);
             }
             let vector = context.vectors(last)?.slice(0, -1..)?;
-            context.model.decoder.logits(&vector)?.detach().squeeze(0)
+            context.model.loaded.decoder.logits(&vector)?.detach().squeeze(0)
         })
     }
 
@@ -140,16 +141,16 @@ impl<'a> Context<'a> {
     }
 
     fn check(&self, there: usize, new: &[u32]) -> Result<()> {
-        let model = self.model;
+        let Loaded { config, context, .. } = &*self.model.loaded;
         if new.is_empty() {
             return Err(Error::data("model: at least one token must be added, got none"));
         }
-        if let Some(id) = new.iter().find(|&&id| id as usize >= model.config.vocabulary) {
-            let count = model.config.vocabulary;
+        if let Some(id) = new.iter().find(|&&id| id as usize >= config.vocabulary) {
+            let count = config.vocabulary;
             return Err(Error::data(format!("model: tokens must be below {count}, got {id}")));
         }
-        if new.len() > model.context - there {
-            let (most, more) = (model.context, new.len());
+        if new.len() > context - there {
+            let (most, more) = (context, new.len());
             let message = format!(
                 "model: the context must have at most {most} tokens, got {there} and {more} more"
             );
@@ -172,14 +173,14 @@ impl<'a> Context<'a> {
         let program = match &self.single {
             Some(program) => program,
             None => {
-                let (decoder, keys) = (&self.model.decoder, &self.cache.cache);
+                let (decoder, keys) = (&self.model.loaded.decoder, &self.cache.cache);
                 let logits = |inputs: &[Tensor]| {
                     let vector =
                         decoder.forward(&inputs[0], keys, &Positions::new(&inputs[1], 1)?)?;
                     Ok(vec![decoder.logits(&vector)?.squeeze(0)?.detach()])
                 };
                 let kinds = [(&[1][..], DType::I32), (&[4][..], DType::I32)];
-                self.single.insert(self.model.device.compile(&kinds, logits)?)
+                self.single.insert(self.model.device().compile(&kinds, logits)?)
             }
         };
         let logits = program.run(&[&inputs[0], &inputs[1]])?.remove(0);
@@ -190,7 +191,7 @@ impl<'a> Context<'a> {
     /// The inputs of both programs: the ids of the next tokens, and their slots in the cache. Makes room in the cache first.
     fn inputs(&mut self, part: &[u32]) -> Result<[Tensor; 2]> {
         self.cache.make_room(part.len())?;
-        let (device, slots) = (&self.model.device, self.cache.slots(part.len()));
+        let (device, slots) = (self.model.device(), self.cache.slots(part.len()));
         let ids: Vec<i32> = part.iter().map(|&id| id as i32).collect();
         Ok([device.tensor(&ids, &[part.len()])?, device.tensor(&slots, &[4])?])
     }

@@ -6,8 +6,8 @@ use super::config::ModelConfig;
 use super::weights::{Joint, Weights};
 use super::Decoder;
 use crate::error::Result;
+use crate::io::Source;
 use crate::tensor::{PackedTensor, Tensor};
-use std::io::{Read, Seek};
 
 /// The base of the angles in windowed layers. (Files do not say so.)
 const LOCAL_BASE: f64 = 10_000.0;
@@ -41,9 +41,9 @@ type Place<'a> = (&'a [Rotary; 2], &'a KvCache, &'a Positions);
 
 impl Gemma3 {
     /// Takes the weights from a file, for contexts of so many tokens.
-    pub fn load(
+    pub async fn load(
         config: &ModelConfig,
-        weights: &mut Weights<impl Read + Seek>,
+        weights: &mut Weights<'_, impl Source>,
         context: usize,
     ) -> Result<Gemma3> {
         let &ModelConfig { width, heads, head_size, feed_forward, vocabulary, .. } = config;
@@ -51,26 +51,27 @@ impl Gemma3 {
         for n in 0..config.layers {
             let name = |part: &str| format!("blk.{n}.{part}.weight");
             layers.push(Layer {
-                attention_norm: weights.vector(&name("attn_norm"), width)?,
-                projections: weights.projections(n, config)?,
-                query_norm: weights.vector(&name("attn_q_norm"), head_size)?,
-                key_norm: weights.vector(&name("attn_k_norm"), head_size)?,
+                attention_norm: weights.vector(&name("attn_norm"), width).await?,
+                projections: weights.projections(n, config).await?,
+                query_norm: weights.vector(&name("attn_q_norm"), head_size).await?,
+                key_norm: weights.vector(&name("attn_k_norm"), head_size).await?,
                 attention_output: weights
-                    .matrix(&name("attn_output"), [width, heads * head_size])?,
-                after_attention_norm: weights.vector(&name("post_attention_norm"), width)?,
-                feed_forward_norm: weights.vector(&name("ffn_norm"), width)?,
-                gate_and_up: weights.gate_and_up(n, config)?,
-                down: weights.matrix(&name("ffn_down"), [width, feed_forward])?,
-                after_feed_forward_norm: weights.vector(&name("post_ffw_norm"), width)?,
+                    .matrix(&name("attn_output"), [width, heads * head_size])
+                    .await?,
+                after_attention_norm: weights.vector(&name("post_attention_norm"), width).await?,
+                feed_forward_norm: weights.vector(&name("ffn_norm"), width).await?,
+                gate_and_up: weights.gate_and_up(n, config).await?,
+                down: weights.matrix(&name("ffn_down"), [width, feed_forward]).await?,
+                after_feed_forward_norm: weights.vector(&name("post_ffw_norm"), width).await?,
             });
         }
         let device = weights.device;
         let size = [context, head_size, head_size];
         let rotary = |base, scale: f64| Rotary::new(device, size, base, |_| scale, Pairs::Halves);
         Ok(Gemma3 {
-            embedding: weights.matrix("token_embd.weight", [vocabulary, width])?,
+            embedding: weights.matrix("token_embd.weight", [vocabulary, width]).await?,
             layers,
-            norm: weights.vector("output_norm.weight", width)?,
+            norm: weights.vector("output_norm.weight", width).await?,
             rotary: [rotary(LOCAL_BASE, 1.0)?, rotary(config.rope_base, config.rope_scale)?],
             config: config.clone(),
         })

@@ -4,7 +4,7 @@ use super::sampling::{Choice, Sampler};
 use super::{Context, SamplingOptions};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use crate::text::{ChatOptions, Message, TextDecoder};
+use crate::text::{ChatOptions, Incomplete, Message};
 use futures_core::Stream;
 use futures_util::stream::try_unfold;
 
@@ -53,11 +53,16 @@ pub enum Finish {
 }
 
 /// A generation that is under way. It may be dropped at any token; the context has then seen all tokens before.
-pub struct Generation<'c, 'a> {
-    context: &'c mut Context<'a>,
+pub struct Generation<'c> {
+    context: &'c mut Context,
+    text: Continuation,
+}
+
+/// How a text goes on, apart from the context that it belongs to.
+pub(crate) struct Continuation {
     sampler: Sampler,
     options: GenerateOptions,
-    decoder: TextDecoder<'a>,
+    decoder: Incomplete,
     follows: Follows,
     /// Text that could still become one that ends the generation.
     held: String,
@@ -73,17 +78,14 @@ enum Follows {
     Token(u32),
 }
 
-impl<'a> Context<'a> {
+impl Context {
     /// Begins to generate: what follows these tokens. They are the whole context, as of [`Context::resume`].
     ///
     /// # Errors
     /// As [`Context::add`]; `Data` if options mean nothing.
-    pub fn generate(
-        &mut self,
-        tokens: &[u32],
-        options: GenerateOptions,
-    ) -> Result<Generation<'_, 'a>> {
-        Generation::new(self, tokens, options)
+    pub fn generate(&mut self, tokens: &[u32], options: GenerateOptions) -> Result<Generation<'_>> {
+        let text = Continuation::new(self, tokens, options)?;
+        Ok(Generation { context: self, text })
     }
 
     /// Begins to generate the answer to the last message of a conversation. What the context has seen of the conversation
@@ -95,92 +97,26 @@ impl<'a> Context<'a> {
         &mut self,
         messages: &[Message],
         options: GenerateOptions,
-    ) -> Result<Generation<'_, 'a>> {
+    ) -> Result<Generation<'_>> {
         let prompt = self.model().chat_prompt(messages, &ChatOptions::default())?;
         self.generate(&prompt, options)
     }
 }
 
-impl<'c, 'a> Generation<'c, 'a> {
-    fn new(
-        context: &'c mut Context<'a>,
-        tokens: &[u32],
-        options: GenerateOptions,
-    ) -> Result<Generation<'c, 'a>> {
-        if options.stop.iter().any(String::is_empty) {
-            return Err(Error::data("generate: texts that end it must have characters, got none"));
-        }
-        let model = context.model();
-        let vocabulary = model.config().vocabulary;
-        let sampler = Sampler::new(model.device(), vocabulary, options.sampling.clone(), tokens)?;
-        let follows = Follows::Logits(context.resume(tokens)?);
-        let decoder = model.tokenizer().decoder();
-        let held = String::new();
-        Ok(Generation { context, sampler, options, decoder, follows, held, count: 0, finish: None })
-    }
-
+impl Generation<'_> {
     /// The next token; `None` at the end. A token that ends what the model has to say comes, too, with the text that was held
     /// back; [`finish`](Generation::finish) is [`Finish::End`] then.
     ///
     /// # Errors
     /// Those of the device. Nothing has changed then, and the next call tries again.
     pub async fn next(&mut self) -> Result<Option<Generated>> {
-        if self.finish.is_some() {
-            return Ok(None);
-        }
-        if self.options.max_tokens == Some(self.count) {
-            self.finish = Some(Finish::MaxTokens);
-            return Ok(None);
-        }
-        let logits = self.logits()?;
-        let Choice { id, logprob, likeliest } =
-            self.sampler.choose(&logits, self.options.likeliest).await?;
-        let model = self.context.model();
-        if !self.options.ignore_end && model.tokenizer().is_end_of_generation(id) {
-            self.finish = Some(Finish::End);
-            let text = self.rest();
-            return Ok(Some(Generated { id, text, logprob, likeliest }));
-        }
-        self.count += 1;
-        self.held += &self.decoder.push(id);
-        let text = match self.stopped() {
-            Some(text) => {
-                self.finish = Some(Finish::Stop);
-                text
-            }
-            None if self.context.len() == model.context_length() => {
-                self.finish = Some(Finish::ContextFull);
-                self.rest()
-            }
-            None if self.options.max_tokens == Some(self.count) => {
-                self.finish = Some(Finish::MaxTokens);
-                self.rest()
-            }
-            None => {
-                self.follows = Follows::Token(id);
-                // It runs while the text is looked at. If it fails, the next call fails with the reason.
-                let _ = self.logits().and_then(|logits| logits.run());
-                self.certain()
-            }
-        };
-        Ok(Some(Generated { id, text, logprob, likeliest }))
-    }
-
-    /// The logits of the next token.
-    fn logits(&mut self) -> Result<Tensor> {
-        if let Follows::Token(id) = self.follows {
-            self.follows = Follows::Logits(self.context.add(&[id])?);
-        }
-        match &self.follows {
-            Follows::Logits(logits) => Ok(logits.clone()),
-            Follows::Token(_) => unreachable!("its logits were computed"),
-        }
+        self.text.next(self.context).await
     }
 
     /// All tokens that follow, as a stream. It ends after an error.
     ///
     /// ```no_run
-    /// # async fn run(mut context: warpweft::model::Context<'_>) -> warpweft::error::Result<()> {
+    /// # async fn run(mut context: warpweft::model::Context) -> warpweft::error::Result<()> {
     /// use futures_util::TryStreamExt;
     /// use warpweft::{model::GenerateOptions, text::Message};
     ///
@@ -198,6 +134,83 @@ impl<'c, 'a> Generation<'c, 'a> {
     }
 
     /// Why it ended, once it has.
+    pub fn finish(&self) -> Option<Finish> {
+        self.text.finish()
+    }
+}
+
+impl Continuation {
+    /// Of these tokens, which become the context.
+    pub fn new(
+        context: &mut Context,
+        tokens: &[u32],
+        options: GenerateOptions,
+    ) -> Result<Continuation> {
+        if options.stop.iter().any(String::is_empty) {
+            return Err(Error::data("generate: texts that end it must have characters, got none"));
+        }
+        let (device, vocabulary) = (context.model().device(), context.model().config().vocabulary);
+        let sampler = Sampler::new(device, vocabulary, options.sampling.clone(), tokens)?;
+        let follows = Follows::Logits(context.resume(tokens)?);
+        let (decoder, held) = (Incomplete::default(), String::new());
+        Ok(Continuation { sampler, options, decoder, follows, held, count: 0, finish: None })
+    }
+
+    /// [`Generation::next`] in its context.
+    pub async fn next(&mut self, context: &mut Context) -> Result<Option<Generated>> {
+        if self.finish.is_some() {
+            return Ok(None);
+        }
+        if self.options.max_tokens == Some(self.count) {
+            self.finish = Some(Finish::MaxTokens);
+            return Ok(None);
+        }
+        let logits = self.logits(context)?;
+        let Choice { id, logprob, likeliest } =
+            self.sampler.choose(&logits, self.options.likeliest).await?;
+        let model = context.model();
+        if !self.options.ignore_end && model.tokenizer().is_end_of_generation(id) {
+            self.finish = Some(Finish::End);
+            let text = self.rest();
+            return Ok(Some(Generated { id, text, logprob, likeliest }));
+        }
+        self.count += 1;
+        self.held += &self.decoder.push(model.tokenizer(), id);
+        let text = match self.stopped() {
+            Some(text) => {
+                self.finish = Some(Finish::Stop);
+                text
+            }
+            None if context.len() == model.context_length() => {
+                self.finish = Some(Finish::ContextFull);
+                self.rest()
+            }
+            None if self.options.max_tokens == Some(self.count) => {
+                self.finish = Some(Finish::MaxTokens);
+                self.rest()
+            }
+            None => {
+                self.follows = Follows::Token(id);
+                // It runs while the text is looked at. If it fails, the next call fails with the reason.
+                let _ = self.logits(context).and_then(|logits| logits.run());
+                self.certain()
+            }
+        };
+        Ok(Some(Generated { id, text, logprob, likeliest }))
+    }
+
+    /// The logits of the next token.
+    fn logits(&mut self, context: &mut Context) -> Result<Tensor> {
+        if let Follows::Token(id) = self.follows {
+            self.follows = Follows::Logits(context.add(&[id])?);
+        }
+        match &self.follows {
+            Follows::Logits(logits) => Ok(logits.clone()),
+            Follows::Token(_) => unreachable!("its logits were computed"),
+        }
+    }
+
+    /// [`Generation::finish`].
     pub fn finish(&self) -> Option<Finish> {
         self.finish
     }

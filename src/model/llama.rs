@@ -8,8 +8,8 @@ use super::config::ModelConfig;
 use super::weights::{Joint, Weights};
 use super::Decoder;
 use crate::error::Result;
+use crate::io::Source;
 use crate::tensor::{PackedTensor, Tensor};
-use std::io::{Read, Seek};
 
 pub struct Llama {
     config: ModelConfig,
@@ -36,9 +36,9 @@ type Place<'a> = (&'a Rotary, &'a KvCache, &'a Positions);
 
 impl Llama {
     /// Takes the weights from a file, for contexts of so many tokens.
-    pub fn load(
+    pub async fn load(
         config: &ModelConfig,
-        weights: &mut Weights<impl Read + Seek>,
+        weights: &mut Weights<'_, impl Source>,
         context: usize,
     ) -> Result<Llama> {
         let &ModelConfig { width, heads, head_size, feed_forward, vocabulary, .. } = config;
@@ -46,26 +46,27 @@ impl Llama {
         for n in 0..config.layers {
             let name = |part: &str| format!("blk.{n}.{part}.weight");
             layers.push(Layer {
-                attention_norm: weights.vector(&name("attn_norm"), width)?,
-                projections: weights.projections(n, config)?,
+                attention_norm: weights.vector(&name("attn_norm"), width).await?,
+                projections: weights.projections(n, config).await?,
                 attention_output: weights
-                    .matrix(&name("attn_output"), [width, heads * head_size])?,
-                feed_forward_norm: weights.vector(&name("ffn_norm"), width)?,
-                gate_and_up: weights.gate_and_up(n, config)?,
-                down: weights.matrix(&name("ffn_down"), [width, feed_forward])?,
+                    .matrix(&name("attn_output"), [width, heads * head_size])
+                    .await?,
+                feed_forward_norm: weights.vector(&name("ffn_norm"), width).await?,
+                gate_and_up: weights.gate_and_up(n, config).await?,
+                down: weights.matrix(&name("ffn_down"), [width, feed_forward]).await?,
             });
         }
-        let factors = weights.rope_factors(config.rope_size / 2)?;
+        let factors = weights.rope_factors(config.rope_size / 2).await?;
         let factor = |n: usize| factors.as_ref().map_or(1.0, |all| all[n]) * config.rope_scale;
         let size = [context, head_size, config.rope_size];
         let output = match weights.has("output.weight") {
-            true => Some(weights.matrix("output.weight", [vocabulary, width])?),
+            true => Some(weights.matrix("output.weight", [vocabulary, width]).await?),
             false => None,
         };
         Ok(Llama {
-            embedding: weights.matrix("token_embd.weight", [vocabulary, width])?,
+            embedding: weights.matrix("token_embd.weight", [vocabulary, width]).await?,
             layers,
-            norm: weights.vector("output_norm.weight", width)?,
+            norm: weights.vector("output_norm.weight", width).await?,
             output,
             rotary: Rotary::new(weights.device, size, config.rope_base, factor, Pairs::Neighbours)?,
             config: config.clone(),

@@ -16,6 +16,8 @@ mod weights;
 pub use config::ModelConfig;
 pub use context::Context;
 pub use estimate::{estimate, Estimate};
+#[cfg(feature = "js-models")]
+pub(crate) use generate::Continuation;
 pub use generate::{Finish, GenerateOptions, Generated, Generation};
 pub use sampling::SamplingOptions;
 
@@ -23,7 +25,7 @@ use crate::backend::{DeviceKind, Shared};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::Gguf;
+use crate::io::{at_once, Gguf, Source};
 use crate::op::PackedArithmetic;
 use crate::room::available;
 use crate::tensor::Tensor;
@@ -83,6 +85,17 @@ impl LoadOptions {
     }
 }
 
+impl LoadOptions {
+    /// What a model takes on a device if it is loaded with these options.
+    ///
+    /// # Errors
+    /// As [`estimate`] and [`LoadOptions::cache_dtype`].
+    pub fn estimate(&self, device: &Device, head: &Gguf) -> Result<Estimate> {
+        let context = self.context_length(&ModelConfig::read(head)?);
+        estimate(head, context, PROMPT, self.cache_dtype(device)?)
+    }
+}
+
 /// A decoder-only language model.
 ///
 /// ```no_run
@@ -99,7 +112,14 @@ impl LoadOptions {
 /// }
 /// # Ok(()) }
 /// ```
+/// Copies share the weights.
+#[derive(Clone)]
 pub struct LanguageModel {
+    loaded: Arc<Loaded>,
+}
+
+/// What a model has.
+struct Loaded {
     device: Device,
     config: ModelConfig,
     tokenizer: Tokenizer,
@@ -132,42 +152,48 @@ impl LanguageModel {
         parts: Vec<impl Read + Seek>,
         options: LoadOptions,
     ) -> Result<LanguageModel> {
-        let (head, file) = Gguf::read_parts(parts)?;
+        at_once(LanguageModel::load_from(device, parts, options))
+    }
+
+    /// [`LanguageModel::load_parts`] of files that may have to wait for their bytes. Dropping the future ends it.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn load_from(
+        device: &Device,
+        parts: Vec<impl Source>,
+        options: LoadOptions,
+    ) -> Result<LanguageModel> {
+        let (head, file) = Gguf::read_parts(parts).await?;
         let config = ModelConfig::read(&head)?;
         let tokenizer = Tokenizer::from_gguf(&head)?;
         let template = template(&head, &tokenizer)?;
         let context = options.context_length(&config);
         let cache = options.cache_dtype(device)?;
-        refuse_too_large(device, &estimate(&head, context, PROMPT, cache)?)?;
+        refuse_too_large(device, &options.estimate(device, &head)?)?;
         let mut weights = Weights { head: &head, file, device, arithmetic: options.arithmetic };
         let decoder: Arc<dyn Decoder> = match &config.architecture[..] {
-            "llama" => Arc::new(llama::Llama::load(&config, &mut weights, context)?),
-            "gemma3" => Arc::new(gemma3::Gemma3::load(&config, &mut weights, context)?),
+            "llama" => Arc::new(llama::Llama::load(&config, &mut weights, context).await?),
+            "gemma3" => Arc::new(gemma3::Gemma3::load(&config, &mut weights, context).await?),
             other => {
                 let message =
                     format!("model: the family must be `llama` or `gemma3`, got {other:?}");
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         };
-        Ok(LanguageModel {
-            device: device.clone(),
-            config,
-            tokenizer,
-            template,
-            decoder,
-            context,
-            cache,
-        })
+        let device = device.clone();
+        let loaded = Loaded { device, config, tokenizer, template, decoder, context, cache };
+        Ok(LanguageModel { loaded: Arc::new(loaded) })
     }
 
     /// The extents and constants of the model.
     pub fn config(&self) -> &ModelConfig {
-        &self.config
+        &self.loaded.config
     }
 
     /// The tokenizer of the model.
     pub fn tokenizer(&self) -> &Tokenizer {
-        &self.tokenizer
+        &self.loaded.tokenizer
     }
 
     /// The prompt of a conversation, by the template in the file, or by one that its special tokens were made for.
@@ -175,25 +201,25 @@ impl LanguageModel {
     /// # Errors
     /// `Unsupported` if there is neither; `Data` if the template refuses the messages.
     pub fn chat_prompt(&self, messages: &[Message], options: &ChatOptions) -> Result<Vec<u32>> {
-        let template = self.template.as_ref().ok_or_else(no_template)?;
-        template.encode(&self.tokenizer, messages, options)
+        let template = self.loaded.template.as_ref().ok_or_else(no_template)?;
+        template.encode(&self.loaded.tokenizer, messages, options)
     }
 
     /// Where the model is.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.loaded.device
     }
 
     /// Tokens of the longest context.
     pub fn context_length(&self) -> usize {
-        self.context
+        self.loaded.context
     }
 
     /// An empty context, which tokens are added to.
     ///
     /// # Errors
     /// `Memory`.
-    pub fn context(&self) -> Result<Context<'_>> {
+    pub fn context(&self) -> Result<Context> {
         Context::new(self)
     }
 }

@@ -3,10 +3,9 @@
 use super::config::ModelConfig;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::io::Gguf;
+use crate::io::{Gguf, Source};
 use crate::op::PackedArithmetic;
 use crate::tensor::{PackedTensor, Tensor};
-use std::io::{Read, Seek};
 
 /// A file that weights are taken from.
 pub struct Weights<'a, F> {
@@ -17,15 +16,15 @@ pub struct Weights<'a, F> {
     pub arithmetic: PackedArithmetic,
 }
 
-impl<F: Read + Seek> Weights<'_, F> {
+impl<F: Source> Weights<'_, F> {
     /// Whether there is a tensor of this name.
     pub fn has(&self, name: &str) -> bool {
         self.head.tensors.contains_key(name)
     }
 
     /// Numbers as they are, such as those of a norm: of so many elements.
-    pub fn vector(&mut self, name: &str, length: usize) -> Result<Tensor> {
-        let vector = self.head.load(&mut self.file, self.device, name)?;
+    pub async fn vector(&mut self, name: &str, length: usize) -> Result<Tensor> {
+        let vector = self.head.load_from(&mut self.file, self.device, name).await?;
         match vector.shape() == [length] {
             true => Ok(vector),
             false => Err(mismatch(name, &[length], vector.shape())),
@@ -33,10 +32,10 @@ impl<F: Read + Seek> Weights<'_, F> {
     }
 
     /// What the angles of the rotary embedding are divided by, one number for each pair, where the file says (Llama 3).
-    pub fn rope_factors(&mut self, pairs: usize) -> Result<Option<Vec<f64>>> {
+    pub async fn rope_factors(&mut self, pairs: usize) -> Result<Option<Vec<f64>>> {
         let name = "rope_freqs.weight";
         let Some(tensor) = self.head.tensors.get(name) else { return Ok(None) };
-        let numbers = tensor.format.decode(&tensor.read(&mut self.file)?)?;
+        let numbers = tensor.format.decode(&tensor.read_from(&mut self.file).await?)?;
         match numbers.len() == pairs {
             true => Ok(Some(numbers.into_iter().map(f64::from).collect())),
             false => Err(mismatch(name, &[pairs], &tensor.shape)),
@@ -44,14 +43,14 @@ impl<F: Read + Seek> Weights<'_, F> {
     }
 
     /// The rows of these matrices, one after the other.
-    fn packed(&mut self, names: &[&str]) -> Result<PackedTensor> {
-        let matrix = self.head.load_packed(&mut self.file, self.device, names)?;
+    async fn packed(&mut self, names: &[&str]) -> Result<PackedTensor> {
+        let matrix = self.head.load_packed_from(&mut self.file, self.device, names).await?;
         Ok(matrix.with_arithmetic(self.arithmetic))
     }
 
     /// A matrix of this shape, packed.
-    pub fn matrix(&mut self, name: &str, shape: [usize; 2]) -> Result<PackedTensor> {
-        let matrix = self.packed(&[name])?;
+    pub async fn matrix(&mut self, name: &str, shape: [usize; 2]) -> Result<PackedTensor> {
+        let matrix = self.packed(&[name]).await?;
         match matrix.shape() == shape {
             true => Ok(matrix),
             false => Err(mismatch(name, &shape, &matrix.shape())),
@@ -59,22 +58,22 @@ impl<F: Read + Seek> Weights<'_, F> {
     }
 
     /// The layers that make queries, keys and values of a layer's input, as one product.
-    pub fn projections(&mut self, layer: usize, config: &ModelConfig) -> Result<Joint> {
+    pub async fn projections(&mut self, layer: usize, config: &ModelConfig) -> Result<Joint> {
         let name = |part: &str| format!("blk.{layer}.{part}.weight");
         let [queries, keys] = [config.heads, config.kv_heads].map(|n| n * config.head_size);
         let layers = [(name("attn_q"), queries), (name("attn_k"), keys), (name("attn_v"), keys)];
-        self.joint(&layers, config.width)
+        self.joint(&layers, config.width).await
     }
 
     /// The first layers of the feed-forward network, as one product.
-    pub fn gate_and_up(&mut self, layer: usize, config: &ModelConfig) -> Result<Joint> {
+    pub async fn gate_and_up(&mut self, layer: usize, config: &ModelConfig) -> Result<Joint> {
         let layers = ["ffn_gate", "ffn_up"]
             .map(|part| (format!("blk.{layer}.{part}.weight"), config.feed_forward));
-        self.joint(&layers, config.width)
+        self.joint(&layers, config.width).await
     }
 
     /// Linear layers without biases that have one input of `inputs` elements, by name and number of outputs.
-    fn joint(&mut self, layers: &[(String, usize)], inputs: usize) -> Result<Joint> {
+    async fn joint(&mut self, layers: &[(String, usize)], inputs: usize) -> Result<Joint> {
         let mut parts: Vec<Part> = Vec::new();
         let format = |name: &str| self.head.tensors.get(name).map(|tensor| tensor.format);
         for (name, outputs) in layers {
@@ -92,7 +91,7 @@ impl<F: Read + Seek> Weights<'_, F> {
         }
         let mut joint = Joint { parts: Vec::new() };
         for part in parts {
-            let matrix = self.packed(&part.names)?;
+            let matrix = self.packed(&part.names).await?;
             joint.parts.push((matrix, part.outputs));
         }
         Ok(joint)

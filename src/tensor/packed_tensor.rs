@@ -5,11 +5,12 @@ use crate::device::Device;
 use crate::dtype::FLOATS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Op, PackedArithmetic, PackedFormat, Routine};
+use crate::shape::Shape;
 
 /// How messages name it.
 const NAME: &str = "PackedTensor";
 
-/// Bytes of one tensor of rows, at most: while a matrix is made, so many are in memory twice.
+/// Bytes of one tensor of rows, at most.
 const LARGEST: u64 = 1 << 26;
 
 /// A matrix whose rows are packed in a [`PackedFormat`], such as the weights of a language model.
@@ -55,7 +56,7 @@ impl PackedTensor {
         shape: [usize; 2],
         words: &[u32],
     ) -> Result<PackedTensor> {
-        PackedTensor::filled(PackedBuilder::new(device, format, shape[1])?, shape, words)
+        PackedTensor::filled(PackedBuilder::new(device, format, shape)?, words)
     }
 
     /// The same with at most this many words in a tensor.
@@ -63,19 +64,15 @@ impl PackedTensor {
     pub fn in_chunks(
         device: &Device,
         format: PackedFormat,
-        [rows, columns]: [usize; 2],
+        shape: [usize; 2],
         words: &[u32],
         most: u64,
     ) -> Result<PackedTensor> {
-        let matrix = PackedBuilder::in_chunks(device, format, columns, most)?;
-        PackedTensor::filled(matrix, [rows, columns], words)
+        PackedTensor::filled(PackedBuilder::in_chunks(device, format, shape, most)?, words)
     }
 
-    fn filled(
-        mut matrix: PackedBuilder,
-        [rows, columns]: [usize; 2],
-        words: &[u32],
-    ) -> Result<PackedTensor> {
+    fn filled(mut matrix: PackedBuilder, words: &[u32]) -> Result<PackedTensor> {
+        let [rows, columns] = matrix.shape;
         if rows.checked_mul(matrix.width) != Some(words.len()) {
             let (format, width, have) = (matrix.format, matrix.width, words.len());
             let must =
@@ -198,13 +195,14 @@ impl PackedTensor {
     }
 }
 
-/// Makes a [`PackedTensor`] of rows that come in pieces, so that no more than a part of them is in memory twice.
+/// Makes a [`PackedTensor`] of rows that come in pieces. Each piece goes to the device at once, so the matrix is never in
+/// memory twice.
 ///
 /// ```
 /// # pollster::block_on(async {
 /// # use warpweft::{device::{Device, Preference}, op::PackedFormat, tensor::PackedBuilder};
 /// let device = Device::with(Preference::Cpu).await?;
-/// let mut matrix = PackedBuilder::new(&device, PackedFormat::BF16, 2)?;
+/// let mut matrix = PackedBuilder::new(&device, PackedFormat::BF16, [2, 2])?;
 /// matrix.add(&[0x4000_3F80])?;
 /// matrix.add(&[0x4080_4040])?;
 /// assert_eq!(matrix.finish()?.shape(), [2, 2]);
@@ -213,24 +211,23 @@ impl PackedTensor {
 pub struct PackedBuilder {
     device: Device,
     format: PackedFormat,
-    columns: usize,
-    /// Words of a row, and rows of a tensor.
+    shape: [usize; 2],
+    /// Words of a row, and rows of a chunk.
     width: usize,
     each: usize,
+    /// How many rows are there.
     rows: usize,
-    /// Words that are in no tensor yet.
-    words: Vec<u32>,
     chunks: Vec<Tensor>,
 }
 
 impl PackedBuilder {
-    /// A matrix of so many columns, and no rows yet.
+    /// A matrix of this shape, whose rows are yet to come.
     ///
     /// # Errors
     /// `Shape` if the columns are no whole blocks of the format, or none; `Limit` if a row is longer than what the device can
     /// bind at once.
-    pub fn new(device: &Device, format: PackedFormat, columns: usize) -> Result<PackedBuilder> {
-        let limits = device.limits();
+    pub fn new(device: &Device, format: PackedFormat, shape: [usize; 2]) -> Result<PackedBuilder> {
+        let (limits, columns) = (device.limits(), shape[1]);
         let (words, binding) = (format.row_words(columns) as u64, limits.binding_bytes);
         // Where ordinary operations unpack the rows, their numbers must not be too many for one tensor either.
         let row = if limits.packed { 4 * words } else { 4 * words.max(columns as u64) };
@@ -239,15 +236,16 @@ impl PackedBuilder {
             return Err(Error::new(ErrorKind::Limit, format!("{NAME}: {must}, got {row}")));
         }
         let most = (binding.min(LARGEST).max(row) / row.max(1)).saturating_mul(words);
-        PackedBuilder::in_chunks(device, format, columns, most)
+        PackedBuilder::in_chunks(device, format, shape, most)
     }
 
     fn in_chunks(
         device: &Device,
         format: PackedFormat,
-        columns: usize,
+        shape: [usize; 2],
         most: u64,
     ) -> Result<PackedBuilder> {
+        let columns = shape[1];
         if columns == 0 || !columns.is_multiple_of(format.block_len()) {
             let block = format.block_len();
             let must = format!("the columns must be a multiple of {block} for {format}, and not 0");
@@ -259,61 +257,58 @@ impl PackedBuilder {
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let each = usize::try_from(most / width as u64).unwrap_or(usize::MAX);
-        let (words, chunks) = (Vec::new(), Vec::new());
-        Ok(PackedBuilder {
-            device: device.clone(),
-            format,
-            columns,
-            width,
-            each,
-            rows: 0,
-            words,
-            chunks,
-        })
+        let device = device.clone();
+        Ok(PackedBuilder { device, format, shape, width, each, rows: 0, chunks: Vec::new() })
     }
 
-    /// Appends whole rows.
+    /// Adds whole rows after those that are there.
     ///
     /// # Errors
-    /// `Shape` unless these are the words of whole rows; `Memory`.
+    /// `Shape` unless these are the words of whole rows, and no more rows than are missing; `Memory`.
     pub fn add(&mut self, mut words: &[u32]) -> Result<()> {
-        if !words.len().is_multiple_of(self.width) {
-            let (width, have) = (self.width, words.len());
-            let must =
-                format!("rows of {} in {} must have {width} words", self.columns, self.format);
-            return Err(Error::shape(format!("{NAME}: {must}, got {have} words")));
+        let (width, missing) = (self.width, self.shape[0] - self.rows);
+        if !words.len().is_multiple_of(width) || words.len() / width > missing {
+            let (columns, format, have) = (self.shape[1], self.format, words.len());
+            let must = format!("rows of {columns} in {format} must have {width} words");
+            let message =
+                format!("{NAME}: {must}, got {have} words where {missing} rows are missing");
+            return Err(Error::shape(message));
         }
-        self.rows += words.len() / self.width;
         while !words.is_empty() {
-            let left = self.each.saturating_mul(self.width) - self.words.len();
-            let (now, later) = words.split_at(left.min(words.len()));
-            self.words.extend_from_slice(now);
-            words = later;
-            if now.len() == left {
-                self.chunk()?;
+            let (chunk, row) = (self.rows / self.each, self.rows % self.each);
+            if chunk == self.chunks.len() {
+                self.chunk(self.each.min(self.shape[0] - self.rows))?;
             }
+            let (now, later) = words.split_at(words.len().min((self.each - row) * width));
+            let (node, offset) = (self.chunks[chunk].node()?, 4 * (row * width) as u64);
+            self.device.fill(node, offset, bytemuck::cast_slice(now))?;
+            self.rows += now.len() / width;
+            words = later;
         }
         Ok(())
     }
 
-    /// Makes a tensor of the rows that wait.
-    fn chunk(&mut self) -> Result<()> {
-        let shape = [self.words.len() / self.width, self.width];
-        self.chunks.push(self.device.tensor(&self.words, &shape)?);
-        self.words.clear();
+    /// Takes memory for the next rows.
+    fn chunk(&mut self, rows: usize) -> Result<()> {
+        let shape = Shape::new(NAME, &[rows, self.width])?;
+        let node = self.device.reserve(shape, DType::U32)?;
+        self.chunks.push(Tensor::adopt(&self.device, node));
         Ok(())
     }
 
     /// The matrix.
     ///
     /// # Errors
-    /// `Memory`.
+    /// `Shape` if rows are missing; `Memory`.
     pub fn finish(mut self) -> Result<PackedTensor> {
-        if !self.words.is_empty() || self.chunks.is_empty() {
-            self.chunk()?;
+        let PackedBuilder { format, shape, rows, .. } = self;
+        if rows < shape[0] {
+            let message = format!("{NAME}: all {} rows must be added, got {rows}", shape[0]);
+            return Err(Error::shape(message));
         }
-        let shape = [self.rows, self.columns];
-        let arithmetic = PackedArithmetic::Exact;
-        Ok(PackedTensor { format: self.format, arithmetic, shape, chunks: self.chunks })
+        if self.chunks.is_empty() {
+            self.chunk(0)?;
+        }
+        Ok(PackedTensor { format, arithmetic: PackedArithmetic::Exact, shape, chunks: self.chunks })
     }
 }

@@ -19,6 +19,45 @@ use super::Tokenizer;
 #[derive(Clone, Debug)]
 pub struct TextDecoder<'a> {
     tokenizer: &'a Tokenizer,
+    text: Incomplete,
+}
+
+impl<'a> TextDecoder<'a> {
+    /// A decoder of ids that continue a text: a space in front of the first is text.
+    pub(super) fn new(tokenizer: &'a Tokenizer) -> TextDecoder<'a> {
+        TextDecoder { tokenizer, text: Incomplete::default() }
+    }
+
+    /// A decoder of a whole text.
+    pub(super) fn whole(tokenizer: &'a Tokenizer) -> TextDecoder<'a> {
+        let spaces = tokenizer.pieces.strips_spaces;
+        TextDecoder { tokenizer, text: Incomplete { spaces, ..Incomplete::default() } }
+    }
+
+    /// The same decoder, which also gives the names of special tokens, such as `<|im_end|>`.
+    pub fn with_special(self) -> TextDecoder<'a> {
+        TextDecoder { text: Incomplete { shows_special: true, ..self.text }, ..self }
+    }
+
+    /// The text that is complete with this id. Unknown ids have none.
+    pub fn push(&mut self, id: u32) -> String {
+        self.text.push(self.tokenizer, id)
+    }
+
+    /// The rest: U+FFFD for a character that was not completed. The decoder is as new then.
+    pub fn finish(&mut self) -> String {
+        self.text.finish()
+    }
+
+    /// Appends the text that is complete with this id.
+    pub(super) fn push_onto(&mut self, id: u32, text: &mut String) {
+        self.text.push_onto(self.tokenizer, id, text);
+    }
+}
+
+/// What a decoder has of a text that is not complete.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Incomplete {
     /// The beginning of a character.
     pending: Vec<u8>,
     shows_special: bool,
@@ -26,38 +65,22 @@ pub struct TextDecoder<'a> {
     spaces: usize,
 }
 
-impl<'a> TextDecoder<'a> {
-    /// A decoder of ids that continue a text: a space in front of the first is text.
-    pub(super) fn new(tokenizer: &'a Tokenizer) -> TextDecoder<'a> {
-        TextDecoder { tokenizer, pending: Vec::new(), shows_special: false, spaces: 0 }
-    }
-
-    /// A decoder of a whole text.
-    pub(super) fn whole(tokenizer: &'a Tokenizer) -> TextDecoder<'a> {
-        TextDecoder { spaces: tokenizer.pieces.strips_spaces, ..TextDecoder::new(tokenizer) }
-    }
-
-    /// The same decoder, which also gives the names of special tokens, such as `<|im_end|>`.
-    pub fn with_special(self) -> TextDecoder<'a> {
-        TextDecoder { shows_special: true, ..self }
-    }
-
-    /// The text that is complete with this id. Unknown ids have none.
-    pub fn push(&mut self, id: u32) -> String {
+impl Incomplete {
+    /// [`TextDecoder::push`].
+    pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> String {
         let mut text = String::new();
-        self.push_onto(id, &mut text);
+        self.push_onto(tokenizer, id, &mut text);
         text
     }
 
-    /// The rest: U+FFFD for a character that was not completed. The decoder is as new then.
+    /// [`TextDecoder::finish`].
     pub fn finish(&mut self) -> String {
         let rest = std::mem::take(&mut self.pending);
         String::from_utf8_lossy(&rest).into_owned()
     }
 
-    /// Appends the text that is complete with this id.
-    pub(super) fn push_onto(&mut self, id: u32, text: &mut String) {
-        let Tokenizer { vocabulary, pieces, .. } = self.tokenizer;
+    fn push_onto(&mut self, tokenizer: &Tokenizer, id: u32, text: &mut String) {
+        let Tokenizer { vocabulary, pieces, .. } = tokenizer;
         let is_special = vocabulary.kind(id).is_special();
         if is_special && !self.shows_special {
             return;

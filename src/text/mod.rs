@@ -41,6 +41,7 @@ mod scores;
 mod vocabulary;
 
 pub use chat::{ChatOptions, ChatTemplate, Message};
+pub(crate) use decode::Incomplete;
 pub use decode::TextDecoder;
 
 use crate::error::Result;

@@ -1,5 +1,5 @@
-// The JavaScript that wasm-bindgen generates for the CPU core. All entries include it.
+// The JavaScript that wasm-bindgen generates for the CPU core. All entries without language models include it.
 
 import * as glue from "./cpu/warpweft_bg.js";
 
-export const cpu = { glue };
+export const cpu = { name: "cpu", glue };

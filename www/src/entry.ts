@@ -1,25 +1,36 @@
-// The entries of the package. They share one set of classes; importing one says which GPU core the page needs.
+// The entries of the package. They share one set of classes; importing one says which cores the page needs.
 
-/** A GPU core, and the entry whose import asks for it. */
+/** A core, and the entry whose import asks for it. */
 export interface Size {
   /** The name of its `.wasm`. */
   readonly core: string;
   /** What users import. */
   readonly entry: string;
-  /** A function that WebAssembly exports from this core on. No smaller GPU core has it. */
+  /** A function that WebAssembly exports from this core on. No smaller core of its machine has it. */
   readonly has: string;
 }
 
-/** The GPU cores, smallest first. Each has everything that the cores before it have, so the largest one serves all entries. */
-export const sizes: readonly Size[] = [
-  { core: "gpu", entry: "warpweft", has: "device_share" },
-  { core: "gpu-nn", entry: "warpweft/nn", has: "layer_claim" },
-];
+/**
+ * The cores of each machine, smallest first. Each has everything that the cores before it have, so the largest one serves all
+ * entries.
+ */
+export const sizes: { readonly gpu: readonly Size[]; readonly cpu: readonly Size[] } = {
+  gpu: [
+    { core: "gpu", entry: "warpweft", has: "device_share" },
+    { core: "gpu-nn", entry: "warpweft/nn", has: "layer_claim" },
+    { core: "gpu-models", entry: "warpweft/models", has: "languagemodel_claim" },
+  ],
+  cpu: [
+    { core: "cpu", entry: "warpweft", has: "layer_claim" },
+    { core: "cpu-models", entry: "warpweft/models", has: "languagemodel_claim" },
+  ],
+};
 
-/** The GPU core that exports these names; undefined if none does. The CPU's core has models, but shares no devices. */
+/** The core that exports these names; undefined if none does. Those of the CPU share no devices. */
 export function sizeOf(exports: ReadonlySet<string>): Size | undefined {
-  const missing = sizes.findIndex(({ has }) => !exports.has(has));
-  return sizes[(missing < 0 ? sizes.length : missing) - 1];
+  const own = exports.has("device_share") ? sizes.gpu : sizes.cpu;
+  const missing = own.findIndex(({ has }) => !exports.has(has));
+  return own[(missing < 0 ? own.length : missing) - 1];
 }
 
 /** The addresses of this package's JavaScript, for telling its frames from the page's in a stack. */

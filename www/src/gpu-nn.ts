@@ -4,7 +4,7 @@ import * as glue from "./gpu-nn/warpweft_bg.js";
 import { provide, shareClasses, type Provided, type WasmSource } from "./load.js";
 import { cpu } from "./cpu.js";
 import { addFile } from "./entry.js";
-import { Generator, Layer, Optimizer, Schedule, Trainer, WeightAverage } from "./models.js";
+import { Generator, Layer, Optimizer, Schedule, Trainer, WeightAverage } from "./nn-classes.js";
 import { makeAs, makeIn } from "./modules.js";
 
 type Inside = Pick<Provided, "isInside">;
@@ -13,11 +13,17 @@ addFile(new Error());
 
 let isShared = false;
 
-/** Registers the core for an entry, the CPU's, and the classes of models. */
-export function provideModels(entry: string, wasm: Record<"gpu" | "cpu", () => WasmSource>, rest: Inside = {}): void {
-  provide(entry, "gpu-nn", { gpu: { glue, ...rest, wasm: wasm.gpu }, cpu: { ...cpu, ...rest, wasm: wasm.cpu } });
+/** Registers the core for an entry, the CPU's, and the classes of layers. */
+export function provideNn(entry: string, wasm: Record<"gpu" | "cpu", () => WasmSource>, rest: Inside = {}): void {
+  const [gpu, own] = [{ name: "gpu-nn", glue, ...rest, wasm: wasm.gpu }, { ...cpu, ...rest, wasm: wasm.cpu }];
+  provide(entry, { gpu, cpu: own });
+  shareNn(glue);
+}
+
+/** Shares the classes of layers, once; a core's `glue` says which static methods they have. All cores with layers have the same. */
+export function shareNn(glue: object): void {
   if (isShared) return;
   isShared = true;
   shareClasses({ Generator, Layer, Optimizer, WeightAverage, Schedule, Trainer }, makeIn);
-  makeAs(glue as unknown as Record<string, object>); // The CPU's have the same.
+  makeAs(glue as Record<string, object>);
 }

@@ -10,7 +10,7 @@ export * from "./base.js";
 addFile(new Error());
 
 // The addresses are written out, so that bundlers find the files.
-provide("warpweft", "gpu", {
-  gpu: { glue, wasm: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
+provide("warpweft", {
+  gpu: { name: "gpu", glue, wasm: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
   cpu: { ...cpu, wasm: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
 });

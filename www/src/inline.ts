@@ -1,12 +1,12 @@
 // warpweft/inline: warpweft/nn with its WebAssembly inside, for bundlers that take no other files along.
 
-import { provideModels } from "./gpu-nn.js";
+import { provideNn } from "./gpu-nn.js";
 import { cpu, gpu } from "./inside.js";
 
 export * from "./base.js";
-export * from "./models.js";
+export * from "./nn-classes.js";
 export type { FitOptions, Forward, TrainingData } from "./train.js";
 
 const bytes = (text: string) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
-provideModels("warpweft/inline", { gpu: () => bytes(gpu), cpu: () => bytes(cpu) }, { isInside: true });
+provideNn("warpweft/inline", { gpu: () => bytes(gpu), cpu: () => bytes(cpu) }, { isInside: true });

@@ -38,6 +38,8 @@ export interface WasmSources {
 
 /** A core as an entry of the package has it. */
 export interface Provided {
+  /** Which one it is. */
+  name: string;
   /** What wasm-bindgen wrote around it. */
   glue: object;
   /** Where the WebAssembly is, or its bytes. */
@@ -46,34 +48,34 @@ export interface Provided {
   isInside?: boolean;
 }
 
-/** The GPU cores that the page's imports asked for, by name, and the CPU's. */
+/** The cores that the page's imports asked for, by name. */
 const provided = new Map<string, Provided>();
 
-function provideCore(name: string, core: Provided): void {
-  if (!provided.get(name)?.isInside) provided.set(name, core);
-}
-
 /** A place in the order of sizes. */
-const rank = (core: string) => sizes.findIndex((size) => size.core === core);
+const rank = (machine: CoreName, core: string) => sizes[machine].findIndex((size) => size.core === core);
 
 /**
- * Registers the cores of an entry: the GPU core named `gpu`, and the CPU's. The first device chooses the largest GPU core
- * that is registered by then, so static imports work in any order. An import that comes later and needs a larger one fails.
+ * Registers the cores of an entry. The first device chooses the largest one of its machine that is registered by then, so static
+ * imports work in any order. An import that comes later and needs a larger one fails.
  */
-export function provide(entry: string, gpu: string, cores: Record<CoreName, Provided>): void {
-  const { size } = loading.get("gpu") ?? {};
-  if (size && rank(gpu) > rank(size.core)) {
-    const why = `the page has already started the smaller GPU core of "${size.entry}"`;
+export function provide(entry: string, cores: Record<CoreName, Provided>): void {
+  const machines = ["gpu", "cpu"] as const;
+  for (const machine of machines) {
+    const { size } = loading.get(machine) ?? {};
+    if (!size || rank(machine, cores[machine].name) <= rank(machine, size.core)) continue;
+    const why = `the page has already started the smaller ${machine.toUpperCase()} core of "${size.entry}"`;
     const remedy = `put \`import "${entry}"\` at the top of the module that makes the first device`;
     const must = `"${entry}" must be imported before the first Device.new() or preload()`;
     throw new WarpweftError("Unsupported", `import: ${must}, because ${why}; ${remedy}`);
   }
-  provideCore(gpu, cores.gpu);
-  provideCore("cpu", cores.cpu);
+  for (const machine of machines) {
+    const { name } = cores[machine];
+    if (!provided.get(name)?.isInside) provided.set(name, cores[machine]);
+  }
 }
 
-/** The largest GPU core that is registered. */
-const largest = () => [...sizes].reverse().find(({ core }) => provided.has(core))!;
+/** The largest core of a machine that is registered. */
+const largest = (machine: CoreName) => [...sizes[machine]].reverse().find(({ core }) => provided.has(core))!;
 
 /** Where a core is, unless somebody says otherwise. */
 function usual({ wasm }: Provided): WasmSource {
@@ -92,8 +94,8 @@ function usual({ wasm }: Provided): WasmSource {
 
 /** A core that is there or on its way. */
 interface Loading {
-  /** Which one of the GPU's it is. */
-  readonly size: Size | undefined;
+  /** Which one of its machine's it is. */
+  readonly size: Size;
   readonly core: Promise<Core>;
   readonly stop: AbortController;
   waiting: number;
@@ -125,8 +127,8 @@ export function load(name: CoreName, sources: WasmSources = {}): Asked {
 
 function begin(name: CoreName, source: WasmSources[CoreName]): Loading {
   const stop = new AbortController();
-  const size = name === "gpu" ? largest() : undefined;
-  const own = provided.get(size?.core ?? name)!;
+  const size = largest(name);
+  const own = provided.get(size.core)!;
   const start = async () => {
     const module = await compile(source ?? usual(own), stop.signal);
     stop.signal.throwIfAborted();
@@ -184,7 +186,7 @@ function share({ classes, prepare }: Shared, host: Host): void {
   prepare?.(host);
 }
 
-/** Adds classes to the cores that run and to those that will. `classes.ts` and `models.ts` say which. */
+/** Adds classes to the cores that run and to those that will. `classes.ts`, `nn-classes.ts` and `language.ts` say which. */
 export function shareClasses(classes: Shared["classes"], prepare?: (host: Host) => void): void {
   const more = { classes, prepare };
   shared.push(more);
@@ -192,16 +194,16 @@ export function shareClasses(classes: Shared["classes"], prepare?: (host: Host) 
 }
 
 /** Refuses WebAssembly of another core than the one whose glue it would get. */
-function needCore(module: WebAssembly.Module, wanted: Size | undefined): void {
+function needCore(module: WebAssembly.Module, wanted: Size): void {
   const found = sizeOf(new Set(WebAssembly.Module.exports(module).map(({ name }) => name)));
   if (found === wanted) return;
-  const what = found ? `${found.core}.wasm` : "no GPU core";
-  const why = wanted ? `${wanted.core}.wasm, because it imports "${wanted.entry}"` : "cpu.wasm";
+  const what = found ? `${found.core}.wasm` : "no core of this package";
+  const why = `${wanted.core}.wasm, because it imports "${wanted.entry}"`;
   throw new Error(`the WebAssembly is ${what}, and the page needs ${why}`);
 }
 
 /** Starts a core, and makes its classes those of the user. */
-async function run(name: CoreName, glue: Glue, module: WebAssembly.Module, size: Size | undefined): Promise<Core> {
+async function run(name: CoreName, glue: Glue, module: WebAssembly.Module, size: Size): Promise<Core> {
   needCore(module, size);
   const host = new Host(name, glue as unknown as Host["classes"]);
   const imports = { "./warpweft_bg.js": glue as unknown as WebAssembly.ModuleImports };

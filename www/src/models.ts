@@ -1,4 +1,23 @@
-// The classes that models are made of, as users have them; the declarations are what wasm-bindgen wrote, as in `classes.ts`.
+// warpweft/models: the same, with language models.
 
-export { Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, WeightAverage } from "./modules.js";
-export { Trainer } from "./train.js";
+import * as gpu from "./gpu-models/warpweft_bg.js";
+import * as cpu from "./cpu-models/warpweft_bg.js";
+import { addFile } from "./entry.js";
+import { shareNn } from "./gpu-nn.js";
+import { Generation, LanguageModel } from "./language.js";
+import { provide, shareClasses } from "./load.js";
+
+export * from "./base.js";
+export * from "./nn-classes.js";
+export * from "./language.js";
+export type { FitOptions, Forward, TrainingData } from "./train.js";
+
+addFile(new Error());
+
+// The addresses are written out, so that bundlers find the files.
+provide("warpweft/models", {
+  gpu: { name: "gpu-models", glue: gpu, wasm: () => new URL(/* @vite-ignore */ "./gpu-models.wasm", import.meta.url) },
+  cpu: { name: "cpu-models", glue: cpu, wasm: () => new URL(/* @vite-ignore */ "./cpu-models.wasm", import.meta.url) },
+});
+shareNn(gpu);
+shareClasses({ LanguageModel, Generation });

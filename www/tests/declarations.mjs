@@ -3,7 +3,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
-import * as warpweft from "../dist/nn.js";
+import { modelFolder } from "../tools/models.mjs";
+import * as warpweft from "../dist/models.js";
 import { finish } from "./support/browser.js";
 
 const read = (name) => readFileSync(join(root, "www", "dist", name.replace(/^\.\//, "").replace(/\.js$/, ".d.ts")), "utf8");
@@ -47,19 +48,21 @@ function exportsOf(file, into = new Map()) {
   return into;
 }
 
-const exported = exportsOf("nn.d.ts");
+const exported = exportsOf("models.d.ts");
 
 /** The members of objects of a class, those it inherits too. */
 const instance = ({ instance: own, base }) => (base && exported.has(base) ? [...own, ...instance(exported.get(base))] : own);
 
 /** An object of each class. */
 async function samples() {
-  const { Device, Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, Trainer, Variable } = warpweft;
+  const { Device, Generator, LanguageModel, Layer, Module, Optimizer, Residual, Schedule, Sequential, Trainer, Variable } = warpweft;
   const device = await Device.new({ prefer: "cpu" });
   const g = new Generator(device, 1);
   const layer = Layer.linear(g, 2, 2);
   const optimizer = Optimizer.sgd(layer, { lr: 0.1 });
   const x = device.ones([4, 2]);
+  const file = join(modelFolder, "SmolLM2-135M-Instruct.Q4_1.gguf");
+  const model = await LanguageModel.load(file, { device, context: 16 });
   const batch = device.batch();
   batch.add(x.mul(2));
   const { profile } = await device.profile(() => x.add(1).run());
@@ -70,7 +73,9 @@ async function samples() {
     Batch: batch,
     Device: device,
     ElementFunction: await device.elementFunction("fn same(x: f32) -> f32 { return x; }", { fallback: (x) => x.mul(1) }),
+    Generation: model.generate("The"),
     Generator: g,
+    LanguageModel: model,
     Layer: layer,
     Module: new (class extends Module {})(),
     Optimizer: optimizer,
@@ -115,7 +120,7 @@ function leads(target) {
 }
 
 // Files that declare nothing but what users can import.
-for (const name of ["classes", "models", "profile", "share", "tune"]) {
+for (const name of ["classes", "nn-classes", "language", "profile", "share", "tune"]) {
   const text = read(`${name}.d.ts`);
   const links = [...text.matchAll(/\{@link ([^}\s]+)\s*\}/g)].map(([, target]) => target);
   const lost = new Set(links.filter((target) => !leads(target)));

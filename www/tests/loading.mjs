@@ -17,7 +17,11 @@ import { finish, launch, serve } from "./support/browser.js";
 const GUIDES = {
   "index.js shared.js gpu.wasm": 840_000,
   "nn.js shared.js shared-nn.js gpu-nn.wasm": 1_020_000,
+  "models.js shared.js shared-nn.js gpu-models.wasm": 1_700_000,
 };
+
+/** The cores of all entries. */
+const cores = ["gpu", "gpu-nn", "gpu-models", "cpu", "cpu-models"];
 
 const dist = join(root, "www", "dist");
 const { address, close } = await serve({ "/dist/": dist });
@@ -325,7 +329,7 @@ await test("the classes have their names, and a map leads to the sources", async
   same(sourcesContent?.[at], readFileSync(join(root, "www", "src", "load.ts"), "utf8"), "a source in the map");
 });
 
-const entries = ["warpweft", "warpweft/nn", "warpweft/inline"];
+const entries = ["warpweft", "warpweft/nn", "warpweft/models", "warpweft/inline"];
 for (const entry of entries) await test(`Node computes on the CPU by ${entry}`, async () => {
   const script = `
     import { Device, preload } from "${entry}";
@@ -340,17 +344,18 @@ for (const entry of entries) await test(`Node computes on the CPU by ${entry}`, 
 await test("the tarball has what it needs", () => {
   const listed = execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: root, encoding: "utf8" });
   const files = JSON.parse(listed)[0].files.map(({ path }) => path);
-  const scripts = ["index.js", "index.js.map", "shared.js", "shared-nn.js", "nn.js", "inline.js", "inside.js"];
-  const declared = ["index.d.ts", "nn.d.ts", "inline.d.ts"];
-  const names = [...scripts, ...declared, "index.cjs", "nn.cjs", "shared.cjs", "gpu.wasm", "gpu-nn.wasm", "cpu.wasm"];
+  const scripts = ["index.js", "index.js.map", "shared.js", "shared-nn.js", "nn.js", "models.js", "inline.js", "inside.js"];
+  const declared = ["index.d.ts", "nn.d.ts", "models.d.ts", "inline.d.ts"];
+  const required = ["index.cjs", "nn.cjs", "models.cjs", "shared.cjs"];
+  const names = [...scripts, ...declared, ...required, ...cores.map((core) => `${core}.wasm`)];
   const built = names.map((name) => `www/dist/${name}`);
   for (const file of [...built, "LICENSE-MIT", "LICENSE-APACHE", "README.md"]) {
     if (!files.includes(file)) throw new Error(`${file} is missing`);
   }
-  const odd = files.filter((file) => /\.built|\/snippets\/|(gpu|gpu-nn|cpu)\/.*\.js$|_bg\.wasm$/.test(file));
+  const odd = files.filter((file) => /\.built|\/snippets\/|(gpu|cpu)(-\w+)?\/.*\.js$|_bg\.wasm$/.test(file));
   same(odd, [], "files that are of no use");
   const { resolve } = createRequire(join(root, "package.json"));
-  for (const core of ["gpu", "gpu-nn", "cpu"]) {
+  for (const core of cores) {
     if (!existsSync(resolve(`warpweft/${core}.wasm`))) throw new Error(`warpweft/${core}.wasm is nowhere`);
   }
 });
@@ -358,7 +363,7 @@ await test("the tarball has what it needs", () => {
 await test("no core tells where it was built", () => {
   // Messages of panics name source files: this crate's, other crates' and std's.
   const folders = ["/.cargo/", "/.rustup/", "/rustlib/", `${root}/`, `${homedir()}/`];
-  for (const core of ["gpu", "gpu-nn", "cpu"]) {
+  for (const core of cores) {
     const wasm = readFileSync(join(dist, `${core}.wasm`), "latin1");
     same(folders.filter((folder) => wasm.includes(folder)), [], `folders that ${core}.wasm names`);
     says(wasm, "src/plan/lower.rs");

@@ -1,9 +1,10 @@
 // `npm run build`: the npm package, in www/dist.
 //
 // 1. For each core wasm-pack compiles the Rust (cargo) and writes the JavaScript around it (wasm-bindgen), and wasm-opt
-//    makes the wasm smaller and faster: gpu.wasm, gpu-nn.wasm (with layers, optimisers and the trainer) and cpu.wasm.
+//    makes the wasm smaller and faster: gpu.wasm, gpu-nn.wasm (with layers, optimizers and the trainer), cpu.wasm,
+//    and gpu-models.wasm and cpu-models.wasm, which have language models, too.
 // 2. TypeScript's compiler checks www/src and writes the declarations; Vite makes modules of it for the entries of the package
-//    (`script.mjs`): index.js, nn.js and inline.js, and shared.js, which has the classes of all of them.
+//    (`script.mjs`): index.js, nn.js, models.js and inline.js, and shared.js, which has the classes of all of them.
 //
 // A step whose inputs did not change since it last ran is skipped.
 
@@ -31,15 +32,23 @@ const cores = {
     ...{ profile: "web", features: "gpu,js-nn,wgpu-interop", optimise: "-Oz", usual: 150 },
     ...{ rustflags: [], target: webTarget },
   },
+  "gpu-models": {
+    ...{ profile: "web", features: "gpu,js-models,wgpu-interop", optimise: "-Oz", usual: 200 },
+    ...{ rustflags: [], target: webTarget },
+  },
   // Both entries have this one: a page that computes on the CPU has other worries than a fifth of its download.
   cpu: {
     ...{ profile: "web-cpu", features: "cpu,js-nn", optimise: "-O3", usual: 150 },
     ...{ rustflags: ["-Ctarget-feature=+simd128"], target: `${webTarget}-cpu` },
   },
+  "cpu-models": {
+    ...{ profile: "web-cpu", features: "cpu,js-models", optimise: "-O3", usual: 200 },
+    ...{ rustflags: ["-Ctarget-feature=+simd128"], target: `${webTarget}-cpu` },
+  },
 };
 
 /** The cores that entries of the package can start. */
-const coresOf = { index: ["gpu", "cpu"], nn: ["gpu-nn", "cpu"] };
+const coresOf = { index: ["gpu", "cpu"], nn: ["gpu-nn", "cpu"], models: ["gpu-models", "cpu-models"] };
 
 /** The environment that a core is built, linted and tested in. */
 export function coreEnv(name) {
@@ -73,7 +82,8 @@ export async function build(entry) {
   const script = ["www/src", "www/tsconfig.json", "www/tools/script.mjs", ...glue, ...tools];
   const [title, make] = isWhole ? ["JavaScript", buildScript] : [`JavaScript of ${entry}`, () => buildEntry(entry)];
   if (!(await step(title, 20, script, "", isWhole ? "index.js" : `${entry}.js`, make)) || !isWhole) return;
-  const made = ["gpu.wasm", "gpu-nn.wasm", "cpu.wasm", "shared.js", "index.js", "shared-nn.js", "nn.js"];
+  const wasm = Object.keys(cores).map((name) => `${name}.wasm`);
+  const made = [...wasm, "shared.js", "index.js", "shared-nn.js", "nn.js", "models.js"];
   for (const file of made) say(`build: ${file}: ${sizes(join(dist, file))}`);
 }
 

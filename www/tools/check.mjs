@@ -17,8 +17,11 @@ const checks = {
   "clippy, native": () => lint("clippy", ["--workspace", "--all-targets", ...strict], nativeEnv()),
   "clippy, GPU core": () => lint("clippy", [...wasm, "gpu,js,wgpu-interop", ...strict], coreEnv("gpu")),
   "clippy, GPU core with layers": () => lint("clippy", [...wasm, "gpu,js-nn,wgpu-interop", ...strict], coreEnv("gpu")),
+  "clippy, GPU core with models": () => lint("clippy", [...wasm, "gpu,js-models,wgpu-interop", ...strict], coreEnv("gpu")),
   // With the flags of the GPU's: what both depend on is looked at once.
   "clippy, CPU core": () => lint("clippy", [...wasm, "cpu,js-nn", ...strict], coreEnv("gpu")),
+  // It has code for vectors, which is compiled with its own flags alone.
+  "clippy, CPU core with models": () => lint("clippy", [...wasm, "cpu,js-models", ...strict], coreEnv("cpu-models")),
   rustdoc: () => {
     const env = { ...nativeEnv(), RUSTDOCFLAGS: "-D warnings" };
     // Only libraries: the program of the same name would be documented over the library.

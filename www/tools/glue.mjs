@@ -40,21 +40,28 @@ const dispose = `/**
     /** The same, for \`using\`. */
     [Symbol.dispose](): void;`;
 
+/** What the added declarations need besides classes. */
+const also = {
+  nn: `import type { FileOptions, FileSource } from "./files.js";
+import type { FitOptions, Forward, TrainingData } from "./train.js";
+`,
+  language: `import type { PlatformBlob, PlatformResponse, PlatformSignal, PlatformUrl } from "./platform.js";
+`,
+};
+
 /** The declarations of the classes; tensors have the type of their elements as a parameter, which wasm-bindgen knows not of. */
 export const classes = (declarations) => head + typed(declarations);
 
-/** What the declarations of one core have that those of another have not: the classes that models are made of. */
-export function added(base, all) {
+/** What the declarations of one core have that those of another have not: layers and trainers, or language models. */
+export function added(kind, base, all) {
   const [known, found] = [base, all].map((text) => typed(text).split(/\n\n(?=\S)/).map((item) => item.trim()));
   const text = found.filter((item) => !known.includes(item)).join("\n\n");
   const names = known.flatMap((item) => item.match(/^export (?:class|interface|type) (\w+)/m)?.[1] ?? []);
   const used = [...new Set(names)].filter((name) => new RegExp(`\\b${name}\\b`).test(text));
-  return `// The classes that models are made of, as wasm-bindgen wrote them.
+  return `// More classes, as wasm-bindgen wrote them.
 
 import type { ${used.join(", ")} } from "./classes.js";
-import type { FileOptions, FileSource } from "./files.js";
-import type { FitOptions, Forward, TrainingData } from "./train.js";
-
+${also[kind]}
 ${text}`;
 }
 

@@ -13,10 +13,10 @@ const source = (name) => join(root, "www", "src", `${name}.ts`);
  * cannot require ES modules. It needs no `inline`, because its files are on the disk.
  */
 const formats = {
-  es: { format: "es", entries: ["index", "nn", "inline"], extension: "js", sourcemap: true },
+  es: { format: "es", entries: ["index", "nn", "models", "inline"], extension: "js", sourcemap: true },
   cjs: {
     format: "cjs",
-    ...{ entries: ["index", "nn"], extension: "cjs", sourcemap: false },
+    ...{ entries: ["index", "nn", "models"], extension: "cjs", sourcemap: false },
     define: { "import.meta.url": "moduleAddress" },
     intro: 'const moduleAddress = require("node:url").pathToFileURL(__filename).href;',
   },
@@ -27,9 +27,11 @@ export async function buildScript() {
   removeOld();
   await tsc(["--emitDeclarationOnly"]);
   // What the classes have, the cores say.
-  const [base, all] = ["gpu", "gpu-nn"].map((name) => readFileSync(join(dist, name, "classes.txt"), "utf8"));
+  const names = ["gpu", "gpu-nn", "gpu-models"];
+  const [base, nn, models] = names.map((name) => readFileSync(join(dist, name, "classes.txt"), "utf8"));
   writeFileSync(join(dist, "classes.d.ts"), classes(base));
-  writeFileSync(join(dist, "models.d.ts"), added(base, all));
+  writeFileSync(join(dist, "nn-classes.d.ts"), added("nn", base, nn));
+  writeFileSync(join(dist, "language.d.ts"), added("language", nn, models));
   // The WebAssembly of `warpweft/inline`.
   const inside = Object.entries({ gpu: "gpu-nn", cpu: "cpu" });
   const text = (name) => readFileSync(join(dist, `${name}.wasm`), "base64");

@@ -41,7 +41,7 @@ fn tokens(first: usize, count: usize) -> Vec<u32> {
 }
 
 /// The time of one piece of work; the logits of each step are there at its end.
-fn run(context: &mut Context<'_>, singly: bool, first: usize, count: usize) -> Result<Duration> {
+fn run(context: &mut Context, singly: bool, first: usize, count: usize) -> Result<Duration> {
     let device = context.model().device().clone();
     context.truncate(0);
     if first > 0 {
@@ -108,7 +108,7 @@ pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String
 }
 
 /// Where the time of tokens goes.
-fn share(context: &mut Context<'_>) -> Result<String> {
+fn share(context: &mut Context) -> Result<String> {
     let device = context.model().device().clone();
     run(context, true, 0, TOKENS)?;
     let (_, profile) = device.profile_sync(|| run(context, true, 0, TOKENS))?;
@@ -139,7 +139,7 @@ fn share(context: &mut Context<'_>) -> Result<String> {
 
 /// The share of packed products in the time of a prompt of 512 tokens, and their speed beside that of ordinary `f32` products
 /// with the shapes of the model's layers.
-fn products(context: &mut Context<'_>) -> Result<String> {
+fn products(context: &mut Context) -> Result<String> {
     const COUNT: usize = 512;
     let (device, config) = (context.model().device().clone(), context.model().config().clone());
     let (_, profile) = device.profile_sync(|| run(context, false, 0, COUNT))?;

@@ -53,7 +53,7 @@ impl Chat {
     }
 
     /// The answer to the last message, printed as it comes; `None` when nobody reads any more.
-    fn answer(&self, context: &mut Context<'_>, messages: &[Message]) -> Result<Option<String>> {
+    fn answer(&self, context: &mut Context, messages: &[Message]) -> Result<Option<String>> {
         let options = GenerateOptions {
             max_tokens: self.max_tokens,
             sampling: self.sampling.options(),

@@ -110,8 +110,8 @@ impl CpuBackend {
             subgroups: false,
             cooperative: false,
             sorts: true,
-            // Pages have no models yet, and would load the kernels for nothing.
-            packed: cfg!(not(target_arch = "wasm32")),
+            // Pages without language models would load the kernels for nothing.
+            packed: cfg!(any(not(target_arch = "wasm32"), feature = "model")),
             int8: cfg!(not(target_arch = "wasm32")),
             timestamps: false,
             // Routines stay whole.

@@ -7,7 +7,7 @@ use super::routines::attention::AttentionPlan;
 use super::routines::conv::ConvPlan;
 use super::routines::matmul::MatmulPlan;
 use super::routines::order;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(any(not(target_arch = "wasm32"), feature = "model"))]
 use super::routines::packed::PackedPlan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Counts, Dispatch, Kernel, Order};
@@ -41,7 +41,7 @@ pub(super) enum Prepared {
     Matmul(Box<MatmulPlan>),
     Conv2d(Box<ConvPlan>),
     Attention(Box<AttentionPlan>),
-    #[cfg(not(target_arch = "wasm32"))]
+    #[cfg(any(not(target_arch = "wasm32"), feature = "model"))]
     PackedMatmul(Box<PackedPlan>),
     Order(Order),
 }
@@ -67,12 +67,12 @@ impl Prepared {
             Kernel::Order(order) => Prepared::Order(order.clone()),
             Kernel::Matmul(matmul) => Prepared::Matmul(Box::new(MatmulPlan::new(matmul, counts)?)),
             Kernel::Conv2d(conv) => Prepared::Conv2d(Box::new(ConvPlan::new(conv, counts)?)),
-            #[cfg(target_arch = "wasm32")]
+            #[cfg(all(target_arch = "wasm32", not(feature = "model")))]
             Kernel::PackedMatmul(_) => {
                 let message = "packed_matmul: packed rows are not supported on the CPU of a page";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
-            #[cfg(not(target_arch = "wasm32"))]
+            #[cfg(any(not(target_arch = "wasm32"), feature = "model"))]
             Kernel::PackedMatmul(packed) => {
                 Prepared::PackedMatmul(Box::new(PackedPlan::new(packed, counts)?))
             }
@@ -89,7 +89,7 @@ impl Prepared {
             Prepared::Matmul(plan) => plan.run(inputs, outputs),
             Prepared::Conv2d(plan) => plan.run(inputs, outputs),
             Prepared::Attention(plan) => plan.run(inputs, outputs),
-            #[cfg(not(target_arch = "wasm32"))]
+            #[cfg(any(not(target_arch = "wasm32"), feature = "model"))]
             Prepared::PackedMatmul(plan) => plan.run(inputs, outputs),
             Prepared::Order(order) => order::run(order, inputs, outputs),
         }

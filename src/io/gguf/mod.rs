@@ -14,7 +14,7 @@ pub use parts::GgufParts;
 pub use value::{GgufArray, GgufValue};
 
 use super::other::other_kind;
-use super::part::part;
+use super::source::{at_once, Source};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::room::room;
@@ -28,6 +28,8 @@ use std::ops::Range;
 const AXES: u32 = 4;
 /// Bytes of a tensor that are read at once.
 const PIECE: u64 = 1 << 22;
+/// Bytes of the beginning of a file that are read first. Vocabularies make most heads longer.
+const FIRST: u64 = 1 << 20;
 /// Tensors begin at multiples of this many bytes, unless the file gives another number.
 const ALIGNMENT: u64 = 32;
 
@@ -86,8 +88,39 @@ impl Gguf {
     /// `Data` if the file is damaged, with the byte and the name, or is something else (a web page, a git-lfs pointer);
     /// `Memory`.
     pub fn read(file: &mut (impl Read + Seek)) -> Result<Gguf> {
-        let mut scan = Scan::new(file)?;
-        let beginning = scan.peek()?;
+        at_once(Gguf::read_from(file))
+    }
+
+    /// [`Gguf::read`] of a file that may have to wait for its bytes. It reads the beginning, and more of it until it has the
+    /// head.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn read_from(file: &mut impl Source) -> Result<Gguf> {
+        let about = |at, error: Error| about(at, &error);
+        let length = file.length().await.map_err(|error| about(0, error))?;
+        let mut beginning: Vec<u8> = Vec::new();
+        loop {
+            let there = beginning.len() as u64;
+            let end = length.min((2 * there).max(FIRST));
+            let more = file.read_range(there..end).await.map_err(|error| about(there, error))?;
+            beginning.try_reserve_exact(more.len()).map_err(|error| {
+                Error::new(
+                    ErrorKind::Memory,
+                    format!("gguf: the head must fit into memory: {error}"),
+                )
+            })?;
+            beginning.extend(more);
+            let mut scan = Scan::new(&beginning, length);
+            match Gguf::parse(&mut scan, &beginning) {
+                Err(_) if scan.is_short() && end < length => continue,
+                head => return head,
+            }
+        }
+    }
+
+    /// The head in the beginning of a file.
+    fn parse(scan: &mut Scan, beginning: &[u8]) -> Result<Gguf> {
         if !beginning.starts_with(b"GGUF") {
             let found = other_kind(beginning).unwrap_or("another format");
             return Err(wrong(0, &format!("the file must begin with `GGUF`, got {found}")));
@@ -105,7 +138,7 @@ impl Gguf {
         let notes = scan.u64("the number of metadata values")?;
         // A value has at least a name's length, a type and a byte; a tensor a name's length, axes, a type and an offset.
         scan.need("the number of metadata values", notes, 13)?;
-        let metadata = metadata(&mut scan, notes)?;
+        let metadata = metadata(scan, notes)?;
         let alignment = match metadata.get("general.alignment") {
             None => ALIGNMENT,
             Some(value) => {
@@ -127,7 +160,7 @@ impl Gguf {
         })?;
         let mut rows = room("gguf", count)?;
         for _ in 0..count {
-            rows.push(row(&mut scan)?);
+            rows.push(row(scan)?);
         }
         let data = scan.at().next_multiple_of(alignment);
         let tensors = placed(rows, data, alignment, scan.length())?;
@@ -155,8 +188,21 @@ impl Gguf {
         device: &Device,
         name: &str,
     ) -> Result<Tensor> {
+        at_once(self.load_from(file, device, name))
+    }
+
+    /// [`Gguf::load`] from a file that may have to wait for its bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn load_from(
+        &self,
+        file: &mut impl Source,
+        device: &Device,
+        name: &str,
+    ) -> Result<Tensor> {
         let tensor = self.tensor(name)?;
-        let numbers = tensor.format.decode(&tensor.read(file)?);
+        let numbers = tensor.format.decode(&tensor.read_from(file).await?);
         device.tensor(&numbers.map_err(|error| error.within(name))?, &tensor.shape)
     }
 
@@ -184,6 +230,19 @@ impl Gguf {
         device: &Device,
         names: &[&str],
     ) -> Result<PackedTensor> {
+        at_once(self.load_packed_from(file, device, names))
+    }
+
+    /// [`Gguf::load_packed`] from a file that may have to wait for its bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn load_packed_from(
+        &self,
+        file: &mut impl Source,
+        device: &Device,
+        names: &[&str],
+    ) -> Result<PackedTensor> {
         let all = self.stacked(names)?;
         let (block, columns) = (all[0].format, all[0].shape[1]);
         let Some(format) = block.packed() else {
@@ -191,14 +250,15 @@ impl Gguf {
             let message = format!("gguf: {:?} {must}, got {block}", names[0]);
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
-        let mut matrix = PackedBuilder::new(device, format, columns)?;
+        let rows = all.iter().fold(0usize, |rows, tensor| rows.saturating_add(tensor.shape[0]));
+        let mut matrix = PackedBuilder::new(device, format, [rows, columns])?;
         let bytes = (columns / block.block_len() * block.block_bytes()) as u64;
         for tensor in all {
             let each = (PIECE / bytes).max(1) * bytes;
             let mut at = tensor.bytes.start;
             while at < tensor.bytes.end {
                 let end = tensor.bytes.end.min(at.saturating_add(each));
-                let blocks = part(file, &(at..end)).map_err(|error| about(at, &error))?;
+                let blocks = file.read_range(at..end).await.map_err(|error| about(at, &error))?;
                 matrix.add(&block.pack(columns, &blocks)?)?;
                 at = end;
             }
@@ -247,11 +307,20 @@ impl GgufTensor {
     /// # Errors
     /// `Data` if the file is shorter now, or cannot be read; `Memory`.
     pub fn read(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>> {
-        part(file, &self.bytes).map_err(|error| about(self.bytes.start, &error))
+        at_once(self.read_from(file))
+    }
+
+    /// [`GgufTensor::read`] from a file that may have to wait for its bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn read_from(&self, file: &mut impl Source) -> Result<Vec<u8>> {
+        let read = file.read_range(self.bytes.clone()).await;
+        read.map_err(|error| about(self.bytes.start, &error))
     }
 }
 
-fn metadata<R: Read + Seek>(scan: &mut Scan<R>, count: u64) -> Result<BTreeMap<String, GgufValue>> {
+fn metadata(scan: &mut Scan, count: u64) -> Result<BTreeMap<String, GgufValue>> {
     let mut all = BTreeMap::new();
     for _ in 0..count {
         let at = scan.at();
@@ -280,7 +349,7 @@ struct Row {
     length: u64,
 }
 
-fn row<R: Read + Seek>(scan: &mut Scan<R>) -> Result<Row> {
+fn row(scan: &mut Scan) -> Result<Row> {
     let at = scan.at();
     let name = scan.name("the name of a tensor")?;
     let what = format!("tensor {name:?}");

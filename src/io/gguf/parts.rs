@@ -2,16 +2,16 @@
 //!
 //! Each part is a GGUF file of its own. The first has all metadata, and each has some of the tensors.
 
+use super::super::source::Source;
 use super::Gguf;
 use crate::error::{Error, Result};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 
 /// Files that are read as one: the bytes of the first, then those of the second, and so on.
 pub struct GgufParts<F> {
     parts: Vec<F>,
     /// Where each begins, and where the last one ends.
     starts: Vec<u64>,
-    at: u64,
 }
 
 impl Gguf {
@@ -22,15 +22,16 @@ impl Gguf {
     /// As [`Gguf::read`], with the part; `Data` unless these are all parts of one model, in order.
     ///
     /// ```no_run
+    /// # async fn run() -> warpweft::error::Result<()> {
     /// use warpweft::io::Gguf;
     ///
     /// let open = |n| std::fs::File::open(format!("model-0000{n}-of-00002.gguf")).expect("a file");
-    /// let (head, mut file) = Gguf::read_parts(vec![open(1), open(2)])?;
-    /// let bytes = head.tensors["token_embd.weight"].read(&mut file)?;
-    /// # Ok::<(), warpweft::error::Error>(())
+    /// let (head, mut file) = Gguf::read_parts(vec![open(1), open(2)]).await?;
+    /// let bytes = head.tensors["token_embd.weight"].read_from(&mut file).await?;
+    /// # Ok(()) }
     /// ```
-    pub fn read_parts<F: Read + Seek>(parts: Vec<F>) -> Result<(Gguf, GgufParts<F>)> {
-        let mut file = GgufParts { parts, starts: vec![0], at: 0 };
+    pub async fn read_parts<F: Source>(parts: Vec<F>) -> Result<(Gguf, GgufParts<F>)> {
+        let mut file = GgufParts { parts, starts: vec![0] };
         let count = file.parts.len();
         let mut all: Option<Gguf> = None;
         for (n, part) in file.parts.iter_mut().enumerate() {
@@ -38,11 +39,9 @@ impl Gguf {
                 1 => error,
                 _ => error.within(&format!("gguf, part {} of {count}", n + 1)),
             };
-            let mut head = Gguf::read(part).map_err(about)?;
+            let mut head = Gguf::read_from(part).await.map_err(about)?;
             head.check_part(n, count).map_err(about)?;
-            let length = part.seek(SeekFrom::End(0)).map_err(|error| {
-                about(Error::data(format!("gguf: the file must be readable, got {error}")))
-            })?;
+            let length = part.length().await.map_err(about)?;
             let start = file.starts[n];
             file.starts.push(start.saturating_add(length));
             for tensor in head.tensors.values_mut() {
@@ -82,28 +81,19 @@ impl Gguf {
     }
 }
 
-impl<F: Read + Seek> Read for GgufParts<F> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let part = self.starts.partition_point(|&start| start <= self.at) - 1;
-        let Some(file) = self.parts.get_mut(part) else { return Ok(0) };
-        file.seek(SeekFrom::Start(self.at - self.starts[part]))?;
-        let left = self.starts[part + 1] - self.at;
-        let most = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-        let count = file.read(&mut bytes[..most])?;
-        self.at += count as u64;
-        Ok(count)
+impl<F: Source> Source for GgufParts<F> {
+    async fn length(&mut self) -> Result<u64> {
+        Ok(self.starts[self.starts.len() - 1])
     }
-}
 
-impl<F: Read + Seek> Seek for GgufParts<F> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let end = self.starts[self.starts.len() - 1];
-        let at = match to {
-            SeekFrom::Start(at) => Some(at),
-            SeekFrom::Current(by) => self.at.checked_add_signed(by),
-            SeekFrom::End(by) => end.checked_add_signed(by),
+    async fn read_range(&mut self, range: Range<u64>) -> Result<Vec<u8>> {
+        let part = self.starts.partition_point(|&start| start <= range.start) - 1;
+        let Some(file) = self.parts.get_mut(part) else {
+            let message = format!("the part must be inside the files, got offset {}", range.start);
+            return Err(Error::data(message));
         };
-        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(self.at)
+        // A tensor lies in one part.
+        let start = self.starts[part];
+        file.read_range(range.start - start..range.end - start).await
     }
 }

@@ -1,17 +1,19 @@
 //! Reading the head of a GGUF file: numbers and strings one after the other, each checked against what the file still has.
 
-use super::super::part::taken;
 use crate::error::{Error, Result};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use crate::room::room;
 
 /// Bytes that a name may have, as in the format's description.
 const LONGEST: u64 = 65_535;
 
-/// A file that is read from its beginning on. It knows where it is, and how many bytes are left.
-pub struct Scan<R> {
-    file: BufReader<R>,
+/// The beginning of a file, which is read from its first byte on. It knows where it is, and how many bytes are left in the
+/// file.
+pub struct Scan<'a> {
+    beginning: &'a [u8],
     at: u64,
     length: u64,
+    /// Whether more of the file was asked for than there is of its beginning.
+    is_short: bool,
 }
 
 /// An error about a byte of the file.
@@ -19,12 +21,15 @@ pub fn wrong(at: u64, what: &str) -> Error {
     Error::data(format!("gguf: at byte {at}: {what}"))
 }
 
-impl<R: Read + Seek> Scan<R> {
-    /// A file, from its first byte on.
-    pub fn new(mut file: R) -> Result<Scan<R>> {
-        let length = file.seek(SeekFrom::End(0)).map_err(|error| unread(0, &error))?;
-        file.seek(SeekFrom::Start(0)).map_err(|error| unread(0, &error))?;
-        Ok(Scan { file: BufReader::new(file), at: 0, length })
+impl<'a> Scan<'a> {
+    /// The beginning of a file of so many bytes.
+    pub fn new(beginning: &'a [u8], length: u64) -> Scan<'a> {
+        Scan { beginning, at: 0, length, is_short: false }
+    }
+
+    /// Whether an error came because more of the file has to be there.
+    pub fn is_short(&self) -> bool {
+        self.is_short
     }
 
     /// The offset of the next byte.
@@ -49,21 +54,34 @@ impl<R: Read + Seek> Scan<R> {
         }
     }
 
+    /// The next `count` bytes, as they lie there.
+    fn taken(&mut self, what: &str, count: u64) -> Result<&'a [u8]> {
+        let count = self.need(what, count, 1)?;
+        let rest = usize::try_from(self.at).ok().and_then(|at| self.beginning.get(at..));
+        match rest.and_then(|rest| rest.get(..count)) {
+            Some(bytes) => {
+                self.at += count as u64;
+                Ok(bytes)
+            }
+            None => {
+                self.is_short = true;
+                Err(wrong(self.at, &format!("{what} must be read, got the beginning of the file")))
+            }
+        }
+    }
+
     /// The next `count` bytes.
     pub fn bytes(&mut self, what: &str, count: u64) -> Result<Vec<u8>> {
-        self.need(what, count, 1)?;
-        let bytes = taken(&mut self.file, count).map_err(|error| about(self.at, &error))?;
-        self.at += count;
-        Ok(bytes)
+        let bytes = self.taken(what, count)?;
+        let mut own = room("gguf", bytes.len())?;
+        own.extend_from_slice(bytes);
+        Ok(own)
     }
 
     /// The bytes of a number.
     pub fn number<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
-        self.need(what, N as u64, 1)?;
-        let mut bytes = [0; N];
-        self.file.read_exact(&mut bytes).map_err(|error| unread(self.at, &error))?;
-        self.at += N as u64;
-        Ok(bytes)
+        let bytes = self.taken(what, N as u64)?;
+        Ok(bytes.try_into().expect("these are so many bytes"))
     }
 
     pub fn u32(&mut self, what: &str) -> Result<u32> {
@@ -93,19 +111,9 @@ impl<R: Read + Seek> Scan<R> {
             }
         }
     }
-
-    /// Some bytes that come next, without taking them.
-    pub fn peek(&mut self) -> Result<&[u8]> {
-        self.file.fill_buf().map_err(|error| unread(self.at, &error))
-    }
 }
 
 /// What went wrong at a byte, as an error of the same kind.
 pub fn about(at: u64, error: &Error) -> Error {
     Error::new(error.kind(), format!("gguf: at byte {at}: {}", error.message()))
-}
-
-/// The error of a file that cannot be read.
-fn unread(at: u64, error: &std::io::Error) -> Error {
-    wrong(at, &format!("the file must be readable, got {error}"))
 }

@@ -4,7 +4,6 @@ use super::scan::{wrong, Scan};
 use crate::error::Result;
 use crate::room::room;
 use std::fmt;
-use std::io::{Read, Seek};
 
 /// Arrays in arrays in arrays: no file has more.
 const DEEPEST: usize = 4;
@@ -94,7 +93,7 @@ impl GgufValue {
     }
 
     /// Reads a value of a type, which is the number that the file has for it.
-    pub(super) fn read<R: Read + Seek>(scan: &mut Scan<R>, what: &str, kind: u32) -> Result<Self> {
+    pub(super) fn read(scan: &mut Scan, what: &str, kind: u32) -> Result<Self> {
         let integer = GgufValue::Integer;
         Ok(match kind {
             0 => integer(u8::from_le_bytes(scan.number(what)?).into()),
@@ -145,7 +144,7 @@ impl GgufArray {
         }
     }
 
-    fn read<R: Read + Seek>(scan: &mut Scan<R>, what: &str, depth: usize) -> Result<GgufArray> {
+    fn read(scan: &mut Scan, what: &str, depth: usize) -> Result<GgufArray> {
         let kind = scan.u32(what)?;
         let count = scan.u64(what)?;
         if depth > DEEPEST {
@@ -189,8 +188,8 @@ impl GgufArray {
 }
 
 /// Numbers of `N` bytes.
-fn numbers<R: Read + Seek, T, const N: usize>(
-    scan: &mut Scan<R>,
+fn numbers<T, const N: usize>(
+    scan: &mut Scan,
     what: &str,
     count: u64,
     number: impl Fn([u8; N]) -> T,

@@ -37,14 +37,14 @@ fn starved<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Of a context, and what it must have seen.
-struct Case<'a, 'm> {
+struct Case<'a> {
     toy: &'a Toy,
-    context: Context<'m>,
+    context: Context,
     tokens: Vec<u32>,
     what: String,
 }
 
-impl Case<'_, '_> {
+impl Case<'_> {
     /// Takes the logits of the last token, or of the last `count`.
     fn expect(&self, logits: &Tensor, count: usize) {
         let all = self.toy.logits(&self.tokens);

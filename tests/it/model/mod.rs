@@ -2,6 +2,7 @@
 
 mod calls;
 mod real;
+mod source;
 mod tiny;
 mod toy_reference;
 

@@ -14,6 +14,12 @@ const types = {
   ".wasm": "application/wasm",
 };
 
+/** The range of bytes that a request asks for; all of them if it asks for none. */
+function rangeOf({ headers }, length) {
+  const [, start, end] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
+  return start === undefined ? undefined : { start: Number(start), end: Math.min(Number(end), length - 1) };
+}
+
 /** Serves folders, `{ "/dist/": path, ... }`, and an empty page at `/`; gives the address and `close()`. */
 export async function serve(folders) {
   const server = createServer((request, response) => {
@@ -30,8 +36,12 @@ export async function serve(folders) {
       response.writeHead(404).end();
       return;
     }
-    response.writeHead(200, { "content-type": types[extname(file)] ?? "application/octet-stream" });
-    createReadStream(file).pipe(response);
+    const length = statSync(file).size;
+    const range = rangeOf(request, length);
+    const headers = { "content-type": types[extname(file)] ?? "application/octet-stream" };
+    if (range) headers["content-range"] = `bytes ${range.start}-${range.end}/${length}`;
+    response.writeHead(range ? 206 : 200, headers);
+    createReadStream(file, range).pipe(response);
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   return { address: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };

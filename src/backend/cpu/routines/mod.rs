@@ -7,6 +7,7 @@ mod gemm;
 pub mod matmul;
 mod operand;
 pub mod order;
-#[cfg(not(target_arch = "wasm32"))]
+// Pages without language models would load these for nothing.
+#[cfg(any(not(target_arch = "wasm32"), feature = "model"))]
 pub mod packed;
 mod skinny;

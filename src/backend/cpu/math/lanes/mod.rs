@@ -1,0 +1,298 @@
+//! Sixteen numbers at once, as packed rows need them: bytes and fields of bits as integers, and these as floats; or
+//! thirty-two bytes at once, for products of integers. The compiler finds no good vector code for such conversions by
+//! itself; with these few operations it does not have to.
+
+#[cfg(target_feature = "simd128")]
+mod wasm;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use super::elementary::from_half;
+
+/// Sixteen floats, in memory.
+pub type Sixteen = [f32; 16];
+
+/// A machine's operations on sixteen numbers.
+pub trait Lanes: Copy {
+    /// Sixteen integers of 32 bits.
+    type Ints: Copy;
+    /// Sixteen floats.
+    type Floats: Copy;
+    /// Thirty-two bytes.
+    type Bytes: Copy;
+    /// Eight sums of floats.
+    type Sums: Copy;
+
+    /// Bytes without a sign.
+    fn bytes(self, bytes: &[u8; 16]) -> Self::Ints;
+    /// Bytes with a sign.
+    fn signed(self, bytes: &[u8; 16]) -> Self::Ints;
+    /// The lower four bits of each.
+    fn nibble(self, x: Self::Ints) -> Self::Ints;
+    /// Each without its lower four bits.
+    fn above_nibble(self, x: Self::Ints) -> Self::Ints;
+    /// The sixteen lowest bits of a word.
+    fn single_bits(self, word: u32) -> Self::Ints;
+    /// The pairs of bits of a word.
+    fn pairs_of_bits(self, word: u32) -> Self::Ints;
+    /// The fields of four bits of two words.
+    fn fours_of_bits(self, words: [u32; 2]) -> Self::Ints;
+    /// `x + y * 2^bits`.
+    fn add_above<const BITS: i32>(self, x: Self::Ints, y: Self::Ints) -> Self::Ints;
+    /// `x - y`.
+    fn less(self, x: Self::Ints, y: i32) -> Self::Ints;
+    /// As floats.
+    fn floats(self, x: Self::Ints) -> Self::Floats;
+    /// The table's entries at places from 0 to 15.
+    fn looked_up(self, table: &Sixteen, x: Self::Ints) -> Self::Floats;
+    /// The numbers that the bits of `f16` stand for.
+    fn halves(self, bits: &[u16; 16]) -> Self::Floats;
+    /// The numbers that the bits of `bf16` stand for.
+    fn brains(self, bits: &[u16; 16]) -> Self::Floats;
+
+    /// The lower four bits of each byte, then the upper four.
+    fn nibbles(self, bytes: &[u8; 16]) -> Self::Bytes;
+    /// The bits of a word.
+    fn bits(self, word: u32) -> Self::Bytes;
+    /// The pairs of bits of eight bytes.
+    fn quarters(self, bytes: &[u8; 8]) -> Self::Bytes;
+    fn load_bytes(self, bytes: &[u8; 32]) -> Self::Bytes;
+    /// `x + y * 2^bits`, where these have no bits in common and there is no sign.
+    fn put_above<const BITS: i32>(self, x: Self::Bytes, y: Self::Bytes) -> Self::Bytes;
+    /// `x - y`.
+    fn less_bytes(self, x: Self::Bytes, y: i8) -> Self::Bytes;
+    /// The table's entries at places from 0 to 15.
+    fn table(self, table: &[i8; 16], x: Self::Bytes) -> Self::Bytes;
+
+    fn no_sums(self) -> Self::Sums;
+    /// Adds the products of bytes with a sign, those of the first 16 times `by[0]`, the others times `by[1]`. No byte of `y` is
+    /// -128.
+    fn add_products(
+        self,
+        x: Self::Bytes,
+        y: &[i8; 32],
+        by: [f32; 2],
+        sums: Self::Sums,
+    ) -> Self::Sums;
+    /// The sum of all.
+    fn total_sums(self, sums: Self::Sums) -> f32;
+
+    fn splat(self, x: f32) -> Self::Floats;
+    /// Eight times the one, eight times the other.
+    fn two(self, x: [f32; 2]) -> Self::Floats;
+    fn load(self, x: &Sixteen) -> Self::Floats;
+    fn store(self, x: Self::Floats) -> Sixteen;
+    fn mul(self, x: Self::Floats, y: Self::Floats) -> Self::Floats;
+    /// `x * y + z`.
+    fn mul_add(self, x: Self::Floats, y: Self::Floats, z: Self::Floats) -> Self::Floats;
+
+    /// The sum of all.
+    #[inline(always)]
+    fn total(self, x: Self::Floats) -> f32 {
+        let x = self.store(x);
+        eight_total(std::array::from_fn(|i| x[i] + x[i + 8]))
+    }
+}
+
+#[inline(always)]
+fn eight_total(x: [f32; 8]) -> f32 {
+    let four: [f32; 4] = std::array::from_fn(|i| x[i] + x[i + 4]);
+    (four[0] + four[2]) + (four[1] + four[3])
+}
+
+/// Work on lanes, compiled anew for each machine. It must be `#[inline(always)]`.
+pub trait LaneWork {
+    type Output;
+    fn run<L: Lanes>(self, lanes: L) -> Self::Output;
+}
+
+/// Does the work with the best instructions there are.
+#[inline(always)]
+pub fn run<W: LaneWork>(work: W) -> W::Output {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if let Some(machine) = pulp::x86::V4::try_new() {
+            return machine.vectorize(x86::With(machine, work));
+        }
+        if let Some(machine) = pulp::x86::V3::try_new() {
+            return machine.vectorize(x86::With(machine, work));
+        }
+    }
+    #[cfg(target_feature = "simd128")]
+    return work.run(wasm::Simd128);
+    #[cfg(not(target_feature = "simd128"))]
+    work.run(Portable)
+}
+
+/// A strided matrix of `f16` as floats, row by row. All its elements lie inside `data`.
+pub struct Widen<'a> {
+    pub data: &'a [u16],
+    pub offset: i64,
+    pub strides: [i64; 2],
+    pub columns: usize,
+    pub out: &'a mut [f32],
+}
+
+impl LaneWork for Widen<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        for (row, out) in self.out.chunks_mut(self.columns.max(1)).enumerate() {
+            let start = self.offset + row as i64 * self.strides[0];
+            if self.strides[1] != 1 {
+                for (column, out) in out.iter_mut().enumerate() {
+                    *out = half(self.data[(start + column as i64 * self.strides[1]) as usize]);
+                }
+                continue;
+            }
+            let bits = &self.data[start as usize..][..out.len()];
+            let mut chunks = out.chunks_exact_mut(16);
+            for (out, bits) in (&mut chunks).zip(bits.chunks_exact(16)) {
+                let bits: [u16; 16] = std::array::from_fn(|i| bits[i]);
+                out.copy_from_slice(&lanes.store(lanes.halves(&bits)));
+            }
+            let whole = bits.len() / 16 * 16;
+            for (out, &bits) in chunks.into_remainder().iter_mut().zip(&bits[whole..]) {
+                *out = half(bits);
+            }
+        }
+    }
+}
+
+/// Any machine.
+#[derive(Clone, Copy)]
+pub struct Portable;
+
+impl Lanes for Portable {
+    type Ints = [i32; 16];
+    type Floats = Sixteen;
+    type Bytes = [i8; 32];
+    type Sums = [f32; 8];
+
+    #[inline(always)]
+    fn bytes(self, bytes: &[u8; 16]) -> [i32; 16] {
+        bytes.map(i32::from)
+    }
+    #[inline(always)]
+    fn signed(self, bytes: &[u8; 16]) -> [i32; 16] {
+        bytes.map(|byte| i32::from(byte as i8))
+    }
+    #[inline(always)]
+    fn nibble(self, x: [i32; 16]) -> [i32; 16] {
+        x.map(|x| x & 15)
+    }
+    #[inline(always)]
+    fn above_nibble(self, x: [i32; 16]) -> [i32; 16] {
+        x.map(|x| x >> 4)
+    }
+    #[inline(always)]
+    fn single_bits(self, word: u32) -> [i32; 16] {
+        std::array::from_fn(|i| (word >> i & 1) as i32)
+    }
+    #[inline(always)]
+    fn pairs_of_bits(self, word: u32) -> [i32; 16] {
+        std::array::from_fn(|i| (word >> (2 * i) & 3) as i32)
+    }
+    #[inline(always)]
+    fn fours_of_bits(self, words: [u32; 2]) -> [i32; 16] {
+        std::array::from_fn(|i| (words[i / 8] >> (4 * (i % 8)) & 15) as i32)
+    }
+    #[inline(always)]
+    fn add_above<const BITS: i32>(self, x: [i32; 16], y: [i32; 16]) -> [i32; 16] {
+        std::array::from_fn(|i| x[i] + (y[i] << BITS))
+    }
+    #[inline(always)]
+    fn less(self, x: [i32; 16], y: i32) -> [i32; 16] {
+        x.map(|x| x - y)
+    }
+    #[inline(always)]
+    fn floats(self, x: [i32; 16]) -> Sixteen {
+        x.map(|x| x as f32)
+    }
+    #[inline(always)]
+    fn looked_up(self, table: &Sixteen, x: [i32; 16]) -> Sixteen {
+        x.map(|x| table[x as usize & 15])
+    }
+    #[inline(always)]
+    fn halves(self, bits: &[u16; 16]) -> Sixteen {
+        bits.map(half)
+    }
+    #[inline(always)]
+    fn brains(self, bits: &[u16; 16]) -> Sixteen {
+        bits.map(|bits| f32::from_bits(u32::from(bits) << 16))
+    }
+    #[inline(always)]
+    fn nibbles(self, bytes: &[u8; 16]) -> [i8; 32] {
+        std::array::from_fn(|i| (if i < 16 { bytes[i] & 15 } else { bytes[i - 16] >> 4 }) as i8)
+    }
+    #[inline(always)]
+    fn bits(self, word: u32) -> [i8; 32] {
+        std::array::from_fn(|i| (word >> i & 1) as i8)
+    }
+    #[inline(always)]
+    fn quarters(self, bytes: &[u8; 8]) -> [i8; 32] {
+        std::array::from_fn(|i| (bytes[i / 4] >> (2 * (i % 4)) & 3) as i8)
+    }
+    #[inline(always)]
+    fn load_bytes(self, bytes: &[u8; 32]) -> [i8; 32] {
+        bytes.map(|byte| byte as i8)
+    }
+    #[inline(always)]
+    fn put_above<const BITS: i32>(self, x: [i8; 32], y: [i8; 32]) -> [i8; 32] {
+        std::array::from_fn(|i| x[i] | y[i] << BITS)
+    }
+    #[inline(always)]
+    fn less_bytes(self, x: [i8; 32], y: i8) -> [i8; 32] {
+        x.map(|x| x - y)
+    }
+    #[inline(always)]
+    fn table(self, table: &[i8; 16], x: [i8; 32]) -> [i8; 32] {
+        x.map(|x| table[x as usize & 15])
+    }
+    #[inline(always)]
+    fn no_sums(self) -> [f32; 8] {
+        [0.0; 8]
+    }
+    #[inline(always)]
+    fn add_products(self, x: [i8; 32], y: &[i8; 32], by: [f32; 2], sums: [f32; 8]) -> [f32; 8] {
+        let product = |i: usize| i32::from(x[i]) * i32::from(y[i]);
+        std::array::from_fn(|i| {
+            let whole: i32 = (4 * i..4 * i + 4).map(product).sum();
+            whole as f32 * by[i / 4] + sums[i]
+        })
+    }
+    #[inline(always)]
+    fn total_sums(self, x: [f32; 8]) -> f32 {
+        eight_total(x)
+    }
+    #[inline(always)]
+    fn splat(self, x: f32) -> Sixteen {
+        [x; 16]
+    }
+    #[inline(always)]
+    fn two(self, x: [f32; 2]) -> Sixteen {
+        std::array::from_fn(|i| x[i / 8])
+    }
+    #[inline(always)]
+    fn load(self, x: &Sixteen) -> Sixteen {
+        *x
+    }
+    #[inline(always)]
+    fn store(self, x: Sixteen) -> Sixteen {
+        x
+    }
+    #[inline(always)]
+    fn mul(self, x: Sixteen, y: Sixteen) -> Sixteen {
+        std::array::from_fn(|i| x[i] * y[i])
+    }
+    #[inline(always)]
+    fn mul_add(self, x: Sixteen, y: Sixteen, z: Sixteen) -> Sixteen {
+        std::array::from_fn(|i| x[i] * y[i] + z[i])
+    }
+}
+
+/// The number that the bits of an `f16` stand for.
+#[inline(always)]
+pub fn half(bits: u16) -> f32 {
+    f32::from_bits(from_half(bits))
+}

@@ -1,0 +1,254 @@
+//! Language models, for JavaScript: loading, tokens, and texts that go on token by token.
+
+mod generation;
+mod options;
+mod source;
+
+use super::objects::{gone, shells, Object as Any, Place};
+use super::returns::{settle, Made};
+use super::{Answer, At, FromJs, IntoJs, JsDevice, Options, Shell, Thrown, Value};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::io::Gguf;
+use crate::model::{Context, LanguageModel};
+use crate::text::{ChatOptions, Message};
+pub use generation::Generation;
+use js_sys::{Array, Promise};
+use source::{JsSource, Reader};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+
+/// What TypeScript is told of them beside the classes.
+#[wasm_bindgen(typescript_custom_section)]
+const TYPES: &str = include_str!("types.d.ts");
+
+/// What an object of these classes stands for.
+#[derive(Clone)]
+pub enum Object {
+    Model(Rc<Model>),
+    Generation(Rc<Generation>),
+}
+
+impl Object {
+    /// What it lives on.
+    pub fn device(&self) -> &Device {
+        match self {
+            Object::Model(model) => model.model.device(),
+            Object::Generation(generation) => generation.model.model.device(),
+        }
+    }
+
+    fn placed(self) -> Place {
+        Place::new(Any::Language(self))
+    }
+}
+
+/// A model, and its context.
+pub struct Model {
+    model: LanguageModel,
+    /// None while a token is under way.
+    context: RefCell<Option<Context>>,
+    /// How many texts were begun; the last one goes on.
+    begun: Cell<u32>,
+}
+
+impl Model {
+    /// Lets the context do something that waits for nothing.
+    fn with<T>(&self, op: &str, work: impl FnOnce(&mut Context) -> Result<T>) -> Result<T> {
+        let mut context = self.take(op)?;
+        let done = work(&mut context);
+        self.context.replace(Some(context));
+        done
+    }
+
+    /// Takes the context, which is to be put back.
+    fn take(&self, op: &str) -> Result<Context> {
+        match self.context.take() {
+            Some(context) => Ok(context),
+            None => {
+                let must = "the model must be idle, got a call while a token is under way";
+                Err(Error::data(format!("{op}: {must}; await the earlier call")))
+            }
+        }
+    }
+}
+
+shells! {
+    /// A language model from a GGUF file: it answers messages and goes on with texts.
+    ///
+    /// @example
+    /// ```ts
+    /// const model = await LanguageModel.load(await fetch("SmolLM2-135M-Instruct.Q4_1.gguf"));
+    /// for await (const piece of model.chat([{ role: "user", content: "What is the capital of France?" }])) {
+    ///   output.append(piece);
+    /// }
+    /// ```
+    "LanguageModel" JsLanguageModel => Rc<Model>, Any::Language(Object::Model(model)) => model;
+
+    /// A text that goes on token by token: {@link LanguageModel.chat} and {@link LanguageModel.generate} make it.
+    ///
+    /// @example
+    /// ```ts
+    /// const generation = model.generate("Once upon a time", { likeliest: 3 });
+    /// for await (const { text, logprob, likeliest } of generation.tokens()) console.log(text, logprob, likeliest);
+    /// console.log(generation.finish); // "end", "stop", "maxTokens" or "contextFull"
+    /// ```
+    "Generation" JsGeneration => Rc<Generation>,
+        Any::Language(Object::Generation(generation)) => generation;
+}
+
+/// Ids of tokens.
+fn ids(value: &JsValue, op: &'static str) -> Result<Vec<u32>> {
+    Vec::<u32>::from_js(value, At { op, what: "tokens" })
+}
+
+/// JSON that JavaScript's side wrote of an argument.
+fn parsed<T: serde::de::DeserializeOwned>(json: &str, op: &str, what: &str) -> Result<T> {
+    let refuse = |error: serde_json::Error| {
+        Error::data(format!("{op}: {what} must be messages with a role and a content, got {error}"))
+    };
+    serde_json::from_str(json).map_err(refuse)
+}
+
+#[wasm_bindgen(js_class = "LanguageModel")]
+impl JsLanguageModel {
+    /// Loads a model: `reader` reads parts of its files, of which there are so many.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = open)]
+    pub fn open(
+        device: &JsDevice,
+        reader: Reader,
+        parts: u32,
+        options: &JsValue,
+    ) -> Answer<Promise> {
+        const OP: &str = "load";
+        let device = device.core(OP)?;
+        let options = options::load(options, OP)?;
+        let reader = Rc::new(reader);
+        let thrown = Rc::new(Cell::new(None));
+        let sources = (0..parts).map(|part| JsSource::new(&reader, part, &thrown)).collect();
+        Ok(settle(Box::pin(async move {
+            let loaded = LanguageModel::load_from(&device, sources, options).await;
+            // What the reader threw is what the user hears, an abort's reason above all.
+            if let Some(thrown) = thrown.take() {
+                return Err(Thrown::from(thrown));
+            }
+            let model = loaded.map_err(|error| error.within(OP))?;
+            let context = RefCell::new(Some(model.context()?));
+            let model = Rc::new(Model { model, context, begun: Cell::new(0) });
+            let made = || Ok(JsLanguageModel(Object::Model(model).placed()).into());
+            Ok(Box::new(made) as Made)
+        })))
+    }
+
+    /// What a model takes on a device: bytes of weights, cache and temporaries.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = need)]
+    pub fn need(
+        device: &JsDevice,
+        reader: Reader,
+        parts: u32,
+        options: &JsValue,
+    ) -> Answer<Promise> {
+        const OP: &str = "estimate";
+        let device = device.core(OP)?;
+        let options = options::load(options, OP)?;
+        let reader = Rc::new(reader);
+        let thrown = Rc::new(Cell::new(None));
+        let sources = (0..parts).map(|part| JsSource::new(&reader, part, &thrown)).collect();
+        Ok(settle(Box::pin(async move {
+            let head = Gguf::read_parts::<JsSource>(sources).await;
+            if let Some(thrown) = thrown.take() {
+                return Err(Thrown::from(thrown));
+            }
+            let need = head.and_then(|(head, _)| options.estimate(&device, &head));
+            let need = need.map_err(|error| error.within(OP))?;
+            let numbers = [need.weights, need.cache, need.temporaries, need.total()];
+            let values: Array = numbers.iter().map(|&bytes| JsValue::from(bytes as f64)).collect();
+            Ok(Box::new(move || Ok(values.into())) as Made)
+        })))
+    }
+
+    /// The device that it is on.
+    #[wasm_bindgen(getter, unchecked_return_type = "Device")]
+    pub fn device(&self) -> Answer<JsValue> {
+        Ok(self.core("device")?.model.device().into_js()?)
+    }
+
+    /// Tokens of the longest context.
+    #[wasm_bindgen(getter, js_name = contextLength)]
+    pub fn context_length(&self) -> Answer<f64> {
+        Ok(self.core("contextLength")?.model.context_length() as f64)
+    }
+
+    /// How many tokens its context has now.
+    #[wasm_bindgen(getter, js_name = contextUsed)]
+    pub fn context_used(&self) -> Answer<f64> {
+        let model = self.core("contextUsed")?;
+        let used = model.context.borrow().as_ref().map_or(0, Context::len);
+        Ok(used as f64)
+    }
+
+    /// The ids of a text's tokens. With `special`, names of special tokens in the text become those tokens.
+    pub fn encode(&self, text: &JsValue, special: &JsValue) -> Answer<Vec<u32>> {
+        let op = "encode";
+        let model = self.core(op)?;
+        let text = String::from_js(text, At { op, what: "text" })?;
+        let special = Option::<bool>::from_js(special, At { op, what: "special" })?;
+        let encoded = model.model.tokenizer().encode(&text, special.unwrap_or(false));
+        Ok(encoded.map_err(|error| error.within(op))?)
+    }
+
+    /// The text of tokens.
+    pub fn decode(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "ArrayLike<number>")] tokens: &JsValue,
+    ) -> Answer<String> {
+        let op = "decode";
+        let model = self.core(op)?;
+        Ok(model.model.tokenizer().decode(&ids(tokens, op)?))
+    }
+
+    /// The prompt of a text, or of messages as JSON.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn prompt(&self, text: &str, is_chat: bool) -> Answer<Vec<u32>> {
+        let op = if is_chat { "chat" } else { "generate" };
+        let model = self.core(op)?;
+        let tokens = match is_chat {
+            true => {
+                let messages: Vec<Message> = parsed(text, op, "messages")?;
+                model.model.chat_prompt(&messages, &ChatOptions::default())
+            }
+            false => model.model.tokenizer().encode_with_ends(text, true),
+        };
+        Ok(tokens.map_err(|error| error.within(op))?)
+    }
+
+    /// Begins a text that follows these tokens. One that was under way ends.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn begin(&self, tokens: &[u32], options: &JsValue, op: &str) -> Answer<JsGeneration> {
+        let model = self.core(op)?;
+        let options = options::generate(&Options::open(options, options::GENERATE, "generate")?)?;
+        let generation = Generation::begin(&model, tokens, options)?;
+        Ok(JsGeneration(Object::Generation(Rc::new(generation)).placed()))
+    }
+}
+
+#[wasm_bindgen(js_class = "Generation")]
+impl JsGeneration {
+    /// The next token, with its text and probabilities; undefined at the end.
+    #[wasm_bindgen(js_name = nextToken, unchecked_return_type = "Promise<GeneratedToken | undefined>")]
+    pub fn next_token(&self) -> Answer<Promise> {
+        let generation = self.core("nextToken")?;
+        Ok(settle(Box::pin(async move {
+            let token = generation.next().await?;
+            Ok(Box::new(move || Ok(token.map_or(JsValue::UNDEFINED, generation::told))) as Made)
+        })))
+    }
+
+    /// Why it ended, once it has: the model ended its text, one of `stop` was found, there are `maxTokens`, or the context is
+    /// full.
+    #[wasm_bindgen(getter, unchecked_return_type = "Finish | undefined")]
+    pub fn finish(&self) -> Answer<JsValue> {
+        Ok(self.core("finish")?.finish().value())
+    }
+}

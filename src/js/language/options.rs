@@ -1,0 +1,93 @@
+//! The options of language models.
+
+use crate::error::Result;
+use crate::js::host::host;
+use crate::js::{word, At, FromJs, Known, Options};
+use crate::model::{GenerateOptions, LoadOptions, SamplingOptions};
+use crate::tensor::DType;
+use wasm_bindgen::prelude::*;
+
+/// Those of a text that goes on.
+pub const GENERATE: Known = &[
+    "maxTokens temperature topK topP minP repetitionPenalty frequencyPenalty presencePenalty",
+    "logitBias seed stop likeliest ignoreEnd",
+];
+
+/// A field, unless it was left out.
+fn field<T: FromJs>(options: &Options, n: usize, what: &'static str) -> Result<Option<T>> {
+    Option::from_js(&options.get(n), At { op: options.op(), what })
+}
+
+/// How a model is loaded.
+pub fn load(given: &JsValue, op: &'static str) -> Result<LoadOptions> {
+    const KNOWN: Known = &["context cache"];
+    let options = Options::open(given, KNOWN, op)?;
+    let cache = match options.get(1) {
+        cache if cache.is_undefined() => None,
+        cache => {
+            let types = [DType::F16, DType::F32];
+            let at = At { op, what: "cache" };
+            Some(types[word(&cache, &types.map(DType::name), at)?])
+        }
+    };
+    let context = field::<usize>(&options, 0, "context")?;
+    Ok(LoadOptions { context, cache, ..LoadOptions::default() })
+}
+
+/// How a text goes on.
+pub fn generate(options: &Options) -> Result<GenerateOptions> {
+    let usual = SamplingOptions::default();
+    let number = |n, what, usual| Ok(field::<f64>(options, n, what)?.unwrap_or(usual));
+    let sampling = SamplingOptions {
+        temperature: number(1, "temperature", usual.temperature)?,
+        top_k: field(options, 2, "topK")?.unwrap_or(usual.top_k),
+        top_p: number(3, "topP", usual.top_p)?,
+        min_p: number(4, "minP", usual.min_p)?,
+        repetition_penalty: number(5, "repetitionPenalty", usual.repetition_penalty)?,
+        frequency_penalty: number(6, "frequencyPenalty", usual.frequency_penalty)?,
+        presence_penalty: number(7, "presencePenalty", usual.presence_penalty)?,
+        logit_bias: biases(options)?,
+        seed: field(options, 9, "seed")?.unwrap_or_else(crate::js::random_seed),
+    };
+    Ok(GenerateOptions {
+        max_tokens: field(options, 0, "maxTokens")?,
+        sampling,
+        stop: texts(options)?,
+        likeliest: field(options, 11, "likeliest")?.unwrap_or(0),
+        ignore_end: field(options, 12, "ignoreEnd")?.unwrap_or(false),
+    })
+}
+
+/// The items of a list; none if it was left out.
+fn items(options: &Options, n: usize, what: &'static str, wanted: &str) -> Result<Vec<JsValue>> {
+    let list = options.get(n);
+    if list.is_undefined() {
+        return Ok(Vec::new());
+    }
+    let at = At { op: options.op(), what };
+    host(|host| host.items(&list)).ok_or_else(|| at.refuse_list(&list, wanted))
+}
+
+/// What is added to the logits of some tokens, as pairs.
+fn biases(options: &Options) -> Result<Vec<(u32, f32)>> {
+    let (op, wanted) = (options.op(), "a list of [token, number]");
+    let mut all = Vec::new();
+    for pair in items(options, 8, "logitBias", wanted)? {
+        let at = At { op, what: "logitBias" };
+        match host(|host| host.items(&pair)).as_deref() {
+            Some([id, more]) => all.push((u32::from_js(id, at)?, f64::from_js(more, at)? as f32)),
+            _ => return Err(at.refuse(&pair, "[token, number]")),
+        }
+    }
+    Ok(all)
+}
+
+/// The texts that end it.
+fn texts(options: &Options) -> Result<Vec<String>> {
+    let at = At { op: options.op(), what: "stop" };
+    if options.get(10).as_string().is_some() {
+        return Ok(vec![String::from_js(&options.get(10), at)?]);
+    }
+    let all = items(options, 10, "stop", "a text or a list of texts")?;
+    all.iter().map(|text| String::from_js(text, at)).collect()
+}

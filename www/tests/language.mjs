@@ -1,0 +1,146 @@
+// Language models in Node, Chromium and Firefox: real files against exact values (tests/golden), from wherever files come.
+
+import { readFileSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { root } from "../tools/env.mjs";
+import { launch as launchFirefox } from "../tools/firefox.mjs";
+import { modelFolder } from "../tools/models.mjs";
+import { finish, launch, serve } from "./support/browser.js";
+
+const dist = join(root, "www", "dist");
+const files = { smollm2: "SmolLM2-135M-Instruct.Q4_1.gguf", gemma3: "gemma-3-270m-q4_k_m.gguf" };
+const golden = (name) => JSON.parse(readFileSync(join(root, "tests", "golden", `logits-${name}.json`), "utf8"));
+/** How far logits may be from the exact ones, with a cache of f32. */
+const CLOSE = 1e-3;
+
+const results = [];
+
+/** One more result: passed unless `body` throws. */
+async function test(name, body) {
+  const began = Date.now();
+  try {
+    await body();
+    results.push({ name });
+  } catch (error) {
+    results.push({ name, error: String(error?.stack ?? error) });
+  }
+  console.log(`${name}: ${((Date.now() - began) / 1000).toFixed(1)} s`);
+}
+
+function same(actual, expected, what) {
+  const [have, want] = [JSON.stringify(actual), JSON.stringify(expected)];
+  if (have !== want) throw new Error(`${what}: ${have} instead of ${want}`);
+}
+
+function says(text, ...words) {
+  for (const word of words) if (!text.includes(word)) throw new Error(`no ${word} in ${text}`);
+}
+
+/**
+ * Goes on with prompts, and gives the tokens and their likeliest neighbours. It runs in a page, too, so it uses nothing from
+ * outside of it.
+ */
+async function follow({ entry, source, prefer, prompts, most }) {
+  const { Device, LanguageModel } = await import(entry);
+  const device = await Device.new({ prefer });
+  const progress = [];
+  const memory = () => globalThis.memory?.buffer.byteLength ?? 0;
+  const before = memory();
+  const model = await LanguageModel.load(source, {
+    ...{ device, context: 1024, cache: "f32" },
+    onProgress: ({ done, total }) => progress.push(done / total),
+  });
+  const [grown, told] = [memory() - before, []];
+  for (const ids of prompts) {
+    const tokens = [];
+    const generation = model.generate(ids, { maxTokens: most, likeliest: 20, ignoreEnd: true });
+    for await (const token of generation.tokens()) tokens.push(token);
+    told.push({ tokens, finish: generation.finish });
+  }
+  const messages = [{ role: "user", content: "Say <|im_end|> twice." }];
+  const prompt = model.encode("<|im_end|>", true).length === 1 ? [...model.prompt(JSON.stringify(messages), true)] : [];
+  const facts = [model.contextLength, device.info.backend, model.decode(model.encode("Grüße 😀"))];
+  model.dispose();
+  const grows = progress.every((part, at) => at === 0 || part >= progress[at - 1]);
+  return { told, prompt, facts, grown, progress: [grows, progress.length > 5, progress.at(-1) > 0.9] };
+}
+
+/** Compares what `follow` gave with exact values. */
+function check(name, numbers, { told, progress }, most) {
+  const { prompts } = golden(name);
+  same(progress, [true, true, true], "a progress that grows, of many steps, to the end");
+  for (const [at, n] of numbers.entries()) {
+    const { top, greedy, margins } = prompts[n];
+    const { tokens, finish: why } = told[at];
+    same([tokens.length, why], [most, "maxTokens"], `prompt ${n}: tokens, and why it ended`);
+    const [[first, from]] = tokens[0].likeliest;
+    const exact = new Map(top);
+    for (const [id, logprob] of tokens[0].likeliest) {
+      const want = exact.get(id) - exact.get(first);
+      const off = Math.abs(logprob - from - want);
+      // The last of the twenty may be another one that is as likely.
+      if (exact.has(id) && !(off < 2 * CLOSE)) throw new Error(`prompt ${n}, token ${id}: ${off} from ${want}`);
+    }
+    for (const [step, { id }] of tokens.entries()) {
+      // Where two are as likely as that, either is right, and what follows is another text.
+      if (margins[step] < 2 * CLOSE) break;
+      if (id !== greedy[step]) throw new Error(`prompt ${n}, step ${step}: ${id} instead of ${greedy[step]}`);
+    }
+  }
+}
+
+const ids = (name, numbers) => numbers.map((n) => golden(name).prompts[n].ids);
+const path = (name) => join(modelFolder, files[name]);
+const entry = pathToFileURL(join(dist, "models.js")).href;
+
+for (const [name, numbers, most] of [["smollm2", [0, 1, 3, 8], 16], ["gemma3", [0, 3, 4], 8]]) {
+  await test(`${name} in Node`, async () => {
+    const prompts = ids(name, numbers);
+    const seen = await follow({ entry, source: path(name), prefer: "cpu", prompts, most });
+    check(name, numbers, seen, most);
+    same(seen.facts, [1024, "cpu", "Grüße 😀"], "context, backend, and a text that was encoded and decoded");
+  });
+}
+
+const { address, close } = await serve({ "/dist/": dist, "/models/": modelFolder });
+
+/** Keeps the memory of the core that a page starts. */
+function watchMemory() {
+  const { instantiate } = WebAssembly;
+  WebAssembly.instantiate = async (...values) => {
+    const made = await instantiate.apply(WebAssembly, values);
+    globalThis.memory = (made.exports ?? made.instance.exports).memory;
+    return made;
+  };
+}
+
+const browsers = { Chromium: launch, Firefox: launchFirefox };
+/** Prompts and tokens of each: software GPUs are slow. */
+const cases = [
+  ["smollm2", "cpu", [0, 1, 8], 16],
+  ["smollm2", "software", [0, 8], 4],
+  ["gemma3", "cpu", [0, 3, 4], 4],
+  ["gemma3", "software", [0, 3, 4], 2],
+];
+for (const [browserName, start] of Object.entries(browsers)) {
+  const browser = await start();
+  for (const [name, prefer, numbers, most] of cases) {
+    await test(`${name} in ${browserName} on ${prefer}`, async () => {
+      const page = await browser.newPage();
+      await page.goto(address);
+      await page.evaluate(watchMemory);
+      const source = `/models/${files[name]}`;
+      const settings = { entry: "/dist/models.js", source, prefer, prompts: ids(name, numbers), most };
+      const seen = await page.evaluate(follow, settings);
+      await page.close();
+      console.log(`${name} in ${browserName} on ${prefer}: memory grew by ${(seen.grown / 1e6).toFixed(1)} MB`);
+      check(name, numbers, seen, most);
+      if (prefer !== "cpu" && seen.grown >= 64e6) throw new Error(`WebAssembly's memory grew by ${seen.grown} bytes`);
+    });
+  }
+  await browser.close();
+}
+close();
+finish(results);
