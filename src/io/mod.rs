@@ -2,8 +2,8 @@
 //! language models as GGUF ([`Gguf`]: what a file holds; its tensors can be read and decoded one by one).
 //!
 //! A file is read from bytes, or from whatever is read and sought in, such as a `std::fs::File`; models also from a
-//! [`Source`], which may have to wait for its bytes. Files are not trusted: one that is damaged is a `Data` error that says what is wrong and where, and no memory is taken for what a file only claims
-//! to hold.
+//! [`Source`], which may have to wait for its bytes. Files are not trusted: one that is damaged is a `Data` error that says
+//! what is wrong and where, and no memory is taken for what a file only claims to hold.
 //!
 //! ```
 //! # pollster::block_on(async {

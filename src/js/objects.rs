@@ -3,7 +3,7 @@
 
 use super::host::host;
 #[cfg(feature = "js-models")]
-use super::language;
+use super::language::core::Object as Language;
 #[cfg(feature = "js-nn")]
 use super::nn::object::Object as Model;
 use super::{Answer, Thrown};
@@ -32,7 +32,7 @@ pub enum Object {
     #[cfg(feature = "js-nn")]
     Nn(Model),
     #[cfg(feature = "js-models")]
-    Language(language::Object),
+    Language(Language),
 }
 
 /// A variable, and the objects that it disposes of when the next value comes. That the page looked at one of them keeps

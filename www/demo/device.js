@@ -11,6 +11,19 @@ import { kindInWords } from "./panel.js";
  * @returns {Promise<Device>}
  */
 export async function openDevice() {
+  try {
+    const wanted = await listDevices();
+    const device = await Device.new({ prefer: /^\d+$/.test(wanted) ? Number(wanted) : wanted });
+    tell(standing(device));
+    return device;
+  } catch (error) {
+    failed(error);
+    throw error;
+  }
+}
+
+/** Fills the list of devices; gives the one that the address asks for. */
+export async function listDevices() {
   const select = byId("device", HTMLSelectElement);
   try {
     const wanted = new URLSearchParams(location.search).get("device") ?? "auto";
@@ -27,12 +40,7 @@ export async function openDevice() {
     }
     select.value = wanted;
     select.addEventListener("change", () => location.assign(`?device=${encodeURIComponent(select.value)}`));
-    const device = await Device.new({ prefer: /^\d+$/.test(wanted) ? Number(wanted) : wanted });
-    tell(standing(device));
-    return device;
-  } catch (error) {
-    failed(error);
-    throw error;
+    return wanted;
   } finally {
     select.disabled = false;
   }

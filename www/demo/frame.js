@@ -4,6 +4,7 @@
 {
   const pages = {
     "./": "Filters and attention",
+    "ask.html": "Ask a model",
     "train.html": "Two classes of points",
     "digits.html": "Handwritten digits",
     "chars.html": "A text",

@@ -20,7 +20,7 @@ export function provideNn(entry: string, wasm: Record<"gpu" | "cpu", () => WasmS
   shareNn(glue);
 }
 
-/** Shares the classes of layers, once; a core's `glue` says which static methods they have. All cores with layers have the same. */
+/** Shares the classes of layers, once. Any core's `glue` says which static methods they have: all have the same. */
 export function shareNn(glue: object): void {
   if (isShared) return;
   isShared = true;

@@ -55,8 +55,8 @@ const provided = new Map<string, Provided>();
 const rank = (machine: CoreName, core: string) => sizes[machine].findIndex((size) => size.core === core);
 
 /**
- * Registers the cores of an entry. The first device chooses the largest one of its machine that is registered by then, so static
- * imports work in any order. An import that comes later and needs a larger one fails.
+ * Registers the cores of an entry. The first device chooses the largest one of its machine that is registered by then, so
+ * static imports work in any order. An import that comes later and needs a larger one fails.
  */
 export function provide(entry: string, cores: Record<CoreName, Provided>): void {
   const machines = ["gpu", "cpu"] as const;

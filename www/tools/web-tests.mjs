@@ -34,12 +34,12 @@ export async function webTests({ browser = "chromium", filter } = {}) {
   mkdirSync(tools, { recursive: true });
   writeFileSync(file, JSON.stringify(options()));
   const env = {
-    ...coreEnv("gpu"),
+    ...coreEnv("cpu-models"), // As the CPU's cores are built: its kernels have code for vectors.
     WASM_BINDGEN_TEST_WEBDRIVER_JSON: file,
     WASM_BINDGEN_TEST_TIMEOUT: "1800", // For all tests together; a software GPU is slow.
     WASM_BINDGEN_TEST_DRIVER_TIMEOUT: "60",
   };
-  const cargo = ["--no-default-features", "--features", "gpu,cpu,js-nn", "--test", "web", "--", "--nocapture"];
+  const cargo = ["--no-default-features", "--features", "gpu,cpu,js-models", "--test", "web", "--", "--nocapture"];
   const args = ["test", "--headless", ...driver(), "--mode", "no-install", "--", ...cargo, ...(filter ? [filter] : [])];
   for (let left = TRIES - 1; ; left--) {
     try {

@@ -1,21 +1,20 @@
 //! Language models, for JavaScript: loading, tokens, and texts that go on token by token.
 
-mod generation;
+pub mod core;
 mod options;
 mod source;
 
+use self::core::{Generation, Model, Object};
 use super::objects::{gone, shells, Object as Any, Place};
 use super::returns::{settle, Made};
-use super::{Answer, At, FromJs, IntoJs, JsDevice, Options, Shell, Thrown, Value};
-use crate::device::Device;
+use super::{named, Answer, At, FromJs, IntoJs, JsDevice, Options, Shell, Thrown, Value};
 use crate::error::{Error, Result};
 use crate::io::Gguf;
-use crate::model::{Context, LanguageModel};
+use crate::model::{Context, Generated, LanguageModel};
 use crate::text::{ChatOptions, Message};
-pub use generation::Generation;
 use js_sys::{Array, Promise};
 use source::{JsSource, Reader};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
@@ -23,54 +22,9 @@ use wasm_bindgen::prelude::*;
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = include_str!("types.d.ts");
 
-/// What an object of these classes stands for.
-#[derive(Clone)]
-pub enum Object {
-    Model(Rc<Model>),
-    Generation(Rc<Generation>),
-}
-
 impl Object {
-    /// What it lives on.
-    pub fn device(&self) -> &Device {
-        match self {
-            Object::Model(model) => model.model.device(),
-            Object::Generation(generation) => generation.model.model.device(),
-        }
-    }
-
     fn placed(self) -> Place {
         Place::new(Any::Language(self))
-    }
-}
-
-/// A model, and its context.
-pub struct Model {
-    model: LanguageModel,
-    /// None while a token is under way.
-    context: RefCell<Option<Context>>,
-    /// How many texts were begun; the last one goes on.
-    begun: Cell<u32>,
-}
-
-impl Model {
-    /// Lets the context do something that waits for nothing.
-    fn with<T>(&self, op: &str, work: impl FnOnce(&mut Context) -> Result<T>) -> Result<T> {
-        let mut context = self.take(op)?;
-        let done = work(&mut context);
-        self.context.replace(Some(context));
-        done
-    }
-
-    /// Takes the context, which is to be put back.
-    fn take(&self, op: &str) -> Result<Context> {
-        match self.context.take() {
-            Some(context) => Ok(context),
-            None => {
-                let must = "the model must be idle, got a call while a token is under way";
-                Err(Error::data(format!("{op}: {must}; await the earlier call")))
-            }
-        }
     }
 }
 
@@ -134,8 +88,7 @@ impl JsLanguageModel {
                 return Err(Thrown::from(thrown));
             }
             let model = loaded.map_err(|error| error.within(OP))?;
-            let context = RefCell::new(Some(model.context()?));
-            let model = Rc::new(Model { model, context, begun: Cell::new(0) });
+            let model = Rc::new(Model::new(model)?);
             let made = || Ok(JsLanguageModel(Object::Model(model).placed()).into());
             Ok(Box::new(made) as Made)
         })))
@@ -189,7 +142,11 @@ impl JsLanguageModel {
     }
 
     /// The ids of a text's tokens. With `special`, names of special tokens in the text become those tokens.
-    pub fn encode(&self, text: &JsValue, special: &JsValue) -> Answer<Vec<u32>> {
+    pub fn encode(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "string")] text: &JsValue,
+        #[wasm_bindgen(unchecked_optional_param_type = "boolean")] special: &JsValue,
+    ) -> Answer<Vec<u32>> {
         let op = "encode";
         let model = self.core(op)?;
         let text = String::from_js(text, At { op, what: "text" })?;
@@ -241,7 +198,7 @@ impl JsGeneration {
         let generation = self.core("nextToken")?;
         Ok(settle(Box::pin(async move {
             let token = generation.next().await?;
-            Ok(Box::new(move || Ok(token.map_or(JsValue::UNDEFINED, generation::told))) as Made)
+            Ok(Box::new(move || Ok(token.map_or(JsValue::UNDEFINED, told))) as Made)
         })))
     }
 
@@ -251,4 +208,20 @@ impl JsGeneration {
     pub fn finish(&self) -> Answer<JsValue> {
         Ok(self.core("finish")?.finish().value())
     }
+}
+
+/// A token as an object.
+fn told(token: Generated) -> JsValue {
+    let likeliest = token.likeliest.iter().map(|&(id, logprob)| {
+        let pair = [f64::from(id), f64::from(logprob)];
+        JsValue::from(pair.iter().map(|&number| JsValue::from(number)).collect::<Array>())
+    });
+    let likeliest: Array = likeliest.collect();
+    let values = [
+        token.id.value(),
+        token.text.value(),
+        f64::from(token.logprob).value(),
+        JsValue::from(likeliest),
+    ];
+    named(&["id", "text", "logprob", "likeliest"], values)
 }

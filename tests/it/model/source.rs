@@ -67,14 +67,15 @@ fn a_file_that_waits_gives_the_same_model() {
     let logits = loaded.expect("a model").context().expect("a context").add_all(&[3, 1, 4]);
     close(&logits.expect("logits"), &toy.logits(&[3, 1, 4]).concat(), "of a file that waits");
 
-    let (all, before) = (reads.take(), device.memory().used);
+    let (all, before) = (reads.take(), device.memory().allocated);
     assert!(all > 20, "{all} reads");
     for fails_at in 1..=all {
         reads.set(0);
-        let loaded = pollster::block_on(LanguageModel::load_from(&device, parts(fails_at), options()));
+        let loaded =
+            pollster::block_on(LanguageModel::load_from(&device, parts(fails_at), options()));
         let error = loaded.map(drop).expect_err("the line is cut");
         assert!(error.message().contains("the line is cut"), "read {fails_at}: {error}");
-        assert_eq!(device.memory().used, before, "after a failure of read {fails_at}");
+        assert_eq!(device.memory().allocated, before, "after a failure of read {fails_at}");
     }
     // A loading that nobody waits for any more gives its memory back, too.
     for polls in 1..=all {
@@ -83,7 +84,7 @@ fn a_file_that_waits_gives_the_same_model() {
             assert!(loading.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         }
     }
-    assert_eq!(device.memory().used, before, "after loadings that were dropped");
+    assert_eq!(device.memory().allocated, before, "after loadings that were dropped");
 }
 
 #[test]
@@ -99,7 +100,9 @@ fn a_head_may_be_longer_than_what_is_read_first() {
         assert_eq!(read.metadata["b"].as_str().map(str::len), Some(100), "{length}");
         let cut = Gguf::read(&mut Cursor::new(&file[..file.len() - 1])).expect_err("it is cut");
         let at = file.len() - 100;
-        let must = format!("gguf: at byte {at}: \"b\" must fit into the rest of the file, 99 bytes, got 100");
+        let must = format!(
+            "gguf: at byte {at}: \"b\" must fit into the rest of the file, 99 bytes, got 100"
+        );
         assert_eq!(cut.message(), must);
     }
 }

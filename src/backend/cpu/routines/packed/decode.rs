@@ -203,23 +203,31 @@ pub trait With {
     fn with<D: Decode>(self, decode: D) -> Self::Output;
 }
 
+/// The work of one format. In WebAssembly, where all code has the same instructions, it is a function of its own: engines
+/// compile a function for all formats badly.
+#[cfg_attr(target_arch = "wasm32", inline(never))]
+#[cfg_attr(not(target_arch = "wasm32"), inline(always))]
+fn of<W: With, D: Decode>(work: W, decode: D) -> W::Output {
+    work.with(decode)
+}
+
 #[inline(always)]
 pub fn by_format<W: With>(format: PackedFormat, work: W) -> W::Output {
     use PackedFormat::*;
     match format {
-        F32 => work.with(Singles),
-        F16 => work.with(Halves::<false>),
-        BF16 => work.with(Halves::<true>),
-        Q8_0 => work.with(SignedBytes),
-        Q4_0 => work.with(Fields::<4, 0, 8, 32>),
-        Q4_1 | Q4_K => work.with(Fields::<4, 0, 0, 32>),
-        Q5_0 => work.with(Fields::<4, 1, 16, 32>),
-        Q5_1 | Q5_K => work.with(Fields::<4, 1, 0, 32>),
-        Q2_K => work.with(Fields::<2, 0, 0, 16>),
-        Q3_K => work.with(Fields::<2, 1, 4, 16>),
-        Q6_K => work.with(Fields::<4, 2, 32, 16>),
-        IQ4_NL | IQ4_XS => work.with(Table(&UNEVEN)),
-        MXFP4 => work.with(Table(&E2M1)),
+        F32 => of(work, Singles),
+        F16 => of(work, Halves::<false>),
+        BF16 => of(work, Halves::<true>),
+        Q8_0 => of(work, SignedBytes),
+        Q4_0 => of(work, Fields::<4, 0, 8, 32>),
+        Q4_1 | Q4_K => of(work, Fields::<4, 0, 0, 32>),
+        Q5_0 => of(work, Fields::<4, 1, 16, 32>),
+        Q5_1 | Q5_K => of(work, Fields::<4, 1, 0, 32>),
+        Q2_K => of(work, Fields::<2, 0, 0, 16>),
+        Q3_K => of(work, Fields::<2, 1, 4, 16>),
+        Q6_K => of(work, Fields::<4, 2, 32, 16>),
+        IQ4_NL | IQ4_XS => of(work, Table(&UNEVEN)),
+        MXFP4 => of(work, Table(&E2M1)),
     }
 }
 

@@ -1,0 +1,130 @@
+//! Language models and their texts as JavaScript's objects stand for them.
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::model::{Context, Continuation, Finish, GenerateOptions, Generated, LanguageModel};
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+/// How errors name it.
+const OP: &str = "generate";
+
+/// What an object of these classes stands for.
+#[derive(Clone)]
+pub enum Object {
+    Model(Rc<Model>),
+    Generation(Rc<Generation>),
+}
+
+impl Object {
+    /// What it lives on.
+    pub fn device(&self) -> &Device {
+        match self {
+            Object::Model(model) => model.model.device(),
+            Object::Generation(generation) => &generation.device,
+        }
+    }
+}
+
+/// A model, and its context.
+pub struct Model {
+    pub model: LanguageModel,
+    /// None while a token is under way.
+    pub context: RefCell<Option<Context>>,
+    /// How many texts were begun; the last one goes on.
+    begun: Cell<u32>,
+}
+
+impl Model {
+    /// With an empty context.
+    ///
+    /// # Errors
+    /// `Memory`.
+    pub fn new(model: LanguageModel) -> Result<Model> {
+        let context = RefCell::new(Some(model.context()?));
+        Ok(Model { model, context, begun: Cell::new(0) })
+    }
+
+    /// Lets the context do something that waits for nothing.
+    fn with<T>(&self, op: &str, work: impl FnOnce(&mut Context) -> Result<T>) -> Result<T> {
+        let mut context = self.take(op)?;
+        let done = work(&mut context);
+        self.context.replace(Some(context));
+        done
+    }
+
+    /// Takes the context, which is to be put back.
+    fn take(&self, op: &str) -> Result<Context> {
+        match self.context.take() {
+            Some(context) => Ok(context),
+            None => {
+                let must = "the model must be idle, got a call while a token is under way";
+                Err(Error::data(format!("{op}: {must}; await the earlier call")))
+            }
+        }
+    }
+}
+
+/// A text that goes on. It does not keep its model.
+pub struct Generation {
+    model: Weak<Model>,
+    device: Device,
+    /// Its number among those that were begun.
+    number: u32,
+    /// None while a token is under way.
+    text: RefCell<Option<Continuation>>,
+    finish: Cell<Option<Finish>>,
+}
+
+impl Generation {
+    /// What follows these tokens.
+    pub fn begin(
+        model: &Rc<Model>,
+        tokens: &[u32],
+        options: GenerateOptions,
+    ) -> Result<Generation> {
+        let text = model.with(OP, |context| Continuation::new(context, tokens, options))?;
+        let number = model.begun.get().wrapping_add(1);
+        model.begun.set(number);
+        let (text, finish) = (RefCell::new(Some(text)), Cell::new(None));
+        let (model, device) = (Rc::downgrade(model), model.model.device().clone());
+        Ok(Generation { model, device, number, text, finish })
+    }
+
+    /// [`Generation::next`](crate::model::Generation::next).
+    pub async fn next(&self) -> Result<Option<Generated>> {
+        if self.finish.get().is_some() {
+            return Ok(None);
+        }
+        let model = self.model.upgrade().ok_or_else(|| {
+            Error::data(format!("{OP}: the model must not be disposed, got one that was"))
+        })?;
+        if self.number != model.begun.get() {
+            let must = "the text must be the last one that the model began, got an earlier one";
+            return Err(Error::data(format!("{OP}: {must}")));
+        }
+        let mut context = model.take(OP)?;
+        let Some(mut text) = self.text.take() else {
+            model.context.replace(Some(context));
+            return Err(Error::data(format!("{OP}: one token must be asked for at a time")));
+        };
+        let token = text.next(&mut context).await;
+        self.finish.set(text.finish());
+        // What ended needs its last logits no more.
+        if text.finish().is_none() {
+            self.text.replace(Some(text));
+        }
+        model.context.replace(Some(context));
+        token
+    }
+
+    /// Why it ended.
+    pub fn finish(&self) -> Option<&'static str> {
+        self.finish.get().map(|finish| match finish {
+            Finish::End => "end",
+            Finish::Stop => "stop",
+            Finish::MaxTokens => "maxTokens",
+            Finish::ContextFull => "contextFull",
+        })
+    }
+}

@@ -1,0 +1,86 @@
+// The language model, in a worker: the page stays awake while it computes.
+
+import { Device, LanguageModel } from "../dist/models.js";
+
+/** @type {LanguageModel | undefined} */
+let model;
+/** What ends the loading or the answer that is under way. */
+let stop = new AbortController();
+
+const post = (/** @type {object} */ message) => self.postMessage(message);
+
+const methods = {
+  /**
+   * Loads a model, and says what is to be known of it.
+   * @param {File | string} source
+   * @param {string} prefer
+   */
+  async load(source, prefer) {
+    model?.dispose();
+    model = undefined;
+    stop = new AbortController();
+    const device = await Device.new({ prefer: /^\d+$/.test(prefer) ? Number(prefer) : prefer });
+    let told = 0;
+    model = await LanguageModel.load(source, {
+      ...{ device, signal: stop.signal },
+      onProgress({ done, total }) {
+        if (performance.now() - told < 50 && done < total) return;
+        told = performance.now();
+        post({ progress: { done, total } });
+      },
+    });
+    const { backend, name, kind } = device.info;
+    return { device: { backend, name, kind }, fallback: device.fallback, ...facts() };
+  },
+  /**
+   * Answers, token by token; says why the answer ended.
+   * @param {import("../dist/models.js").Message[]} messages
+   * @param {import("../dist/models.js").GenerateOptions} options
+   */
+  async answer(messages, options) {
+    if (!model) throw new Error("there is no model");
+    stop = new AbortController();
+    const own = model;
+    const begun = performance.now();
+    let [first, count] = [0, 0];
+    const generation = own.chat(messages, { ...options, likeliest: 5, signal: stop.signal });
+    try {
+      for await (const { id, text, logprob, likeliest } of generation.tokens()) {
+        first ||= performance.now();
+        count += 1;
+        const others = likeliest.map(([id, logprob]) => [own.decode([id]), Math.exp(logprob)]);
+        const speed = count > 1 ? ((count - 1) * 1000) / (performance.now() - first) : 0;
+        post({ token: { text, own: own.decode([id]), probability: Math.exp(logprob), others, speed, first: first - begun } });
+        // The page may have said to stop.
+        await new Promise((resolve) => setTimeout(resolve));
+      }
+      return { finish: generation.finish, ...facts() };
+    } catch (error) {
+      if (!stop.signal.aborted) throw error;
+      return { finish: "stopped", ...facts() };
+    } finally {
+      generation.dispose();
+    }
+  },
+  async close() {
+    model?.dispose();
+    model = undefined;
+  },
+};
+
+/** What the page shows of the model. */
+function facts() {
+  if (!model) return undefined;
+  const { contextUsed, contextLength, device } = model;
+  return { contextUsed, contextLength, memory: device.memory().allocated };
+}
+
+self.addEventListener("message", async ({ data }) => {
+  if (data.stop) return stop.abort(new Error("cancelled"));
+  const { id, method, args } = data;
+  try {
+    post({ id, answer: await /** @type {any} */ (methods)[method](...args) });
+  } catch (error) {
+    post({ id, error: error instanceof Error ? error.message : String(error) });
+  }
+});

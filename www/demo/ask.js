@@ -1,0 +1,243 @@
+// The page with a language model: joins its controls to the worker that computes.
+
+import { failed, listDevices, tell } from "./device.js";
+import { byId, make } from "./dom.js";
+
+/**
+ * @import { Message } from "../dist/models.js"
+ * @typedef {{ text: string, own: string, probability: number, others: [string, number][], speed: number, first: number }} Token
+ * @typedef {{ contextUsed: number, contextLength: number, memory: number }} Facts
+ */
+
+/** The file that the demo's server has, or gets. */
+const ready = new URL("/models/SmolLM2-135M-Instruct.Q4_1.gguf", location.href).href;
+
+const text = (/** @type {string} */ id) => byId(id, HTMLElement);
+const field = (/** @type {string} */ id) => byId(id, HTMLInputElement);
+const press = (/** @type {string} */ id) => byId(id, HTMLButtonElement);
+
+/** The model's worker. */
+class Model {
+  #worker = new Worker(new URL("./ask-worker.js", import.meta.url), { type: "module", name: "model" });
+  /** @type {Map<number, { resolve: (answer: any) => void, reject: (error: Error) => void }>} */
+  #waiting = new Map();
+  #next = 0;
+
+  /** @param {(message: { progress?: { done: number, total: number }, token?: Token }) => void} hear */
+  constructor(hear) {
+    this.#worker.addEventListener("message", ({ data }) => {
+      if (data.id === undefined) return hear(data);
+      const waiting = this.#waiting.get(data.id);
+      this.#waiting.delete(data.id);
+      if (data.error === undefined) waiting?.resolve(data.answer);
+      else waiting?.reject(new Error(data.error));
+    });
+    this.#worker.addEventListener("error", ({ message }) => {
+      const why = message ?? "it could not be started; run `npm run build` once";
+      for (const { reject } of this.#waiting.values()) reject(new Error(`the model's worker: ${why}`));
+      this.#waiting.clear();
+    });
+  }
+
+  /**
+   * @param {"load" | "answer" | "close"} method
+   * @param {...unknown} args
+   * @returns {Promise<any>}
+   */
+  ask(method, ...args) {
+    const id = this.#next++;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      this.#worker.postMessage({ id, method, args });
+    });
+  }
+
+  /** Ends the loading or the answer that is under way. */
+  stop() {
+    this.#worker.postMessage({ stop: true });
+  }
+}
+
+/** What was said. @type {Message[]} */
+let messages = [];
+/** The answer that is being written. @type {HTMLElement | undefined} */
+let writing;
+let isLoaded = false;
+let isBusy = false;
+
+const model = new Model(({ progress, token }) => {
+  if (progress) showProgress(progress);
+  if (token) showToken(token);
+});
+const wanted = await listDevices();
+connect();
+// For programs that look at the page.
+Object.assign(window, { demo: { device: {}, ready: Promise.resolve() } });
+
+function connect() {
+  press("fetch").addEventListener("click", () => void load(ready));
+  const file = field("file");
+  file.addEventListener("change", () => {
+    const chosen = file.files?.[0];
+    file.value = "";
+    if (chosen) void load(chosen);
+  });
+  byId("by-address", HTMLFormElement).addEventListener("submit", (event) => {
+    event.preventDefault();
+    const address = field("address").value.trim();
+    if (address) void load(address);
+  });
+  addEventListener("dragover", (event) => event.preventDefault());
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    const dropped = event.dataTransfer?.files[0];
+    if (dropped) void load(dropped);
+  });
+  press("cancel").addEventListener("click", () => model.stop());
+  press("stop").addEventListener("click", () => model.stop());
+  press("forget").addEventListener("click", () => void close());
+  press("again").addEventListener("click", begin);
+  byId("ask", HTMLFormElement).addEventListener("submit", (event) => {
+    event.preventDefault();
+    const question = field("question").value.trim();
+    if (question && isLoaded && !isBusy) void answer(question);
+  });
+  const temperature = field("temperature");
+  temperature.addEventListener("input", () => {
+    byId("temperature-value", HTMLOutputElement).value = temperature.value;
+  });
+}
+
+/** Shows what can be done now. */
+function settle() {
+  for (const id of ["fetch", "file", "address"]) Object.assign(text(id), { disabled: isBusy });
+  field("question").disabled = !isLoaded || isBusy;
+  press("send").disabled = !isLoaded || isBusy;
+  press("forget").disabled = !isLoaded || isBusy;
+  press("again").disabled = isBusy || messages.length === 0;
+  field("question").placeholder = isLoaded ? "Ask something" : "First load a model";
+}
+
+/** Does one thing at a time, and tells what goes wrong. @param {() => Promise<unknown>} work */
+async function alone(work) {
+  if (isBusy) return;
+  isBusy = true;
+  settle();
+  try {
+    await work();
+  } catch (error) {
+    failed(error);
+  } finally {
+    isBusy = false;
+    settle();
+  }
+}
+
+/** @param {File | string} source */
+function load(source) {
+  return alone(async () => {
+    tell("");
+    isLoaded = false;
+    begin();
+    showProgress({ done: 0, total: 1 });
+    text("loading").hidden = false;
+    try {
+      const { device, fallback, ...facts } = await model.ask("load", source, wanted);
+      isLoaded = true;
+      const name = typeof source === "string" ? (source.split("/").pop() ?? "") : source.name;
+      tell(`${decodeURIComponent(name)} is on ${device.name}.${fallback ? ` ${fallback}.` : ""}`);
+      showFacts(facts);
+    } finally {
+      text("loading").hidden = true;
+    }
+  }).then(() => field("question").focus());
+}
+
+function close() {
+  return alone(async () => {
+    await model.ask("close");
+    isLoaded = false;
+    begin();
+    for (const id of ["speed", "first", "context", "memory"]) text(id).textContent = "–";
+    tell("");
+  });
+}
+
+/** Begins a conversation. */
+function begin() {
+  messages = [];
+  text("talk").replaceChildren();
+  text("token").hidden = true;
+  text("token-hint").hidden = false;
+  settle();
+}
+
+/** @param {string} question */
+function answer(question) {
+  return alone(async () => {
+    field("question").value = "";
+    messages.push({ role: "user", content: question });
+    writing = make("li", { class: "model" });
+    text("talk").append(make("li", { class: "user" }, question), writing);
+    press("stop").disabled = false;
+    try {
+      const seed = Number(field("seed").value);
+      const options = { temperature: Number(field("temperature").value), seed: Number.isInteger(seed) ? Math.abs(seed) : 0 };
+      const { finish, ...facts } = await model.ask("answer", messages, options);
+      messages.push({ role: "assistant", content: writing.textContent ?? "" });
+      showFacts(facts);
+      if (finish === "contextFull") tell("The context is full: begin a new conversation.");
+    } catch (error) {
+      // What was not answered is not part of the conversation.
+      messages.pop();
+      throw error;
+    } finally {
+      press("stop").disabled = true;
+      writing = undefined;
+    }
+  }).then(() => field("question").focus());
+}
+
+/** @param {{ done: number, total: number }} bytes */
+function showProgress({ done, total }) {
+  byId("progress", HTMLProgressElement).value = total ? done / total : 0;
+  const mb = (/** @type {number} */ bytes) => (bytes / 1e6).toFixed(0);
+  text("progress-text").textContent = total > 1 ? `${mb(done)} of ${mb(total)} MB` : "";
+}
+
+/** @param {Token} token */
+function showToken({ text: piece, own, probability, others, speed, first }) {
+  if (speed) text("speed").textContent = `${speed.toFixed(1)} tokens/s`;
+  text("first").textContent = `${(first / 1000).toFixed(2)} s`;
+  if (!writing || !piece) return;
+  const button = make("button", { type: "button", "aria-pressed": "false" }, piece);
+  button.addEventListener("click", () => {
+    for (const other of document.querySelectorAll(".talk button")) other.setAttribute("aria-pressed", "false");
+    button.setAttribute("aria-pressed", "true");
+    showLikely(own, probability, others);
+  });
+  writing.append(button);
+}
+
+/**
+ * @param {string} own
+ * @param {number} probability
+ * @param {[string, number][]} others
+ */
+function showLikely(own, probability, others) {
+  const row = (/** @type {string} */ token, /** @type {number} */ part, /** @type {boolean} */ isChosen) => {
+    const cells = [make("th", { scope: "row" }, JSON.stringify(token)), make("td", {}, `${(100 * part).toFixed(1)} %`)];
+    return make("tr", isChosen ? { "aria-current": "true" } : {}, ...cells);
+  };
+  const rows = others.map(([token, part]) => row(token, part, token === own));
+  if (!others.some(([token]) => token === own)) rows.push(row(own, probability, true));
+  text("likely").replaceChildren(...rows);
+  text("token").hidden = false;
+  text("token-hint").hidden = true;
+}
+
+/** @param {Facts} facts */
+function showFacts({ contextUsed, contextLength, memory }) {
+  text("context").textContent = `${contextUsed} of ${contextLength} tokens`;
+  text("memory").textContent = `${(memory / 1e6).toFixed(0)} MB`;
+}

@@ -1,0 +1,107 @@
+// The demo's page with a language model as a visitor meets it: a click, a question, an answer; a token's neighbours; stopping,
+// dropping a file, and a file that is none. On a large screen and on a phone's, with the real SmolLM2, on the CPU.
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { root } from "../tools/env.mjs";
+import { modelFolder } from "../tools/models.mjs";
+import { launch, serve } from "../tools/page.mjs";
+import { end, expect, listen, test } from "./support/demo.js";
+
+const file = join(modelFolder, "SmolLM2-135M-Instruct.Q4_1.gguf");
+const out = join(root, "out");
+mkdirSync(out, { recursive: true });
+
+const server = await serve();
+const browser = await launch();
+const said = [];
+
+for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844]]) {
+  const page = await browser.newPage({ viewport: { width, height } });
+  page.setDefaultTimeout(120_000);
+  listen(page, said);
+  const button = (name) => page.getByRole("button", { name, exact: true });
+  const question = page.locator("#question");
+  const answers = page.locator("#talk li.model");
+  const ready = () => page.waitForFunction(() => !document.getElementById("question").disabled);
+  const ask = async (text) => {
+    await question.fill(text);
+    await question.press("Enter");
+  };
+
+  await test(`${where}: a click, a question, an answer`, async () => {
+    await page.goto(`${server.url}/demo/ask.html?device=cpu`);
+    // The longest time that the page did nothing else.
+    await page.evaluate(() => {
+      globalThis.longest = 0;
+      let last = performance.now();
+      setInterval(() => {
+        const now = performance.now();
+        globalThis.longest = Math.max(globalThis.longest, now - last - 10);
+        last = now;
+      }, 10);
+    });
+    expect(await question.isDisabled(), "there is a question before a model");
+    await button("Get SmolLM2 (98 MB)").click();
+    await ready();
+    expect((await page.locator("#notice").textContent()).includes("is on CPU"), "the notice does not name the device");
+    await ask("What is the capital of France?");
+    await ready();
+    const answer = await answers.last().textContent();
+    expect(answer === "The capital of France is Paris.", `the answer is ${answer}`);
+    expect(/^\d+\.\d tokens\/s$/.test(await page.locator("#speed").textContent()), "there is no speed");
+    expect(/^\d+ of \d+ tokens$/.test(await page.locator("#context").textContent()), "the context is not told");
+    const { longest } = await page.evaluate(() => ({ longest: globalThis.longest }));
+    console.log(`${where}: the page waited ${longest.toFixed(0)} ms at most`);
+  });
+
+  await test(`${where}: a token's neighbours`, async () => {
+    await answers.last().getByRole("button", { name: "Paris" }).click();
+    const rows = await page.locator("#likely tr").allTextContents();
+    expect(rows.length >= 5 && rows.some((row) => row.startsWith('" Paris"')), `the rows are ${rows.join("; ")}`);
+  });
+
+  await test(`${where}: a second question is asked of the same conversation`, async () => {
+    await ask("And of Italy?");
+    await ready();
+    expect((await answers.last().textContent()).includes("Rome"), `the answer is ${await answers.last().textContent()}`);
+    await page.screenshot({ path: join(out, `ask-${where}.png`), fullPage: true });
+  });
+
+  await test(`${where}: an answer is stopped, and the next one comes`, async () => {
+    await ask("Write a long story about a fox.");
+    await page.waitForFunction(() => document.querySelectorAll("#talk li:last-child button").length > 5);
+    await button("Stop").click();
+    await ready();
+    const pieces = await answers.last().getByRole("button").count();
+    expect(pieces < 60, `${pieces} pieces were written after a stop`);
+    await button("New conversation").click();
+    expect((await answers.count()) === 0, "the conversation is still there");
+    await ask("What is the capital of France?");
+    await ready();
+    expect((await answers.last().textContent()).includes("Paris"), "the next answer is another one");
+  });
+
+  await test(`${where}: a file of one's own, and one that is none`, async () => {
+    await button("Close the model").click();
+    await page.waitForFunction(() => document.getElementById("question").disabled);
+    await page.locator("#file").setInputFiles({ name: "no.gguf", mimeType: "", buffer: Buffer.from("<html>") });
+    await page.waitForFunction(() => document.getElementById("notice").className.includes("error"));
+    const notice = await page.locator("#notice").textContent();
+    expect(notice.includes("load: at byte 0: the file must begin with `GGUF`"), `it says ${notice}`);
+    await page.locator("#file").setInputFiles(file);
+    await ready();
+    await ask("What is the capital of France?");
+    await ready();
+    expect((await answers.last().textContent()).includes("Paris"), "the answer is another one");
+  });
+
+  await test(`${where}: nothing is wider than the screen`, async () => {
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    expect(wide <= 0, `${wide} pixels are outside`);
+  });
+  await page.close();
+}
+await browser.close();
+server.close();
+await end(said);
