@@ -1,6 +1,6 @@
 //! The operations on lanes with WebAssembly's vectors of 128 bits.
 
-use super::{eight_total, Lanes, Sixteen};
+use super::operations::{eight_total, Lanes, Sixteen};
 use bytemuck::cast;
 use std::arch::wasm32::*;
 use std::array::from_fn;

@@ -1,6 +1,6 @@
 //! The operations on lanes with AVX2 and AVX-512.
 
-use super::{LaneWork, Lanes, Sixteen};
+use super::operations::{LaneWork, Lanes, Sixteen};
 use pulp::cast;
 use pulp::x86::{V3, V4};
 use std::arch::x86_64::{__m128, __m128i, __m256, __m256i, __m512, __m512i};
@@ -314,7 +314,7 @@ impl Lanes for V3 {
     }
     #[inline(always)]
     fn total_sums(self, sums: __m256) -> f32 {
-        super::eight_total(cast(sums))
+        super::operations::eight_total(cast(sums))
     }
     #[inline(always)]
     fn splat(self, x: f32) -> [__m256; 2] {
