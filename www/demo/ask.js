@@ -145,7 +145,8 @@ function load(source) {
       const { device, fallback, ...facts } = await model.ask("load", source, wanted);
       isLoaded = true;
       const name = typeof source === "string" ? (source.split("/").pop() ?? "") : source.name;
-      tell(`${decodeURIComponent(name)} is on ${device.name}.${fallback ? ` ${fallback}.` : ""}`);
+      const where = device.backend === "cpu" ? "the CPU, on one thread" : device.name;
+      tell(`${decodeURIComponent(name)} is on ${where}.${fallback ? ` ${fallback}.` : ""}`);
       showFacts(facts);
     } finally {
       text("loading").hidden = true;
