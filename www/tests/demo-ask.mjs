@@ -85,7 +85,7 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
 
   await test(`${where}: a file of one's own, and one that is none`, async () => {
     await button("Close the model").click();
-    await page.waitForFunction(() => document.getElementById("question").disabled);
+    await page.waitForFunction(() => document.getElementById("question").placeholder === "First load a model");
     await page.locator("#file").setInputFiles({ name: "no.gguf", mimeType: "", buffer: Buffer.from("<html>") });
     await page.waitForFunction(() => document.getElementById("notice").className.includes("error"));
     const notice = await page.locator("#notice").textContent();

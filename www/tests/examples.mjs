@@ -6,7 +6,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
 import { finish } from "./support/browser.js";
-import * as warpweft from "../dist/nn.js";
+import * as warpweft from "../dist/models.js";
 
 const dist = join(root, "www", "dist");
 const documents = ["README.md", "docs/guide.md", "docs/training.md", "docs/custom-kernels.md"];
@@ -26,26 +26,31 @@ for (const name of declarations) {
 }
 
 const known = `
-declare const device: Device, generator: Generator, model: Layer & { body: Layer; head: Layer };
+declare const device: Device, generator: Generator;
 declare const optimizer: Optimizer, trainer: Trainer;
 declare const x: Tensor, y: Tensor, z: Tensor, w: Tensor, a: Tensor, b: Tensor, scores: Tensor, loss: Tensor;
 declare const xTest: Tensor, yTest: Tensor, blocks: Layer[];
 `;
 
+/** What a model is: mostly one of layers. */
+const modelIn = (where) => (where === "language.d.ts" ? "LanguageModel" : "Layer & { body: Layer; head: Layer }");
+
 /** A module of an example: what it imports, then a function with the rest. */
-function written(code) {
+function written(where, code) {
   const imports = /^import [^;]*;\n?/gm;
   const own = (code.match(imports) ?? []).join("");
   const names = Object.keys(warpweft).filter((name) => !new RegExp(`\\b${name}\\b`).test(own));
-  const all = `import { ${names.join(", ")} } from "warpweft/nn";\n`;
-  return `${own}${all}${known}export async function example() {\n${code.replace(imports, "")}\n}\n`;
+  const all = `import { ${names.join(", ")} } from "warpweft/models";\n`;
+  const model = `declare const model: ${modelIn(where)};\n`;
+  return `${own}${all}${known}${model}export async function example() {\n${code.replace(imports, "")}\n}\n`;
 }
 
 const folder = join(root, "out", "examples");
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
-examples.forEach(([, code], n) => writeFileSync(join(folder, `${n}.ts`), written(code)));
-const paths = { warpweft: [join(dist, "index.d.ts")], "warpweft/nn": [join(dist, "nn.d.ts")] };
+examples.forEach(([where, code], n) => writeFileSync(join(folder, `${n}.ts`), written(where, code)));
+const entries = { warpweft: "index", "warpweft/nn": "nn", "warpweft/models": "models" };
+const paths = Object.fromEntries(Object.entries(entries).map(([name, file]) => [name, [join(dist, `${file}.d.ts`)]]));
 const modules = { target: "esnext", module: "esnext", moduleResolution: "bundler" };
 const options = { ...modules, strict: true, noEmit: true, skipLibCheck: true };
 const lib = ["esnext", "dom", "dom.iterable"];
