@@ -39,5 +39,6 @@ pub use safetensors::{
     load_safetensors, load_safetensors_from, save_safetensors, Safetensors, Skipped,
 };
 pub use safetensors_index::SafetensorsIndex;
+#[cfg(feature = "model")]
 pub(crate) use source::at_once;
 pub use source::Source;
