@@ -16,6 +16,8 @@
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::io::{self, Gguf, Safetensors, SafetensorsIndex};
+#[cfg(feature = "model")]
+use crate::model::Embedder;
 use crate::nn::Module;
 use crate::tensor::Tensor;
 use crate::train::Trainer;
@@ -90,6 +92,25 @@ fn parts(first: &Path) -> Vec<PathBuf> {
         (number > 0).then(|| (1..=number).map(part).collect())
     };
     all().unwrap_or_else(|| vec![first.to_path_buf()])
+}
+
+/// [`Embedder::load`] of a folder, as sentence-transformers saves it.
+///
+/// # Errors
+/// As there; `Data` with the path if the folder is none, or a file cannot be read.
+#[cfg(feature = "model")]
+pub fn load_embedder(device: &Device, folder: impl AsRef<Path>) -> Result<Embedder> {
+    let (name, folder) = ("embedder", folder.as_ref());
+    fs::read_dir(folder).map_err(|error| failed(name, folder, &error))?;
+    let mut files = Vec::new();
+    for file in Embedder::FILES {
+        let path = folder.join(file);
+        if path.exists() {
+            let opened = File::open(&path).map_err(|error| failed(name, &path, &error))?;
+            files.push((file.to_string(), opened));
+        }
+    }
+    Embedder::load(device, files).map_err(|error| of_path(&error, folder))
 }
 
 /// [`io::save_safetensors`] to a file.

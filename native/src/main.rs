@@ -1,5 +1,5 @@
 //! The `warpweft` program: which devices there are, the demo, training, which kernels are fastest, the benchmark, and
-//! language models: what is in their files, and what they say.
+//! language models: what is in their files, what they say, and the vectors that they make of texts.
 
 mod demo;
 mod devices;
@@ -25,6 +25,7 @@ Examples:
   warpweft inspect model.gguf                  metadata, tensors and formats of a language model
   warpweft chat model.gguf                     a conversation with a language model
   warpweft generate model.gguf --prompt \"Once upon a time\" --max-tokens 50
+  warpweft embed all-MiniLM-L6-v2 \"A cat sits.\"  the vector of a text, by an encoder
   warpweft completions bash > ~/.local/share/bash-completion/completions/warpweft
 
 The device is chosen by --device or by WARPWEFT_DEVICE: auto, gpu, low-power, cpu, software, a number
@@ -82,6 +83,8 @@ enum Command {
     Tokenize(language::Tokenize),
     /// Print how well a language model predicts a text
     Perplexity(language::Perplexity),
+    /// Print the vectors that an encoder makes of texts, one line of JSON for each
+    Embed(language::Embed),
     /// Time the cases of the benchmark on a device, each checked first against plain f64 loops
     Bench(bench::Options),
     /// Print a script that completes warpweft's commands and options in a shell
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
         Command::Estimate(estimate) => estimate.run(),
         Command::Tokenize(tokenize) => tokenize.run(),
         Command::Perplexity(perplexity) => perplexity.run(),
+        Command::Embed(embed) => embed.run(),
         Command::Completions { shell } => {
             let mut command = Cli::command();
             clap_complete::generate(shell, &mut command, "warpweft", &mut std::io::stdout());

@@ -4,13 +4,14 @@
 use super::elements::{about, encoded, Stored};
 use super::header::{named, Header, Written, LOAD, METADATA};
 use super::other::{other_kind, KNOWN_BY};
-use super::part::{part, taken};
+use super::part::part;
+use super::source::{at_once, Source};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::sorted;
 use crate::tensor::Tensor;
 use std::collections::BTreeMap;
-use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::io::{Cursor, Read, Seek};
 use std::ops::Range;
 
 const SAVE: &str = "save_safetensors";
@@ -65,10 +66,6 @@ impl Skipped {
     }
 }
 
-fn unread(error: std::io::Error) -> Error {
-    Error::data(format!("{LOAD}: the file must be readable, got {error}"))
-}
-
 /// Loads the tensors of a safetensors file. What tensors hold stays what it is. `BF16` becomes `f32`, which holds it exactly,
 /// other integers become `i32` or `u32`, if they fit, and `F64` is rounded to `f32`. A tensor of another type is not loaded;
 /// [`Safetensors::skipped`] has its name, type and place.
@@ -104,52 +101,69 @@ pub fn load_safetensors_from(
     device: &Device,
     file: &mut (impl Read + Seek),
 ) -> Result<Safetensors> {
-    let whole = file.seek(SeekFrom::End(0)).map_err(unread)?;
-    file.seek(SeekFrom::Start(0)).map_err(unread)?;
+    at_once(Safetensors::load_from(device, file))
+}
+
+impl Safetensors {
+    /// [`load_safetensors_from`] of a file that may have to wait for its bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn load_from(device: &Device, file: &mut impl Source) -> Result<Safetensors> {
+        let (header, length) = read_header(file).await?;
+        let order = header.checked(length.file - length.header)?;
+        let (mut tensors, mut skipped) = (BTreeMap::new(), BTreeMap::new());
+        for (name, place) in order {
+            let bytes = length.header + place.start..length.header + place.end;
+            let Some(stored) = place.stored else {
+                let Written { dtype, shape, .. } = &header.tensors[name];
+                let (dtype, shape) = (dtype.clone(), shape.clone());
+                skipped.insert(name.to_string(), Skipped { dtype, shape, bytes });
+                continue;
+            };
+            let what = named(name);
+            let bytes = file.read_range(bytes).await.map_err(|error| about(&what, &error))?;
+            let tensor = stored.tensor(device, &what, &place.shape, bytes, false)?;
+            tensors.insert(name.to_string(), tensor);
+        }
+        Ok(Safetensors { tensors, metadata: header.metadata, skipped })
+    }
+}
+
+/// Bytes of a file, and of its header with the eight before it.
+struct Length {
+    file: u64,
+    header: u64,
+}
+
+/// The header of a file, which fits into the file.
+async fn read_header(file: &mut impl Source) -> Result<(Header, Length)> {
+    let unread = |error: Error| about(LOAD, &error);
+    let whole = file.length().await.map_err(unread)?;
     if whole < 8 {
         let message = format!(
             "{LOAD}: the file must have at least 8 bytes, the length of the header, got {whole}"
         );
         return Err(Error::data(message));
     }
-    let mut length = [0; 8];
-    file.read_exact(&mut length).map_err(unread)?;
-    let length = u64::from_le_bytes(length);
+    let first = file.read_range(0..whole.min(8 + KNOWN_BY as u64)).await.map_err(unread)?;
+    let length = first[..8].iter().rev().fold(0u64, |length, &byte| length << 8 | u64::from(byte));
     if length > LONGEST {
-        let mut beginning = length.to_le_bytes().to_vec();
-        file.take(KNOWN_BY as u64).read_to_end(&mut beginning).map_err(unread)?;
-        if let Some(why) = other_kind(&beginning) {
-            return Err(Error::data(format!(
-                "{LOAD}: the file must be a safetensors file, got {why}"
-            )));
-        }
-        let message = format!("{LOAD}: the header must have at most {LONGEST} bytes, got {length}");
+        let message = match other_kind(&first) {
+            Some(why) => format!("{LOAD}: the file must be a safetensors file, got {why}"),
+            None => {
+                format!("{LOAD}: the header must have at most {LONGEST} bytes, got {length}")
+            }
+        };
         return Err(Error::data(message));
     }
-    let Some(held) = (whole - 8).checked_sub(length) else {
+    if length > whole - 8 {
         let message =
             format!("{LOAD}: the header must fit into the file of {whole} bytes, got {length} from offset 8 on");
         return Err(Error::data(message));
-    };
-    let header = taken(file, length).map_err(|error| about(LOAD, &error))?;
-    let header = Header::parse(&header)?;
-    let order = header.checked(held)?;
-    let (mut tensors, mut skipped) = (BTreeMap::new(), BTreeMap::new());
-    for (name, place) in order {
-        let (what, bytes) = (named(name), place.end - place.start);
-        let Some(stored) = place.stored else {
-            let Written { dtype, shape, .. } = &header.tensors[name];
-            let (dtype, shape, first) = (dtype.clone(), shape.clone(), 8 + length);
-            let bytes = first + place.start..first + place.end;
-            file.seek(SeekFrom::Start(bytes.end)).map_err(unread)?;
-            skipped.insert(name.to_string(), Skipped { dtype, shape, bytes });
-            continue;
-        };
-        let bytes = taken(file, bytes).map_err(|error| about(&what, &error))?;
-        let tensor = stored.tensor(device, &what, &place.shape, bytes, false)?;
-        tensors.insert(name.to_string(), tensor);
     }
-    Ok(Safetensors { tensors, metadata: header.metadata, skipped })
+    let header = file.read_range(8..8 + length).await.map_err(unread)?;
+    Ok((Header::parse(&header)?, Length { file: whole, header: 8 + length }))
 }
 
 /// Writes tensors and notes as a safetensors file: names in order in the header, elements of the widest types first, so

@@ -1,20 +1,24 @@
-//! Language models from files: what predicts the next token.
+//! Language models from files: those that predict the next token, and those that turn texts into vectors.
 //!
 //! A family of models is a file of its own (`llama.rs`, `gemma3.rs`), close to its paper, and a row of a table in this one.
 //! Weights stay as the file has them ([`PackedTensor`](crate::tensor::PackedTensor)).
 
+mod bert;
 mod cache;
 mod config;
 mod context;
+mod embedder;
 mod estimate;
 mod gemma3;
 mod generate;
 mod llama;
+mod pooling;
 mod sampling;
 mod weights;
 
 pub use config::ModelConfig;
 pub use context::Context;
+pub use embedder::{EmbedOptions, Embedder};
 pub use estimate::{estimate, Estimate};
 #[cfg(feature = "js-models")]
 pub(crate) use generate::Continuation;

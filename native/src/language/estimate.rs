@@ -29,7 +29,7 @@ impl Estimate {
         let head = files::read_gguf(&self.model.file)?;
         let options = self.model.options();
         let context = options.context_length(&ModelConfig::read(&head)?);
-        let cache = options.cache_dtype(&self.model.device()?)?;
+        let cache = options.cache_dtype(&self.model.on.device()?)?;
         let found = estimate(&head, context, self.batch, cache)?;
         let parts = [
             ("weights", found.weights),

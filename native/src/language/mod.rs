@@ -1,12 +1,14 @@
-//! Language models on the command line: `estimate`, `tokenize`, `generate`, `chat` and `perplexity`.
+//! Language models on the command line: `estimate`, `tokenize`, `generate`, `chat`, `perplexity` and `embed`.
 
 mod chat;
+mod embed;
 mod estimate;
 mod generate;
 mod perplexity;
 mod tokenize;
 
 pub use chat::Chat;
+pub use embed::Embed;
 pub use estimate::Estimate;
 pub use generate::Generate;
 pub use perplexity::Perplexity;
@@ -27,14 +29,24 @@ use warpweft_native::op::PackedArithmetic;
 use warpweft_native::prelude::*;
 use warpweft_native::text::Message;
 
+/// What a model computes on.
+#[derive(Args)]
+pub struct On {
+    /// auto, gpu, low-power, cpu, software, a number from `warpweft devices`, or part of a name
+    #[arg(long, env = "WARPWEFT_DEVICE", default_value = "cpu")]
+    device: Preference,
+    /// Threads of the CPU [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+}
+
 /// A model, and what it computes on.
 #[derive(Args)]
 pub struct Model {
     /// A GGUF file
     file: PathBuf,
-    /// auto, gpu, low-power, cpu, software, a number from `warpweft devices`, or part of a name
-    #[arg(long, env = "WARPWEFT_DEVICE", default_value = "cpu")]
-    device: Preference,
+    #[command(flatten)]
+    on: On,
     /// The length of the longest context, in tokens [default: what the model was trained for, 4096 at most]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     context: Option<u32>,
@@ -44,9 +56,6 @@ pub struct Model {
     /// exact, or int8: on the CPU, round what meets the weights to 8 bits, which is faster
     #[arg(long, default_value = "exact")]
     arithmetic: PackedArithmetic,
-    /// Threads of the CPU [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -55,7 +64,7 @@ enum Kv {
     F32,
 }
 
-impl Model {
+impl On {
     /// The device.
     ///
     /// # Errors
@@ -74,7 +83,9 @@ impl Model {
             }
         }
     }
+}
 
+impl Model {
     fn options(&self) -> LoadOptions {
         let cache = self.kv.map(|kv| match kv {
             Kv::F16 => DType::F16,
@@ -87,7 +98,7 @@ impl Model {
     /// Loads the model: it, and how many seconds that took. A bar shows the progress where a person looks.
     fn load(&self) -> Result<(LanguageModel, f64)> {
         let begin = Instant::now();
-        let device = self.device()?;
+        let device = self.on.device()?;
         let parts = files::open_gguf(&self.file)?;
         let bytes = parts.iter().filter_map(|part| part.metadata().ok()).map(|about| about.len());
         let bar = ProgressBar::new(bytes.sum()); // Nothing is shown where standard error is no terminal.

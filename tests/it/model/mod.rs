@@ -1,6 +1,7 @@
-//! Language models: small ones with random weights against plain `f64` code, and two real ones against exact values.
+//! Language models: small ones with random weights against plain `f64` code, and real ones against exact values.
 
 mod calls;
+mod embedder;
 mod real;
 mod source;
 mod tiny;

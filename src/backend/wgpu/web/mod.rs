@@ -218,16 +218,18 @@ impl Gpu {
             let mut all = Ok(());
             for (Wanted { len, take, .. }, readback, ticket) in mapped {
                 let mapped = ticket.kept().await;
-                if !mapped {
-                    gpu.hear_of_loss().await;
-                }
                 known.kept().await;
-                if !mapped || need_room("read", len).is_err() {
+                if need_room("read", len).is_err() {
                     return None;
                 }
-                // It is not mapped any more where the device was lost meanwhile.
-                let bytes =
-                    readback.buffer().get_mapped_range(..len).ok()?.as_uint8array().to_vec();
+                // The device may be lost before the buffer is mapped, or after.
+                let range = mapped.then(|| readback.buffer().get_mapped_range(..len).ok());
+                let Some(range) = range.flatten() else {
+                    gpu.hear_of_loss().await;
+                    return None;
+                };
+                let bytes = range.as_uint8array().to_vec();
+                drop(range);
                 readback.recycle();
                 all = all.and(take(&bytes));
             }
@@ -334,13 +336,13 @@ impl Gpu {
         ticket
     }
 
-    /// Browsers may refuse a mapping a moment before they say that the device is lost.
+    /// Browsers may refuse a mapping before they say that the device is lost: Firefox after the kernel that is running.
     async fn hear_of_loss(&self) {
         let lost = Ticket::new();
         self.tickets.open(&lost, ());
         let late = lost.clone();
         spawn_local(async move {
-            pause(200.0).await;
+            pause(5000.0).await;
             late.settle(false);
         });
         lost.kept().await;
