@@ -183,3 +183,53 @@ done
     assert_eq!(absent.status.code(), Some(1));
     assert!(text(&absent.stderr).contains("/no/such/program"));
 }
+
+#[test]
+fn texts_are_embedded() {
+    let golden = include_str!("../../tests/golden/encoders.json");
+    let golden: Value = serde_json::from_str(golden).expect("golden values");
+    let folder = std::env::temp_dir().join(format!("warpweft-encoder-{}", std::process::id()));
+    for (name, content) in golden["cases"][0]["files"].as_object().expect("files") {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+        let bytes = match name.ends_with(".json") {
+            true => content.as_str().expect("JSON").as_bytes(),
+            false => include_bytes!("../../tests/golden/encoder-bert.safetensors"),
+        };
+        std::fs::write(path, bytes).expect("it can be written");
+    }
+    let place = folder.to_str().expect("a path of Unicode");
+    let texts: Vec<&str> = golden["texts"].as_array().expect("texts")[..3]
+        .iter()
+        .map(|text| text.as_str().expect("a text"))
+        .collect();
+    let lines = printed(&[&["embed", place][..], &texts].concat());
+    let vectors: Vec<Vec<f64>> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("a vector")).collect();
+    assert_eq!(vectors.len(), 3);
+    let want = &golden["cases"][0]["vectors"][""];
+    for (n, number) in vectors.iter().flatten().enumerate() {
+        let want = want[n / 16][n % 16].as_f64().expect("a number");
+        assert!((number - want).abs() < 2e-5, "{n}: {number}, not {want}");
+    }
+    let lines = printed(&["embed", place, "--similarity", texts[0], texts[0]]);
+    assert_eq!(lines, format!("1.0000\t{0}\n1.0000\t{0}\n", texts[0]));
+    for (arguments, says) in [
+        (["embed", "nowhere", "a"], "nowhere"),
+        (["embed", "Cargo.toml", "a"], "Cargo.toml"),
+        (["embed", place, "--prompt-name=poem"], "must be one of"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warpweft"));
+        command.args(arguments).env("WARPWEFT_DEVICE", "cpu").stdin(std::process::Stdio::piped());
+        let mut child = command
+            .stderr(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        std::io::Write::write_all(&mut child.stdin.take().expect("an input"), b"a\n").ok();
+        let output = child.wait_with_output().expect("it ends");
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(text(&output.stderr).contains(says), "{arguments:?}: {}", text(&output.stderr));
+    }
+    std::fs::remove_dir_all(folder).expect("it can be removed");
+}

@@ -58,6 +58,21 @@ fn generate() {
     assert!(output.status.success() && text.contains("Paris"), "{text}");
 }
 
+#[test]
+fn search() {
+    let Some(folder) = model("all-MiniLM-L6-v2") else { return };
+    let output = Command::new(program("search")).arg(folder).env("WARPWEFT_DEVICE", "cpu").output();
+    let output = output.expect("the example starts");
+    let text = String::from_utf8(output.stdout).expect("it prints text");
+    let numbers: Vec<f64> =
+        text.split(|c: char| "[], \n".contains(c)).filter_map(|word| word.parse().ok()).collect();
+    assert!(output.status.success() && numbers.len() == 2, "{text}");
+    // As sentence-transformers computes them in 64 bits.
+    for (got, want) in numbers.into_iter().zip([0.294_359, -0.002_378]) {
+        assert!((got - want).abs() < 1e-5, "{text}");
+    }
+}
+
 /// The numbers in what follows `words` in its line.
 fn numbers(text: &str, words: &str) -> Vec<f64> {
     let line = text.lines().find_map(|line| Some(line.split_once(words)?.1));

@@ -221,9 +221,10 @@ impl Parameters {
     }
 
     /// The linear layer of this name.
-    pub fn linear(&mut self, name: &str, [outputs, inputs]: [usize; 2]) -> Result<Linear> {
-        let weight = self.take(&format!("{name}.weight"), &[outputs, inputs])?;
-        Ok(Linear { weight, bias: Some(self.take(&format!("{name}.bias"), &[outputs])?) })
+    pub fn linear(&mut self, name: &str, shape: [usize; 2], has_bias: bool) -> Result<Linear> {
+        let weight = self.take(&format!("{name}.weight"), &shape)?.transpose(0, 1)?;
+        let bias = has_bias.then(|| self.take(&format!("{name}.bias"), &shape[..1]));
+        Ok(Linear { weight, bias: bias.transpose()? })
     }
 
     fn norm(&mut self, name: &str, config: &BertConfig) -> Result<Norm> {
@@ -232,12 +233,12 @@ impl Parameters {
     }
 }
 
-/// A linear layer whose weights stay: `x W^T + b`.
+/// A linear layer whose weights stay.
 pub struct Linear {
-    /// `[outputs, inputs]`.
-    pub weight: Tensor,
+    /// `[inputs, outputs]`: transposed once. The CPU multiplies few rows with it fastest.
+    weight: Tensor,
     /// `[outputs]`.
-    pub bias: Option<Tensor>,
+    bias: Option<Tensor>,
 }
 
 impl Linear {
@@ -250,7 +251,7 @@ impl Linear {
 
     /// `[rows, inputs] -> [rows, outputs]`.
     pub fn apply(&self, x: &Tensor) -> Result<Tensor> {
-        let product = x.matmul(&self.weight.transpose(0, 1)?)?;
+        let product = x.matmul(&self.weight)?;
         match &self.bias {
             Some(bias) => product.add(bias),
             None => Ok(product),
@@ -311,14 +312,14 @@ impl Bert {
             let name = |part: &str| format!("encoder.layer.{n}.{part}");
             let square = [width, width];
             let projections = ["query", "key", "value"]
-                .map(|part| weights.linear(&name(&format!("attention.self.{part}")), square));
+                .map(|part| weights.linear(&name(&format!("attention.self.{part}")), square, true));
             let [q, k, v] = projections;
             layers.push(Layer {
                 projections: Linear::joint(&[q?, k?, v?])?,
-                attention_output: weights.linear(&name("attention.output.dense"), square)?,
+                attention_output: weights.linear(&name("attention.output.dense"), square, true)?,
                 attention_norm: weights.norm(&name("attention.output.LayerNorm"), config)?,
-                up: weights.linear(&name("intermediate.dense"), [hidden, width])?,
-                down: weights.linear(&name("output.dense"), [width, hidden])?,
+                up: weights.linear(&name("intermediate.dense"), [hidden, width], true)?,
+                down: weights.linear(&name("output.dense"), [width, hidden], true)?,
                 norm: weights.norm(&name("output.LayerNorm"), config)?,
             });
         }

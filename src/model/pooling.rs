@@ -234,10 +234,8 @@ fn dense_layer(
         return Err(Error::data(message));
     }
     *dimensions = outputs;
-    let weight = weights.take("linear.weight", &[outputs, inputs])?;
-    let bias = written.bias.then(|| weights.take("linear.bias", &[outputs])).transpose()?;
-    let activation = Activation::named(&written.activation_function)?;
-    Ok(Stage::Dense(Linear { weight, bias }, activation))
+    let layer = weights.linear("linear", [outputs, inputs], written.bias)?;
+    Ok(Stage::Dense(layer, Activation::named(&written.activation_function)?))
 }
 
 impl Mode {

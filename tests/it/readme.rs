@@ -30,16 +30,20 @@ fn blocks(markdown: &str, language: &str) -> Vec<String> {
 fn the_examples_are_the_readmes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(root.join("README.md")).expect("there is a README");
-    let [first, training, generate] = &blocks(&readme, "rust")[..] else {
-        panic!("not three blocks of Rust in README.md")
+    let [first, training, generate, search] = &blocks(&readme, "rust")[..] else {
+        panic!("not four blocks of Rust in README.md")
     };
     let head = "//! An example of the README; `UPDATE_EXPECT=1` rewrites this file.\n\n";
     let text = |block: &str| format!("{head}{}", block.replacen("fn main", "pub fn main", 1));
     expect_file!["readme/example.rs"].assert_eq(&text(first));
     expect_file!["readme/training.rs"].assert_eq(&text(training));
-    // It needs a model, so it is an example, which `native/tests/examples.rs` runs.
-    let head = "//! A language model from a GGUF file goes on with a text. (The README has this, too.)\n\n";
-    expect_file!["../../native/examples/generate.rs"].assert_eq(&format!("{head}{generate}"));
+    // These need models, so they are examples, which `native/tests/examples.rs` runs.
+    let text =
+        |about: &str, block: &str| format!("//! {about} (The README has this, too.)\n\n{block}");
+    let about = "A language model from a GGUF file goes on with a text.";
+    expect_file!["../../native/examples/generate.rs"].assert_eq(&text(about, generate));
+    let about = "An encoder says which texts mean something similar.";
+    expect_file!["../../native/examples/search.rs"].assert_eq(&text(about, search));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! machine does meets all alike. `cargo bench` and `warpweft bench` are this.
 
 mod cases;
+mod embedders;
 mod lengths;
 mod models;
 mod peers;
@@ -78,8 +79,14 @@ pub struct Options {
     /// With --model: also time llama.cpp by this Python, which must have llama-cpp-python
     #[arg(long, value_name = "PYTHON", requires = "model")]
     pub llama: Option<String>,
+    /// Instead of cases: how long an encoder, the folder of a model, takes for texts
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["programs", "lengths", "training", "model"])]
+    pub embedder: Option<PathBuf>,
+    /// With --embedder: also time ONNX Runtime by this Python, which must have torch, transformers, onnxscript and onnxruntime
+    #[arg(long, value_name = "PYTHON", requires = "embedder")]
+    pub onnx: Option<String>,
     /// Instead of cases: products with packed matrices of each format
-    #[arg(long, conflicts_with_all = ["programs", "lengths", "training", "model"])]
+    #[arg(long, conflicts_with_all = ["programs", "lengths", "training", "model", "embedder"])]
     pub formats: bool,
     /// With --model or --formats: exact, or int8
     #[arg(long, default_value = "exact")]
@@ -145,6 +152,10 @@ pub fn run(options: &Options) -> Result<()> {
     }
     if let Some(path) = &options.model {
         print!("{}", models::measure(&device, path, options)?);
+        return Ok(());
+    }
+    if let Some(path) = &options.embedder {
+        print!("{}", embedders::measure(&device, path, options)?);
         return Ok(());
     }
     if options.formats {

@@ -2,26 +2,30 @@
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::model::{Context, Continuation, Finish, GenerateOptions, Generated, LanguageModel};
+use crate::model::{
+    Context, Continuation, Embedder, Finish, GenerateOptions, Generated, LanguageModel,
+};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 /// How errors name it.
 const OP: &str = "generate";
 
-/// What an object of these classes stands for.
+/// The value behind an object of one of these classes.
 #[derive(Clone)]
 pub enum Object {
     Model(Rc<Model>),
     Generation(Rc<Generation>),
+    Embedder(Embedder),
 }
 
 impl Object {
-    /// What it lives on.
+    /// The device that it is on.
     pub fn device(&self) -> &Device {
         match self {
             Object::Model(model) => model.model.device(),
             Object::Generation(generation) => &generation.device,
+            Object::Embedder(embedder) => embedder.device(),
         }
     }
 }

@@ -1,24 +1,25 @@
-//! Language models, for JavaScript: loading, tokens, and texts that go on token by token.
+//! Language models, for JavaScript: loading, tokens, texts that go on token by token, and vectors of texts.
 
 pub mod core;
+mod embedder;
+mod hash;
 mod options;
 mod source;
 
 use self::core::{Generation, Model, Object};
 use super::objects::{gone, shells, Object as Any, Place};
 use super::returns::{settle, Made};
-use super::{named, Answer, At, FromJs, IntoJs, JsDevice, Options, Shell, Thrown, Value};
+use super::{named, Answer, At, FromJs, IntoJs, JsDevice, Options, Shell, Value};
 use crate::error::{Error, Result};
 use crate::io::Gguf;
 use crate::model::{Context, Generated, LanguageModel};
 use crate::text::{ChatOptions, Message};
 use js_sys::{Array, Promise};
-use source::{JsSource, Reader};
-use std::cell::Cell;
+use source::{reading, Reader};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
-/// What TypeScript is told of them beside the classes.
+/// Declarations for TypeScript beside those of the classes.
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = include_str!("types.d.ts");
 
@@ -67,7 +68,7 @@ fn parsed<T: serde::de::DeserializeOwned>(json: &str, op: &str, what: &str) -> R
 
 #[wasm_bindgen(js_class = "LanguageModel")]
 impl JsLanguageModel {
-    /// Loads a model: `reader` reads parts of its files, of which there are so many.
+    /// Loads a model: `reader` reads its files, of which there are `parts`.
     #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = open)]
     pub fn open(
         device: &JsDevice,
@@ -76,25 +77,15 @@ impl JsLanguageModel {
         options: &JsValue,
     ) -> Answer<Promise> {
         const OP: &str = "load";
-        let device = device.core(OP)?;
-        let options = options::load(options, OP)?;
-        let reader = Rc::new(reader);
-        let thrown = Rc::new(Cell::new(None));
-        let sources = (0..parts).map(|part| JsSource::new(&reader, part, &thrown)).collect();
-        Ok(settle(Box::pin(async move {
-            let loaded = LanguageModel::load_from(&device, sources, options).await;
-            // What the reader threw is what the user hears, an abort's reason above all.
-            if let Some(thrown) = thrown.take() {
-                return Err(Thrown::from(thrown));
-            }
-            let model = loaded.map_err(|error| error.within(OP))?;
+        let (device, options) = (device.core(OP)?, options::load(options, OP)?);
+        Ok(reading(OP, reader, parts, async move |files| {
+            let model = LanguageModel::load_from(&device, files, options).await?;
             let model = Rc::new(Model::new(model)?);
-            let made = || Ok(JsLanguageModel(Object::Model(model).placed()).into());
-            Ok(Box::new(made) as Made)
-        })))
+            Ok(Box::new(move || Ok(JsLanguageModel(Object::Model(model).placed()).into())) as Made)
+        }))
     }
 
-    /// What a model takes on a device: bytes of weights, cache and temporaries.
+    /// Bytes of weights, cache and temporaries that a model takes on a device.
     #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = need)]
     pub fn need(
         device: &JsDevice,
@@ -103,22 +94,14 @@ impl JsLanguageModel {
         options: &JsValue,
     ) -> Answer<Promise> {
         const OP: &str = "estimate";
-        let device = device.core(OP)?;
-        let options = options::load(options, OP)?;
-        let reader = Rc::new(reader);
-        let thrown = Rc::new(Cell::new(None));
-        let sources = (0..parts).map(|part| JsSource::new(&reader, part, &thrown)).collect();
-        Ok(settle(Box::pin(async move {
-            let head = Gguf::read_parts::<JsSource>(sources).await;
-            if let Some(thrown) = thrown.take() {
-                return Err(Thrown::from(thrown));
-            }
-            let need = head.and_then(|(head, _)| options.estimate(&device, &head));
-            let need = need.map_err(|error| error.within(OP))?;
+        let (device, options) = (device.core(OP)?, options::load(options, OP)?);
+        Ok(reading(OP, reader, parts, async move |files| {
+            let (head, _) = Gguf::read_parts(files).await?;
+            let need = options.estimate(&device, &head)?;
             let numbers = [need.weights, need.cache, need.temporaries, need.total()];
             let values: Array = numbers.iter().map(|&bytes| JsValue::from(bytes as f64)).collect();
             Ok(Box::new(move || Ok(values.into())) as Made)
-        })))
+        }))
     }
 
     /// The device that it is on.

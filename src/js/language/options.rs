@@ -7,7 +7,7 @@ use crate::model::{GenerateOptions, LoadOptions, SamplingOptions};
 use crate::tensor::DType;
 use wasm_bindgen::prelude::*;
 
-/// Those of a text that goes on.
+/// The options of a text that goes on.
 pub const GENERATE: Known = &[
     "maxTokens temperature topK topP minP repetitionPenalty frequencyPenalty presencePenalty",
     "logitBias seed stop likeliest ignoreEnd",
@@ -52,28 +52,29 @@ pub fn generate(options: &Options) -> Result<GenerateOptions> {
     Ok(GenerateOptions {
         max_tokens: field(options, 0, "maxTokens")?,
         sampling,
-        stop: texts(options)?,
+        stop: match options.get(10) {
+            stop if stop.is_undefined() => Vec::new(),
+            stop => texts(&stop, options.op(), "stop")?,
+        },
         likeliest: field(options, 11, "likeliest")?.unwrap_or(0),
         ignore_end: field(options, 12, "ignoreEnd")?.unwrap_or(false),
     })
 }
 
-/// The items of a list; none if it was left out.
-fn items(options: &Options, n: usize, what: &'static str, wanted: &str) -> Result<Vec<JsValue>> {
-    let list = options.get(n);
-    if list.is_undefined() {
-        return Ok(Vec::new());
-    }
-    let at = At { op: options.op(), what };
-    host(|host| host.items(&list)).ok_or_else(|| at.refuse_list(&list, wanted))
+/// The items of a list.
+fn items(list: &JsValue, at: At, wanted: &str) -> Result<Vec<JsValue>> {
+    host(|host| host.items(list)).ok_or_else(|| at.refuse_list(list, wanted))
 }
 
 /// What is added to the logits of some tokens, as pairs.
 fn biases(options: &Options) -> Result<Vec<(u32, f32)>> {
-    let (op, wanted) = (options.op(), "a list of [token, number]");
+    let at = At { op: options.op(), what: "logitBias" };
+    let list = options.get(8);
+    if list.is_undefined() {
+        return Ok(Vec::new());
+    }
     let mut all = Vec::new();
-    for pair in items(options, 8, "logitBias", wanted)? {
-        let at = At { op, what: "logitBias" };
+    for pair in items(&list, at, "a list of [token, number]")? {
         match host(|host| host.items(&pair)).as_deref() {
             Some([id, more]) => all.push((u32::from_js(id, at)?, f64::from_js(more, at)? as f32)),
             _ => return Err(at.refuse(&pair, "[token, number]")),
@@ -82,12 +83,19 @@ fn biases(options: &Options) -> Result<Vec<(u32, f32)>> {
     Ok(all)
 }
 
-/// The texts that end it.
-fn texts(options: &Options) -> Result<Vec<String>> {
-    let at = At { op: options.op(), what: "stop" };
-    if options.get(10).as_string().is_some() {
-        return Ok(vec![String::from_js(&options.get(10), at)?]);
+/// A text, or a list of them.
+pub fn texts(given: &JsValue, op: &'static str, what: &'static str) -> Result<Vec<String>> {
+    let at = At { op, what };
+    if given.as_string().is_some() {
+        return Ok(vec![String::from_js(given, at)?]);
     }
-    let all = items(options, 10, "stop", "a text or a list of texts")?;
+    let all = items(given, at, "a text or a list of texts")?;
     all.iter().map(|text| String::from_js(text, at)).collect()
+}
+
+/// The prompt of an embedding, and the name of one.
+pub fn embed(given: &JsValue, op: &'static str) -> Result<(Option<String>, Option<String>)> {
+    const KNOWN: Known = &["prompt promptName"];
+    let options = Options::open(given, KNOWN, op)?;
+    Ok((field(&options, 0, "prompt")?, field(&options, 1, "promptName")?))
 }

@@ -2,6 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::io::Source;
+use crate::js::returns::{settle, Made};
+use crate::js::Thrown;
 use js_sys::{Promise, Uint8Array};
 use std::cell::Cell;
 use std::ops::Range;
@@ -23,22 +25,35 @@ extern "C" {
     fn read(this: &Reader, part: u32, start: f64, end: f64) -> Promise;
 }
 
-/// What a reader threw, for who asked.
-pub type Thrown = Rc<Cell<Option<JsValue>>>;
-
-/// A part of a model's files.
+/// One of the files of a reader.
 pub struct JsSource {
     reader: Rc<Reader>,
     part: u32,
-    thrown: Thrown,
+    /// The first error that the reader threw, whichever file it was for.
+    thrown: Rc<Cell<Option<JsValue>>>,
+}
+
+/// A promise of what `work` makes of a reader's files, of which there are `parts`. Where the reader throws, the promise is
+/// rejected with what it threw, such as an abort's reason.
+pub fn reading(
+    op: &'static str,
+    reader: Reader,
+    parts: u32,
+    work: impl AsyncFnOnce(Vec<JsSource>) -> Result<Made> + 'static,
+) -> Promise {
+    let (reader, thrown) = (Rc::new(reader), Rc::<Cell<_>>::default());
+    let file = |part| JsSource { reader: reader.clone(), part, thrown: thrown.clone() };
+    let files = (0..parts).map(file).collect();
+    settle(Box::pin(async move {
+        let made = work(files).await;
+        match thrown.take() {
+            Some(thrown) => Err(Thrown::from(thrown)),
+            None => Ok(made.map_err(|error| error.within(op))?),
+        }
+    }))
 }
 
 impl JsSource {
-    /// The part of this number.
-    pub fn new(reader: &Rc<Reader>, part: u32, thrown: &Thrown) -> JsSource {
-        JsSource { reader: reader.clone(), part, thrown: thrown.clone() }
-    }
-
     async fn answer(&self, promise: Promise) -> Result<JsValue> {
         JsFuture::from(promise).await.map_err(|thrown| {
             self.thrown.set(Some(thrown));

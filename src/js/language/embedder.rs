@@ -1,0 +1,82 @@
+//! Vectors of texts, for JavaScript.
+
+use super::core::Object;
+use super::options;
+use super::source::{reading, Reader};
+use crate::error::Result;
+use crate::js::objects::{gone, shells, Object as Any, Place};
+use crate::js::returns::Made;
+use crate::js::{Answer, IntoJs, JsDevice, JsTensor, Shell};
+use crate::model::{EmbedOptions, Embedder};
+use js_sys::Promise;
+use wasm_bindgen::prelude::*;
+
+shells! {
+    /// An encoder that turns texts into vectors, which are near each other where the texts mean something similar: of the
+    /// families BERT (MiniLM, E5, BGE, Arctic) and XLM-RoBERTa, as sentence-transformers saves them.
+    ///
+    /// @example
+    /// ```ts
+    /// const embedder = await Embedder.load("/models/all-MiniLM-L6-v2/");
+    /// const vectors = embedder.embed(["A cat sits.", "A kitten rests.", "Stocks fell."]);
+    /// console.log(await vectors.matmul(vectors.transpose(0, 1)).array()); // how similar each is to each
+    /// ```
+    "Embedder" JsEmbedder => Embedder, Any::Language(Object::Embedder(embedder)) => embedder;
+}
+
+#[wasm_bindgen(js_class = "Embedder")]
+impl JsEmbedder {
+    /// The names of the files that a model may have.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn files() -> Vec<String> {
+        Embedder::FILES.map(String::from).to_vec()
+    }
+
+    /// Loads a model: `reader` reads the files of these names.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = open)]
+    pub fn open(device: &JsDevice, reader: Reader, names: Vec<String>) -> Answer<Promise> {
+        const OP: &str = "load";
+        let device = device.core(OP)?;
+        Ok(reading(OP, reader, names.len() as u32, async move |files| {
+            let files = names.into_iter().zip(files).collect();
+            let embedder = Embedder::load_from(&device, files).await?;
+            let made = move || {
+                Ok(JsEmbedder(Place::new(Any::Language(Object::Embedder(embedder)))).into())
+            };
+            Ok(Box::new(made) as Made)
+        }))
+    }
+
+    /// The device that it is on.
+    #[wasm_bindgen(getter, unchecked_return_type = "Device")]
+    pub fn device(&self) -> Answer<JsValue> {
+        Ok(self.core("device")?.device().into_js()?)
+    }
+
+    /// Elements of a vector.
+    #[wasm_bindgen(getter)]
+    pub fn dimensions(&self) -> Answer<f64> {
+        Ok(self.core("dimensions")?.dimensions() as f64)
+    }
+
+    /// Tokens of the longest text. The rest of a longer one makes no difference.
+    #[wasm_bindgen(getter, js_name = maxTokens)]
+    pub fn max_tokens(&self) -> Answer<f64> {
+        Ok(self.core("maxTokens")?.max_tokens() as f64)
+    }
+
+    /// The vectors of texts, `[texts, dimensions]`; of one text `[1, dimensions]`. A vector does not depend on the other texts.
+    pub fn embed(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "string | readonly string[]")] texts: &JsValue,
+        #[wasm_bindgen(unchecked_optional_param_type = "EmbedOptions")] options: &JsValue,
+    ) -> Answer<JsTensor> {
+        const OP: &str = "embed";
+        let embedder = self.core(OP)?;
+        let texts = options::texts(texts, OP, "texts")?;
+        let (prompt, prompt_name) = options::embed(options, OP)?;
+        let options =
+            EmbedOptions { prompt: prompt.as_deref(), prompt_name: prompt_name.as_deref() };
+        Ok(embedder.embed(&texts, &options)?.into_js()?)
+    }
+}
