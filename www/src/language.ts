@@ -3,11 +3,14 @@
 import { Device } from "./classes.js";
 import { dataError } from "./errors.js";
 import { checked, refused } from "./host.js";
-import { Reader, type Progress } from "./model-files.js";
+import { checkSignal, Reader, type Hasher, type Progress } from "./model-files.js";
 import { hostOf, isGone, Shown } from "./objects.js";
 import type { PlatformSignal } from "./platform.js";
 
-/** What the core has of the class that is not for users. */
+export { Embedder } from "./embedder.js";
+export { deleteModel, keptModels } from "./kept.js";
+
+/** Functions of the core's class that are not for users. */
 interface Core {
   open(device: Device, reader: Reader, parts: number, options: object): Promise<LanguageModel>;
   need(device: Device, reader: Reader, parts: number, options: object): Promise<number[]>;
@@ -23,34 +26,58 @@ interface Loading {
   device?: Device;
   onProgress?: (bytes: Progress) => void;
   signal?: PlatformSignal;
+  keep?: boolean;
+  sha256?: string | readonly string[];
   context?: unknown;
   cache?: unknown;
 }
 
-function checkSignal(op: string, signal: unknown): AbortSignal | undefined {
-  if (signal === undefined) return undefined;
-  if (typeof Object(signal).throwIfAborted !== "function") throw refused(op, "signal", "an AbortSignal", signal);
-  return signal as AbortSignal;
+/** The hash of each file, in lower case; undefined if there are none to check. */
+function checkHashes(op: string, source: unknown, given: unknown): string[] | undefined {
+  if (given === undefined) return undefined;
+  const isHash = (hash: unknown) => typeof hash === "string" && /^[0-9a-f]{64}$/i.test(hash);
+  const digits = "64 hexadecimal digits";
+  if (!Array.isArray(source)) {
+    if (!isHash(given)) throw refused(op, "sha256", digits, given);
+    return [(given as string).toLowerCase()];
+  }
+  if (!Array.isArray(given)) throw refused(op, "sha256", "a list with the hash of each part", given);
+  if (given.length !== source.length) {
+    throw dataError(`${op}: sha256 must have the hash of each of the ${source.length} parts, got ${given.length} hashes`);
+  }
+  const odd = given.findIndex((hash) => !isHash(hash));
+  if (odd >= 0) throw refused(op, `sha256[${odd}]`, digits, given[odd]);
+  return given.map((hash: string) => hash.toLowerCase());
 }
 
 /** Opens the files, lets the core do something with them, and closes them. */
 async function reading<T>(
-  op: string,
+  op: "load" | "estimate",
   source: unknown,
   given: Loading | undefined,
   work: (core: Core, device: Device, reader: Reader, options: object) => Promise<T>,
 ): Promise<T> {
-  const known = ["device", "onProgress", "signal", "context", "cache"] as const;
-  const { device: own, onProgress = () => {}, signal: stop, ...options } = checked(op, given, known);
+  const known = ["device", "onProgress", "signal", "context", "cache", "keep", "sha256"] as const;
+  const { device: own, onProgress = () => {}, signal: stop, keep = false, sha256, ...options } = checked(op, given, known);
   const signal = checkSignal(op, stop);
   if (typeof onProgress !== "function") throw refused(op, "onProgress", "a function", onProgress);
+  if (typeof keep !== "boolean") throw refused(op, "keep", "a boolean", keep);
+  const hashes = checkHashes(op, source, sha256);
   signal?.throwIfAborted();
-  const reader = await Reader.open(op, Array.isArray(source) ? source : [source], onProgress, signal);
+  const device = own ?? (await Device.new());
+  let reader: Reader | undefined;
   try {
-    const device = own ?? (await Device.new());
-    return await work(hostOf(device, op).classes.LanguageModel as Core, device, reader, options);
+    const { classes } = hostOf(device, op);
+    const check = hashes && { hashes, hasher: () => new (classes.Sha256 as new () => Hasher)() };
+    const how = { op, tell: onProgress, signal, keep, isWhole: op === "load", check };
+    reader = await Reader.open(Array.isArray(source) ? source : [source], how);
+    return await work(classes.LanguageModel as Core, device, reader, options);
+  } catch (error) {
+    // Nothing else has a device that was opened here.
+    if (!own) (device as Device & { dispose(): void }).dispose();
+    throw error;
   } finally {
-    await reader.close();
+    await reader?.close();
   }
 }
 
@@ -59,7 +86,7 @@ const generate = [
   ...(["presencePenalty", "logitBias", "seed", "stop", "likeliest", "ignoreEnd", "signal"] as const),
 ];
 
-/** What ends a text between two tokens. */
+/** Signals that end a text between two tokens. */
 const signals = new WeakMap<object, AbortSignal>();
 
 function begun(model: LanguageModel, op: string, tokens: ArrayLike<number>, given: object | undefined): Generation {

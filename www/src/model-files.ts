@@ -1,20 +1,68 @@
-// The files of language models: whatever they come from, parts of them are read when they are needed.
+// The files of language models. The core reads the parts that it needs, wherever the files come from. A file whose hash is
+// checked, or that the browser keeps, is first read from its first byte to its last.
 
 import { isGivenAway } from "./data.js";
 import { dataError } from "./errors.js";
 import { refused } from "./host.js";
+import { KeptFile, webAddress, withLock } from "./kept.js";
 
-/** Bytes that were read, and that there are. */
+/** Bytes that were read, all bytes, and an estimate of the seconds that the rest takes. */
 export interface Progress {
   done: number;
   total: number;
+  seconds: number | undefined;
 }
+
+/** The SHA-256 of bytes that come in pieces: a class of the core. */
+export interface Hasher {
+  update(bytes: Uint8Array): void;
+  /** The hash as hexadecimal digits in lower case. */
+  finish(): string;
+  free(): void;
+}
+
+/** How files are opened. */
+export interface Opening {
+  /** The operation that errors name. */
+  op: string;
+  tell: (progress: Progress) => void;
+  signal: AbortSignal | undefined;
+  /** Whether files of addresses are kept in the browser. */
+  keep: boolean;
+  /** Whether all of the files is needed, not only the beginning. */
+  isWhole: boolean;
+  /** The SHA-256 that each file must have, if they are to be checked. */
+  check?: { readonly hashes: readonly string[]; hasher(): Hasher } | undefined;
+}
+
+/** Bytes that were received, and all bytes; both are the same while the total is not known. */
+type Tell = (done: number, total: number) => void;
 
 /** A file that parts are read of. */
 interface File {
   readonly length: number;
   read(start: number, end: number): Promise<Uint8Array>;
   close?(): Promise<void>;
+}
+
+/** A file that a server has. */
+interface Received {
+  readonly file: File;
+  /** The version of the file: its ETag or date, or null if the server sends neither. */
+  readonly tag: string | null;
+}
+
+/** A file that a model is loaded from. */
+interface Opened {
+  file: File;
+  /** The name that errors give it. */
+  readonly name: string;
+  /** Whether all of it was received, and counted as progress, when it was opened. */
+  readonly isReceived: boolean;
+  /** The address and version of a file that is to be kept and is not yet. */
+  readonly remote?: { readonly url: string; readonly tag: string | null };
+  /** The file that is kept already. */
+  readonly kept?: KeptFile;
 }
 
 /**
@@ -26,10 +74,26 @@ const [WINDOW, KEPT] = [1 << 22, 16];
 /** How often a broken connection is tried again, and the milliseconds before the first time; they double. */
 const [TRIES, PAUSE] = [4, 250];
 
+/** Refuses a signal that is not one. */
+export function checkSignal(op: string, signal: unknown): AbortSignal | undefined {
+  if (signal === undefined) return undefined;
+  if (typeof Object(signal).throwIfAborted !== "function") throw refused(op, "signal", "an AbortSignal", signal);
+  return signal as AbortSignal;
+}
+
 const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[object ".length, -1);
 
-function blobFile(blob: Blob): File {
-  const read = async (start: number, end: number) => new Uint8Array(await blob.slice(start, end).arrayBuffer());
+const unreadable = (op: string, name: string, cause: unknown) =>
+  dataError(`${op}: ${name} must be readable, got: ${(cause as Error).message || String(cause)}`);
+
+function blobFile(op: string, name: string, blob: Blob): File {
+  const read = async (start: number, end: number) => {
+    try {
+      return new Uint8Array(await blob.slice(start, end).arrayBuffer());
+    } catch (cause) {
+      throw unreadable(op, name, cause);
+    }
+  };
   return { length: blob.size, read };
 }
 
@@ -37,57 +101,90 @@ function bytesFile(bytes: Uint8Array): File {
   return { length: bytes.length, read: async (start, end) => bytes.subarray(start, end) };
 }
 
-/** What a server answered, as a whole. */
-async function responseFile(op: string, response: Response, tell: (done: number, total: number) => void): Promise<File> {
+/** Builds a blob from pieces. A blob need not be in memory. */
+class BlobMaker {
+  #blob = new Blob();
+  #parts: BlobPart[] = [];
+
+  add(part: Uint8Array): void {
+    this.#parts.push(part as Uint8Array<ArrayBuffer>);
+    if (this.#parts.length < 256) return;
+    this.#blob = this.blob;
+    this.#parts = [];
+  }
+
+  get blob(): Blob {
+    return new Blob([this.#blob, ...this.#parts]);
+  }
+}
+
+/** Reads all of a response, in pieces, and closes its connection, also after an error. */
+async function* bodyOf(op: string, name: string, response: Response, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+  const reader = response.body?.getReader();
+  const cancel = () => void reader?.cancel().catch(() => {});
+  signal?.addEventListener("abort", cancel);
+  try {
+    for (let part; reader && !(part = await reader.read()).done; ) yield part.value;
+    signal?.throwIfAborted();
+  } catch (cause) {
+    signal?.throwIfAborted();
+    throw cause instanceof TypeError ? unreadable(op, name, cause) : cause;
+  } finally {
+    signal?.removeEventListener("abort", cancel);
+    cancel();
+  }
+}
+
+/** Receives all of a response. */
+async function responseFile(op: string, response: Response, tell: Tell, signal?: AbortSignal): Promise<File> {
   const place = response.url || "the response";
   if (!response.ok) throw dataError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
   if (response.bodyUsed || response.body?.locked) throw dataError(`${op}: ${place} must be unread, got one that was read`);
   const total = Number(response.headers.get("content-length") ?? 0);
-  const reader = response.body?.getReader();
-  // A blob need not be in memory.
-  let [blob, done] = [new Blob(), 0];
-  let parts: BlobPart[] = [];
-  for (let part; reader && !(part = await reader.read()).done; ) {
-    parts.push(part.value as Uint8Array<ArrayBuffer>);
-    tell((done += part.value.length), Math.max(total, done));
-    if (parts.length < 256) continue;
-    [blob, parts] = [new Blob([blob, ...parts]), []];
+  const maker = new BlobMaker();
+  let done = 0;
+  for await (const part of bodyOf(op, place, response, signal)) {
+    maker.add(part);
+    tell((done += part.length), Math.max(total, done));
   }
-  return blobFile(new Blob([blob, ...parts]));
+  return blobFile(op, place, maker.blob);
 }
+
+const tagOf = ({ headers }: Response) => headers.get("etag") ?? headers.get("last-modified");
 
 /** A file that a server has, which is asked for parts of it. */
 class RemoteFile implements File {
   readonly #op: string;
   readonly #place: string;
-  readonly #signal: AbortSignal | undefined;
+  readonly #stop = new AbortController();
+  readonly #unlink: () => void;
   readonly length: number;
-  /** What says that the file is still the same. */
-  readonly #tag: string | null;
+  readonly tag: string | null;
   /** The windows that were used last, by their numbers, the last one at the end. */
   readonly #windows = new Map<number, Promise<Uint8Array>>();
 
-  private constructor(op: string, place: string, signal: AbortSignal | undefined, length: number, tag: string | null) {
-    this.#op = op;
-    this.#place = place;
-    this.#signal = signal;
-    this.length = length;
-    this.#tag = tag;
+  private constructor(op: string, place: string, signal: AbortSignal | undefined, first: Response, length: number) {
+    [this.#op, this.#place, this.length, this.tag] = [op, place, length, tagOf(first)];
+    const stop = () => this.#stop.abort(signal?.reason);
+    signal?.addEventListener("abort", stop);
+    this.#unlink = () => signal?.removeEventListener("abort", stop);
+    this.#remember(0, this.#received(first, 0, Math.min(WINDOW, length)));
   }
 
-  /** Asks for the beginning. A server that does not know of ranges sends all of it, which is taken as it comes. */
-  static async open(
-    op: string,
-    place: string,
-    signal: AbortSignal | undefined,
-    tell: (done: number, total: number) => void,
-  ): Promise<File> {
-    const response = await asked(op, place, 0, WINDOW, signal);
+  /** Asks for the beginning. A server that does not know of ranges sends all of the file, which is received as a whole. */
+  static async open(op: string, place: string, signal: AbortSignal | undefined, tell: Tell): Promise<Received> {
+    let response = await asked(op, place, `bytes=0-${WINDOW - 1}`, signal);
     const [, length] = /\/(\d+)$/.exec(response.headers.get("content-range") ?? "") ?? [];
-    if (response.status !== 206 || length === undefined) return responseFile(op, response, tell);
-    const file = new RemoteFile(op, place, signal, Number(length), response.headers.get("etag"));
-    file.#windows.set(0, file.#received(response, 0, Math.min(WINDOW, file.length)));
-    return file;
+    if (response.status === 206 && length !== undefined) {
+      const file = new RemoteFile(op, place, signal, response, Number(length));
+      return { file, tag: file.tag };
+    }
+    if (response.status === 206) {
+      // Another site's server may not let the page see the length.
+      await response.body?.cancel();
+      response = await asked(op, place, undefined, signal);
+    }
+    return { file: await responseFile(op, response, tell, signal), tag: tagOf(response) };
   }
 
   async read(start: number, end: number): Promise<Uint8Array> {
@@ -102,6 +199,12 @@ class RemoteFile implements File {
     return bytes;
   }
 
+  /** Ends what is being received. */
+  async close(): Promise<void> {
+    this.#unlink();
+    this.#stop.abort();
+  }
+
   #window(number: number): Promise<Uint8Array> {
     const there = this.#windows.get(number);
     if (there) {
@@ -110,7 +213,10 @@ class RemoteFile implements File {
       return there;
     }
     const [start, end] = [number * WINDOW, Math.min((number + 1) * WINDOW, this.length)];
-    const window = this.#received(undefined, start, end);
+    return this.#remember(number, this.#received(undefined, start, end));
+  }
+
+  #remember(number: number, window: Promise<Uint8Array>): Promise<Uint8Array> {
     window.catch(() => this.#windows.delete(number));
     this.#windows.set(number, window);
     const [oldest] = this.#windows.keys();
@@ -118,15 +224,15 @@ class RemoteFile implements File {
     return window;
   }
 
-  /** The bytes of a range. What broke off is asked for again from where it did. */
+  /** The bytes of a range. After a broken connection the rest of the range is asked for. */
   async #received(first: Response | undefined, start: number, end: number): Promise<Uint8Array> {
     const bytes = new Uint8Array(end - start);
+    const { signal } = this.#stop;
     let [at, failed] = [0, 0];
     for (let response = first; at < bytes.length; response = undefined) {
       try {
-        response ??= await asked(this.#op, this.#place, start + at, end, this.#signal);
-        const tag = response.headers.get("etag");
-        if (response.status !== 206 || tag !== this.#tag) {
+        response ??= await asked(this.#op, this.#place, `bytes=${start + at}-${end - 1}`, signal);
+        if (response.status !== 206 || tagOf(response) !== this.tag) {
           throw dataError(`${this.#op}: ${this.#place} must stay the same, got another file`);
         }
         const reader = response.body!.getReader();
@@ -137,7 +243,7 @@ class RemoteFile implements File {
         }
         if (at < bytes.length) throw new TypeError("the connection ended early");
       } catch (error) {
-        await again(error, ++failed, this.#op, this.#place, this.#signal);
+        await again(error, ++failed, this.#op, this.#place, signal);
       }
     }
     return bytes;
@@ -148,15 +254,23 @@ class RemoteFile implements File {
 async function again(error: unknown, failed: number, op: string, place: string, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted();
   if (!(error instanceof TypeError)) throw error;
-  if (failed >= TRIES) throw dataError(`${op}: ${place} must be readable, got: ${error.message}`);
-  await new Promise((resolve) => setTimeout(resolve, PAUSE * 2 ** failed));
+  if (failed >= TRIES) throw unreadable(op, place, error);
+  await new Promise<void>((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, PAUSE * 2 ** failed);
+    signal?.addEventListener("abort", end);
+  });
 }
 
-/** Asks a server for a range. */
-async function asked(op: string, place: string, start: number, end: number, signal?: AbortSignal): Promise<Response> {
+/** Asks a server for a range, or for all of a file. */
+async function asked(op: string, place: string, range: string | undefined, signal?: AbortSignal): Promise<Response> {
   for (let failed = 1; ; failed++) {
     try {
-      const response = await fetch(place, { headers: { range: `bytes=${start}-${end - 1}` }, signal: signal ?? null });
+      const response = await fetch(place, { headers: range === undefined ? {} : { range }, signal: signal ?? null });
       if (response.ok) return response;
       if (response.status < 500 || failed >= TRIES) {
         throw dataError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
@@ -169,6 +283,7 @@ async function asked(op: string, place: string, start: number, end: number, sign
 
 /** Node's files, where there are any. Not imported: bundlers for pages would look for them. */
 interface NodeFiles {
+  access(place: string | URL): Promise<void>;
   open(place: string | URL): Promise<{
     stat(): Promise<{ size: number }>;
     read(buffer: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesRead: number }>;
@@ -176,13 +291,13 @@ interface NodeFiles {
   }>;
 }
 
-const nodeFiles = () =>
+export const nodeFiles = () =>
   (globalThis as { process?: { getBuiltinModule?(name: string): unknown } }).process?.getBuiltinModule?.(
     "node:fs/promises",
   ) as NodeFiles | undefined;
 
 async function pathFile(op: string, place: string | URL, files: NodeFiles): Promise<File> {
-  const failed = (cause: unknown) => dataError(`${op}: ${place} must be readable, got ${String(cause)}`);
+  const failed = (cause: unknown) => unreadable(op, String(place), cause);
   const file = await files.open(place).catch((cause: unknown) => {
     throw failed(cause);
   });
@@ -201,30 +316,68 @@ async function pathFile(op: string, place: string | URL, files: NodeFiles): Prom
   return { length: size, read, close: () => file.close() };
 }
 
+/** Reads a file from a byte on to its end, in pieces of a window. The next piece is read ahead. */
+async function* pieces(file: File, start = 0): AsyncGenerator<Uint8Array> {
+  const read = (at: number) => {
+    const piece = at < file.length ? file.read(at, Math.min(at + WINDOW, file.length)) : undefined;
+    piece?.catch(() => {}); // It is awaited below, unless whoever reads stops before.
+    return piece;
+  };
+  for (let [at, next] = [start, read(start)]; next; ) {
+    const piece = await next;
+    next = read((at += piece.length));
+    yield piece;
+  }
+}
+
+/** Milliseconds between samples of the rate, and how long it takes until a sample counts for little. */
+const [SAMPLE, MEMORY] = [500, 5000];
+
+/** The pace of a download: a moving average of its rate. */
+class Pace {
+  #sampled: { time: number; done: number } | undefined;
+  /** Bytes per millisecond. */
+  #rate: number | undefined;
+
+  /** The seconds that the rest takes, once they can be estimated. */
+  seconds(done: number, total: number): number | undefined {
+    const time = performance.now();
+    this.#sampled ??= { time, done };
+    const passed = time - this.#sampled.time;
+    if (passed >= SAMPLE) {
+      const rate = (done - this.#sampled.done) / passed;
+      this.#rate ??= rate;
+      this.#rate += (1 - Math.exp(-passed / MEMORY)) * (rate - this.#rate);
+      this.#sampled = { time, done };
+    }
+    return done < total && this.#rate ? (total - done) / this.#rate / 1000 : undefined;
+  }
+}
+
 /** The files of a model, for the core. */
 export class Reader {
-  readonly #files: File[] = [];
-  readonly #tell: (bytes: Progress) => void;
-  readonly #signal: AbortSignal | undefined;
-  #done = 0;
+  readonly #how: Opening;
+  readonly #files: Opened[] = [];
+  #pace = new Pace();
+  /** Bytes that the core has read. */
+  #read = 0;
+  /** Bytes that were received from servers, or did not have to be. */
+  #received = 0;
   /** Whether the progress is that of a download, after which reading takes no time. */
-  #isReceived = false;
+  #isDownload = false;
 
-  private constructor(tell: (bytes: Progress) => void, signal: AbortSignal | undefined) {
-    this.#tell = tell;
-    this.#signal = signal;
+  private constructor(how: Opening) {
+    this.#how = how;
   }
 
   /** Opens the parts of a model. */
-  static async open(
-    op: string,
-    sources: readonly unknown[],
-    tell: (bytes: Progress) => void,
-    signal: AbortSignal | undefined,
-  ): Promise<Reader> {
-    const reader = new Reader(tell, signal);
+  static async open(sources: readonly unknown[], how: Opening): Promise<Reader> {
+    const reader = new Reader(how);
     try {
-      for (const source of sources) reader.#files.push(await reader.#opened(op, source));
+      for (const [part, source] of sources.entries()) {
+        reader.#files.push(await reader.#opened(source, sources.length > 1 ? `part ${part + 1}` : "the file"));
+      }
+      if (how.isWhole) await reader.#prepare();
       return reader;
     } catch (error) {
       await reader.close();
@@ -232,30 +385,168 @@ export class Reader {
     }
   }
 
-  async #opened(op: string, source: unknown): Promise<File> {
-    const received = (done: number, total: number) => {
-      this.#signal?.throwIfAborted();
-      this.#isReceived = true;
-      this.#tell({ done, total });
-    };
+  async #opened(source: unknown, name: string): Promise<Opened> {
+    const { op, keep, signal } = this.#how;
     const what = kind(source);
-    if (what === "Response") return responseFile(op, source as Response, received);
-    if (what === "Blob" || what === "File") return blobFile(source as Blob);
-    if (what === "FileSystemFileHandle") return blobFile(await (source as FileSystemFileHandle).getFile());
+    if (typeof source === "string" || what === "URL") return this.#openedAddress(String(source));
+    if (keep) throw refused(op, "the source", "an address, because keep is set", source);
+    const opened = (file: File, name: string) => ({ file, name, isReceived: false });
+    if (what === "Response") return this.#openedResponse(name, (tell) => responseFile(op, source as Response, tell, signal));
+    if (what === "Blob") return opened(blobFile(op, name, source as Blob), name);
+    if (what === "File" || what === "FileSystemFileHandle") {
+      const file = what === "File" ? (source as globalThis.File) : await (source as FileSystemFileHandle).getFile();
+      return opened(blobFile(op, file.name, file), file.name);
+    }
     if (isGivenAway(source)) throw dataError(`${op}: the bytes must be here, got ones transferred to another thread`);
-    if (what === "ArrayBuffer") return bytesFile(new Uint8Array(source as ArrayBuffer));
+    if (what === "ArrayBuffer") return opened(bytesFile(new Uint8Array(source as ArrayBuffer)), name);
     if (ArrayBuffer.isView(source)) {
-      return bytesFile(new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength));
+      return opened(bytesFile(new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength)), name);
     }
-    if (typeof source !== "string" && what !== "URL") {
-      throw refused(op, "the source", "a Blob, a Response, bytes, an address or a path", source);
-    }
-    const place = String(source);
+    throw refused(op, "the source", "a Blob, a Response, bytes, an address or a path", source);
+  }
+
+  /** Opens an address or a path. */
+  async #openedAddress(name: string): Promise<Opened> {
+    const { op, keep, signal } = this.#how;
+    const url = keep ? webAddress(name) : undefined;
+    if (keep && !url) throw refused(op, "the source", "an address of http or https, because keep is set", name);
+    const kept = url ? await KeptFile.find(op, url) : undefined;
+    if (kept?.isWhole) return { file: blobFile(op, name, kept.blob), name, isReceived: false, kept };
     const files = nodeFiles();
-    if (files && !/^(https?|blob|data):/i.test(place)) {
-      return pathFile(op, /^file:/i.test(place) ? new URL(place) : place, files);
+    if (files && !/^(https?|blob|data):/i.test(name)) {
+      return { file: await pathFile(op, /^file:/i.test(name) ? new URL(name) : name, files), name, isReceived: false };
     }
-    return RemoteFile.open(op, place, this.#signal, received);
+    let tag: string | null = null;
+    const opened = await this.#openedResponse(name, async (tell) => {
+      const received = await RemoteFile.open(op, name, signal, tell);
+      tag = received.tag;
+      return received.file;
+    });
+    return url ? { ...opened, remote: { url, tag } } : opened;
+  }
+
+  /** Opens a file that may be received as a whole, and adds this to the progress. */
+  async #openedResponse(name: string, open: (tell: Tell) => Promise<File>): Promise<Opened> {
+    const before = this.#received;
+    const file = await open((done, total) => {
+      this.#how.signal?.throwIfAborted();
+      this.#received = before + done;
+      this.#tellReceived(this.#total + total);
+    });
+    return { file, name, isReceived: !(file instanceof RemoteFile) };
+  }
+
+  get #total(): number {
+    return this.#files.reduce((sum, { file: { length } }) => sum + length, 0);
+  }
+
+  #tellReceived(total = this.#total): void {
+    this.#isDownload = true;
+    this.#tell(this.#received, total);
+  }
+
+  #tell(done: number, total: number): void {
+    this.#how.tell({ done, total, seconds: this.#pace.seconds(done, total) });
+  }
+
+  /** Counts bytes that need not be received. They say nothing about the pace. */
+  #skip(bytes: number): void {
+    this.#received += bytes;
+    this.#pace = new Pace();
+  }
+
+  /** Downloads files that are to be kept or whose hashes are to be checked, and checks these. */
+  async #prepare(): Promise<void> {
+    const { keep, check, signal } = this.#how;
+    if (!keep && !check) return;
+    for (const [part, opened] of this.#files.entries()) {
+      const { remote, file } = opened;
+      const hash = check?.hashes[part];
+      if (remote) await withLock(remote.url, signal, () => this.#keep(opened, remote, hash));
+      else if (file instanceof RemoteFile) await this.#collect(opened, hash);
+      else await this.#check(opened, hash);
+    }
+  }
+
+  /** Checks the hash of a file that is here. */
+  async #check(opened: Opened, hash: string | undefined): Promise<void> {
+    if (!opened.isReceived) this.#skip(opened.file.length);
+    if (hash === undefined) return;
+    await this.#hashed(opened.name, hash, opened.kept, (digest) => this.#each(opened.file, 0, async (piece) => {
+      digest!.update(piece);
+    }));
+  }
+
+  /** Downloads a file into the browser's storage. An interrupted download stays there, and the next load continues it. */
+  async #keep({ file, name, isReceived }: Opened, remote: { url: string; tag: string | null }, hash?: string): Promise<void> {
+    const { op } = this.#how;
+    const kept = await KeptFile.continue(op, { ...remote, total: file.length });
+    await kept.checkRoom();
+    await this.#hashed(name, hash, kept, async (digest) => {
+      if (digest) await this.#each(blobFile(op, name, kept.blob), 0, async (piece) => digest.update(piece));
+      if (!isReceived) this.#skip(kept.length);
+      try {
+        await this.#each(file, kept.length, async (piece) => {
+          await kept.write(piece);
+          digest?.update(piece);
+          if (isReceived) return;
+          this.#received += piece.length;
+          this.#tellReceived();
+        });
+      } catch (error) {
+        await kept.abandon();
+        throw error;
+      }
+      await kept.close();
+    });
+    await this.#replace(file, kept.blob);
+  }
+
+  /** Downloads a file into a blob, so that the bytes that are used are those that were checked. */
+  async #collect({ file, name }: Opened, hash?: string): Promise<void> {
+    const maker = new BlobMaker();
+    await this.#hashed(name, hash, undefined, (digest) => this.#each(file, 0, async (piece) => {
+      maker.add(piece);
+      digest?.update(piece);
+      this.#received += piece.length;
+      this.#tellReceived();
+    }));
+    await this.#replace(file, maker.blob);
+  }
+
+  /** Has a blob read instead of a file that was downloaded. */
+  async #replace(file: File, blob: Blob): Promise<void> {
+    const opened = this.#files.find((opened) => opened.file === file)!;
+    opened.file = blobFile(this.#how.op, opened.name, blob);
+    await file.close?.();
+  }
+
+  /** Does something that reads all of a file, and checks its hash if there is one. A kept file with another is deleted. */
+  async #hashed(
+    name: string,
+    hash: string | undefined,
+    kept: KeptFile | undefined,
+    work: (digest: Hasher | undefined) => Promise<void>,
+  ): Promise<void> {
+    if (hash === undefined) return work(undefined);
+    const digest = this.#how.check!.hasher();
+    try {
+      await work(digest);
+      const found = digest.finish();
+      if (found === hash) return;
+      await kept?.delete();
+      throw dataError(`${this.#how.op}: ${name} must have the SHA-256 ${hash}, got ${found}`);
+    } finally {
+      digest.free();
+    }
+  }
+
+  /** Reads a file from a byte on to its end. */
+  async #each(file: File, start: number, take: (piece: Uint8Array) => Promise<void>): Promise<void> {
+    for await (const piece of pieces(file, start)) {
+      this.#how.signal?.throwIfAborted();
+      await take(piece);
+    }
   }
 
   /** How many files there are. */
@@ -264,20 +555,21 @@ export class Reader {
   }
 
   async length(part: number): Promise<number> {
-    return this.#files[part]!.length;
+    return this.#files[part]!.file.length;
   }
 
   async read(part: number, start: number, end: number): Promise<Uint8Array> {
-    this.#signal?.throwIfAborted();
-    const bytes = await this.#files[part]!.read(start, end);
-    this.#signal?.throwIfAborted();
-    const total = this.#files.reduce((sum, { length }) => sum + length, 0);
-    this.#done = Math.min(this.#done + bytes.length, total);
-    if (!this.#isReceived) this.#tell({ done: this.#done, total });
+    const { signal } = this.#how;
+    signal?.throwIfAborted();
+    const bytes = await this.#files[part]!.file.read(start, end);
+    signal?.throwIfAborted();
+    const total = this.#total;
+    this.#read = Math.min(this.#read + bytes.length, total);
+    if (!this.#isDownload) this.#tell(this.#read, total);
     return bytes;
   }
 
   async close(): Promise<void> {
-    for (const file of this.#files.splice(0)) await file.close?.();
+    for (const { file } of this.#files.splice(0)) await file.close?.();
   }
 }

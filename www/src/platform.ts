@@ -7,6 +7,8 @@ type Instance<Name extends string> = typeof globalThis extends { [name in Name]:
 export type PlatformBlob = Instance<"Blob">;
 export type PlatformResponse = Instance<"Response">;
 export type PlatformSignal = Instance<"AbortSignal">;
+/** A folder of the file system, as `showDirectoryPicker` gives it. */
+export type PlatformFolder = Instance<"FileSystemDirectoryHandle">;
 export type PlatformUrl = Instance<"URL">;
 /** A `GPUDevice`. */
 export type GpuDevice = Instance<"GPUDevice">;

@@ -55,7 +55,7 @@ const instance = ({ instance: own, base }) => (base && exported.has(base) ? [...
 
 /** An object of each class. */
 async function samples() {
-  const { Device, Generator, LanguageModel, Layer, Module, Optimizer, Residual } = warpweft;
+  const { Device, Embedder, Generator, LanguageModel, Layer, Module, Optimizer, Residual } = warpweft;
   const { Schedule, Sequential, Trainer, Variable } = warpweft;
   const device = await Device.new({ prefer: "cpu" });
   const g = new Generator(device, 1);
@@ -74,6 +74,7 @@ async function samples() {
     Batch: batch,
     Device: device,
     ElementFunction: await device.elementFunction("fn same(x: f32) -> f32 { return x; }", { fallback: (x) => x.mul(1) }),
+    Embedder: await Embedder.load(join(modelFolder, "all-MiniLM-L6-v2"), { device }),
     Generation: model.generate("The"),
     Generator: g,
     LanguageModel: model,

@@ -1,16 +1,19 @@
-// Where language models come from, and what is refused: files, servers that break off, cancellation, and bad arguments. In
-// Node, on the CPU.
+// Where language models come from, and what is refused: files, servers that break off, hashes, cancellation, and bad arguments,
+// in Node; files that the browser keeps, in Chromium. On the CPU.
 
+import { createHash } from "node:crypto";
 import { createReadStream, openAsBlob, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { root } from "../tools/env.mjs";
 import { modelFolder } from "../tools/models.mjs";
-import { Device, LanguageModel } from "../dist/models.js";
-import { finish } from "./support/browser.js";
+import { deleteModel, Device, keptModels, LanguageModel } from "../dist/models.js";
+import { finish, launch } from "./support/browser.js";
 
 const path = join(modelFolder, "SmolLM2-135M-Instruct.Q4_1.gguf");
 const { size } = statSync(path);
+const sha256 = createHash("sha256").update(readFileSync(path)).digest("hex");
 const device = await Device.new({ prefer: "cpu" });
 const results = [];
 
@@ -29,7 +32,11 @@ function same(actual, expected, what) {
   if (have !== want) throw new Error(`${what}: ${have} instead of ${want}`);
 }
 
-/** What something throws, or is rejected with. */
+function says(text, ...words) {
+  for (const word of words) if (!text.includes(word)) throw new Error(`no ${word} in ${text}`);
+}
+
+/** Gives the error that something throws, or is rejected with. */
 async function thrown(work) {
   try {
     await work();
@@ -64,10 +71,18 @@ function held() {
 
 const right = "The capital of France is Paris.";
 
-/** A server of the model; `handle` may answer by itself, and returns whether it did. */
+/** A server of the model, the package and an empty page. `handle` may answer for the model, and returns whether it did. */
 async function serve(handle) {
   const asked = [];
   const server = createServer((request, response) => {
+    if (request.url === "/") {
+      return response.writeHead(200, { "content-type": "text/html" }).end('<!doctype html><link rel="icon" href="data:,">');
+    }
+    if (request.url.startsWith("/dist/")) {
+      const type = request.url.endsWith(".wasm") ? "application/wasm" : "text/javascript";
+      response.writeHead(200, { "content-type": type }).end(readFileSync(join(root, "www", request.url)));
+      return;
+    }
     const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? "") ?? [];
     const [start, end] = [Number(from ?? 0), Math.min(Number(to ?? size), size - 1)];
     asked.push([start, end]);
@@ -77,7 +92,8 @@ async function serve(handle) {
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const close = () => (server.closeAllConnections(), server.close());
-  return { url: `http://127.0.0.1:${server.address().port}/model.gguf`, asked, close };
+  const address = `http://127.0.0.1:${server.address().port}`;
+  return { address, url: `${address}/model.gguf`, asked, close };
 }
 
 const sources = {
@@ -109,17 +125,30 @@ await test("from a server that knows of none", async () => {
   close();
 });
 
-await test("a connection that breaks off is taken up again", async () => {
-  const { url, asked, close } = await serve(({ response, start, end, count }) => {
-    if (count % 3) return false;
-    // A third of the answers end in the middle, and some of these before they begin.
-    if (count % 2) return response.destroy() || true;
-    const range = `bytes ${start}-${end}/${size}`;
-    response.writeHead(206, { "content-range": range, etag: '"1"', "content-length": end + 1 - start });
-    const half = createReadStream(path, { start, end: start + Math.floor((end - start) / 2) });
-    half.on("data", (data) => response.write(data)).on("end", () => setTimeout(() => response.destroy(), 20));
+await test("from a server that does not tell the length of a range", async () => {
+  const { url, close } = await serve(({ response, start, end }) => {
+    const isRange = end < size - 1;
+    response.writeHead(isRange ? 206 : 200);
+    createReadStream(path, isRange ? { start, end } : {}).pipe(response);
     return true;
   });
+  same(await answer(url), right, "the answer");
+  close();
+});
+
+/** A third of the answers end in the middle, and some of these before they begin. */
+function breakOff({ response, start, end, count }) {
+  if (count % 3) return false;
+  if (count % 2) return response.destroy() || true;
+  const range = `bytes ${start}-${end}/${size}`;
+  response.writeHead(206, { "content-range": range, etag: '"1"', "content-length": end + 1 - start });
+  const half = createReadStream(path, { start, end: start + Math.floor((end - start) / 2) });
+  half.on("data", (data) => response.write(data)).on("end", () => setTimeout(() => response.destroy(), 20));
+  return true;
+}
+
+await test("a connection that breaks off is taken up again", async () => {
+  const { url, asked, close } = await serve(breakOff);
   same(await answer(url), right, "the answer");
   if (!asked.some(([start]) => start % (1 << 22))) throw new Error("nothing was taken up in the middle");
   close();
@@ -152,6 +181,61 @@ await test("what is no model is refused", async () => {
   await refused(() => answer(path, { cache: "i8" }), "Data", "cache must be one of f16, f32");
   await refused(() => answer(path, { contxt: 5 }), "Data", "contxt");
   await refused(() => answer(path, { signal: 5 }), "Data", "signal must be an AbortSignal");
+});
+
+await test("a file has the hash that it must have", async () => {
+  const { url, asked, close } = await serve(breakOff);
+  const all = { ...sources, "an address": () => url };
+  const other = "0".repeat(64);
+  for (const [name, source] of Object.entries(all)) {
+    same(await answer(await source(), { sha256 }), right, `the answer from ${name}`);
+    await refused(async () => answer(await source(), { sha256: other }), "Data", `SHA-256 ${other}, got ${sha256}`, "load: ");
+  }
+  const bytes = asked.reduce((sum, [start, end]) => sum + end + 1 - start, 0);
+  if (bytes > 3 * size) throw new Error(`the server was asked for ${bytes} bytes for two loads`);
+  same(await answer([path], { sha256: [sha256.toUpperCase()] }), right, "the answer of a list");
+  await refused(() => answer(path, { sha256: other }), "Data", `load: ${path} must have the SHA-256`);
+  await refused(() => answer(readFileSync(path), { sha256: other }), "Data", "load: the file must have the SHA-256");
+  await refused(() => answer(path, { sha256: "5" }), "Data", "load: sha256 must be 64 hexadecimal digits");
+  await refused(() => answer(path, { sha256: [sha256] }), "Data", "load: sha256 must be 64 hexadecimal digits");
+  await refused(() => answer([path], { sha256 }), "Data", "load: sha256 must be a list");
+  await refused(() => answer([path], { sha256: [sha256, sha256] }), "Data", "each of the 1 parts, got 2 hashes");
+  await refused(() => answer([path], { sha256: [undefined] }), "Data", "load: sha256[0] must be 64 hexadecimal digits");
+  close();
+});
+
+await test("progress tells the seconds that are left", async () => {
+  const { url, close } = await serve(({ response, start, end }) => {
+    setTimeout(() => {
+      response.writeHead(206, { "content-range": `bytes ${start}-${end}/${size}`, etag: '"1"' });
+      createReadStream(path, { start, end }).pipe(response);
+    }, 200);
+    return true;
+  });
+  const told = [];
+  await answer(url, { sha256, onProgress: (progress) => told.push({ ...progress, time: performance.now() }) });
+  close();
+  same([...new Set(told.map(({ total }) => total))], [size], "totals");
+  if (told.some(({ done }, at) => at > 0 && done <= told[at - 1].done)) throw new Error("the progress does not grow");
+  same([told[0].seconds, told.at(-1).seconds, told.at(-1).done], [undefined, undefined, size], "the first and the last");
+  const end = told.at(-1).time;
+  const half = told[Math.floor(told.length / 2)];
+  const apart = half.seconds / ((end - half.time) / 1000);
+  if (!(apart > 0.5 && apart < 2)) throw new Error(`${half.seconds} s were told when ${(end - half.time) / 1000} were left`);
+});
+
+await test("Node keeps no models", async () => {
+  const { url, close } = await serve(() => false);
+  await refused(() => answer(url, { keep: true }), "Unsupported", "load: keeping models needs the origin private file system");
+  await refused(() => LanguageModel.estimate(url, { device, keep: true }), "Unsupported", "estimate: keeping models");
+  await refused(() => keptModels(), "Unsupported", "keptModels: keeping models");
+  await refused(() => deleteModel(url), "Unsupported", "deleteModel: keeping models");
+  await refused(() => deleteModel(5), "Data", "deleteModel: the model must be a name or an address, got 5");
+  await refused(() => answer(url, { keep: 1 }), "Data", "load: keep must be a boolean");
+  for (const source of [path, readFileSync(path)]) {
+    await refused(() => answer(source, { keep: true }), "Data", "load: the source must be an address", "because keep is set");
+  }
+  close();
 });
 
 await test("loading is cancelled, and leaves nothing behind", async () => {
@@ -260,4 +344,171 @@ await test("what was disposed of says so, and gives its memory back", async () =
   if (held() > 4e6) throw new Error(`${held()} bytes are held`);
 });
 
+const browser = await launch();
+
+/** Runs a test with a server, which may get a `handle`, and with a function that opens a page of it. */
+async function testPage(name, body) {
+  await test(name, async () => {
+    const server = await serve((request) => server.handle?.(request) ?? false);
+    const context = await browser.newContext();
+    try {
+      await body(server, () => newPage(context, server.address));
+    } finally {
+      await context.close();
+      server.close();
+    }
+  });
+}
+
+/** A page, with functions of the package that it runs. */
+async function newPage(context, address) {
+  const page = await context.newPage();
+  await page.goto(address);
+  await page.evaluate(() => {
+    globalThis.attempt = async (work) => {
+      try {
+        return await work(await import("/dist/models.js"));
+      } catch ({ code, message }) {
+        return { code, message };
+      }
+    };
+  });
+  return {
+    page,
+    kept: () => page.evaluate(() => attempt(({ keptModels }) => keptModels())),
+    remove: (model) => page.evaluate((model) => attempt(({ deleteModel }) => deleteModel(model)), model),
+    load: (url, options = {}) => page.evaluate(loadInPage, [url, options]),
+  };
+}
+
+/** Loads a model and gives some tokens of a text, or the error. Stops at a part of the file if `stopAt` is given. */
+function loadInPage([url, { stopAt = 2, ...options }]) {
+  return attempt(async ({ Device, LanguageModel }) => {
+    const device = await Device.new({ prefer: "cpu" });
+    const stop = new AbortController();
+    const onProgress = ({ done, total }) => done / total >= stopAt && stop.abort(new Error("enough"));
+    try {
+      const settings = { ...{ device, context: 64, keep: true, onProgress, signal: stop.signal }, ...options };
+      const model = await LanguageModel.load(url, settings);
+      return await model.generate("The capital of France is", { maxTokens: 3 }).text();
+    } finally {
+      device.dispose();
+    }
+  });
+}
+
+const short = await LanguageModel.load(path, { device, context: 64 });
+const begun = await short.generate("The capital of France is", { maxTokens: 3 }).text();
+short.dispose();
+const isDown = ({ response }) => response.destroy() || true;
+const bytesOf = (asked) => asked.reduce((sum, [start, end]) => sum + end + 1 - start, 0);
+
+await testPage("a kept model needs no server", async (server, newPage) => {
+  const { url } = server;
+  const { page, load, kept, remove } = await newPage();
+  same(await kept(), [], "what is kept at first");
+  same(await load(url), begun, "the first text");
+  if (bytesOf(server.asked) > 1.1 * size) throw new Error(`the server was asked for ${bytesOf(server.asked)} bytes`);
+  const facts = { name: "model.gguf", url, bytes: size, total: size };
+  same(await kept(), [facts], "what is kept");
+  server.handle = isDown;
+  const count = server.asked.length;
+  await page.reload();
+  const other = await newPage();
+  same(await other.load("/model.gguf"), begun, "the text in another page");
+  const estimate = (url) => attempt(({ LanguageModel }) => LanguageModel.estimate(url, { keep: true }));
+  const { total } = await other.page.evaluate(estimate, url);
+  if (!(total > 1e8)) throw new Error(`the estimate is ${total}`);
+  same(server.asked.length, count, "requests");
+  same([await other.remove("model.gguf"), await other.remove(url)], [true, false], "whether there was one to delete");
+  same(await other.kept(), [], "what is kept after it was deleted");
+  same((await other.load(url)).code, "Data", "the error of a load afterwards");
+});
+
+await testPage("a worker keeps models, too", async (server, newPage) => {
+  const { page, kept } = await newPage();
+  const text = await page.evaluate(async (url) => {
+    const script = `import { Device, LanguageModel } from "${location.origin}/dist/models.js";
+      const device = await Device.new({ prefer: "cpu" });
+      const model = await LanguageModel.load("${url}", { device, context: 64, keep: true });
+      postMessage(await model.generate("The capital of France is", { maxTokens: 3 }).text());`;
+    const file = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+    const worker = new Worker(file, { type: "module" });
+    return new Promise((resolve) => {
+      worker.onmessage = ({ data }) => resolve(data);
+      worker.onerror = ({ message }) => resolve(message);
+    });
+  }, server.url);
+  same([text, (await kept())[0].bytes], [begun, size], "the text, and bytes that the page finds");
+});
+
+await testPage("a download that breaks off is taken up again", async (server, newPage) => {
+  const { load, kept } = await newPage();
+  server.handle = breakOff;
+  same(await load(server.url, { sha256 }), begun, "the text");
+  if (!server.asked.some(([start]) => start % (1 << 22))) throw new Error("nothing was taken up in the middle");
+  same((await kept()).map(({ bytes }) => bytes), [size], "bytes that are kept");
+});
+
+await testPage("an interrupted download is continued", async (server, newPage) => {
+  const { url, asked } = server;
+  const { page, load, kept, remove } = await newPage();
+  same((await load(url, { stopAt: 0.5 })).message, "enough", "the reason");
+  const [{ bytes, total }] = await kept();
+  if (!(bytes > 0.45 * size && bytes < 0.7 * size && total === size)) throw new Error(`${bytes} of ${total} bytes are kept`);
+  server.handle = isDown;
+  same((await load(url)).code, "Data", "the error of a load without the server");
+  server.handle = undefined;
+  asked.length = 0;
+  same(await load(url, { sha256 }), begun, "the text of the load that continued");
+  if (bytesOf(asked) > 0.7 * size) throw new Error(`the server was asked for ${bytesOf(asked)} bytes`);
+
+  await remove(url);
+  asked.length = 0;
+  // The second half never comes.
+  server.handle = ({ count }) => count >= 14;
+  const pending = load(url).catch(() => {});
+  while (asked.length < 14) await new Promise((resolve) => setTimeout(resolve, 50));
+  const busy = await remove(url);
+  says(busy.message, "deleteModel: the model must not be loading");
+  await page.close();
+  await pending;
+  server.handle = undefined;
+  const next = await newPage();
+  const [left] = await next.kept();
+  if (!(left.bytes > 0 && left.bytes < size)) throw new Error(`${left.bytes} bytes are kept after the page was closed`);
+  asked.length = 0;
+  same(await next.load(url, { sha256 }), begun, "the text in the next page");
+  if (bytesOf(asked) > size - left.bytes + (2 << 22)) throw new Error(`the server was asked for ${bytesOf(asked)} bytes`);
+});
+
+await testPage("another version is downloaded from its beginning", async (server, newPage) => {
+  const { load, kept } = await newPage();
+  await load(server.url, { stopAt: 0.5 });
+  server.handle = ({ response, start, end }) => {
+    response.writeHead(206, { "content-range": `bytes ${start}-${end}/${size}`, etag: '"2"' });
+    createReadStream(path, { start, end }).pipe(response);
+    return true;
+  };
+  server.asked.length = 0;
+  same(await load(server.url, { sha256 }), begun, "the text");
+  if (bytesOf(server.asked) < size) throw new Error(`the server was asked for ${bytesOf(server.asked)} bytes`);
+  same((await kept()).map(({ bytes }) => bytes), [size], "bytes that are kept");
+});
+
+await testPage("a kept file with another hash is deleted", async (server, newPage) => {
+  const { url } = server;
+  const { load, kept } = await newPage();
+  const other = "f".repeat(64);
+  const message = `load: ${url} must have the SHA-256 ${other}, got ${sha256}`;
+  same(await load(url, { sha256: other }), { code: "Data", message }, "the error of a download");
+  same(await kept(), [], "what is kept of it");
+  same(await load(url, { sha256 }), begun, "the text");
+  same(await load(url, { sha256: other }), { code: "Data", message }, "the error of a kept file");
+  same(await kept(), [], "what is kept then");
+  // Neither load leaves a lock.
+  same(await Promise.all([load(url), load(url)]), [begun, begun], "the texts of two loads at once");
+});
+
+await browser.close();
 finish(results);

@@ -1,4 +1,4 @@
-// Language models in Node, Chromium and Firefox: real files against exact values (tests/golden), from wherever files come.
+// Language models and an encoder in Node, Chromium and Firefox: real files against exact values (tests/golden), from wherever files come.
 
 import { readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
@@ -91,6 +91,36 @@ function check(name, numbers, { told, progress }, most) {
   }
 }
 
+/** Embeds the golden texts; as `follow`, it uses nothing from outside of it. */
+async function embed({ entry, source, prefer, texts }) {
+  const { Device, Embedder } = await import(entry);
+  const device = await Device.new({ prefer });
+  const progress = [];
+  const embedder = await Embedder.load(source, { device, onProgress: ({ done, total }) => progress.push(done / total) });
+  const vectors = embedder.embed(texts);
+  const [shape, numbers] = [vectors.shape, [...(await vectors.read())]];
+  const alone = [...(await embedder.embed(texts[1]).read())];
+  const facts = [embedder.dimensions, embedder.maxTokens, String(embedder), embedder.embed([]).shape];
+  embedder.dispose();
+  return { shape, numbers, alone, facts, progress, gone: String(embedder) };
+}
+
+const minilm = JSON.parse(readFileSync(join(root, "tests", "golden", "minilm.json"), "utf8"));
+
+/** Compares vectors with those of sentence-transformers. */
+function checkVectors({ shape, numbers, alone, facts, progress, gone }) {
+  same(shape, [minilm.texts.length, 384], "the shape");
+  same(facts, [384, 256, "Embedder(384)", [0, 384]], "extents, text, and the shape of no vectors");
+  same(gone, "Embedder(disposed)", "the text of one that was disposed");
+  same(progress.at(-1), 1, "the progress at the end");
+  for (const [n, want] of minilm.vectors.entries()) {
+    const off = Math.max(...want.map((x, i) => Math.abs(x - numbers[384 * n + i])));
+    if (!(off < 1e-5)) throw new Error(`text ${n}: ${off} from the vector of sentence-transformers`);
+  }
+  const off = Math.max(...minilm.vectors[1].map((x, i) => Math.abs(x - alone[i])));
+  if (!(off < 1e-5)) throw new Error(`a text by itself: ${off}`);
+}
+
 const ids = (name, numbers) => numbers.map((n) => golden(name).prompts[n].ids);
 const path = (name) => join(modelFolder, files[name]);
 const entry = pathToFileURL(join(dist, "models.js")).href;
@@ -103,6 +133,11 @@ for (const [name, numbers, most] of [["smollm2", [0, 1, 3, 8], 16], ["gemma3", [
     same(seen.facts, [1024, "cpu", "Grüße 😀"], "context, backend, and a text that was encoded and decoded");
   });
 }
+
+await test("all-MiniLM-L6-v2 in Node", async () => {
+  const source = join(modelFolder, "all-MiniLM-L6-v2");
+  checkVectors(await embed({ entry, source, prefer: "cpu", texts: minilm.texts }));
+});
 
 const { address, close } = await serve({ "/dist/": dist, "/models/": modelFolder });
 
@@ -138,6 +173,15 @@ for (const [browserName, start] of Object.entries(browsers)) {
       console.log(`${name} in ${browserName} on ${prefer}: memory grew by ${(seen.grown / 1e6).toFixed(1)} MB`);
       check(name, numbers, seen, most);
       if (prefer !== "cpu" && seen.grown >= 64e6) throw new Error(`WebAssembly's memory grew by ${seen.grown} bytes`);
+    });
+  }
+  for (const prefer of ["cpu", "software"]) {
+    await test(`all-MiniLM-L6-v2 in ${browserName} on ${prefer}`, async () => {
+      const page = await browser.newPage();
+      await page.goto(address);
+      const source = "/models/all-MiniLM-L6-v2";
+      checkVectors(await page.evaluate(embed, { entry: "/dist/models.js", source, prefer, texts: minilm.texts }));
+      await page.close();
     });
   }
   await browser.close();

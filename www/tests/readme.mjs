@@ -9,9 +9,9 @@ import { finish, launch, open, serve } from "./support/browser.js";
 
 const javascript = (...path) =>
   [...readFileSync(join(root, ...path), "utf8").matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
-// The guide goes on where the README ends. What loads a language model runs by itself.
+// The guide goes on where the README ends. Blocks that load a model run by themselves.
 const isLanguage = (block) => block.includes('"warpweft/models"');
-const [language] = javascript("README.md").filter(isLanguage);
+const [language, embedder] = javascript("README.md").filter(isLanguage);
 const blocks = [...javascript("README.md"), ...javascript("docs", "guide.md")].filter((block) => !isLanguage(block));
 const documented = readFileSync(join(root, "docs", "custom-kernels.md"), "utf8");
 const kernels = [...documented.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
@@ -114,15 +114,23 @@ async function check(device) {
   expect(String(z.shape) === "2,4" && z.values.every((x) => x >= 0), `relu gave ${z.values}`);
 }
 
-await (async () => {
+async function checkLanguage() {
   const printed = (await outcome("auto", [language])).map(([said]) => said);
   const percents = printed.slice(0, -2).map((line) => parseInt(line));
   expect(percents.length > 10 && percents.at(-1) >= 99, `the progress is ${percents}`);
   expect(printed.at(-2) === "The capital of France is Paris.", `the answer is ${printed.at(-2)}`);
-})().then(
-  () => results.push({ name: "the README's language model" }),
-  (error) => results.push({ name: "the README's language model", error: String(error.stack) }),
-);
+}
+
+async function checkEmbedder() {
+  const [[text]] = await outcome("auto", [embedder]);
+  expect(text === "A kitten rests on a rug.", `the nearest text is ${text}`);
+}
+
+for (const [name, body] of [["language model", checkLanguage], ["embedder", checkEmbedder]]) {
+  const result = { name: `the README's ${name}` };
+  await body().catch((error) => (result.error = String(error.stack)));
+  results.push(result);
+}
 for (const device of ["software", "cpu"]) {
   const name = `the README's JavaScript, on ${device}`;
   await check(device).then(() => results.push({ name }), (error) => results.push({ name, error: String(error.stack) }));

@@ -45,7 +45,7 @@ const also = {
   nn: `import type { FileOptions, FileSource } from "./files.js";
 import type { FitOptions, Forward, TrainingData } from "./train.js";
 `,
-  language: `import type { PlatformBlob, PlatformResponse, PlatformSignal, PlatformUrl } from "./platform.js";
+  language: `import type { PlatformBlob, PlatformFolder, PlatformResponse, PlatformSignal, PlatformUrl } from "./platform.js";
 `,
 };
 

@@ -1,4 +1,4 @@
-/** A message of a conversation. What else a chat template uses may stand beside. */
+/** A message of a conversation. It may have more fields, for the chat template. */
 export interface Message {
   /** Who wrote it: `system`, `user`, `assistant`, `tool`. */
   role: string;
@@ -24,17 +24,75 @@ export interface ModelOptions {
    * by less than 0.1.
    */
   cache?: "f16" | "f32";
-  /** Hears how many bytes of the weights were read, and how many there are. */
-  onProgress?: (bytes: { done: number; total: number }) => void;
-  /** Ends the loading, which is rejected with its reason. */
+  /**
+   * Is called with the bytes that were read, and with all bytes. While a model is downloaded as a whole, because `keep` or
+   * `sha256` is set or because the server knows no ranges, these are the bytes that were received.
+   */
+  onProgress?: (progress: ModelProgress) => void;
+  /**
+   * Ends the loading, which is rejected with the signal's reason. With `keep`, the next load continues the download.
+   */
   signal?: PlatformSignal;
+  /**
+   * Keeps the files of addresses in the browser, in the origin private file system. The next load with `keep` reads them from
+   * there, without asking the server: {@link deleteModel} a file to get a newer one. If a download breaks off, or the page is
+   * closed, the next load continues it, provided that the server still sends the same `ETag` or `Last-Modified`.
+   *
+   * Pages and workers of Chromium, Firefox and Safari 26 on https and localhost have it; elsewhere it is an `Unsupported`
+   * error. The browser may delete what a site keeps when the disk is full, unless the page called
+   * `navigator.storage.persist()`. Usually false.
+   */
+  keep?: boolean;
+  /**
+   * The SHA-256 of the file as 64 hexadecimal digits; for a list of parts, a list with the hash of each part. A file with
+   * another hash is a `Data` error before anything is made of it, and is not kept. A file of an address is then downloaded as a
+   * whole.
+   */
+  sha256?: string | readonly string[];
 }
+
+/** How far the loading of a model is. */
+export interface ModelProgress {
+  /** Bytes that were read. */
+  readonly done: number;
+  /** All bytes. */
+  readonly total: number;
+  /** An estimate of the seconds that the rest takes; undefined until there is one, and at the end. */
+  readonly seconds: number | undefined;
+}
+
+/** A model file that the browser keeps for this site. */
+export interface KeptModel {
+  /** The last part of its address. */
+  readonly name: string;
+  /** The address that it was downloaded from. */
+  readonly url: string;
+  /** Bytes that are stored. */
+  readonly bytes: number;
+  /** Bytes of the whole file: more than `bytes` if the download was interrupted, or is under way. */
+  readonly total: number;
+}
+
+/**
+ * Lists the model files that the option `keep` of {@link LanguageModel.load} stored. Each part of a split model is a file.
+ *
+ * @throws `Unsupported` where there is no origin private file system, as in Node.
+ */
+export function keptModels(): Promise<KeptModel[]>;
+
+/**
+ * Deletes a kept model file, by its address or its name, and gives whether there was one.
+ *
+ * @throws `Data` while the file is being downloaded, and for a name that several files have; `Unsupported` where there is no
+ * origin private file system, as in Node.
+ */
+export function deleteModel(model: string | PlatformUrl): Promise<boolean>;
 
 /** How a text goes on. */
 export interface GenerateOptions {
   /** The most tokens; usually as many as the context has room for. */
   maxTokens?: number;
-  /** What logits are divided by; 0, as usually, takes the likeliest token. */
+  /** Divides the logits. The default, 0, always takes the likeliest token. */
   temperature?: number;
   /** Only so many of the likeliest tokens are drawn from; 0 for all. */
   topK?: number;
@@ -42,13 +100,13 @@ export interface GenerateOptions {
   topP?: number;
   /** Only tokens whose probability is at least this part of the likeliest one's; 0 for all. As `topP`. */
   minP?: number;
-  /** What positive logits of tokens that are there already are divided by, and negative ones multiplied with; 1 for none. */
+  /** For tokens that are there already: divides positive logits and multiplies negative ones; 1 for none. */
   repetitionPenalty?: number;
-  /** What logits lose for each time that the token is there already. */
+  /** Is subtracted from the logit of a token for each time that it is there already. */
   frequencyPenalty?: number;
-  /** What logits lose if the token is there already. */
+  /** Is subtracted from the logit of a token that is there already. */
   presencePenalty?: number;
-  /** What is added to the logits of some tokens. */
+  /** Is added to the logits of some tokens. */
   logitBias?: readonly (readonly [token: number, more: number])[];
   /** Where the draws begin: equal seeds draw equal tokens. Usually another one each time. */
   seed?: number;
@@ -83,7 +141,7 @@ export interface ModelEstimate {
   readonly weights: number;
   /** Keys and values of a full context. */
   readonly cache: number;
-  /** What a step needs on its way. */
+  /** Temporary values of a step. */
   readonly temporaries: number;
   /** All of it. */
   readonly total: number;
@@ -110,10 +168,14 @@ export namespace LanguageModel {
    * Loads a model: of the families `llama` (Llama 2 and 3, SmolLM2, Mistral) and `gemma3`. Weights go to the device piece by
    * piece.
    *
-   * @throws `Data` if the file is damaged; `Unsupported` for other families; `Memory` if the device has not enough.
+   * @throws `Data` if the file is damaged; `Unsupported` for other families; `Memory` if the device, or the browser's storage
+   * with `keep`, has not enough.
    */
   function load(source: ModelSource | readonly ModelSource[], options?: ModelOptions): Promise<LanguageModel>;
-  /** What a model would take on a device. Only the beginning of the file is read. */
+  /**
+   * Estimates the memory that a model takes on a device. Only the beginning of the file is read: nothing is kept, and no hash
+   * is checked.
+   */
   function estimate(source: ModelSource | readonly ModelSource[], options?: ModelOptions): Promise<ModelEstimate>;
 }
 
@@ -122,4 +184,45 @@ export interface Generation extends AsyncIterable<string> {
   tokens(): AsyncGenerator<GeneratedToken, void, undefined>;
   /** All of the text that is still to come. */
   text(): Promise<string>;
+}
+
+/**
+ * Where an encoder is, a folder of files such as `config.json`, `tokenizer.json`, `1_Pooling/config.json` and
+ * `model.safetensors`: the address of the folder, in Node, Deno and Bun also its path; a folder that the browser opened, or the
+ * files of a folder that the visitor picked or dropped; or an object with the files by their names.
+ */
+export type EmbedderSource =
+  | PlatformUrl
+  | string
+  | PlatformFolder
+  | ArrayLike<PlatformBlob>
+  | Readonly<Record<string, ModelSource>>;
+
+/** How an encoder is loaded. */
+export interface EmbedderOptions {
+  /** The device that it is to be on; usually `Device.new()`. */
+  device?: Device;
+  /** Is called with the bytes that were read, and with all bytes. */
+  onProgress?: (progress: ModelProgress) => void;
+  /** Ends the loading, which is rejected with the signal's reason. */
+  signal?: PlatformSignal;
+}
+
+/** How texts are embedded. */
+export interface EmbedOptions {
+  /** A text in front of each text, such as `query: `. */
+  prompt?: string;
+  /**
+   * The name of a prompt of the model's own, such as `query`. Without either it is the model's default prompt, if it has one.
+   */
+  promptName?: string;
+}
+
+export namespace Embedder {
+  /**
+   * Loads an encoder of the families BERT (MiniLM, E5, BGE, Arctic) and XLM-RoBERTa, as sentence-transformers saves it.
+   *
+   * @throws `Data` if a file is missing or damaged; `Unsupported` for other families; `Memory`.
+   */
+  function load(source: EmbedderSource, options?: EmbedderOptions): Promise<Embedder>;
 }
