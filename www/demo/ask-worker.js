@@ -1,39 +1,40 @@
 // The language model, in a worker: the page stays awake while it computes.
 
-import { Device, LanguageModel } from "../dist/models.js";
+import { deleteModel, Device, keptModels, LanguageModel } from "../dist/models.js";
 
 /** @type {LanguageModel | undefined} */
 let model;
-/** What ends the loading or the answer that is under way. */
+/** Ends the loading or the answer that is under way. */
 let stop = new AbortController();
 
 const post = (/** @type {object} */ message) => self.postMessage(message);
 
 const methods = {
   /**
-   * Loads a model, and says what is to be known of it.
+   * Loads a model, and gives facts about it.
    * @param {File | string} source
    * @param {string} prefer
+   * @param {boolean} keep
    */
-  async load(source, prefer) {
+  async load(source, prefer, keep) {
     model?.dispose();
     model = undefined;
     stop = new AbortController();
     const device = await Device.new({ prefer: /^\d+$/.test(prefer) ? Number(prefer) : prefer });
     let told = 0;
     model = await LanguageModel.load(source, {
-      ...{ device, signal: stop.signal },
-      onProgress({ done, total }) {
-        if (performance.now() - told < 50 && done < total) return;
+      ...{ device, signal: stop.signal, keep },
+      onProgress(progress) {
+        if (performance.now() - told < 50 && progress.done < progress.total) return;
         told = performance.now();
-        post({ progress: { done, total } });
+        post({ progress });
       },
     });
     const { backend, name, kind } = device.info;
     return { device: { backend, name, kind }, fallback: device.fallback, ...facts() };
   },
   /**
-   * Answers, token by token; says why the answer ended.
+   * Answers, token by token, and gives why the answer ended.
    * @param {import("../dist/models.js").Message[]} messages
    * @param {import("../dist/models.js").GenerateOptions} options
    */
@@ -66,9 +67,20 @@ const methods = {
     model?.dispose();
     model = undefined;
   },
+  /** Lists the model files in the browser's storage; undefined if it has no such storage. */
+  async kept() {
+    try {
+      return await keptModels();
+    } catch (error) {
+      if (/** @type {{ code?: string }} */ (error).code === "Unsupported") return undefined;
+      throw error;
+    }
+  },
+  /** @param {string} url */
+  remove: (url) => deleteModel(url),
 };
 
-/** What the page shows of the model. */
+/** The facts that the page shows about the model. */
 function facts() {
   if (!model) return undefined;
   const { contextUsed, contextLength, device } = model;
@@ -76,7 +88,7 @@ function facts() {
 }
 
 self.addEventListener("message", async ({ data }) => {
-  if (data.stop) return stop.abort(new Error("cancelled"));
+  if (data.stop) return stop.abort(new Error("Loading was cancelled."));
   const { id, method, args } = data;
   try {
     post({ id, answer: await /** @type {any} */ (methods)[method](...args) });

@@ -1,10 +1,10 @@
 // The page with a language model: joins its controls to the worker that computes.
 
 import { failed, listDevices, tell } from "./device.js";
-import { byId, make } from "./dom.js";
+import { button, byId, make } from "./dom.js";
 
 /**
- * @import { Message } from "../dist/models.js"
+ * @import { KeptModel, Message, ModelProgress } from "../dist/models.js"
  * @typedef {{ text: string, own: string, probability: number, others: [string, number][], speed: number, first: number }} Token
  * @typedef {{ contextUsed: number, contextLength: number, memory: number }} Facts
  */
@@ -15,6 +15,9 @@ const ready = new URL("/models/SmolLM2-135M-Instruct.Q4_1.gguf", location.href).
 const text = (/** @type {string} */ id) => byId(id, HTMLElement);
 const field = (/** @type {string} */ id) => byId(id, HTMLInputElement);
 const press = (/** @type {string} */ id) => byId(id, HTMLButtonElement);
+const megabytes = (/** @type {number} */ bytes) => (bytes / 1e6).toFixed(0);
+const duration = (/** @type {number} */ seconds) =>
+  seconds < 90 ? `${Math.ceil(seconds)} s` : `${Math.round(seconds / 60)} min`;
 
 /** The model's worker. */
 class Model {
@@ -23,7 +26,7 @@ class Model {
   #waiting = new Map();
   #next = 0;
 
-  /** @param {(message: { progress?: { done: number, total: number }, token?: Token }) => void} hear */
+  /** @param {(message: { progress?: ModelProgress, token?: Token }) => void} hear */
   constructor(hear) {
     this.#worker.addEventListener("message", ({ data }) => {
       if (data.id === undefined) return hear(data);
@@ -40,7 +43,7 @@ class Model {
   }
 
   /**
-   * @param {"load" | "answer" | "close"} method
+   * @param {"load" | "answer" | "close" | "kept" | "remove"} method
    * @param {...unknown} args
    * @returns {Promise<any>}
    */
@@ -58,12 +61,13 @@ class Model {
   }
 }
 
-/** What was said. @type {Message[]} */
+/** The conversation. @type {Message[]} */
 let messages = [];
 /** The answer that is being written. @type {HTMLElement | undefined} */
 let writing;
 let isLoaded = false;
-let isBusy = false;
+/** The work that is under way, as a sentence; undefined if there is none. @type {string | undefined} */
+let busy;
 
 const model = new Model(({ progress, token }) => {
   if (progress) showProgress(progress);
@@ -71,11 +75,12 @@ const model = new Model(({ progress, token }) => {
 });
 const wanted = await listDevices();
 connect();
+await listKept().catch(failed);
 // For programs that look at the page.
 Object.assign(window, { demo: { device: {}, ready: Promise.resolve() } });
 
 function connect() {
-  press("fetch").addEventListener("click", () => void load(ready));
+  press("fetch").addEventListener("click", () => void load(ready, field("keep").checked));
   const file = field("file");
   file.addEventListener("change", () => {
     const chosen = file.files?.[0];
@@ -85,13 +90,15 @@ function connect() {
   byId("by-address", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
     const address = field("address").value.trim();
-    if (address) void load(address);
+    if (address) void load(address, field("keep").checked);
   });
   addEventListener("dragover", (event) => event.preventDefault());
   addEventListener("drop", (event) => {
     event.preventDefault();
     const dropped = event.dataTransfer?.files[0];
-    if (dropped) void load(dropped);
+    if (!dropped) tell("Drop a GGUF file here.");
+    else if (busy) tell(`${busy} ${dropped.name} was not loaded: drop it again afterwards.`);
+    else void load(dropped);
   });
   press("cancel").addEventListener("click", () => model.stop());
   press("stop").addEventListener("click", () => model.stop());
@@ -100,7 +107,7 @@ function connect() {
   byId("ask", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
     const question = field("question").value.trim();
-    if (question && isLoaded && !isBusy) void answer(question);
+    if (question && isLoaded && !busy) void answer(question);
   });
   const temperature = field("temperature");
   temperature.addEventListener("input", () => {
@@ -108,9 +115,11 @@ function connect() {
   });
 }
 
-/** Shows what can be done now. */
+/** Enables the controls that can be used now. */
 function settle() {
-  for (const id of ["fetch", "file", "address"]) Object.assign(text(id), { disabled: isBusy });
+  const isBusy = busy !== undefined;
+  for (const id of ["fetch", "file", "address", "load-url", "keep"]) Object.assign(text(id), { disabled: isBusy });
+  for (const button of text("kept-list").querySelectorAll("button")) button.disabled = isBusy;
   field("question").disabled = !isLoaded || isBusy;
   press("send").disabled = !isLoaded || isBusy;
   press("forget").disabled = !isLoaded || isBusy;
@@ -118,44 +127,87 @@ function settle() {
   field("question").placeholder = isLoaded ? "Ask something" : "First load a model";
 }
 
-/** Does one thing at a time, and tells what goes wrong. @param {() => Promise<unknown>} work */
-async function alone(work) {
-  if (isBusy) return;
-  isBusy = true;
+/**
+ * Does one thing at a time, and shows its errors.
+ * @param {string} sentence what is under way
+ * @param {() => Promise<unknown>} work
+ */
+async function alone(sentence, work) {
+  if (busy) return;
+  busy = sentence;
   settle();
   try {
     await work();
   } catch (error) {
     failed(error);
   } finally {
-    isBusy = false;
+    busy = undefined;
     settle();
   }
 }
 
-/** @param {File | string} source */
-function load(source) {
-  return alone(async () => {
+/**
+ * Loads a model.
+ * @param {File | string} source
+ * @param {boolean} [wantsKept] whether the browser is to keep the file, if it can
+ */
+function load(source, wantsKept = false) {
+  return alone("A model is being loaded.", async () => {
     tell("");
     isLoaded = false;
     begin();
-    showProgress({ done: 0, total: 1 });
+    showProgress({ done: 0, total: 1, seconds: undefined });
     text("loading").hidden = false;
     try {
-      const { device, fallback, ...facts } = await model.ask("load", source, wanted);
+      const keep = wantsKept && (await model.ask("kept")) !== undefined;
+      const { device, fallback, ...facts } = await model.ask("load", source, wanted, keep);
       isLoaded = true;
       const name = typeof source === "string" ? (source.split("/").pop() ?? "") : source.name;
       const where = device.backend === "cpu" ? "the CPU, on one thread" : device.name;
-      tell(`${decodeURIComponent(name)} is on ${where}.${fallback ? ` ${fallback}.` : ""}`);
+      tell(`${readable(name)} runs on ${where}.${fallback ? ` ${fallback}.` : ""}`);
       showFacts(facts);
     } finally {
       text("loading").hidden = true;
+      await listKept();
     }
   }).then(() => field("question").focus());
 }
 
+/** A part of an address as people read it. @param {string} part */
+function readable(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Shows the model files that the browser keeps. */
+async function listKept() {
+  /** @type {KeptModel[] | undefined} */
+  const all = await model.ask("kept");
+  text("keep-label").hidden = all === undefined;
+  text("kept").hidden = !all?.length;
+  text("kept-list").replaceChildren(...(all ?? []).map(keptItem));
+  settle();
+}
+
+/** @param {KeptModel} kept */
+function keptItem({ name, url, bytes, total }) {
+  const size = bytes < total ? `${megabytes(bytes)} of ${megabytes(total)} MB` : `${megabytes(total)} MB`;
+  const remove = () => void alone("A model is being deleted.", () => model.ask("remove", url).then(listKept));
+  return make(
+    "li",
+    {},
+    make("span", { title: url }, name),
+    make("span", { class: "time" }, size),
+    button("Load", () => void load(url, true), { "aria-label": `Load ${name}` }),
+    button("Delete", remove, { "aria-label": `Delete ${name}` }),
+  );
+}
+
 function close() {
-  return alone(async () => {
+  return alone("The model is being closed.", async () => {
     await model.ask("close");
     isLoaded = false;
     begin();
@@ -175,7 +227,7 @@ function begin() {
 
 /** @param {string} question */
 function answer(question) {
-  return alone(async () => {
+  return alone("An answer is being written.", async () => {
     field("question").value = "";
     messages.push({ role: "user", content: question });
     writing = make("li", { class: "model" });
@@ -187,9 +239,9 @@ function answer(question) {
       const { finish, ...facts } = await model.ask("answer", messages, options);
       messages.push({ role: "assistant", content: writing.textContent ?? "" });
       showFacts(facts);
-      if (finish === "contextFull") tell("The context is full: begin a new conversation.");
+      if (finish === "contextFull") tell("The context is full. Start a new conversation.");
     } catch (error) {
-      // What was not answered is not part of the conversation.
+      // A question without an answer is not part of the conversation.
       messages.pop();
       throw error;
     } finally {
@@ -199,11 +251,11 @@ function answer(question) {
   }).then(() => field("question").focus());
 }
 
-/** @param {{ done: number, total: number }} bytes */
-function showProgress({ done, total }) {
+/** @param {ModelProgress} progress */
+function showProgress({ done, total, seconds }) {
   byId("progress", HTMLProgressElement).value = total ? done / total : 0;
-  const mb = (/** @type {number} */ bytes) => (bytes / 1e6).toFixed(0);
-  text("progress-text").textContent = total > 1 ? `${mb(done)} of ${mb(total)} MB` : "";
+  const left = seconds === undefined ? "" : `, ${duration(seconds)} left`;
+  text("progress-text").textContent = total > 1 ? `${megabytes(done)} of ${megabytes(total)} MB${left}` : "";
 }
 
 /** @param {Token} token */
@@ -211,13 +263,12 @@ function showToken({ text: piece, own, probability, others, speed, first }) {
   if (speed) text("speed").textContent = `${speed.toFixed(1)} tokens/s`;
   text("first").textContent = `${(first / 1000).toFixed(2)} s`;
   if (!writing || !piece) return;
-  const button = make("button", { type: "button", "aria-pressed": "false" }, piece);
-  button.addEventListener("click", () => {
+  const shown = button(piece, () => {
     for (const other of document.querySelectorAll(".talk button")) other.setAttribute("aria-pressed", "false");
-    button.setAttribute("aria-pressed", "true");
+    shown.setAttribute("aria-pressed", "true");
     showLikely(own, probability, others);
-  });
-  writing.append(button);
+  }, { "aria-pressed": "false" });
+  writing.append(shown);
 }
 
 /**

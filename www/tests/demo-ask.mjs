@@ -1,5 +1,6 @@
-// The demo's page with a language model as a visitor meets it: a click, a question, an answer; a token's neighbours; stopping,
-// dropping a file, and a file that is none. On a large screen and on a phone's, with the real SmolLM2, on the CPU.
+// The demo's page with a language model as a visitor meets it: a click, a question, an answer; a token's neighbors; stopping,
+// files that the browser keeps, dropping a file, and a file that is not a model. On a large screen and on a phone's, with the
+// real SmolLM2, on the CPU.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +9,8 @@ import { modelFolder } from "../tools/models.mjs";
 import { launch, serve } from "../tools/page.mjs";
 import { end, expect, listen, test } from "./support/demo.js";
 
-const file = join(modelFolder, "SmolLM2-135M-Instruct.Q4_1.gguf");
+const name = "SmolLM2-135M-Instruct.Q4_1.gguf";
+const file = join(modelFolder, name);
 const out = join(root, "out");
 mkdirSync(out, { recursive: true });
 
@@ -24,6 +26,22 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
   const question = page.locator("#question");
   const answers = page.locator("#talk li.model");
   const ready = () => page.waitForFunction(() => !document.getElementById("question").disabled);
+  const notice = () => page.locator("#notice").textContent();
+  const kept = page.locator("#kept-list li");
+  /** Delays what the server sends of the model by some milliseconds for each request. */
+  let delay = 0;
+  let requests = 0;
+  await page.route("**/models/*", async (route) => {
+    requests += 1;
+    if (delay) await new Promise((resolve) => setTimeout(resolve, delay));
+    await route.continue().catch(() => {}); // The page may have canceled the request.
+  });
+  const drop = (name) =>
+    page.evaluate((name) => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File(["<html>"], name));
+      dispatchEvent(new DragEvent("drop", { dataTransfer, cancelable: true }));
+    }, name);
   const ask = async (text) => {
     await question.fill(text);
     await question.press("Enter");
@@ -42,10 +60,10 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
       }, 10);
     });
     expect(await question.isDisabled(), "there is a question before a model");
-    await button("Get SmolLM2 (98 MB)").click();
+    expect(await page.locator("#keep").isChecked(), "the file is not to be kept");
+    await button("Load SmolLM2 (98 MB)").click();
     await ready();
-    const notice = await page.locator("#notice").textContent();
-    expect(notice.startsWith("SmolLM2-135M-Instruct.Q4_1.gguf is on "), `the notice is ${notice}`);
+    expect((await notice()).startsWith(`${name} runs on `), `the notice is ${await notice()}`);
     await ask("What is the capital of France?");
     await ready();
     const answer = await answers.last().textContent();
@@ -56,7 +74,7 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
     console.log(`${where}: the page waited ${longest.toFixed(0)} ms at most`);
   });
 
-  await test(`${where}: a token's neighbours`, async () => {
+  await test(`${where}: a token's neighbors`, async () => {
     await answers.last().getByRole("button", { name: "Paris" }).click();
     const rows = await page.locator("#likely tr").allTextContents();
     expect(rows.length >= 5 && rows.some((row) => row.startsWith('" Paris"')), `the rows are ${rows.join("; ")}`);
@@ -83,13 +101,64 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
     expect((await answers.last().textContent()).includes("Paris"), "the next answer is another one");
   });
 
-  await test(`${where}: a file of one's own, and one that is none`, async () => {
+  await test(`${where}: the file is kept, and needs no server on the next visit`, async () => {
+    await page.reload();
+    await kept.first().waitFor();
+    const [first, ...others] = await kept.locator("span").allTextContents();
+    expect(first === name && others.join() === "98 MB", `kept are ${first} and ${others}`);
+    const before = requests;
+    await button(`Load ${name}`).click();
+    await ready();
+    await ask("What is the capital of France?");
+    await ready();
+    expect((await answers.last().textContent()).includes("Paris"), "the answer is another one");
+    expect(requests === before, `the server was asked ${requests - before} times`);
+    await page.screenshot({ path: join(out, `ask-kept-${where}.png`), fullPage: true });
+    await button(`Delete ${name}`).click();
+    await page.locator("#kept").waitFor({ state: "hidden" });
+    await page.reload();
+    await page.locator("#keep").waitFor();
+    expect((await kept.count()) === 0, "the file is still kept");
+  });
+
+  await test(`${where}: a load shows the seconds that are left, refuses a dropped file, and is cancelled`, async () => {
+    delay = 400;
+    await button("Load SmolLM2 (98 MB)").click();
+    await page.waitForFunction(() => /^\d+ of 98 MB, \d+ s left$/.test(document.getElementById("progress-text").textContent));
+    await page.screenshot({ path: join(out, `ask-loading-${where}.png`), fullPage: true });
+    await drop("other.gguf");
+    const want = "A model is being loaded. other.gguf was not loaded: drop it again afterwards.";
+    expect((await notice()) === want, `the notice is ${await notice()}`);
+    await button("Cancel").click();
+    await page.locator("#notice.error").waitFor();
+    expect((await notice()) === "Loading was cancelled.", `the notice is ${await notice()}`);
+    // An interrupted download is listed, and can be deleted.
+    const [, size] = await kept.locator("span").allTextContents();
+    expect(/^\d+ of 98 MB$/.test(size), `kept are ${size}`);
+    await button(`Delete ${name}`).click();
+    await page.locator("#kept").waitFor({ state: "hidden" });
+    delay = 0;
+    const left = said.filter((line) => !line.includes("/models/"));
+    said.splice(0, said.length, ...left); // The requests that were canceled.
+  });
+
+  await test(`${where}: a file that is not to be kept`, async () => {
+    await page.locator("#keep").uncheck();
+    await button("Load SmolLM2 (98 MB)").click();
+    await ready();
+    expect((await kept.count()) === 0, "the file is kept");
+    await page.locator("#keep").check();
+  });
+
+  await test(`${where}: a file from the disk, and one that is not a model`, async () => {
     await button("Close the model").click();
     await page.waitForFunction(() => document.getElementById("question").placeholder === "First load a model");
+    await drop("dropped.gguf");
+    await page.waitForFunction(() => document.getElementById("notice").textContent.includes("must begin with `GGUF`"));
+    await page.evaluate(() => (document.getElementById("notice").className = "notice"));
     await page.locator("#file").setInputFiles({ name: "no.gguf", mimeType: "", buffer: Buffer.from("<html>") });
     await page.waitForFunction(() => document.getElementById("notice").className.includes("error"));
-    const notice = await page.locator("#notice").textContent();
-    expect(notice.includes("load: at byte 0: the file must begin with `GGUF`"), `it says ${notice}`);
+    expect((await notice()).includes("load: at byte 0: the file must begin with `GGUF`"), `it says ${await notice()}`);
     await page.locator("#file").setInputFiles(file);
     await ready();
     await ask("What is the capital of France?");
