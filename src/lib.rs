@@ -118,14 +118,14 @@ pub mod io;
 #[cfg(feature = "text")]
 pub mod text;
 
-#[cfg(feature = "model")]
-pub mod model;
-
 mod ceilings;
 pub mod tune;
 
 pub mod nn;
 pub mod optim;
+
+#[cfg(feature = "model")]
+pub mod model;
 
 pub mod train;
 

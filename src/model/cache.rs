@@ -58,19 +58,25 @@ impl KvCache {
     /// `[tokens, kv heads, size]`; the result is `[tokens, heads * size]`.
     pub fn attend(&self, layer: usize, [q, k, v]: [&Tensor; 3], at: &Positions) -> Result<Tensor> {
         let (tokens, heads, size) = (q.shape()[0], q.shape()[1], q.shape()[2]);
-        let across = |x: &Tensor| x.transpose(0, 1)?.unsqueeze(0);
         let Layer { keys, values, window } = &self.layers[layer];
         let slots = if window.is_some() { &at.windowed } else { &at.whole };
         for (cache, new) in [(keys, k), (values, v)] {
-            let new = across(new)?.cast(self.dtype)?;
+            let new = across(new, 1)?.cast(self.dtype)?;
             cache.assign(&cache.value().slice_scatter_from(2, &slots.start, &new)?.detach())?;
         }
         let options =
             AttentionOptions { causal: tokens > 1, window: *window, ..AttentionOptions::default() };
         let (keys, values) = (keys.value().cast(DType::F32)?, values.value().cast(DType::F32)?);
-        let seen = across(q)?.attention_to(&keys, &values, options, Some(&slots.end))?;
+        let seen = across(q, 1)?.attention_to(&keys, &values, options, Some(&slots.end))?;
         seen.squeeze(0)?.transpose(0, 1)?.reshape(&[tokens, heads * size])
     }
+}
+
+/// Lists of tokens one after the other, as attention takes them: `[lists * tokens, heads, size]` to
+/// `[lists, heads, tokens, size]`.
+pub fn across(x: &Tensor, lists: usize) -> Result<Tensor> {
+    let &[tokens, heads, size] = x.shape() else { unreachable!("heads have three axes") };
+    x.reshape(&[lists, tokens / lists, heads, size])?.transpose(1, 2)
 }
 
 /// Where in the cache new tokens are. The numbers are data, so one program serves all positions.
@@ -225,6 +231,16 @@ impl Rotary {
     /// That of some tokens.
     pub fn of(&self, at: &Positions) -> Result<Rotary> {
         let part = |all: &Tensor| all.slice_from(0, &at.whole.start, at.tokens);
+        Ok(Rotary { own: part(&self.own)?, other: part(&self.other)?, pairs: self.pairs })
+    }
+
+    /// That of lists of tokens, one after the other, each of which begins at position 0.
+    pub fn of_lists(&self, lists: usize, tokens: usize) -> Result<Rotary> {
+        let part = |all: &Tensor| {
+            let size = all.shape()[2];
+            let one = all.slice(0, ..tokens as isize)?;
+            one.expand(&[lists, tokens, 1, size])?.reshape(&[lists * tokens, 1, size])
+        };
         Ok(Rotary { own: part(&self.own)?, other: part(&self.other)?, pairs: self.pairs })
     }
 

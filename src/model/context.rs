@@ -1,6 +1,7 @@
 //! A context: tokens that a model has seen, and what it keeps of them.
 
-use super::cache::{CachedTokens, Positions};
+use super::cache::{CachedTokens, KvCache, Positions};
+use super::pass::Pass;
 use super::{LanguageModel, Loaded, PROMPT};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -18,15 +19,18 @@ pub struct Context {
     single: Option<Program>,
 }
 
+/// The vectors of tokens after the last layer, by the inputs of a program: the ids of the tokens, and their slots.
+fn vectors(model: &LanguageModel, keys: &KvCache, inputs: &[Tensor]) -> Result<Tensor> {
+    let at = Positions::new(&inputs[1], inputs[0].shape()[0])?;
+    model.loaded.decoder.forward(&inputs[0], &Pass::cached(keys, &at, model.adapter.as_deref()))
+}
+
 impl Context {
     pub(super) fn new(model: &LanguageModel) -> Result<Context> {
-        let Loaded { device, config, decoder, context, cache, .. } = &*model.loaded;
+        let Loaded { device, config, context, cache, .. } = &*model.loaded;
         let cache = CachedTokens::new(device, config, *context, *cache)?;
-        let (decoder, keys) = (decoder.clone(), cache.cache.clone());
-        let vectors = move |inputs: &[Tensor]| {
-            let at = Positions::new(&inputs[1], inputs[0].shape()[0])?;
-            Ok(vec![decoder.forward(&inputs[0], &keys, &at)?.detach()])
-        };
+        let (decoder, keys) = (model.clone(), cache.cache.clone());
+        let vectors = move |inputs: &[Tensor]| Ok(vec![vectors(&decoder, &keys, inputs)?.detach()]);
         let inputs = [(&["tokens".into()][..], DType::I32), (&[4.into()][..], DType::I32)];
         let part = device.compile_dynamic(&inputs, vectors)?;
         let model = model.clone();
@@ -173,11 +177,10 @@ impl Context {
         let program = match &self.single {
             Some(program) => program,
             None => {
-                let (decoder, keys) = (&self.model.loaded.decoder, &self.cache.cache);
+                let (model, keys) = (&self.model, &self.cache.cache);
                 let logits = |inputs: &[Tensor]| {
-                    let vector =
-                        decoder.forward(&inputs[0], keys, &Positions::new(&inputs[1], 1)?)?;
-                    Ok(vec![decoder.logits(&vector)?.squeeze(0)?.detach()])
+                    let vector = vectors(model, keys, inputs)?;
+                    Ok(vec![model.loaded.decoder.logits(&vector)?.squeeze(0)?.detach()])
                 };
                 let kinds = [(&[1][..], DType::I32), (&[4][..], DType::I32)];
                 self.single.insert(self.model.device().compile(&kinds, logits)?)

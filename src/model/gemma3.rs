@@ -1,8 +1,10 @@
 //! Gemma 3 (Gemma Team 2025). Of six layers five see only a window of the tokens before, and turn queries and keys by angles
 //! of their own base. Queries and keys are normalized for each head, and what layers add is normalized, too.
 
-use super::cache::{KvCache, Pairs, Positions, Rotary};
+use super::adapter::Projection::{Down, Gate, Key, Output, Query, Up, Value};
+use super::cache::{Pairs, Rotary};
 use super::config::ModelConfig;
+use super::pass::Pass;
 use super::weights::{Joint, Weights};
 use super::Decoder;
 use crate::error::Result;
@@ -25,19 +27,19 @@ pub struct Gemma3 {
 struct Layer {
     attention_norm: Tensor,
     /// Of queries, keys and values.
-    projections: Joint,
+    projections: Joint<3>,
     query_norm: Tensor,
     key_norm: Tensor,
-    attention_output: PackedTensor,
+    attention_output: Joint<1>,
     after_attention_norm: Tensor,
     feed_forward_norm: Tensor,
-    gate_and_up: Joint,
-    down: PackedTensor,
+    gate_and_up: Joint<2>,
+    down: Joint<1>,
     after_feed_forward_norm: Tensor,
 }
 
-/// The angles of both kinds of layers, and where tokens are.
-type Place<'a> = (&'a [Rotary; 2], &'a KvCache, &'a Positions);
+/// The angles of both kinds of layers, and how tokens pass.
+type Place<'a> = (&'a [Rotary; 2], &'a Pass<'a>);
 
 impl Gemma3 {
     /// Takes the weights from a file, for contexts of so many tokens.
@@ -46,22 +48,20 @@ impl Gemma3 {
         weights: &mut Weights<'_, impl Source>,
         context: usize,
     ) -> Result<Gemma3> {
-        let &ModelConfig { width, heads, head_size, feed_forward, vocabulary, .. } = config;
+        let &ModelConfig { width, head_size, vocabulary, .. } = config;
         let mut layers = Vec::new();
         for n in 0..config.layers {
             let name = |part: &str| format!("blk.{n}.{part}.weight");
             layers.push(Layer {
                 attention_norm: weights.vector(&name("attn_norm"), width).await?,
-                projections: weights.projections(n, config).await?,
+                projections: weights.joint(n, [Query, Key, Value], config).await?,
                 query_norm: weights.vector(&name("attn_q_norm"), head_size).await?,
                 key_norm: weights.vector(&name("attn_k_norm"), head_size).await?,
-                attention_output: weights
-                    .matrix(&name("attn_output"), [width, heads * head_size])
-                    .await?,
+                attention_output: weights.joint(n, [Output], config).await?,
                 after_attention_norm: weights.vector(&name("post_attention_norm"), width).await?,
                 feed_forward_norm: weights.vector(&name("ffn_norm"), width).await?,
-                gate_and_up: weights.gate_and_up(n, config).await?,
-                down: weights.matrix(&name("ffn_down"), [width, feed_forward]).await?,
+                gate_and_up: weights.joint(n, [Gate, Up], config).await?,
+                down: weights.joint(n, [Down], config).await?,
                 after_feed_forward_norm: weights.vector(&name("post_ffw_norm"), width).await?,
             });
         }
@@ -77,32 +77,32 @@ impl Gemma3 {
         })
     }
 
-    fn layer(&self, n: usize, x: &Tensor, (rotary, cache, at): Place) -> Result<Tensor> {
+    fn layer(&self, n: usize, x: &Tensor, (rotary, pass): Place) -> Result<Tensor> {
         let (layer, config) = (&self.layers[n], &self.config);
         let tokens = x.shape()[0];
         let norm = |x: &Tensor, weight| x.rms_norm(-1, Some(weight), config.epsilon);
         let rotary = &rotary[usize::from(config.layer_window(n).is_none())];
-        let parts = layer.projections.apply(&norm(x, &layer.attention_norm)?)?;
+        let [q, k, v] = layer.projections.apply(&norm(x, &layer.attention_norm)?, pass)?;
         let heads = |part: &Tensor, count| part.reshape(&[tokens, count, config.head_size]);
-        let q = norm(&heads(&parts[0], config.heads)?, &layer.query_norm)?;
-        let k = norm(&heads(&parts[1], config.kv_heads)?, &layer.key_norm)?;
-        let v = heads(&parts[2], config.kv_heads)?;
+        let q = norm(&heads(&q, config.heads)?, &layer.query_norm)?;
+        let k = norm(&heads(&k, config.kv_heads)?, &layer.key_norm)?;
+        let v = heads(&v, config.kv_heads)?;
         let (q, k) = (rotary.turn(&q)?, rotary.turn(&k)?);
-        let seen = layer.attention_output.linear(&cache.attend(n, [&q, &k, &v], at)?)?;
+        let [seen] = layer.attention_output.apply(&pass.attend(n, [&q, &k, &v])?, pass)?;
         let x = x.add(&norm(&seen, &layer.after_attention_norm)?)?;
-        let parts = layer.gate_and_up.apply(&norm(&x, &layer.feed_forward_norm)?)?;
-        let hidden = layer.down.linear(&parts[0].gelu_tanh().mul(&parts[1])?)?;
+        let [gate, up] = layer.gate_and_up.apply(&norm(&x, &layer.feed_forward_norm)?, pass)?;
+        let [hidden] = layer.down.apply(&gate.gelu_tanh().mul(&up)?, pass)?;
         x.add(&norm(&hidden, &layer.after_feed_forward_norm)?)
     }
 }
 
 impl Decoder for Gemma3 {
-    fn forward(&self, tokens: &Tensor, cache: &KvCache, at: &Positions) -> Result<Tensor> {
+    fn forward(&self, tokens: &Tensor, pass: &Pass) -> Result<Tensor> {
         let [windowed, whole] = &self.rotary;
-        let rotary = [windowed.of(at)?, whole.of(at)?];
+        let rotary = [pass.rotary(windowed, tokens.numel())?, pass.rotary(whole, tokens.numel())?];
         let mut x = self.embedding.rows(tokens)?.mul((self.config.width as f64).sqrt())?;
         for n in 0..self.layers.len() {
-            x = self.layer(n, &x, (&rotary, cache, at))?;
+            x = pass.layer(&x, |x| self.layer(n, x, (&rotary, pass)))?;
         }
         Ok(x)
     }

@@ -3,8 +3,10 @@
 //! Each layer adds attention to the tokens before, and a gated feed-forward network, to a stream of vectors, one for each
 //! token. Queries and keys are rotated by their position, neighbours in pairs, as files have their weights permuted for.
 
-use super::cache::{KvCache, Pairs, Positions, Rotary};
+use super::adapter::Projection::{Down, Gate, Key, Output, Query, Up, Value};
+use super::cache::{Pairs, Rotary};
 use super::config::ModelConfig;
+use super::pass::Pass;
 use super::weights::{Joint, Weights};
 use super::Decoder;
 use crate::error::Result;
@@ -24,15 +26,15 @@ pub struct Llama {
 struct Layer {
     attention_norm: Tensor,
     /// Of queries, keys and values.
-    projections: Joint,
-    attention_output: PackedTensor,
+    projections: Joint<3>,
+    attention_output: Joint<1>,
     feed_forward_norm: Tensor,
-    gate_and_up: Joint,
-    down: PackedTensor,
+    gate_and_up: Joint<2>,
+    down: Joint<1>,
 }
 
-/// The angles, and where tokens are.
-type Place<'a> = (&'a Rotary, &'a KvCache, &'a Positions);
+/// The angles, and how tokens pass.
+type Place<'a> = (&'a Rotary, &'a Pass<'a>);
 
 impl Llama {
     /// Takes the weights from a file, for contexts of so many tokens.
@@ -41,19 +43,17 @@ impl Llama {
         weights: &mut Weights<'_, impl Source>,
         context: usize,
     ) -> Result<Llama> {
-        let &ModelConfig { width, heads, head_size, feed_forward, vocabulary, .. } = config;
+        let &ModelConfig { width, head_size, vocabulary, .. } = config;
         let mut layers = Vec::new();
         for n in 0..config.layers {
             let name = |part: &str| format!("blk.{n}.{part}.weight");
             layers.push(Layer {
                 attention_norm: weights.vector(&name("attn_norm"), width).await?,
-                projections: weights.projections(n, config).await?,
-                attention_output: weights
-                    .matrix(&name("attn_output"), [width, heads * head_size])
-                    .await?,
+                projections: weights.joint(n, [Query, Key, Value], config).await?,
+                attention_output: weights.joint(n, [Output], config).await?,
                 feed_forward_norm: weights.vector(&name("ffn_norm"), width).await?,
-                gate_and_up: weights.gate_and_up(n, config).await?,
-                down: weights.matrix(&name("ffn_down"), [width, feed_forward]).await?,
+                gate_and_up: weights.joint(n, [Gate, Up], config).await?,
+                down: weights.joint(n, [Down], config).await?,
             });
         }
         let factors = weights.rope_factors(config.rope_size / 2).await?;
@@ -73,29 +73,30 @@ impl Llama {
         })
     }
 
-    fn layer(&self, n: usize, x: &Tensor, (rotary, cache, at): Place) -> Result<Tensor> {
+    fn layer(&self, n: usize, x: &Tensor, (rotary, pass): Place) -> Result<Tensor> {
         let (layer, config) = (&self.layers[n], &self.config);
         let tokens = x.shape()[0];
         let h = x.rms_norm(-1, Some(&layer.attention_norm), config.epsilon)?;
-        let parts = layer.projections.apply(&h)?;
+        let [q, k, v] = layer.projections.apply(&h, pass)?;
         let heads = |part: &Tensor, count| part.reshape(&[tokens, count, config.head_size]);
-        let q = rotary.turn(&heads(&parts[0], config.heads)?)?;
-        let k = rotary.turn(&heads(&parts[1], config.kv_heads)?)?;
-        let v = heads(&parts[2], config.kv_heads)?;
-        let seen = cache.attend(n, [&q, &k, &v], at)?;
-        let x = x.add(&layer.attention_output.linear(&seen)?)?;
+        let q = rotary.turn(&heads(&q, config.heads)?)?;
+        let k = rotary.turn(&heads(&k, config.kv_heads)?)?;
+        let v = heads(&v, config.kv_heads)?;
+        let [seen] = layer.attention_output.apply(&pass.attend(n, [&q, &k, &v])?, pass)?;
+        let x = x.add(&seen)?;
         let h = x.rms_norm(-1, Some(&layer.feed_forward_norm), config.epsilon)?;
-        let parts = layer.gate_and_up.apply(&h)?;
-        x.add(&layer.down.linear(&parts[0].silu().mul(&parts[1])?)?)
+        let [gate, up] = layer.gate_and_up.apply(&h, pass)?;
+        let [hidden] = layer.down.apply(&gate.silu().mul(&up)?, pass)?;
+        x.add(&hidden)
     }
 }
 
 impl Decoder for Llama {
-    fn forward(&self, tokens: &Tensor, cache: &KvCache, at: &Positions) -> Result<Tensor> {
-        let rotary = self.rotary.of(at)?;
+    fn forward(&self, tokens: &Tensor, pass: &Pass) -> Result<Tensor> {
+        let rotary = pass.rotary(&self.rotary, tokens.numel())?;
         let mut x = self.embedding.rows(tokens)?;
         for n in 0..self.layers.len() {
-            x = self.layer(n, &x, (&rotary, cache, at))?;
+            x = pass.layer(&x, |x| self.layer(n, x, (&rotary, pass)))?;
         }
         Ok(x)
     }

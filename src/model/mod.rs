@@ -4,6 +4,7 @@
 //! Weights stay as the file has them ([`PackedTensor`](crate::tensor::PackedTensor)).
 
 mod bert;
+mod adapter;
 mod cache;
 mod config;
 mod context;
@@ -13,9 +14,13 @@ mod gemma3;
 mod generate;
 mod llama;
 mod pooling;
+mod lora;
+mod pass;
+mod peft;
 mod sampling;
 mod weights;
 
+pub use adapter::Projection;
 pub use config::ModelConfig;
 pub use context::Context;
 pub use embedder::{EmbedOptions, Embedder};
@@ -23,6 +28,8 @@ pub use estimate::{estimate, Estimate};
 #[cfg(feature = "js-models")]
 pub(crate) use generate::Continuation;
 pub use generate::{Finish, GenerateOptions, Generated, Generation};
+pub use lora::{Example, LoraAdapter, LoraOptions};
+pub use peft::PeftFiles;
 pub use sampling::SamplingOptions;
 
 use crate::backend::{DeviceKind, Shared};
@@ -34,7 +41,8 @@ use crate::op::PackedArithmetic;
 use crate::room::available;
 use crate::tensor::Tensor;
 use crate::text::{ChatOptions, ChatTemplate, Message, Tokenizer};
-use cache::{KvCache, Positions};
+use adapter::Adapter;
+use pass::Pass;
 use std::io::{Read, Seek};
 use std::sync::Arc;
 use weights::Weights;
@@ -47,9 +55,8 @@ const PROMPT: usize = 512;
 
 /// What a family of models does.
 trait Decoder: Shared {
-    /// The vectors of some tokens after the last layer, `[tokens] -> [tokens, width]`. Writes their keys and values into the
-    /// cache, at their positions.
-    fn forward(&self, tokens: &Tensor, cache: &KvCache, at: &Positions) -> Result<Tensor>;
+    /// The vectors of some tokens after the last layer, `[tokens] -> [tokens, width]`.
+    fn forward(&self, tokens: &Tensor, pass: &Pass) -> Result<Tensor>;
 
     /// How likely each token of the vocabulary is to follow, as logits: `[tokens, width] -> [tokens, vocabulary]`.
     fn logits(&self, x: &Tensor) -> Result<Tensor>;
@@ -120,6 +127,7 @@ impl LoadOptions {
 #[derive(Clone)]
 pub struct LanguageModel {
     loaded: Arc<Loaded>,
+    adapter: Option<Arc<Adapter>>,
 }
 
 /// What a model has.
@@ -187,7 +195,7 @@ impl LanguageModel {
         };
         let device = device.clone();
         let loaded = Loaded { device, config, tokenizer, template, decoder, context, cache };
-        Ok(LanguageModel { loaded: Arc::new(loaded) })
+        Ok(LanguageModel { loaded: Arc::new(loaded), adapter: None })
     }
 
     /// The extents and constants of the model.

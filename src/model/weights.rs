@@ -1,9 +1,11 @@
 //! Weights of a model as a file has them.
 
+use super::adapter::{Projection, Site};
 use super::config::ModelConfig;
+use super::pass::Pass;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::io::{Gguf, Source};
+use crate::io::{BlockFormat, Gguf, Source};
 use crate::op::PackedArithmetic;
 use crate::tensor::{PackedTensor, Tensor};
 
@@ -57,74 +59,76 @@ impl<F: Source> Weights<'_, F> {
         }
     }
 
-    /// The layers that make queries, keys and values of a layer's input, as one product.
-    pub async fn projections(&mut self, layer: usize, config: &ModelConfig) -> Result<Joint> {
-        let name = |part: &str| format!("blk.{layer}.{part}.weight");
-        let [queries, keys] = [config.heads, config.kv_heads].map(|n| n * config.head_size);
-        let layers = [(name("attn_q"), queries), (name("attn_k"), keys), (name("attn_v"), keys)];
-        self.joint(&layers, config.width).await
-    }
-
-    /// The first layers of the feed-forward network, as one product.
-    pub async fn gate_and_up(&mut self, layer: usize, config: &ModelConfig) -> Result<Joint> {
-        let layers = ["ffn_gate", "ffn_up"]
-            .map(|part| (format!("blk.{layer}.{part}.weight"), config.feed_forward));
-        self.joint(&layers, config.width).await
-    }
-
-    /// Linear layers without biases that have one input of `inputs` elements, by name and number of outputs.
-    async fn joint(&mut self, layers: &[(String, usize)], inputs: usize) -> Result<Joint> {
+    /// Projections of one input in a layer of the model, as one product.
+    pub async fn joint<const N: usize>(
+        &mut self,
+        layer: usize,
+        projections: [Projection; N],
+        config: &ModelConfig,
+    ) -> Result<Joint<N>> {
         let mut parts: Vec<Part> = Vec::new();
-        let format = |name: &str| self.head.tensors.get(name).map(|tensor| tensor.format);
-        for (name, outputs) in layers {
-            let shape = self.head.tensors.get(name).map(|tensor| &tensor.shape[..]);
-            if shape.is_some_and(|shape| shape != [*outputs, inputs]) {
-                return Err(mismatch(name, &[*outputs, inputs], shape.unwrap_or_default()));
+        for projection in projections {
+            let (site, shape) = (Site { layer, projection }, projection.shape(config));
+            let name = site.in_gguf();
+            let tensor = self.head.tensors.get(&name);
+            if let Some(wrong) = tensor.filter(|tensor| tensor.shape != shape) {
+                return Err(mismatch(&name, &shape, &wrong.shape));
             }
+            let format = tensor.map(|tensor| tensor.format);
             match parts.last_mut() {
-                Some(part) if format(part.names[0]) == format(name) => {
-                    part.names.push(name);
-                    part.outputs.push(*outputs);
-                }
-                _ => parts.push(Part { names: vec![name], outputs: vec![*outputs] }),
+                Some(part) if part.format == format => part.names.push(name),
+                _ => parts.push(Part { format, names: vec![name], sites: Vec::new() }),
             }
+            parts.last_mut().expect("one was added").sites.push((site, shape[0]));
         }
         let mut joint = Joint { parts: Vec::new() };
-        for part in parts {
-            let matrix = self.packed(&part.names).await?;
-            joint.parts.push((matrix, part.outputs));
+        for Part { names, sites, .. } in parts {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            joint.parts.push((self.packed(&names).await?, sites));
         }
         Ok(joint)
     }
 }
 
-/// Layers whose weights have one format.
-struct Part<'a> {
-    names: Vec<&'a str>,
-    outputs: Vec<usize>,
+/// Projections whose weights have one format.
+struct Part {
+    format: Option<BlockFormat>,
+    names: Vec<String>,
+    sites: Vec<(Site, usize)>,
 }
 
 fn mismatch(name: &str, want: &[usize], have: &[usize]) -> Error {
     Error::data(format!("model: {name:?} must have shape {want:?}, got {have:?}"))
 }
 
-/// Linear layers of one input: those whose weights have one format are one product.
-pub struct Joint {
-    /// Weights, and the outputs of each layer in them.
-    parts: Vec<(PackedTensor, Vec<usize>)>,
+/// Projections of one input, without biases: those whose weights have one format are one product.
+pub struct Joint<const N: usize> {
+    /// Weights, and for each projection in them its place in the model and the number of its outputs.
+    parts: Vec<(PackedTensor, Vec<(Site, usize)>)>,
 }
 
-impl Joint {
-    /// The outputs of each layer.
-    pub fn apply(&self, x: &Tensor) -> Result<Vec<Tensor>> {
-        let mut all = Vec::new();
-        for (weights, outputs) in &self.parts {
+impl<const N: usize> Joint<N> {
+    /// The outputs of each projection, with what the adapter of the pass adds.
+    pub fn apply(&self, x: &Tensor, pass: &Pass) -> Result<[Tensor; N]> {
+        let mut all = Vec::with_capacity(N);
+        for (weights, sites) in &self.parts {
             let product = weights.linear(x)?;
-            match outputs.len() {
+            match sites.len() {
                 1 => all.push(product),
-                _ => all.extend(product.split(&outputs[..], -1)?),
+                _ => {
+                    let outputs: Vec<usize> = sites.iter().map(|&(_, outputs)| outputs).collect();
+                    all.extend(product.split(&outputs[..], -1)?);
+                }
             }
         }
-        Ok(all)
+        if let Some(adapter) = pass.adapter {
+            let sites = self.parts.iter().flat_map(|(_, sites)| sites);
+            for (outputs, &(site, _)) in all.iter_mut().zip(sites) {
+                if let Some(change) = adapter.change(site, x)? {
+                    *outputs = outputs.add(&change)?;
+                }
+            }
+        }
+        Ok(all.try_into().unwrap_or_else(|_| unreachable!("each projection has outputs")))
     }
 }

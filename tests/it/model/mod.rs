@@ -2,6 +2,8 @@
 
 mod calls;
 mod embedder;
+mod lora;
+mod lora_files;
 mod real;
 mod source;
 mod tiny;

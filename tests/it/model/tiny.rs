@@ -39,7 +39,7 @@ pub fn close(got: &Tensor, want: &[f64], what: &str) {
     close_to(got, want, 2e-4, what);
 }
 
-fn close_to(got: &Tensor, want: &[f64], error: f64, what: &str) {
+pub fn close_to(got: &Tensor, want: &[f64], error: f64, what: &str) {
     let got: Vec<f32> = got.read_sync().expect("numbers");
     assert_eq!(got.len(), want.len(), "{what}");
     for (n, (got, want)) in got.iter().zip(want).enumerate() {
@@ -47,7 +47,7 @@ fn close_to(got: &Tensor, want: &[f64], error: f64, what: &str) {
     }
 }
 
-const TOKENS: [u32; 25] =
+pub const TOKENS: [u32; 25] =
     [3, 14, 15, 39, 2, 6, 5, 35, 8, 9, 7, 9, 3, 23, 0, 38, 4, 6, 26, 4, 33, 8, 32, 7, 9];
 
 #[test]

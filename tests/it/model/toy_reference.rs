@@ -18,10 +18,12 @@ pub struct Toy {
     pub window: Option<usize>,
     pub tied: bool,
     pub weights: BTreeMap<String, Matrix>,
+    /// What is added to some of the matrices. It is not part of the file.
+    pub changes: BTreeMap<String, Vec<f64>>,
 }
 
 /// The n-th of numbers between -1 and 1 that look random (SplitMix64, Steele et al. 2014).
-fn random(n: u64) -> f64 {
+pub fn random(n: u64) -> f64 {
     let mut z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -48,6 +50,7 @@ impl Toy {
             window,
             tied,
             weights: BTreeMap::new(),
+            changes: BTreeMap::new(),
         };
         let (width, q, kv) = (toy.width, toy.heads * toy.head, toy.kv_heads * toy.head);
         let mut add = |name: String, rows: usize, columns: usize| {
@@ -165,7 +168,11 @@ impl Toy {
         let Matrix(rows, columns, numbers) = &self.weights[&format!("{name}.weight")];
         assert_eq!(*columns, x.len(), "{name}");
         let row = |n: usize| &numbers[n * columns..][..*columns];
-        (0..*rows).map(|n| row(n).iter().zip(x).map(|(w, x)| f64::from(*w) * x).sum()).collect()
+        let dot = |n| row(n).iter().zip(x).map(|(w, x)| f64::from(*w) * x).sum::<f64>();
+        let Some(change) = self.changes.get(name) else { return (0..*rows).map(dot).collect() };
+        let row = |n: usize| &change[n * columns..][..*columns];
+        let more = |n| row(n).iter().zip(x).map(|(w, x)| w * x).sum::<f64>();
+        (0..*rows).map(|n| dot(n) + more(n)).collect()
     }
 
     fn norm(&self, name: &str, x: &[f64]) -> Vec<f64> {

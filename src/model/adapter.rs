@@ -1,0 +1,173 @@
+//! Low-rank adapters (Hu et al. 2021): for some linear layers of a model a product of two narrow matrices, A and B. A layer
+//! with weights `W` and an adapter computes `x W^T + scale x A^T B^T`. The weights stay as they are packed.
+
+use super::config::ModelConfig;
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, Variable};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A linear layer inside each layer of a model, which an adapter can be made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Projection {
+    /// `q_proj`: the queries of attention.
+    Query,
+    /// `k_proj`: the keys of attention.
+    Key,
+    /// `v_proj`: the values of attention.
+    Value,
+    /// `o_proj`: from the heads of attention back to the width of the model.
+    Output,
+    /// `gate_proj`: the gate of the feed-forward network.
+    Gate,
+    /// `up_proj`: the other factor of the hidden layer of the feed-forward network.
+    Up,
+    /// `down_proj`: from the hidden layer of the feed-forward network back to the width of the model.
+    Down,
+}
+
+impl Projection {
+    /// All of them.
+    pub const ALL: [Projection; 7] = [
+        Projection::Query,
+        Projection::Key,
+        Projection::Value,
+        Projection::Output,
+        Projection::Gate,
+        Projection::Up,
+        Projection::Down,
+    ];
+
+    /// The name in Hugging Face's libraries, such as `q_proj`.
+    ///
+    /// ```
+    /// use warpweft::model::Projection;
+    ///
+    /// assert_eq!(Projection::Down.name(), "down_proj");
+    /// ```
+    pub fn name(self) -> &'static str {
+        self.names().0
+    }
+
+    /// The names of Hugging Face's libraries, of their module around it, and of GGUF files.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Projection::Query => ("q_proj", "self_attn", "attn_q"),
+            Projection::Key => ("k_proj", "self_attn", "attn_k"),
+            Projection::Value => ("v_proj", "self_attn", "attn_v"),
+            Projection::Output => ("o_proj", "self_attn", "attn_output"),
+            Projection::Gate => ("gate_proj", "mlp", "ffn_gate"),
+            Projection::Up => ("up_proj", "mlp", "ffn_up"),
+            Projection::Down => ("down_proj", "mlp", "ffn_down"),
+        }
+    }
+
+    /// The shape of its weights, outputs and inputs.
+    pub(super) fn shape(self, config: &ModelConfig) -> [usize; 2] {
+        let [queries, keys] = [config.heads, config.kv_heads].map(|n| n * config.head_size);
+        match self {
+            Projection::Query => [queries, config.width],
+            Projection::Key | Projection::Value => [keys, config.width],
+            Projection::Output => [config.width, queries],
+            Projection::Gate | Projection::Up => [config.feed_forward, config.width],
+            Projection::Down => [config.width, config.feed_forward],
+        }
+    }
+
+    /// The heads whose outputs a GGUF file has in another order than Hugging Face's libraries: those that Llama rotates.
+    /// Elements `n` and `n + size / 2` of a head are rotated together. In the file they are neighbors.
+    fn permuted_heads(self, config: &ModelConfig) -> Option<usize> {
+        match (&config.architecture[..], self) {
+            ("llama", Projection::Query) => Some(config.heads),
+            ("llama", Projection::Key) => Some(config.kv_heads),
+            _ => None,
+        }
+    }
+}
+
+/// A projection of one layer of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site {
+    pub layer: usize,
+    pub projection: Projection,
+}
+
+impl Site {
+    /// The name of its weights in a GGUF file.
+    pub fn in_gguf(self) -> String {
+        format!("blk.{}.{}.weight", self.layer, self.projection.names().2)
+    }
+}
+
+/// The path of Hugging Face's module, such as `layers.0.self_attn.q_proj`.
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let (name, module, _) = self.projection.names();
+        write!(f, "layers.{}.{module}.{name}", self.layer)
+    }
+}
+
+/// The two matrices of an adapted layer.
+pub struct LowRank {
+    /// A: `[rank, inputs]`.
+    pub a: Variable,
+    /// B: `[outputs, rank]`, with its rows in Hugging Face's order.
+    pub b: Variable,
+    /// The heads of the outputs, if the model has them in another order.
+    permuted_heads: Option<usize>,
+}
+
+/// The matrices of all adapted layers.
+pub struct Adapter {
+    pub pairs: BTreeMap<Site, LowRank>,
+    /// The factor of all products.
+    pub scale: f64,
+}
+
+impl Adapter {
+    /// An adapter of no layers.
+    pub fn new(scale: f64) -> Adapter {
+        Adapter { pairs: BTreeMap::new(), scale }
+    }
+
+    /// Adds the matrices of a layer.
+    ///
+    /// # Errors
+    /// `Data` if the model has no such layer; `Shape` if the matrices do not fit.
+    pub fn add(&mut self, config: &ModelConfig, site: Site, a: &Tensor, b: &Tensor) -> Result<()> {
+        if site.layer >= config.layers {
+            let (layer, layers) = (site.layer, config.layers);
+            let must = format!("the model must have layer {layer} of `{site}`");
+            return Err(Error::data(format!("lora: {must}, got {layers} layers")));
+        }
+        let [outputs, inputs] = site.projection.shape(config);
+        let rank = a.shape().first().copied().unwrap_or(0);
+        if rank == 0 {
+            let got = a.shape();
+            return Err(Error::shape(format!("lora: A of `{site}` must have rows, got {got:?}")));
+        }
+        for (name, matrix, must) in [("A", a, [rank, inputs]), ("B", b, [outputs, rank])] {
+            if matrix.shape() != must {
+                let got = matrix.shape();
+                let message =
+                    format!("lora: {name} of `{site}` must have shape {must:?}, got {got:?}");
+                return Err(Error::shape(message));
+            }
+        }
+        let permuted_heads = site.projection.permuted_heads(config);
+        let pair = LowRank { a: Variable::new(a), b: Variable::new(b), permuted_heads };
+        self.pairs.insert(site, pair);
+        Ok(())
+    }
+
+    /// What the adapter adds to the outputs of a layer for its inputs `x [tokens, inputs]`, if it adapts the layer.
+    pub fn change(&self, site: Site, x: &Tensor) -> Result<Option<Tensor>> {
+        let Some(pair) = self.pairs.get(&site) else { return Ok(None) };
+        let narrow = x.matmul(&pair.a.value().transpose(0, 1)?)?;
+        let change = narrow.matmul(&pair.b.value().transpose(0, 1)?)?.mul(self.scale)?;
+        let Some(heads) = pair.permuted_heads else { return Ok(Some(change)) };
+        let &[tokens, outputs] = change.shape() else { unreachable!("a row for each token") };
+        let halves = change.reshape(&[tokens, heads, 2, outputs / heads / 2])?;
+        halves.transpose(2, 3)?.reshape(&[tokens, outputs]).map(Some)
+    }
+}

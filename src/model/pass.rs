@@ -1,0 +1,69 @@
+//! One pass of tokens through a decoder: the keys and values that they attend to, their positions, and an adapter.
+
+use super::adapter::Adapter;
+use super::cache::{across, KvCache, Positions, Rotary};
+use super::config::ModelConfig;
+use crate::error::Result;
+use crate::tensor::{AttentionOptions, Tensor};
+
+/// How some tokens pass through a decoder.
+pub struct Pass<'a> {
+    keys: Keys<'a>,
+    pub adapter: Option<&'a Adapter>,
+}
+
+/// The keys and values that tokens attend to.
+enum Keys<'a> {
+    /// Those of a context, which the tokens are added to.
+    Cache(&'a KvCache, &'a Positions),
+    /// Those of the tokens themselves: several lists of one length, each of which begins at position 0.
+    Own { lists: usize, config: &'a ModelConfig },
+}
+
+impl<'a> Pass<'a> {
+    /// Tokens that follow those of a cache. Their keys and values are written into it.
+    pub fn cached(cache: &'a KvCache, at: &'a Positions, adapter: Option<&'a Adapter>) -> Self {
+        Pass { keys: Keys::Cache(cache, at), adapter }
+    }
+
+    /// Whole lists of tokens, one after the other, all of one length. Gradients pass.
+    pub fn whole(lists: usize, config: &'a ModelConfig, adapter: &'a Adapter) -> Self {
+        Pass { keys: Keys::Own { lists, config }, adapter: Some(adapter) }
+    }
+
+    /// The rotary embedding at the positions of the tokens.
+    pub fn rotary(&self, all: &Rotary, tokens: usize) -> Result<Rotary> {
+        match self.keys {
+            Keys::Cache(_, at) => all.of(at),
+            Keys::Own { lists, .. } => all.of_lists(lists, tokens / lists),
+        }
+    }
+
+    /// The result of a layer for `x`. Where gradients pass, the layer is computed again for them, so that memory is needed
+    /// for the values in one layer only.
+    pub fn layer(
+        &self,
+        x: &Tensor,
+        work: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        match self.keys {
+            Keys::Cache(..) => work(x),
+            Keys::Own { .. } => x.checkpoint(work),
+        }
+    }
+
+    /// Attention of the tokens to those before and to themselves: `q [tokens, heads, size]`, `k` and `v`
+    /// `[tokens, kv heads, size]`. The result is `[tokens, heads * size]`.
+    pub fn attend(&self, layer: usize, [q, k, v]: [&Tensor; 3]) -> Result<Tensor> {
+        let (lists, config) = match self.keys {
+            Keys::Cache(cache, at) => return cache.attend(layer, [q, k, v], at),
+            Keys::Own { lists, config } => (lists, config),
+        };
+        let (tokens, heads, size) = (q.shape()[0], q.shape()[1], q.shape()[2]);
+        let window = config.layer_window(layer);
+        let options = AttentionOptions { causal: true, window, ..AttentionOptions::default() };
+        let [q, k, v] = [across(q, lists)?, across(k, lists)?, across(v, lists)?];
+        let seen = q.attention(&k, &v, options)?;
+        seen.transpose(1, 2)?.reshape(&[tokens, heads * size])
+    }
+}

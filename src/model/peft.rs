@@ -1,0 +1,263 @@
+//! Adapters in the two files of Hugging Face's `peft`: `adapter_config.json` and `adapter_model.safetensors`.
+//!
+//! The tensors decide which layers are adapted, because `target_modules` of the config may be a list of names, a regular
+//! expression or a word. What changes the meaning of the tensors is refused.
+
+use super::adapter::{Projection, Site};
+use super::lora::LoraAdapter;
+use super::LanguageModel;
+use crate::dtype::DType;
+use crate::error::{brief, Error, ErrorKind, Result};
+use crate::io::{load_safetensors, save_safetensors};
+use crate::nn::Module;
+use crate::tensor::Tensor;
+use serde_json::{json, Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The prefixes of layers: as `peft` has them for language models, and for those inside models that see pictures.
+const PREFIXES: [&str; 3] = [
+    "base_model.model.model.",
+    "base_model.model.model.language_model.",
+    "base_model.model.language_model.model.",
+];
+
+/// Keys that are supported only where they are absent, null, false, or empty.
+const UNSUPPORTED: [&str; 17] = [
+    "alora_invocation_tokens",
+    "alpha_pattern",
+    "arrow_config",
+    "fan_in_fan_out",
+    "kasa_config",
+    "layer_replication",
+    "lora_bias",
+    "megatron_config",
+    "modules_to_save",
+    "monteclora_config",
+    "rank_pattern",
+    "target_parameters",
+    "trainable_token_indices",
+    "use_bdlora",
+    "use_dora",
+    "use_qalora",
+    "velora_config",
+];
+
+/// Ways to begin that leave the weights of the model as they are. Others, such as `pissa`, change them.
+const BEGINNINGS: [&str; 3] = ["gaussian", "orthogonal", "eva"];
+
+/// An adapter as `peft` writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeftFiles {
+    /// The text of `adapter_config.json`.
+    pub config: String,
+    /// The bytes of `adapter_model.safetensors`.
+    pub weights: Vec<u8>,
+}
+
+impl LoraAdapter {
+    /// The adapter as the two files of `peft`, which `PeftModel.from_pretrained` loads from a folder.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    ///
+    /// ```no_run
+    /// # async fn run(adapter: warpweft::model::LoraAdapter) -> Result<(), Box<dyn std::error::Error>> {
+    /// let files = adapter.save().await?;
+    /// std::fs::write("adapter/adapter_config.json", files.config)?;
+    /// std::fs::write("adapter/adapter_model.safetensors", files.weights)?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn save(&self) -> Result<PeftFiles> {
+        let metadata = BTreeMap::from([("format".to_string(), "pt".to_string())]);
+        let weights = save_safetensors(&self.state_dict(), &metadata).await?;
+        Ok(PeftFiles { config: self.config(), weights })
+    }
+
+    fn config(&self) -> String {
+        let layers = |projection: Projection| -> BTreeSet<usize> {
+            let sites = self.adapter.pairs.keys().filter(|site| site.projection == projection);
+            sites.map(|site| site.layer).collect()
+        };
+        let used: Vec<(Projection, BTreeSet<usize>)> =
+            Projection::ALL.map(|projection| (projection, layers(projection))).into();
+        let mut used = used.into_iter().filter(|(_, layers)| !layers.is_empty()).peekable();
+        let first = used.peek().map(|(_, layers)| layers.clone()).unwrap_or_default();
+        let used: Vec<(Projection, BTreeSet<usize>)> = used.collect();
+        let (targets, some): (Vec<String>, Option<&BTreeSet<usize>>) =
+            match used.iter().all(|(_, layers)| *layers == first) {
+                true => {
+                    let all = first.len() == self.model.config().layers;
+                    let names = used.iter().map(|(projection, _)| projection.name().to_string());
+                    (names.collect(), (!all).then_some(&first))
+                }
+                // Paths, of which the config takes endings.
+                false => {
+                    (self.adapter.pairs.keys().map(|site| format!("model.{site}")).collect(), None)
+                }
+            };
+        let whole = self.alpha.fract() == 0.0 && self.alpha.abs() < 1e15;
+        let alpha = if whole { json!(self.alpha as i64) } else { json!(self.alpha) };
+        let config = json!({
+            "alpha_pattern": {},
+            "base_model_name_or_path": null,
+            "bias": "none",
+            "fan_in_fan_out": false,
+            "inference_mode": true,
+            "init_lora_weights": true,
+            "layers_to_transform": some,
+            "lora_alpha": alpha,
+            "lora_dropout": 0.0,
+            "modules_to_save": null,
+            "peft_type": "LORA",
+            "r": self.rank,
+            "rank_pattern": {},
+            "target_modules": targets,
+            "task_type": "CAUSAL_LM",
+            "use_dora": false,
+            "use_rslora": self.rank_stabilized,
+        });
+        format!("{config:#}")
+    }
+
+    /// An adapter that `peft` wrote, for a model: of the files `adapter_config.json` and `adapter_model.safetensors`. It can be
+    /// trained on. Numbers become `f32`. `lora_dropout` is not applied.
+    ///
+    /// # Errors
+    /// `Data` if a file is damaged, a value in the config makes no sense, or tensors are missing or of other layers than those
+    /// of [`Projection`]; `Shape` if a tensor does not fit the model or the rank; `Unsupported` for adapters that are no plain
+    /// LoRA (DoRA, biases, `modules_to_save` and others), with the key of the config; `Memory`.
+    ///
+    /// ```no_run
+    /// # fn run(model: warpweft::model::LanguageModel) -> Result<(), Box<dyn std::error::Error>> {
+    /// use warpweft::model::LoraAdapter;
+    ///
+    /// let config = std::fs::read("adapter/adapter_config.json")?;
+    /// let weights = std::fs::read("adapter/adapter_model.safetensors")?;
+    /// let tuned = model.with_adapter(&LoraAdapter::load(&model, &config, &weights)?)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn load(model: &LanguageModel, config: &[u8], weights: &[u8]) -> Result<LoraAdapter> {
+        let config = Config::parse(config)?;
+        let loaded = load_safetensors(model.device(), weights)?;
+        if let Some((name, skipped)) = loaded.skipped.first_key_value() {
+            let message = format!("lora: `{name}` must be of floats, got {}", skipped.dtype);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        // Of each layer, A and B.
+        let mut found: BTreeMap<Site, [Option<Tensor>; 2]> = BTreeMap::new();
+        for (name, tensor) in loaded.tensors {
+            let Some((site, matrix)) = place(&name) else {
+                let must = "must be `lora_A.weight` or `lora_B.weight` of a projection of a layer";
+                return Err(Error::data(format!("lora: tensors {must}, got {}", brief(&name))));
+            };
+            if !tensor.dtype().is_float() {
+                let message = format!("lora: `{name}` must be of floats, got {}", tensor.dtype());
+                return Err(Error::dtype(message));
+            }
+            let tensor = tensor.cast(DType::F32)?;
+            if found.entry(site).or_default()[matrix].replace(tensor).is_some() {
+                let must = "must be there once, got it under two names";
+                return Err(Error::data(format!("lora: `{name}` {must}")));
+            }
+        }
+        if found.is_empty() {
+            return Err(Error::data("lora: the file must have tensors, got none"));
+        }
+        let Config { rank, alpha, rank_stabilized } = config;
+        let mut lora = LoraAdapter::empty(model, rank, alpha, rank_stabilized)?;
+        let adapter = std::sync::Arc::get_mut(&mut lora.adapter).expect("nothing shares it yet");
+        for (site, matrices) in found {
+            let [Some(a), Some(b)] = matrices else {
+                let missing = if matrices[0].is_none() { "lora_A" } else { "lora_B" };
+                let message = format!("lora: the file must have `{missing}` of `{site}`, got none");
+                return Err(Error::data(message));
+            };
+            adapter.add(model.config(), site, &a, &b)?;
+            if a.shape()[0] != rank {
+                let got = a.shape()[0];
+                let message = format!("lora: `{site}` must have rank `r` = {rank}, got {got}");
+                return Err(Error::shape(message));
+            }
+        }
+        Ok(lora)
+    }
+}
+
+/// The layer that a tensor belongs to, and whether it is its A (0) or its B (1).
+fn place(name: &str) -> Option<(Site, usize)> {
+    let path = PREFIXES.iter().find_map(|prefix| {
+        name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix("layers."))
+    })?;
+    let (layer, rest) = path.split_once('.')?;
+    // Digits alone: `parse` would take a sign, too.
+    let layer = layer.bytes().all(|c| c.is_ascii_digit()).then(|| layer.parse().ok())??;
+    let sites = Projection::ALL.map(|projection| Site { layer, projection });
+    sites.into_iter().find_map(|site| {
+        let module = site.to_string();
+        let rest = rest.strip_prefix(module.split_once('.')?.1.split_once('.')?.1)?;
+        match rest {
+            ".lora_A.weight" => Some((site, 0)),
+            ".lora_B.weight" => Some((site, 1)),
+            _ => None,
+        }
+    })
+}
+
+/// What the config says.
+struct Config {
+    rank: usize,
+    alpha: f64,
+    rank_stabilized: bool,
+}
+
+impl Config {
+    fn parse(bytes: &[u8]) -> Result<Config> {
+        let config: Map<String, Value> = serde_json::from_slice(bytes).map_err(|error| {
+            Error::data(format!("lora: the config must be an object of JSON, got {error}"))
+        })?;
+        let get = |key: &str| config.get(key).unwrap_or(&Value::Null);
+        let wrong = |kind, key: &str, must: &str| {
+            let got = brief(format_args!("{}", get(key)));
+            Error::new(kind, format!("lora: `{key}` of the config must be {must}, got {got}"))
+        };
+        if get("peft_type") != "LORA" {
+            return Err(wrong(ErrorKind::Unsupported, "peft_type", "\"LORA\""));
+        }
+        let is_off = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => true,
+            Value::Array(all) => all.is_empty(),
+            Value::Object(all) => all.is_empty(),
+            _ => false,
+        };
+        if let Some(key) = UNSUPPORTED.iter().find(|key| !is_off(get(key))) {
+            return Err(wrong(ErrorKind::Unsupported, key, "off"));
+        }
+        if !get("bias").is_null() && get("bias") != "none" {
+            return Err(wrong(ErrorKind::Unsupported, "bias", "\"none\""));
+        }
+        let key = "init_lora_weights";
+        let known = match get(key) {
+            Value::Null | Value::Bool(_) => true,
+            Value::String(name) => BEGINNINGS.contains(&&name[..]),
+            _ => false,
+        };
+        if !known {
+            let must = "one that leaves the weights of the model as they are";
+            return Err(wrong(ErrorKind::Unsupported, key, must));
+        }
+        let rank = get("r").as_u64().and_then(|rank| usize::try_from(rank).ok());
+        let rank = rank.filter(|&rank| rank > 0);
+        let rank = rank.ok_or_else(|| wrong(ErrorKind::Data, "r", "an integer of at least 1"))?;
+        let alpha = get("lora_alpha").as_f64();
+        let alpha = alpha.ok_or_else(|| wrong(ErrorKind::Data, "lora_alpha", "a number"))?;
+        let rank_stabilized = match get("use_rslora") {
+            Value::Null => false,
+            value => {
+                let must = "true or false";
+                value.as_bool().ok_or_else(|| wrong(ErrorKind::Data, "use_rslora", must))?
+            }
+        };
+        Ok(Config { rank, alpha, rank_stabilized })
+    }
+}
