@@ -24,11 +24,15 @@ pub mod bench;
 pub mod files;
 #[cfg(feature = "model")]
 mod generation;
+#[cfg(feature = "model")]
+mod lora;
 mod trainer;
 pub mod tuned;
 
 #[cfg(feature = "model")]
 pub use generation::GenerationSync;
+#[cfg(feature = "model")]
+pub use lora::LoraAdapterSync;
 pub use trainer::TrainerSync;
 
 use device::{Device, Found, Preference};
@@ -51,9 +55,9 @@ pub mod prelude {
         Padding, PoolOptions, Program, Reduction, Resize, SampleMode, SamplePadding, Sampling,
         Scan, ScatterReduction, Sections, Shader, Tensor, TensorSpec, Variable,
     };
-    #[cfg(feature = "model")]
-    pub use crate::GenerationSync;
     pub use crate::{ComputationGraphSync, DeviceSync, ProgramSync, TensorSync, TrainerSync};
+    #[cfg(feature = "model")]
+    pub use crate::{GenerationSync, LoraAdapterSync};
 }
 
 /// The blocking calls of a [`Device`].

@@ -267,7 +267,7 @@ fn training_lowers_the_loss_and_models_follow() {
             toy.changes.clear();
             close(&rest, &toy.logits(&TOKENS)[10..].concat(), &what);
             // Saved and loaded.
-            let files = pollster::block_on(adapter.save()).expect("files");
+            let files = adapter.save_sync().expect("files");
             let again = LoraAdapter::load(&model, files.config.as_bytes(), &files.weights);
             let again = again.expect("an adapter");
             assert_eq!(values(&again), values(&adapter));

@@ -7,10 +7,15 @@ use super::path;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{BufReader, Write as _};
+use std::time::Instant;
 use warpweft::device::{Device, Preference};
 use warpweft::io::Gguf;
-use warpweft::model::{estimate, GenerateOptions, LanguageModel, LoadOptions};
+use warpweft::model::{
+    estimate, Example, GenerateOptions, LanguageModel, LoadOptions, LoraAdapter, LoraOptions,
+};
+use warpweft::nn::Module;
 use warpweft::op::PackedArithmetic;
+use warpweft::optim::{Adam, Optimizer};
 use warpweft_native::prelude::*;
 
 /// Absolute error of logits where all is computed and kept in `f32`, and where keys and values are kept in `f16`.
@@ -233,4 +238,32 @@ fn what_a_model_takes_is_known_before() {
         let ratio = want.total() as f64 / took.peak_bytes as f64;
         assert!((0.9..1.1).contains(&ratio), "{tokens}, {cache}: {want:?}, but {took:?}");
     }
+}
+
+#[test]
+fn a_text_is_learned() {
+    let Some(model) = load(&SMOLLM2, &cpu(), EXACT) else { return };
+    let ids = golden(&SMOLLM2).perplexity.ids;
+    let example = Example::text(&ids[..33.min(ids.len())]);
+    let adapter = LoraAdapter::new(&model, &LoraOptions::default()).expect("an adapter");
+    let parameters = adapter.parameters();
+    let mut optimizer = Optimizer::new(Adam::new(2e-3), &parameters).expect("an optimizer");
+    let (mut losses, mut seconds): (Vec<f32>, Vec<f64>) = (Vec::new(), Vec::new());
+    for _ in 0..6 {
+        let start = Instant::now();
+        let loss = adapter.loss(&[example.clone()]).expect("a loss");
+        optimizer.minimize(&loss).expect("a step");
+        losses.push(loss.item_sync().expect("a number"));
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    let peak = model.device().stats().peak_bytes;
+    let report =
+        format!("{}: losses {losses:?}, steps of {seconds:.2?} s, {peak} bytes", SMOLLM2.file);
+    let _ = writeln!(std::io::stderr(), "{report}");
+    // The first loss is that of the model itself.
+    let logprobs = &golden(&SMOLLM2).perplexity.logprobs[..example.tokens.len() - 1];
+    let want = -logprobs.iter().sum::<f64>() / logprobs.len() as f64;
+    assert!((f64::from(losses[0]) - want).abs() < CLOSE, "{report}, first not {want}");
+    assert!(losses.windows(2).all(|pair| pair[1] < pair[0]), "{report}");
+    assert!(losses[5] < 0.8 * losses[0], "{report}");
 }
