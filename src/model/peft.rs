@@ -75,29 +75,19 @@ impl LoraAdapter {
     }
 
     fn config(&self) -> String {
-        let layers = |projection: Projection| -> BTreeSet<usize> {
-            let sites = self.adapter.pairs.keys().filter(|site| site.projection == projection);
-            sites.map(|site| site.layer).collect()
+        let pairs = &self.adapter.pairs;
+        let layers: BTreeSet<usize> = pairs.keys().map(|site| site.layer).collect();
+        let projections: BTreeSet<Projection> = pairs.keys().map(|site| site.projection).collect();
+        // Each projection has its path where not all are adapted in the same layers.
+        let has_paths = pairs.len() < layers.len() * projections.len();
+        let targets: Vec<String> = match has_paths {
+            true => pairs.keys().map(|site| format!("model.{site}")).collect(),
+            false => projections.iter().map(|projection| projection.name().to_string()).collect(),
         };
-        let used: Vec<(Projection, BTreeSet<usize>)> =
-            Projection::ALL.map(|projection| (projection, layers(projection))).into();
-        let mut used = used.into_iter().filter(|(_, layers)| !layers.is_empty()).peekable();
-        let first = used.peek().map(|(_, layers)| layers.clone()).unwrap_or_default();
-        let used: Vec<(Projection, BTreeSet<usize>)> = used.collect();
-        let (targets, some): (Vec<String>, Option<&BTreeSet<usize>>) =
-            match used.iter().all(|(_, layers)| *layers == first) {
-                true => {
-                    let all = first.len() == self.model.config().layers;
-                    let names = used.iter().map(|(projection, _)| projection.name().to_string());
-                    (names.collect(), (!all).then_some(&first))
-                }
-                // Paths, of which the config takes endings.
-                false => {
-                    (self.adapter.pairs.keys().map(|site| format!("model.{site}")).collect(), None)
-                }
-            };
-        let whole = self.alpha.fract() == 0.0 && self.alpha.abs() < 1e15;
-        let alpha = if whole { json!(self.alpha as i64) } else { json!(self.alpha) };
+        let is_whole = layers.len() == self.model.config().layers;
+        let some = (!has_paths && !is_whole).then_some(layers);
+        let is_integer = self.alpha.fract() == 0.0 && self.alpha.abs() < 1e15;
+        let alpha = if is_integer { json!(self.alpha as i64) } else { json!(self.alpha) };
         let config = json!({
             "alpha_pattern": {},
             "base_model_name_or_path": null,

@@ -3,7 +3,7 @@ and their logits.
 
     pip install torch==2.15.0 transformers==5.24.0 peft==0.21.2 && python tests/golden/lora.py
 
-Each folder has the model as `model.gguf` (matrices in F16), `adapter_config.json`, `adapter_model.safetensors`, and
+Each folder has the model as `model.gguf` (matrices in F16 and F32), `adapter_config.json`, `adapter_model.safetensors`, and
 `logits.txt`: the tokens, then the logits of what follows each token with the adapter, in float64, a line for each.
 """
 
@@ -84,6 +84,9 @@ def gguf(family, config, weights):
         if weight.ndim == 1:
             # Norms of Gemma are kept as their difference from 1 by `transformers` alone.
             weight, kind = (weight + 1 if family == "gemma3" else weight).float(), 0
+        elif family == "gemma3" and ("attn_v" in path or "ffn_up" in path):
+            # Products of one input whose weights have different formats.
+            weight, kind = weight.float(), 0
         else:
             weight, kind = weight.half(), 1
         axes = list(reversed(weight.shape))

@@ -1,6 +1,6 @@
 //! Adapters of small models: their logits, losses and gradients against plain `f64` code, and what training does.
 
-use super::tiny::{close, devices, load, TOKENS};
+use super::tiny::{close, devices, load, load_with, TOKENS};
 use super::toy_reference::{random, Matrix, Toy};
 use std::collections::BTreeMap;
 use warpweft::device::{Device, Preference};
@@ -228,6 +228,39 @@ fn losses_and_gradients_are_those_of_plain_loops() {
                 assert!(size > 1e-4, "{what}: {size}");
             }
         }
+    }
+}
+
+/// More rows than have their logits in memory together, and many lists.
+#[test]
+fn large_batches_are_computed_in_parts() {
+    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let mut toy = Toy::new(false, None, false);
+    let model = load_with(&device, &toy, 150, DType::F32);
+    let examples: Vec<Example> = [150, 31, 2, 133, 17]
+        .map(|length| (0..length).map(|n| n * n * (length + n) % 40).collect())
+        .map(|tokens| Example { tokens, prompt: 9 })
+        .map(|example| Example { prompt: if example.tokens.len() > 9 { 9 } else { 0 }, ..example })
+        .into();
+    let adapter = filled(&model, &all_targets(2), 8);
+    let found = adapter.loss(&examples).expect("a loss");
+    let (name, variable) = adapter.named_parameters().remove(0);
+    found.backward(&[&variable]).expect("gradients");
+    let gradient = numbers(&variable.gradient().expect("a gradient"));
+    let mut values = values(&adapter);
+    let before = values[&name].clone();
+    let mut at = |n: usize, step: f64| {
+        let mut moved = before.clone();
+        moved[n] += step;
+        values.insert(name.clone(), moved);
+        change(&mut toy, &values, 3.0);
+        loss(&toy, &examples)
+    };
+    let (found, want) = (f64::from(numbers(&found)[0]), at(0, 0.0));
+    assert!((found - want).abs() < 1e-4, "{found}, not {want}");
+    for n in [0, 21, 63] {
+        let (got, want) = (f64::from(gradient[n]), (at(n, 1e-4) - at(n, -1e-4)) / 2e-4);
+        assert!((got - want).abs() < 1e-5, "element {n}: {got}, not {want}");
     }
 }
 
