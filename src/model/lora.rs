@@ -7,9 +7,11 @@
 use super::adapter::{Adapter, Projection, Site};
 use super::pass::Pass;
 use super::{LanguageModel, Loaded, ModelConfig};
+use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::nn::{init, CrossEntropyOptions, Generator, LossReduction, Members, Module};
 use crate::tensor::Tensor;
+use crate::text::{ChatOptions, Message};
 use std::sync::Arc;
 
 /// Lengths and numbers of rows are rounded up to a multiple of this, so that fewer programs are planned.
@@ -161,6 +163,16 @@ impl LoraAdapter {
         Ok(LoraAdapter { model, adapter, rank, alpha, rank_stabilized })
     }
 
+    /// The model that it was made for, without an adapter.
+    pub fn model(&self) -> &LanguageModel {
+        &self.model
+    }
+
+    /// Where it is.
+    pub fn device(&self) -> &Device {
+        self.model.device()
+    }
+
     /// Columns of B and rows of A.
     pub fn rank(&self) -> usize {
         self.rank
@@ -256,6 +268,21 @@ impl Module for LoraAdapter {
 }
 
 impl LanguageModel {
+    /// A conversation to learn from: its last message, by the template of the model, and the end of that message are learned.
+    ///
+    /// # Errors
+    /// `Data` if there is no message, or the template refuses them; `Unsupported` if the model has no template.
+    pub fn chat_example(&self, messages: &[Message]) -> Result<Example> {
+        let Some((_, before)) = messages.split_last() else {
+            return Err(Error::data("lora: there must be at least one message, got none"));
+        };
+        let whole = ChatOptions { add_generation_prompt: false, ..ChatOptions::default() };
+        let tokens = self.chat_prompt(messages, &whole)?;
+        let asked = self.chat_prompt(before, &ChatOptions::default())?;
+        let prompt = tokens.iter().zip(&asked).take_while(|(a, b)| a == b).count();
+        Ok(Example { tokens, prompt })
+    }
+
     /// The model with an adapter, which replaces one that it has. Both models share the weights. Contexts that were made
     /// before do not change.
     ///

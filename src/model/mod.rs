@@ -4,8 +4,8 @@
 //! Weights stay as the file has them ([`PackedTensor`](crate::tensor::PackedTensor)). Low-rank adapters are trained next to them
 //! ([`LoraAdapter`]).
 
-mod bert;
 mod adapter;
+mod bert;
 mod cache;
 mod config;
 mod context;
@@ -14,10 +14,10 @@ mod estimate;
 mod gemma3;
 mod generate;
 mod llama;
-mod pooling;
 mod lora;
 mod pass;
 mod peft;
+mod pooling;
 mod sampling;
 mod weights;
 

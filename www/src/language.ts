@@ -7,6 +7,7 @@ import { checkSignal, Reader, type Hasher, type Progress } from "./model-files.j
 import { hostOf, isGone, Shown } from "./objects.js";
 import type { PlatformSignal } from "./platform.js";
 
+export { LoraAdapter } from "./adapter.js";
 export { Embedder } from "./embedder.js";
 export { deleteModel, keptModels } from "./kept.js";
 

@@ -4,7 +4,7 @@ import * as gpu from "./gpu-models/warpweft_bg.js";
 import * as cpu from "./cpu-models/warpweft_bg.js";
 import { addFile } from "./entry.js";
 import { shareNn } from "./gpu-nn.js";
-import { Embedder, Generation, LanguageModel } from "./language.js";
+import { Embedder, Generation, LanguageModel, LoraAdapter } from "./language.js";
 import { provide, shareClasses } from "./load.js";
 
 export * from "./base.js";
@@ -20,4 +20,4 @@ provide("warpweft/models", {
   cpu: { name: "cpu-models", glue: cpu, wasm: () => new URL(/* @vite-ignore */ "./cpu-models.wasm", import.meta.url) },
 });
 shareNn(gpu);
-shareClasses({ LanguageModel, Generation, Embedder });
+shareClasses({ LanguageModel, Generation, Embedder, LoraAdapter });

@@ -79,6 +79,7 @@ async function samples() {
     Generator: g,
     LanguageModel: model,
     Layer: layer,
+    LoraAdapter: model.createAdapter(),
     Module: new (class extends Module {})(),
     Optimizer: optimizer,
     Plan: batch.plan(),

@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::model::{
-    Context, Continuation, Embedder, Finish, GenerateOptions, Generated, LanguageModel,
+    Context, Continuation, Embedder, Finish, GenerateOptions, Generated, LanguageModel, LoraAdapter,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -17,6 +17,7 @@ pub enum Object {
     Model(Rc<Model>),
     Generation(Rc<Generation>),
     Embedder(Embedder),
+    Adapter(LoraAdapter),
 }
 
 impl Object {
@@ -26,6 +27,7 @@ impl Object {
             Object::Model(model) => model.model.device(),
             Object::Generation(generation) => &generation.device,
             Object::Embedder(embedder) => embedder.device(),
+            Object::Adapter(adapter) => adapter.device(),
         }
     }
 }

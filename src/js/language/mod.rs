@@ -1,5 +1,6 @@
 //! Language models, for JavaScript: loading, tokens, texts that go on token by token, and vectors of texts.
 
+mod adapter;
 pub mod core;
 mod embedder;
 mod hash;

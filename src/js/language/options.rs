@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::js::host::host;
 use crate::js::{word, At, FromJs, Known, Options};
-use crate::model::{GenerateOptions, LoadOptions, SamplingOptions};
+use crate::model::{GenerateOptions, LoadOptions, LoraOptions, Projection, SamplingOptions};
 use crate::tensor::DType;
 use wasm_bindgen::prelude::*;
 
@@ -98,4 +98,28 @@ pub fn embed(given: &JsValue, op: &'static str) -> Result<(Option<String>, Optio
     const KNOWN: Known = &["prompt promptName"];
     let options = Options::open(given, KNOWN, op)?;
     Ok((field(&options, 0, "prompt")?, field(&options, 1, "promptName")?))
+}
+
+/// The options of a new adapter.
+pub fn adapter(given: &JsValue, op: &'static str) -> Result<LoraOptions> {
+    const KNOWN: Known = &["rank alpha targets rankStabilized seed"];
+    let options = Options::open(given, KNOWN, op)?;
+    let usual = LoraOptions::default();
+    let targets = match options.get(2) {
+        targets if targets.is_undefined() => usual.targets,
+        targets => {
+            let at = At { op, what: "targets" };
+            let names = Projection::ALL.map(|projection| projection.name());
+            let list = items(&targets, at, "a list of names")?;
+            let named = |name: &JsValue| Ok(Projection::ALL[word(name, &names, at)?]);
+            list.iter().map(named).collect::<Result<_>>()?
+        }
+    };
+    Ok(LoraOptions {
+        rank: field(&options, 0, "rank")?.unwrap_or(usual.rank),
+        alpha: field(&options, 1, "alpha")?.unwrap_or(usual.alpha),
+        targets,
+        rank_stabilized: field(&options, 3, "rankStabilized")?.unwrap_or(false),
+        seed: field(&options, 4, "seed")?.unwrap_or_else(crate::js::random_seed),
+    })
 }

@@ -226,3 +226,47 @@ export namespace Embedder {
    */
   function load(source: EmbedderSource, options?: EmbedderOptions): Promise<Embedder>;
 }
+
+/** A linear layer in each layer of a model, by its name in Hugging Face's `transformers`. */
+export type Projection = "q_proj" | "k_proj" | "v_proj" | "o_proj" | "gate_proj" | "up_proj" | "down_proj";
+
+/** How a new adapter is made. The defaults are those of Hugging Face's `peft`. */
+export interface AdapterOptions {
+  /** Rows of the first matrix of each pair, and columns of the second; usually 8. */
+  rank?: number;
+  /** The product of each pair is multiplied with `alpha / rank`; usually 8. */
+  alpha?: number;
+  /** The layers that are adapted; usually `q_proj` and `v_proj`. */
+  targets?: readonly Projection[];
+  /** Multiplies with `alpha / sqrt(rank)` instead (rsLoRA). Usually false. */
+  rankStabilized?: boolean;
+  /** The seed of the random values that it begins with. Usually another one each time. */
+  seed?: number;
+}
+
+/** An adapter as the two files of Hugging Face's `peft`. */
+export interface AdapterFiles {
+  /** The text of `adapter_config.json`. */
+  readonly config: string;
+  /** The bytes of `adapter_model.safetensors`. */
+  readonly weights: Uint8Array;
+}
+
+/**
+ * A text, tokens or a conversation to learn from. Of a conversation the last message is learned. `prompt` is the number of
+ * tokens at the beginning that are only read.
+ */
+export type AdapterExample =
+  | string
+  | readonly Message[]
+  | { readonly tokens: ArrayLike<number>; readonly prompt?: number };
+
+export interface LoraAdapter {
+  /**
+   * The mean cross-entropy of the tokens that are learned, in all examples together: one number. An {@link Optimizer} of the
+   * adapter's parameters minimizes it. Examples of similar lengths are best given together.
+   *
+   * @throws `Data` for no example, or one of which no token is learned; `Limit` for one that is longer than the context.
+   */
+  loss(examples: readonly AdapterExample[]): Tensor;
+}
