@@ -1,4 +1,4 @@
-// Language models and an encoder in Node, Chromium and Firefox: real files against exact values (tests/golden), from wherever files come.
+// Language models, adapters and an encoder in Node, Chromium and Firefox: real files against exact values (tests/golden).
 
 import { readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
@@ -105,6 +105,43 @@ async function embed({ entry, source, prefer, texts }) {
   return { shape, numbers, alone, facts, progress, gone: String(embedder) };
 }
 
+/** Teaches a model an answer; as `follow`, it uses nothing from outside of it. */
+async function teach({ entry, source, prefer, steps }) {
+  const { Device, LanguageModel, Optimizer } = await import(entry);
+  const device = await Device.new({ prefer });
+  const model = await LanguageModel.load(source, { device, context: 256 });
+  const question = { role: "user", content: "What is the secret word?" };
+  const answer = { role: "assistant", content: "The secret word is zeppelin." };
+  const ask = (model) => model.chat([question], { maxTokens: 8 }).text();
+  const before = await ask(model);
+  const targets = ["q_proj", "v_proj", "up_proj", "down_proj"];
+  const adapter = model.createAdapter({ rank: 8, alpha: 32, targets, seed: 1 });
+  const tuned = model.withAdapter(adapter);
+  const same = (await ask(tuned)) === before;
+  const optimizer = Optimizer.adam(adapter.parameters(), { lr: 5e-3 });
+  const losses = [];
+  for (let step = 0; step < steps; step++) {
+    const loss = adapter.loss([[question, answer]]);
+    optimizer.minimize(loss);
+    losses.push(await loss.item());
+    loss.dispose();
+  }
+  const after = await ask(model.withAdapter(adapter));
+  const { config, weights } = await adapter.save();
+  const again = await ask(model.withAdapter(model.loadAdapter(config, weights)));
+  const without = await ask(model);
+  model.dispose();
+  return { before, same, losses, after, again, without };
+}
+
+/** Checks that a model learned its answer, and that this is in the files of its adapter. */
+function checkTeaching({ before, same: isSame, losses, after, again, without }) {
+  same(isSame, true, "a new adapter changes nothing");
+  if (!(losses.at(-1) < losses[0] / 2)) throw new Error(`the losses were ${losses}`);
+  if (losses.length > 8) says(after, "The secret word is zeppelin");
+  same([again, without], [after, before], "the answers of a loaded adapter, and without one");
+}
+
 const minilm = JSON.parse(readFileSync(join(root, "tests", "golden", "minilm.json"), "utf8"));
 
 /** Compares vectors with those of sentence-transformers. */
@@ -133,6 +170,10 @@ for (const [name, numbers, most] of [["smollm2", [0, 1, 3, 8], 16], ["gemma3", [
     same(seen.facts, [1024, "cpu", "Grüße 😀"], "context, backend, and a text that was encoded and decoded");
   });
 }
+
+await test("smollm2 learns in Node", async () => {
+  checkTeaching(await teach({ entry, source: path("smollm2"), prefer: "cpu", steps: 12 }));
+});
 
 await test("all-MiniLM-L6-v2 in Node", async () => {
   const source = join(modelFolder, "all-MiniLM-L6-v2");
@@ -173,6 +214,15 @@ for (const [browserName, start] of Object.entries(browsers)) {
       console.log(`${name} in ${browserName} on ${prefer}: memory grew by ${(seen.grown / 1e6).toFixed(1)} MB`);
       check(name, numbers, seen, most);
       if (prefer !== "cpu" && seen.grown >= 64e6) throw new Error(`WebAssembly's memory grew by ${seen.grown} bytes`);
+    });
+  }
+  for (const [prefer, steps] of [["cpu", 12], ["software", 4]]) {
+    await test(`smollm2 learns in ${browserName} on ${prefer}`, async () => {
+      const page = await browser.newPage();
+      await page.goto(address);
+      const source = `/models/${files.smollm2}`;
+      checkTeaching(await page.evaluate(teach, { entry: "/dist/models.js", source, prefer, steps }));
+      await page.close();
     });
   }
   for (const prefer of ["cpu", "software"]) {

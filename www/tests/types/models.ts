@@ -1,7 +1,7 @@
 // How a page uses language models. Only compiled.
 
-import { deleteModel, Device, keptModels, LanguageModel } from "../../dist/models.js";
-import type { GeneratedToken, KeptModel, Message, ModelEstimate, ModelProgress } from "../../dist/models.js";
+import { deleteModel, Device, Embedder, keptModels, LanguageModel, LoraAdapter, Optimizer } from "../../dist/models.js";
+import type { AdapterFiles, GeneratedToken, KeptModel, Message, ModelEstimate, ModelProgress } from "../../dist/models.js";
 
 export async function main(file: File, response: Response, signal: AbortSignal): Promise<void> {
   const device = await Device.new();
@@ -39,4 +39,33 @@ export async function main(file: File, response: Response, signal: AbortSignal):
   // @ts-expect-error: models are loaded
   new LanguageModel();
   model.dispose();
+}
+
+/** Vectors of texts. */
+export async function search(folder: FileSystemDirectoryHandle, files: FileList, signal: AbortSignal): Promise<void> {
+  const embedder = await Embedder.load("/models/all-MiniLM-L6-v2/", { signal, onProgress: ({ done }) => console.log(done) });
+  const vectors = embedder.embed(["a", "b"], { promptName: "query" });
+  const scores = vectors.matmul(embedder.embed("c", { prompt: "query: " }).transpose(0, 1));
+  console.log(await scores.array(), embedder.dimensions + embedder.maxTokens);
+  await Embedder.load(folder);
+  await Embedder.load(files, { device: embedder.device });
+  await Embedder.load({ "config.json": new Blob(), "model.safetensors": "model.safetensors" });
+  // @ts-expect-error: texts are text
+  embedder.embed([1]);
+  embedder.dispose();
+}
+
+/** A model that learns. */
+export async function teach(model: LanguageModel): Promise<AdapterFiles> {
+  const adapter: LoraAdapter = model.createAdapter({ rank: 4, alpha: 8, targets: ["q_proj", "down_proj"], seed: 1 });
+  const optimizer = Optimizer.adam(adapter.parameters(), { lr: 1e-3 });
+  const answer = [{ role: "user", content: "Hello" }, { role: "assistant", content: "Hi" }] as const;
+  optimizer.minimize(adapter.loss(["a text", answer, { tokens: model.encode("tokens"), prompt: 1 }]));
+  const tuned: LanguageModel = model.withAdapter(adapter);
+  const { config, weights } = await adapter.save();
+  model.loadAdapter(config, weights).dispose();
+  // @ts-expect-error: there is no such layer
+  model.createAdapter({ targets: ["q"] });
+  tuned.dispose();
+  return { config, weights };
 }
