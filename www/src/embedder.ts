@@ -1,23 +1,18 @@
 // Encoders: Rust's own, with the files of a folder that JavaScript finds.
 
-import { Device } from "./classes.js";
+import type { Device } from "./classes.js";
 import { dataError } from "./errors.js";
 import { checked, refused } from "./host.js";
-import { checkSignal, nodeFiles, Reader, type Progress } from "./model-files.js";
+import { nodeFiles, type Reader } from "./model-files.js";
+import { withFiles, type Loading } from "./model-loading.js";
 import { hostOf, isGone, Shown } from "./objects.js";
-import type { PlatformSignal } from "./platform.js";
 
-/** What the core has of the class that is not for users. */
+/** Functions of the core's class that are not for users. */
 interface Core {
   files(): string[];
   open(device: Device, reader: Reader, names: string[]): Promise<Embedder>;
 }
 
-interface Loading {
-  device?: Device;
-  onProgress?: (bytes: Progress) => void;
-  signal?: PlatformSignal;
-}
 
 const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[object ".length, -1);
 
@@ -94,17 +89,14 @@ function folderOf(op: string, source: unknown, signal: AbortSignal | undefined):
 }
 
 export class Embedder extends Shown {
-  static async load(source: unknown, options?: Loading): Promise<Embedder> {
+  declare readonly dimensions: number;
+
+  static async load(source: unknown, options?: Partial<Loading>): Promise<Embedder> {
     const op = "load";
-    const { device: own, onProgress = () => {}, signal: stop } = checked(op, options, ["device", "onProgress", "signal"]);
-    const signal = checkSignal(op, stop);
-    if (typeof onProgress !== "function") throw refused(op, "onProgress", "a function", onProgress);
-    const find = folderOf(op, source, signal);
-    signal?.throwIfAborted();
-    const device = own ?? (await Device.new());
-    let reader: Reader | undefined;
-    try {
+    const { device, onProgress, signal } = checked(op, options, ["device", "onProgress", "signal"]);
+    return withFiles(op, { device, onProgress, signal }, async (device, open, signal) => {
       const core = hostOf(device, op).classes.Embedder as Core;
+      const find = folderOf(op, source, signal);
       const [names, files]: [string[], unknown[]] = [[], []];
       for (const name of core.files()) {
         const file = await find(name);
@@ -112,20 +104,11 @@ export class Embedder extends Shown {
         names.push(name);
         files.push(file);
       }
-      reader = await Reader.open(files, { op, tell: onProgress, signal, keep: false, isWhole: true });
-      return await core.open(device, reader, names);
-    } catch (error) {
-      // Nothing else has a device that was opened here.
-      if (!own) (device as Device & { dispose(): void }).dispose();
-      throw error;
-    } finally {
-      await reader?.close();
-    }
+      return core.open(device, await open(files, { keep: false, isWhole: true }), names);
+    });
   }
 
   override toString(): string {
     return isGone(this) ? "Embedder(disposed)" : `Embedder(${this.dimensions})`;
   }
-
-  declare readonly dimensions: number;
 }

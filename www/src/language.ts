@@ -1,9 +1,10 @@
 // Language models: Rust's own, with the files that JavaScript reads, and texts as iterators.
 
-import { Device } from "./classes.js";
+import type { Device } from "./classes.js";
 import { dataError } from "./errors.js";
 import { checked, refused } from "./host.js";
-import { checkSignal, Reader, type Hasher, type Progress } from "./model-files.js";
+import { checkSignal, type Hasher, type Progress, type Reader } from "./model-files.js";
+import { withFiles } from "./model-loading.js";
 import { hostOf, isGone, Shown } from "./objects.js";
 import type { PlatformSignal } from "./platform.js";
 
@@ -59,27 +60,16 @@ async function reading<T>(
   work: (core: Core, device: Device, reader: Reader, options: object) => Promise<T>,
 ): Promise<T> {
   const known = ["device", "onProgress", "signal", "context", "cache", "keep", "sha256"] as const;
-  const { device: own, onProgress = () => {}, signal: stop, keep = false, sha256, ...options } = checked(op, given, known);
-  const signal = checkSignal(op, stop);
-  if (typeof onProgress !== "function") throw refused(op, "onProgress", "a function", onProgress);
+  const { device, onProgress, signal, keep = false, sha256, ...options } = checked(op, given, known);
   if (typeof keep !== "boolean") throw refused(op, "keep", "a boolean", keep);
   const hashes = checkHashes(op, source, sha256);
-  signal?.throwIfAborted();
-  const device = own ?? (await Device.new());
-  let reader: Reader | undefined;
-  try {
+  const sources = Array.isArray(source) ? source : [source];
+  return withFiles(op, { device, onProgress, signal }, async (device, open) => {
     const { classes } = hostOf(device, op);
-    const check = hashes && { hashes, hasher: () => new (classes.Sha256 as new () => Hasher)() };
-    const how = { op, tell: onProgress, signal, keep, isWhole: op === "load", check };
-    reader = await Reader.open(Array.isArray(source) ? source : [source], how);
-    return await work(classes.LanguageModel as Core, device, reader, options);
-  } catch (error) {
-    // Nothing else has a device that was opened here.
-    if (!own) (device as Device & { dispose(): void }).dispose();
-    throw error;
-  } finally {
-    await reader?.close();
-  }
+    const hasher = () => new (classes.Sha256 as new () => Hasher)();
+    const reader = await open(sources, { keep, isWhole: op === "load", check: hashes && { hashes, hasher } });
+    return work(classes.LanguageModel as Core, device, reader, options);
+  });
 }
 
 const generate = [

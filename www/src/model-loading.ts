@@ -1,0 +1,39 @@
+// Loading models: a device, files that are opened for its core, and the end of both.
+
+import { Device } from "./classes.js";
+import { refused } from "./host.js";
+import { checkSignal, Reader, type Opening, type Progress } from "./model-files.js";
+import type { PlatformSignal } from "./platform.js";
+
+/** Options that all models have. */
+export interface Loading {
+  device: Device | undefined;
+  onProgress: ((bytes: Progress) => void) | undefined;
+  signal: PlatformSignal | undefined;
+}
+
+/** Opens files for the core. */
+export type Open = (sources: readonly unknown[], how: Pick<Opening, "keep" | "isWhole" | "check">) => Promise<Reader>;
+
+/** Opens a device unless there is one, lets `work` open files and do something with them, and closes them. */
+export async function withFiles<T>(
+  op: string,
+  { device: own, onProgress = () => {}, signal: stop }: Loading,
+  work: (device: Device, open: Open, signal: AbortSignal | undefined) => Promise<T>,
+): Promise<T> {
+  const signal = checkSignal(op, stop);
+  if (typeof onProgress !== "function") throw refused(op, "onProgress", "a function", onProgress);
+  signal?.throwIfAborted();
+  const device = own ?? (await Device.new());
+  let reader: Reader | undefined;
+  const open: Open = async (sources, how) => (reader = await Reader.open(sources, { op, tell: onProgress, signal, ...how }));
+  try {
+    return await work(device, open, signal);
+  } catch (error) {
+    // Nothing else has a device that was opened here.
+    if (!own) (device as Device & { dispose(): void }).dispose();
+    throw error;
+  } finally {
+    await reader?.close();
+  }
+}
