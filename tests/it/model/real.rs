@@ -251,7 +251,7 @@ fn a_text_is_learned() {
     let (mut losses, mut seconds): (Vec<f32>, Vec<f64>) = (Vec::new(), Vec::new());
     for _ in 0..6 {
         let start = Instant::now();
-        let loss = adapter.loss(&[example.clone()]).expect("a loss");
+        let loss = adapter.loss(std::slice::from_ref(&example)).expect("a loss");
         optimizer.minimize(&loss).expect("a step");
         losses.push(loss.item_sync().expect("a number"));
         seconds.push(start.elapsed().as_secs_f64());
