@@ -1,8 +1,8 @@
 //! Language models from files: those that predict the next token, and those that turn texts into vectors.
 //!
 //! A family of models is a file of its own (`llama.rs`, `gemma3.rs`), close to its paper, and a row of a table in this one.
-//! Weights stay as the file has them ([`PackedTensor`](crate::tensor::PackedTensor)). Low-rank adapters are trained next to them
-//! ([`LoraAdapter`]).
+//! Weights stay as the file has them ([`PackedTensor`](crate::tensor::PackedTensor)). Low-rank adapters are trained next to
+//! them ([`LoraAdapter`]).
 
 mod adapter;
 mod bert;

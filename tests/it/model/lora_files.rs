@@ -188,8 +188,8 @@ fn other_kinds_of_adapters_are_refused() {
         ("rank_pattern", json!({"q_proj": 4}), "`rank_pattern` of the config must be off, got {\"q_proj\":4}"),
         (
             "init_lora_weights",
-            json!("pissa_niter_4"),
-            "`init_lora_weights` of the config must be one that leaves the weights of the model as they are, got \"pissa_niter_4\"",
+            json!("pissa"),
+            "`init_lora_weights` of the config must be one that leaves the weights of the model as they are, got \"pissa\"",
         ),
     ] {
         assert_eq!(refused(key, value), unsupported(must));
@@ -311,8 +311,13 @@ fn damaged_weights_are_refused() {
         drop(all.insert(twice.clone(), zeros(&[8, 32]).cast(DType::I32).expect("integers")))
     });
     assert_eq!(found, format!("lora: `{twice}` must be of floats, got i32"));
+}
 
-    // Files that end too early, and one bit that is another.
+#[test]
+fn cut_and_changed_files_are_refused() {
+    let device = cpu();
+    let model = load(&device, &Toy::new(false, None, true));
+    let (config, tensors) = saved(&filled(&model, &LoraOptions::default(), 4));
     let config = config.to_string();
     let weights = pollster::block_on(save_safetensors(&tensors, &BTreeMap::new())).expect("a file");
     let load = |weights: &[u8]| LoraAdapter::load(&model, config.as_bytes(), weights);
@@ -324,6 +329,7 @@ fn damaged_weights_are_refused() {
     let mut refused = 0;
     for at in 0..1500 {
         let mut changed = weights.clone();
+        // One bit is another.
         changed[at] ^= 1 << (at % 8);
         refused += usize::from(load(&changed).is_err());
     }
