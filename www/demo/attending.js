@@ -52,7 +52,7 @@ const percent = (/** @type {number} */ share) => `${(100 * share).toFixed(1)} %`
 /** A character that can be seen. @param {string} one */
 const visible = (one) => (one === "\n" ? "↵" : one === "\t" ? "⇥" : one);
 /** The same in a sentence. @param {string} one */
-const quoted = (one) => ({ " ": "a space", "\n": "a line's end", "\t": "a tab" })[one] ?? `“${one}”`;
+const quoted = (one) => ({ " ": "a space", "\n": "a line break", "\t": "a tab" })[one] ?? `“${one}”`;
 
 /**
  * Shows it: a line for each layer and head, with the characters that were seen; the more it looked at one, the stronger is the
@@ -64,7 +64,7 @@ const quoted = (one) => ({ " ": "a space", "\n": "a line's end", "\t": "a tab" }
  */
 export function showAttending(seen, chosen, layers, heads) {
   byId("chosen", HTMLElement).textContent =
-    chosen === undefined ? "It has not written yet." : `It chose ${quoted(chosen)} after what stands in each line.`;
+    chosen === undefined ? "No character has been generated yet." : `${quoted(chosen)} was generated after these characters.`;
   const lines = layers.flatMap((weights, layer) => {
     const length = weights.length / heads;
     return Array.from({ length: heads }, (_, head) => {

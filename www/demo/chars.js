@@ -89,7 +89,7 @@ function connect() {
 async function read() {
   try {
     const response = await fetch("../data/text.txt");
-    if (!response.ok) throw new Error(`the text cannot be had: ${response.status}`);
+    if (!response.ok) throw new Error(`The text could not be loaded: ${response.status}`);
     source.value = await response.text();
     await take(source.value);
   } catch (error) {
@@ -105,7 +105,7 @@ async function take(words) {
   const least = 20 * length;
   const found = new Text(words);
   if (found.numbers.length < least) {
-    failed(new Error(`A text of ${found.numbers.length} characters is too short: it takes ${least}.`));
+    failed(new Error(`A text of ${found.numbers.length} characters is too short. It needs at least ${least}.`));
     return;
   }
   tell(standing(device));
@@ -118,7 +118,7 @@ async function take(words) {
   });
   const [count, chance] = [text.numbers.length.toLocaleString("en"), Math.log(text.known.length).toFixed(2)];
   byId("about-text", HTMLElement).textContent =
-    `${count} characters, ${text.known.length} different ones: by chance alone the loss is ${chance}.`;
+    `${count} characters, ${text.known.length} different ones. Random guessing has a loss of ${chance}.`;
   await loop.reset();
 }
 

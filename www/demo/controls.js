@@ -2,14 +2,14 @@
 // steps a second are chosen at first; without it as many as there can be.
 
 {
-  const speeds = { 1: "1 step a second", 10: "10 steps a second", 60: "60 steps a second", 1000000: "As fast as it goes" };
+  const speeds = { 1: "1 step per second", 10: "10 steps per second", 60: "60 steps per second", 1000000: "Maximum speed" };
   const script = /** @type {HTMLScriptElement} */ (document.currentScript);
   const first = script.dataset.speed ?? "1000000";
   const options = Object.entries(speeds).map(
     ([speed, name]) => `<option value="${speed}"${speed === first ? " selected" : ""}>${name}</option>`,
   );
   script.outerHTML = `
-    <div class="row training" role="group" aria-label="The training">
+    <div class="row training" role="group" aria-label="Training">
       <button id="start" type="button" aria-pressed="false">Start</button>
       <button id="once" type="button">Step</button>
       <button id="reset" type="button">Reset</button>

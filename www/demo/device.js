@@ -32,7 +32,7 @@ export async function listDevices() {
       const text = `${info.backend}: ${info.name} (${kindInWords(info.kind)})`;
       return make("option", { value: `${i}` }, recommended ? `${text}, recommended` : text);
     });
-    const words = { auto: "Chosen for you", software: "WebGPU in software", cpu: "The CPU" };
+    const words = { auto: "Automatic", software: "WebGPU in software (slow)", cpu: "CPU" };
     const known = Object.entries(words).map(([word, text]) => make("option", { value: word }, text));
     select.append(...known.slice(0, 1), ...names);
     if (![...select.options].some((option) => option.value === wanted)) {
@@ -51,8 +51,8 @@ export async function listDevices() {
  * @param {Device} device
  */
 export function standing(device) {
-  if (device.fallback) return `${device.fallback}. The CPU computes all of it.`;
-  return isSoftware(device.info.kind) ? "This is a software GPU: good for tests, and slow." : "";
+  if (device.fallback) return `${device.fallback}. Everything runs on the CPU.`;
+  return isSoftware(device.info.kind) ? "This is a software GPU. It is slow, and meant for tests." : "";
 }
 
 /**

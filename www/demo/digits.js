@@ -101,7 +101,7 @@ Object.assign(window, {
 async function load() {
   try {
     const response = await fetch("../data/digits.npz");
-    if (!response.ok) throw new Error(`the digits cannot be had: ${response.status}`);
+    if (!response.ok) throw new Error(`The digits could not be loaded: ${response.status}`);
     const { images, labels } = await device.loadNpz(response);
     const [ink, digits] = await device.read([images, labels]);
     for (const array of [images, labels]) array.dispose();

@@ -1,11 +1,11 @@
 // The buttons of a net's files, for `connectFiles`. A plain script, where they are to be.
 
 /** @type {HTMLScriptElement} */ (document.currentScript).outerHTML = `
-  <div class="row files" role="group" aria-label="The weights">
-    <button id="trained" type="button">Take trained weights</button>
-    <button id="save" type="button">Save the weights</button>
+  <div class="row files" role="group" aria-label="Weights">
+    <button id="trained" type="button">Load trained weights</button>
+    <button id="save" type="button">Save weights</button>
     <label class="button">
-      <span>Load weights</span>
+      <span>Open a weights file</span>
       <input id="file" class="hidden" type="file" accept=".safetensors" />
     </label>
   </div>`;

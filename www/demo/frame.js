@@ -5,16 +5,18 @@
   const pages = {
     "./": "Filters and attention",
     "ask.html": "Ask a model",
-    "train.html": "Two classes of points",
+    "search.html": "Search by meaning",
+    "teach.html": "Teach it",
+    "train.html": "Classify points",
     "digits.html": "Handwritten digits",
-    "chars.html": "A text",
-    "field.html": "A picture",
+    "chars.html": "Language model training",
+    "field.html": "Fit an image",
   };
   const here = location.pathname.split("/").pop() || "./";
   const current = (page) => (page === here || (page === "./" && here === "index.html") ? ' aria-current="page"' : "");
   const links = Object.entries(pages).map(([page, name]) => `<a href="${page}"${current(page)}>${name}</a>`);
   const script = /** @type {HTMLScriptElement} */ (document.currentScript);
-  const about = script.dataset.about ?? "A net that learns in this page. Nothing leaves it.";
+  const about = script.dataset.about ?? "A neural network is trained in this page. No data leaves it.";
   script.outerHTML = `
     <header>
       <div class="brand">

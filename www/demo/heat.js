@@ -11,7 +11,7 @@ export function showHeat(words, weights) {
   const rows = words.map((word, row) => {
     const cells = words.map((seen, column) => {
       const weight = weights[row * words.length + column];
-      const text = `${word} looks at ${seen}: ${(100 * weight).toFixed(1)} %`;
+      const text = `${word} attends to ${seen}: ${(100 * weight).toFixed(1)} %`;
       const cell = make("td", { title: text, "aria-label": text });
       // Small weights are seen as well.
       cell.style.setProperty("--weight", Math.sqrt(weight).toFixed(3));
@@ -19,7 +19,7 @@ export function showHeat(words, weights) {
     });
     return make("tr", {}, make("th", { scope: "row" }, word), ...cells);
   });
-  const caption = make("caption", { class: "hidden" }, "What each word looks at");
+  const caption = make("caption", { class: "hidden" }, "Attention of each word");
   const top = make("thead", {}, make("tr", {}, make("td"), ...head));
   byId("heat", HTMLTableElement).replaceChildren(caption, top, make("tbody", {}, ...rows));
 }

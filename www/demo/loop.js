@@ -126,7 +126,7 @@ export class Loop {
     const seconds = (performance.now() - this.#counted.since) / 1000;
     if (seconds < 1 || !this.running) return;
     const rate = (this.steps - this.#counted.steps) / seconds;
-    byId("rate", HTMLElement).textContent = `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} a second`;
+    byId("rate", HTMLElement).textContent = `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} per second`;
     this.#counted = { steps: this.steps, since: performance.now() };
   }
 

@@ -100,7 +100,7 @@ async function showTheirs() {
   paint("cpu-canvas", theirs.pixels, picture);
   const mine = await engine.image(picture, chain);
   const apart = difference(mine.values, theirs.values);
-  const text = `The largest difference between the two is ${tiny(apart)}, on a scale from 0 to 1.`;
+  const text = `The two images differ by at most ${tiny(apart)}, on a scale from 0 to 1.`;
   judge("image-difference", apart <= near, text);
   tell(standing(engine.device));
   showPanel();
@@ -121,7 +121,7 @@ async function showAttention() {
   const verdict = byId("attention-difference", HTMLElement);
   if (words.length === 0) {
     verdict.className = "verdict";
-    verdict.textContent = "Write a word.";
+    verdict.textContent = "Type at least one word.";
     attended = undefined;
     showHeat([], new Float32Array());
     return;
@@ -142,15 +142,15 @@ async function showAttention() {
   judge(
     "attention-difference",
     fused <= near && apart <= near && sums <= near,
-    `attention() and softmax(scores) · V differ by ${tiny(fused)}, the device and the CPU by ${tiny(apart)}; rows sum ` +
-      `to 1 within ${tiny(sums)}. It took ${milliseconds(gpuTime)}, and ${milliseconds(cpuTime)} on the CPU.`,
+    `attention() and softmax(scores) · V differ by ${tiny(fused)}, the device and the CPU by ${tiny(apart)}. Rows sum ` +
+      `to 1 within ${tiny(sums)}. It took ${milliseconds(gpuTime)} here and ${milliseconds(cpuTime)} on the CPU.`,
   );
   showPanel();
 }
 
 /** Profiles a run of what the panel shows the plan of. */
 async function profileRun() {
-  byId("profile-summary", HTMLElement).textContent = "Measuring what the device can do at most, and then a run …";
+  byId("profile-summary", HTMLElement).textContent = "Measuring the peak rates of the device, and then a run …";
   showProfile(await engine.profile(planned));
   byId("profile-table", HTMLElement).hidden = false;
   showCounters(engine);

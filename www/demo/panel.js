@@ -7,22 +7,22 @@ import { isSoftware } from "./figures.js";
 
 /** What counters are called, for people. @type {Record<string, string>} */
 const counted = {
-  plans: "Plans made",
+  plans: "Plans created",
   pipelines: "Pipelines compiled",
   submits: "Batches submitted",
-  kernels: "Kernels run",
+  kernels: "Kernels dispatched",
   buffers: "Buffers allocated",
-  bytes: "Bytes allocated now",
-  peakBytes: "Bytes in use at most",
+  bytes: "Bytes allocated",
+  peakBytes: "Peak bytes in use",
 };
 
 /** @type {Record<string, string>} */
 const kinds = {
   discrete: "a graphics card",
-  integrated: "a GPU beside the CPU",
+  integrated: "an integrated GPU",
   gpu: "a GPU",
   cpu: "the CPU, in WebAssembly",
-  software: "software: WebGPU computed on the CPU",
+  software: "WebGPU emulated on the CPU",
 };
 
 /** @param {string} kind */
@@ -35,7 +35,7 @@ export function showDevice(engine) {
   const facts = [
     ["Name", about.name],
     ["Backend", `${about.backend}: ${kindInWords(about.kind)}`],
-    ["Made by", about.vendor],
+    ["Vendor", about.vendor],
     ["Driver", about.driver],
     ["Fallback", about.fallback ?? "none"],
   ];
@@ -48,8 +48,8 @@ export function showDevice(engine) {
 /** @param {Engine} engine */
 function shortName(engine) {
   const { backend, kind } = engine.about();
-  if (isSoftware(kind)) return `${backend}, in software`;
-  return backend === "webgpu" ? "GPU, by WebGPU" : `${backend}`;
+  if (isSoftware(kind)) return `${backend} (software)`;
+  return backend === "webgpu" ? "GPU (WebGPU)" : `${backend}`;
 }
 
 /**
@@ -62,7 +62,7 @@ export function showPlan(engine, kind) {
   const kernels = byId("kernels", HTMLElement);
   const open = new Set([...kernels.querySelectorAll("details[open] summary")].map((summary) => summary.textContent));
   const shown = (plan?.labels ?? []).map((label, i) => {
-    const source = plan?.sources[i] ?? "The CPU runs this kernel as it is: there is no text.";
+    const source = plan?.sources[i] ?? "This kernel runs on the CPU, so it has no shader source.";
     const title = `#${i} ${label}`;
     const details = make("details", {}, make("summary", {}, title), make("pre", { tabindex: "0" }, source));
     details.open = open.has(title);

@@ -49,13 +49,13 @@ export function showProfile({ data, events }) {
 /** @param {ProfileData} data */
 function summary({ clock, resolution, total, deviceTime, untimed }) {
   const clocks = {
-    timestamps: `The GPU's own timestamps, in steps of ${time(resolution)}; each kernel had a pass of its own.`,
-    host: "The host's clock: it computes the kernels itself.",
-    submissions: "This GPU has no timestamps: whole submissions were timed.",
-    none: "This device tells no times.",
+    timestamps: `Measured with GPU timestamps, in steps of ${time(resolution)}. Each kernel ran in its own pass.`,
+    host: "Measured with the host's clock, because the CPU runs the kernels.",
+    submissions: "This GPU has no timestamps, so whole submissions were timed.",
+    none: "This device gives no times.",
   };
-  const missing = untimed > 0 && clock === "timestamps" ? ` ${untimed} runs of kernels have no time.` : "";
-  return `${time(total)} in all, ${time(deviceTime)} of it on the device. ${clocks[clock]}${missing}`;
+  const missing = untimed > 0 && clock === "timestamps" ? ` ${untimed} kernel runs have no time.` : "";
+  return `${time(total)} in total, ${time(deviceTime)} of it on the device. ${clocks[clock]}${missing}`;
 }
 
 /**
@@ -67,7 +67,7 @@ function timeline(events, total) {
   const end = total * 1000;
   const x = (/** @type {number} */ ts) => left + ((width - left) * ts) / end;
   const height = rows.length * row + 24;
-  const label = "What the page and the device did, from left to right";
+  const label = "Timeline of the page and the device";
   const picture = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   for (let tick = 0; tick <= 4; tick++) {
     const at = x((end * tick) / 4);

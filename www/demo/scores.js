@@ -45,7 +45,7 @@ export function showConfusion(scores, labels) {
   const rows = counts.map((row, digit) => {
     const all = row.reduce((sum, x) => sum + x, 0);
     const cells = row.map((count, said) => {
-      const title = `${count} of ${all} images of ${digit} are read as ${said}`;
+      const title = `${count} of ${all} images of ${digit} are classified as ${said}`;
       // By the root: a single wrong one is to be seen, too.
       const style = `--share: ${Math.sqrt(count / Math.max(1, all)).toFixed(3)}`;
       return make("td", { title, style, ...(digit === said ? {} : { class: "wrong" }) }, count ? `${count}` : "");
@@ -66,7 +66,7 @@ export function showMisread(scores, labels, images) {
   const wrong = [...labels.keys()].filter((n) => best(scoresOf(scores, n)) !== labels[n]);
   const shown = wrong.slice(0, 12).map((n) => picture(images, n, `${labels[n]} as ${best(scoresOf(scores, n))}`));
   byId("misread", HTMLElement).replaceChildren(...shown);
-  byId("misread-count", HTMLElement).textContent = `${wrong.length} of ${labels.length} are misread`;
+  byId("misread-count", HTMLElement).textContent = `${wrong.length} of ${labels.length} test images are misclassified`;
 }
 
 /** Two of the images of each digit: the first and the last, as these may be of different data. @param {Images} images */

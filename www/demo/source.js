@@ -69,7 +69,7 @@ export class Source {
   }
 
   async #start() {
-    if (!navigator.mediaDevices) throw new Error("the browser gives no camera to this page");
+    if (!navigator.mediaDevices) throw new Error("The browser gives this page no camera.");
     const video = make("video", { playsinline: "", muted: "" });
     video.srcObject = await navigator.mediaDevices.getUserMedia({ video: { width: cameraWidth } });
     await video.play();

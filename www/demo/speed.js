@@ -116,7 +116,7 @@ export function connectSpeed(loop, device, name, size) {
   const button = byId("measure", HTMLButtonElement);
   const say = (/** @type {string} */ id, /** @type {string} */ text) => (byId(id, HTMLElement).textContent = text);
   const both = (/** @type {string} */ text) => ["device-speed", "cpu-speed"].forEach((id) => say(id, text));
-  const rate = (/** @type {number} */ steps) => `${steps < 10 ? steps.toFixed(1) : Math.round(steps)} steps a second`;
+  const rate = (/** @type {number} */ steps) => `${steps < 10 ? steps.toFixed(1) : Math.round(steps)} steps per second`;
   const measure = async () => {
     button.disabled = true;
     try {

@@ -2,7 +2,7 @@
 
 /** @type {HTMLScriptElement} */ (document.currentScript).outerHTML = `
   <div class="row times">
-    <button id="measure" type="button">Time a step here and on the CPU</button>
+    <button id="measure" type="button">Compare speed with the CPU</button>
     <p role="status">
       <span class="faint">This device:</span> <b id="device-speed">–</b>
       <span class="faint">The CPU, in WebAssembly:</span> <b id="cpu-speed">–</b>

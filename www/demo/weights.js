@@ -43,7 +43,7 @@ export const pack = (device, weights, shape) =>
  */
 export async function unpack(device, source, offer, make) {
   const { tensors, metadata } = await device.loadSafetensors(source).catch((error) => {
-    throw new Error(`These weights cannot be read. ${error.message}`);
+    throw new Error(`These weights could not be loaded. ${error.message}`);
   });
   try {
     return make(tensors, sizeOf(metadata.architecture, offer));
@@ -55,12 +55,13 @@ export async function unpack(device, source, offer, make) {
 /** The width and the layers of a net that is said to be this; an error if it is none that is on offer. */
 function sizeOf(note, { characters, length, heads, widths, depths }) {
   const found = parsed(note);
-  if (typeof found?.net !== "string") throw new Error("This file does not say which net its weights are of.");
-  if (found.net !== "chars") throw new Error(`These weights are of another net: ${found.net}.`);
+  if (typeof found?.net !== "string") throw new Error("This file does not say which network its weights are for.");
+  if (found.net !== "chars") throw new Error(`These weights are for another network: ${found.net}.`);
   if (found.characters !== characters) {
     const [theirs, ours] = [[...`${found.characters}`].length, [...characters].length];
-    const but = theirs === ours ? "and not the same ones" : "and the weights know others";
-    throw new Error(`These weights are of another text: it has ${theirs} different characters. Here are ${ours}, ${but}.`);
+    const but = theirs === ours ? ", but other ones" : "";
+    const text = `it has ${theirs} different characters, and this one has ${ours}${but}`;
+    throw new Error(`These weights are for another text: ${text}.`);
   }
   const { width, layers } = found;
   /** @type {Record<string, unknown>} */
@@ -68,7 +69,7 @@ function sizeOf(note, { characters, length, heads, widths, depths }) {
   const offered = { width: widths.includes(width), layers: depths.includes(layers) };
   const names = [...Object.keys(offered), ...Object.keys(wanted)];
   const other = names.find((name) => offered[name] === false || found[name] !== wanted[name]);
-  if (other) throw new Error(`This page has no net like that of these weights: ${other} ${found[other]}.`);
+  if (other) throw new Error(`This page has no network of this size: ${other} ${found[other]}.`);
   return { width, layers };
 }
 

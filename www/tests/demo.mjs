@@ -228,13 +228,13 @@ await test("attention: causal or not, heads, another sentence", async () => {
   await settled();
   await page.locator("#sentence").fill("alone");
   await settled();
-  expect((await cells()).join() === "alone looks at alone: 100.0 %", `${await cells()}`);
+  expect((await cells()).join() === "alone attends to alone: 100.0 %", `${await cells()}`);
 });
 
 await test("the plan and the kernels are shown", async () => {
   await preset("Pencil");
   await settled();
-  await button("Picture").click();
+  await button("Image").click();
   const plan = await page.locator("#plan").textContent();
   expect(/\d+ kernels/.test(plan) && plan.includes("conv2d"), `the plan is: ${plan}`);
   const kernel = page.locator("#kernels details").first();

@@ -45,7 +45,7 @@ async function draw(page, lines) {
 
 /** The weights that the page hands out. */
 async function download(page) {
-  const [file] = await Promise.all([page.waitForEvent("download"), press(page, "Save the weights")]);
+  const [file] = await Promise.all([page.waitForEvent("download"), press(page, "Save weights")]);
   expect(file.suggestedFilename() === "digits.safetensors", `it is called ${file.suggestedFilename()}`);
   return readFileSync(await file.path());
 }
@@ -146,7 +146,7 @@ await testPage(async (page, where, visit) => {
     const shown = await text(page, "accuracy");
     expect(shown === `${((100 * right) / 360).toFixed(1)} %`, `it says ${shown}, and ${right} of 360 are right`);
     const misread = await text(page, "misread-count");
-    expect(misread === `${360 - right} of 360 are misread`, `it says: ${misread}`);
+    expect(misread === `${360 - right} of 360 test images are misclassified`, `it says: ${misread}`);
   });
 
   await test(`${where}: nothing grows by two hundred steps`, () => stands(page, 200));
@@ -154,7 +154,7 @@ await testPage(async (page, where, visit) => {
   await test(`${where}: what is drawn is read`, async () => {
     const guess = await draw(page, drawings[0]);
     expect(guess === "0", `a nought is read as ${guess}`);
-    await press(page, "A test image");
+    await press(page, "Show a test image");
     await settled(page);
     expect(/^\d$/.test(await text(page, "guess")), `a test image is read as ${await text(page, "guess")}`);
     await press(page, "Clear");
@@ -188,7 +188,7 @@ await testPage(async (page, where, visit) => {
   });
 
   await test(`${where}: weights that were trained natively`, async () => {
-    await press(page, "Take trained weights");
+    await press(page, "Load trained weights");
     await page.waitForFunction(() => window.demo.accuracy > 0.97);
     await page.locator("#notice.error").waitFor({ state: "hidden" });
     const read = [];
@@ -212,7 +212,7 @@ await testPage(async (page, where, visit) => {
 
   await test(`${where}: drawn digits are read by a net of real ones`, async () => {
     await choose(page, { slant: "0", noise: "0" });
-    await press(page, "Take trained weights");
+    await press(page, "Load trained weights");
     await page.waitForFunction(() => window.demo.accuracy > 0.85);
   });
 

@@ -38,7 +38,7 @@ await testPage(async (page, where, visit) => {
   await test(`${where}: nothing grows by a thousand steps`, () => stands(page, 1000));
 
   await test(`${where}: steps by the second, and a page that stays awake`, async () => {
-    await page.locator("#speed").selectOption({ label: "10 steps a second" });
+    await page.locator("#speed").selectOption({ label: "10 steps per second" });
     const before = await steps(page);
     await press(page, "Start");
     const longest = await page.evaluate(async () => {
@@ -77,7 +77,7 @@ await testPage(async (page, where, visit) => {
   await test(`${where}: points of one's own`, async () => {
     const choices = { layers: "2", activation: "tanh", optimizer: "adam", lr: "0.03" };
     for (const [id, value] of Object.entries(choices)) await page.locator(`#${id}`).selectOption(value);
-    await press(page, "Remove all");
+    await press(page, "Remove all points");
     await press(page, "Step");
     await settled(page);
     expect((await steps(page)) === 0, "there is nothing to learn");

@@ -15,7 +15,7 @@ const trained = readFileSync(join(root, "www/demo/chars.safetensors"));
 
 /** The weights that the page hands out. */
 async function download(page) {
-  const [file] = await Promise.all([page.waitForEvent("download"), press(page, "Save the weights")]);
+  const [file] = await Promise.all([page.waitForEvent("download"), press(page, "Save weights")]);
   expect(file.suggestedFilename() === "chars.safetensors", `it is called ${file.suggestedFilename()}`);
   return readFileSync(await file.path());
 }
@@ -112,7 +112,7 @@ await testPage(async (page, where, visit) => {
   });
 
   await test(`${where}: weights that were trained natively write words, and are saved as they were`, async () => {
-    await press(page, "Take trained weights");
+    await press(page, "Load trained weights");
     await page.waitForFunction(() => window.demo.losses.test < 1.6);
     await settled(page);
     expect((await page.locator("#width").inputValue()) === "64", "the width is another one");
@@ -138,12 +138,12 @@ await testPage(async (page, where, visit) => {
     const loss = () => page.evaluate(() => window.demo.losses.test);
     const before = await loss();
     for (const [file, words] of [
-      [Buffer.from("no weights"), "These weights cannot be read. "],
-      [trained.subarray(0, trained.length - 100), "These weights cannot be read. "],
-      [readFileSync(join(root, "www/demo/digits.safetensors")), "These weights are of another net: digits."],
-      [altered("architecture", "architectura"), "This file does not say which net its weights are of."],
-      [altered('\\"width\\":64', '\\"width\\":48'), "these weights: width 48."],
-      [altered('\\"heads\\":4', '\\"heads\\":8'), "these weights: heads 8."],
+      [Buffer.from("no weights"), "These weights could not be loaded. "],
+      [trained.subarray(0, trained.length - 100), "These weights could not be loaded. "],
+      [readFileSync(join(root, "www/demo/digits.safetensors")), "These weights are for another network: digits."],
+      [altered("architecture", "architectura"), "This file does not say which network its weights are for."],
+      [altered('\\"width\\":64', '\\"width\\":48'), "network of this size: width 48."],
+      [altered('\\"heads\\":4', '\\"heads\\":8'), "network of this size: heads 8."],
       [altered("head.bias", "head.bios"), "head.bias"],
     ]) {
       const said = await upload(page, file);
@@ -168,10 +168,10 @@ await testPage(async (page, where, visit) => {
 
   await test(`${where}: a sentence is learnt and written`, async () => {
     await page.locator("#text").fill("Too short.");
-    await press(page, "Learn this text");
+    await press(page, "Train on this text");
     await page.locator("#notice.error").waitFor();
     await page.locator("#text").fill(sentence.repeat(40));
-    await press(page, "Learn this text");
+    await press(page, "Train on this text");
     await page.locator("#notice.error").waitFor({ state: "hidden" });
     for (const [id, value] of Object.entries({ width: "32", lr: "0.01", temperature: "0.2" })) {
       await page.locator(`#${id}`).selectOption(value);
@@ -181,7 +181,7 @@ await testPage(async (page, where, visit) => {
     await trainUntil(page, () => window.demo.losses.test < 0.03);
     // With weights of a file it begins anew: what it wrote before it could stands before it no more, and leads it not astray.
     expect((await upload(page, await download(page))) === "", await text(page, "notice"));
-    await press(page, "Write on");
+    await press(page, "Continue writing");
     await settled(page);
     const last = (await text(page, "written")).slice(-60);
     const threes = Array.from({ length: last.length - 2 }, (_, n) => last.slice(n, n + 3));
@@ -192,7 +192,7 @@ await testPage(async (page, where, visit) => {
   await test(`${where}: weights of another text`, async () => {
     const before = await page.evaluate(() => window.demo.losses.test);
     const said = await upload(page, trained);
-    const words = `it has ${new Set(prose).size} different characters. Here are ${new Set(sentence).size}, `;
+    const words = `it has ${new Set(prose).size} different characters, and this one has ${new Set(sentence).size}`;
     expect(said.includes(words), `it says: ${said}`);
     expect((await page.evaluate(() => window.demo.losses.test)) === before, "weights of another text changed the net");
   });

@@ -34,8 +34,8 @@ export async function serve({ deployed = false } = {}) {
   };
   const www = join(root, "www");
   const server = createServer((request, response) => {
-    const model = /^\/models\/([\w.-]+)$/.exec(request.url)?.[1];
-    if (model) return sendModel(model, request, response);
+    const model = /^\/models\/([\w./-]+)$/.exec(request.url)?.[1];
+    if (model && isModel(model)) return sendModel(model, request, response);
     const file = fileFor(www, request.url);
     if (!file || !["GET", "HEAD"].includes(request.method)) {
       response.writeHead(404).end("not found");
@@ -53,15 +53,15 @@ export async function serve({ deployed = false } = {}) {
   return { url: `http://localhost:${server.address().port}`, close: () => server.close() };
 }
 
-/** Sends a language model, or the part that is asked for. One that is not there yet is fetched, where pip is. */
+/** Sends a file of a model, or the part that is asked for. One that is not there yet is fetched, where pip is. */
 async function sendModel(name, { headers }, response) {
   const path = join(modelFolder, name);
   try {
-    if (!existsSync(path) && isModel(name) && havePip()) await getModels(console.log, name);
+    if (!existsSync(path) && havePip()) await getModels(console.log, name);
   } catch (error) {
     console.error(error.message);
   }
-  if (!existsSync(path)) return response.writeHead(404, "pip must be installed to fetch the model").end();
+  if (!existsSync(path)) return response.writeHead(424, "pip must be installed to fetch the model").end();
   const { size } = statSync(path);
   const [, start, end] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
   const range = start === undefined ? {} : { start: Number(start), end: Math.min(Number(end), size - 1) };

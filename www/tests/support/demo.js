@@ -78,7 +78,7 @@ export const settled = (page) => page.evaluate(() => window.demo.loop.idle());
 
 /** Trains until this holds in the page, at most a minute, as fast as it goes. */
 export async function trainUntil(page, holds, argument) {
-  await page.locator("#speed").selectOption({ label: "As fast as it goes" });
+  await page.locator("#speed").selectOption({ label: "Maximum speed" });
   await press(page, "Start");
   try {
     await page.waitForFunction(holds, argument);
@@ -116,8 +116,8 @@ export async function timed(page) {
   await settled(page);
   const held = () => page.evaluate(() => window.demo.stats().nodes);
   const before = await held();
-  await press(page, "Time a step here and on the CPU");
-  await page.waitForFunction(() => /\d steps a second/.test(document.getElementById("cpu-speed").textContent));
+  await press(page, "Compare speed with the CPU");
+  await page.waitForFunction(() => /\d steps per second/.test(document.getElementById("cpu-speed").textContent));
   const [own, cpu] = [await text(page, "device-speed"), await text(page, "cpu-speed")].map(Number.parseFloat);
   expect(own > 0 && cpu > 0, `${own} and ${cpu}`);
   await settled(page);

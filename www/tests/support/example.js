@@ -1,19 +1,19 @@
-// The Vite example as one who copied it has it, and what its page must tell.
+// An example as one who copied it has it, and what the page of the Vite example must tell.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { root, run } from "../../tools/env.mjs";
 
-/** The example in a folder of this name, with what `npm pack` makes of this repository installed. */
-export async function install(name) {
+/** An example in a folder of this name, with what `npm pack` makes of this repository installed. */
+export async function install(name, example = "vite") {
   const app = join(root, "out", name);
   rmSync(app, { recursive: true, force: true });
   const installed = join(app, "node_modules", "warpweft");
   mkdirSync(installed, { recursive: true });
   const ignored = /node_modules|dist/;
   const filter = (path) => !ignored.test(path.slice(root.length));
-  cpSync(join(root, "www", "examples", "vite"), app, { recursive: true, filter });
+  cpSync(join(root, "www", "examples", example), app, { recursive: true, filter });
   await run("npm", ["pack", "--silent", "--ignore-scripts", "--pack-destination", app], { quiet: true });
   const packed = readdirSync(app).find((name) => name.endsWith(".tgz"));
   execFileSync("tar", ["-xzf", join(app, packed), "-C", installed, "--strip-components=1"]);
