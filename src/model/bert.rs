@@ -246,7 +246,7 @@ impl Linear {
     fn joint(layers: &[Linear]) -> Result<Linear> {
         let weights: Vec<&Tensor> = layers.iter().map(|layer| &layer.weight).collect();
         let biases: Vec<&Tensor> = layers.iter().filter_map(|layer| layer.bias.as_ref()).collect();
-        Ok(Linear { weight: Tensor::concat(&weights, 0)?, bias: Some(Tensor::concat(&biases, 0)?) })
+        Ok(Linear { weight: Tensor::concat(&weights, 1)?, bias: Some(Tensor::concat(&biases, 0)?) })
     }
 
     /// `[rows, inputs] -> [rows, outputs]`.
