@@ -2,6 +2,7 @@
 
 import { failed, listDevices, tell } from "./device.js";
 import { button, byId, make } from "./dom.js";
+import { ModelWorker } from "./model-worker.js";
 
 /**
  * @import { KeptModel, Message, ModelProgress } from "../dist/models.js"
@@ -19,48 +20,6 @@ const megabytes = (/** @type {number} */ bytes) => (bytes / 1e6).toFixed(0);
 const duration = (/** @type {number} */ seconds) =>
   seconds < 90 ? `${Math.ceil(seconds)} s` : `${Math.round(seconds / 60)} min`;
 
-/** The model's worker. */
-class Model {
-  #worker = new Worker(new URL("./ask-worker.js", import.meta.url), { type: "module", name: "model" });
-  /** @type {Map<number, { resolve: (answer: any) => void, reject: (error: Error) => void }>} */
-  #waiting = new Map();
-  #next = 0;
-
-  /** @param {(message: { progress?: ModelProgress, token?: Token }) => void} hear */
-  constructor(hear) {
-    this.#worker.addEventListener("message", ({ data }) => {
-      if (data.id === undefined) return hear(data);
-      const waiting = this.#waiting.get(data.id);
-      this.#waiting.delete(data.id);
-      if (data.error === undefined) waiting?.resolve(data.answer);
-      else waiting?.reject(new Error(data.error));
-    });
-    this.#worker.addEventListener("error", ({ message }) => {
-      const why = message ?? "it could not be started; run `npm run build` once";
-      for (const { reject } of this.#waiting.values()) reject(new Error(`the model's worker: ${why}`));
-      this.#waiting.clear();
-    });
-  }
-
-  /**
-   * @param {"load" | "answer" | "close" | "kept" | "remove"} method
-   * @param {...unknown} args
-   * @returns {Promise<any>}
-   */
-  ask(method, ...args) {
-    const id = this.#next++;
-    return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
-      this.#worker.postMessage({ id, method, args });
-    });
-  }
-
-  /** Ends the loading or the answer that is under way. */
-  stop() {
-    this.#worker.postMessage({ stop: true });
-  }
-}
-
 /** The conversation. @type {Message[]} */
 let messages = [];
 /** The answer that is being written. @type {HTMLElement | undefined} */
@@ -69,7 +28,8 @@ let isLoaded = false;
 /** The work that is under way, as a sentence; undefined if there is none. @type {string | undefined} */
 let busy;
 
-const model = new Model(({ progress, token }) => {
+const worker = new Worker(new URL("./ask-worker.js", import.meta.url), { type: "module", name: "model" });
+const model = new ModelWorker(worker, (/** @type {{ progress?: ModelProgress, token?: Token }} */ { progress, token }) => {
   if (progress) showProgress(progress);
   if (token) showToken(token);
 });

@@ -4,7 +4,8 @@ import { byId, make } from "./dom.js";
 
 /**
  * @import { ProfileData } from "../dist/nn.js"
- * @typedef {{ name: string, ph: string, cat: string, ts: number, dur: number, tid: number, args: Record<string, unknown> }} TraceEvent
+ * @typedef {Record<string, unknown>} Args
+ * @typedef {{ name: string, ph: string, cat: string, ts: number, dur: number, tid: number, args: Args }} TraceEvent
  * @typedef {{ data: ProfileData, events: TraceEvent[] }} Profiled
  */
 

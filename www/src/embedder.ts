@@ -19,20 +19,27 @@ const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[o
 /** Finds a file by its name in a folder; undefined if it is not there. */
 type Find = (name: string) => unknown;
 
-/** A folder that a server has. Files are there if the server does not answer 404, or with a page of its own. */
+/** A folder that a server has. A file is there unless the server answers 404, or with a page of its own. */
 function remoteFolder(op: string, place: string, signal: AbortSignal | undefined): Find {
   const folder = place.endsWith("/") ? place : `${place}/`;
+  /** The names of the folders inside, as far as a file named them that was found before. */
+  let known = "";
   return async (name) => {
     const address = folder + name;
     if (name === "model.safetensors") return address;
+    const [inner, file] = name.split("/");
+    if (file !== undefined && !known.includes(`"${inner}"`)) return undefined;
     const response = await fetch(address, { signal: signal ?? null }).catch((cause: unknown) => {
       signal?.throwIfAborted();
       throw dataError(`${op}: ${address} must be readable, got: ${(cause as Error).message}`);
     });
     const isPage = response.headers.get("content-type")?.startsWith("text/html");
-    if (response.status !== 404 && !isPage) return response;
-    await response.body?.cancel();
-    return undefined;
+    if (response.status === 404 || isPage) {
+      await response.body?.cancel();
+      return undefined;
+    }
+    if (name === "modules.json") known = await response.clone().text();
+    return response;
   };
 }
 

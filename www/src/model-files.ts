@@ -57,8 +57,8 @@ interface Opened {
   file: File;
   /** The name that errors give it. */
   readonly name: string;
-  /** Whether all of it was received, and counted as progress, when it was opened. */
-  readonly isReceived: boolean;
+  /** Whether all of its bytes count as progress already. */
+  isCounted: boolean;
   /** The address and version of a file that is to be kept and is not yet. */
   readonly remote?: { readonly url: string; readonly tag: string | null };
   /** The file that is kept already. */
@@ -359,12 +359,8 @@ export class Reader {
   readonly #how: Opening;
   readonly #files: Opened[] = [];
   #pace = new Pace();
-  /** Bytes that the core has read. */
-  #read = 0;
-  /** Bytes that were received from servers, or did not have to be. */
-  #received = 0;
-  /** Whether the progress is that of a download, after which reading takes no time. */
-  #isDownload = false;
+  /** Bytes that were received or read. Those of a file that was received as a whole do not count again when it is read. */
+  #done = 0;
 
   private constructor(how: Opening) {
     this.#how = how;
@@ -390,7 +386,7 @@ export class Reader {
     const what = kind(source);
     if (typeof source === "string" || what === "URL") return this.#openedAddress(String(source));
     if (keep) throw refused(op, "the source", "an address, because keep is set", source);
-    const opened = (file: File, name: string) => ({ file, name, isReceived: false });
+    const opened = (file: File, name: string) => ({ file, name, isCounted: false });
     if (what === "Response") return this.#openedResponse(name, (tell) => responseFile(op, source as Response, tell, signal));
     if (what === "Blob") return opened(blobFile(op, name, source as Blob), name);
     if (what === "File" || what === "FileSystemFileHandle") {
@@ -411,10 +407,10 @@ export class Reader {
     const url = keep ? webAddress(name) : undefined;
     if (keep && !url) throw refused(op, "the source", "an address of http or https, because keep is set", name);
     const kept = url ? await KeptFile.find(op, url) : undefined;
-    if (kept?.isWhole) return { file: blobFile(op, name, kept.blob), name, isReceived: false, kept };
+    if (kept?.isWhole) return { file: blobFile(op, name, kept.blob), name, isCounted: false, kept };
     const files = nodeFiles();
     if (files && !/^(https?|blob|data):/i.test(name)) {
-      return { file: await pathFile(op, /^file:/i.test(name) ? new URL(name) : name, files), name, isReceived: false };
+      return { file: await pathFile(op, /^file:/i.test(name) ? new URL(name) : name, files), name, isCounted: false };
     }
     let tag: string | null = null;
     const opened = await this.#openedResponse(name, async (tell) => {
@@ -427,31 +423,33 @@ export class Reader {
 
   /** Opens a file that may be received as a whole, and adds this to the progress. */
   async #openedResponse(name: string, open: (tell: Tell) => Promise<File>): Promise<Opened> {
-    const before = this.#received;
+    const before = this.#done;
     const file = await open((done, total) => {
       this.#how.signal?.throwIfAborted();
-      this.#received = before + done;
-      this.#tellReceived(this.#total + total);
+      this.#done = before + done;
+      this.#tell(this.#total + total);
     });
-    return { file, name, isReceived: !(file instanceof RemoteFile) };
+    return { file, name, isCounted: !(file instanceof RemoteFile) };
   }
 
   get #total(): number {
     return this.#files.reduce((sum, { file: { length } }) => sum + length, 0);
   }
 
-  #tellReceived(total = this.#total): void {
-    this.#isDownload = true;
-    this.#tell(this.#received, total);
-  }
-
-  #tell(done: number, total: number): void {
+  #tell(total = this.#total): void {
+    const done = Math.min(this.#done, total);
     this.#how.tell({ done, total, seconds: this.#pace.seconds(done, total) });
   }
 
-  /** Counts bytes that need not be received. They say nothing about the pace. */
+  /** Counts bytes, and tells the progress. */
+  #count(bytes: number): void {
+    this.#done += bytes;
+    this.#tell();
+  }
+
+  /** Counts bytes that are here already. They say nothing about the pace. */
   #skip(bytes: number): void {
-    this.#received += bytes;
+    this.#done += bytes;
     this.#pace = new Pace();
   }
 
@@ -464,34 +462,32 @@ export class Reader {
       const hash = check?.hashes[part];
       if (remote) await withLock(remote.url, signal, () => this.#keep(opened, remote, hash));
       else if (file instanceof RemoteFile) await this.#collect(opened, hash);
-      else await this.#check(opened, hash);
+      else if (hash !== undefined) await this.#check(opened, hash);
     }
   }
 
   /** Checks the hash of a file that is here. */
-  async #check(opened: Opened, hash: string | undefined): Promise<void> {
-    if (!opened.isReceived) this.#skip(opened.file.length);
-    if (hash === undefined) return;
+  async #check(opened: Opened, hash: string): Promise<void> {
+    if (!opened.isCounted) this.#skip(opened.file.length);
+    opened.isCounted = true;
     await this.#hashed(opened.name, hash, opened.kept, (digest) => this.#each(opened.file, 0, async (piece) => {
       digest!.update(piece);
     }));
   }
 
   /** Downloads a file into the browser's storage. An interrupted download stays there, and the next load continues it. */
-  async #keep({ file, name, isReceived }: Opened, remote: { url: string; tag: string | null }, hash?: string): Promise<void> {
+  async #keep({ file, name, isCounted }: Opened, remote: { url: string; tag: string | null }, hash?: string): Promise<void> {
     const { op } = this.#how;
     const kept = await KeptFile.continue(op, { ...remote, total: file.length });
     await kept.checkRoom();
     await this.#hashed(name, hash, kept, async (digest) => {
       if (digest) await this.#each(blobFile(op, name, kept.blob), 0, async (piece) => digest.update(piece));
-      if (!isReceived) this.#skip(kept.length);
+      if (!isCounted) this.#skip(kept.length);
       try {
         await this.#each(file, kept.length, async (piece) => {
           await kept.write(piece);
           digest?.update(piece);
-          if (isReceived) return;
-          this.#received += piece.length;
-          this.#tellReceived();
+          if (!isCounted) this.#count(piece.length);
         });
       } catch (error) {
         await kept.abandon();
@@ -508,8 +504,7 @@ export class Reader {
     await this.#hashed(name, hash, undefined, (digest) => this.#each(file, 0, async (piece) => {
       maker.add(piece);
       digest?.update(piece);
-      this.#received += piece.length;
-      this.#tellReceived();
+      this.#count(piece.length);
     }));
     await this.#replace(file, maker.blob);
   }
@@ -518,6 +513,7 @@ export class Reader {
   async #replace(file: File, blob: Blob): Promise<void> {
     const opened = this.#files.find((opened) => opened.file === file)!;
     opened.file = blobFile(this.#how.op, opened.name, blob);
+    opened.isCounted = true;
     await file.close?.();
   }
 
@@ -561,11 +557,10 @@ export class Reader {
   async read(part: number, start: number, end: number): Promise<Uint8Array> {
     const { signal } = this.#how;
     signal?.throwIfAborted();
-    const bytes = await this.#files[part]!.file.read(start, end);
+    const { file, isCounted } = this.#files[part]!;
+    const bytes = await file.read(start, end);
     signal?.throwIfAborted();
-    const total = this.#total;
-    this.#read = Math.min(this.#read + bytes.length, total);
-    if (!this.#isDownload) this.#tell(this.#read, total);
+    if (!isCounted) this.#count(bytes.length);
     return bytes;
   }
 

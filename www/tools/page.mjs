@@ -62,12 +62,14 @@ async function sendModel(name, { headers }, response) {
     console.error(error.message);
   }
   if (!existsSync(path)) return response.writeHead(424, "pip must be installed to fetch the model").end();
-  const { size } = statSync(path);
+  const { size, mtimeMs } = statSync(path);
   const [, start, end] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
   const range = start === undefined ? {} : { start: Number(start), end: Math.min(Number(end), size - 1) };
   const of = start === undefined ? {} : { "Content-Range": `bytes ${range.start}-${range.end}/${size}` };
   const length = start === undefined ? size : range.end - range.start + 1;
-  response.writeHead(start === undefined ? 200 : 206, { "Content-Length": length, ...of });
+  // With the version of the file, a page can continue an interrupted download.
+  const version = { ETag: `"${size}-${Math.round(mtimeMs)}"` };
+  response.writeHead(start === undefined ? 200 : 206, { "Content-Length": length, ...of, ...version });
   createReadStream(path, range).pipe(response);
 }
 
