@@ -52,15 +52,28 @@ import type { FitOptions, Forward, TrainingData } from "./train.js";
 /** The declarations of the classes; tensors have the type of their elements as a parameter, which wasm-bindgen knows not of. */
 export const classes = (declarations) => head + typed(declarations);
 
-/** What the declarations of one core have that those of another have not: layers and trainers, or language models. */
-export function added(kind, base, all) {
-  const [known, found] = [base, all].map((text) => typed(text).split(/\n\n(?=\S)/).map((item) => item.trim()));
-  const text = found.filter((item) => !known.includes(item)).join("\n\n");
-  const names = known.flatMap((item) => item.match(/^export (?:class|interface|type) (\w+)/m)?.[1] ?? []);
-  const used = [...new Set(names)].filter((name) => new RegExp(`\\b${name}\\b`).test(text));
+/**
+ * The declarations of a core that those of smaller cores do not have: layers and trainers, or language models. `smaller` are
+ * the modules that declare what the smaller cores have, and the declarations of these cores, the smallest first.
+ */
+export function added(kind, smaller, all) {
+  const items = (text) => typed(text).split(/\n\n(?=\S)/).map((item) => item.trim());
+  const namesOf = (item) => item.match(/^export (?:class|interface|type) (\w+)/m)?.[1] ?? [];
+  const known = new Set();
+  const modules = new Map();
+  for (const [module, declarations] of smaller) {
+    const fresh = items(declarations).filter((item) => !known.has(item));
+    fresh.forEach((item) => known.add(item));
+    modules.set(module, [...new Set(fresh.flatMap(namesOf))]);
+  }
+  const text = items(all).filter((item) => !known.has(item)).join("\n\n");
+  const imports = [...modules].flatMap(([module, names]) => {
+    const used = names.filter((name) => new RegExp(`\\b${name}\\b`).test(text));
+    return used.length ? [`import type { ${used.join(", ")} } from "./${module}.js";`] : [];
+  });
   return `// More classes, as wasm-bindgen wrote them.
 
-import type { ${used.join(", ")} } from "./classes.js";
+${imports.join("\n")}
 ${also[kind]}
 ${text}`;
 }

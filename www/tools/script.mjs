@@ -30,8 +30,8 @@ export async function buildScript() {
   const names = ["gpu", "gpu-nn", "gpu-models"];
   const [base, nn, models] = names.map((name) => readFileSync(join(dist, name, "classes.txt"), "utf8"));
   writeFileSync(join(dist, "classes.d.ts"), classes(base));
-  writeFileSync(join(dist, "nn-classes.d.ts"), added("nn", base, nn));
-  writeFileSync(join(dist, "language.d.ts"), added("language", nn, models));
+  writeFileSync(join(dist, "nn-classes.d.ts"), added("nn", [["classes", base]], nn));
+  writeFileSync(join(dist, "language.d.ts"), added("language", [["classes", base], ["nn-classes", nn]], models));
   // The WebAssembly of `warpweft/inline`.
   const inside = Object.entries({ gpu: "gpu-nn", cpu: "cpu" });
   const text = (name) => readFileSync(join(dist, `${name}.wasm`), "base64");

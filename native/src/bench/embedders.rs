@@ -1,4 +1,4 @@
-//! Encoders: how long the vectors of some texts take, beside ONNX Runtime, and how much of that is products of matrices.
+//! Encoders: how long the vectors of some texts take, beside ONNX Runtime, and which kernels take that time.
 
 use super::peers::{python, Program};
 use super::programs::median;
@@ -9,7 +9,9 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::files;
 use crate::model::Embedder;
+use crate::profile::Profile;
 use crate::{DeviceSync, TensorSync};
+use comfy_table::Table;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -45,8 +47,8 @@ pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String
             Some(Program::new("ONNX Runtime", command)?)
         }
     };
-    let columns = ["texts x tokens", "ms", "ONNX Runtime, ms", "ratio", "products, of the time"];
-    let mut table = plain(&columns, columns.len());
+    let mut table = plain(&["texts x tokens", "ms", "ONNX Runtime, ms", "ratio"], 4);
+    let mut kernels = String::new();
     let bar = progress(WORK.len());
     for (texts, tokens) in WORK {
         let name = format!("{texts} x {tokens}");
@@ -63,19 +65,30 @@ pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String
             }
         }
         let (_, profile) = device.profile_sync(|| run(&embedder, texts, tokens))?;
-        let products = profile.kernels().iter().filter(|kernel| kernel.kind == "matmul");
-        let products: Duration = products.map(|kernel| kernel.time).sum();
-        let share = products.as_secs_f64() / profile.total().as_secs_f64();
+        kernels += &format!("\n{name}\n\n{}\n", kernel_table(&profile));
         let (ours, theirs) = (median(ours), (!theirs.is_empty()).then(|| median(theirs)));
         let cells = [
             format!("{ours:.2}"),
             theirs.map_or(String::new(), |theirs| format!("{theirs:.2}")),
             theirs.map_or(String::new(), |theirs| format!("{:.2}", theirs / ours)),
-            format!("{share:.2}"),
         ];
         table.add_row([name].into_iter().chain(cells));
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(format!("{}: {}\n\n{table}\n", path.display(), device.info().name))
+    Ok(format!("{}: {}\n\n{table}\n{kernels}", path.display(), device.info().name))
+}
+
+/// The kernels of one call.
+fn kernel_table(profile: &Profile) -> Table {
+    let mut table = plain(&["kernel", "runs", "ms", "GFLOP/s", "GB/s"], 5);
+    for kernel in profile.kernels() {
+        let seconds = kernel.time.as_secs_f64();
+        let rate = kernel.work.flops as f64 / seconds / 1e9;
+        let bytes = kernel.bytes_per_second().map_or(f64::NAN, |rate| rate / 1e9);
+        let cells = [seconds * 1e3, rate, bytes].map(|x| format!("{x:.2}"));
+        let name = format!("{} {}", kernel.kind, kernel.label);
+        table.add_row([name, kernel.runs.to_string()].into_iter().chain(cells));
+    }
+    table
 }

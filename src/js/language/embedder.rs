@@ -19,7 +19,7 @@ shells! {
     /// ```ts
     /// const embedder = await Embedder.load("/models/all-MiniLM-L6-v2/");
     /// const vectors = embedder.embed(["A cat sits.", "A kitten rests.", "Stocks fell."]);
-    /// console.log(await vectors.matmul(vectors.transpose(0, 1)).array()); // how similar each is to each
+    /// console.log(await vectors.matmul(vectors.transpose(0, 1)).read()); // how similar each is to each
     /// ```
     "Embedder" JsEmbedder => Embedder, Any::Language(Object::Embedder(embedder)) => embedder;
 }

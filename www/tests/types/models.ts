@@ -46,7 +46,7 @@ export async function search(folder: FileSystemDirectoryHandle, files: FileList,
   const embedder = await Embedder.load("/models/all-MiniLM-L6-v2/", { signal, onProgress: ({ done }) => console.log(done) });
   const vectors = embedder.embed(["a", "b"], { promptName: "query" });
   const scores = vectors.matmul(embedder.embed("c", { prompt: "query: " }).transpose(0, 1));
-  console.log(await scores.array(), embedder.dimensions + embedder.maxTokens);
+  console.log(await scores.read(), embedder.dimensions + embedder.maxTokens);
   await Embedder.load(folder);
   await Embedder.load(files, { device: embedder.device });
   await Embedder.load({ "config.json": new Blob(), "model.safetensors": "model.safetensors" });
