@@ -36,10 +36,15 @@ await test("the example is installed, has the right types, and is built", async 
   settings.dependencies.warpweft = `file:${readdirSync(app).find((name) => name.endsWith(".tgz"))}`;
   delete settings.devDependencies.vite; // This repository's is used.
   writeFileSync(path, JSON.stringify(settings));
-  await run("npm", ["install", "--no-audit", "--no-fund", "--no-package-lock"], { cwd: app, quiet: true });
+  const install = ["install", "--no-audit", "--no-fund", "--no-package-lock", "--prefer-offline"];
+  // A registry may fail for a moment.
+  await run("npm", install, { cwd: app, quiet: true }).catch(() => run("npm", install, { cwd: app, quiet: true }));
   await run(process.execPath, [join(root, "node_modules", "typescript", "bin", "tsc"), "-p", app], { quiet: true });
   await build({ root: app, logLevel: "warn" });
 });
+
+// Nothing else can be tested without the built page.
+if (results[0].error) finish(results);
 
 /** The server of another site, which lets pages read ranges. */
 const requests = [];
