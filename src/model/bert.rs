@@ -194,7 +194,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Those of a file. Some files have the name of the model in front of all names (`bert.embeddings...`).
+    /// The tensors of a file. Some files have the name of the model in front of all names (`bert.embeddings...`).
     pub fn new(tensors: BTreeMap<String, Tensor>) -> Parameters {
         let last = "embeddings.word_embeddings.weight";
         let found = tensors.keys().find_map(|name| name.strip_suffix(last));
@@ -283,7 +283,7 @@ pub struct Bert {
 }
 
 struct Layer {
-    /// Of queries, keys and values.
+    /// Makes queries, keys and values.
     projections: Linear,
     attention_output: Linear,
     attention_norm: Norm,

@@ -23,12 +23,12 @@ const MAX_LOGIT_ROWS: usize = 256;
 /// A target that counts for nothing.
 const IGNORED: i32 = -100;
 
-/// What may be chosen for a new adapter. The defaults are those of Hugging Face's `peft`.
+/// The options of a new adapter. The defaults are those of Hugging Face's `peft`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoraOptions {
     /// Columns of B and rows of A. The default is 8.
     pub rank: usize,
-    /// What is learned is multiplied with `alpha / rank`. The default is 8.
+    /// The product of A and B is multiplied with `alpha / rank`. The default is 8.
     pub alpha: f64,
     /// The linear layers that are adapted, in each layer of the model. By default queries and values.
     pub targets: Vec<Projection>,

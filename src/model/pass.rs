@@ -14,9 +14,9 @@ pub struct Pass<'a> {
 
 /// The keys and values that tokens attend to.
 enum Keys<'a> {
-    /// Those of a context, which the tokens are added to.
+    /// The keys and values of a context, which the tokens are added to.
     Cache(&'a KvCache, &'a Positions),
-    /// Those of the tokens themselves: several lists of one length, each of which begins at position 0.
+    /// The keys and values of the tokens themselves: lists of one length, each of which begins at position 0.
     Own { lists: usize, config: &'a ModelConfig },
 }
 

@@ -29,7 +29,7 @@ use warpweft_native::op::PackedArithmetic;
 use warpweft_native::prelude::*;
 use warpweft_native::text::Message;
 
-/// What a model computes on.
+/// The device that a model is on.
 #[derive(Args)]
 pub struct On {
     /// auto, gpu, low-power, cpu, software, a number from `warpweft devices`, or part of a name
