@@ -36,7 +36,7 @@ await test("the example is installed, has the right types, and is built", async 
   settings.dependencies.warpweft = `file:${readdirSync(app).find((name) => name.endsWith(".tgz"))}`;
   delete settings.devDependencies.vite; // This repository's is used.
   writeFileSync(path, JSON.stringify(settings));
-  const install = ["install", "--no-audit", "--no-fund", "--no-package-lock", "--prefer-offline"];
+  const install = ["install", "--include=dev", "--no-audit", "--no-fund", "--no-package-lock", "--prefer-offline"];
   // A registry may fail for a moment.
   await run("npm", install, { cwd: app, quiet: true }).catch(() => run("npm", install, { cwd: app, quiet: true }));
   await run(process.execPath, [join(root, "node_modules", "typescript", "bin", "tsc"), "-p", app], { quiet: true });

@@ -36,7 +36,7 @@ async function installPeers() {
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return;
   console.log("bench: installing the peers");
   // None of them needs its scripts in a browser.
-  await run("npm", ["ci", "--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund"], { quiet: true });
+  await run("npm", ["ci", "--prefix", folder, "--include=dev", "--ignore-scripts", "--no-audit", "--no-fund"], { quiet: true });
   writeFileSync(stamp, wanted);
 }
 

@@ -49,7 +49,7 @@ const steps = {
     ready: () => existsSync(nodeStamp) && readFileSync(nodeStamp, "utf8") === nodeWants(),
     get: async (say) => {
       say("npm ci");
-      await run("npm", ["ci", "--no-audit", "--no-fund"], { quiet: true });
+      await run("npm", ["ci", "--include=dev", "--no-audit", "--no-fund"], { quiet: true });
       writeFileSync(nodeStamp, nodeWants()); // npm ci starts by removing the folder: a stamp means a whole one.
     },
     hand: { any: ["npm ci"] },
