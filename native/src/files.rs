@@ -13,17 +13,21 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+#[cfg(feature = "model")]
+use crate::backend::Pending;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::io::{self, Gguf, Safetensors, SafetensorsIndex};
 #[cfg(feature = "model")]
-use crate::model::Embedder;
+use crate::model::{Embedder, LanguageModel, LoadOptions};
 use crate::nn::Module;
 use crate::tensor::Tensor;
 use crate::train::Trainer;
 use pollster::block_on;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+#[cfg(feature = "model")]
+use std::future::ready;
 use std::path::{Path, PathBuf};
 
 /// [`io::load_safetensors`] of a file, or of all files that an index names, such as `model.safetensors.index.json`
@@ -92,6 +96,36 @@ fn parts(first: &Path) -> Vec<PathBuf> {
         (number > 0).then(|| (1..=number).map(part).collect())
     };
     all().unwrap_or_else(|| vec![first.to_path_buf()])
+}
+
+/// [`LanguageModel::reloadable`] of a GGUF file and its other parts. So the weights may be evicted when memory is short, and
+/// a generation goes on after its device was lost.
+///
+/// ```no_run
+/// use warpweft_native::model::LoadOptions;
+/// use warpweft_native::{files, prelude::*};
+///
+/// let device = Device::new_sync()?;
+/// let model = files::load_language_model(&device, "model.gguf", LoadOptions::default())?;
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Errors
+/// As [`LanguageModel::load_parts`]; `Data` with the path if a file is missing, is a folder or cannot be read.
+#[cfg(feature = "model")]
+pub fn load_language_model(
+    device: &Device,
+    path: impl AsRef<Path>,
+    options: LoadOptions,
+) -> Result<LanguageModel> {
+    let path = path.as_ref().to_owned();
+    let load = move |device: Device| {
+        let load = |files| LanguageModel::load_parts(&device, files, options);
+        let model =
+            open_gguf(&path).and_then(|files| load(files).map_err(|error| of_path(&error, &path)));
+        Box::pin(ready(model)) as Pending<_>
+    };
+    block_on(LanguageModel::reloadable(device, load))
 }
 
 /// [`Embedder::load`] of a folder, as sentence-transformers saves it.

@@ -41,6 +41,9 @@ impl Device {
     /// once, and nothing is lost: memory that lies unused is given back before, and what is dropped makes room. A loop that
     /// holds more and more ends in that error, not in a device that is lost. What is in use already stays.
     ///
+    /// Language models give up memory before: first the keys and values of contexts, the least recently used first; then the
+    /// weights of models without a context in memory, if they can be loaded again. Both come back when they are needed.
+    ///
     /// ```
     /// # pollster::block_on(async {
     /// # use warpweft::{device::{Device, Preference}, error::ErrorKind};

@@ -10,6 +10,7 @@ mod compiling;
 mod compute;
 mod drivers;
 mod eager;
+mod evict;
 mod history;
 mod kernel_config;
 mod memory;
@@ -29,12 +30,14 @@ pub use crate::kernel::{Batch as Plan, Halves, KernelConfig, Rows, Tile, Transpo
 pub use choose::{Found, Preference};
 pub(crate) use compute::Prepared;
 pub use drivers::{register, Driver, Machine, Opening};
+#[cfg(feature = "model")]
+pub(crate) use evict::{Rank, Slot};
 #[allow(deprecated)]
 pub use kernel_config::Variants;
 pub use memory::{HeldTensor, MemoryReport};
 pub(crate) use replay::Replay;
 
-use crate::backend::{Backend, Info, Pending};
+use crate::backend::{Backend, Info, Pending, Shared};
 use crate::debug::{shows, Debug};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -72,10 +75,21 @@ pub struct Device {
     inner: Arc<Inner>,
 }
 
+/// Opens a backend, and tells why it is not the one that one would expect.
+type Opener = Arc<dyn OpenBackend>;
+
+/// A function that opens a backend.
+trait OpenBackend: Fn() -> Pending<Result<(Box<dyn Backend>, Option<String>)>> + Shared {}
+impl<F: Fn() -> Pending<Result<(Box<dyn Backend>, Option<String>)>> + Shared> OpenBackend for F {}
+
 struct Inner {
     backend: Box<dyn Backend>,
     /// Why this is not the device one would expect.
     fallback: Option<String>,
+    /// How the same device is opened anew.
+    opener: Option<Opener>,
+    /// What may be evicted when memory is short.
+    slots: Mutex<evict::Slots>,
     /// One batch at a time is planned, compiled and run. Locked before `state`.
     turn: Mutex<()>,
     /// Locked for moments only.
@@ -101,14 +115,38 @@ impl Device {
     /// # Errors
     /// `NoDevice` where nothing like it answers; the message says what does.
     pub async fn with(preference: Preference) -> Result<Device> {
-        let (backend, fallback) = choose::open(preference).await?;
-        Ok(Device::from_backend(backend, fallback))
+        Device::opening(Arc::new(move || Box::pin(choose::open(preference.clone())))).await
     }
 
     /// The device that this build of the browser's core is for; `low_power` is what the browser chooses a GPU by.
     #[cfg(all(target_arch = "wasm32", feature = "js"))]
     pub(crate) async fn only(low_power: bool, fallback: Option<String>) -> Result<Device> {
-        Ok(Device::from_backend(choose::open_only(low_power).await?, fallback))
+        let open = move || {
+            let fallback = fallback.clone();
+            let opened = async move { Ok((choose::open_only(low_power).await?, fallback)) };
+            Box::pin(opened) as Pending<_>
+        };
+        Device::opening(Arc::new(open)).await
+    }
+
+    async fn opening(opener: Opener) -> Result<Device> {
+        let (backend, fallback) = opener().await?;
+        Ok(Device::opened(backend, fallback, Some(opener)))
+    }
+
+    /// A new device, opened as this one was and with the same memory limit: what to go on with after this one was lost.
+    ///
+    /// # Errors
+    /// `NoDevice` where nothing answers; `Unsupported` for a device from [`Device::from_backend`].
+    pub async fn reopen(&self) -> Result<Device> {
+        let Some(opener) = self.inner.opener.clone() else {
+            let message =
+                "device: it must know how it was opened, got one that was made from a backend";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        let device = Device::opening(opener).await?;
+        device.set_memory_limit(self.memory_limit());
+        Ok(device)
     }
 
     /// What is the same for all that are the same device.
@@ -122,12 +160,33 @@ impl Device {
         choose::discover().await
     }
 
+    /// A device on a backend of one's own, which `open` opens, and opens anew for [`Device::reopen`].
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub async fn from_opener(open: impl Fn() -> Opening + Shared + 'static) -> Result<Device> {
+        let opener = move || {
+            let opening = open();
+            Box::pin(async move { Ok((opening.await?, None)) }) as Pending<_>
+        };
+        Device::opening(Arc::new(opener)).await
+    }
+
     /// A device on a backend of one's own.
     pub fn from_backend(backend: Box<dyn Backend>, fallback: Option<String>) -> Device {
-        let (turn, profiling) = Default::default();
+        Device::opened(backend, fallback, None)
+    }
+
+    fn opened(
+        backend: Box<dyn Backend>,
+        fallback: Option<String>,
+        opener: Option<Opener>,
+    ) -> Device {
+        let (slots, turn, profiling) = Default::default();
         let state = State { eager: shows(Debug::Eager), ..State::default() };
         let state = Mutex::new(state);
-        Device { inner: Arc::new(Inner { backend, fallback, turn, state, profiling }) }
+        let inner = Inner { backend, fallback, opener, slots, turn, state, profiling };
+        Device { inner: Arc::new(inner) }
     }
 
     /// What the device is.
@@ -238,6 +297,16 @@ impl Device {
     /// A source of as many bytes as its shape says, which begins with these.
     fn source(&self, shape: Shape, dtype: DType, fit: Fit, data: &[u8]) -> Result<NodeId> {
         self.check("tensor", shape, dtype)?;
+        self.evicting(|| self.allocated_source(shape, dtype, fit, data))
+    }
+
+    fn allocated_source(
+        &self,
+        shape: Shape,
+        dtype: DType,
+        fit: Fit,
+        data: &[u8],
+    ) -> Result<NodeId> {
         span!("upload", bytes = data.len());
         let mut state = self.state();
         state.graph.check_room("tensor")?;
@@ -421,7 +490,7 @@ impl Device {
 
     /// Makes the nodes' values, in one submission.
     pub(crate) fn run(&self, nodes: &[NodeId]) -> Result<()> {
-        self.evaluate(&self.turn(), self.state(), nodes)
+        self.evicting(|| self.evaluate(&self.turn(), self.state(), nodes))
     }
 
     /// Those that are not computed yet, each once.

@@ -48,8 +48,8 @@ pub struct Held {
 
 impl Object {
     /// What it lives on, if it does.
-    fn device(&self) -> Option<&Device> {
-        Some(match self {
+    fn device(&self) -> Option<Device> {
+        let device = match self {
             Object::Device(device)
             | Object::Batch(device, _)
             | Object::Program(device, _)
@@ -60,10 +60,11 @@ impl Object {
             Object::Tensor(tensor) => tensor.device(),
             Object::Variable(held) => &held.device,
             #[cfg(feature = "js-nn")]
-            Object::Nn(object) => return object.device(),
+            Object::Nn(object) => return object.device().cloned(),
             #[cfg(feature = "js-models")]
-            Object::Language(object) => object.device(),
-        })
+            Object::Language(object) => return Some(object.device()),
+        };
+        Some(device.clone())
     }
 }
 

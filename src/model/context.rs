@@ -1,18 +1,33 @@
 //! A context: tokens that a model has seen, and what it keeps of them.
+//!
+//! The tokens are known here. Keys and values, and the programs that compute with them, are on the device. These may be evicted
+//! between two calls, or lost with the device; then the next call computes all tokens again.
 
+use super::adapter::Adapter;
 use super::cache::{CachedTokens, KvCache, Positions};
 use super::pass::Pass;
-use super::{LanguageModel, Loaded, PROMPT};
+use super::resident::Resident;
+use super::{Decoder, LanguageModel, Loaded, PROMPT};
+use crate::device::{Rank, Slot};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Program, Tensor};
+use std::sync::Arc;
 
 /// The tokens that a model has seen, as keys and values. A call that fails leaves it as it was.
 pub struct Context {
     model: LanguageModel,
-    cache: CachedTokens,
-    /// The tokens that it has seen. The first of them are in the cache, all but after [`Context::truncate`].
+    /// The tokens that it has seen. Some of the first are in the cache, usually all.
     tokens: Vec<u32>,
+    /// Empty until it is needed again after it was evicted.
+    cached: Arc<Slot<Cached>>,
+}
+
+/// What a context has on its device.
+struct Cached {
+    weights: Resident,
+    adapter: Option<Arc<Adapter>>,
+    cache: CachedTokens,
     /// The program for a part of a prompt: from ids and slots to vectors.
     part: Program,
     /// The program for one token: from its id and slots to logits. It is compiled when the first single token comes.
@@ -20,21 +35,26 @@ pub struct Context {
 }
 
 /// The vectors of tokens after the last layer, by the inputs of a program: the ids of the tokens, and their slots.
-fn vectors(model: &LanguageModel, keys: &KvCache, inputs: &[Tensor]) -> Result<Tensor> {
+fn vectors(
+    decoder: &dyn Decoder,
+    keys: &KvCache,
+    adapter: Option<&Adapter>,
+    inputs: &[Tensor],
+) -> Result<Tensor> {
     let at = Positions::new(&inputs[1], inputs[0].shape()[0])?;
-    model.loaded.decoder.forward(&inputs[0], &Pass::cached(keys, &at, model.adapter.as_deref()))
+    decoder.forward(&inputs[0], &Pass::cached(keys, &at, adapter))
 }
 
 impl Context {
     pub(super) fn new(model: &LanguageModel) -> Result<Context> {
-        let Loaded { device, config, context, cache, .. } = &*model.loaded;
-        let cache = CachedTokens::new(device, config, *context, *cache)?;
-        let (decoder, keys) = (model.clone(), cache.cache.clone());
-        let vectors = move |inputs: &[Tensor]| Ok(vec![vectors(&decoder, &keys, inputs)?.detach()]);
-        let inputs = [(&["tokens".into()][..], DType::I32), (&[4.into()][..], DType::I32)];
-        let part = device.compile_dynamic(&inputs, vectors)?;
         let model = model.clone();
-        Ok(Context { model, cache, tokens: Vec::new(), part, single: None })
+        let context = Context { model, tokens: Vec::new(), cached: Slot::new(|_| true) };
+        match context.with(|_| Ok(())) {
+            // A generation loads the weights again.
+            Err(error) if error.kind() == ErrorKind::DeviceLost && context.can_move() => {}
+            made => made?,
+        }
+        Ok(context)
     }
 
     /// The model.
@@ -61,7 +81,9 @@ impl Context {
     /// token needs; the next call then computes all tokens again.
     pub fn truncate(&mut self, length: usize) {
         self.tokens.truncate(length);
-        self.cache.truncate(self.tokens.len());
+        if let Some(cached) = &mut *self.cached.lock() {
+            cached.cache.truncate(self.tokens.len());
+        }
     }
 
     /// Makes it the context of these tokens: it keeps the tokens at the beginning that it has seen already, forgets all others,
@@ -70,9 +92,7 @@ impl Context {
     /// # Errors
     /// As [`Context::add`].
     pub fn resume(&mut self, tokens: &[u32]) -> Result<Tensor> {
-        let same = self.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
-        // The last token is computed in any case: its logits are asked for.
-        self.last_logits(same.min(tokens.len().saturating_sub(1)), tokens)
+        self.last_logits(self.common(tokens), tokens)
     }
 
     /// Adds tokens: the logits of what follows the last one, `[vocabulary]`.
@@ -90,11 +110,11 @@ impl Context {
     pub fn add_all(&mut self, tokens: &[u32]) -> Result<Tensor> {
         let seen = self.tokens.len();
         let all = [&self.tokens, tokens].concat();
-        self.extend(seen, &all, |context| {
+        self.extend(seen, &all, |cached| {
             let mut parts = Vec::new();
-            for part in all[context.cache.len()..].chunks(PROMPT) {
-                let known = seen.saturating_sub(context.cache.len());
-                let vectors = context.vectors(part)?;
+            for part in all[cached.cache.len()..].chunks(PROMPT) {
+                let known = seen.saturating_sub(cached.cache.len());
+                let vectors = cached.vectors(part)?;
                 if known < part.len() {
                     parts.push(vectors.slice(0, known as isize..)?);
                 }
@@ -103,22 +123,51 @@ impl Context {
                 [one] => one.clone(),
                 several => Tensor::concat(several, 0)?,
             };
-            Ok(context.model.loaded.decoder.logits(&vectors)?.detach())
+            Ok(cached.weights.decoder.logits(&vectors)?.detach())
         })
     }
 
+    /// How many of these tokens at the beginning it has seen. The last one does not count: its logits are asked for.
+    fn common(&self, tokens: &[u32]) -> usize {
+        let same = self.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+        same.min(tokens.len().saturating_sub(1))
+    }
+
+    /// Makes it the context of these tokens. Those that are new are computed when the logits that follow are asked for.
+    ///
+    /// # Errors
+    /// As [`Context::add`].
+    pub(super) fn set_tokens(&mut self, tokens: &[u32]) -> Result<()> {
+        let kept = self.common(tokens);
+        self.check(kept, &tokens[kept..])?;
+        self.truncate(kept);
+        self.tokens.extend_from_slice(&tokens[kept..]);
+        Ok(())
+    }
+
+    /// Adds a token of the vocabulary, for which there must be room. It is computed as those of [`Context::set_tokens`].
+    pub(super) fn push(&mut self, token: u32) {
+        self.tokens.push(token);
+    }
+
+    /// The logits of what follows its last token, `[vocabulary]`.
+    pub(super) fn next_logits(&mut self) -> Result<Tensor> {
+        let tokens = self.tokens.clone();
+        self.last_logits(self.common(&tokens), &tokens)
+    }
+
     fn last_logits(&mut self, kept: usize, tokens: &[u32]) -> Result<Tensor> {
-        self.extend(kept, tokens, |context| {
-            let mut parts = tokens[context.cache.len()..].chunks(PROMPT);
+        self.extend(kept, tokens, |cached| {
+            let mut parts = tokens[cached.cache.len()..].chunks(PROMPT);
             let last = parts.next_back().unwrap_or_default();
             for part in parts {
-                context.vectors(part)?;
+                cached.vectors(part)?;
             }
             if let &[token] = last {
-                return context.logits(token);
+                return cached.logits(token);
             }
-            let vector = context.vectors(last)?.slice(0, -1..)?;
-            context.model.loaded.decoder.logits(&vector)?.detach().squeeze(0)
+            let vector = cached.vectors(last)?.slice(0, -1..)?;
+            cached.weights.decoder.logits(&vector)?.detach().squeeze(0)
         })
     }
 
@@ -128,20 +177,66 @@ impl Context {
         &mut self,
         kept: usize,
         tokens: &[u32],
-        compute: impl FnOnce(&mut Self) -> Result<Tensor>,
+        compute: impl FnOnce(&mut Cached) -> Result<Tensor>,
     ) -> Result<Tensor> {
         self.check(kept, &tokens[kept..])?;
-        self.cache.truncate(kept);
-        let computed = compute(self);
-        match &computed {
-            Ok(_) => {
-                self.tokens.truncate(kept);
-                self.tokens.extend_from_slice(&tokens[kept..]);
+        let computed = self.with(|cached| {
+            cached.cache.truncate(kept);
+            let computed = compute(cached);
+            if computed.is_err() {
+                // Tokens behind those that were kept are computed again by the next call.
+                cached.cache.truncate(kept);
             }
-            // Its own tokens behind those that were kept are computed again by the next call.
-            Err(_) => self.cache.truncate(kept),
+            computed
+        })?;
+        self.tokens.truncate(kept);
+        self.tokens.extend_from_slice(&tokens[kept..]);
+        Ok(computed)
+    }
+
+    /// Does something with what is on the device, which is made again if it was evicted, or belongs to a device that was lost.
+    fn with<T>(&self, work: impl FnOnce(&mut Cached) -> Result<T>) -> Result<T> {
+        let mut slot = self.cached.lock();
+        if slot.as_ref().is_some_and(|cached| !self.model.device().is_same(&cached.weights.device))
+        {
+            *slot = None;
         }
-        computed
+        let cached = match &mut *slot {
+            Some(cached) => cached,
+            empty => {
+                let cached = Cached::new(&self.model, self.model.loaded.weights.get_now()?)?;
+                self.cached.register(&cached.weights.device, Rank::Cache);
+                empty.insert(cached)
+            }
+        };
+        work(cached)
+    }
+
+    /// After an error: whether it is worth trying again, because there is more memory now, or the weights were loaded to a
+    /// device that works.
+    ///
+    /// # Errors
+    /// Those of loading.
+    pub(super) async fn recover(&mut self, from: &Error) -> Result<bool> {
+        match from.kind() {
+            ErrorKind::Memory => {
+                // What it has itself stays.
+                let _own = self.cached.lock();
+                Ok(self.model.device().evict_one())
+            }
+            ErrorKind::DeviceLost if self.can_move() => {
+                let own = self.cached.lock().take().map(|cached| cached.weights.device);
+                let lost = own.unwrap_or_else(|| self.model.device());
+                self.model.loaded.weights.replace(&lost).await?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether it can go on after its device was lost. An adapter is lost with its device.
+    fn can_move(&self) -> bool {
+        self.model.adapter.is_none() && self.model.loaded.weights.can_load()
     }
 
     fn check(&self, there: usize, new: &[u32]) -> Result<()> {
@@ -162,6 +257,21 @@ impl Context {
         }
         Ok(())
     }
+}
+
+impl Cached {
+    fn new(model: &LanguageModel, weights: Resident) -> Result<Cached> {
+        let Loaded { config, context, cache, .. } = &*model.loaded;
+        let cache = CachedTokens::new(&weights.device, config, *context, *cache)?;
+        let (decoder, keys) = (weights.decoder.clone(), cache.cache.clone());
+        let adapter = model.adapter.clone();
+        let vectors = move |inputs: &[Tensor]| {
+            Ok(vec![vectors(&*decoder, &keys, adapter.as_deref(), inputs)?.detach()])
+        };
+        let inputs = [(&["tokens".into()][..], DType::I32), (&[4.into()][..], DType::I32)];
+        let part = weights.device.compile_dynamic(&inputs, vectors)?;
+        Ok(Cached { weights, adapter: model.adapter.clone(), cache, part, single: None })
+    }
 
     /// The vectors of the next tokens, which are in the cache afterwards.
     fn vectors(&mut self, part: &[u32]) -> Result<Tensor> {
@@ -177,13 +287,14 @@ impl Context {
         let program = match &self.single {
             Some(program) => program,
             None => {
-                let (model, keys) = (&self.model, &self.cache.cache);
+                let Resident { device, decoder } = &self.weights;
+                let (keys, adapter) = (&self.cache.cache, self.adapter.as_deref());
                 let logits = |inputs: &[Tensor]| {
-                    let vector = vectors(model, keys, inputs)?;
-                    Ok(vec![model.loaded.decoder.logits(&vector)?.squeeze(0)?.detach()])
+                    let vector = vectors(&**decoder, keys, adapter, inputs)?;
+                    Ok(vec![decoder.logits(&vector)?.squeeze(0)?.detach()])
                 };
                 let kinds = [(&[1][..], DType::I32), (&[4][..], DType::I32)];
-                self.single.insert(self.model.device().compile(&kinds, logits)?)
+                self.single.insert(device.compile(&kinds, logits)?)
             }
         };
         let logits = program.run(&[&inputs[0], &inputs[1]])?.remove(0);
@@ -194,7 +305,7 @@ impl Context {
     /// The inputs of both programs: the ids of the next tokens, and their slots in the cache. Makes room in the cache first.
     fn inputs(&mut self, part: &[u32]) -> Result<[Tensor; 2]> {
         self.cache.make_room(part.len())?;
-        let (device, slots) = (self.model.device(), self.cache.slots(part.len()));
+        let (device, slots) = (&self.weights.device, self.cache.slots(part.len()));
         let ids: Vec<i32> = part.iter().map(|&id| id as i32).collect();
         Ok([device.tensor(&ids, &[part.len()])?, device.tensor(&slots, &[4])?])
     }

@@ -2,7 +2,7 @@
 
 use super::sampling::{Choice, Sampler};
 use super::{Context, SamplingOptions};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
 use crate::text::{ChatOptions, Incomplete, Message};
 use futures_core::Stream;
@@ -63,19 +63,12 @@ pub(crate) struct Continuation {
     sampler: Sampler,
     options: GenerateOptions,
     decoder: Incomplete,
-    follows: Follows,
+    /// The logits of the next token, once they are asked for.
+    logits: Option<Tensor>,
     /// Text that could still become one that ends the generation.
     held: String,
     count: usize,
     finish: Option<Finish>,
-}
-
-/// Where the next token comes from.
-enum Follows {
-    /// From these logits.
-    Logits(Tensor),
-    /// From the logits that follow this token, which the context has not seen yet.
-    Token(u32),
 }
 
 impl Context {
@@ -106,6 +99,9 @@ impl Context {
 impl Generation<'_> {
     /// The next token; `None` at the end. A token that ends what the model has to say comes, too, with the text that was held
     /// back; [`finish`](Generation::finish) is [`Finish::End`] then.
+    ///
+    /// After the device was lost it goes on with a new one, if the model can be loaded again
+    /// ([`LanguageModel::reloadable`](super::LanguageModel::reloadable)) and has no adapter.
     ///
     /// # Errors
     /// Those of the device. Nothing has changed then, and the next call tries again.
@@ -149,11 +145,11 @@ impl Continuation {
         if options.stop.iter().any(String::is_empty) {
             return Err(Error::data("generate: texts that end it must have characters, got none"));
         }
-        let (device, vocabulary) = (context.model().device(), context.model().config().vocabulary);
-        let sampler = Sampler::new(device, vocabulary, options.sampling.clone(), tokens)?;
-        let follows = Follows::Logits(context.resume(tokens)?);
+        let vocabulary = context.model().config().vocabulary;
+        let sampler = Sampler::new(vocabulary, options.sampling.clone(), tokens)?;
+        context.set_tokens(tokens)?;
         let (decoder, held) = (Incomplete::default(), String::new());
-        Ok(Continuation { sampler, options, decoder, follows, held, count: 0, finish: None })
+        Ok(Continuation { sampler, options, decoder, logits: None, held, count: 0, finish: None })
     }
 
     /// [`Generation::next`] in its context.
@@ -165,9 +161,8 @@ impl Continuation {
             self.finish = Some(Finish::MaxTokens);
             return Ok(None);
         }
-        let logits = self.logits(context)?;
-        let Choice { id, logprob, likeliest } =
-            self.sampler.choose(&logits, self.options.likeliest).await?;
+        let Choice { id, logprob, likeliest } = self.choose(context).await?;
+        self.logits = None;
         let model = context.model();
         if !self.options.ignore_end && model.tokenizer().is_end_of_generation(id) {
             self.finish = Some(Finish::End);
@@ -190,24 +185,41 @@ impl Continuation {
                 self.rest()
             }
             None => {
-                self.follows = Follows::Token(id);
-                // It runs while the text is looked at. If it fails, the next call fails with the reason.
-                let _ = self.logits(context).and_then(|logits| logits.run());
+                context.push(id);
+                // It runs while the text is looked at. If it fails, the next call tries again.
+                self.logits = context.next_logits().ok().filter(|logits| logits.run().is_ok());
                 self.certain()
             }
         };
         Ok(Some(Generated { id, text, logprob, likeliest }))
     }
 
-    /// The logits of the next token.
-    fn logits(&mut self, context: &mut Context) -> Result<Tensor> {
-        if let Follows::Token(id) = self.follows {
-            self.follows = Follows::Logits(context.add(&[id])?);
+    /// Chooses the next token, on another device if the first one is lost.
+    async fn choose(&mut self, context: &mut Context) -> Result<Choice> {
+        let mut has_moved = false;
+        loop {
+            let error = match self.try_to_choose(context).await {
+                Ok(choice) => return Ok(choice),
+                Err(error) => error,
+            };
+            self.logits = None;
+            let is_lost = error.kind() == ErrorKind::DeviceLost;
+            if is_lost && has_moved || !context.recover(&error).await? {
+                return Err(error);
+            }
+            has_moved |= is_lost;
         }
-        match &self.follows {
-            Follows::Logits(logits) => Ok(logits.clone()),
-            Follows::Token(_) => unreachable!("its logits were computed"),
-        }
+    }
+
+    async fn try_to_choose(&mut self, context: &mut Context) -> Result<Choice> {
+        let logits = match &self.logits {
+            Some(logits) => logits.clone(),
+            None => {
+                context.model().ready().await?;
+                self.logits.insert(context.next_logits()?).clone()
+            }
+        };
+        self.sampler.choose(&logits, self.options.likeliest).await
     }
 
     /// [`Generation::finish`].

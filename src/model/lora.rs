@@ -6,6 +6,7 @@
 
 use super::adapter::{Adapter, Projection, Site};
 use super::pass::Pass;
+use super::resident::Resident;
 use super::{LanguageModel, Loaded, ModelConfig};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
@@ -104,6 +105,8 @@ impl Example {
 pub struct LoraAdapter {
     /// The model without an adapter.
     pub(super) model: LanguageModel,
+    /// They stay in memory as long as the adapter is there, which is on their device.
+    weights: Resident,
     pub(super) adapter: Arc<Adapter>,
     pub(super) rank: usize,
     pub(super) alpha: f64,
@@ -126,7 +129,7 @@ impl LoraAdapter {
             let must = format!("rank must be from 1 to {most}, the width of the model");
             return Err(Error::data(format!("lora: {must}, got {rank}")));
         }
-        let generator = Generator::new(model.device(), seed);
+        let generator = Generator::new(&model.device(), seed);
         let mut lora = LoraAdapter::empty(model, rank, alpha, rank_stabilized)?;
         let adapter = Arc::get_mut(&mut lora.adapter).expect("nothing shares it yet");
         for layer in 0..config.layers {
@@ -159,8 +162,9 @@ impl LoraAdapter {
             false => alpha / rank as f64,
         };
         let model = LanguageModel { adapter: None, ..model.clone() };
+        let weights = model.loaded.weights.get_now()?;
         let adapter = Arc::new(Adapter::new(scale));
-        Ok(LoraAdapter { model, adapter, rank, alpha, rank_stabilized })
+        Ok(LoraAdapter { model, weights, adapter, rank, alpha, rank_stabilized })
     }
 
     /// The model that it was made for, without an adapter.
@@ -170,7 +174,7 @@ impl LoraAdapter {
 
     /// Where it is.
     pub fn device(&self) -> &Device {
-        self.model.device()
+        &self.weights.device
     }
 
     /// Columns of B and rows of A.
@@ -193,7 +197,8 @@ impl LoraAdapter {
     /// `Data` for no example, one of which no token is learned, or a token that is not in the vocabulary; `Limit` for an
     /// example that is longer than the longest context.
     pub fn loss(&self, examples: &[Example]) -> Result<Tensor> {
-        let Loaded { device, config, decoder, context, .. } = &*self.model.loaded;
+        let Loaded { config, context, .. } = &*self.model.loaded;
+        let Resident { device, decoder } = &self.weights;
         check(examples, config, *context)?;
         let longest = examples.iter().map(|example| example.tokens.len() - 1).max().unwrap_or(0);
         let length = longest.next_multiple_of(ROUND).min(*context);
@@ -312,7 +317,7 @@ impl LanguageModel {
             let must = "the adapter must be for a model of the same family and extents";
             return Err(Error::data(format!("lora: {must}, got another")));
         }
-        if !self.device().is_same(theirs.device()) {
+        if !self.device().is_same(&theirs.device()) {
             return Err(Error::wrong_device("lora", "the adapter"));
         }
         let adapter = Some(adapter.adapter.clone());

@@ -18,6 +18,7 @@ mod lora;
 mod pass;
 mod peft;
 mod pooling;
+mod resident;
 mod sampling;
 mod weights;
 
@@ -33,7 +34,7 @@ pub use lora::{Example, LoraAdapter, LoraOptions};
 pub use peft::PeftFiles;
 pub use sampling::SamplingOptions;
 
-use crate::backend::{DeviceKind, Shared};
+use crate::backend::{DeviceKind, Pending, Shared};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -44,6 +45,7 @@ use crate::tensor::Tensor;
 use crate::text::{ChatOptions, ChatTemplate, Message, Tokenizer};
 use adapter::Adapter;
 use pass::Pass;
+use resident::{Residency, Resident};
 use std::io::{Read, Seek};
 use std::sync::Arc;
 use weights::Weights;
@@ -133,11 +135,10 @@ pub struct LanguageModel {
 
 /// What a model has.
 struct Loaded {
-    device: Device,
     config: ModelConfig,
     tokenizer: Tokenizer,
     template: Option<ChatTemplate>,
-    decoder: Arc<dyn Decoder>,
+    weights: Residency,
     context: usize,
     cache: DType,
 }
@@ -194,9 +195,56 @@ impl LanguageModel {
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         };
-        let device = device.clone();
-        let loaded = Loaded { device, config, tokenizer, template, decoder, context, cache };
+        let weights = Residency::new(Resident { device: device.clone(), decoder });
+        let loaded = Loaded { config, tokenizer, template, weights, context, cache };
         Ok(LanguageModel { loaded: Arc::new(loaded), adapter: None })
+    }
+
+    /// Loads a model by a function that can load it again, to another device, too. Its weights may then be evicted while
+    /// nothing uses them and memory is short ([`Device::set_memory_limit`]). After its device was lost, a [`Generation`] goes on
+    /// with a new device, which is opened as the old one was.
+    ///
+    /// ```no_run
+    /// # async fn run() -> warpweft::error::Result<()> {
+    /// use std::fs::File;
+    /// use warpweft::{device::Device, model::{LanguageModel, LoadOptions}};
+    ///
+    /// let load = |device: Device| {
+    ///     let file = File::open("model.gguf").expect("a file");
+    ///     LanguageModel::load(&device, file, LoadOptions::default())
+    /// };
+    /// let model = LanguageModel::reloadable(&Device::new().await?, move |device| {
+    ///     Box::pin(async move { load(device) })
+    /// }).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `load`.
+    pub async fn reloadable(
+        device: &Device,
+        load: impl Fn(Device) -> Pending<Result<LanguageModel>> + Shared + 'static,
+    ) -> Result<LanguageModel> {
+        let model = load(device.clone()).await?;
+        model.set_reload(load);
+        Ok(model)
+    }
+
+    /// Says how it is loaded again, unless that is known.
+    pub(crate) fn set_reload(
+        &self,
+        load: impl Fn(Device) -> Pending<Result<LanguageModel>> + Shared + 'static,
+    ) {
+        self.loaded.weights.set_load(load);
+    }
+
+    /// Has the weights in memory: loads them again if they were evicted. Generations do so by themselves; calls that do not
+    /// wait, such as [`Context::add`], only where the files answer at once, as those on disks do.
+    ///
+    /// # Errors
+    /// Those of loading.
+    pub async fn ready(&self) -> Result<()> {
+        self.loaded.weights.get().await.map(drop)
     }
 
     /// The extents and constants of the model.
@@ -218,9 +266,9 @@ impl LanguageModel {
         template.encode(&self.loaded.tokenizer, messages, options)
     }
 
-    /// Where the model is.
-    pub fn device(&self) -> &Device {
-        &self.loaded.device
+    /// Where the model is. After its device was lost and it was loaded again, that is another one.
+    pub fn device(&self) -> Device {
+        self.loaded.weights.device()
     }
 
     /// Tokens of the longest context.
@@ -237,23 +285,27 @@ impl LanguageModel {
     }
 }
 
-/// Refuses a model that does not fit into the memory that is free, as far as that is known.
+/// Refuses a model that does not fit into the memory that is free, as far as that is known, whatever is evicted.
 fn refuse_too_large(device: &Device, need: &Estimate) -> Result<()> {
-    let free = match device.info().kind {
-        DeviceKind::Cpu => available(),
-        _ => None,
-    };
-    match free.filter(|&free| need.total() > free) {
-        None => Ok(()),
-        Some(free) => {
-            let Estimate { weights, cache, temporaries } = need;
-            let message = format!(
-                "model: it must fit into memory, got {weights} bytes of weights, {cache} for the context and {temporaries} on \
-                 the way, and {free} are free; a shorter context takes less"
-            );
-            Err(Error::new(ErrorKind::Memory, message))
+    device.evicting(|| {
+        let free = match device.info().kind {
+            DeviceKind::Cpu => available(),
+            _ => None,
+        };
+        let used = device.stats().used_bytes;
+        let left = device.memory_limit().map(|limit| limit.saturating_sub(used));
+        match free.into_iter().chain(left).min().filter(|&free| need.total() > free) {
+            None => Ok(()),
+            Some(free) => {
+                let Estimate { weights, cache, temporaries } = need;
+                let message = format!(
+                    "model: it must fit into memory, got {weights} bytes of weights, {cache} for the context and {temporaries} \
+                     on the way, and {free} are free; a shorter context takes less"
+                );
+                Err(Error::new(ErrorKind::Memory, message))
+            }
         }
-    }
+    })
 }
 
 fn no_template() -> Error {

@@ -129,7 +129,7 @@ impl LoraAdapter {
     /// ```
     pub fn load(model: &LanguageModel, config: &[u8], weights: &[u8]) -> Result<LoraAdapter> {
         let config = Config::parse(config)?;
-        let loaded = load_safetensors(model.device(), weights)?;
+        let loaded = load_safetensors(&model.device(), weights)?;
         if let Some((name, skipped)) = loaded.skipped.first_key_value() {
             let message = format!("lora: `{name}` must be of floats, got {}", skipped.dtype);
             return Err(Error::new(ErrorKind::Unsupported, message));

@@ -1,6 +1,5 @@
 //! Which token follows: chosen on the device, so that one number is read instead of one for each token of the vocabulary.
 
-use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
 
@@ -71,8 +70,8 @@ impl SamplingOptions {
 /// What chooses tokens.
 pub(super) struct Sampler {
     options: SamplingOptions,
-    /// Of `logit_bias`, for all tokens.
-    bias: Option<Tensor>,
+    /// Of `logit_bias`, for all tokens; empty where there is none.
+    bias: Vec<f32>,
     /// How often each token was there; empty where nothing asks.
     counts: Vec<f32>,
     draws: u32,
@@ -89,26 +88,16 @@ pub(super) struct Choice {
 
 impl Sampler {
     /// For a vocabulary of so many tokens, where these are there already.
-    pub fn new(
-        device: &Device,
-        vocabulary: usize,
-        options: SamplingOptions,
-        tokens: &[u32],
-    ) -> Result<Sampler> {
+    pub fn new(vocabulary: usize, options: SamplingOptions, tokens: &[u32]) -> Result<Sampler> {
         options.check()?;
-        let mut bias = None;
-        if !options.logit_bias.is_empty() {
-            let mut all = vec![0f32; vocabulary];
-            for &(id, more) in &options.logit_bias {
-                let Some(place) = all.get_mut(id as usize) else {
-                    let message = format!(
-                        "sampling: logit_bias must name tokens below {vocabulary}, got {id}"
-                    );
-                    return Err(Error::data(message));
-                };
-                *place += more;
-            }
-            bias = Some(device.tensor(&all, &[vocabulary])?);
+        let mut bias = vec![0.0; if options.logit_bias.is_empty() { 0 } else { vocabulary }];
+        for &(id, more) in &options.logit_bias {
+            let Some(place) = bias.get_mut(id as usize) else {
+                let message =
+                    format!("sampling: logit_bias must name tokens below {vocabulary}, got {id}");
+                return Err(Error::data(message));
+            };
+            *place += more;
         }
         let asked = options.repetition_penalty != 1.0
             || options.frequency_penalty != 0.0
@@ -164,8 +153,8 @@ impl Sampler {
             let lost = counts.mul(options.frequency_penalty)?.add(options.presence_penalty)?;
             logits = there.where_cond(&repeated.sub(&lost)?, &logits)?;
         }
-        if let Some(bias) = &self.bias {
-            logits = logits.add(bias)?;
+        if !self.bias.is_empty() {
+            logits = logits.add(&device.tensor(&self.bias, &[self.bias.len()])?)?;
         }
         if options.temperature == 0.0 {
             return logits.argmax(0)?.reshape(&[1]);

@@ -221,14 +221,14 @@ impl Program {
             found
         };
         if let Some(compiled) = known {
-            return compiled.run(&self.device, inputs);
+            return self.device.evicting(|| compiled.run(&self.device, inputs));
         }
         let Some(build) = &self.build else { unreachable!("without names it is compiled") };
         let shapes: Vec<_> = inputs.iter().map(|input| (input.shape, input.dtype)).collect();
         let compiled = Compiled::new(&self.device, &shapes, |inputs| build.build(inputs))?;
         let compiled = Arc::new(compiled);
         self.keep(extents, &compiled);
-        compiled.run(&self.device, inputs)
+        self.device.evicting(|| compiled.run(&self.device, inputs))
     }
 
     /// The extents of the axes with names, if the inputs are what it was compiled for.

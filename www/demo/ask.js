@@ -30,6 +30,8 @@ let busy;
 
 const worker = new Worker(new URL("./ask-worker.js", import.meta.url), { type: "module", name: "model" });
 const model = new ModelWorker(worker, (/** @type {{ progress?: ModelProgress, token?: Token }} */ { progress, token }) => {
+  // While an answer is written, a model is loaded again because the GPU was lost. Then the answer goes on.
+  if (writing) text("loading").hidden = !progress;
   if (progress) showProgress(progress);
   if (token) showToken(token);
 });
@@ -207,6 +209,7 @@ function answer(question) {
     } finally {
       press("stop").disabled = true;
       writing = undefined;
+      text("loading").hidden = true;
     }
   }).then(() => field("question").focus());
 }

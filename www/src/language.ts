@@ -3,7 +3,7 @@
 import type { Device } from "./classes.js";
 import { dataError } from "./errors.js";
 import { checked, refused } from "./host.js";
-import { checkSignal, type Hasher, type Progress, type Reader } from "./model-files.js";
+import { canReopen, checkSignal, Reader, type Hasher, type Progress } from "./model-files.js";
 import { withFiles } from "./model-loading.js";
 import { hostOf, isGone, Shown } from "./objects.js";
 import type { PlatformSignal } from "./platform.js";
@@ -12,9 +12,12 @@ export { LoraAdapter } from "./adapter.js";
 export { Embedder } from "./embedder.js";
 export { deleteModel, keptModels } from "./kept.js";
 
+/** Opens the files of a model once more. */
+type Reopen = () => Promise<Reader>;
+
 /** Functions of the core's class that are not for users. */
 interface Core {
-  open(device: Device, reader: Reader, parts: number, options: object): Promise<LanguageModel>;
+  open(device: Device, reader: Reader, parts: number, options: object, reopen?: Reopen): Promise<LanguageModel>;
   need(device: Device, reader: Reader, parts: number, options: object): Promise<number[]>;
 }
 
@@ -57,7 +60,7 @@ async function reading<T>(
   op: "load" | "estimate",
   source: unknown,
   given: Loading | undefined,
-  work: (core: Core, device: Device, reader: Reader, options: object) => Promise<T>,
+  work: (core: Core, device: Device, reader: Reader, options: object, reopen?: Reopen) => Promise<T>,
 ): Promise<T> {
   const known = ["device", "onProgress", "signal", "context", "cache", "keep", "sha256"] as const;
   const { device, onProgress, signal, keep = false, sha256, ...options } = checked(op, given, known);
@@ -67,8 +70,11 @@ async function reading<T>(
   return withFiles(op, { device, onProgress, signal }, async (device, open) => {
     const { classes } = hostOf(device, op);
     const hasher = () => new (classes.Sha256 as new () => Hasher)();
-    const reader = await open(sources, { keep, isWhole: op === "load", check: hashes && { hashes, hasher } });
-    return work(classes.LanguageModel as Core, device, reader, options);
+    const how = { keep, isWhole: op === "load", check: hashes && { hashes, hasher } };
+    const reader = await open(sources, how);
+    // A signal ends the first loading only.
+    const reopen = () => Reader.open(sources, { op, tell: onProgress ?? (() => {}), signal: undefined, ...how });
+    return work(classes.LanguageModel as Core, device, reader, options, sources.every(canReopen) ? reopen : undefined);
   });
 }
 
@@ -94,7 +100,9 @@ export class LanguageModel extends Shown {
   declare begin: (tokens: ArrayLike<number>, options: object, op: string) => Generation;
 
   static load(source: unknown, options?: Loading): Promise<LanguageModel> {
-    return reading("load", source, options, (core, device, reader, rest) => core.open(device, reader, reader.count, rest));
+    return reading("load", source, options, (core, device, reader, rest, reopen) =>
+      core.open(device, reader, reader.count, rest, reopen),
+    );
   }
 
   static estimate(source: unknown, options?: Loading): Promise<object> {

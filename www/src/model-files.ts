@@ -83,6 +83,10 @@ export function checkSignal(op: string, signal: unknown): AbortSignal | undefine
 
 const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[object ".length, -1);
 
+/** Whether a source can be opened once more. Bytes could, but the model would keep them in memory. */
+export const canReopen = (source: unknown) =>
+  typeof source === "string" || ["URL", "Blob", "File", "FileSystemFileHandle"].includes(kind(source));
+
 const unreadable = (op: string, name: string, cause: unknown) =>
   dataError(`${op}: ${name} must be readable, got: ${(cause as Error).message || String(cause)}`);
 

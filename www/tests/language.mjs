@@ -143,6 +143,39 @@ function checkTeaching({ before, same: isSame, losses, after, again, without }) 
   same([again, without], [after, before], "the answers of a loaded adapter, and without one");
 }
 
+/**
+ * Loses the device twice while a model answers: between two tokens, and while one is awaited. As `follow`, it uses nothing from
+ * outside of it.
+ */
+async function survive({ entry, source, prompt, most }) {
+  const { Device, LanguageModel } = await import(entry);
+  const machines = [];
+  const real = GPUAdapter.prototype.requestDevice;
+  GPUAdapter.prototype.requestDevice = async function (...options) {
+    machines.push(await real.apply(this, options));
+    return machines.at(-1);
+  };
+  const device = await Device.new({ prefer: "software" });
+  let [loads, last] = [0, Infinity];
+  const onProgress = ({ done }) => {
+    loads += Number(done < last);
+    last = done;
+  };
+  const model = await LanguageModel.load(source, { device, context: 256, cache: "f32", onProgress });
+  const generation = model.generate(prompt, { maxTokens: most, ignoreEnd: true });
+  const tokens = [];
+  while (tokens.length < most) {
+    if (tokens.length === 2) machines[0].destroy();
+    const next = generation.nextToken();
+    if (tokens.length === 4) machines[1].destroy();
+    tokens.push((await next).id);
+  }
+  const moved = model.device !== device;
+  device.dispose(); // Nothing is on it any more.
+  const again = await model.generate(prompt, { maxTokens: 2, ignoreEnd: true }).text();
+  return { tokens, moved, machines: machines.length, same: again === model.decode(tokens.slice(0, 2)), loads };
+}
+
 const minilm = JSON.parse(readFileSync(join(root, "tests", "golden", "minilm.json"), "utf8"));
 
 /** Compares vectors with those of sentence-transformers. */
@@ -222,6 +255,19 @@ for (const [browserName, start] of Object.entries(browsers)) {
       if (prefer !== "cpu" && seen.grown >= 64e6) throw new Error(`WebAssembly's memory grew by ${seen.grown} bytes`);
     });
   }
+  await test(`an answer in ${browserName} goes on after its device was lost`, async () => {
+    const page = await browser.newPage();
+    await page.goto(address);
+    const [n, most] = [0, 6];
+    const { ids: prompt, greedy, margins } = golden("smollm2").prompts[n];
+    const settings = { entry: "/dist/models.js", source: `/models/${files.smollm2}`, prompt, most };
+    const { tokens, ...seen } = await page.evaluate(survive, settings);
+    await page.close();
+    same(seen, { moved: true, machines: 3, same: true, loads: 3 }, "a new device, three in all, the same text, three loads");
+    const sure = margins.findIndex((margin) => margin < 2 * CLOSE);
+    const count = sure < 0 ? most : Math.min(sure, most);
+    same(tokens.slice(0, count), greedy.slice(0, count), "the tokens");
+  });
   // The page that teaches runs on the CPU in Chromium (demo-teach.mjs); a step takes a minute in SwiftShader.
   if (browserName === "Firefox") await test(`smollm2 learns in ${browserName} on software`, async () => {
     const page = await browser.newPage();

@@ -16,13 +16,15 @@ pub use tokenize::Tokenize;
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use pollster::block_on;
 use serde::Deserialize;
 use std::fs::File;
+use std::future::ready;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use warpweft_native::backend::cpu::CpuBackend;
-use warpweft_native::backend::DeviceKind;
+use warpweft_native::backend::{DeviceKind, Pending};
 use warpweft_native::files;
 use warpweft_native::model::{LanguageModel, LoadOptions};
 use warpweft_native::op::PackedArithmetic;
@@ -99,19 +101,27 @@ impl Model {
     fn load(&self) -> Result<(LanguageModel, f64)> {
         let begin = Instant::now();
         let device = self.on.device()?;
-        let parts = files::open_gguf(&self.file)?;
-        let bytes = parts.iter().filter_map(|part| part.metadata().ok()).map(|about| about.len());
-        let bar = ProgressBar::new(bytes.sum()); // Nothing is shown where standard error is no terminal.
-        let style = "{msg} [{bar:30}] {bytes} of {total_bytes}, {eta} left";
-        bar.set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
-        bar.set_message("loading");
-        let parts = parts.into_iter().map(|part| bar.wrap_read(part)).collect();
-        let model = LanguageModel::load_parts(&device, parts, self.options());
-        bar.finish_and_clear();
-        let model = model?;
+        let (file, options) = (self.file.clone(), self.options());
+        // After a lost device, too.
+        let load = move |device| Box::pin(ready(load_shown(&device, &file, options))) as Pending<_>;
+        let model = block_on(LanguageModel::reloadable(&device, load))?;
         device.wait()?;
         Ok((model, begin.elapsed().as_secs_f64()))
     }
+}
+
+/// Loads a model, and shows how far that is.
+fn load_shown(device: &Device, file: &Path, options: LoadOptions) -> Result<LanguageModel> {
+    let parts = files::open_gguf(file)?;
+    let bytes = parts.iter().filter_map(|part| part.metadata().ok()).map(|about| about.len());
+    let bar = ProgressBar::new(bytes.sum()); // Nothing is shown where standard error is no terminal.
+    let style = "{msg} [{bar:30}] {bytes} of {total_bytes}, {eta} left";
+    bar.set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
+    bar.set_message("loading");
+    let parts = parts.into_iter().map(|part| bar.wrap_read(part)).collect();
+    let model = LanguageModel::load_parts(device, parts, options);
+    bar.finish_and_clear();
+    model
 }
 
 /// Opens a file, or says which one cannot be opened.

@@ -22,12 +22,12 @@ pub enum Object {
 
 impl Object {
     /// The device that it is on.
-    pub fn device(&self) -> &Device {
+    pub fn device(&self) -> Device {
         match self {
             Object::Model(model) => model.model.device(),
-            Object::Generation(generation) => &generation.device,
-            Object::Embedder(embedder) => embedder.device(),
-            Object::Adapter(adapter) => adapter.device(),
+            Object::Generation(generation) => generation.device(),
+            Object::Embedder(embedder) => embedder.device().clone(),
+            Object::Adapter(adapter) => adapter.device().clone(),
         }
     }
 }
@@ -74,6 +74,7 @@ impl Model {
 /// A text that goes on. It does not keep its model.
 pub struct Generation {
     model: Weak<Model>,
+    /// Where the model was when the text began.
     device: Device,
     /// Its number among those that were begun.
     number: u32,
@@ -93,8 +94,13 @@ impl Generation {
         let number = model.begun.get().wrapping_add(1);
         model.begun.set(number);
         let (text, finish) = (RefCell::new(Some(text)), Cell::new(None));
-        let (model, device) = (Rc::downgrade(model), model.model.device().clone());
+        let (model, device) = (Rc::downgrade(model), model.model.device());
         Ok(Generation { model, device, number, text, finish })
+    }
+
+    /// The device that it is on.
+    fn device(&self) -> Device {
+        self.model.upgrade().map_or_else(|| self.device.clone(), |model| model.model.device())
     }
 
     /// [`Generation::next`](crate::model::Generation::next).

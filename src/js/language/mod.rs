@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::io::Gguf;
 use crate::model::{Context, Generated, LanguageModel};
 use crate::text::{ChatOptions, Message};
-use js_sys::{Array, Promise};
-use source::{reading, Reader};
+use js_sys::{Array, Function, Promise};
+use source::{reading, reading_again, Reader};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
@@ -69,18 +69,30 @@ fn parsed<T: serde::de::DeserializeOwned>(json: &str, op: &str, what: &str) -> R
 
 #[wasm_bindgen(js_class = "LanguageModel")]
 impl JsLanguageModel {
-    /// Loads a model: `reader` reads its files, of which there are `parts`.
+    /// Loads a model: `reader` reads its files, of which there are `parts`. Where these can be read again, `reopen` gives a
+    /// promise of another reader.
     #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = open)]
     pub fn open(
         device: &JsDevice,
         reader: Reader,
         parts: u32,
         options: &JsValue,
+        reopen: Option<Function>,
     ) -> Answer<Promise> {
         const OP: &str = "load";
         let (device, options) = (device.core(OP)?, options::load(options, OP)?);
         Ok(reading(OP, reader, parts, async move |files| {
             let model = LanguageModel::load_from(&device, files, options).await?;
+            if let Some(reopen) = reopen {
+                model.set_reload(move |device| {
+                    let reopen = reopen.clone();
+                    Box::pin(async move {
+                        let load =
+                            async |files| LanguageModel::load_from(&device, files, options).await;
+                        reading_again(&reopen, parts, load).await
+                    })
+                });
+            }
             let model = Rc::new(Model::new(model)?);
             Ok(Box::new(move || Ok(JsLanguageModel(Object::Model(model).placed()).into())) as Made)
         }))
@@ -108,7 +120,7 @@ impl JsLanguageModel {
     /// The device that it is on.
     #[wasm_bindgen(getter, unchecked_return_type = "Device")]
     pub fn device(&self) -> Answer<JsValue> {
-        Ok(self.core("device")?.model.device().into_js()?)
+        Ok((&self.core("device")?.model.device()).into_js()?)
     }
 
     /// Tokens of the longest context.

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::io::Source;
 use crate::js::returns::{settle, Made};
 use crate::js::Thrown;
-use js_sys::{Promise, Uint8Array};
+use js_sys::{Function, Promise, Uint8Array};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -13,6 +13,7 @@ use wasm_bindgen_futures::JsFuture;
 
 #[wasm_bindgen]
 extern "C" {
+    #[derive(Clone)]
     /// JavaScript's side: `Reader` of `www/src/model-files.ts`.
     pub type Reader;
 
@@ -23,6 +24,10 @@ extern "C" {
     /// A promise of some of the bytes.
     #[wasm_bindgen(method)]
     fn read(this: &Reader, part: u32, start: f64, end: f64) -> Promise;
+
+    /// A promise of the end.
+    #[wasm_bindgen(method)]
+    fn close(this: &Reader) -> Promise;
 }
 
 /// One of the files of a reader.
@@ -33,6 +38,13 @@ pub struct JsSource {
     thrown: Rc<Cell<Option<JsValue>>>,
 }
 
+/// The files of a reader, of which there are `parts`, and the first error that the reader will have thrown.
+fn files(reader: Reader, parts: u32) -> (Vec<JsSource>, Rc<Cell<Option<JsValue>>>) {
+    let (reader, thrown) = (Rc::new(reader), Rc::<Cell<_>>::default());
+    let file = |part| JsSource { reader: reader.clone(), part, thrown: thrown.clone() };
+    ((0..parts).map(file).collect(), thrown)
+}
+
 /// A promise of what `work` makes of a reader's files, of which there are `parts`. Where the reader throws, the promise is
 /// rejected with what it threw, such as an abort's reason.
 pub fn reading(
@@ -41,9 +53,7 @@ pub fn reading(
     parts: u32,
     work: impl AsyncFnOnce(Vec<JsSource>) -> Result<Made> + 'static,
 ) -> Promise {
-    let (reader, thrown) = (Rc::new(reader), Rc::<Cell<_>>::default());
-    let file = |part| JsSource { reader: reader.clone(), part, thrown: thrown.clone() };
-    let files = (0..parts).map(file).collect();
+    let (files, thrown) = files(reader, parts);
     settle(Box::pin(async move {
         let made = work(files).await;
         match thrown.take() {
@@ -51,6 +61,35 @@ pub fn reading(
             None => Ok(made.map_err(|error| error.within(op))?),
         }
     }))
+}
+
+/// What `work` makes of files that JavaScript opens again, of which there are `parts`.
+pub async fn reading_again<T>(
+    reopen: &Function,
+    parts: u32,
+    work: impl AsyncFnOnce(Vec<JsSource>) -> Result<T>,
+) -> Result<T> {
+    let opened = match reopen.call0(&JsValue::NULL) {
+        Ok(opening) => JsFuture::from(Promise::from(opening)).await,
+        Err(thrown) => Err(thrown),
+    };
+    let reader: Reader = opened.map_err(|thrown| unreadable(&thrown))?.unchecked_into();
+    let closing = reader.clone();
+    let (files, thrown) = files(reader, parts);
+    let made = work(files).await;
+    // It closes files, which are not needed any more.
+    let _ = JsFuture::from(closing.close()).await;
+    match thrown.take() {
+        Some(thrown) => Err(unreadable(&thrown)),
+        None => made,
+    }
+}
+
+/// The error for what JavaScript threw while it opened or read a file.
+fn unreadable(thrown: &JsValue) -> Error {
+    let why = thrown.dyn_ref::<js_sys::Error>().map(|error| String::from(error.message()));
+    let why = why.unwrap_or_else(|| format!("{thrown:?}"));
+    Error::data(format!("the files must be readable again, got: {why}"))
 }
 
 impl JsSource {

@@ -10,6 +10,10 @@ export interface Message {
 /**
  * Where a model is: a GGUF file, or all parts of one (`-00001-of-00003.gguf`) in a list, the first part first. A string is an
  * address; in Node, Deno and Bun also a path. Addresses are read by ranges, and a `Response` as a whole.
+ *
+ * All but a `Response` and bytes are read again when that is needed: after the device was lost, in the middle of an answer,
+ * too, which goes on with a new device; and after the weights were evicted, because the memory of the device was short
+ * (`Device.setMemoryLimit`) and nothing used them. `onProgress` is called again then.
  */
 export type ModelSource = PlatformBlob | PlatformResponse | PlatformUrl | string | ArrayBuffer | ArrayBufferView;
 

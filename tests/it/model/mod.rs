@@ -5,6 +5,7 @@ mod embedder;
 mod lora;
 mod lora_files;
 mod real;
+mod residency;
 mod source;
 mod tiny;
 mod toy_reference;

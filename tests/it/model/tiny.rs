@@ -2,6 +2,7 @@
 
 use super::toy_reference::Toy;
 use std::io::{Cursor, Write as _};
+use warpweft::backend::Pending;
 use warpweft::device::{Device, Preference};
 use warpweft::error::ErrorKind;
 use warpweft::model::{
@@ -18,7 +19,13 @@ pub fn load(device: &Device, toy: &Toy) -> LanguageModel {
 pub fn load_with(device: &Device, toy: &Toy, context: usize, cache: DType) -> LanguageModel {
     let options =
         LoadOptions { context: Some(context), cache: Some(cache), ..LoadOptions::default() };
-    LanguageModel::load(device, Cursor::new(toy.file()), options).expect("a model")
+    let file = toy.file();
+    // Its weights and caches may be evicted at any time.
+    let load = move |device: Device| {
+        let model = LanguageModel::load(&device, Cursor::new(file.clone()), options);
+        Box::pin(std::future::ready(model)) as Pending<_>
+    };
+    pollster::block_on(LanguageModel::reloadable(device, load)).expect("a model")
 }
 
 /// The CPU, and a GPU or a software GPU.

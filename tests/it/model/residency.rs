@@ -1,0 +1,288 @@
+//! Weights and caches that are evicted while memory is short, and devices that are lost in the middle of a sentence: the text
+//! goes on as if nothing had happened.
+
+use super::tiny::{close, devices};
+use super::toy_reference::Toy;
+use crate::suite::gpu;
+use crate::wrapper::{Wrapped, Wrapper};
+use pollster::block_on;
+use std::io::Cursor;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::Arc;
+use warpweft::backend::cpu::CpuBackend;
+use warpweft::backend::wgpu::WgpuBackend;
+use warpweft::backend::{Backend, BufferId, Part, Pending};
+use warpweft::device::{Device, KernelConfig};
+use warpweft::error::{Error, ErrorKind, Result};
+use warpweft::kernel::Batch;
+use warpweft::model::{
+    Context, Example, GenerateOptions, LanguageModel, LoadOptions, LoraAdapter, LoraOptions,
+    SamplingOptions,
+};
+use warpweft_native::prelude::*;
+
+/// A model that can be loaded again, and how often it was loaded.
+fn load(device: &Device, toy: &Toy) -> (LanguageModel, Arc<AtomicUsize>) {
+    let (file, loads) = (toy.file(), Arc::new(AtomicUsize::new(0)));
+    let count = loads.clone();
+    let load = move |device: Device| {
+        count.fetch_add(1, SeqCst);
+        let options =
+            LoadOptions { context: Some(32), cache: Some(DType::F32), ..LoadOptions::default() };
+        let model = LanguageModel::load(&device, Cursor::new(file.clone()), options);
+        Box::pin(std::future::ready(model)) as Pending<_>
+    };
+    (block_on(LanguageModel::reloadable(device, load)).expect("a model"), loads)
+}
+
+/// Options for which each token depends on all before it, and on how many were drawn.
+fn options() -> GenerateOptions {
+    let sampling = SamplingOptions {
+        temperature: 1.5,
+        top_k: 20,
+        repetition_penalty: 1.2,
+        logit_bias: vec![(3, 1.0)],
+        seed: 5,
+        ..SamplingOptions::default()
+    };
+    let max_tokens = Some(12);
+    GenerateOptions { sampling, max_tokens, ignore_end: true, ..GenerateOptions::default() }
+}
+
+fn tokens(context: &mut Context) -> Result<Vec<u32>> {
+    let generation = context.generate(&[3, 14, 15, 39, 2], options())?;
+    generation.tokens_sync().map(|token| Ok(token?.id)).collect()
+}
+
+/// A machine that is lost after some calls.
+struct Mortal<B> {
+    machine: B,
+    lose: fn(&B),
+    calls: Arc<AtomicU64>,
+    last: u64,
+}
+
+impl<B: Backend> Mortal<B> {
+    fn call(&self) -> Result<()> {
+        let call = self.calls.fetch_add(1, SeqCst);
+        if call == self.last {
+            (self.lose)(&self.machine);
+        }
+        match call < self.last {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::DeviceLost, "test: the device was lost")),
+        }
+    }
+}
+
+impl<B: Backend> Wrapper for Mortal<B> {
+    fn inner(&self) -> &dyn Backend {
+        &self.machine
+    }
+    fn allocate(&self, bytes: u64) -> Result<BufferId> {
+        self.call().and_then(|()| self.machine.allocate(bytes))
+    }
+    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
+        self.call().and_then(|()| self.machine.write(buffer, offset, data))
+    }
+    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+        self.call().and_then(|()| self.machine.run(batch, buffers, scalars))
+    }
+    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+        match self.call() {
+            Ok(()) => self.machine.read_parts(parts),
+            Err(lost) => Box::pin(std::future::ready(Err(lost))),
+        }
+    }
+}
+
+/// Devices of machines that are lost.
+struct Losing {
+    device: Device,
+    /// How many were opened.
+    opened: Arc<AtomicUsize>,
+    /// The calls of the last one.
+    calls: Arc<AtomicU64>,
+}
+
+/// The CPU, lost by words alone, or a GPU that is destroyed, which `devices` has found. The n-th machine is lost after the n-th
+/// number of calls, those behind them never.
+fn losing(is_gpu: bool, last: Vec<u64>) -> Losing {
+    let (opened, calls) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
+    let (count, counted) = (opened.clone(), calls.clone());
+    let open = move || {
+        let last = last.get(count.fetch_add(1, SeqCst)).copied().unwrap_or(u64::MAX);
+        let calls = counted.clone();
+        calls.store(0, SeqCst);
+        let machine: Box<dyn Backend> = if is_gpu {
+            let machine = gpu(KernelConfig::default()).expect("a GPU");
+            Box::new(Wrapped(Mortal { machine, lose: WgpuBackend::destroy, calls, last }))
+        } else {
+            let machine = CpuBackend::new();
+            Box::new(Wrapped(Mortal { machine, lose: |_| {}, calls, last }))
+        };
+        Box::pin(std::future::ready(Ok(machine))) as Pending<_>
+    };
+    let device = block_on(Device::from_opener(open)).expect("a device");
+    Losing { device, opened, calls }
+}
+
+#[test]
+fn a_sentence_goes_on_after_the_device_was_lost() {
+    for (is_gpu, device) in devices().iter().enumerate() {
+        // A software GPU takes long to open, and to compile what it runs.
+        let (families, parts) = match is_gpu {
+            0 => (&[false, true][..], &[0, 1, 5, 9, 12][..]),
+            _ => (&[false][..], &[5][..]),
+        };
+        for &gemma in families {
+            let toy = Toy::new(gemma, Some(5), true);
+            let want = tokens(&mut load(device, &toy).0.context().expect("a context"));
+            let want = want.expect("tokens");
+            // How many calls it takes until there is a context, and then until the end.
+            let Losing { device: counting, calls, .. } = losing(is_gpu == 1, Vec::new());
+            let model = load(&counting, &toy).0;
+            let mut context = model.context().expect("a context");
+            let before = calls.load(SeqCst);
+            tokens(&mut context).expect("tokens");
+            let steps = calls.load(SeqCst) - before;
+            for &part in parts {
+                // Lost once, and lost again when it had gone on for a while.
+                let first = before + steps * part / 12;
+                for last in [vec![first], vec![first, before + steps / 2, before + steps / 3]] {
+                    let what = format!("{device:?}, gemma: {gemma}, lost after {last:?} calls");
+                    let Losing { device, opened, .. } = losing(is_gpu == 1, last);
+                    let (model, loads) = load(&device, &toy);
+                    let got = tokens(&mut model.context().expect("a context"));
+                    assert_eq!(got.expect(&what), want, "{what}");
+                    assert_eq!(loads.load(SeqCst), opened.load(SeqCst), "{what}");
+                    if part > 0 && part < 12 {
+                        assert!(opened.load(SeqCst) > 1, "{what}");
+                        assert!(!model.device().is_same(&device), "{what}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn two_contexts_go_on_and_the_model_is_loaded_once() {
+    let toy = Toy::new(false, Some(5), true);
+    let cpu = &devices()[0];
+    let want = tokens(&mut load(cpu, &toy).0.context().expect("a context")).expect("tokens");
+    let Losing { device, opened, .. } = losing(false, vec![400]);
+    let (model, loads) = load(&device, &toy);
+    let mut contexts = [0, 1].map(|_| model.context().expect("a context"));
+    let mut turns = 0;
+    while opened.load(SeqCst) == 1 {
+        for context in &mut contexts {
+            assert_eq!(tokens(context).expect("tokens"), want);
+        }
+        turns += 1;
+        assert!(turns < 100, "the device is never lost");
+    }
+    assert_eq!((opened.load(SeqCst), loads.load(SeqCst)), (2, 2));
+}
+
+#[test]
+fn a_loss_that_nothing_helps_is_told() {
+    let toy = Toy::new(false, None, true);
+    // A model that cannot be loaded again.
+    let Losing { device, .. } = losing(false, vec![300]);
+    let model = LanguageModel::load(&device, Cursor::new(toy.file()), LoadOptions::default());
+    let mut context = model.expect("a model").context().expect("a context");
+    let error = (0..100).find_map(|_| tokens(&mut context).err()).expect("an error");
+    assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+    // A model with an adapter, which is lost.
+    let Losing { device, opened, .. } = losing(false, vec![600]);
+    let (model, _) = load(&device, &toy);
+    let adapter = LoraAdapter::new(&model, &LoraOptions::default()).expect("an adapter");
+    let tuned = model.with_adapter(&adapter).expect("a model");
+    let mut context = tuned.context().expect("a context");
+    let error = (0..100).find_map(|_| tokens(&mut context).err()).expect("an error");
+    assert_eq!((error.kind(), opened.load(SeqCst)), (ErrorKind::DeviceLost, 1), "{error}");
+    // The model itself goes on.
+    tokens(&mut model.context().expect("a context")).expect("tokens");
+    assert_eq!(opened.load(SeqCst), 2);
+}
+
+/// The likeliest token after each of these, and the one after it.
+fn expect(context: &mut Context, toy: &Toy, tokens: &[u32]) {
+    let logits = context.resume(tokens).expect("logits");
+    close(&logits, toy.logits(tokens).last().expect("logits"), "after an eviction");
+}
+
+#[test]
+fn caches_are_evicted_first_and_then_weights() {
+    for device in devices() {
+        let toys = [false, true].map(|gemma| Toy::new(gemma, Some(5), true));
+        let used = || {
+            device.trim();
+            device.stats().used_bytes
+        };
+        let begin = used();
+        let models = toys.each_ref().map(|toy| load(&device, toy));
+        let weights = used() - begin;
+        let context = |at: usize| models[at].0.context().expect("a context");
+        let mut contexts = [context(0), context(0), context(1)];
+        for (context, toy) in contexts.iter_mut().zip([0, 0, 1]) {
+            expect(context, &toys[toy], &[3, 14, 15]);
+        }
+        let all = used();
+        // All but one cache, and what a step needs, must go for this much.
+        device.set_memory_limit(Some(all));
+        let half = device.zeros(&[weights as usize / 16]).expect("zeros");
+        half.run().expect("memory");
+        assert!(used() <= all, "{} of {all}", used());
+        let loads = || [0, 1].map(|n| models[n].1.load(SeqCst));
+        assert_eq!(loads(), [1, 1], "{device:?}");
+        // The weights of both, too.
+        let large = device.zeros(&[(all - begin - weights / 2) as usize / 4]).expect("zeros");
+        large.run().expect("memory");
+        assert!(used() <= all);
+        drop((half, large));
+        for (context, toy) in contexts.iter_mut().zip([0, 0, 1]) {
+            expect(context, &toys[toy], &[3, 14, 15, 39]);
+        }
+        assert_eq!(loads(), [2, 2], "{device:?}");
+        // Weights that an adapter trains on stay.
+        let adapter = LoraAdapter::new(&models[0].0, &LoraOptions::default()).expect("an adapter");
+        let large = device.zeros(&[all as usize]).expect("zeros");
+        assert_eq!(large.run().expect_err("too large").kind(), ErrorKind::Memory);
+        let loss = adapter.loss(&[Example::text(&[3, 14, 15])]).expect("a loss");
+        assert!(loss.item_sync::<f32>().expect("a number") > 0.0);
+        device.set_memory_limit(None);
+        block_on(models[0].0.ready()).expect("weights");
+        assert_eq!(loads(), [2, 2], "{device:?}");
+        block_on(models[1].0.ready()).expect("weights");
+        assert_eq!(loads(), [2, 3], "{device:?}");
+    }
+}
+
+#[test]
+fn a_model_that_fits_only_without_others_is_loaded() {
+    let toy = Toy::new(true, Some(5), true);
+    let device = &devices()[0];
+    let (first, loads) = load(device, &toy);
+    let mut context = first.context().expect("a context");
+    expect(&mut context, &toy, &[3, 14, 15]);
+    device.trim();
+    let limit = device.stats().used_bytes + 30_000; // What a step takes on the way is estimated, too.
+    device.set_memory_limit(Some(limit));
+    let (second, _) = load(device, &toy);
+    let error = second.context().map(drop).and_then(|()| first.context().map(drop));
+    error.expect("the other one's weights make room");
+    assert_eq!(loads.load(SeqCst), 2);
+    assert!(device.stats().used_bytes <= limit);
+    device.set_memory_limit(Some(limit / 4));
+    let options = LoadOptions { context: Some(32), ..LoadOptions::default() };
+    let refused = LanguageModel::load(device, Cursor::new(toy.file()), options);
+    let refused = refused.map(drop).expect_err("too little memory");
+    assert_eq!(refused.kind(), ErrorKind::Memory);
+    assert!(refused.message().contains("bytes of weights"), "{refused}");
+    // Everything that could be evicted was. It comes back.
+    device.set_memory_limit(None);
+    expect(&mut context, &toy, &[3, 14, 15, 39]);
+    assert_eq!(loads.load(SeqCst), 3);
+}
