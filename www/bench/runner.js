@@ -4,6 +4,7 @@
 
 import { cases, dataOf } from "./cases.js";
 import { checker } from "./reference.js";
+import { adapter, limited, words } from "./support.js";
 
 /** warpweft from a package: today's, or an earlier one that it is measured beside. */
 async function warpweft(load) {
@@ -25,8 +26,6 @@ const patience = ({ heavy }) => (heavy ? 900_000 : 180_000);
 /** Opened libraries by name; one that could not be opened is its error. */
 const libraries = new Map();
 
-const words = (error) => String(error?.message ?? error).slice(0, 300);
-
 /** Opens the libraries named, one after the other. */
 async function open(names) {
   for (const name of names) {
@@ -37,14 +36,6 @@ async function open(names) {
       libraries.set(name, { error: `does not start: ${words(error)}` });
     }
   }
-}
-
-function limited(promise, most) {
-  let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer after ${most / 1000} s`)), most);
-  });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
 /** What a library counts, now and before: what was done since. */
@@ -130,14 +121,6 @@ async function attempt(entry, given, work) {
   } catch (error) {
     Object.assign(entry, { failed: true, checked: false, error: words(error) });
   }
-}
-
-async function adapter() {
-  const found = await navigator.gpu?.requestAdapter({ powerPreference: "high-performance" });
-  if (!found) return "no WebGPU";
-  const { description, vendor, architecture, device, isFallbackAdapter } = found.info;
-  const name = description || `${vendor} ${architecture} ${device}`.trim() || "an adapter without a name";
-  return isFallbackAdapter ? `${name} (software)` : name;
 }
 
 window.bench = { open, measure, adapter };

@@ -4,12 +4,14 @@
 //     --libraries A,B        warpweft, tfjs, ort, jax; all
 //     --before PACKAGE       also another build of warpweft, what `npm pack` made of it: is anything slower now?
 //     --browser B            chromium, or firefox (without cold); chromium
-//     --runs N               rounds that are timed; 7
+//     --runs N               rounds that are timed; 7, with --models 3
 //     --budget SECONDS       what one library may take for one case before it runs fewer rounds; 8
 //     --heavy                also the cases that take minutes on a CPU
 //     --json FILE            where the figures go as well
 //     --list                 the cases, and nothing is run
 //     --no-build             measures what is in www/dist
+//     --models               models instead, beside wllama and transformers.js; with --only, --runs, --json and --list
+//     --python PYTHON        with --models: exports the encoder for transformers.js; has torch, transformers, onnx, onnxscript
 
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -35,7 +37,8 @@ async function installPeers() {
   const wanted = createHash("sha256").update(readFileSync(join(folder, "package-lock.json"))).digest("hex");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return;
   console.log("bench: installing the peers");
-  // None of them needs its scripts in a browser.
+  // None of them needs its scripts in a browser. `overrides` in package.json replaces the large packages that transformers.js
+  // needs in Node alone by a small one.
   await run("npm", ["ci", "--prefix", folder, "--include=dev", "--ignore-scripts", "--no-audit", "--no-fund"], { quiet: true });
   writeFileSync(stamp, wanted);
 }
@@ -210,6 +213,25 @@ function write(file, results, { versions, date }) {
   writeFileSync(file, `${JSON.stringify(all, null, 2)}\n`);
 }
 
+/** The number of `--runs`, or the usual one. */
+function runsOf({ runs: given }, usual) {
+  const runs = Number(given ?? usual);
+  if (!(Number.isInteger(runs) && runs > 0)) throw new Error(`bench: --runs must be at least 1, got ${given}`);
+  return runs;
+}
+
+/** Measures models, by bench-models.mjs. */
+async function mainOfModels(values) {
+  const { benchModels, listed } = await import("./bench-models.mjs");
+  if (values.list) return console.log(listed.join("\n"));
+  const runs = runsOf(values, 3);
+  if (values.browser !== "chromium" || values.before) throw new Error("bench: --models must be in Chromium, without --before");
+  await setup(["node", "chromium", "models"]);
+  if (!values["no-build"]) await buildPackage();
+  await installPeers();
+  await benchModels({ ...values, runs, isSoftware });
+}
+
 async function main() {
   const { values } = parseArgs({
     options: {
@@ -217,14 +239,17 @@ async function main() {
       libraries: { type: "string", default: libraries.join(",") },
       before: { type: "string" },
       browser: { type: "string", default: "chromium" },
-      runs: { type: "string", default: "7" },
+      runs: { type: "string" },
       budget: { type: "string", default: "8" },
       heavy: { type: "boolean", default: false },
       json: { type: "string" },
       list: { type: "boolean", default: false },
       "no-build": { type: "boolean", default: false },
+      models: { type: "boolean", default: false },
+      python: { type: "string" },
     },
   });
+  if (values.models) return mainOfModels(values);
   if (values.list) {
     for (const { name, what, heavy } of cases) console.log(`${name.padEnd(22)} ${what}${heavy ? " (--heavy)" : ""}`);
     console.log(`${"cold".padEnd(22)} time of a page to its first result: fresh profile, second visit, slow networks`);
@@ -234,8 +259,7 @@ async function main() {
   const odd = names.find((name) => !libraries.includes(name));
   if (values.before) names.splice(1, 0, "before");
   if (odd !== undefined) throw new Error(`bench: the library must be one of ${libraries.join(", ")}, got ${odd}`);
-  const runs = Number(values.runs);
-  if (!(Number.isInteger(runs) && runs > 0)) throw new Error(`bench: --runs must be at least 1, got ${values.runs}`);
+  const runs = runsOf(values, 7);
   const { list, cold } = chosen(values.only, values.heavy);
   const kind = browsers[values.browser];
   if (!kind) throw new Error(`bench: --browser must be one of ${Object.keys(browsers).join(", ")}, got ${values.browser}`);
