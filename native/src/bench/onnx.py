@@ -20,10 +20,12 @@ class Embedder(torch.nn.Module):
         return torch.nn.functional.normalize((x * there).sum(1) / there.sum(1), dim=1)
 
 
-example = torch.ones(2, 16, dtype=torch.int64)
+# Two tensors: the exporter takes one that is given twice for one input.
+ids = torch.full((2, 16), 1000)
+mask = torch.ones(2, 16, dtype=torch.int64)
 axes = {0: torch.export.Dim("texts"), 1: torch.export.Dim("tokens", max=512)}
 inputs = dict(input_names=["ids", "mask"], output_names=["vectors"], dynamic_shapes=(axes, axes))
-exported = torch.onnx.export(Embedder().eval(), (example, example), dynamo=True, verbose=False, **inputs)
+exported = torch.onnx.export(Embedder().eval(), (ids, mask), dynamo=True, verbose=False, **inputs)
 with tempfile.TemporaryDirectory() as folder:
     exported.save(f"{folder}/model.onnx")
     options = onnxruntime.SessionOptions()
