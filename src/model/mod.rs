@@ -201,8 +201,8 @@ impl LanguageModel {
     }
 
     /// Loads a model by a function that can load it again, to another device, too. Its weights may then be evicted while
-    /// nothing uses them and memory is short ([`Device::set_memory_limit`]). After its device was lost, a [`Generation`] goes on
-    /// with a new device, which is opened as the old one was.
+    /// nothing uses them and memory is short ([`Device::set_memory_limit`]). After its device was lost, a [`Generation`] goes
+    /// on with a new device, which is opened as the old one was.
     ///
     /// ```no_run
     /// # async fn run() -> warpweft::error::Result<()> {

@@ -12,23 +12,23 @@ use warpweft_native::prelude::*;
 const ROOM: usize = 32;
 
 /// Numbers that look random (xorshift64, Marsaglia 2003).
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 % bound as u64) as usize
     }
 
-    fn tokens(&mut self, count: usize) -> Vec<u32> {
+    pub fn tokens(&mut self, count: usize) -> Vec<u32> {
         (0..count).map(|_| self.below(40) as u32).collect()
     }
 }
 
 /// Does `work` while the device gives no more memory than it has given.
-fn starved<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn starved<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<T> {
     device.trim();
     device.set_memory_limit(Some(device.stats().used_bytes));
     let done = work();

@@ -41,7 +41,7 @@ pub fn filled(model: &LanguageModel, options: &LoraOptions, seed: u64) -> LoraAd
     adapter
 }
 
-fn values(adapter: &LoraAdapter) -> Values {
+pub fn values(adapter: &LoraAdapter) -> Values {
     let read = |(name, variable): (String, Variable)| {
         let numbers: Vec<f32> = variable.value().read_sync().expect("numbers");
         (name, numbers.into_iter().map(f64::from).collect())
@@ -50,7 +50,7 @@ fn values(adapter: &LoraAdapter) -> Values {
 }
 
 /// Gives a reference the changes that an adapter with these values means.
-fn change(toy: &mut Toy, values: &Values, scale: f64) {
+pub fn change(toy: &mut Toy, values: &Values, scale: f64) {
     toy.changes.clear();
     for layer in 0..toy.layers {
         for (module, name) in NAMES {
@@ -82,7 +82,7 @@ fn change(toy: &mut Toy, values: &Values, scale: f64) {
 }
 
 /// The mean cross-entropy of what is learned.
-fn loss(toy: &Toy, examples: &[Example]) -> f64 {
+pub fn loss(toy: &Toy, examples: &[Example]) -> f64 {
     let (mut sum, mut count) = (0.0, 0);
     for Example { tokens, prompt } in examples {
         let logits = toy.logits(&tokens[..tokens.len() - 1]);
@@ -100,7 +100,7 @@ fn families() -> [Toy; 3] {
         .map(|(gemma, window, tied)| Toy::new(gemma, window, tied))
 }
 
-fn all_targets(rank: usize) -> LoraOptions {
+pub fn all_targets(rank: usize) -> LoraOptions {
     let targets = Projection::ALL.to_vec();
     LoraOptions { rank, alpha: 6.0, targets, ..LoraOptions::default() }
 }

@@ -4,6 +4,7 @@ mod calls;
 mod embedder;
 mod lora;
 mod lora_files;
+mod mixed;
 mod real;
 mod residency;
 mod source;
