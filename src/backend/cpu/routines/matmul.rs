@@ -8,6 +8,7 @@ use crate::backend::cpu::exec::engine::WorkerPool;
 use crate::backend::cpu::exec::inputs::Inputs;
 use crate::backend::cpu::exec::parallel;
 use crate::backend::cpu::lower::tiling::{count, cut};
+use crate::backend::cpu::math::lanes::LANES;
 use crate::error::Result;
 use crate::kernel::{Counts, Matmul};
 use bytemuck::cast_slice;
@@ -17,6 +18,9 @@ const LARGE: usize = 1 << 24;
 
 /// Multiplications that are worth a task.
 const TASK: usize = 1 << 16;
+
+/// Rows up to which each thread multiplies the columns that it computes.
+const FEW: usize = 12;
 
 /// Numbers of an operand that are computed at once, and by one thread.
 const PANEL: usize = 1 << 20;
@@ -78,7 +82,7 @@ impl MatmulPlan {
         fn matrix(words: &[u32], depth: usize) -> Matrix<'_> {
             Matrix { data: cast_slice(words), offset: 0, strides: [1, depth as i64] }
         }
-        if m > skinny::FEW_DOWN {
+        if m > FEW {
             let wide = (PANEL / k).max(1);
             let mut words = vec![0; wide.min(n) * k];
             for (first, past) in cut(n, wide) {
@@ -92,13 +96,15 @@ impl MatmulPlan {
             }
             return;
         }
-        let wide = (PART / k).max(skinny::LANES);
+        let wide = (PART / k).max(LANES);
         let tasks = cut(n, wide);
         let found = parallel::map(tasks.clone(), |(first, past)| {
             let (mut words, wide) = (vec![0; (past - first) * k], past - first);
             columns.part(first * k, &mut words);
             let (mut found, b) = (vec![0f32; m * wide], matrix(&words, k));
-            let visit = |i: usize, j: usize, x: f32| found[i * wide + j] = x;
+            let visit = |i: usize, j: usize, x: &[f32]| {
+                found[i * wide + j..][..x.len()].copy_from_slice(x);
+            };
             if !skinny::multiply([m, wide, k], a, b, false, visit) {
                 multiply([m, wide, k], &mut found, wide, a, b, (false, false));
             }
@@ -142,12 +148,16 @@ impl MatmulPlan {
             let b = Matrix { data: &b.data, offset: b.at(&at), strides };
             let n = self.n;
             let size = [m, n, self.k];
-            let by_rows = skinny::multiply(size, a, b, threads, |i, j, x| out[i * n + j] = x);
-            if by_rows {
+            let visit = |i: usize, j: usize, x: &[f32]| {
+                out[i * n + j..][..x.len()].copy_from_slice(x);
+            };
+            if skinny::multiply(size, a, b, threads, visit) {
                 return;
             }
             let (size, b_first) = ([n, m, self.k], b.transposed());
-            let visit = |j: usize, i: usize, x: f32| out[i * n + j] = x;
+            let visit = |j: usize, i: usize, x: &[f32]| {
+                out[i * n + j..].iter_mut().step_by(n).zip(x).for_each(|(out, &x)| *out = x);
+            };
             if !skinny::multiply(size, b_first, a.transposed(), threads, visit) {
                 multiply([m, n, self.k], out, n, a, b, (false, threads));
             }

@@ -2,6 +2,7 @@
 
 pub mod attention;
 pub mod conv;
+mod dots;
 mod epilogue;
 mod gemm;
 pub mod matmul;
@@ -11,3 +12,4 @@ pub mod order;
 #[cfg(any(not(target_arch = "wasm32"), feature = "model"))]
 pub mod packed;
 mod skinny;
+mod streams;

@@ -1,270 +1,129 @@
-//! Products of a matrix of few rows with a large one: each number of the large one is read once, in the order in
-//! which it lies, by all threads. That is the work of a model that answers one person.
+//! Products of a matrix of few rows with a large one, whose numbers are read once, by all threads. That is the work of a
+//! model that answers one person.
 
+use super::dots::{Dots, Rows};
 use super::gemm::Matrix;
+use super::streams::{Part, Product, Sums};
 use crate::backend::cpu::exec::parallel;
-use crate::backend::cpu::math::simd::{self, Loop};
+use crate::backend::cpu::math::lanes::{self, LANES};
 
-/// Rows up to which a matrix counts as having few.
-const FEW: usize = 16;
-
-/// The same where the large matrix's columns lie side by side.
-pub const FEW_DOWN: usize = 12;
+/// Rows up to which a matrix counts as having few, where the large matrix's rows are contiguous and where its columns are.
+/// With more, `gemm` is faster.
+const FEW: [usize; 2] = if cfg!(target_arch = "wasm32") { [16, 12] } else { [24, 32] };
 
 /// Numbers of the large matrix from which on this is worth the trouble.
 const WORTH: usize = 1 << 12;
 
-/// Numbers of the large matrix that are worth a task.
-const TASK: usize = 1 << 17;
+/// Numbers of a large matrix whose columns are contiguous that are worth a task, and the most tasks for each thread.
+const TASK: usize = 1 << 16;
+const TASKS: usize = 4;
 
-/// Sums that stay near while the large matrix passes by, of all rows together.
-const NEAR: usize = 1 << 12;
+/// Lines of the large matrix that are worth sums of their own, and the most parts that lines are cut into.
+const DEEP: usize = 192;
+const PARTS: usize = 8;
 
-pub const LANES: usize = 16;
+/// Columns of the large matrix whose sums stay in the second-level cache, and the fewest that are worth a task.
+const WIDE: usize = 2048;
+const NARROW: usize = 256;
 
-/// Calls `visit(row, column, number)` for each number of `few * large`; few is rows times depth, large is depth
-/// times columns, both inside their slices. False, with nothing done, where another way is better.
+/// Calls `visit(row, column, numbers)` for pieces of the rows of `few * large`, which begin at the column; few is rows times
+/// depth, large is depth times columns, both inside their slices. False, with nothing done, where another way is better.
 pub fn multiply(
-    [rows, columns, depth]: [usize; 3],
+    size: [usize; 3],
     few: Matrix<'_>,
     large: Matrix<'_>,
     threads: bool,
-    mut visit: impl FnMut(usize, usize, f32),
+    visit: impl FnMut(usize, usize, &[f32]),
 ) -> bool {
-    let worth = columns >= LANES && depth >= LANES && columns.saturating_mul(depth) >= WORTH;
-    let way = match large.strides {
-        [1, _] => Way::Down,
-        [_, 1] => Way::Across,
-        _ => return false,
-    };
-    let few_rows = if let Way::Down = way { FEW_DOWN } else { FEW };
-    if rows == 0 || rows > few_rows || !worth {
+    let [rows, columns, depth] = size;
+    if rows == 0 || columns < LANES || depth < LANES || columns.saturating_mul(depth) < WORTH {
         return false;
     }
-    let few: Vec<f32> =
-        (0..rows * depth).map(|i| few.data[few.position(i / depth, i % depth)]).collect();
-    let parts = parts(way, [rows, columns, depth]);
-    let work = |part: Part| {
-        let mut out = vec![0f32; rows * part.count];
-        simd::run(Task { few: &few, large, depth, part, out: &mut out, way });
-        out
-    };
-    let found: Vec<Vec<f32>> = match threads {
-        true => parallel::map(parts.clone(), work),
-        false => parts.iter().map(|&part| work(part)).collect(),
-    };
-    let mut sums: Vec<f32> = Vec::new();
-    for (part, found) in parts.into_iter().zip(found) {
-        match part.from {
-            0 => sums = found,
-            _ => sums.iter_mut().zip(found).for_each(|(sum, more)| *sum += more),
-        }
-        if part.from + part.lines == depth {
-            for (at, &number) in sums.iter().enumerate() {
-                visit(at / part.count, part.first + at % part.count, number);
-            }
-        }
+    match large.strides {
+        [1, _] if rows <= FEW[1] => down(size, few, large, threads, visit),
+        [step, 1] if rows <= FEW[0] && step >= 0 => across(size, few, large, threads, visit),
+        _ => return false,
     }
     true
 }
 
-/// The parts of the large matrix, from the first columns on, and of those from the first lines on. What lies side by side is
-/// read in long pieces, so each thread has whole columns, or wide parts of rows.
-fn parts(way: Way, [rows, columns, depth]: [usize; 3]) -> Vec<Part> {
-    let (wide, deep) = match way {
-        Way::Down => ((TASK / depth).next_multiple_of(LANES).max(LANES), depth),
-        Way::Across => {
-            let wide = (NEAR / rows).min(columns);
-            (wide, (TASK / wide).next_multiple_of(8))
-        }
+/// The product where columns are contiguous: each task has whole ones.
+fn down(
+    [rows, columns, depth]: [usize; 3],
+    few: Matrix<'_>,
+    large: Matrix<'_>,
+    threads: bool,
+    mut visit: impl FnMut(usize, usize, &[f32]),
+) {
+    let few = Rows::new(few, rows, depth);
+    let tasks = (columns.saturating_mul(depth) / TASK).clamp(1, TASKS * parallel::threads());
+    let wide = columns.div_ceil(tasks).next_multiple_of(LANES);
+    let work = |first: usize| {
+        let mut out = vec![0f32; rows * wide.min(columns - first)];
+        lanes::run(Dots { rows: &few, large, first, out: &mut out });
+        out
     };
+    let firsts: Vec<usize> = (0..columns).step_by(wide).collect();
+    for (&first, found) in firsts.iter().zip(each(&firsts, threads, work)) {
+        for (row, numbers) in found.chunks_exact(wide.min(columns - first)).enumerate() {
+            visit(row, first, numbers);
+        }
+    }
+}
+
+/// The product where rows are contiguous: each task has a part of the lines, because memory is read fastest in long pieces.
+fn across(
+    [rows, columns, depth]: [usize; 3],
+    few: Matrix<'_>,
+    large: Matrix<'_>,
+    threads: bool,
+    mut visit: impl FnMut(usize, usize, &[f32]),
+) {
+    let parts = parts([columns, depth]);
+    let work = |part: Part| lanes::run(Product { rows, few, large, part });
+    let mut sums: Option<Sums> = None;
+    for (part, found) in parts.iter().zip(each(&parts, threads, work)) {
+        let sum = match sums.take() {
+            Some(mut sum) => {
+                sum.add(&found);
+                sum
+            }
+            None => found,
+        };
+        if part.from + part.lines < depth {
+            sums = Some(sum);
+            continue;
+        }
+        (0..rows).for_each(|row| visit(row, part.first, &sum.row(row)[..part.count]));
+    }
+}
+
+/// `f` of each item, in the items' order.
+fn each<T: Copy + Send + Sync, R: Send>(
+    items: &[T],
+    threads: bool,
+    f: impl Fn(T) -> R + Send + Sync,
+) -> Vec<R> {
+    match threads {
+        true => parallel::map(items.to_vec(), f),
+        false => items.iter().map(|&item| f(item)).collect(),
+    }
+}
+
+/// The parts of a large matrix whose rows are contiguous: from the first columns on, and of those from the first lines on.
+/// How lines are cut, and so the result, does not depend on how many threads there are.
+fn parts([columns, depth]: [usize; 2]) -> Vec<Part> {
+    // A power of two, as the number of threads mostly is.
+    let deep = 1 << (depth / DEEP).clamp(1, PARTS).ilog2();
+    let blocks = columns.div_ceil(WIDE).max(parallel::threads().div_ceil(deep));
+    let wide = columns.div_ceil(blocks).max(NARROW).next_multiple_of(LANES);
+    let lines = depth.div_ceil(deep);
     let mut parts = Vec::new();
     for first in (0..columns).step_by(wide) {
-        for from in (0..depth).step_by(deep) {
-            let (count, lines) = (wide.min(columns - first), deep.min(depth - from));
+        for from in (0..depth).step_by(lines) {
+            let (count, lines) = (wide.min(columns - first), lines.min(depth - from));
             parts.push(Part { first, count, from, lines });
         }
     }
     parts
-}
-
-/// A part of the large matrix: so many columns and lines.
-#[derive(Clone, Copy)]
-struct Part {
-    first: usize,
-    count: usize,
-    from: usize,
-    lines: usize,
-}
-
-/// How the large matrix lies.
-#[derive(Clone, Copy)]
-enum Way {
-    /// A column's numbers side by side.
-    Down,
-    /// A row's.
-    Across,
-}
-
-/// The products with a part; `out` has its columns row by row, and zeros.
-struct Task<'a> {
-    few: &'a [f32],
-    large: Matrix<'a>,
-    depth: usize,
-    part: Part,
-    out: &'a mut [f32],
-    way: Way,
-}
-
-impl Loop for Task<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        self.multiply(|x, y, sum| x * y + sum);
-    }
-    #[inline(always)]
-    fn run_fused(self) {
-        self.multiply(f32::mul_add);
-    }
-}
-
-impl Task<'_> {
-    #[inline(always)]
-    fn multiply(mut self, add: impl Add) {
-        match self.way {
-            Way::Down => self.down(add),
-            Way::Across => self.across(add),
-        }
-    }
-
-    #[inline(always)]
-    fn down(&mut self, add: impl Add) {
-        let count = self.part.count;
-        for column in 0..count {
-            let at = self.large.position(0, self.part.first + column);
-            let numbers = &self.large.data[at..at + self.depth];
-            let mut pairs = self.few.chunks_exact(2 * self.depth);
-            for (pair, few) in pairs.by_ref().enumerate() {
-                let sums = dots(few.split_at(self.depth).into(), numbers, add);
-                self.out[2 * pair * count + column] = sums[0];
-                self.out[(2 * pair + 1) * count + column] = sums[1];
-            }
-            let few = pairs.remainder();
-            if !few.is_empty() {
-                let [sum] = dots([few], numbers, add);
-                self.out[(self.few.len() / self.depth - 1) * count + column] = sum;
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn across(&mut self, add: impl Add) {
-        let Part { first, count, from, lines } = self.part;
-        let line = |i: usize| {
-            let at = self.large.position(i, first);
-            &self.large.data[at..at + count]
-        };
-        let (whole, end) = (from + lines / 8 * 8, from + lines);
-        for i in (from..whole).step_by(8) {
-            let lines: [&[f32]; 8] = std::array::from_fn(|n| line(i + n));
-            let numbers = |row: usize| {
-                let few = &self.few[row * self.depth + i..][..8];
-                std::array::from_fn(|n| few[n])
-            };
-            let mut outs = self.out.chunks_exact_mut(2 * count);
-            for (pair, out) in outs.by_ref().enumerate() {
-                let few = [numbers(2 * pair), numbers(2 * pair + 1)];
-                pass_two(lines, few, out.split_at_mut(count).into(), add);
-            }
-            let out = outs.into_remainder();
-            if !out.is_empty() {
-                pass(lines, numbers(self.few.len() / self.depth - 1), out, add);
-            }
-        }
-        for i in whole..end {
-            let line = line(i);
-            for (row, few) in self.few.chunks_exact(self.depth).enumerate() {
-                let out = &mut self.out[row * count..][..count];
-                out.iter_mut().zip(line).for_each(|(out, &x)| *out = add(x, few[i], *out));
-            }
-        }
-    }
-}
-
-/// Eight numbers that lie below each other.
-type Eight = [f32; 8];
-
-/// Adds eight lines of the large matrix, times a row's numbers each, to the row's sums.
-#[inline(always)]
-fn pass(lines: [&[f32]; 8], few: Eight, sums: &mut [f32], add: impl Add) {
-    let [a, b, c, d, e, f, g, h] = cut(lines, sums.len());
-    for (at, sum) in sums.iter_mut().enumerate() {
-        let x = [a[at], b[at], c[at], d[at], e[at], f[at], g[at], h[at]];
-        *sum = inner(x, &few, *sum, add);
-    }
-}
-
-/// The same for two rows, which share what is read.
-#[inline(always)]
-fn pass_two(lines: [&[f32]; 8], few: [Eight; 2], [above, below]: [&mut [f32]; 2], add: impl Add) {
-    let n = above.len();
-    let below = &mut below[..n];
-    let [a, b, c, d, e, f, g, h] = cut(lines, n);
-    // Zipped, the two would end in a loop of single numbers.
-    for at in 0..n {
-        let x = [a[at], b[at], c[at], d[at], e[at], f[at], g[at], h[at]];
-        let sums = (inner(x, &few[0], above[at], add), inner(x, &few[1], below[at], add));
-        (above[at], below[at]) = sums;
-    }
-}
-
-/// The lines' beginnings, each cut by itself: the compiler sees then that no place lies outside.
-#[inline(always)]
-fn cut([a, b, c, d, e, f, g, h]: [&[f32]; 8], n: usize) -> [&[f32]; 8] {
-    [&a[..n], &b[..n], &c[..n], &d[..n], &e[..n], &f[..n], &g[..n], &h[..n]]
-}
-
-/// A sum and eight products.
-#[inline(always)]
-fn inner(x: Eight, few: &Eight, sum: f32, add: impl Add) -> f32 {
-    let left = add(x[2], few[2], add(x[3], few[3], add(x[0], few[0], add(x[1], few[1], sum))));
-    let right = add(x[4], few[4], x[5] * few[5]);
-    left + add(x[6], few[6], add(x[7], few[7], right))
-}
-
-/// `x * y + sum`.
-trait Add: Fn(f32, f32, f32) -> f32 + Copy {}
-impl<F: Fn(f32, f32, f32) -> f32 + Copy> Add for F {}
-
-/// The sums of the products of rows and a column, in lanes.
-#[inline(always)]
-fn dots<const ROWS: usize>(few: [&[f32]; ROWS], numbers: &[f32], add: impl Add) -> [f32; ROWS] {
-    // So many that the sums stay a loop, which becomes vector code, and that none is waited for.
-    const WIDE: usize = 8 * LANES;
-    let mut lanes = [[0f32; WIDE]; ROWS];
-    let whole = numbers.len() / WIDE * WIDE;
-    for at in (0..whole).step_by(WIDE) {
-        let x = &numbers[at..][..WIDE];
-        let few = few.map(|few| &few[at..][..WIDE]);
-        for lane in 0..WIDE {
-            for row in 0..ROWS {
-                lanes[row][lane] = add(few[row][lane], x[lane], lanes[row][lane]);
-            }
-        }
-    }
-    for at in whole..numbers.len() {
-        for row in 0..ROWS {
-            lanes[row][at - whole] = add(few[row][at], numbers[at], lanes[row][at - whole]);
-        }
-    }
-    lanes.map(|mut lanes| {
-        let mut width = WIDE / 2;
-        while width > 0 {
-            for i in 0..width {
-                lanes[i] += lanes[i + width];
-            }
-            width /= 2;
-        }
-        lanes[0]
-    })
 }

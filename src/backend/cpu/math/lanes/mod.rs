@@ -9,7 +9,7 @@ mod wasm;
 mod x86;
 
 use super::elementary::from_half;
-pub use operations::{LaneWork, Lanes, Sixteen};
+pub use operations::{LaneWork, Lanes, Sixteen, LANES};
 
 /// Does the work with the best instructions there are.
 #[inline(always)]
@@ -64,6 +64,9 @@ impl LaneWork for Widen<'_> {
     }
 }
 
+/// Whether each machine of this kind multiplies and adds in one instruction. It then has 32 registers of four floats.
+const FUSED: bool = cfg!(target_arch = "aarch64");
+
 /// Any machine.
 #[derive(Clone, Copy)]
 pub struct Portable;
@@ -73,6 +76,7 @@ impl Lanes for Portable {
     type Floats = Sixteen;
     type Bytes = [i8; 32];
     type Sums = [f32; 8];
+    const REGISTERS: usize = if FUSED { 8 } else { 4 };
 
     #[inline(always)]
     fn bytes(self, bytes: &[u8; 16]) -> [i32; 16] {
@@ -192,7 +196,7 @@ impl Lanes for Portable {
     }
     #[inline(always)]
     fn mul_add(self, x: Sixteen, y: Sixteen, z: Sixteen) -> Sixteen {
-        std::array::from_fn(|i| x[i] * y[i] + z[i])
+        std::array::from_fn(|i| if FUSED { x[i].mul_add(y[i], z[i]) } else { x[i] * y[i] + z[i] })
     }
 }
 

@@ -1,7 +1,10 @@
 //! The operations on lanes, which each machine has in its own way.
 
+/// How many numbers the operations take at once.
+pub const LANES: usize = 16;
+
 /// Sixteen floats, in memory.
-pub type Sixteen = [f32; 16];
+pub type Sixteen = [f32; LANES];
 
 /// A machine's operations on sixteen numbers.
 pub trait Lanes: Copy {
@@ -13,6 +16,8 @@ pub trait Lanes: Copy {
     type Bytes: Copy;
     /// Eight sums of floats.
     type Sums: Copy;
+    /// How many [`Floats`](Lanes::Floats) the registers hold.
+    const REGISTERS: usize;
 
     /// Bytes without a sign.
     fn bytes(self, bytes: &[u8; 16]) -> Self::Ints;

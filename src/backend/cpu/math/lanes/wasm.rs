@@ -29,6 +29,7 @@ impl Lanes for Simd128 {
     type Floats = [v128; 4];
     type Bytes = [v128; 2];
     type Sums = [v128; 2];
+    const REGISTERS: usize = 4;
 
     #[inline(always)]
     fn bytes(self, bytes: &[u8; 16]) -> [v128; 4] {

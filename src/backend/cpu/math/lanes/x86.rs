@@ -35,6 +35,7 @@ impl Lanes for V4 {
     type Floats = __m512;
     type Bytes = __m256i;
     type Sums = __m256;
+    const REGISTERS: usize = 32;
 
     #[inline(always)]
     fn bytes(self, bytes: &[u8; 16]) -> __m512i {
@@ -171,6 +172,7 @@ impl Lanes for V3 {
     type Floats = [__m256; 2];
     type Bytes = __m256i;
     type Sums = __m256;
+    const REGISTERS: usize = 8;
 
     #[inline(always)]
     fn bytes(self, bytes: &[u8; 16]) -> [__m256i; 2] {
