@@ -125,6 +125,46 @@ fn matmuls_of_every_layout() {
     }
 }
 
+/// Each number of rows, or of columns, with a large matrix that lies either way and has an infinity.
+#[test]
+fn matmuls_of_few_rows() {
+    const MOST: usize = 33;
+    // `gemm`, which computes the higher numbers of rows, adds the 1,700 products one after the other.
+    const TOLERANCE: f64 = 3e-5;
+    let sizes =
+        [(16, 257), (33, 300), (64, 64), (130, 63), (193, 100), (400, 49), (17, 2100), (1700, 37)];
+    for (k, n) in sizes {
+        let (mut x, mut y) = (noise(MOST * k, 30), noise(k * n, 31));
+        x[2 * k + 3] = f32::NAN;
+        y[5 * n + 7] = f32::INFINITY;
+        let turned: Vec<f32> = (0..n * k).map(|at| y[at % k * n + at / k]).collect();
+        let mut wanted = vec![0f64; MOST * n];
+        for (row, sums) in wanted.chunks_mut(n).enumerate() {
+            for (&x, y) in x[row * k..][..k].iter().zip(y.chunks(n)) {
+                sums.iter_mut().zip(y).for_each(|(sum, &y)| *sum += f64::from(x) * f64::from(y));
+            }
+        }
+        for m in 1..=MOST {
+            for (y, [down, across]) in [(&y, [n as i64, 1]), (&turned, [1, k as i64])] {
+                let product = |size, a: &[i64], b: &[i64]| Product {
+                    batch: Vec::new(),
+                    size,
+                    a: a.to_vec(),
+                    b: b.to_vec(),
+                };
+                let few = product([m, n, k], &[k as i64, 1], &[down, across]);
+                let kernel = few.kernel(view(0, 0, &few.a), view(1, 0, &few.b), plain(&[m, n]));
+                close(&run(kernel, &[&x[..m * k], y], m * n), &wanted[..m * n], TOLERANCE);
+
+                let few = product([n, m, k], &[across, down], &[1, k as i64]);
+                let kernel = few.kernel(view(0, 0, &few.a), view(1, 0, &few.b), plain(&[n, m]));
+                let wanted: Vec<f64> = (0..n * m).map(|at| wanted[at % m * n + at / m]).collect();
+                close(&run(kernel, &[y, &x[..m * k]], n * m), &wanted, TOLERANCE);
+            }
+        }
+    }
+}
+
 /// From the last number to the first, along each axis of each operand.
 #[test]
 fn matmuls_of_what_is_read_backwards() {
