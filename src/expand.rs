@@ -74,6 +74,11 @@ pub fn attention(attention: &Attention, operands: &[(Shape, DType)]) -> Result<T
     for &(shape, dtype) in operands {
         inputs.push(trace.leaf(Op::Source, shape, dtype));
     }
+    if attention.length {
+        // The gradient of a query is a sum over all keys, of which those beyond the length may be NaN.
+        let mut writer = Writer { trace: &mut trace, product: |writer, a, b| writer.routine(a, b) };
+        inputs[1] = writer.first(inputs[1], inputs[inputs.len() - 1])?;
+    }
     let result = attend(&mut trace, attention, &inputs)?;
     trace.outputs.push(result);
     Ok(trace)
@@ -236,11 +241,12 @@ impl Writer<'_> {
         let dtype = self.trace.nodes[inputs[0]].dtype;
         let (queries, keys) = (q[2], k[2]);
         let length = attention.length.then(|| inputs[inputs.len() - 1]);
-        let (k, v) = match length {
-            Some(length) => (self.first(inputs[1], length)?, self.first(inputs[2], length)?),
-            None => (inputs[1], inputs[2]),
+        // What keys beyond the length give is hidden below. Values beyond it, which may be NaN, are multiplied by 0.
+        let v = match length {
+            Some(length) => self.first(inputs[2], length)?,
+            None => inputs[2],
         };
-        let k = self.transpose(k)?;
+        let k = self.transpose(inputs[1])?;
         let mut scores = self.by_heads(inputs[0], k)?;
         scores = self.pointwise(Pointwise::mul, &[scores, inputs[3]])?;
         if attention.mask {

@@ -131,8 +131,8 @@ impl Decoder {
                 "fn minimum_w(row: u32, group: u32) -> f32 {{\nreturn {sign}{minimum};\n}}\n"
             );
         }
-        put!(text, "fn numbers_w(quants: vec4<u32>) -> vec4<f32> {{\n");
-        const SIGNED: &str = ">> vec4<u32>(24u))";
+        let kind = if self.is_integer() { "f32" } else { "u32" };
+        put!(text, "fn numbers_w(quants: vec4<{kind}>) -> vec4<f32> {{\n");
         match layout.quants {
             Quants::Single => text += "return bitcast<vec4<f32>>(quants);\n",
             Quants::Half => {
@@ -140,14 +140,10 @@ impl Decoder {
                 put!(text, "return {half};\n");
             }
             Quants::Brain => text += "return bitcast<vec4<f32>>(quants << vec4<u32>(16u));\n",
-            Quants::Signed => {
-                put!(
-                    text,
-                    "return vec4<f32>(bitcast<vec4<i32>>(quants << vec4<u32>(24u)) {SIGNED};\n"
-                );
-            }
-            Quants::From(0) => text += "return vec4<f32>(quants);\n",
-            Quants::From(zero) => put!(text, "return vec4<f32>(quants) - {zero}.0;\n"),
+            // The sign of the last one is that of its word; `integers` turns those of the others around.
+            Quants::Signed => text += "return quants - vec4<f32>(128.0, 128.0, 128.0, 0.0);\n",
+            Quants::From(0) => text += "return quants;\n",
+            Quants::From(zero) => put!(text, "return quants - {zero}.0;\n"),
             Quants::Table(table) => {
                 let word =
                     |n: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| table[4 * n + i] as u8));
@@ -163,7 +159,7 @@ impl Decoder {
                     text,
                     "let words = select(high, low, quants < vec4<u32>(8u));
                     let moved = words << (vec4<u32>(24u) - ((quants & vec4<u32>(3u)) << vec4<u32>(3u)));
-                    return vec4<f32>(bitcast<vec4<i32>>(moved) {SIGNED};\n"
+                    return vec4<f32>(bitcast<vec4<i32>>(moved) >> vec4<u32>(24u));\n"
                 );
             }
         }
@@ -179,9 +175,25 @@ impl Decoder {
         }
     }
 
+    /// Whether quants are integers, which [`integers`] makes floats of.
+    fn is_integer(&self) -> bool {
+        matches!(self.layout.quants, Quants::Signed | Quants::From(_))
+    }
+
+    /// Four quants of a plane, from the words that hold them; the first begins `shift` bits from the lowest.
+    fn fields(&self, width: u32, words: &[String], shift: &str) -> String {
+        match self.is_integer() {
+            true => integers(width, &words[0], shift, self.layout.quants == Quants::Signed),
+            false => fields(width, words, shift),
+        }
+    }
+
     /// Four quants from those of their two planes.
     fn quants(&self, low: &str, high: Option<String>) -> String {
         match high {
+            Some(high) if self.is_integer() => {
+                format!("({low} + {high} * {}.0)", 1 << self.layout.bits[0])
+            }
             Some(high) => format!("{low} | ({high} << vec4<u32>({}u))", self.layout.bits[0]),
             None => low.to_string(),
         }
@@ -257,15 +269,15 @@ impl Decoder {
         match width {
             1 => {
                 let word = [load(before, 0, "unit")];
-                [fields(1, &word, "4u * pair"), fields(1, &word, "16u + 4u * pair")]
+                [self.fields(1, &word, "4u * pair"), self.fields(1, &word, "16u + 4u * pair")]
             }
             2 => [0, 1].map(|half| {
                 let word = load(before, half, &format!("2u * unit + {half}u"));
-                fields(2, &[word], "8u * pair")
+                self.fields(2, &[word], "8u * pair")
             }),
             4 => {
                 let word = [load(each, 0, "4u * unit + pair")];
-                [fields(4, &word, "0u"), fields(4, &word, "4u")]
+                [self.fields(4, &word, "0u"), self.fields(4, &word, "4u")]
             }
             _ => [0, 1].map(|half| {
                 let count = width as usize / 8;
@@ -275,7 +287,7 @@ impl Decoder {
                     let at = format!("{width}u * unit + {count}u * pair + {at}u");
                     words.push(load(each, half * count + n, &at));
                 }
-                fields(width, &words, "0u")
+                self.fields(width, &words, "0u")
             }),
         }
     }
@@ -288,7 +300,7 @@ impl Decoder {
             let words: Vec<String> = (0..(width as usize / 8).max(1))
                 .map(|word| self.load("row", planes.quants[plane], &word_of_quad(width, word)))
                 .collect();
-            each.push(fields(width, &words, &shift_of_quad(width)));
+            each.push(self.fields(width, &words, &shift_of_quad(width)));
         }
         let high = each.get(1).cloned();
         let quants = self.quants(&each[0], high);
@@ -342,6 +354,23 @@ fn fields(width: u32, words: &[String], shift: &str) -> String {
             format!("((vec4<u32>({word}) >> {steps}) & vec4<u32>({mask}u))")
         }
     }
+}
+
+/// Those as floats: each is masked where it lies in the word, which multiplies it by a power of two, and divided by that. A
+/// shift of each would take software GPUs several instructions. Of bytes with a sign the highest has its sign, and 128 is
+/// added to the others.
+fn integers(width: u32, word: &str, shift: &str, is_signed: bool) -> String {
+    let step = if width == 4 { 8 } else { width };
+    let word = match (is_signed, shift) {
+        (true, _) => format!("{word} ^ 0x808080u"),
+        (false, "0u") => word.to_string(),
+        (false, shift) => format!("{word} >> ({shift})"),
+    };
+    let mask = u32::MAX >> (32 - width);
+    let masks = [0, 1, 2, 3].map(|n| format!("{}u", mask << (n * step)));
+    let factors = [0, 1, 2, 3].map(|n| format!("0x1p-{}f", n * step));
+    let placed = format!("bitcast<vec4<i32>>(vec4<u32>({word}) & vec4<u32>({}))", masks.join(", "));
+    format!("(vec4<f32>({placed}) * vec4<f32>({}))", factors.join(", "))
 }
 
 /// What a group's elements share, from where its planes begin, their bits, and where the super-blocks' plane begins.

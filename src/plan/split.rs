@@ -36,6 +36,9 @@ const STEPS: usize = 1 << 15;
 /// Bytes that scores of attention may take, at most.
 const SCORES: u64 = 1 << 27;
 
+/// Keys up to which attention is taken apart where only some of them count.
+const MAX_KEYS: usize = 2048;
+
 /// The same computation with long sums cut, and attention taken apart.
 pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
     let apart = rewrite(trace, &|out, node, inputs| match &node.op {
@@ -85,7 +88,8 @@ fn is_apart(trace: &Trace, attention: &Attention, inputs: &[usize], limits: &Lim
         bytes = bytes.saturating_mul(extent as u64);
     }
     // The kernel reads only the keys that count, products all.
-    let whole = attention.length || limits.config.attention[usize::from(q[2] > expand::FEW)];
+    let is_long = attention.length && k[2] > MAX_KEYS;
+    let whole = is_long || limits.config.attention[usize::from(q[2] > expand::FEW)];
     !whole && bytes <= limits.binding_bytes.min(SCORES)
 }
 
