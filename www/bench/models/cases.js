@@ -1,11 +1,11 @@
 // The cases of `npm run bench -- --models`: the model, the device, the number of tokens, the peer, and the targets.
 
 /**
- * A case. `targets` has a number for each measure: how many times as fast as the peer warpweft should be, or with `least` how
- * many tokens it should make in a second.
+ * A case. `context` is how many tokens the longest context has, in each library. `targets` has a number for each measure: how
+ * many times as fast as the peer warpweft should be, or with `least` how many tokens it should make in a second.
  *
  * @typedef {{ name: string, kind: "language" | "encoder", model: string, device: "cpu" | "webgpu", peer: string, what: string,
- *   prompt?: number, tokens?: number, texts?: number, targets: Record<string, number>, least?: boolean }} Case
+ *   prompt?: number, context?: number, tokens?: number, texts?: number, targets: Record<string, number>, least?: boolean }} Case
  */
 
 /** The measures of each kind of model, with their units and titles. */
@@ -28,8 +28,8 @@ const encoder = (device, texts, tokens) => ({
 
 /** @type {Case[]} */
 export const cases = [
-  language("cpu", { prompt: 275, tokens: 32, targets: { prompt: 2, decode: 1.8 } }),
-  language("webgpu", { prompt: 24, tokens: 32, targets: { decode: 4 }, least: true }),
+  language("cpu", { prompt: 275, tokens: 32, context: 1024, targets: { prompt: 2, decode: 1.8 } }),
+  language("webgpu", { prompt: 24, tokens: 32, context: 256, targets: { decode: 4 }, least: true }),
   ...["webgpu", "cpu"].flatMap((device) => [encoder(device, 1, 16), encoder(device, 8, 32)]),
 ];
 

@@ -12,8 +12,6 @@ const importers = {
 
 /** The most milliseconds that loading a model or a run may take. */
 const PATIENCE_MS = 300_000;
-/** Tokens of the longest context, in each library. */
-const CONTEXT_TOKENS = 1024;
 /** Tokens that are generated in the run that is not timed. */
 const WARM_UP_TOKENS = 4;
 /** Milliseconds after which a run of an encoder makes no more calls. */
@@ -99,7 +97,7 @@ async function attempt(entry, work) {
 
 /** Measures a case in warpweft and in the other libraries named: `runs` runs each, after one that is not timed. */
 async function measure(name, { libraries, prefer, runs }) {
-  const given = { ...cases.find((one) => one.name === name), prefer, context: CONTEXT_TOKENS };
+  const given = { ...cases.find((one) => one.name === name), prefer };
   const entries = libraries.map((library) => ({ library, checked: false, times: [], results: [] }));
   for (const entry of entries) {
     await attempt(entry, async () => {
