@@ -10,6 +10,8 @@ mod compiling;
 mod compute;
 mod drivers;
 mod eager;
+// Only models have something to evict.
+#[cfg_attr(not(feature = "model"), allow(dead_code))]
 mod evict;
 mod history;
 mod kernel_config;
