@@ -241,7 +241,7 @@ impl Writer<'_> {
         let dtype = self.trace.nodes[inputs[0]].dtype;
         let (queries, keys) = (q[2], k[2]);
         let length = attention.length.then(|| inputs[inputs.len() - 1]);
-        // What keys beyond the length give is hidden below. Values beyond it, which may be NaN, are multiplied by 0.
+        // Scores of keys beyond the length are hidden below. Values beyond it would be multiplied by 0, and may be NaN.
         let v = match length {
             Some(length) => self.first(inputs[2], length)?,
             None => inputs[2],

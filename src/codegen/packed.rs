@@ -140,7 +140,7 @@ impl Decoder {
                 put!(text, "return {half};\n");
             }
             Quants::Brain => text += "return bitcast<vec4<f32>>(quants << vec4<u32>(16u));\n",
-            // The sign of the last one is that of its word; `integers` turns those of the others around.
+            // `integers` adds 128 to all bytes but the last, whose sign is the sign of the word.
             Quants::Signed => text += "return quants - vec4<f32>(128.0, 128.0, 128.0, 0.0);\n",
             Quants::From(0) => text += "return quants;\n",
             Quants::From(zero) => put!(text, "return quants - {zero}.0;\n"),
@@ -356,9 +356,9 @@ fn fields(width: u32, words: &[String], shift: &str) -> String {
     }
 }
 
-/// Those as floats: each is masked where it lies in the word, which multiplies it by a power of two, and divided by that. A
-/// shift of each would take software GPUs several instructions. Of bytes with a sign the highest has its sign, and 128 is
-/// added to the others.
+/// Four neighbouring integers of `width` bits as floats; the first begins `shift` bits from the lowest of the word. Each is
+/// masked in place, which multiplies it by a power of two, and then divided by that power: software GPUs need several
+/// instructions to shift a vector. Of signed bytes the highest keeps its sign, and 128 is added to the other three.
 fn integers(width: u32, word: &str, shift: &str, is_signed: bool) -> String {
     let step = if width == 4 { 8 } else { width };
     let word = match (is_signed, shift) {

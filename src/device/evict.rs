@@ -45,12 +45,14 @@ impl<T: Shared + 'static> Slot<T> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a device evict the contents from now on.
+    /// Lets a device evict the contents from now on. Once is enough, and more do no harm.
     pub fn register(self: &Arc<Self>, device: &Device, rank: Rank) {
-        let weak: Weak<Self> = Arc::downgrade(self);
+        let own: Weak<Self> = Arc::downgrade(self);
         let mut slots = device.slots();
-        slots.retain(|(_, slot)| slot.strong_count() > 0);
-        slots.push((rank, weak));
+        slots.retain(|(_, slot)| {
+            slot.strong_count() > 0 && !std::ptr::addr_eq(slot.as_ptr(), own.as_ptr())
+        });
+        slots.push((rank, own));
     }
 }
 

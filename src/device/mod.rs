@@ -88,9 +88,9 @@ struct Inner {
     backend: Box<dyn Backend>,
     /// Why this is not the device one would expect.
     fallback: Option<String>,
-    /// How the same device is opened anew.
+    /// Opens a new device in the way that this one was opened. None if it was made from a backend.
     opener: Option<Opener>,
-    /// What may be evicted when memory is short.
+    /// Contents that may be evicted when memory is short.
     slots: Mutex<evict::Slots>,
     /// One batch at a time is planned, compiled and run. Locked before `state`.
     turn: Mutex<()>,

@@ -23,7 +23,7 @@ pub struct Context {
     cached: Arc<Slot<Cached>>,
 }
 
-/// What a context has on its device.
+/// The part of a context that is on a device.
 struct Cached {
     weights: Resident,
     adapter: Option<Arc<Adapter>>,
@@ -194,12 +194,13 @@ impl Context {
         Ok(computed)
     }
 
-    /// Does something with what is on the device, which is made again if it was evicted, or belongs to a device that was lost.
+    /// Does something with the part on the device. That is made again if it was evicted, or if the weights are on another device
+    /// now because its own was lost. With an adapter it stays on the lost device, as the adapter does.
     fn with<T>(&self, work: impl FnOnce(&mut Cached) -> Result<T>) -> Result<T> {
         let mut slot = self.cached.lock();
-        if slot.as_ref().is_some_and(|cached| !self.model.device().is_same(&cached.weights.device))
-        {
-            *slot = None;
+        if self.model.adapter.is_none() {
+            let device = self.model.device();
+            slot.take_if(|cached| !device.is_same(&cached.weights.device));
         }
         let cached = match &mut *slot {
             Some(cached) => cached,
@@ -216,18 +217,21 @@ impl Context {
     /// device that works.
     ///
     /// # Errors
-    /// Those of loading.
+    /// `DeviceLost` if there is no other device, or the weights could not be loaded to it.
     pub(super) async fn recover(&mut self, from: &Error) -> Result<bool> {
         match from.kind() {
             ErrorKind::Memory => {
-                // What it has itself stays.
+                // Its own slot is locked, so only others are emptied.
                 let _own = self.cached.lock();
                 Ok(self.model.device().evict_one())
             }
             ErrorKind::DeviceLost if self.can_move() => {
                 let own = self.cached.lock().take().map(|cached| cached.weights.device);
                 let lost = own.unwrap_or_else(|| self.model.device());
-                self.model.loaded.weights.replace(&lost).await?;
+                self.model.loaded.weights.replace(&lost).await.map_err(|error| {
+                    let message = format!("{from}; the model could not be loaded again: {error}");
+                    Error::new(ErrorKind::DeviceLost, message)
+                })?;
                 Ok(true)
             }
             _ => Ok(false),

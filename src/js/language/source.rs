@@ -63,7 +63,7 @@ pub fn reading(
     }))
 }
 
-/// What `work` makes of files that JavaScript opens again, of which there are `parts`.
+/// Has JavaScript open the files again, of which there are `parts`, and gives the result of `work` with them.
 pub async fn reading_again<T>(
     reopen: &Function,
     parts: u32,

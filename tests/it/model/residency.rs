@@ -7,7 +7,7 @@ use crate::suite::gpu;
 use crate::wrapper::{Wrapped, Wrapper};
 use pollster::block_on;
 use std::io::Cursor;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::Arc;
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::wgpu::WgpuBackend;
@@ -60,6 +60,7 @@ struct Mortal<B> {
     lose: fn(&B),
     calls: Arc<AtomicU64>,
     last: u64,
+    is_lost: AtomicBool,
 }
 
 impl<B: Backend> Mortal<B> {
@@ -68,9 +69,10 @@ impl<B: Backend> Mortal<B> {
         if call == self.last {
             (self.lose)(&self.machine);
         }
-        match call < self.last {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::DeviceLost, "test: the device was lost")),
+        // It stays lost, also when the calls of the next machine are counted from 0.
+        match self.is_lost.fetch_or(call >= self.last, SeqCst) || call >= self.last {
+            false => Ok(()),
+            true => Err(Error::new(ErrorKind::DeviceLost, "test: the device was lost")),
         }
     }
 }
@@ -112,14 +114,14 @@ fn losing(is_gpu: bool, last: Vec<u64>) -> Losing {
     let (count, counted) = (opened.clone(), calls.clone());
     let open = move || {
         let last = last.get(count.fetch_add(1, SeqCst)).copied().unwrap_or(u64::MAX);
-        let calls = counted.clone();
+        let (calls, is_lost) = (counted.clone(), AtomicBool::new(false));
         calls.store(0, SeqCst);
         let machine: Box<dyn Backend> = if is_gpu {
             let machine = gpu(KernelConfig::default()).expect("a GPU");
-            Box::new(Wrapped(Mortal { machine, lose: WgpuBackend::destroy, calls, last }))
+            Box::new(Wrapped(Mortal { machine, lose: WgpuBackend::destroy, calls, last, is_lost }))
         } else {
             let machine = CpuBackend::new();
-            Box::new(Wrapped(Mortal { machine, lose: |_| {}, calls, last }))
+            Box::new(Wrapped(Mortal { machine, lose: |_| {}, calls, last, is_lost }))
         };
         Box::pin(std::future::ready(Ok(machine))) as Pending<_>
     };
@@ -194,6 +196,15 @@ fn a_loss_that_nothing_helps_is_told() {
     let mut context = model.expect("a model").context().expect("a context");
     let error = (0..100).find_map(|_| tokens(&mut context).err()).expect("an error");
     assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+    // A device that cannot be opened anew.
+    let (machine, calls) = (CpuBackend::new(), Arc::new(AtomicU64::new(0)));
+    let is_lost = AtomicBool::new(false);
+    let machine = Wrapped(Mortal { machine, lose: |_| {}, calls, last: 300, is_lost });
+    let (model, loads) = load(&Device::from_backend(Box::new(machine), None), &toy);
+    let mut context = model.context().expect("a context");
+    let error = (0..100).find_map(|_| tokens(&mut context).err()).expect("an error");
+    assert_eq!((error.kind(), loads.load(SeqCst)), (ErrorKind::DeviceLost, 1), "{error}");
+    assert!(error.message().contains("the model could not be loaded again"), "{error}");
     // A model with an adapter, which is lost.
     let Losing { device, opened, .. } = losing(false, vec![600]);
     let (model, _) = load(&device, &toy);
@@ -205,6 +216,33 @@ fn a_loss_that_nothing_helps_is_told() {
     // The model itself goes on.
     tokens(&mut model.context().expect("a context")).expect("tokens");
     assert_eq!(opened.load(SeqCst), 2);
+    // The adapter is lost still.
+    let error = tokens(&mut context).expect_err("the adapter is lost");
+    assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+}
+
+#[test]
+fn a_context_is_evicted_ten_thousand_times() {
+    let toy = Toy { layers: 1, ..Toy::new(false, None, true) };
+    let device = &devices()[0];
+    let (model, loads) = load(device, &toy);
+    let mut context = model.context().expect("a context");
+    let mut used = 0;
+    for n in 0..10_000 {
+        let length = 1 + n % 7;
+        context.resume(&[3, 14, 15, 39, 2, 6, 5][..length]).expect("logits");
+        device.trim();
+        device.set_memory_limit(Some(device.stats().used_bytes));
+        let refused = device.zeros(&[1 << 22]).and_then(|zeros| zeros.run());
+        assert_eq!(refused.expect_err("too large").kind(), ErrorKind::Memory);
+        device.set_memory_limit(None);
+        match n {
+            100 => used = device.stats().used_bytes,
+            101.. => assert_eq!(device.stats().used_bytes, used),
+            _ => {}
+        }
+    }
+    assert_eq!(loads.load(SeqCst), 10_000);
 }
 
 /// The likeliest token after each of these, and the one after it.
