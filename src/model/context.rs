@@ -194,7 +194,7 @@ impl Context {
         Ok(computed)
     }
 
-    /// Does something with the part on the device. That is made again if it was evicted, or if the weights are on another device
+    /// Does something with the part on the device. It is made again if it was evicted, or if the weights are on another device
     /// now because its own was lost. With an adapter it stays on the lost device, as the adapter does.
     fn with<T>(&self, work: impl FnOnce(&mut Cached) -> Result<T>) -> Result<T> {
         let mut slot = self.cached.lock();
