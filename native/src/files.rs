@@ -19,7 +19,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::io::{self, Gguf, Safetensors, SafetensorsIndex};
 #[cfg(feature = "model")]
-use crate::model::{Embedder, LanguageModel, LoadOptions};
+use crate::model::{Embedder, LanguageModel, LoadOptions, ModelFiles};
 use crate::nn::Module;
 use crate::tensor::Tensor;
 use crate::train::Trainer;
@@ -98,8 +98,47 @@ fn parts(first: &Path) -> Vec<PathBuf> {
     all().unwrap_or_else(|| vec![first.to_path_buf()])
 }
 
-/// [`LanguageModel::reloadable`] of a GGUF file and its other parts. So the weights may be evicted when memory is short, and
-/// a generation goes on after its device was lost.
+/// Opens a language model and reads the heads of its files: a GGUF file with its other parts, or a folder with `config.json`
+/// and safetensors files.
+///
+/// ```no_run
+/// use warpweft_native::{files, prelude::*};
+///
+/// let files = files::open_model("SmolLM2-135M-Instruct")?;
+/// println!("{} tokens", files.tokenizer()?.vocab_size());
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// # Errors
+/// As [`ModelFiles::gguf`] and [`ModelFiles::folder`]; `Data` with the path if a file is missing or cannot be read.
+#[cfg(feature = "model")]
+pub fn open_model(path: impl AsRef<Path>) -> Result<ModelFiles<File>> {
+    let path = path.as_ref();
+    let files = match path.is_dir() {
+        true => block_on(ModelFiles::folder(open_folder(path)?)),
+        false => block_on(ModelFiles::gguf(open_gguf(path)?)),
+    };
+    files.map_err(|error| of_path(&error, path))
+}
+
+/// Opens the files in a folder that may belong to a model.
+#[cfg(feature = "model")]
+fn open_folder(folder: &Path) -> Result<Vec<(String, File)>> {
+    let unreadable = |error: std::io::Error| failed("model", folder, &error);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.ends_with(".safetensors") || ModelFiles::NAMES.contains(&name) {
+            let file = File::open(&path).map_err(|error| failed("model", &path, &error))?;
+            files.push((name.to_string(), file));
+        }
+    }
+    Ok(files)
+}
+
+/// [`LanguageModel::reloadable`] of a GGUF file and its other parts, or of a folder ([`open_model`]). So the weights may be
+/// evicted when memory is short, and a generation goes on after its device was lost.
 ///
 /// ```no_run
 /// use warpweft_native::model::LoadOptions;
@@ -111,7 +150,7 @@ fn parts(first: &Path) -> Vec<PathBuf> {
 /// ```
 ///
 /// # Errors
-/// As [`LanguageModel::load_parts`]; `Data` with the path if a file is missing, is a folder or cannot be read.
+/// As [`open_model`] and [`LanguageModel::load_files`].
 #[cfg(feature = "model")]
 pub fn load_language_model(
     device: &Device,
@@ -120,9 +159,9 @@ pub fn load_language_model(
 ) -> Result<LanguageModel> {
     let path = path.as_ref().to_owned();
     let load = move |device: Device| {
-        let load = |files| LanguageModel::load_parts(&device, files, options);
+        let load = |files| block_on(LanguageModel::load_files(&device, files, options));
         let model =
-            open_gguf(&path).and_then(|files| load(files).map_err(|error| of_path(&error, &path)));
+            open_model(&path).and_then(|files| load(files).map_err(|error| of_path(&error, &path)));
         Box::pin(ready(model)) as Pending<_>
     };
     block_on(LanguageModel::reloadable(device, load))

@@ -1,4 +1,4 @@
-//! `warpweft inspect`: what a GGUF file says of its model, and which tensors it has.
+//! `warpweft inspect`: the metadata and the tensors of a language model.
 
 use comfy_table::{presets, CellAlignment, Table};
 use serde_json::{json, Map, Value};
@@ -16,12 +16,13 @@ const WIDTH: usize = 80;
 /// Prints the head of a file.
 ///
 /// # Errors
-/// As [`files::read_gguf`].
+/// As [`files::open_model`].
 pub fn run(path: &Path, json: bool) -> Result<()> {
-    let head = files::read_gguf(path)?;
+    let files = files::open_model(path)?;
+    let (format, head) = (files.format(), files.head());
     let text = match json {
-        true => format!("{:#}\n", figures(&head)),
-        false => text(&head),
+        true => format!("{:#}\n", figures(head)),
+        false => text(&format, head),
     };
     // Who reads it may have seen enough.
     match std::io::stdout().lock().write_all(text.as_bytes()) {
@@ -32,7 +33,7 @@ pub fn run(path: &Path, json: bool) -> Result<()> {
     }
 }
 
-fn text(head: &Gguf) -> String {
+fn text(format: &str, head: &Gguf) -> String {
     let mut notes = Table::new();
     notes.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(["metadata", "value"]);
     for (name, value) in &head.metadata {
@@ -55,7 +56,7 @@ fn text(head: &Gguf) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let mut text = format!("GGUF version {}\n\n{notes}\n\n{tensors}\n\n", head.version);
+    let mut text = format!("{format}\n\n{notes}\n\n{tensors}\n\n");
     for (format, Sum { tensors, elements, bytes }) in sums(head) {
         let plural = if tensors == 1 { "" } else { "s" };
         let _ = writeln!(

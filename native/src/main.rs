@@ -66,14 +66,14 @@ enum Command {
         #[command(flatten)]
         on: On,
     },
-    /// Show what a GGUF file holds: metadata, tensors, their formats and sizes
+    /// Show the metadata, tensors, formats and sizes of a language model: a GGUF file or a folder
     Inspect {
         file: PathBuf,
         /// Print JSON instead of tables, with all metadata
         #[arg(long)]
         json: bool,
     },
-    /// Talk to a language model: a GGUF file with a chat template
+    /// Talk to a language model with a chat template: a GGUF file or a folder
     Chat(language::Chat),
     /// Print what a language model says after a text
     Generate(language::Generate),

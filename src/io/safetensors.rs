@@ -131,13 +131,13 @@ impl Safetensors {
 }
 
 /// Bytes of a file, and of its header with the eight before it.
-struct Length {
-    file: u64,
-    header: u64,
+pub(super) struct Length {
+    pub file: u64,
+    pub header: u64,
 }
 
 /// The header of a file, which fits into the file.
-async fn read_header(file: &mut impl Source) -> Result<(Header, Length)> {
+pub(super) async fn read_header(file: &mut impl Source) -> Result<(Header, Length)> {
     let unread = |error: Error| about(LOAD, &error);
     let whole = file.length().await.map_err(unread)?;
     if whole < 8 {

@@ -1,7 +1,7 @@
 //! Low-rank adapters (Hu et al. 2021): for some linear layers of a model a product of two narrow matrices, A and B. A layer
 //! with weights `W` and an adapter computes `x W^T + scale x A^T B^T`. The weights stay as they are packed.
 
-use super::config::ModelConfig;
+use super::config::{ModelConfig, WeightLayout};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
 use std::collections::BTreeMap;
@@ -62,6 +62,16 @@ impl Projection {
         }
     }
 
+    /// The projection of a module of Hugging Face's libraries inside a layer, such as `self_attn.q_proj`.
+    pub(super) fn of_module(path: &str) -> Option<Projection> {
+        let (module, name) = path.split_once('.')?;
+        let is_it = |projection: &Projection| {
+            let names = projection.names();
+            (names.1, names.0) == (module, name)
+        };
+        Projection::ALL.into_iter().find(is_it)
+    }
+
     /// The shape of its weights, outputs and inputs.
     pub(super) fn shape(self, config: &ModelConfig) -> [usize; 2] {
         let [queries, keys] = [config.heads, config.kv_heads].map(|n| n * config.head_size);
@@ -74,12 +84,12 @@ impl Projection {
         }
     }
 
-    /// The heads whose outputs a GGUF file has in another order than Hugging Face's libraries: those that Llama rotates.
-    /// Elements `n` and `n + size / 2` of a head are rotated together. In the file they are neighbors.
+    /// The number of heads whose outputs a GGUF file has in another order than Hugging Face's libraries: those that Llama
+    /// rotates. Elements `n` and `n + size / 2` of a head are rotated together. In the file they are neighbors.
     fn permuted_heads(self, config: &ModelConfig) -> Option<usize> {
-        match (&config.architecture[..], self) {
-            ("llama", Projection::Query) => Some(config.heads),
-            ("llama", Projection::Key) => Some(config.kv_heads),
+        match (&config.architecture[..], config.layout, self) {
+            ("llama", WeightLayout::Gguf, Projection::Query) => Some(config.heads),
+            ("llama", WeightLayout::Gguf, Projection::Key) => Some(config.kv_heads),
             _ => None,
         }
     }
@@ -97,6 +107,15 @@ impl Site {
     pub fn in_gguf(self) -> String {
         format!("blk.{}.{}.weight", self.layer, self.projection.names().2)
     }
+}
+
+/// Splits a path of Hugging Face's libraries inside a decoder, such as `layers.0.self_attn.q_proj`, into the number of the layer
+/// and the rest.
+pub fn split_layer(path: &str) -> Option<(usize, &str)> {
+    let (layer, rest) = path.strip_prefix("layers.")?.split_once('.')?;
+    // Digits alone: `parse` would take a sign, too.
+    let layer = layer.bytes().all(|c| c.is_ascii_digit()).then(|| layer.parse().ok())??;
+    Some((layer, rest))
 }
 
 /// The path of Hugging Face's module, such as `layers.0.self_attn.q_proj`.

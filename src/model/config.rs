@@ -3,6 +3,26 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Gguf;
 
+/// The metadata key that says how weights are stored. Only heads that were made of Hugging Face's files have it.
+pub(super) const LAYOUT: &str = "warpweft.weight_layout";
+
+/// How the weights of some tensors are stored. Converters to GGUF change them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WeightLayout {
+    /// As GGUF files have them. The rows of Llama's queries and keys are in an order in which elements that the rotary
+    /// embedding rotates together are neighbors. The weights of Gemma's norms are factors.
+    #[default]
+    Gguf,
+    /// As Hugging Face's library has them. Elements that are rotated together are half a head apart. The weights of Gemma's
+    /// norms are differences from 1.
+    HuggingFace,
+}
+
+impl WeightLayout {
+    /// The value of [`LAYOUT`] for [`WeightLayout::HuggingFace`].
+    pub(super) const HUGGING_FACE: &str = "huggingface";
+}
+
 /// The extents and constants of a decoder-only transformer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -38,6 +58,10 @@ pub struct ModelConfig {
     /// If n, each n-th layer has no window (`attention.sliding_window_pattern`; 6 for Gemma 3). By default all layers have
     /// one.
     pub window_pattern: Option<usize>,
+    /// The base of the angles in layers with a window (10,000 by default; GGUF files do not say).
+    pub window_rope_base: f64,
+    /// How the weights are stored.
+    pub layout: WeightLayout,
 }
 
 /// Metadata of one family.
@@ -132,6 +156,10 @@ impl ModelConfig {
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         };
+        let layout = match file.metadata.get(LAYOUT).and_then(|layout| layout.as_str()) {
+            Some(WeightLayout::HUGGING_FACE) => WeightLayout::HuggingFace,
+            _ => WeightLayout::Gguf,
+        };
         // Most files of Gemma 3 do not say.
         let pattern = (architecture == "gemma3").then_some(6);
         Ok(ModelConfig {
@@ -150,6 +178,8 @@ impl ModelConfig {
             rope_scale,
             window: facts.extent("attention.sliding_window")?,
             window_pattern: facts.extent("attention.sliding_window_pattern")?.or(pattern),
+            window_rope_base: facts.number("rope.freq_base_swa", 10_000.0)?,
+            layout,
         })
     }
 

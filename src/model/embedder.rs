@@ -1,6 +1,7 @@
 //! Embedders: texts to vectors that are near each other where the texts mean something similar.
 
 use super::bert::{Bert, BertConfig, Parameters};
+use super::files::read_settings;
 use super::pooling::{dense_folders, Head};
 use crate::device::Device;
 use crate::dtype::DType;
@@ -19,8 +20,6 @@ const TEXTS: usize = 32;
 const TOKENS: usize = 4096;
 /// Texts are padded to multiples of this length, so that few lengths have plans of their own.
 const STEP: usize = 8;
-/// Bytes of a file of settings, at most.
-const LONGEST: u64 = 64 << 20;
 
 /// An encoder that turns texts into vectors of one length, in the format of sentence-transformers: of the families BERT
 /// (MiniLM, E5, BGE, Arctic) and XLM-RoBERTa.
@@ -138,7 +137,7 @@ impl Embedder {
             if name.ends_with(".safetensors") {
                 weights.insert(name, file);
             } else if name.ends_with(".json") {
-                let read = whole(&mut file).await;
+                let read = read_settings(&mut file).await;
                 let bytes = read.map_err(|error| error.within(&format!("embedder: {name}")))?;
                 small.insert(name, bytes);
             }
@@ -324,16 +323,6 @@ fn batches(order: &[usize], length: impl Fn(usize) -> usize) -> Vec<&[usize]> {
         }
     }
     parts
-}
-
-/// The bytes of a file of settings.
-async fn whole(file: &mut impl Source) -> Result<Vec<u8>> {
-    let length = file.length().await?;
-    if length > LONGEST {
-        let message = format!("the file must have at most {LONGEST} bytes, got {length}");
-        return Err(Error::data(message));
-    }
-    file.read_range(0..length).await
 }
 
 /// The tensors of one of the files.

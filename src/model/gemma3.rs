@@ -11,9 +11,6 @@ use crate::error::Result;
 use crate::io::Source;
 use crate::tensor::{PackedTensor, Tensor};
 
-/// The base of the angles in windowed layers. (Files do not say so.)
-const LOCAL_BASE: f64 = 10_000.0;
-
 pub struct Gemma3 {
     config: ModelConfig,
     /// The embedding is the output matrix, too.
@@ -53,16 +50,16 @@ impl Gemma3 {
         for n in 0..config.layers {
             let name = |part: &str| format!("blk.{n}.{part}.weight");
             layers.push(Layer {
-                attention_norm: weights.vector(&name("attn_norm"), width).await?,
+                attention_norm: weights.norm(&name("attn_norm"), width).await?,
                 projections: weights.joint(n, [Query, Key, Value], config).await?,
-                query_norm: weights.vector(&name("attn_q_norm"), head_size).await?,
-                key_norm: weights.vector(&name("attn_k_norm"), head_size).await?,
+                query_norm: weights.norm(&name("attn_q_norm"), head_size).await?,
+                key_norm: weights.norm(&name("attn_k_norm"), head_size).await?,
                 attention_output: weights.joint(n, [Output], config).await?,
-                after_attention_norm: weights.vector(&name("post_attention_norm"), width).await?,
-                feed_forward_norm: weights.vector(&name("ffn_norm"), width).await?,
+                after_attention_norm: weights.norm(&name("post_attention_norm"), width).await?,
+                feed_forward_norm: weights.norm(&name("ffn_norm"), width).await?,
                 gate_and_up: weights.joint(n, [Gate, Up], config).await?,
                 down: weights.joint(n, [Down], config).await?,
-                after_feed_forward_norm: weights.vector(&name("post_ffw_norm"), width).await?,
+                after_feed_forward_norm: weights.norm(&name("post_ffw_norm"), width).await?,
             });
         }
         let device = weights.device;
@@ -71,8 +68,11 @@ impl Gemma3 {
         Ok(Gemma3 {
             embedding: weights.matrix("token_embd.weight", [vocabulary, width]).await?,
             layers,
-            norm: weights.vector("output_norm.weight", width).await?,
-            rotary: [rotary(LOCAL_BASE, 1.0)?, rotary(config.rope_base, config.rope_scale)?],
+            norm: weights.norm("output_norm.weight", width).await?,
+            rotary: [
+                rotary(config.window_rope_base, 1.0)?,
+                rotary(config.rope_base, config.rope_scale)?,
+            ],
             config: config.clone(),
         })
     }

@@ -1,11 +1,11 @@
 //! Llama and the models that are built as it is: Llama 2 and 3, SmolLM2, Mistral (Touvron et al. 2023; Jiang et al. 2023).
 //!
 //! Each layer adds attention to the tokens before, and a gated feed-forward network, to a stream of vectors, one for each
-//! token. Queries and keys are rotated by their position, neighbours in pairs, as files have their weights permuted for.
+//! token. Queries and keys are rotated by their position, in pairs of elements that `WeightLayout` explains.
 
 use super::adapter::Projection::{Down, Gate, Key, Output, Query, Up, Value};
 use super::cache::{Pairs, Rotary};
-use super::config::ModelConfig;
+use super::config::{ModelConfig, WeightLayout};
 use super::pass::Pass;
 use super::weights::{Joint, Weights};
 use super::Decoder;
@@ -48,10 +48,10 @@ impl Llama {
         for n in 0..config.layers {
             let name = |part: &str| format!("blk.{n}.{part}.weight");
             layers.push(Layer {
-                attention_norm: weights.vector(&name("attn_norm"), width).await?,
+                attention_norm: weights.norm(&name("attn_norm"), width).await?,
                 projections: weights.joint(n, [Query, Key, Value], config).await?,
                 attention_output: weights.joint(n, [Output], config).await?,
-                feed_forward_norm: weights.vector(&name("ffn_norm"), width).await?,
+                feed_forward_norm: weights.norm(&name("ffn_norm"), width).await?,
                 gate_and_up: weights.joint(n, [Gate, Up], config).await?,
                 down: weights.joint(n, [Down], config).await?,
             });
@@ -59,6 +59,10 @@ impl Llama {
         let factors = weights.rope_factors(config.rope_size / 2).await?;
         let factor = |n: usize| factors.as_ref().map_or(1.0, |all| all[n]) * config.rope_scale;
         let size = [context, head_size, config.rope_size];
+        let pairs = match config.layout {
+            WeightLayout::Gguf => Pairs::Neighbours,
+            WeightLayout::HuggingFace => Pairs::Halves,
+        };
         let output = match weights.has("output.weight") {
             true => Some(weights.matrix("output.weight", [vocabulary, width]).await?),
             false => None,
@@ -66,9 +70,9 @@ impl Llama {
         Ok(Llama {
             embedding: weights.matrix("token_embd.weight", [vocabulary, width]).await?,
             layers,
-            norm: weights.vector("output_norm.weight", width).await?,
+            norm: weights.norm("output_norm.weight", width).await?,
             output,
-            rotary: Rotary::new(weights.device, size, config.rope_base, factor, Pairs::Neighbours)?,
+            rotary: Rotary::new(weights.device, size, config.rope_base, factor, pairs)?,
             config: config.clone(),
         })
     }

@@ -11,8 +11,10 @@ mod config;
 mod context;
 mod embedder;
 mod estimate;
+mod files;
 mod gemma3;
 mod generate;
+mod hugging_face;
 mod llama;
 mod lora;
 mod pass;
@@ -23,10 +25,11 @@ mod sampling;
 mod weights;
 
 pub use adapter::Projection;
-pub use config::ModelConfig;
+pub use config::{ModelConfig, WeightLayout};
 pub use context::Context;
 pub use embedder::{EmbedOptions, Embedder};
 pub use estimate::{estimate, Estimate};
+pub use files::ModelFiles;
 #[cfg(feature = "js-models")]
 pub(crate) use generate::Continuation;
 pub use generate::{Finish, GenerateOptions, Generated, Generation};
@@ -178,14 +181,27 @@ impl LanguageModel {
         parts: Vec<impl Source>,
         options: LoadOptions,
     ) -> Result<LanguageModel> {
-        let (head, file) = Gguf::read_parts(parts).await?;
-        let config = ModelConfig::read(&head)?;
-        let tokenizer = Tokenizer::from_gguf(&head)?;
-        let template = template(&head, &tokenizer)?;
+        LanguageModel::load_files(device, ModelFiles::gguf(parts).await?, options).await
+    }
+
+    /// Loads a model from a GGUF file or from a folder with safetensors files ([`ModelFiles`]). Dropping the future ends it.
+    ///
+    /// # Errors
+    /// As [`LanguageModel::load`].
+    pub async fn load_files(
+        device: &Device,
+        files: ModelFiles<impl Source>,
+        options: LoadOptions,
+    ) -> Result<LanguageModel> {
+        let config = ModelConfig::read(files.head())?;
+        let tokenizer = files.tokenizer()?;
+        let template = files.find_chat_template(&tokenizer)?;
         let context = options.context_length(&config);
         let cache = options.cache_dtype(device)?;
-        refuse_too_large(device, &options.estimate(device, &head)?)?;
-        let mut weights = Weights { head: &head, file, device, arithmetic: options.arithmetic };
+        refuse_too_large(device, &options.estimate(device, files.head())?)?;
+        let (head, file) = files.into_parts();
+        let arithmetic = options.arithmetic;
+        let mut weights = Weights { head: &head, config: &config, file, device, arithmetic };
         let decoder: Arc<dyn Decoder> = match &config.architecture[..] {
             "llama" => Arc::new(llama::Llama::load(&config, &mut weights, context).await?),
             "gemma3" => Arc::new(gemma3::Gemma3::load(&config, &mut weights, context).await?),
@@ -195,6 +211,8 @@ impl LanguageModel {
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         };
+        // Values that are made of the file's are computed here and not by each run.
+        device.flush()?;
         let weights = Residency::new(Resident { device: device.clone(), decoder });
         let loaded = Loaded { config, tokenizer, template, weights, context, cache };
         Ok(LanguageModel { loaded: Arc::new(loaded), adapter: None })
@@ -262,7 +280,7 @@ impl LanguageModel {
     /// # Errors
     /// `Unsupported` if there is neither; `Data` if the template refuses the messages.
     pub fn chat_prompt(&self, messages: &[Message], options: &ChatOptions) -> Result<Vec<u32>> {
-        let template = self.loaded.template.as_ref().ok_or_else(no_template)?;
+        let template = self.loaded.template.as_ref().ok_or_else(files::no_chat_template)?;
         template.encode(&self.loaded.tokenizer, messages, options)
     }
 
@@ -306,29 +324,4 @@ fn refuse_too_large(device: &Device, need: &Estimate) -> Result<()> {
             }
         }
     })
-}
-
-fn no_template() -> Error {
-    let message = "chat: the model must have a chat template, got none; it may be a base model";
-    Error::new(ErrorKind::Unsupported, message)
-}
-
-/// The chat template of a GGUF file, or the built-in one that its special tokens were made for.
-///
-/// # Errors
-/// `Unsupported` if there is neither; `Data` if the template is damaged.
-pub fn chat_template(head: &Gguf, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
-    template(head, tokenizer)?.ok_or_else(no_template)
-}
-
-fn template(head: &Gguf, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
-    let template = match ChatTemplate::from_gguf(head)? {
-        Some(template) => template,
-        None => match ChatTemplate::guess(tokenizer) {
-            Some(name) => ChatTemplate::named(name)?,
-            None => return Ok(None),
-        },
-    };
-    let text = |id: Option<u32>| id.and_then(|id| tokenizer.token(id)).unwrap_or_default();
-    Ok(Some(template.with_tokens(text(tokenizer.bos()), text(tokenizer.eos()))))
 }

@@ -3,7 +3,7 @@
 //! The tensors decide which layers are adapted, because `target_modules` of the config may be a list of names, a regular
 //! expression or a word. What changes the meaning of the tensors is refused.
 
-use super::adapter::{Projection, Site};
+use super::adapter::{split_layer, Projection, Site};
 use super::lora::LoraAdapter;
 use super::LanguageModel;
 use crate::dtype::DType;
@@ -176,22 +176,13 @@ impl LoraAdapter {
 
 /// The layer that a tensor belongs to, and whether it is its A (0) or its B (1).
 fn place(name: &str) -> Option<(Site, usize)> {
-    let path = PREFIXES.iter().find_map(|prefix| {
-        name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix("layers."))
-    })?;
-    let (layer, rest) = path.split_once('.')?;
-    // Digits alone: `parse` would take a sign, too.
-    let layer = layer.bytes().all(|c| c.is_ascii_digit()).then(|| layer.parse().ok())??;
-    let sites = Projection::ALL.map(|projection| Site { layer, projection });
-    sites.into_iter().find_map(|site| {
-        let module = site.to_string();
-        let rest = rest.strip_prefix(module.split_once('.')?.1.split_once('.')?.1)?;
-        match rest {
-            ".lora_A.weight" => Some((site, 0)),
-            ".lora_B.weight" => Some((site, 1)),
-            _ => None,
-        }
-    })
+    let path = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix))?;
+    let (layer, rest) = split_layer(path)?;
+    let (module, matrix) = match rest.strip_suffix(".lora_A.weight") {
+        Some(module) => (module, 0),
+        None => (rest.strip_suffix(".lora_B.weight")?, 1),
+    };
+    Some((Site { layer, projection: Projection::of_module(module)? }, matrix))
 }
 
 /// What the config says.

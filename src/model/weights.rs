@@ -1,17 +1,22 @@
 //! Weights of a model as a file has them.
 
 use super::adapter::{Projection, Site};
-use super::config::ModelConfig;
+use super::config::{ModelConfig, WeightLayout};
 use super::pass::Pass;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::io::{BlockFormat, Gguf, Source};
+use crate::io::{BlockFormat, Gguf, GgufArray, GgufValue, Source};
 use crate::op::PackedArithmetic;
 use crate::tensor::{PackedTensor, Tensor};
+
+/// The metadata key of the factors of the rotary embedding, for heads that were made of Hugging Face's files. GGUF files have
+/// a tensor instead.
+pub(super) const ROPE_FACTORS: &str = "warpweft.rope_factors";
 
 /// A file that weights are taken from.
 pub struct Weights<'a, F> {
     pub head: &'a Gguf,
+    pub config: &'a ModelConfig,
     pub file: F,
     pub device: &'a Device,
     /// How products with matrices treat the other operand.
@@ -24,17 +29,28 @@ impl<F: Source> Weights<'_, F> {
         self.head.tensors.contains_key(name)
     }
 
-    /// Numbers as they are, such as those of a norm: of so many elements.
-    pub async fn vector(&mut self, name: &str, length: usize) -> Result<Tensor> {
-        let vector = self.head.load_from(&mut self.file, self.device, name).await?;
-        match vector.shape() == [length] {
-            true => Ok(vector),
-            false => Err(mismatch(name, &[length], vector.shape())),
+    /// The factors of a root-mean-square norm of `length` elements.
+    pub async fn norm(&mut self, name: &str, length: usize) -> Result<Tensor> {
+        let weights = self.head.load_from(&mut self.file, self.device, name).await?;
+        if weights.shape() != [length] {
+            return Err(mismatch(name, &[length], weights.shape()));
+        }
+        match (&self.config.architecture[..], self.config.layout) {
+            ("gemma3", WeightLayout::HuggingFace) => weights.add(1.0),
+            _ => Ok(weights),
         }
     }
 
     /// What the angles of the rotary embedding are divided by, one number for each pair, where the file says (Llama 3).
     pub async fn rope_factors(&mut self, pairs: usize) -> Result<Option<Vec<f64>>> {
+        if let Some(GgufValue::Array(GgufArray::F64(factors))) =
+            self.head.metadata.get(ROPE_FACTORS)
+        {
+            return match factors.len() == pairs {
+                true => Ok(Some(factors.clone())),
+                false => Err(mismatch(ROPE_FACTORS, &[pairs], &[factors.len()])),
+            };
+        }
         let name = "rope_freqs.weight";
         let Some(tensor) = self.head.tensors.get(name) else { return Ok(None) };
         let numbers = tensor.format.decode(&tensor.read_from(&mut self.file).await?)?;

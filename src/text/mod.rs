@@ -102,6 +102,16 @@ impl Tokenizer {
         Ok(self)
     }
 
+    /// The same tokenizer, with further tokens that end a generation. Ids without a token are ignored.
+    pub(crate) fn with_ends_of_generation(
+        mut self,
+        ids: impl IntoIterator<Item = u32>,
+    ) -> Tokenizer {
+        let ids: Vec<u32> = ids.into_iter().filter(|&id| self.token(id).is_some()).collect();
+        self.vocabulary.mark_ends(ids.into_iter().chain(self.ends.eos));
+        self
+    }
+
     /// The ids of a text, without BOS and EOS. With `special`, the names of special tokens in it become those tokens;
     /// otherwise they are plain text. Tokens that a model's user defined, such as runs of spaces, are recognized in both.
     ///

@@ -4,6 +4,7 @@ import type { Device } from "./classes.js";
 import { dataError } from "./errors.js";
 import { checked, refused } from "./host.js";
 import { canReopen, checkSignal, Reader, type Hasher, type Progress } from "./model-files.js";
+import { canReopenFolder, filesIn, folderOf, isFolder } from "./model-folder.js";
 import { withFiles } from "./model-loading.js";
 import { hostOf, isGone, Shown } from "./objects.js";
 import type { PlatformSignal } from "./platform.js";
@@ -17,9 +18,14 @@ type Reopen = () => Promise<Reader>;
 
 /** Functions of the core's class that are not for users. */
 interface Core {
-  open(device: Device, reader: Reader, parts: number, options: object, reopen?: Reopen): Promise<LanguageModel>;
-  need(device: Device, reader: Reader, parts: number, options: object): Promise<number[]>;
+  files(): string[];
+  indexed(json: Uint8Array): string[];
+  open(device: Device, reader: Reader, parts: number, names: Names, options: object, reopen?: Reopen): Promise<LanguageModel>;
+  need(device: Device, reader: Reader, parts: number, names: Names, options: object): Promise<number[]>;
 }
+
+/** The names of the files in a folder; undefined for the parts of a GGUF file. */
+type Names = string[] | undefined;
 
 interface Token {
   readonly id: number;
@@ -55,26 +61,71 @@ function checkHashes(op: string, source: unknown, given: unknown): string[] | un
   return given.map((hash: string) => hash.toLowerCase());
 }
 
+/** The bytes of a small file that was found in a folder. */
+async function bytesOf(op: string, file: unknown, signal: AbortSignal | undefined): Promise<Uint8Array> {
+  const reader = await Reader.open([file], { op, tell: () => {}, signal, keep: false, isWhole: true });
+  try {
+    return await reader.read(0, 0, await reader.length(0));
+  } finally {
+    await reader.close();
+  }
+}
+
+/** Finds the files of a model in a folder. An index names those that have the weights. */
+async function filesOfFolder(
+  op: string,
+  core: Core,
+  source: unknown,
+  signal: AbortSignal | undefined,
+): Promise<{ names: string[]; sources: unknown[] }> {
+  const find = folderOf(op, source, signal);
+  const isWeights = (name: string) => name.endsWith(".safetensors");
+  const { names, files: sources } = await filesIn(find, core.files().filter((name) => !isWeights(name)));
+  let weights = core.files().filter(isWeights);
+  const index = names.findIndex((name) => name.endsWith(".index.json"));
+  if (index >= 0) {
+    const bytes = await bytesOf(op, sources[index], signal);
+    sources[index] = bytes;
+    weights = core.indexed(bytes);
+  }
+  const found = await filesIn(find, weights);
+  return { names: [...names, ...found.names], sources: [...sources, ...found.files] };
+}
+
 /** Opens the files, lets the core do something with them, and closes them. */
 async function reading<T>(
   op: "load" | "estimate",
   source: unknown,
   given: Loading | undefined,
-  work: (core: Core, device: Device, reader: Reader, options: object, reopen?: Reopen) => Promise<T>,
+  work: (core: Core, device: Device, reader: Reader, names: Names, options: object, reopen?: Reopen) => Promise<T>,
 ): Promise<T> {
   const known = ["device", "onProgress", "signal", "context", "cache", "keep", "sha256"] as const;
   const { device, onProgress, signal, keep = false, sha256, ...options } = checked(op, given, known);
   if (typeof keep !== "boolean") throw refused(op, "keep", "a boolean", keep);
+  const inFolder = await isFolder(source);
+  if (inFolder && keep) throw refused(op, "the source", "the address of a GGUF file, because keep is set", source);
+  if (inFolder && sha256 !== undefined) {
+    throw refused(op, "the source", "a GGUF file, because sha256 is set", source);
+  }
   const hashes = checkHashes(op, source, sha256);
-  const sources = Array.isArray(source) ? source : [source];
-  return withFiles(op, { device, onProgress, signal }, async (device, open) => {
+  return withFiles(op, { device, onProgress, signal }, async (device, open, signal) => {
     const { classes } = hostOf(device, op);
+    const core = classes.LanguageModel as Core;
+    const find = async (signal: AbortSignal | undefined): Promise<{ names: Names; sources: unknown[] }> =>
+      inFolder
+        ? filesOfFolder(op, core, source, signal)
+        : { names: undefined, sources: Array.isArray(source) ? source : [source] };
+    const { names, sources } = await find(signal);
     const hasher = () => new (classes.Sha256 as new () => Hasher)();
     const how = { keep, isWhole: op === "load", check: hashes && { hashes, hasher } };
     const reader = await open(sources, how);
     // A signal ends the first loading only.
-    const reopen = () => Reader.open(sources, { op, tell: onProgress ?? (() => {}), signal: undefined, ...how });
-    return work(classes.LanguageModel as Core, device, reader, options, sources.every(canReopen) ? reopen : undefined);
+    const reopen = async () => {
+      const { sources } = await find(undefined);
+      return Reader.open(sources, { op, tell: onProgress ?? (() => {}), signal: undefined, ...how });
+    };
+    const isReopened = inFolder ? canReopenFolder(source) : sources.every(canReopen);
+    return work(core, device, reader, names, options, isReopened ? reopen : undefined);
   });
 }
 
@@ -100,14 +151,14 @@ export class LanguageModel extends Shown {
   declare begin: (tokens: ArrayLike<number>, options: object, op: string) => Generation;
 
   static load(source: unknown, options?: Loading): Promise<LanguageModel> {
-    return reading("load", source, options, (core, device, reader, rest, reopen) =>
-      core.open(device, reader, reader.count, rest, reopen),
+    return reading("load", source, options, (core, device, reader, names, rest, reopen) =>
+      core.open(device, reader, reader.count, names, rest, reopen),
     );
   }
 
   static estimate(source: unknown, options?: Loading): Promise<object> {
-    return reading("estimate", source, options, async (core, device, reader, rest) => {
-      const [weights, cache, temporaries, total] = await core.need(device, reader, reader.count, rest);
+    return reading("estimate", source, options, async (core, device, reader, names, rest) => {
+      const [weights, cache, temporaries, total] = await core.need(device, reader, reader.count, names, rest);
       return { weights, cache, temporaries, total };
     });
   }

@@ -288,6 +288,7 @@ async function asked(op: string, place: string, range: string | undefined, signa
 /** Node's files, where there are any. Not imported: bundlers for pages would look for them. */
 interface NodeFiles {
   access(place: string | URL): Promise<void>;
+  stat(place: string | URL): Promise<{ isDirectory(): boolean }>;
   open(place: string | URL): Promise<{
     stat(): Promise<{ size: number }>;
     read(buffer: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesRead: number }>;

@@ -26,11 +26,12 @@ impl Estimate {
     /// # Errors
     /// If the file is damaged.
     pub fn run(&self) -> Result<()> {
-        let head = files::read_gguf(&self.model.file)?;
+        let files = files::open_model(&self.model.file)?;
+        let head = files.head();
         let options = self.model.options();
-        let context = options.context_length(&ModelConfig::read(&head)?);
+        let context = options.context_length(&ModelConfig::read(head)?);
         let cache = options.cache_dtype(&self.model.on.device()?)?;
-        let found = estimate(&head, context, self.batch, cache)?;
+        let found = estimate(head, context, self.batch, cache)?;
         let parts = [
             ("weights", found.weights),
             ("cache", found.cache),

@@ -45,7 +45,7 @@ pub struct On {
 /// A model, and what it computes on.
 #[derive(Args)]
 pub struct Model {
-    /// A GGUF file
+    /// A GGUF file, or a folder with `config.json` and safetensors files
     file: PathBuf,
     #[command(flatten)]
     on: On,
@@ -112,14 +112,13 @@ impl Model {
 
 /// Loads a model, and shows how far that is.
 fn load_shown(device: &Device, file: &Path, options: LoadOptions) -> Result<LanguageModel> {
-    let parts = files::open_gguf(file)?;
-    let bytes = parts.iter().filter_map(|part| part.metadata().ok()).map(|about| about.len());
-    let bar = ProgressBar::new(bytes.sum()); // Nothing is shown where standard error is no terminal.
+    let files = files::open_model(file)?;
+    let bar = ProgressBar::new(files.bytes()); // Nothing is shown where standard error is no terminal.
     let style = "{msg} [{bar:30}] {bytes} of {total_bytes}, {eta} left";
     bar.set_style(ProgressStyle::with_template(style).expect("the template is well formed"));
     bar.set_message("loading");
-    let parts = parts.into_iter().map(|part| bar.wrap_read(part)).collect();
-    let model = LanguageModel::load_parts(device, parts, options);
+    let files = files.map(|file| bar.wrap_read(file));
+    let model = block_on(LanguageModel::load_files(device, files, options));
     bar.finish_and_clear();
     model
 }

@@ -5,14 +5,13 @@ use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
 use warpweft_native::files;
-use warpweft_native::model::chat_template;
 use warpweft_native::prelude::*;
-use warpweft_native::text::{ChatOptions, Tokenizer};
+use warpweft_native::text::ChatOptions;
 
 /// The options of the command.
 #[derive(Args)]
 pub struct Tokenize {
-    /// A GGUF file
+    /// A GGUF file, or a folder with `config.json` and safetensors files
     file: PathBuf,
     /// The text
     #[arg(long, required_unless_present = "chat", conflicts_with = "chat")]
@@ -34,11 +33,11 @@ impl Tokenize {
     /// # Errors
     /// If the file is damaged, or there is no chat template.
     pub fn run(&self) -> Result<()> {
-        let head = files::read_gguf(&self.file)?;
-        let tokenizer = Tokenizer::from_gguf(&head)?;
+        let files = files::open_model(&self.file)?;
+        let tokenizer = files.tokenizer()?;
         let (ids, text) = match (&self.chat, &self.text) {
             (Some(path), _) => {
-                let template = chat_template(&head, &tokenizer)?;
+                let template = files.chat_template(&tokenizer)?;
                 let (messages, options) = (messages(path)?, ChatOptions::default());
                 let ids = template.encode(&tokenizer, &messages, &options)?;
                 (ids, Some(template.render(&messages, &options)?))

@@ -6,6 +6,7 @@
 mod blocks;
 mod pack;
 mod parts;
+mod safetensors;
 mod scan;
 mod value;
 

@@ -14,6 +14,31 @@ pub struct GgufParts<F> {
     starts: Vec<u64>,
 }
 
+impl<F> GgufParts<F> {
+    /// Files that are read as one; none at first.
+    pub(super) fn new() -> GgufParts<F> {
+        GgufParts { parts: Vec::new(), starts: vec![0] }
+    }
+
+    /// Appends a file of `length` bytes. Returns the offset of its first byte.
+    pub(super) fn push(&mut self, file: F, length: u64) -> u64 {
+        let start = self.starts[self.parts.len()];
+        self.parts.push(file);
+        self.starts.push(start.saturating_add(length));
+        start
+    }
+
+    /// Bytes of all files together.
+    pub fn bytes(&self) -> u64 {
+        self.starts[self.parts.len()]
+    }
+
+    /// The same files, each read through what `wrap` makes of it.
+    pub fn map<G>(self, wrap: impl FnMut(F) -> G) -> GgufParts<G> {
+        GgufParts { parts: self.parts.into_iter().map(wrap).collect(), starts: self.starts }
+    }
+}
+
 impl Gguf {
     /// Reads the heads of a model's files, the first part first, as one head. The places of tensors are those in all files
     /// together, which the second value reads.
@@ -31,19 +56,17 @@ impl Gguf {
     /// # Ok(()) }
     /// ```
     pub async fn read_parts<F: Source>(parts: Vec<F>) -> Result<(Gguf, GgufParts<F>)> {
-        let mut file = GgufParts { parts, starts: vec![0] };
-        let count = file.parts.len();
+        let (mut file, count) = (GgufParts::new(), parts.len());
         let mut all: Option<Gguf> = None;
-        for (n, part) in file.parts.iter_mut().enumerate() {
+        for (n, mut part) in parts.into_iter().enumerate() {
             let about = |error: Error| match count {
                 1 => error,
                 _ => error.within(&format!("gguf, part {} of {count}", n + 1)),
             };
-            let mut head = Gguf::read_from(part).await.map_err(about)?;
+            let mut head = Gguf::read_from(&mut part).await.map_err(about)?;
             head.check_part(n, count).map_err(about)?;
             let length = part.length().await.map_err(about)?;
-            let start = file.starts[n];
-            file.starts.push(start.saturating_add(length));
+            let start = file.push(part, length);
             for tensor in head.tensors.values_mut() {
                 tensor.bytes = start + tensor.bytes.start..start + tensor.bytes.end;
             }
@@ -83,7 +106,7 @@ impl Gguf {
 
 impl<F: Source> Source for GgufParts<F> {
     async fn length(&mut self) -> Result<u64> {
-        Ok(self.starts[self.starts.len() - 1])
+        Ok(self.bytes())
     }
 
     async fn read_range(&mut self, range: Range<u64>) -> Result<Vec<u8>> {

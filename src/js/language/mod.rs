@@ -12,11 +12,11 @@ use super::objects::{gone, shells, Object as Any, Place};
 use super::returns::{settle, Made};
 use super::{named, Answer, At, FromJs, IntoJs, JsDevice, Options, Shell, Value};
 use crate::error::{Error, Result};
-use crate::io::Gguf;
-use crate::model::{Context, Generated, LanguageModel};
+use crate::io::SafetensorsIndex;
+use crate::model::{Context, Generated, LanguageModel, ModelFiles};
 use crate::text::{ChatOptions, Message};
 use js_sys::{Array, Function, Promise};
-use source::{reading, reading_again, Reader};
+use source::{reading, reading_again, JsSource, Reader};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
@@ -31,7 +31,7 @@ impl Object {
 }
 
 shells! {
-    /// A language model from a GGUF file: it answers messages and goes on with texts.
+    /// A language model from a GGUF file or a folder with safetensors files: it answers messages and goes on with texts.
     ///
     /// @example
     /// ```ts
@@ -59,6 +59,17 @@ fn ids(value: &JsValue, op: &'static str) -> Result<Vec<u32>> {
     Vec::<u32>::from_js(value, At { op, what: "tokens" })
 }
 
+/// The files of a model: those of a folder by these names, or the parts of a GGUF file.
+async fn model_files(
+    files: Vec<JsSource>,
+    names: Option<Vec<String>>,
+) -> Result<ModelFiles<JsSource>> {
+    match names {
+        Some(names) => ModelFiles::folder(names.into_iter().zip(files).collect()).await,
+        None => ModelFiles::gguf(files).await,
+    }
+}
+
 /// JSON that JavaScript's side wrote of an argument.
 fn parsed<T: serde::de::DeserializeOwned>(json: &str, op: &str, what: &str) -> Result<T> {
     let refuse = |error: serde_json::Error| {
@@ -69,26 +80,42 @@ fn parsed<T: serde::de::DeserializeOwned>(json: &str, op: &str, what: &str) -> R
 
 #[wasm_bindgen(js_class = "LanguageModel")]
 impl JsLanguageModel {
-    /// Loads a model: `reader` reads its files, of which there are `parts`. Where these can be read again, `reopen` gives a
-    /// promise of another reader.
+    /// The names of the files in a folder that a model may be loaded from.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn files() -> Vec<String> {
+        ModelFiles::NAMES.map(String::from).to_vec()
+    }
+
+    /// The names of the files that an index of safetensors files names.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn indexed(json: &[u8]) -> Answer<Vec<String>> {
+        Ok(SafetensorsIndex::read(json)?.files.into_keys().collect())
+    }
+
+    /// Loads a model: `reader` reads its files, of which there are `parts`. `names` are the names of the files in a folder; a
+    /// model of GGUF files has none. Where the files can be read again, `reopen` gives a promise of another reader.
     #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = open)]
     pub fn open(
         device: &JsDevice,
         reader: Reader,
         parts: u32,
+        names: Option<Vec<String>>,
         options: &JsValue,
         reopen: Option<Function>,
     ) -> Answer<Promise> {
         const OP: &str = "load";
         let (device, options) = (device.core(OP)?, options::load(options, OP)?);
         Ok(reading(OP, reader, parts, async move |files| {
-            let model = LanguageModel::load_from(&device, files, options).await?;
+            let files = model_files(files, names.clone()).await?;
+            let model = LanguageModel::load_files(&device, files, options).await?;
             if let Some(reopen) = reopen {
                 model.set_reload(move |device| {
-                    let reopen = reopen.clone();
+                    let (reopen, names) = (reopen.clone(), names.clone());
                     Box::pin(async move {
-                        let load =
-                            async |files| LanguageModel::load_from(&device, files, options).await;
+                        let load = async |files| {
+                            let files = model_files(files, names).await?;
+                            LanguageModel::load_files(&device, files, options).await
+                        };
                         reading_again(&reopen, parts, load).await
                     })
                 });
@@ -104,13 +131,14 @@ impl JsLanguageModel {
         device: &JsDevice,
         reader: Reader,
         parts: u32,
+        names: Option<Vec<String>>,
         options: &JsValue,
     ) -> Answer<Promise> {
         const OP: &str = "estimate";
         let (device, options) = (device.core(OP)?, options::load(options, OP)?);
         Ok(reading(OP, reader, parts, async move |files| {
-            let (head, _) = Gguf::read_parts(files).await?;
-            let need = options.estimate(&device, &head)?;
+            let files = model_files(files, names).await?;
+            let need = options.estimate(&device, files.head())?;
             let numbers = [need.weights, need.cache, need.temporaries, need.total()];
             let values: Array = numbers.iter().map(|&bytes| JsValue::from(bytes as f64)).collect();
             Ok(Box::new(move || Ok(values.into())) as Made)

@@ -167,20 +167,34 @@ export interface LanguageModel {
   generate(prompt: string | ArrayLike<number>, options?: GenerateOptions): Generation;
 }
 
+/**
+ * Where a model is that Hugging Face's `transformers` saved, a folder with `config.json`, `tokenizer.json` and
+ * `model.safetensors` or several files and their index. It is the address of the folder, which ends with a slash; in Node,
+ * Deno and Bun also its path; a folder that the browser opened; or an object with the files by their names. The visitor's
+ * files of a folder are a list of files, one of which is `config.json`.
+ */
+export type ModelFolder =
+  | PlatformUrl
+  | string
+  | PlatformFolder
+  | ArrayLike<PlatformBlob>
+  | Readonly<Record<string, ModelSource>>;
+
 export namespace LanguageModel {
   /**
-   * Loads a model: of the families `llama` (Llama 2 and 3, SmolLM2, Mistral) and `gemma3`. Weights go to the device piece by
-   * piece.
+   * Loads a model: of the families `llama` (Llama 2 and 3, SmolLM2, Mistral) and `gemma3`. The source is a GGUF file, the parts
+   * of one, or a folder with safetensors files, for which `keep` and `sha256` are not supported. Weights go to the device
+   * piece by piece.
    *
    * @throws `Data` if the file is damaged; `Unsupported` for other families; `Memory` if the device, or the browser's storage
    * with `keep`, has not enough.
    */
-  function load(source: ModelSource | readonly ModelSource[], options?: ModelOptions): Promise<LanguageModel>;
+  function load(source: ModelSource | readonly ModelSource[] | ModelFolder, options?: ModelOptions): Promise<LanguageModel>;
   /**
    * Estimates the memory that a model takes on a device. Only the beginning of the file is read: nothing is kept, and no hash
    * is checked.
    */
-  function estimate(source: ModelSource | readonly ModelSource[], options?: ModelOptions): Promise<ModelEstimate>;
+  function estimate(source: ModelSource | readonly ModelSource[] | ModelFolder, options?: ModelOptions): Promise<ModelEstimate>;
 }
 
 export interface Generation extends AsyncIterable<string> {

@@ -2,6 +2,7 @@
 
 mod calls;
 mod embedder;
+mod folder;
 mod lora;
 mod lora_files;
 mod mixed;

@@ -1,0 +1,124 @@
+// Folders of models, wherever they are: a server, a disk, a folder that the browser opened, or files by their names.
+
+import { dataError } from "./errors.js";
+import { refused } from "./host.js";
+import { canReopen, nodeFiles } from "./model-files.js";
+
+const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[object ".length, -1);
+
+/** Finds a file by its name in a folder; undefined if it is not there. */
+export type Find = (name: string) => unknown;
+
+/**
+ * A folder that a server has. A file is there unless the server answers 404, or with a page of its own. Weights are not asked
+ * for here.
+ */
+function remoteFolder(op: string, place: string, signal: AbortSignal | undefined): Find {
+  const folder = place.endsWith("/") ? place : `${place}/`;
+  /** The names of the folders inside, as far as a file named them that was found before. */
+  let known = "";
+  return async (name) => {
+    const address = folder + name;
+    if (/^[^/]*\.safetensors$/.test(name)) return address;
+    const [inner, file] = name.split("/");
+    if (file !== undefined && !known.includes(`"${inner}"`)) return undefined;
+    const response = await fetch(address, { signal: signal ?? null }).catch((cause: unknown) => {
+      signal?.throwIfAborted();
+      throw dataError(`${op}: ${address} must be readable, got: ${(cause as Error).message}`);
+    });
+    const isPage = response.headers.get("content-type")?.startsWith("text/html");
+    if (response.status === 404 || isPage) {
+      await response.body?.cancel();
+      return undefined;
+    }
+    if (name === "modules.json") known = await response.clone().text();
+    return response;
+  };
+}
+
+/** A folder on a disk, in Node. */
+const diskFolder = (place: string): Find => {
+  const files = nodeFiles()!;
+  return async (name) => {
+    const path = /^file:/i.test(place) ? new URL(name, place.replace(/\/?$/, "/")) : `${place}/${name}`;
+    return files.access(path).then(
+      () => String(path),
+      () => undefined,
+    );
+  };
+};
+
+/** A folder that the browser opened. */
+const openedFolder = (folder: FileSystemDirectoryHandle): Find => {
+  return async (name) => {
+    const path = name.split("/");
+    const file = path.pop()!;
+    try {
+      let inner = folder;
+      for (const part of path) inner = await inner.getDirectoryHandle(part);
+      return await inner.getFileHandle(file);
+    } catch (error) {
+      if ((error as Error).name === "NotFoundError") return undefined;
+      throw error;
+    }
+  };
+};
+
+/** Files that were picked or dropped as a folder: their paths begin with its name. */
+function pickedFolder(op: string, files: readonly unknown[]): Find {
+  const named = new Map<string, unknown>();
+  for (const file of files) {
+    if (kind(file) !== "File") throw refused(op, "the source", "a list of files", file);
+    const { name, webkitRelativePath: path } = file as File;
+    named.set(path ? path.slice(path.indexOf("/") + 1) : name, file);
+  }
+  return (name) => named.get(name);
+}
+
+/** The folder that a user gave. */
+export function folderOf(op: string, source: unknown, signal: AbortSignal | undefined): Find {
+  const what = kind(source);
+  if (typeof source === "string" || what === "URL") {
+    const place = String(source);
+    const isOnDisk = nodeFiles() && !/^(https?|blob|data):/i.test(place);
+    return isOnDisk ? diskFolder(place) : remoteFolder(op, place, signal);
+  }
+  if (what === "FileSystemDirectoryHandle") return openedFolder(source as FileSystemDirectoryHandle);
+  if (Array.isArray(source) || what === "FileList") return pickedFolder(op, [...(source as Iterable<unknown>)]);
+  if (what === "Object") return (name) => (Object.hasOwn(source as object, name) ? (source as never)[name] : undefined);
+  throw refused(op, "the source", "the address of a folder, a path, a folder, a list of files, or files by name", source);
+}
+
+const isList = (source: unknown) => Array.isArray(source) || kind(source) === "FileList";
+
+/** Whether a source is a folder, and not a file or the parts of one. An address is one of a folder if it ends with a slash. */
+export async function isFolder(source: unknown): Promise<boolean> {
+  const what = kind(source);
+  if (typeof source === "string" || what === "URL") {
+    const place = String(source);
+    const files = /^(https?|blob|data):/i.test(place) ? undefined : nodeFiles();
+    if (!files) return /^[^?#]*\/$/.test(place);
+    const about = await files.stat(/^file:/i.test(place) ? new URL(place) : place).catch(() => undefined);
+    return about?.isDirectory() ?? false;
+  }
+  if (isList(source)) {
+    return [...(source as Iterable<unknown>)].some((file) => kind(file) === "File" && (file as File).name === "config.json");
+  }
+  return what === "FileSystemDirectoryHandle" || what === "Object";
+}
+
+/** Whether the files in a folder can be opened once more. */
+export const canReopenFolder = (source: unknown) =>
+  kind(source) !== "Object" || Object.values(source as object).every(canReopen);
+
+/** The files of these names that are in a folder. */
+export async function filesIn(find: Find, wanted: Iterable<string>): Promise<{ names: string[]; files: unknown[] }> {
+  const [names, files]: [string[], unknown[]] = [[], []];
+  for (const name of wanted) {
+    const file = await find(name);
+    if (file === undefined) continue;
+    names.push(name);
+    files.push(file);
+  }
+  return { names, files };
+}
