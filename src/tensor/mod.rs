@@ -15,49 +15,19 @@
 //!
 //! Axes count from the end where they are negative; [`Axes`], [`Operand`] and [`Integers`] say what arguments may be.
 
-mod adaptive;
 mod anomaly;
 mod args;
-mod arrange;
 mod batch;
 mod compiled;
-mod composed;
 mod constant;
-pub(crate) mod conv;
-mod create;
 mod deprecated;
-mod diagonal;
 mod drawing;
-mod einsum;
-mod element;
-mod few;
-mod fft;
 mod grad;
 mod inner;
-mod join;
-mod linalg;
-mod movement;
-mod norm;
 mod operand;
-mod packed;
-mod packed_tensor;
-mod pad;
-mod pointwise;
-pub(crate) mod pool;
+pub(crate) mod ops;
 mod program;
-mod random;
 mod read;
-mod reduce;
-mod resize;
-mod routine;
-mod sample;
-mod scan;
-mod scatter;
-mod scatter_reduce;
-mod shader;
-mod slices;
-mod sort;
-mod statistics;
 mod variable;
 
 pub use crate::dtype::DType;
@@ -65,24 +35,16 @@ pub use crate::op::{Pointwise, Reduction};
 pub use anomaly::{FiniteOperand, NonFinite};
 pub use args::{Amounts, Axes, Extents, Integers, Scan, Sections, TensorSpec};
 pub use batch::Batch;
-pub use conv::{Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding};
 #[allow(deprecated)]
 pub use deprecated::Value;
 pub use drawing::ComputationGraph;
-pub use element::ElementFunction;
-pub use fft::FftNorm;
-pub use linalg::MatrixNorm;
 pub use operand::Operand;
-pub use packed_tensor::{PackedBuilder, PackedTensor};
-pub use pad::PadMode;
-pub use pointwise::pointwise;
-pub use pool::PoolOptions;
+pub use ops::{
+    pointwise, AttentionOptions, Conv2dOptions, ConvOptions, ConvTransposeOptions, ElementFunction,
+    FftNorm, Filter, MatrixNorm, PackedBuilder, PackedTensor, PadMode, Padding, PoolOptions,
+    Resize, SampleMode, SamplePadding, Sampling, ScatterReduction, Shader,
+};
 pub use program::{Dim, Program};
-pub use resize::{Filter, Resize, Sampling};
-pub use routine::AttentionOptions;
-pub use sample::{SampleMode, SamplePadding};
-pub use scatter_reduce::ScatterReduction;
-pub use shader::Shader;
 use variable::capture;
 pub use variable::Variable;
 pub(crate) use variable::{Assignment, WeakTensor};

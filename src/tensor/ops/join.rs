@@ -1,0 +1,329 @@
+//! Joining, cutting, repeating and choosing elements.
+
+use crate::dtype::{DType, INDICES};
+use crate::error::{brief, Error, Result};
+use crate::op::{Op, Span};
+use crate::tensor::{need_few, within, Axes, Integers, Operand, Pointwise, Sections, Tensor};
+use std::borrow::Borrow;
+
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+impl Tensor {
+    /// The tensors joined along an axis that they have.
+    ///
+    /// # Errors
+    /// `Shape` if there are none or they differ along another axis, `DType` if their types differ, `Data` if they live on
+    /// two devices.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, tensor::Tensor};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.zeros(&[2, 3])?;
+    /// let y = device.ones(&[1, 3])?;
+    /// assert_eq!(Tensor::concat(&[x, y], 0)?.shape(), [3, 3]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "cat", alias = "concatenate")]
+    #[cfg_attr(feature = "js", js(default(axis = 0)))]
+    pub fn concat<T: Borrow<Tensor>>(tensors: &[T], axis: isize) -> Result<Tensor> {
+        let Some((first, others)) = tensors.split_first() else {
+            return Err(Error::shape("concat: there must be a tensor, got none"));
+        };
+        let first: &Tensor = first.borrow();
+        let axis = first.shape.axis("concat", axis)?;
+        let others: Vec<&Tensor> = others.iter().map(Borrow::borrow).collect();
+        first.apply(Op::Concat { axis }, &others)
+    }
+
+    /// The tensors, all of one shape, joined along a new axis.
+    ///
+    /// # Errors
+    /// `Shape` if there are none or their shapes differ, `DType` if their types differ, `Data` if they live on two devices.
+    #[cfg_attr(feature = "js", js(default(axis = 0)))]
+    pub fn stack<T: Borrow<Tensor>>(tensors: &[T], axis: isize) -> Result<Tensor> {
+        let Some(first) = tensors.first() else {
+            return Err(Error::shape("stack: there must be a tensor, got none"));
+        };
+        let first: &Tensor = first.borrow();
+        let mut spread = Vec::with_capacity(tensors.len());
+        for tensor in tensors {
+            let tensor: &Tensor = tensor.borrow();
+            if tensor.shape != first.shape {
+                let must = "the shapes must be equal";
+                return Err(Error::shapes("stack", must, &first.shape, &tensor.shape));
+            }
+            spread.push(within("stack", || tensor.unsqueeze(axis))?);
+        }
+        within("stack", || Tensor::concat(&spread, axis))
+    }
+
+    /// Cut into pieces along an axis: a number is the length of each piece, of which the last may be shorter; a list is the
+    /// lengths of all.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist, the length is 0, or the lengths do not add up to the axis; `Limit` beyond 65,536
+    /// pieces.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.zeros(&[5, 2])?;
+    /// assert_eq!(x.split(2, 0)?.len(), 3);
+    /// assert_eq!(x.split(&[4, 1], 0)?[1].shape(), [1, 2]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js", js(default(axis = 0)))]
+    pub fn split(&self, sections: impl Into<Sections>, axis: isize) -> Result<Vec<Tensor>> {
+        let at = self.shape.axis("split", axis)?;
+        let lengths = match sections.into() {
+            Sections::Lengths(lengths) => lengths,
+            Sections::Size(0) => {
+                let message = format!(
+                    "split: pieces must have at least 1 element, got 0 for shape {}",
+                    self.shape
+                );
+                return Err(Error::shape(message));
+            }
+            Sections::Size(size) => {
+                need_few("split", self.shape[at] / size)?;
+                evenly(self.shape[at], size)
+            }
+        };
+        need_few("split", lengths.len())?;
+        let total = lengths.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));
+        if total != Some(self.shape[at]) {
+            let lengths = brief(lengths);
+            let message = format!(
+                "split: the lengths must add up to axis {axis} of shape {}, got {lengths}",
+                self.shape
+            );
+            return Err(Error::shape(message));
+        }
+        // What all begin at multiples of.
+        let (mut start, mut unit) = (0, 0);
+        for &length in &lengths {
+            unit = gcd(start, unit);
+            start += length;
+        }
+        start = 0;
+        let mut piece = |&len: &usize| {
+            let piece = self.part(at, Span::at(start, len, 1), unit.max(1));
+            start += len;
+            piece
+        };
+        lengths.iter().map(&mut piece).collect()
+    }
+
+    /// Cut into `count` pieces along an axis: of equal length but for the last, which is shorter where they do not come
+    /// out even. They may be fewer, as PyTorch's are.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or `count` is 0; `Limit` beyond 65,536 pieces.
+    pub fn chunk(&self, count: usize, axis: isize) -> Result<Vec<Tensor>> {
+        let at = self.shape.axis("chunk", axis)?;
+        if count == 0 {
+            let message = format!(
+                "chunk: the number of pieces must be at least 1, got 0 for shape {}",
+                self.shape
+            );
+            return Err(Error::shape(message));
+        }
+        let size = self.shape[at].div_ceil(count).max(1);
+        within("chunk", || self.split(size, axis))
+    }
+
+    /// Moved along axes, by the shift of each, to the end where it is positive; what leaves it there comes in at the other
+    /// side. One shift is for all axes. If no axis is named, all elements move, in row-major order.
+    ///
+    /// # Errors
+    /// `Shape` if an axis does not exist, or there is not one shift for each; `Limit` beyond 2^30 elements.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    /// assert_eq!(x.roll(1, 0)?.read::<f32>().await?, [3.0, 4.0, 1.0, 2.0]);
+    /// assert_eq!(x.roll(1, ())?.read::<f32>().await?, [4.0, 1.0, 2.0, 3.0]);
+    /// assert_eq!(x.roll([1, 1], [0, 1])?.read::<f32>().await?, [4.0, 3.0, 2.0, 1.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn roll(&self, shifts: impl Into<Integers>, axes: impl Into<Axes>) -> Result<Tensor> {
+        let (shifts, axes) = (shifts.into().list, axes.into());
+        if axes.list().is_empty() && shifts.len() == 1 {
+            return self.ravel().rolled(shifts[0], 0)?.reshape(&self.shape);
+        }
+        if shifts.len() != 1 && shifts.len() != axes.list().len() {
+            let (shifts, axes) = (shifts.len(), axes.list().len());
+            return Err(Error::shape(format!(
+                "roll: there must be one shift for each axis, got {shifts} shifts for {axes} axes"
+            )));
+        }
+        let mut rolled = self.reshape(&self.shape)?;
+        for (i, &axis) in axes.list().iter().enumerate() {
+            let at = self.shape.axis("roll", axis)?;
+            rolled = rolled.rolled(shifts[i % shifts.len()], at)?;
+        }
+        Ok(rolled)
+    }
+
+    fn rolled(&self, shift: isize, axis: usize) -> Result<Tensor> {
+        let extent = self.shape[axis];
+        if self.numel() == 0 || extent == 1 {
+            return Ok(self.clone());
+        }
+        let mut twice = vec![1; self.rank()];
+        twice[axis] = 2;
+        let start = extent - shift.rem_euclid(extent as isize) as usize;
+        within("roll", || self.tile(&twice)?.part(axis, Span::at(start, extent, 1), 1))
+    }
+
+    /// The elements of this along `axis` at the positions in `index` (`i32` or `u32`); the index's axes take that
+    /// axis's place. Negative positions count from the end; those outside give 0. A single number has one position, of which
+    /// one is taken: it stays a number, as in PyTorch.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or the rank would exceed 8, or for several positions of a number; `DType` if the
+    /// index is not of integers.
+    pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
+        self.selected("index_select", axis, index)
+    }
+
+    fn selected(&self, name: &str, axis: isize, index: &Tensor) -> Result<Tensor> {
+        if let Some(line) = self.as_line(axis)? {
+            if index.rank() > 1 || index.numel() != 1 {
+                let must = "the index into one number must be one position";
+                return Err(Error::shapes(name, must, &self.shape, &index.shape));
+            }
+            return line.selected(name, 0, index)?.reshape(());
+        }
+        let axis = self.shape.axis(name, axis)?;
+        within(name, || self.looked_up(axis, &index.wrap_indices(name, self.shape[axis])?))
+    }
+
+    /// As [`Tensor::index_select`], where negative positions are outside.
+    pub(super) fn looked_up(&self, axis: usize, index: &Tensor) -> Result<Tensor> {
+        self.apply(Op::Gather { axis, paired: false }, &[index])
+    }
+
+    /// Positions along an axis of `extent` elements, the negative ones of which count from its end, from its start: `name`
+    /// takes them.
+    pub(super) fn wrap_indices(&self, name: &str, extent: usize) -> Result<Tensor> {
+        if self.dtype.is_int() && self.numel() > 0 && self.device.checks_indices() {
+            for end in [self.min(())?, self.max(())?] {
+                self.device.check_index(name, end.node()?, extent);
+            }
+        }
+        match self.dtype {
+            DType::I32 => self.lt(0)?.where_cond(&self.add(extent)?, self),
+            // What is no integer is refused where it is used.
+            _ => Ok(self.clone()),
+        }
+    }
+
+    /// The elements at the positions in `index` (`i32` or `u32`), counted row-major; of the index's shape. Negative
+    /// positions count from the end; those outside give 0.
+    ///
+    /// # Errors
+    /// `DType` if the index is not of integers.
+    pub fn take(&self, index: &Tensor) -> Result<Tensor> {
+        self.ravel().selected("take", 0, index)
+    }
+
+    /// The matrices of the last two axes with 0 above the `diagonal`-th diagonal (positive ones lie to the right).
+    ///
+    /// # Errors
+    /// `Shape` below rank 2.
+    #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
+    pub fn tril(&self, diagonal: i32) -> Result<Tensor> {
+        self.triangle("tril", diagonal, Pointwise::le)
+    }
+
+    /// The matrices of the last two axes with 0 below the `diagonal`-th diagonal.
+    ///
+    /// # Errors
+    /// `Shape` below rank 2.
+    #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
+    pub fn triu(&self, diagonal: i32) -> Result<Tensor> {
+        self.triangle("triu", diagonal, Pointwise::ge)
+    }
+
+    /// Keeps the elements whose column compares so with the row and the diagonal.
+    fn triangle(&self, name: &str, diagonal: i32, compare: Pointwise) -> Result<Tensor> {
+        if self.rank() < 2 {
+            let message =
+                format!("{name}: the input must have rank 2 or more, got shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        let matrix = &self.shape[self.rank() - 2..];
+        // A diagonal beyond the matrix is like the first that is.
+        let diagonal = (diagonal as isize).clamp(-(matrix[0] as isize), matrix[1] as isize);
+        let row = self.device.iota(matrix, 0)?.add(diagonal)?;
+        let column = self.device.iota(matrix, 1)?;
+        let keep = column.row(compare, &[Operand::Tensor(row)])?;
+        let zero = self.device.constant(&[], 0.0, self.dtype)?;
+        keep.where_cond(self, &zero)
+    }
+
+    /// 1.0 where a new last axis of extent `classes` equals the element, else 0.0, as `f32`. For `i32` and `u32`.
+    ///
+    /// # Errors
+    /// `DType` for other types; `Limit`.
+    #[cfg_attr(feature = "js", js(dtype = F32))]
+    pub fn one_hot(&self, classes: usize) -> Result<Tensor> {
+        if !self.dtype.is_int() {
+            return Err(Error::wrong_dtype("one_hot", INDICES, self.dtype));
+        }
+        within("one_hot", || {
+            let index = self.cast(DType::I32)?.unsqueeze(-1)?;
+            index.eq(&self.device.iota(&[classes], 0)?)?.cast(DType::F32)
+        })
+    }
+
+    /// Repeated `repeats[axis]` times along each axis.
+    ///
+    /// # Errors
+    /// `Shape` if there is not one number per axis; `Limit`.
+    pub fn tile(&self, repeats: &[usize]) -> Result<Tensor> {
+        if repeats.len() != self.rank() {
+            let message = format!(
+                "tile: there must be one count for each axis, or more, got {} for shape {}",
+                brief(repeats),
+                self.shape
+            );
+            return Err(Error::shape(message));
+        }
+        within("tile", || {
+            let mut tiled = self.clone();
+            for (axis, &repeat) in repeats.iter().enumerate().filter(|(_, r)| **r != 1) {
+                // Axis by axis as [before, repeat, the rest], which any rank has room for.
+                let mut dims = tiled.shape.to_vec();
+                let before: usize = dims[..axis].iter().product();
+                let rest: usize = dims[axis..].iter().product();
+                let spread = tiled.reshape(&[before, 1, rest])?.expand(&[before, repeat, rest])?;
+                dims[axis] = dims[axis].saturating_mul(repeat);
+                tiled = spread.reshape(&dims)?;
+            }
+            Ok(tiled)
+        })
+    }
+}
+
+/// The largest number that divides both.
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 {
+        a
+    } else {
+        gcd(b, a % b)
+    }
+}
+
+/// An axis in pieces of this length, the last one shorter; one empty piece of an empty axis.
+fn evenly(extent: usize, size: usize) -> Vec<usize> {
+    let mut lengths = vec![size; extent / size];
+    if !extent.is_multiple_of(size) || extent == 0 {
+        lengths.push(extent % size);
+    }
+    lengths
+}

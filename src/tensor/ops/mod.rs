@@ -1,0 +1,46 @@
+//! The operations: one file for each group. A method of [`Tensor`](super::Tensor) is in the file of the group that NumPy's
+//! and PyTorch's documentation lists it in.
+
+mod adaptive;
+mod arrange;
+mod composed;
+pub(crate) mod conv;
+mod create;
+mod custom;
+mod diagonal;
+mod einsum;
+mod few;
+mod fft;
+mod join;
+mod linalg;
+mod movement;
+mod norm;
+mod packed;
+mod packed_tensor;
+mod pad;
+mod pointwise;
+pub(crate) mod pool;
+mod random;
+mod reduce;
+mod resize;
+mod routine;
+mod sample;
+mod scan;
+mod scatter;
+mod scatter_reduce;
+mod slices;
+mod sort;
+mod statistics;
+
+pub use conv::{Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding};
+pub use custom::{ElementFunction, Shader};
+pub use fft::FftNorm;
+pub use linalg::MatrixNorm;
+pub use packed_tensor::{PackedBuilder, PackedTensor};
+pub use pad::PadMode;
+pub use pointwise::pointwise;
+pub use pool::PoolOptions;
+pub use resize::{Filter, Resize, Sampling};
+pub use routine::AttentionOptions;
+pub use sample::{SampleMode, SamplePadding};
+pub use scatter_reduce::ScatterReduction;

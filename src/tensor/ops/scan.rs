@@ -1,0 +1,168 @@
+//! Running sums, products, maxima and minima along an axis.
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::op::{Op, Reduction};
+use crate::tensor::{within, Operand, Pointwise, Scan, Tensor};
+
+/// Elements of a block, each of which is reduced over those up to it at once. Blocks' totals are scanned again, so the
+/// work is `BLOCK` steps per element, in about `2 log(n) / log(BLOCK)` kernels.
+const BLOCK: usize = 16;
+
+macro_rules! scans {
+    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => {
+    #[cfg_attr(feature = "js", warpweft_macros::js)]
+    impl Tensor { $(
+        $(#[doc = $doc])+
+        ///
+        /// With [`Scan::exclusive`] each result is over the elements before its own, without that; with [`Scan::reverse`]
+        /// it goes from the end to the start. The order of the additions is fixed: the same device gives the same bits
+        /// again. `f16` is rounded once, at the end.
+        ///
+        /// # Errors
+        /// `Shape` if the axis does not exist; `Limit` beyond 2^27 elements.
+        pub fn $name(&self, axis: impl Into<Scan>) -> Result<Tensor> {
+            self.scan(stringify!($name), Reduction::$op, axis.into())
+        }
+    )* } };
+}
+
+scans! {
+    /// The sum of the elements along `axis` up to each one. Integers wrap; those of fewer than 32 bits, and `bool`, give `i32`.
+    cumsum => Sum;
+    /// The product of the elements along `axis` up to each one. Its gradient divides by nothing, so zeros do no harm. Integers
+    /// of fewer than 32 bits, and `bool`, give `i32`.
+    cumprod => Prod;
+    /// The largest of the elements along `axis` up to each one; NaN from the first NaN on.
+    cummax => Max;
+    /// The smallest of the elements along `axis` up to each one; NaN from the first NaN on.
+    cummin => Min;
+}
+
+impl Tensor {
+    fn scan(&self, name: &str, op: Reduction, scan: Scan) -> Result<Tensor> {
+        let Scan { axis, exclusive, reverse } = scan;
+        if let Some(line) = self.as_line(axis)? {
+            return line.scan(name, op, scan)?.squeeze(0);
+        }
+        let at = self.shape.axis(name, axis)?;
+        if !self.dtype.is_number() {
+            let wide = self.cast(DType::I32)?.scan(name, op, scan)?;
+            return match (op, self.dtype.range()) {
+                // Before the first one it is beyond what the type holds.
+                (Reduction::Max | Reduction::Min, Some((low, high))) => {
+                    wide.clamp(low, high)?.cast(self.dtype)
+                }
+                _ => Ok(wide),
+            };
+        }
+        if self.numel() == 0 {
+            return self.reshape(&self.shape);
+        }
+        within(name, || {
+            let mut lines = self.lines(at)?.cast(self.dtype.compute())?;
+            if reverse {
+                lines = lines.flip(&[1])?;
+            }
+            if exclusive {
+                lines = lines.pad_out(&[(0, 0), (1, 0)], identity(op, lines.dtype))?;
+                lines = lines.cut(1, ..-1, 1)?;
+            }
+            let mut sums = lines.prefixes(op)?;
+            if reverse {
+                sums = sums.flip(&[1])?;
+            }
+            sums.cast(self.dtype)?.unlines(&self.shape, at)
+        })
+    }
+
+    /// The inclusive scan of each row of `[rows, n]`.
+    fn prefixes(&self, op: Reduction) -> Result<Tensor> {
+        let (rows, count) = (self.shape[0], self.shape[1]);
+        if count <= 1 {
+            return Ok(self.clone());
+        }
+        let none = identity(op, self.dtype);
+        let (length, blocks) = (count.min(BLOCK), count.div_ceil(BLOCK));
+        let whole = self.pad_out(&[(0, 0), (0, blocks * length - count)], none)?;
+        let seen = self.device.iota(&[length, length], 1)?;
+        let seen = seen.le(&self.device.iota(&[length, length], 0)?)?;
+        let spread = whole.reshape(&[rows, blocks, 1, length])?;
+        let nothing = self.device.constant(&[], none, self.dtype)?;
+        let mut sums = seen.where_cond(&spread, &nothing)?.reduce(op, 3)?;
+        if blocks > 1 {
+            let totals = sums.select(2, -1)?;
+            let before = totals.prefixes(op)?.pad_out(&[(0, 0), (1, 0)], none)?;
+            let before = before.cut(1, ..-1, 1)?.unsqueeze(-1)?;
+            sums = sums.row(together(op), &[Operand::Tensor(before)])?;
+        }
+        sums.reshape(&[rows, blocks * length])?.cut(1, ..count as isize, 1)
+    }
+
+    /// The inclusive scan by the logarithm of the sum of exponentials, of each row of `[rows, n]`.
+    pub(super) fn log_prefixes(&self) -> Result<Tensor> {
+        let (rows, count) = (self.shape[0], self.shape[1]);
+        let none = f64::NEG_INFINITY;
+        let (length, blocks) = (count.min(BLOCK), count.div_ceil(BLOCK));
+        let whole = self.pad_out(&[(0, 0), (0, blocks * length - count)], none)?;
+        let seen = self.device.iota(&[length, length], 1)?;
+        let seen = seen.le(&self.device.iota(&[length, length], 0)?)?;
+        let spread = whole.reshape(&[rows, blocks, 1, length])?;
+        let mut sums = seen.where_cond(&spread, none)?.logsumexp(3)?;
+        if blocks > 1 {
+            let totals = sums.cut(2, -1.., 1)?.squeeze(2)?;
+            let before = totals.log_prefixes()?.pad_out(&[(0, 0), (1, 0)], none)?;
+            sums = sums.logaddexp(before.cut(1, ..-1, 1)?.unsqueeze(-1)?)?;
+        }
+        sums.reshape(&[rows, blocks * length])?.cut(1, ..count as isize, 1)
+    }
+
+    /// A single number as a vector of one element, for operations along the axis 0 or -1 of it, as PyTorch has them.
+    pub(super) fn as_line(&self, axis: isize) -> Result<Option<Tensor>> {
+        match (self.rank(), axis) {
+            (0, 0 | -1) => self.reshape(&[1]).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The elements along an axis as rows: `[rows, extent]`.
+    pub(super) fn lines(&self, axis: usize) -> Result<Tensor> {
+        let mut order: Vec<usize> = (0..self.rank()).collect();
+        order.remove(axis);
+        order.push(axis);
+        let rows = order[..self.rank() - 1].iter().map(|&axis| self.shape[axis]).product();
+        self.apply(Op::Permute(order), &[])?.reshape(&[rows, self.shape[axis]])
+    }
+
+    /// Rows as the elements along an axis of the shape `like`, but for that axis's extent.
+    pub(super) fn unlines(&self, like: &[usize], axis: usize) -> Result<Tensor> {
+        let mut dims = like.to_vec();
+        dims.remove(axis);
+        dims.push(self.shape[1]);
+        let mut order: Vec<usize> = (0..like.len() - 1).collect();
+        order.insert(axis, like.len() - 1);
+        self.reshape(&dims)?.apply(Op::Permute(order), &[])
+    }
+
+    /// The same in memory of its own, so that what is read again and again is not computed again and again.
+    pub(super) fn stored(&self) -> Result<Tensor> {
+        self.apply(Op::Concat { axis: 0 }, &[])
+    }
+}
+
+/// What combining nothing gives.
+pub(super) fn identity(op: Reduction, dtype: DType) -> f64 {
+    dtype.number(op.identity(dtype))
+}
+
+/// The row that combines two.
+pub(super) fn together(op: Reduction) -> Pointwise {
+    match op {
+        Reduction::Sum => Pointwise::add,
+        Reduction::Prod => Pointwise::mul,
+        Reduction::Max => Pointwise::maximum,
+        Reduction::Min => Pointwise::minimum,
+        Reduction::Any => Pointwise::logical_or,
+        Reduction::All => Pointwise::logical_and,
+    }
+}

@@ -1,0 +1,387 @@
+//! Bringing elements to where indices say: one after the other, added up, or combined otherwise. No atomics: which
+//! element comes where is looked up from the result's side, so the same device gives the same bits again.
+//!
+//! Where there is little to look at, each element of the result goes through all indices. Else the indices are sorted
+//! (stable, so that equal ones stay in order), elements with equal ones are combined in a segmented scan of `log(m)`
+//! doubling steps (Blelloch 1990), and the result finds the last of its own by bisection.
+
+use super::scan::{identity, together};
+use crate::dtype::{DType, INDICES, NUMBERS};
+use crate::error::{Error, Result};
+use crate::op::{Op, Reduction, Span};
+use crate::shape::{pick, Shape};
+use crate::tensor::{within, Operand, Tensor};
+
+/// Elements of the result times indices, up to which each goes through all.
+const SMALL: usize = 1 << 26;
+
+/// Steps of a scan or a bisection that one kernel does.
+const STEPS: usize = 3;
+
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+impl Tensor {
+    /// This, but for the elements along `axis` at the positions in `index` (`i32` or `u32`), which are those of
+    /// `source`: `result[.., index[.., i, ..], ..] = source[.., i, ..]`. The source has the index's shape, or is cut to it;
+    /// along other axes than this one the index may be shorter than this. Where several come to one place the last one
+    /// stays. Negative positions count from the end; those outside are left out.
+    /// (`scatter` of PyTorch, `ScatterElements` of ONNX.)
+    ///
+    /// Up to 2^26 elements times indices along the axis it takes that many steps and one or two kernels; beyond, it
+    /// sorts the indices. Its gradient takes as many steps as elements times indices.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or the shapes do not fit; `DType` if the index is not of integers or the source
+    /// of another type.
+    pub fn scatter(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        self.scattered("scatter", axis, index, source, None)
+    }
+
+    /// As [`Tensor::scatter`], but all elements of the source are added to what is there.
+    ///
+    /// # Errors
+    /// The same; `DType` for `bool`.
+    pub fn scatter_add(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        self.scattered("scatter_add", axis, index, source, Some(Reduction::Sum))
+    }
+
+    /// Scattered along an axis, by a reduction if there is one. A single number is a line of one element.
+    pub(super) fn scattered(
+        &self,
+        name: &str,
+        axis: isize,
+        index: &Tensor,
+        source: &Tensor,
+        op: Option<Reduction>,
+    ) -> Result<Tensor> {
+        if let (Some(line), 0, 0) = (self.as_line(axis)?, index.rank(), source.rank()) {
+            let (index, source) = (index.reshape(&[1])?, source.reshape(&[1])?);
+            return line.scattered(name, 0, &index, &source, op)?.reshape(());
+        }
+        let extent = self.shape[self.shape.axis(name, axis)?];
+        let index = within(name, || index.wrap_indices(name, extent))?;
+        self.scatter_along(name, axis, &index, source, op)
+    }
+
+    /// The same with positions from the start.
+    fn scatter_along(
+        &self,
+        name: &str,
+        axis: isize,
+        index: &Tensor,
+        source: &Tensor,
+        op: Option<Reduction>,
+    ) -> Result<Tensor> {
+        let at = self.shape.axis(name, axis)?;
+        let part = self.part_beside(name, at, index)?;
+        let longer =
+            index.shape.iter().zip(source.shape.iter()).any(|(index, source)| index > source);
+        if index.rank() != source.rank() || longer {
+            let must = "the index must be no longer than the source";
+            return Err(Error::shapes(name, must, &index.shape, &source.shape));
+        }
+        self.need_source(name, index, source, op)?;
+        if index.numel() == 0 {
+            return self.reshape(&self.shape);
+        }
+        within(name, || {
+            if index.shape != source.shape {
+                let cut = index.shape.iter().map(|&len| Span::whole(len));
+                let source = source.apply(Op::Slice(cut.collect()), &[])?;
+                return self.scatter_along(name, axis, index, &source, op);
+            }
+            // What the index does not reach stays: axis by axis, from the last one on.
+            if part.shape != self.shape {
+                let mut whole = part.scatter_along(name, axis, index, source, op)?;
+                let mut dims = part.shape.to_vec();
+                for other in
+                    (0..self.rank()).rev().filter(|&other| part.shape[other] != self.shape[other])
+                {
+                    dims[other] = self.shape[other];
+                    let cut = dims.iter().enumerate().map(|(i, &extent)| match i == other {
+                        true => {
+                            let start = part.shape[i];
+                            Span::at(start, extent - start, 1)
+                        }
+                        false => Span::whole(extent),
+                    });
+                    let rest = self.apply(Op::Slice(cut.collect()), &[])?;
+                    whole = Tensor::concat(&[whole, rest], other as isize)?;
+                }
+                return Ok(whole);
+            }
+            let here = self.lines(at)?.unsqueeze(-1)?;
+            let brought =
+                here.scatter_into(&index.lines(at)?, &source.lines(at)?.unsqueeze(-1)?, op)?;
+            brought.squeeze(-1)?.unlines(&self.shape, at)
+        })
+    }
+
+    /// With the slices of `source` along `axis` added to those at the positions in `index`, which has one axis. Negative
+    /// positions count from the end; those outside are left out.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or the source is not of this shape but for the axis, along which it has an
+    /// element for each index; `DType` if the index is not of integers, or unless the others have one type with a sum.
+    pub fn index_add(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        let name = "index_add";
+        if let (Some(line), 0, 1) = (self.as_line(axis)?, source.rank(), index.numel()) {
+            let added = line.index_add(0, &index.ravel(), &source.reshape(&[1])?)?;
+            return added.reshape(());
+        }
+        let at = self.shape.axis(name, axis)?;
+        self.need_beside(name, at, source)?;
+        if index.shape[..] != [source.shape[at]] {
+            let must = format!(
+                "the index must have one position for each along axis {axis} of the source"
+            );
+            return Err(Error::shapes(name, &must, &source.shape, &index.shape));
+        }
+        let op = Some(Reduction::Sum);
+        self.need_source(name, index, source, op)?;
+        if source.numel() == 0 {
+            return self.reshape(&self.shape);
+        }
+        within(name, || {
+            let mut order: Vec<usize> = (0..self.rank()).collect();
+            order.remove(at);
+            order.insert(0, at);
+            let columns: usize = order[1..].iter().map(|&axis| self.shape[axis]).product();
+            let front = |x: &Tensor| {
+                let moved = x.apply(Op::Permute(order.clone()), &[])?;
+                moved.reshape(&[1, x.shape[at], columns])
+            };
+            let index = index.wrap_indices(name, self.shape[at])?.unsqueeze(0)?;
+            let brought = front(self)?.scatter_into(&index, &front(source)?, op)?;
+            let mut back: Vec<usize> = (1..self.rank()).collect();
+            back.insert(at, 0);
+            brought.reshape(&pick(&self.shape, &order))?.apply(Op::Permute(back), &[])
+        })
+    }
+
+    /// The elements at the positions that the last axis of `index` says along the first axes of this:
+    /// `[.., q], [a, b, ...] -> [.., the axes after the q-th]`. Negative positions count from the end; those outside give 0.
+    /// (`GatherND` of ONNX.)
+    ///
+    /// # Errors
+    /// `Shape` if the index's last axis is not of 1 to as many as this has axes; `DType` if it is not of integers.
+    pub fn gather_nd(&self, index: &Tensor) -> Result<Tensor> {
+        let places = self.places("gather_nd", index)?;
+        within("gather_nd", || {
+            let (before, after) = self.shape.split_at(self.coordinates(index));
+            let columns: usize = after.iter().product();
+            let rows = self.reshape(&[before.iter().product(), columns])?;
+            let dims = [&places.shape, after].concat();
+            rows.looked_up(0, &places)?.reshape(&dims)
+        })
+    }
+
+    /// This, but for the elements at the positions that the last axis of `index` says, which are those of `source`, of
+    /// the shape [`Tensor::gather_nd`] would give; or combined with them by a reduction. Where several come to one place
+    /// the last one stays. Negative positions count from the end; those outside are left out. (`ScatterND` of ONNX.)
+    ///
+    /// # Errors
+    /// `Shape` if index or source do not fit; `DType` as [`Tensor::scatter_reduce`].
+    pub fn scatter_nd(
+        &self,
+        index: &Tensor,
+        source: &Tensor,
+        op: Option<Reduction>,
+    ) -> Result<Tensor> {
+        let name = "scatter_nd";
+        let places = self.places(name, index)?;
+        let (before, after) = self.shape.split_at(self.coordinates(index));
+        if [&places.shape, after].concat() != source.shape[..] {
+            let must = "the source must have the shape of the elements that the index selects";
+            return Err(Error::shapes(name, must, &source.shape, &index.shape));
+        }
+        self.need_source(name, index, source, op)?;
+        if source.numel() == 0 {
+            return self.reshape(&self.shape);
+        }
+        within(name, || {
+            let (count, columns) = (places.numel(), after.iter().product());
+            let rows = self.reshape(&[1, before.iter().product(), columns])?;
+            let source = source.reshape(&[1, count, columns])?;
+            rows.scatter_into(&places.reshape(&[1, count])?, &source, op)?.reshape(&self.shape)
+        })
+    }
+
+    /// How many axes an index with coordinates says positions along.
+    pub(super) fn coordinates(&self, index: &Tensor) -> usize {
+        index.shape.last().copied().unwrap_or(0)
+    }
+
+    /// Coordinates along the first axes as positions among all their elements; -1 outside.
+    pub(super) fn places(&self, name: &str, index: &Tensor) -> Result<Tensor> {
+        let axes = self.coordinates(index);
+        if axes == 0 || axes > self.rank() {
+            let must =
+                "the last axis of the index must have one coordinate for each of the first axes";
+            return Err(Error::shapes(name, must, &self.shape, &index.shape));
+        }
+        if !index.dtype.is_int() {
+            let message =
+                format!("{name}: indices must be {INDICES}, got {}; cast them", index.dtype);
+            return Err(Error::dtype(message));
+        }
+        within(name, || {
+            let index = index.cast(DType::I32)?;
+            let mut found: Option<(Tensor, Tensor)> = None;
+            for (axis, &extent) in self.shape[..axes].iter().enumerate() {
+                let at = index.select(-1, axis as isize)?.wrap_indices(name, extent)?;
+                let inside = at.ge(0)?.logical_and(&at.lt(extent as f64)?)?;
+                found = Some(match found {
+                    None => (at, inside),
+                    Some((place, all)) => {
+                        (place.mul(extent as f64)?.add(&at)?, all.logical_and(&inside)?)
+                    }
+                });
+            }
+            match found {
+                Some((place, inside)) => inside.where_cond(&place, -1),
+                None => Ok(index),
+            }
+        })
+    }
+
+    /// Refuses types that do not go together.
+    fn need_source(
+        &self,
+        name: &str,
+        index: &Tensor,
+        source: &Tensor,
+        op: Option<Reduction>,
+    ) -> Result<()> {
+        if !index.dtype.is_int() {
+            let message =
+                format!("{name}: indices must be {INDICES}, got {}; cast them", index.dtype);
+            return Err(Error::dtype(message));
+        }
+        if source.dtype != self.dtype {
+            let (here, there) = (self.dtype, source.dtype);
+            return Err(Error::mixed_dtypes(name, here, there));
+        }
+        let (fits, wanted) = match op {
+            None => (true, ""),
+            Some(Reduction::Any | Reduction::All) => (self.dtype == DType::Bool, "bool"),
+            Some(_) => (self.dtype.is_number(), NUMBERS),
+        };
+        if !fits {
+            return Err(Error::wrong_dtype(name, wanted, self.dtype));
+        }
+        Ok(())
+    }
+
+    /// `[rows, n, columns]` with the elements of `source`, `[rows, m, columns]`, where `index`, `[rows, m]`, says.
+    fn scatter_into(
+        &self,
+        index: &Tensor,
+        source: &Tensor,
+        op: Option<Reduction>,
+    ) -> Result<Tensor> {
+        let index = index.cast(DType::I32)?;
+        let (count, columns) = (self.shape[1], self.shape[2]);
+        let Some(op) = op else {
+            let last = index.last_of_each(count)?;
+            let brought = source.take_rows(&last)?;
+            return last.ge(0)?.unsqueeze(-1)?.where_cond(&brought, self);
+        };
+        let wide = self.dtype.compute();
+        let source = source.cast(wide)?;
+        let none = self.device.constant(&[], identity(op, wide), wide)?;
+        let steps = index.numel().saturating_mul(count).saturating_mul(columns);
+        let brought = if steps <= SMALL {
+            let found = index.meets(count)?.unsqueeze(2)?;
+            let source = source.permute(&[0, 2, 1])?.unsqueeze(1)?;
+            found.where_cond(&source, &none)?.reduce(op, 3)?
+        } else {
+            let order = index.order(false, usize::MAX)?;
+            let sorted = index.take_rows(&order)?.stored()?;
+            let sums = source.take_rows(&order)?.in_segments(&sorted, op)?;
+            let (ends, there) = sorted.ends(count)?;
+            there.unsqueeze(-1)?.where_cond(&sums.take_rows(&ends)?, &none)?
+        };
+        self.cast(wide)?.row(together(op), &[Operand::Tensor(brought)])?.cast(self.dtype)
+    }
+
+    /// Whether each of `count` positions is an index: `[rows, m] -> [rows, count, m]`.
+    fn meets(&self, count: usize) -> Result<Tensor> {
+        self.unsqueeze(1)?.eq(&self.device.iota(&[count, 1], 0)?)
+    }
+
+    /// For each of `count` positions where the last index is that names it, or -1: `[rows, m] -> [rows, count]`.
+    fn last_of_each(&self, count: usize) -> Result<Tensor> {
+        if self.numel().saturating_mul(count) <= SMALL {
+            let at = self.device.iota(&[self.shape[1]], 0)?;
+            let none = self.device.constant(&[], -1.0, DType::I32)?;
+            return self.meets(count)?.where_cond(&at, &none)?.max(2)?.stored();
+        }
+        let order = self.order(false, usize::MAX)?;
+        let (ends, there) = self.take_rows(&order)?.stored()?.ends(count)?;
+        there.where_cond(&order.take_rows(&ends)?, -1)?.stored()
+    }
+
+    /// Of sorted indices: where the last of each of `count` positions stands, and whether it is there.
+    fn ends(&self, count: usize) -> Result<(Tensor, Tensor)> {
+        let (rows, length) = (self.shape[0], self.shape[1]);
+        let position = self.device.iota(&[rows, count], 1)?;
+        let mut end = self.device.constant(&[rows, count], -1.0, DType::I32)?;
+        let mut step = 1 << length.ilog2();
+        let mut done = 0;
+        while step > 0 {
+            let further = end.add(step as f64)?;
+            let fine = self.take_rows(&further)?.le(&position)?;
+            let fine = fine.logical_and(&further.lt(length as f64)?)?;
+            end = fine.where_cond(&further, &end)?;
+            step /= 2;
+            done += 1;
+            if done % STEPS == 0 || step == 0 {
+                end = end.stored()?;
+            }
+        }
+        let there = self.take_rows(&end)?.eq(&position)?.logical_and(&end.ge(0)?)?;
+        Ok((end, there))
+    }
+
+    /// Each row's elements combined with those before them that have the same index: `[rows, m, columns]`.
+    fn in_segments(&self, sorted: &Tensor, op: Reduction) -> Result<Tensor> {
+        let length = self.shape[1];
+        let before = |x: &Tensor, step: usize, none: f64| {
+            let mut amounts = vec![(0, 0); x.rank()];
+            amounts[1].0 = step;
+            x.pad_out(&amounts, none)?.cut(1, ..length as isize, 1)
+        };
+        let mut sums = self.stored()?;
+        let (mut step, mut done) = (1, 0);
+        while step < length {
+            let same = before(sorted, step, -1.0)?.eq(sorted)?.unsqueeze(-1)?;
+            let others = before(&sums, step, identity(op, self.dtype))?;
+            let both = others.row(together(op), &[Operand::from(&sums)])?;
+            sums = same.where_cond(&both, &sums)?;
+            step *= 2;
+            done += 1;
+            if done % STEPS == 0 {
+                sums = sums.stored()?;
+            }
+        }
+        sums.stored()
+    }
+
+    /// `value`, a number or a tensor, where `mask`, which is `bool`, is true. This and the mask broadcast, and the value
+    /// broadcasts to the shape of both.
+    ///
+    /// # Errors
+    /// `Shape` if mask and value do not broadcast so; `DType` if the mask is not `bool` or the value is not of this
+    /// type.
+    pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Operand>) -> Result<Tensor> {
+        let value = value.into();
+        let result = Shape::broadcast("masked_fill", &self.shape, &mask.shape)?;
+        if let Operand::Tensor(tensor) = &value {
+            if Shape::broadcast("masked_fill", &result, &tensor.shape)? != result {
+                let must = "the value must broadcast to the input and the mask";
+                return Err(Error::shapes("masked_fill", must, &result, &tensor.shape));
+            }
+        }
+        within("masked_fill", || mask.where_cond(value, self))
+    }
+}

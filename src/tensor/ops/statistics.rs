@@ -1,0 +1,341 @@
+//! What is counted, ordered and compared in data.
+
+use super::reduce::Moments;
+use crate::dtype::{DType, INDICES};
+use crate::error::{Error, ErrorKind, Result};
+use crate::op::Pointwise;
+use crate::shape::MAX_ELEMENTS;
+use crate::tensor::{kept, within, Axes, Operand, Tensor};
+
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+impl Tensor {
+    /// The covariances of variables, the rows of `[variables, observations]`: `[variables, variables]`; of a vector its
+    /// variance. Sums are divided by the number of observations less `correction`, 1 for the unbiased estimate.
+    ///
+    /// # Errors
+    /// `Shape` unless the rank is 1 or 2; `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(options(correction = 1.0)))]
+    pub fn cov(&self, correction: f64) -> Result<Tensor> {
+        let name = "cov";
+        self.need_float(name)?;
+        match self.rank() {
+            1 => within(name, || self.unsqueeze(0)?.cov(correction)?.reshape(())),
+            2 => within(name, || {
+                self.widely(|x| {
+                    let count = x.shape[1];
+                    let distance = x.sub(Moments::of(x, &kept(1), count)?.mean)?;
+                    let products = distance.matmul(&distance.transpose(0, 1)?)?;
+                    products.div((count as f64 - correction).max(0.0))
+                })
+            }),
+            _ => {
+                let message = format!(
+                    "{name}: the input must have rank 1 or 2 (variables, observations), got shape {}",
+                    self.shape
+                );
+                Err(Error::shape(message))
+            }
+        }
+    }
+
+    /// The `q`-quantile along an axis: of the sorted elements that at `q (n - 1)`, and between two of them the point on
+    /// the line. NaN if one is NaN.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or is empty; `DType` unless it is of floats; `Data` unless q lies from 0 to 1;
+    /// as [`Tensor::sort`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[3.0f32, 1.0, 2.0, 10.0], &[4])?;
+    /// assert_eq!(x.quantile(0.5, 0)?.item::<f32>().await?, 2.5);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js", js(default(axis = -1)))]
+    pub fn quantile(&self, q: f64, axis: isize) -> Result<Tensor> {
+        let name = "quantile";
+        self.need_float(name)?;
+        let at = self.shape.axis(name, axis)?;
+        if !(0.0..=1.0).contains(&q) {
+            return Err(Error::data(format!("{name}: q must be in [0, 1], got {q}")));
+        }
+        if self.shape[at] == 0 {
+            let message =
+                format!("{name}: axis {axis} must not be empty, got shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        within(name, || {
+            let last = self.shape[at] - 1;
+            let place = q * last as f64;
+            let low = place.floor();
+            let (sorted, _) = self.sort(axis, false)?;
+            let below = sorted.select(axis, low as isize)?;
+            let above = sorted.select(axis, (low as usize + 1).min(last) as isize)?;
+            let nan = self.is_nan().any(axis)?;
+            nan.where_cond(f64::NAN, below.lerp(above, place - low)?)
+        })
+    }
+
+    /// The median along an axis: of an even number of elements the mean of both in the middle, as NumPy's (PyTorch's is
+    /// the lower one). NaN if one is NaN.
+    ///
+    /// # Errors
+    /// As [`Tensor::quantile`].
+    #[cfg_attr(feature = "js", js(default(axis = -1)))]
+    pub fn median(&self, axis: isize) -> Result<Tensor> {
+        within("median", || self.quantile(0.5, axis))
+    }
+
+    /// How often each of the numbers from 0 up to but not including `length` is there, as `i32`. Others are not counted.
+    /// Takes elements times `length` steps.
+    ///
+    /// # Errors
+    /// `DType` unless it is of integers; `Limit`.
+    #[cfg_attr(feature = "js", js(dtype = I32))]
+    pub fn bincount(&self, length: usize) -> Result<Tensor> {
+        let name = "bincount";
+        if !self.dtype.is_int() {
+            return Err(Error::wrong_dtype(name, INDICES, self.dtype));
+        }
+        within(name, || self.cast(DType::I32)?.counted(length))
+    }
+
+    /// A histogram: how many elements lie in each of `bins` equal parts of the range from `min` to `max`, as `i32`. What is
+    /// outside is not counted; `max` is of the last part. Takes elements times `bins` steps.
+    ///
+    /// # Errors
+    /// `DType` unless it is of floats; `Data` unless min < max, both finite, and there are bins; `Limit`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[0.0f32, 0.4, 0.5, 1.0, 2.0], &[5])?;
+    /// assert_eq!(x.histc(2, 0.0, 1.0)?.read::<i32>().await?, [2, 2]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "histogram")]
+    #[cfg_attr(feature = "js", js(dtype = I32))]
+    pub fn histc(&self, bins: usize, min: f64, max: f64) -> Result<Tensor> {
+        let name = "histc";
+        self.need_float(name)?;
+        if !(min.is_finite() && max.is_finite() && min < max) || bins == 0 {
+            let message = format!("{name}: bins must be at least 1 and min less than max, got {bins} bins from {min} to {max}");
+            return Err(Error::data(message));
+        }
+        within(name, || {
+            let x = self.cast(DType::F32)?;
+            let place = x.sub(min)?.div(max - min)?.mul(bins)?.floor();
+            let inside = x.ge(min)?.logical_and(x.le(max)?)?;
+            let place = place.minimum(bins as f64 - 1.0)?.cast(DType::I32)?;
+            inside.where_cond(place, -1)?.counted(bins)
+        })
+    }
+
+    /// How many elements each number from 0 on is.
+    fn counted(&self, length: usize) -> Result<Tensor> {
+        let all = self.ravel().unsqueeze(0)?;
+        if all.numel().saturating_mul(length) > MAX_ELEMENTS {
+            let message = format!(
+                "bincount: length times elements must be at most 2^31, got {length} and {}",
+                self.numel()
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        all.eq(self.device.iota(&[length, 1], 0)?)?.cast(DType::I32)?.sum(1)
+    }
+
+    /// Where each of `values` would be put among sorted numbers, the last axis of this, so that they stay sorted: as `i32`,
+    /// how many are less, or, with `right`, not greater; all, for NaN. This is one line for all values, or has their shape but
+    /// for the last axis. Takes a step for each power of two up to the number of numbers.
+    ///
+    /// # Errors
+    /// `Shape` if they do not fit; `DType` if the types differ or are `bool`; `Limit`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let sorted = device.tensor(&[1.0f32, 2.0, 2.0, 4.0], &[4])?;
+    /// let values = device.tensor(&[2.0f32, 5.0], &[2])?;
+    /// assert_eq!(sorted.searchsorted(&values, false)?.read::<i32>().await?, [1, 4]);
+    /// assert_eq!(sorted.searchsorted(&values, true)?.read::<i32>().await?, [3, 4]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js", js(options(right = false), dtype = I32))]
+    pub fn searchsorted(&self, values: &Tensor, right: bool) -> Result<Tensor> {
+        let name = "searchsorted";
+        let line = self.rank() == 1;
+        let same = self.rank() == values.rank()
+            && self.rank() > 0
+            && self.shape[..self.rank() - 1] == values.shape[..self.rank() - 1];
+        if !(line || same) {
+            let must = "the sorted numbers must be a vector, or have the shape of the values but for the last axis";
+            return Err(Error::shapes(name, must, &self.shape, &values.shape));
+        }
+        within(name, || {
+            Pointwise::lt.row().dtype(&[self.dtype, values.dtype])?;
+            let count = self.shape[self.rank() - 1];
+            let rows: usize = self.shape[..self.rank() - 1].iter().product();
+            let sorted = self.reshape(&[rows, count])?;
+            let each = values.numel() / rows.max(1);
+            let asked = values.reshape(&[rows, each])?;
+            let nan = asked.ne(&asked)?;
+            // Binary search: how many come before is made of powers of two, the largest first.
+            let mut before = self.device.full(&[rows, each], 0.0, DType::I32)?;
+            for power in (0..=count.checked_ilog2().unwrap_or(0)).rev().filter(|_| count > 0) {
+                let more = before.add(1i64 << power)?;
+                let last = sorted.gather(1, &more.minimum(count)?.sub(1)?)?;
+                let goes = if right { last.le(&asked)? } else { last.lt(&asked)? };
+                let goes = goes.logical_or(&nan)?.logical_and(more.le(count)?)?;
+                before = goes.where_cond(more, before)?;
+            }
+            before.reshape(&values.shape)
+        })
+    }
+
+    /// Into which of the intervals between sorted `boundaries`, a vector, each element falls: as `i32`, how many boundaries are
+    /// less, or, with `right`, not greater; all, for NaN: [`Tensor::searchsorted`] of one line, called the other way round.
+    ///
+    /// # Errors
+    /// `Shape` unless `boundaries` has rank 1; `DType` if the types differ or are `bool`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let boundaries = device.tensor(&[0.0f32, 10.0, 20.0], &[3])?;
+    /// let x = device.tensor(&[-1.0f32, 10.0, 15.0, 99.0], &[4])?;
+    /// assert_eq!(x.bucketize(&boundaries, false)?.read::<i32>().await?, [0, 1, 2, 3]);
+    /// assert_eq!(x.bucketize(&boundaries, true)?.read::<i32>().await?, [0, 2, 2, 3]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "digitize")]
+    #[cfg_attr(feature = "js", js(options(right = false), dtype = I32))]
+    pub fn bucketize(&self, boundaries: &Tensor, right: bool) -> Result<Tensor> {
+        let name = "bucketize";
+        if boundaries.rank() != 1 {
+            let message =
+                format!("{name}: boundaries must be a vector, got shape {}", boundaries.shape);
+            return Err(Error::shape(message));
+        }
+        within(name, || boundaries.searchsorted(self, right))
+    }
+
+    /// The distances of all vectors of one set from all of another, by the `p`-norm: `[.., m, d], [.., n, d] -> [.., m, n]`.
+    /// The axes before broadcast. One kernel, without their differences in memory; the gradient where two are equal is 0.
+    ///
+    /// # Errors
+    /// `Shape` if they do not fit; `DType` unless both are of one float type; `Data` if `p` is NaN.
+    #[cfg_attr(feature = "js", js(default(p = 2.0)))]
+    pub fn cdist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
+        let name = "cdist";
+        self.need_float(name)?;
+        if self.rank() < 2 || other.rank() < 2 || self.shape.last() != other.shape.last() {
+            let must = "both must be sets of vectors of one length, [.., count, length]";
+            return Err(Error::shapes(name, must, &self.shape, &other.shape));
+        }
+        self.need_one_type(name, &[other])?;
+        within(name, || {
+            self.widely(|x| {
+                let other = other.cast(x.dtype)?.unsqueeze(-3)?;
+                x.unsqueeze(-2)?.sub(other)?.norm(p, -1)
+            })
+        })
+    }
+
+    /// Whether elements are nearly those of another: `|x - y| <= absolute + relative |y|`. Infinities are near
+    /// themselves, NaN is near nothing. NumPy's and PyTorch's tolerances are 1e-5 relative and 1e-8 absolute.
+    ///
+    /// # Errors
+    /// `Shape` if they do not broadcast; `DType` unless they are of one float type.
+    #[doc(alias = "isclose")]
+    #[cfg_attr(feature = "js", js(options(relative = 1e-5, absolute = 1e-8), dtype = Bool))]
+    pub fn is_close(
+        &self,
+        other: impl Into<Operand>,
+        relative: f64,
+        absolute: f64,
+    ) -> Result<Tensor> {
+        let name = "is_close";
+        self.need_float(name)?;
+        let other = other.into();
+        within(name, || {
+            let other = match other {
+                Operand::Tensor(tensor) => tensor,
+                Operand::Number(number) => self.device.full(&[], number, self.dtype)?,
+            };
+            let allowed = other.abs().mul(relative)?.add(absolute)?;
+            let near = self.sub(&other)?.abs().le(allowed)?.logical_and(other.is_finite())?;
+            near.logical_or(self.eq(&other)?)
+        })
+    }
+
+    /// Whether all elements are nearly those of another, as [`Tensor::is_close`]: one `bool`.
+    ///
+    /// # Errors
+    /// The same.
+    #[doc(alias = "allclose")]
+    #[cfg_attr(feature = "js", js(options(relative = 1e-5, absolute = 1e-8), dtype = Bool))]
+    pub fn all_close(
+        &self,
+        other: impl Into<Operand>,
+        relative: f64,
+        absolute: f64,
+    ) -> Result<Tensor> {
+        within("all_close", || self.is_close(other, relative, absolute)?.all(Axes::default()))
+    }
+
+    /// With numbers in place of NaN and of both infinities. The gradient does not pass what was replaced.
+    ///
+    /// # Errors
+    /// `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(options(nan = 0.0, positive = 3.4028234663852886e38)))]
+    #[cfg_attr(feature = "js", js(options(negative = -3.4028234663852886e38)))]
+    pub fn nan_to_num(&self, nan: f64, positive: f64, negative: f64) -> Result<Tensor> {
+        let name = "nan_to_num";
+        self.need_float(name)?;
+        within(name, || {
+            let least = self.is_inf().logical_and(self.lt(0.0)?)?;
+            let rest = self.is_inf().where_cond(positive, self)?;
+            self.is_nan().where_cond(nan, least.where_cond(negative, rest)?)
+        })
+    }
+
+    /// The logarithm of the sums of exponentials of the elements along an axis up to each one, without overflow.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist; `DType` unless it is of floats; `Limit` beyond 2^27 elements.
+    #[cfg_attr(feature = "js", js(default(axis = -1)))]
+    pub fn logcumsumexp(&self, axis: isize) -> Result<Tensor> {
+        let name = "logcumsumexp";
+        self.need_float(name)?;
+        let at = self.shape.axis(name, axis)?;
+        if self.numel() == 0 {
+            return self.reshape(&self.shape);
+        }
+        within(name, || {
+            let lines = self.lines(at)?.cast(self.dtype.compute())?;
+            lines.log_prefixes()?.cast(self.dtype)?.unlines(&self.shape, at)
+        })
+    }
+
+    /// `log(e^x + e^y)`, without overflow.
+    ///
+    /// # Errors
+    /// `Shape` if the operands do not broadcast; `DType` unless they are of one float type.
+    pub fn logaddexp(&self, other: impl Into<Operand>) -> Result<Tensor> {
+        let name = "logaddexp";
+        self.need_float(name)?;
+        let other = other.into();
+        within(name, || {
+            let most = self.maximum(&other)?.fixed()?;
+            // Both -Inf, or one +Inf: measured from 0.
+            let from = most.is_inf().where_cond(0.0, &most)?;
+            let y = from.neg().add(other)?.exp();
+            self.sub(&from)?.exp().add(y)?.log().add(&from)
+        })
+    }
+}
