@@ -125,26 +125,6 @@ impl Tensor {
         within("glu", || self.cut(axis, ..half, 1)?.mul(self.cut(axis, half.., 1)?.sigmoid()))
     }
 
-    /// The cosine of the angle between vectors along `axis`: `sum(x * y) / (max(|x|, epsilon) * max(|y|, epsilon))`. The
-    /// shapes broadcast; PyTorch's epsilon is 1e-8.
-    ///
-    /// # Errors
-    /// `Shape` if the axis does not exist or the shapes do not broadcast; `DType` unless both are of one float type.
-    #[cfg_attr(feature = "js", js(options(axis = -1, epsilon = 1e-8)))]
-    pub fn cosine_similarity(&self, other: &Tensor, axis: isize, epsilon: f64) -> Result<Tensor> {
-        let name = "cosine_similarity";
-        self.need_float(name)?;
-        self.need_one_type(name, &[other])?;
-        within(name, || {
-            let shape = crate::shape::Shape::broadcast("", &self.shape, &other.shape)?;
-            let unit = |x: &Tensor| {
-                let x = x.cast(x.dtype.compute())?.expand(&shape)?;
-                x.div(x.norm_l2(kept(axis))?.maximum(epsilon)?)
-            };
-            unit(self)?.mul(unit(other)?)?.sum(axis)?.cast(self.dtype)
-        })
-    }
-
     /// The `k`-th smallest element along `axis`, counted from 1, and its position, as `i32`; of equal ones as
     /// [`Tensor::sort`] orders them.
     ///

@@ -1,4 +1,4 @@
-//! Tensors from data and from nothing.
+//! Creates tensors from data, from one value and from ranges.
 
 use crate::device::Device;
 use crate::dtype::{rounded_to_f16, DType, Element};
@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Const, Op};
 use crate::shape::Shape;
 use crate::tensor::{number_bits, within, Tensor, TensorSpec};
+use std::borrow::Borrow;
 
 fn no_memory(elements: usize) -> Error {
     Error::new(
@@ -245,5 +246,27 @@ impl Tensor {
     pub(in crate::tensor) fn like(&self, name: &str, value: f64) -> Result<Tensor> {
         self.node()?;
         within(name, || self.device.constant(&self.shape, value, self.dtype))
+    }
+
+    /// The points of a grid, from the coordinates along each of its axes, which are vectors: one tensor for each axis, all
+    /// of the shape of the grid. The first vector varies along the first axis (`indexing="ij"` of NumPy and PyTorch).
+    ///
+    /// # Errors
+    /// `Shape` unless all have rank 1, or for more than 8; `Limit`.
+    #[cfg_attr(feature = "js", js(returns = "Tensor<T>[]"))]
+    pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Vec<Tensor>> {
+        let name = "meshgrid";
+        let all: Vec<&Tensor> = tensors.iter().map(Borrow::borrow).collect();
+        if let Some(other) = all.iter().find(|tensor| tensor.rank() != 1) {
+            let message = format!("{name}: the input must be a vector, got shape {}", other.shape);
+            return Err(Error::shape(message));
+        }
+        let dims: Vec<usize> = all.iter().map(|tensor| tensor.numel()).collect();
+        let spread = |(axis, tensor): (usize, &&Tensor)| {
+            let mut own = vec![1; dims.len()];
+            own[axis] = dims[axis];
+            within(name, || tensor.reshape(&own)?.expand(&dims))
+        };
+        all.iter().enumerate().map(spread).collect()
     }
 }

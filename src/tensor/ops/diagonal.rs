@@ -1,8 +1,9 @@
-//! Diagonals of the matrices in any two axes.
+//! Diagonals and triangles of matrices: `diagonal`, `diag`, `trace`, `tril` and `triu`.
 
 use crate::error::{Error, Result};
-use crate::op::{Op, Span};
-use crate::tensor::{within, Tensor};
+use crate::op::{Margin, Op, Span, Start};
+use crate::shape::Shape;
+use crate::tensor::{within, Operand, Pointwise, Tensor};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -68,5 +69,87 @@ impl Tensor {
         order.extend([row, column]);
         dims.push(self.shape[row] * self.shape[column]);
         self.apply(Op::Permute(order), &[])?.reshape(&dims)
+    }
+
+    /// The main diagonal of a matrix, or the one that lies `diagonal` places to the right of it (to the left where it is
+    /// negative); of a vector, the matrix of zeros that has it there.
+    ///
+    /// # Errors
+    /// `Shape` unless the rank is 1 or 2; `Limit`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    /// assert_eq!(x.diag(0)?.read::<f32>().await?, [1.0, 4.0]);
+    /// assert_eq!(x.diag(0)?.diag(0)?.read::<f32>().await?, [1.0, 0.0, 0.0, 4.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
+    pub fn diag(&self, diagonal: i32) -> Result<Tensor> {
+        let (right, down) = (diagonal.max(0) as usize, diagonal.min(0).unsigned_abs() as usize);
+        match self.shape[..] {
+            [rows, columns] => {
+                let count = rows.saturating_sub(down).min(columns.saturating_sub(right));
+                let start = if count > 0 { right + down * columns } else { 0 };
+                let span = Span::at(start, count, (columns + 1) as isize);
+                within("diag", || self.ravel().part(0, span, 1))
+            }
+            [count] => within("diag", || {
+                let rows = count.saturating_add(right.max(down));
+                let whole = Shape::new("diag", &[rows, rows])?;
+                if count == 0 {
+                    return self.device.zeros((&whole[..], self.dtype));
+                }
+                // From one element to the next it is a row and a column.
+                let spread = self.unsqueeze(1)?.pad_out(&[(0, 0), (0, rows)], 0.0)?.ravel();
+                let length = (count - 1) * (rows + 1) + 1;
+                let spread = spread.spans(0, Span::at(0, length, 1))?;
+                let before = Start::At(right + down * rows);
+                let margin = Margin { before, more: rows * rows - length };
+                spread.margined(vec![margin], 0.0)?.reshape(&*whole)
+            }),
+            _ => {
+                let message =
+                    format!("diag: the input must have rank 1 or 2, got shape {}", self.shape);
+                Err(Error::shape(message))
+            }
+        }
+    }
+
+    /// The matrices of the last two axes with 0 above the `diagonal`-th diagonal (positive ones lie to the right).
+    ///
+    /// # Errors
+    /// `Shape` below rank 2.
+    #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
+    pub fn tril(&self, diagonal: i32) -> Result<Tensor> {
+        self.triangle("tril", diagonal, Pointwise::le)
+    }
+
+    /// The matrices of the last two axes with 0 below the `diagonal`-th diagonal.
+    ///
+    /// # Errors
+    /// `Shape` below rank 2.
+    #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
+    pub fn triu(&self, diagonal: i32) -> Result<Tensor> {
+        self.triangle("triu", diagonal, Pointwise::ge)
+    }
+
+    /// Keeps the elements whose column compares so with the row and the diagonal.
+    fn triangle(&self, name: &str, diagonal: i32, compare: Pointwise) -> Result<Tensor> {
+        if self.rank() < 2 {
+            let message =
+                format!("{name}: the input must have rank 2 or more, got shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        let matrix = &self.shape[self.rank() - 2..];
+        // A diagonal beyond the matrix is like the first that is.
+        let diagonal = (diagonal as isize).clamp(-(matrix[0] as isize), matrix[1] as isize);
+        let row = self.device.iota(matrix, 0)?.add(diagonal)?;
+        let column = self.device.iota(matrix, 1)?;
+        let keep = column.row(compare, &[Operand::Tensor(row)])?;
+        let zero = self.device.constant(&[], 0.0, self.dtype)?;
+        keep.where_cond(self, &zero)
     }
 }

@@ -1,13 +1,80 @@
-//! Joining, cutting, repeating and choosing elements.
+//! Joining, splitting and repeating tensors: `concat`, `stack`, `split`, `tile`, `roll` and related operations.
 
 use crate::dtype::{DType, INDICES};
 use crate::error::{brief, Error, Result};
 use crate::op::{Op, Span};
-use crate::tensor::{need_few, within, Axes, Integers, Operand, Pointwise, Sections, Tensor};
+use crate::tensor::{need_few, within, Axes, Integers, Sections, Tensor};
 use std::borrow::Borrow;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
+    /// The elements of this along `axis` at the positions in `index` (`i32` or `u32`); the index's axes take that
+    /// axis's place. Negative positions count from the end; those outside give 0. A single number has one position, of which
+    /// one is taken: it stays a number, as in PyTorch.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or the rank would exceed 8, or for several positions of a number; `DType` if the
+    /// index is not of integers.
+    pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
+        self.selected("index_select", axis, index)
+    }
+
+    fn selected(&self, name: &str, axis: isize, index: &Tensor) -> Result<Tensor> {
+        if let Some(line) = self.as_line(axis)? {
+            if index.rank() > 1 || index.numel() != 1 {
+                let must = "the index into one number must be one position";
+                return Err(Error::shapes(name, must, &self.shape, &index.shape));
+            }
+            return line.selected(name, 0, index)?.reshape(());
+        }
+        let axis = self.shape.axis(name, axis)?;
+        within(name, || self.looked_up(axis, &index.wrap_indices(name, self.shape[axis])?))
+    }
+
+    /// As [`Tensor::index_select`], where negative positions are outside.
+    pub(super) fn looked_up(&self, axis: usize, index: &Tensor) -> Result<Tensor> {
+        self.apply(Op::Gather { axis, paired: false }, &[index])
+    }
+
+    /// Positions along an axis of `extent` elements, the negative ones of which count from its end, from its start: `name`
+    /// takes them.
+    pub(super) fn wrap_indices(&self, name: &str, extent: usize) -> Result<Tensor> {
+        if self.dtype.is_int() && self.numel() > 0 && self.device.checks_indices() {
+            for end in [self.min(())?, self.max(())?] {
+                self.device.check_index(name, end.node()?, extent);
+            }
+        }
+        match self.dtype {
+            DType::I32 => self.lt(0)?.where_cond(&self.add(extent)?, self),
+            // What is no integer is refused where it is used.
+            _ => Ok(self.clone()),
+        }
+    }
+
+    /// The elements at the positions in `index` (`i32` or `u32`), counted row-major; of the index's shape. Negative
+    /// positions count from the end; those outside give 0.
+    ///
+    /// # Errors
+    /// `DType` if the index is not of integers.
+    pub fn take(&self, index: &Tensor) -> Result<Tensor> {
+        self.ravel().selected("take", 0, index)
+    }
+
+    /// 1.0 where a new last axis of extent `classes` equals the element, else 0.0, as `f32`. For `i32` and `u32`.
+    ///
+    /// # Errors
+    /// `DType` for other types; `Limit`.
+    #[cfg_attr(feature = "js", js(dtype = F32))]
+    pub fn one_hot(&self, classes: usize) -> Result<Tensor> {
+        if !self.dtype.is_int() {
+            return Err(Error::wrong_dtype("one_hot", INDICES, self.dtype));
+        }
+        within("one_hot", || {
+            let index = self.cast(DType::I32)?.unsqueeze(-1)?;
+            index.eq(&self.device.iota(&[classes], 0)?)?.cast(DType::F32)
+        })
+    }
+
     /// The tensors joined along an axis that they have.
     ///
     /// # Errors
@@ -179,108 +246,6 @@ impl Tensor {
         within("roll", || self.tile(&twice)?.part(axis, Span::at(start, extent, 1), 1))
     }
 
-    /// The elements of this along `axis` at the positions in `index` (`i32` or `u32`); the index's axes take that
-    /// axis's place. Negative positions count from the end; those outside give 0. A single number has one position, of which
-    /// one is taken: it stays a number, as in PyTorch.
-    ///
-    /// # Errors
-    /// `Shape` if the axis does not exist or the rank would exceed 8, or for several positions of a number; `DType` if the
-    /// index is not of integers.
-    pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
-        self.selected("index_select", axis, index)
-    }
-
-    fn selected(&self, name: &str, axis: isize, index: &Tensor) -> Result<Tensor> {
-        if let Some(line) = self.as_line(axis)? {
-            if index.rank() > 1 || index.numel() != 1 {
-                let must = "the index into one number must be one position";
-                return Err(Error::shapes(name, must, &self.shape, &index.shape));
-            }
-            return line.selected(name, 0, index)?.reshape(());
-        }
-        let axis = self.shape.axis(name, axis)?;
-        within(name, || self.looked_up(axis, &index.wrap_indices(name, self.shape[axis])?))
-    }
-
-    /// As [`Tensor::index_select`], where negative positions are outside.
-    pub(super) fn looked_up(&self, axis: usize, index: &Tensor) -> Result<Tensor> {
-        self.apply(Op::Gather { axis, paired: false }, &[index])
-    }
-
-    /// Positions along an axis of `extent` elements, the negative ones of which count from its end, from its start: `name`
-    /// takes them.
-    pub(super) fn wrap_indices(&self, name: &str, extent: usize) -> Result<Tensor> {
-        if self.dtype.is_int() && self.numel() > 0 && self.device.checks_indices() {
-            for end in [self.min(())?, self.max(())?] {
-                self.device.check_index(name, end.node()?, extent);
-            }
-        }
-        match self.dtype {
-            DType::I32 => self.lt(0)?.where_cond(&self.add(extent)?, self),
-            // What is no integer is refused where it is used.
-            _ => Ok(self.clone()),
-        }
-    }
-
-    /// The elements at the positions in `index` (`i32` or `u32`), counted row-major; of the index's shape. Negative
-    /// positions count from the end; those outside give 0.
-    ///
-    /// # Errors
-    /// `DType` if the index is not of integers.
-    pub fn take(&self, index: &Tensor) -> Result<Tensor> {
-        self.ravel().selected("take", 0, index)
-    }
-
-    /// The matrices of the last two axes with 0 above the `diagonal`-th diagonal (positive ones lie to the right).
-    ///
-    /// # Errors
-    /// `Shape` below rank 2.
-    #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
-    pub fn tril(&self, diagonal: i32) -> Result<Tensor> {
-        self.triangle("tril", diagonal, Pointwise::le)
-    }
-
-    /// The matrices of the last two axes with 0 below the `diagonal`-th diagonal.
-    ///
-    /// # Errors
-    /// `Shape` below rank 2.
-    #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
-    pub fn triu(&self, diagonal: i32) -> Result<Tensor> {
-        self.triangle("triu", diagonal, Pointwise::ge)
-    }
-
-    /// Keeps the elements whose column compares so with the row and the diagonal.
-    fn triangle(&self, name: &str, diagonal: i32, compare: Pointwise) -> Result<Tensor> {
-        if self.rank() < 2 {
-            let message =
-                format!("{name}: the input must have rank 2 or more, got shape {}", self.shape);
-            return Err(Error::shape(message));
-        }
-        let matrix = &self.shape[self.rank() - 2..];
-        // A diagonal beyond the matrix is like the first that is.
-        let diagonal = (diagonal as isize).clamp(-(matrix[0] as isize), matrix[1] as isize);
-        let row = self.device.iota(matrix, 0)?.add(diagonal)?;
-        let column = self.device.iota(matrix, 1)?;
-        let keep = column.row(compare, &[Operand::Tensor(row)])?;
-        let zero = self.device.constant(&[], 0.0, self.dtype)?;
-        keep.where_cond(self, &zero)
-    }
-
-    /// 1.0 where a new last axis of extent `classes` equals the element, else 0.0, as `f32`. For `i32` and `u32`.
-    ///
-    /// # Errors
-    /// `DType` for other types; `Limit`.
-    #[cfg_attr(feature = "js", js(dtype = F32))]
-    pub fn one_hot(&self, classes: usize) -> Result<Tensor> {
-        if !self.dtype.is_int() {
-            return Err(Error::wrong_dtype("one_hot", INDICES, self.dtype));
-        }
-        within("one_hot", || {
-            let index = self.cast(DType::I32)?.unsqueeze(-1)?;
-            index.eq(&self.device.iota(&[classes], 0)?)?.cast(DType::F32)
-        })
-    }
-
     /// Repeated `repeats[axis]` times along each axis.
     ///
     /// # Errors
@@ -306,6 +271,36 @@ impl Tensor {
                 tiled = spread.reshape(&dims)?;
             }
             Ok(tiled)
+        })
+    }
+
+    /// The elements at each position along an axis, without that axis: as many tensors as it has elements.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist; `Limit` beyond 65,536 tensors.
+    #[cfg_attr(feature = "js", js(default(axis = 0)))]
+    pub fn unbind(&self, axis: isize) -> Result<Vec<Tensor>> {
+        let at = self.shape.axis("unbind", axis)?;
+        need_few("unbind", self.shape[at])?;
+        let one = |n| self.part(at, Span::at(n, 1, 1), 1)?.squeeze(at as isize);
+        (0..self.shape[at]).map(one).collect()
+    }
+
+    /// Each element along an axis `repeats` times, one beside the other: `[a, b]` becomes `[a, a, b, b]`.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist; `Limit`.
+    #[cfg_attr(feature = "js", js(default(axis = -1)))]
+    pub fn repeat_interleave(&self, repeats: usize, axis: isize) -> Result<Tensor> {
+        let name = "repeat_interleave";
+        let at = self.shape.axis(name, axis)?;
+        within(name, || {
+            let mut dims = self.shape.to_vec();
+            let before: usize = dims[..=at].iter().product();
+            let after: usize = dims[at + 1..].iter().product();
+            dims[at] = dims[at].saturating_mul(repeats);
+            let spread = self.reshape(&[before, 1, after])?.expand(&[before, repeats, after])?;
+            spread.reshape(&dims)
         })
     }
 }

@@ -2,7 +2,7 @@
 //! and PyTorch's documentation lists it in.
 
 mod adaptive;
-mod arrange;
+mod attention;
 mod composed;
 pub(crate) mod conv;
 mod create;
@@ -13,7 +13,7 @@ mod few;
 mod fft;
 mod join;
 mod linalg;
-mod movement;
+mod matmul;
 mod norm;
 mod packed;
 mod packed_tensor;
@@ -23,15 +23,16 @@ pub(crate) mod pool;
 mod random;
 mod reduce;
 mod resize;
-mod routine;
 mod sample;
 mod scan;
 mod scatter;
 mod scatter_reduce;
-mod slices;
+mod shape;
+mod slice;
 mod sort;
 mod statistics;
 
+pub use attention::AttentionOptions;
 pub use conv::{Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding};
 pub use custom::{ElementFunction, Shader};
 pub use fft::FftNorm;
@@ -41,6 +42,5 @@ pub use pad::PadMode;
 pub use pointwise::pointwise;
 pub use pool::PoolOptions;
 pub use resize::{Filter, Resize, Sampling};
-pub use routine::AttentionOptions;
 pub use sample::{SampleMode, SamplePadding};
 pub use scatter_reduce::ScatterReduction;

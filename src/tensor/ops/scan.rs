@@ -1,9 +1,9 @@
-//! Running sums, products, maxima and minima along an axis.
+//! Running sums, products, maxima and minima along an axis; differences of neighbors, and the trapezoidal rule.
 
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::op::{Op, Reduction};
-use crate::tensor::{within, Operand, Pointwise, Scan, Tensor};
+use crate::tensor::{need_few, within, Operand, Pointwise, Scan, Tensor};
 
 /// Elements of a block, each of which is reduced over those up to it at once. Blocks' totals are scanned again, so the
 /// work is `BLOCK` steps per element, in about `2 log(n) / log(BLOCK)` kernels.
@@ -164,5 +164,72 @@ pub(super) fn together(op: Reduction) -> Pointwise {
         Reduction::Min => Pointwise::minimum,
         Reduction::Any => Pointwise::logical_or,
         Reduction::All => Pointwise::logical_and,
+    }
+}
+
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+impl Tensor {
+    /// The differences of neighbours along an axis, each element less the one before; `n` times.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or has fewer than `n` elements; `DType` for `bool`; `Limit` for `n` beyond 65,536.
+    #[cfg_attr(feature = "js", js(default(n = 1, axis = -1)))]
+    pub fn diff(&self, n: usize, axis: isize) -> Result<Tensor> {
+        let name = "diff";
+        let at = self.shape.axis(name, axis)?;
+        if n > self.shape[at] {
+            let message = format!(
+                "{name}: n must be at most the extent of axis {axis}, got {n} for shape {}",
+                self.shape
+            );
+            return Err(Error::shape(message));
+        }
+        need_few(name, n)?;
+        let mut done = self.reshape(&self.shape)?;
+        for _ in 0..n {
+            done = within(name, || done.cut(axis, 1.., 1)?.sub(done.cut(axis, ..-1, 1)?))?;
+        }
+        Ok(done)
+    }
+
+    /// The integral along an axis by the trapezoidal rule, of values that are `dx` apart.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or is empty; `DType` unless it is of floats.
+    #[doc(alias = "trapz")]
+    #[cfg_attr(feature = "js", js(default(dx = 1.0, axis = -1)))]
+    pub fn trapezoid(&self, dx: f64, axis: isize) -> Result<Tensor> {
+        let name = "trapezoid";
+        self.need_float(name)?;
+        let at = self.shape.axis(name, axis)?;
+        if self.shape[at] == 0 {
+            let message =
+                format!("{name}: axis {axis} must not be empty, got shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        within(name, || {
+            self.widely(|x| {
+                let pairs = x.cut(axis, 1.., 1)?.add(x.cut(axis, ..-1, 1)?)?;
+                pairs.sum(axis)?.mul(dx / 2.0)
+            })
+        })
+    }
+
+    /// The logarithm of the sums of exponentials of the elements along an axis up to each one, without overflow.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist; `DType` unless it is of floats; `Limit` beyond 2^27 elements.
+    #[cfg_attr(feature = "js", js(default(axis = -1)))]
+    pub fn logcumsumexp(&self, axis: isize) -> Result<Tensor> {
+        let name = "logcumsumexp";
+        self.need_float(name)?;
+        let at = self.shape.axis(name, axis)?;
+        if self.numel() == 0 {
+            return self.reshape(&self.shape);
+        }
+        within(name, || {
+            let lines = self.lines(at)?.cast(self.dtype.compute())?;
+            lines.log_prefixes()?.cast(self.dtype)?.unlines(&self.shape, at)
+        })
     }
 }

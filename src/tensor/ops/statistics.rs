@@ -224,28 +224,6 @@ impl Tensor {
         within(name, || boundaries.searchsorted(self, right))
     }
 
-    /// The distances of all vectors of one set from all of another, by the `p`-norm: `[.., m, d], [.., n, d] -> [.., m, n]`.
-    /// The axes before broadcast. One kernel, without their differences in memory; the gradient where two are equal is 0.
-    ///
-    /// # Errors
-    /// `Shape` if they do not fit; `DType` unless both are of one float type; `Data` if `p` is NaN.
-    #[cfg_attr(feature = "js", js(default(p = 2.0)))]
-    pub fn cdist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
-        let name = "cdist";
-        self.need_float(name)?;
-        if self.rank() < 2 || other.rank() < 2 || self.shape.last() != other.shape.last() {
-            let must = "both must be sets of vectors of one length, [.., count, length]";
-            return Err(Error::shapes(name, must, &self.shape, &other.shape));
-        }
-        self.need_one_type(name, &[other])?;
-        within(name, || {
-            self.widely(|x| {
-                let other = other.cast(x.dtype)?.unsqueeze(-3)?;
-                x.unsqueeze(-2)?.sub(other)?.norm(p, -1)
-            })
-        })
-    }
-
     /// Whether elements are nearly those of another: `|x - y| <= absolute + relative |y|`. Infinities are near
     /// themselves, NaN is near nothing. NumPy's and PyTorch's tolerances are 1e-5 relative and 1e-8 absolute.
     ///
@@ -301,24 +279,6 @@ impl Tensor {
             let least = self.is_inf().logical_and(self.lt(0.0)?)?;
             let rest = self.is_inf().where_cond(positive, self)?;
             self.is_nan().where_cond(nan, least.where_cond(negative, rest)?)
-        })
-    }
-
-    /// The logarithm of the sums of exponentials of the elements along an axis up to each one, without overflow.
-    ///
-    /// # Errors
-    /// `Shape` if the axis does not exist; `DType` unless it is of floats; `Limit` beyond 2^27 elements.
-    #[cfg_attr(feature = "js", js(default(axis = -1)))]
-    pub fn logcumsumexp(&self, axis: isize) -> Result<Tensor> {
-        let name = "logcumsumexp";
-        self.need_float(name)?;
-        let at = self.shape.axis(name, axis)?;
-        if self.numel() == 0 {
-            return self.reshape(&self.shape);
-        }
-        within(name, || {
-            let lines = self.lines(at)?.cast(self.dtype.compute())?;
-            lines.log_prefixes()?.cast(self.dtype)?.unlines(&self.shape, at)
         })
     }
 

@@ -1,4 +1,6 @@
-//! Parts of axes: slices and windows. What a user's slice begins at is data; what follows from shapes is structure.
+//! Slices, windows, and writing to slices.
+//!
+//! The start of a slice that a user asks for is data, so that another start reuses the plan. The extents are structure.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -273,5 +275,25 @@ impl Tensor {
         let node = self.device.scalar(DType::I32, (at / unit) as u32);
         numbers.push(Tensor::adopt(&self.device, node));
         Start::Times(unit)
+    }
+
+    /// `length` elements along an axis from `start` on, which counts from the end where it is negative: as
+    /// [`Tensor::slice`] of `start..start + length`.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or they do not lie within it.
+    pub fn narrow(&self, axis: isize, start: isize, length: usize) -> Result<Tensor> {
+        let name = "narrow";
+        let at = self.shape.axis(name, axis)?;
+        let extent = self.shape[at] as isize;
+        let first = if start < 0 { start.saturating_add(extent) } else { start };
+        let fits = first >= 0 && length <= self.shape[at] && first <= extent - length as isize;
+        if !fits {
+            let shape = &self.shape;
+            let message =
+                format!("{name}: the range must be inside axis {axis} of shape {shape}, got {length} elements from {start} on");
+            return Err(Error::shape(message));
+        }
+        self.part(at, Span::at(first as usize, length, 1), 1)
     }
 }

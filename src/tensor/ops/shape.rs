@@ -1,10 +1,10 @@
-//! Moving elements without copying them: shapes, orders of axes, diagonals. All are views, which cost nothing until a kernel
-//! reads through them.
+//! Shapes and the order of axes: `reshape`, `permute`, `expand`, `squeeze`, `flip` and related operations.
+//!
+//! Most of them are views: no element is copied until a kernel reads through the view.
 
-use super::slices::{resolve, written};
+use super::slice::{resolve, written};
 use crate::error::{Error, Result};
-use crate::op::{Margin, Op, Span, Start};
-use crate::shape::Shape;
+use crate::op::{Op, Span};
 use crate::tensor::{within, Axes, Extents, Tensor};
 use std::ops::RangeBounds;
 
@@ -160,53 +160,6 @@ impl Tensor {
         self.apply(Op::Slice(spans), &[])
     }
 
-    /// The main diagonal of a matrix, or the one that lies `diagonal` places to the right of it (to the left where it is
-    /// negative); of a vector, the matrix of zeros that has it there.
-    ///
-    /// # Errors
-    /// `Shape` unless the rank is 1 or 2; `Limit`.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use warpweft::device::{Device, Preference};
-    /// let device = Device::with(Preference::Cpu).await?;
-    /// let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// assert_eq!(x.diag(0)?.read::<f32>().await?, [1.0, 4.0]);
-    /// assert_eq!(x.diag(0)?.diag(0)?.read::<f32>().await?, [1.0, 0.0, 0.0, 4.0]);
-    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
-    /// ```
-    #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
-    pub fn diag(&self, diagonal: i32) -> Result<Tensor> {
-        let (right, down) = (diagonal.max(0) as usize, diagonal.min(0).unsigned_abs() as usize);
-        match self.shape[..] {
-            [rows, columns] => {
-                let count = rows.saturating_sub(down).min(columns.saturating_sub(right));
-                let start = if count > 0 { right + down * columns } else { 0 };
-                let span = Span::at(start, count, (columns + 1) as isize);
-                within("diag", || self.ravel().part(0, span, 1))
-            }
-            [count] => within("diag", || {
-                let rows = count.saturating_add(right.max(down));
-                let whole = Shape::new("diag", &[rows, rows])?;
-                if count == 0 {
-                    return self.device.zeros((&whole[..], self.dtype));
-                }
-                // From one element to the next it is a row and a column.
-                let spread = self.unsqueeze(1)?.pad_out(&[(0, 0), (0, rows)], 0.0)?.ravel();
-                let length = (count - 1) * (rows + 1) + 1;
-                let spread = spread.spans(0, Span::at(0, length, 1))?;
-                let before = Start::At(right + down * rows);
-                let margin = Margin { before, more: rows * rows - length };
-                spread.margined(vec![margin], 0.0)?.reshape(&*whole)
-            }),
-            _ => {
-                let message =
-                    format!("diag: the input must have rank 1 or 2, got shape {}", self.shape);
-                Err(Error::shape(message))
-            }
-        }
-    }
-
     /// Turned by `k` quarter turns in the plane of two axes, from the first towards the second.
     ///
     /// # Errors
@@ -221,5 +174,132 @@ impl Tensor {
             2 => self.flip(&[a, b]),
             _ => self.transpose(a, b)?.flip(&[b]),
         })
+    }
+
+    /// With the axes in `source` at the places in `destination`; the others stay in their order.
+    ///
+    /// # Errors
+    /// `Shape` if an axis does not exist or is named twice, or the lists differ in length.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.zeros(&[2, 3, 4])?;
+    /// assert_eq!(x.movedim(&[0], &[-1])?.shape(), [3, 4, 2]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "moveaxis")]
+    pub fn movedim(&self, source: &[isize], destination: &[isize]) -> Result<Tensor> {
+        let name = "movedim";
+        if source.len() != destination.len() {
+            let message = format!(
+                "{name}: there must be one destination for each axis, got {} axes and {} destinations",
+                source.len(),
+                destination.len()
+            );
+            return Err(Error::shape(message));
+        }
+        if source.is_empty() {
+            return self.reshape(&self.shape);
+        }
+        self.shape.axes(name, source)?;
+        self.shape.axes(name, destination)?;
+        let mut order: Vec<Option<usize>> = vec![None; self.rank()];
+        for (&from, &to) in source.iter().zip(destination) {
+            order[self.shape.axis(name, to)?] = Some(self.shape.axis(name, from)?);
+        }
+        let rest: Vec<usize> =
+            (0..self.rank()).filter(|axis| !order.contains(&Some(*axis))).collect();
+        let mut rest = rest.into_iter();
+        let order = order.into_iter().filter_map(|axis| axis.or_else(|| rest.next())).collect();
+        self.apply(Op::Permute(order), &[])
+    }
+
+    /// Channels become pixels: each block of `factor * factor` channels is spread over squares of so many pixels,
+    /// `[.., c * factor^2, h, w] -> [.., c, h * factor, w * factor]`. The first of a block is the upper left pixel of each
+    /// square, the next one is right of it. Shi et al. 2016, "Real-time single image and video super-resolution".
+    ///
+    /// # Errors
+    /// `Shape` below rank 3, for a factor of 0, or if the channels are no multiple of its square.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[4, 1, 1])?;
+    /// let picture = x.pixel_shuffle(2)?;
+    /// assert_eq!(picture.shape(), [1, 2, 2]);
+    /// assert_eq!(picture.read::<f32>().await?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "depth_to_space")]
+    pub fn pixel_shuffle(&self, factor: usize) -> Result<Tensor> {
+        let name = "pixel_shuffle";
+        let (before, [channels, height, width]) = self.picture(name)?;
+        let square = factor.checked_mul(factor).filter(|&square| square > 0);
+        let Some(blocks) =
+            square.and_then(|square| (channels % square == 0).then(|| channels / square))
+        else {
+            let shape = &self.shape;
+            let message = format!(
+                "{name}: the channels must be a multiple of {factor} * {factor}, got shape {shape}"
+            );
+            return Err(Error::shape(message));
+        };
+        within(name, || {
+            let count = before.iter().product();
+            let parted = self.reshape(&[count, blocks, factor, factor, height, width])?;
+            let whole = [before, &[blocks, height * factor, width * factor]].concat();
+            parted.permute(&[0, 1, 4, 2, 5, 3])?.reshape(&whole)
+        })
+    }
+
+    /// Pixels become channels, the inverse of [`Tensor::pixel_shuffle`]:
+    /// `[.., c, h * factor, w * factor] -> [.., c * factor^2, h, w]`.
+    ///
+    /// # Errors
+    /// `Shape` below rank 3, for a factor of 0, or if height or width are no multiple of it.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.zeros(&[3, 4, 6])?;
+    /// assert_eq!(x.pixel_unshuffle(2)?.shape(), [12, 2, 3]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "space_to_depth")]
+    pub fn pixel_unshuffle(&self, factor: usize) -> Result<Tensor> {
+        let name = "pixel_unshuffle";
+        let (before, [channels, height, width]) = self.picture(name)?;
+        if factor == 0 || height % factor != 0 || width % factor != 0 {
+            let message = format!(
+                "{name}: height and width must be multiples of {factor}, got shape {}",
+                self.shape
+            );
+            return Err(Error::shape(message));
+        }
+        within(name, || {
+            let (rows, columns) = (height / factor, width / factor);
+            let count = before.iter().product();
+            let parted = self.reshape(&[count, channels, rows, factor, columns, factor])?;
+            let whole = [before, &[channels * factor * factor, rows, columns]].concat();
+            parted.permute(&[0, 1, 3, 5, 2, 4])?.reshape(&whole)
+        })
+    }
+
+    /// The axes before a picture's, and its channels, height and width.
+    fn picture(&self, name: &str) -> Result<(&[usize], [usize; 3])> {
+        match self.shape.split_last_chunk() {
+            Some((before, &picture)) => Ok((before, picture)),
+            None => {
+                let message = format!(
+                    "{name}: the input must be [.., channels, height, width], got shape {}",
+                    self.shape
+                );
+                Err(Error::shape(message))
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Matrix products and attention.
+//! Scaled dot-product attention, and rotary position embeddings.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -43,64 +43,6 @@ pub struct AttentionOptions<'a> {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The matrix product over the last two axes; leading axes broadcast. A vector on the left is a row, one on the
-    /// right a column, and its axis is dropped from the result. Sums are taken in `f32`.
-    ///
-    /// # Errors
-    /// `Shape` if the inner extents differ, the leading axes do not broadcast or an operand has rank 0; `DType` unless
-    /// both are of one float type.
-    pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        if self.rank() == 0 || other.rank() == 0 {
-            let must = "both must have rank 1 or more";
-            return Err(Error::shapes("matmul", must, &self.shape, &other.shape));
-        }
-        let (row, column) = (self.rank() == 1, other.rank() == 1);
-        let inner = [self.rank() - 1, other.rank().max(2) - 2];
-        if (row || column) && self.shape[inner[0]] != other.shape[inner[1]] {
-            // With the shapes that the caller knows.
-            let must = "the inner extents must be equal";
-            return Err(Error::shapes("matmul", must, &self.shape, &other.shape));
-        }
-        let a = if row { self.unsqueeze(0)? } else { self.clone() };
-        let b = if column { other.unsqueeze(1)? } else { other.clone() };
-        let mut product = a.apply(Op::Routine(Routine::Matmul), &[&b])?;
-        if column {
-            product = product.squeeze(-1)?;
-        }
-        if row {
-            product = product.squeeze(if column { -1 } else { -2 })?;
-        }
-        Ok(product)
-    }
-
-    /// The product of every element of one vector with every element of another: `[m], [n] -> [m, n]`.
-    ///
-    /// # Errors
-    /// `Shape` unless both have rank 1; `DType` if their types differ.
-    pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
-        if self.rank() != 1 || other.rank() != 1 {
-            return Err(Error::shapes("outer", "both must have rank 1", &self.shape, &other.shape));
-        }
-        within("outer", || self.unsqueeze(1)?.mul(other))
-    }
-
-    /// The sum of products of two vectors, a number.
-    ///
-    /// # Errors
-    /// `Shape` unless both have rank 1 and one length; `DType` if their types differ.
-    pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
-        if self.rank() != 1 || self.shape != other.shape {
-            let must = "both must have rank 1 and one length";
-            return Err(Error::shapes("dot", must, &self.shape, &other.shape));
-        }
-        within("dot", || {
-            if !self.dtype.is_float() || other.dtype != self.dtype {
-                return self.mul(other)?.sum(());
-            }
-            self.widely(|x| x.mul(other.cast(x.dtype)?)?.sum(()))
-        })
-    }
-
     /// Rotary position embedding (Su et al. 2021): pairs of elements of the last axis are turned, by angles whose cosines
     /// and sines are given; they have half as many elements along the last axis as are turned (the rest of the axis
     /// stays), and broadcast along the others. A pair is an element of the first half and the one as far into the
