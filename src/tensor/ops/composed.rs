@@ -1,9 +1,7 @@
 //! Smaller operations made of others: limits, norms, similarities, activations with weights, patches of images.
 
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{kept, within, Axes, Conv2dOptions, Operand, Tensor};
-use std::future::Future;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -125,33 +123,6 @@ impl Tensor {
         within("glu", || self.cut(axis, ..half, 1)?.mul(self.cut(axis, half.., 1)?.sigmoid()))
     }
 
-    /// The `k`-th smallest element along `axis`, counted from 1, and its position, as `i32`; of equal ones as
-    /// [`Tensor::sort`] orders them.
-    ///
-    /// # Errors
-    /// `Shape` if the axis does not exist or has no `k`-th element; as [`Tensor::sort`].
-    #[cfg_attr(feature = "js", js(default(axis = -1), returns(values, indices), returns = "Ordered<D>"))]
-    pub fn kthvalue(&self, k: usize, axis: isize) -> Result<(Tensor, Tensor)> {
-        let extent = match self.as_line(axis)? {
-            Some(_) => 1,
-            None => self.shape[self.shape.axis("kthvalue", axis)?],
-        };
-        if k == 0 || k > extent {
-            let message = format!(
-                "kthvalue: k must be in [1, {extent}], got {k} for axis {axis} of shape {}",
-                self.shape
-            );
-            return Err(Error::shape(message));
-        }
-        if self.rank() == 0 {
-            return within("kthvalue", || self.sort(axis, false));
-        }
-        within("kthvalue", || {
-            let (values, indices) = self.topk(k, axis, false)?;
-            Ok((values.select(axis, -1)?, indices.select(axis, -1)?))
-        })
-    }
-
     /// The windows that a convolution with these options would see, `[batch, channels, height, width]` to
     /// `[batch, channels * kernel height * kernel width, windows]`; the batch may be left out of both. The options' groups
     /// count for nothing. (`F.unfold` of PyTorch.)
@@ -196,44 +167,5 @@ impl Tensor {
             let elements = channels * kernel_size[0] * kernel_size[1];
             windows.permute(&[0, 1, 4, 5, 2, 3])?.reshape([batch, elements, count])
         })
-    }
-
-    /// The elements at which `mask`, which is `bool` and broadcasts to this, is true, row-major along one axis. How many
-    /// they are is known once the mask is read, which this waits for.
-    ///
-    /// # Errors
-    /// `Shape` if the mask does not broadcast to this; `DType` if it is not `bool`; as [`Tensor::read`].
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use warpweft::device::{Device, Preference};
-    /// let device = Device::with(Preference::Cpu).await?;
-    /// let x = device.tensor(&[3.0f32, -1.0, 2.0], &[3])?;
-    /// let above = x.masked_select(&x.gt(0.0)?).await?;
-    /// assert_eq!(above.read::<f32>().await?, [3.0, 2.0]);
-    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
-    /// ```
-    pub fn masked_select(
-        &self,
-        mask: &Tensor,
-    ) -> impl Future<Output = Result<Tensor>> + 'static + use<> {
-        let name = "masked_select";
-        let ready = within(name, || {
-            if mask.dtype != DType::Bool {
-                return Err(Error::dtype(format!(
-                    "{name}: the mask must be bool, got {}; cast it",
-                    mask.dtype
-                )));
-            }
-            Ok(mask.expand(&self.shape)?.read::<bool>())
-        });
-        let all = self.clone();
-        async move {
-            let mask = ready?.await?;
-            let chosen = mask.iter().enumerate().filter(|&(_, &chosen)| chosen);
-            let chosen: Vec<i32> = chosen.map(|(at, _)| at as i32).collect();
-            let index = all.device.tensor(&chosen, &[chosen.len()])?;
-            within(name, || all.ravel().looked_up(0, &index))
-        }
     }
 }

@@ -1,6 +1,5 @@
 //! Joining, splitting and repeating tensors: `concat`, `stack`, `split`, `tile`, `roll` and related operations.
 
-use crate::dtype::{DType, INDICES};
 use crate::error::{brief, Error, Result};
 use crate::op::{Op, Span};
 use crate::tensor::{need_few, within, Axes, Integers, Sections, Tensor};
@@ -8,73 +7,6 @@ use std::borrow::Borrow;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The elements of this along `axis` at the positions in `index` (`i32` or `u32`); the index's axes take that
-    /// axis's place. Negative positions count from the end; those outside give 0. A single number has one position, of which
-    /// one is taken: it stays a number, as in PyTorch.
-    ///
-    /// # Errors
-    /// `Shape` if the axis does not exist or the rank would exceed 8, or for several positions of a number; `DType` if the
-    /// index is not of integers.
-    pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
-        self.selected("index_select", axis, index)
-    }
-
-    fn selected(&self, name: &str, axis: isize, index: &Tensor) -> Result<Tensor> {
-        if let Some(line) = self.as_line(axis)? {
-            if index.rank() > 1 || index.numel() != 1 {
-                let must = "the index into one number must be one position";
-                return Err(Error::shapes(name, must, &self.shape, &index.shape));
-            }
-            return line.selected(name, 0, index)?.reshape(());
-        }
-        let axis = self.shape.axis(name, axis)?;
-        within(name, || self.looked_up(axis, &index.wrap_indices(name, self.shape[axis])?))
-    }
-
-    /// As [`Tensor::index_select`], where negative positions are outside.
-    pub(super) fn looked_up(&self, axis: usize, index: &Tensor) -> Result<Tensor> {
-        self.apply(Op::Gather { axis, paired: false }, &[index])
-    }
-
-    /// Positions along an axis of `extent` elements, the negative ones of which count from its end, from its start: `name`
-    /// takes them.
-    pub(super) fn wrap_indices(&self, name: &str, extent: usize) -> Result<Tensor> {
-        if self.dtype.is_int() && self.numel() > 0 && self.device.checks_indices() {
-            for end in [self.min(())?, self.max(())?] {
-                self.device.check_index(name, end.node()?, extent);
-            }
-        }
-        match self.dtype {
-            DType::I32 => self.lt(0)?.where_cond(&self.add(extent)?, self),
-            // What is no integer is refused where it is used.
-            _ => Ok(self.clone()),
-        }
-    }
-
-    /// The elements at the positions in `index` (`i32` or `u32`), counted row-major; of the index's shape. Negative
-    /// positions count from the end; those outside give 0.
-    ///
-    /// # Errors
-    /// `DType` if the index is not of integers.
-    pub fn take(&self, index: &Tensor) -> Result<Tensor> {
-        self.ravel().selected("take", 0, index)
-    }
-
-    /// 1.0 where a new last axis of extent `classes` equals the element, else 0.0, as `f32`. For `i32` and `u32`.
-    ///
-    /// # Errors
-    /// `DType` for other types; `Limit`.
-    #[cfg_attr(feature = "js", js(dtype = F32))]
-    pub fn one_hot(&self, classes: usize) -> Result<Tensor> {
-        if !self.dtype.is_int() {
-            return Err(Error::wrong_dtype("one_hot", INDICES, self.dtype));
-        }
-        within("one_hot", || {
-            let index = self.cast(DType::I32)?.unsqueeze(-1)?;
-            index.eq(&self.device.iota(&[classes], 0)?)?.cast(DType::F32)
-        })
-    }
-
     /// The tensors joined along an axis that they have.
     ///
     /// # Errors

@@ -1,16 +1,39 @@
-//! Bringing elements to where indices say: one after the other, added up, or combined otherwise. No atomics: which
-//! element comes where is looked up from the result's side, so the same device gives the same bits again.
-//!
-//! Where there is little to look at, each element of the result goes through all indices. Else the indices are sorted
-//! (stable, so that equal ones stay in order), elements with equal ones are combined in a segmented scan of `log(m)`
-//! doubling steps (Blelloch 1990), and the result finds the last of its own by bisection.
+//! Scattering what is combined by any reduction, or averaged.
 
 use super::scan::{identity, together};
 use crate::dtype::{DType, INDICES, NUMBERS};
 use crate::error::{Error, Result};
 use crate::op::{Op, Reduction, Span};
-use crate::shape::{pick, Shape};
+use crate::shape::pick;
 use crate::tensor::{within, Operand, Tensor};
+
+/// How [`Tensor::scatter_reduce`] combines what comes to one place: a [`Reduction`], or the mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScatterReduction {
+    op: Reduction,
+    mean: bool,
+    include_self: bool,
+}
+
+impl ScatterReduction {
+    /// The arithmetic mean of what comes to a place and, by default, of what is there.
+    pub fn mean() -> ScatterReduction {
+        ScatterReduction { op: Reduction::Sum, mean: true, include_self: true }
+    }
+
+    /// Whether what is there is combined, too. The default is that it is; else it stays only where nothing comes.
+    #[must_use]
+    pub fn include_self(mut self, include_self: bool) -> ScatterReduction {
+        self.include_self = include_self;
+        self
+    }
+}
+
+impl From<Reduction> for ScatterReduction {
+    fn from(op: Reduction) -> ScatterReduction {
+        ScatterReduction { op, mean: false, include_self: true }
+    }
+}
 
 /// Elements of the result times indices, up to which each goes through all.
 const SMALL: usize = 1 << 26;
@@ -158,23 +181,6 @@ impl Tensor {
         })
     }
 
-    /// The elements at the positions that the last axis of `index` says along the first axes of this:
-    /// `[.., q], [a, b, ...] -> [.., the axes after the q-th]`. Negative positions count from the end; those outside give 0.
-    /// (`GatherND` of ONNX.)
-    ///
-    /// # Errors
-    /// `Shape` if the index's last axis is not of 1 to as many as this has axes; `DType` if it is not of integers.
-    pub fn gather_nd(&self, index: &Tensor) -> Result<Tensor> {
-        let places = self.places("gather_nd", index)?;
-        within("gather_nd", || {
-            let (before, after) = self.shape.split_at(self.coordinates(index));
-            let columns: usize = after.iter().product();
-            let rows = self.reshape(&[before.iter().product(), columns])?;
-            let dims = [&places.shape, after].concat();
-            rows.looked_up(0, &places)?.reshape(&dims)
-        })
-    }
-
     /// This, but for the elements at the positions that the last axis of `index` says, which are those of `source`, of
     /// the shape [`Tensor::gather_nd`] would give; or combined with them by a reduction. Where several come to one place
     /// the last one stays. Negative positions count from the end; those outside are left out. (`ScatterND` of ONNX.)
@@ -203,44 +209,6 @@ impl Tensor {
             let rows = self.reshape(&[1, before.iter().product(), columns])?;
             let source = source.reshape(&[1, count, columns])?;
             rows.scatter_into(&places.reshape(&[1, count])?, &source, op)?.reshape(&self.shape)
-        })
-    }
-
-    /// How many axes an index with coordinates says positions along.
-    pub(super) fn coordinates(&self, index: &Tensor) -> usize {
-        index.shape.last().copied().unwrap_or(0)
-    }
-
-    /// Coordinates along the first axes as positions among all their elements; -1 outside.
-    pub(super) fn places(&self, name: &str, index: &Tensor) -> Result<Tensor> {
-        let axes = self.coordinates(index);
-        if axes == 0 || axes > self.rank() {
-            let must =
-                "the last axis of the index must have one coordinate for each of the first axes";
-            return Err(Error::shapes(name, must, &self.shape, &index.shape));
-        }
-        if !index.dtype.is_int() {
-            let message =
-                format!("{name}: indices must be {INDICES}, got {}; cast them", index.dtype);
-            return Err(Error::dtype(message));
-        }
-        within(name, || {
-            let index = index.cast(DType::I32)?;
-            let mut found: Option<(Tensor, Tensor)> = None;
-            for (axis, &extent) in self.shape[..axes].iter().enumerate() {
-                let at = index.select(-1, axis as isize)?.wrap_indices(name, extent)?;
-                let inside = at.ge(0)?.logical_and(&at.lt(extent as f64)?)?;
-                found = Some(match found {
-                    None => (at, inside),
-                    Some((place, all)) => {
-                        (place.mul(extent as f64)?.add(&at)?, all.logical_and(&inside)?)
-                    }
-                });
-            }
-            match found {
-                Some((place, inside)) => inside.where_cond(&place, -1),
-                None => Ok(index),
-            }
         })
     }
 
@@ -367,21 +335,62 @@ impl Tensor {
         sums.stored()
     }
 
-    /// `value`, a number or a tensor, where `mask`, which is `bool`, is true. This and the mask broadcast, and the value
-    /// broadcasts to the shape of both.
+    /// As [`Tensor::scatter`], but what comes to one place is combined with what is there: added, multiplied, the
+    /// largest, the smallest or the mean; of `bool` by or and and.
     ///
     /// # Errors
-    /// `Shape` if mask and value do not broadcast so; `DType` if the mask is not `bool` or the value is not of this
-    /// type.
-    pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Operand>) -> Result<Tensor> {
-        let value = value.into();
-        let result = Shape::broadcast("masked_fill", &self.shape, &mask.shape)?;
-        if let Operand::Tensor(tensor) = &value {
-            if Shape::broadcast("masked_fill", &result, &tensor.shape)? != result {
-                let must = "the value must broadcast to the input and the mask";
-                return Err(Error::shapes("masked_fill", must, &result, &tensor.shape));
-            }
+    /// The same; `DType` if the type has no such reduction, or for a mean of integers.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, tensor::{Reduction, ScatterReduction}};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0], &[2])?;
+    /// let index = device.tensor(&[0i32, 0], &[2])?;
+    /// let source = device.tensor(&[3.0f32, 5.0], &[2])?;
+    /// let largest = x.scatter_reduce(0, &index, &source, Reduction::Max)?;
+    /// assert_eq!(largest.read::<f32>().await?, [5.0, 2.0]);
+    /// let mean = ScatterReduction::mean().include_self(false);
+    /// assert_eq!(x.scatter_reduce(0, &index, &source, mean)?.read::<f32>().await?, [4.0, 2.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn scatter_reduce(
+        &self,
+        axis: isize,
+        index: &Tensor,
+        source: &Tensor,
+        op: impl Into<ScatterReduction>,
+    ) -> Result<Tensor> {
+        let name = "scatter_reduce";
+        let ScatterReduction { op, mean, include_self } = op.into();
+        if include_self && !mean {
+            return self.scattered(name, axis, index, source, Some(op));
         }
-        within("masked_fill", || mask.where_cond(value, self))
+        if mean {
+            self.need_float(name)?;
+        }
+        let rest = match include_self {
+            true => self.clone(),
+            false => within(name, || {
+                self.device.constant(&self.shape, identity(op, self.dtype), self.dtype)
+            })?,
+        };
+        let combined = rest.scattered(name, axis, index, source, Some(op))?;
+        within(name, || {
+            // How many come to each place.
+            let wide = self.dtype.compute();
+            let wide = if wide == DType::Bool { DType::I32 } else { wide };
+            let ones = self.device.ones((&index.shape[..], wide))?;
+            let none = self.device.zeros((&self.shape[..], wide))?;
+            let count = none.scatter_add(axis, index, &ones)?;
+            let combined = match (mean, include_self) {
+                (false, _) => combined,
+                (true, true) => {
+                    return combined.cast(wide)?.div(count.add(1.0)?)?.cast(self.dtype);
+                }
+                (true, false) => combined.cast(wide)?.div(count.maximum(1.0)?)?.cast(self.dtype)?,
+            };
+            count.gt(0.0)?.where_cond(combined, self)
+        })
     }
 }

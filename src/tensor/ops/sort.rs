@@ -1,15 +1,14 @@
-//! Sorting along an axis, and choosing elements by their own indices.
+//! Sorting along an axis, and searching in sorted elements.
 //!
-//! Where the device sorts ([`Limits::sorts`](crate::kernel::Limits::sorts)), this is one kernel. Elsewhere the first few
-//! elements of many are selected (`few.rs`), and all others sorted by merges:
-//! runs of 1, 2, 4, ... sorted elements are merged: each element of the result looks by bisection for how many elements
-//! of the left run come before it (the "merge path" of Green, McColl and Bader 2012). All kernels of a pass are those of
-//! the pass before, with other numbers.
+//! Where the device sorts ([`Limits::sorts`](crate::kernel::Limits::sorts)), a sort is one kernel. Elsewhere runs of 1, 2, 4, ...
+//! sorted elements are merged. Each element of the result finds by bisection how many elements of the left run come before it
+//! (the "merge path" of Green, McColl and Bader 2012). All passes use the same kernels with other numbers. The first few of
+//! many elements are selected instead of sorted (`topk.rs`).
 
-use super::few::are_few;
+use super::topk::are_few;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::op::{Op, Span};
+use crate::op::{Op, Pointwise};
 use crate::tensor::{within, Tensor};
 
 /// Steps of a bisection that one kernel does.
@@ -77,109 +76,6 @@ impl Tensor {
         Ok(())
     }
 
-    /// The `k` largest elements along `axis`, the largest first, or the smallest, the smallest first; and their
-    /// positions, as `i32`. Of equal ones those that stand first are taken, and NaN only where nothing else is left.
-    ///
-    /// Where k is small, elements are selected and not sorted. The positions take one kernel on the CPU. On a GPU they take
-    /// about 3 to 30 kernels where rows are few and k is at most 256 and an eighth of the axis, else about
-    /// `log(n) log(k) / 3`. Read both in one batch, as with [`Tensor::sort`].
-    ///
-    /// # Errors
-    /// `Shape` if the axis does not exist or has fewer elements; as [`Tensor::sort`].
-    #[doc(alias = "top_k")]
-    #[cfg_attr(feature = "js", js(options(axis = -1, largest = true), returns(values, indices), returns = "Ordered<D>"))]
-    pub fn topk(&self, k: usize, axis: isize, largest: bool) -> Result<(Tensor, Tensor)> {
-        if let Some(line) = self.as_line(axis)?.filter(|_| k == 1) {
-            let (values, indices) = line.topk(1, 0, largest)?;
-            return Ok((values.squeeze(0)?, indices.squeeze(0)?));
-        }
-        let at = self.shape.axis("topk", axis)?;
-        if k > self.shape[at] {
-            let message = format!(
-                "topk: k must be at most the extent of axis {axis}, got {k} for shape {}",
-                self.shape
-            );
-            return Err(Error::shape(message));
-        }
-        self.need_sortable("topk", at)?;
-        let mut dims = self.shape.to_vec();
-        dims[at] = k;
-        let indices = within("topk", || match dims.contains(&0) {
-            true => self.device.iota(&dims, axis),
-            false => {
-                let order = self.detach().lines(at)?.order(largest, k)?;
-                order.cut(1, ..k as isize, 1)?.unlines(&self.shape, at)
-            }
-        })?;
-        Ok((within("topk", || self.picked(axis, &indices))?, indices))
-    }
-
-    /// The elements along `axis` at the positions in `index` (`i32` or `u32`), which has the shape of the result:
-    /// `result[.., i, ..] = this[.., index[.., i, ..], ..]`. Along other axes the index may be shorter than this. Negative
-    /// positions count from the end; those outside give 0. (`GatherElements` of ONNX.)
-    ///
-    /// The gradient adds up by a product with ones, which takes as many steps as there are indices times elements along
-    /// the axis.
-    ///
-    /// # Errors
-    /// `Shape` if the axis does not exist, or the index has another rank or is longer elsewhere; `DType` if the index is
-    /// not of integers.
-    #[doc(alias = "take_along_axis", alias = "take_along")]
-    pub fn gather(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
-        let name = "gather";
-        if let (Some(line), 0) = (self.as_line(axis)?, index.rank()) {
-            return within(name, || line.gather(0, &index.reshape(&[1])?)?.reshape(()));
-        }
-        let at = self.shape.axis(name, axis)?;
-        within(name, || {
-            let part = self.part_beside(name, at, index)?;
-            part.picked(axis, &index.wrap_indices(name, self.shape[at])?)
-        })
-    }
-
-    pub(super) fn picked(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
-        let at = match self.as_line(axis)? {
-            Some(line) => return line.picked(0, &index.reshape(&[1])?)?.reshape(()),
-            None => self.shape.axis("gather", axis)?,
-        };
-        self.lines(at)?.take_rows(&index.lines(at)?)?.unlines(&self.shape, at)
-    }
-
-    /// This as far as the index reaches along other axes than `axis`.
-    pub(super) fn part_beside(&self, name: &str, axis: usize, index: &Tensor) -> Result<Tensor> {
-        let shorter =
-            |(at, (&there, &here)): (usize, (&usize, &usize))| at == axis || there <= here;
-        let extents = index.shape.iter().zip(self.shape.iter());
-        if index.rank() != self.rank() || !extents.enumerate().all(shorter) {
-            let must =
-                format!("the index must be no longer than the input except along axis {axis}");
-            return Err(Error::shapes(name, &must, &self.shape, &index.shape));
-        }
-        let mut part = self.clone();
-        for (at, &extent) in index.shape.iter().enumerate() {
-            if at != axis && extent != part.shape[at] {
-                part = part.spans(at, Span::at(0, extent, 1))?;
-            }
-        }
-        Ok(part)
-    }
-
-    /// Refuses shapes that differ elsewhere than along an axis.
-    pub(super) fn need_beside(&self, name: &str, axis: usize, index: &Tensor) -> Result<()> {
-        let same =
-            index.rank() == self.rank() && index.shape.with(axis, 0) == self.shape.with(axis, 0);
-        if !same {
-            let must = format!("the shapes must be equal except along axis {axis}");
-            return Err(Error::shapes(name, &must, &self.shape, &index.shape));
-        }
-        Ok(())
-    }
-
-    /// Of each row those elements that its row of `index` names: `[rows, n, ...], [rows, m] -> [rows, m, ...]`.
-    pub(super) fn take_rows(&self, index: &Tensor) -> Result<Tensor> {
-        self.apply(Op::Gather { axis: 1, paired: true }, &[index])
-    }
-
     /// The positions of each row's first `most` elements in order, or of all: `[rows, n]`, which is not empty.
     pub(super) fn order(&self, descending: bool, most: usize) -> Result<Tensor> {
         if self.device.limits().sorts {
@@ -213,6 +109,83 @@ impl Tensor {
             order = order.take_rows(&from)?.stored()?;
         }
         Ok(order)
+    }
+
+    /// Where each of `values` would be put among sorted numbers, the last axis of this, so that they stay sorted: as `i32`,
+    /// how many are less, or, with `right`, not greater; all, for NaN. This is one line for all values, or has their shape but
+    /// for the last axis. Takes a step for each power of two up to the number of numbers.
+    ///
+    /// # Errors
+    /// `Shape` if they do not fit; `DType` if the types differ or are `bool`; `Limit`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let sorted = device.tensor(&[1.0f32, 2.0, 2.0, 4.0], &[4])?;
+    /// let values = device.tensor(&[2.0f32, 5.0], &[2])?;
+    /// assert_eq!(sorted.searchsorted(&values, false)?.read::<i32>().await?, [1, 4]);
+    /// assert_eq!(sorted.searchsorted(&values, true)?.read::<i32>().await?, [3, 4]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js", js(options(right = false), dtype = I32))]
+    pub fn searchsorted(&self, values: &Tensor, right: bool) -> Result<Tensor> {
+        let name = "searchsorted";
+        let line = self.rank() == 1;
+        let same = self.rank() == values.rank()
+            && self.rank() > 0
+            && self.shape[..self.rank() - 1] == values.shape[..self.rank() - 1];
+        if !(line || same) {
+            let must = "the sorted numbers must be a vector, or have the shape of the values but for the last axis";
+            return Err(Error::shapes(name, must, &self.shape, &values.shape));
+        }
+        within(name, || {
+            Pointwise::lt.row().dtype(&[self.dtype, values.dtype])?;
+            let count = self.shape[self.rank() - 1];
+            let rows: usize = self.shape[..self.rank() - 1].iter().product();
+            let sorted = self.reshape(&[rows, count])?;
+            let each = values.numel() / rows.max(1);
+            let asked = values.reshape(&[rows, each])?;
+            let nan = asked.ne(&asked)?;
+            // Binary search: how many come before is made of powers of two, the largest first.
+            let mut before = self.device.full(&[rows, each], 0.0, DType::I32)?;
+            for power in (0..=count.checked_ilog2().unwrap_or(0)).rev().filter(|_| count > 0) {
+                let more = before.add(1i64 << power)?;
+                let last = sorted.gather(1, &more.minimum(count)?.sub(1)?)?;
+                let goes = if right { last.le(&asked)? } else { last.lt(&asked)? };
+                let goes = goes.logical_or(&nan)?.logical_and(more.le(count)?)?;
+                before = goes.where_cond(more, before)?;
+            }
+            before.reshape(&values.shape)
+        })
+    }
+
+    /// Into which of the intervals between sorted `boundaries`, a vector, each element falls: as `i32`, how many boundaries are
+    /// less, or, with `right`, not greater; all, for NaN: [`Tensor::searchsorted`] of one line, called the other way round.
+    ///
+    /// # Errors
+    /// `Shape` unless `boundaries` has rank 1; `DType` if the types differ or are `bool`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let boundaries = device.tensor(&[0.0f32, 10.0, 20.0], &[3])?;
+    /// let x = device.tensor(&[-1.0f32, 10.0, 15.0, 99.0], &[4])?;
+    /// assert_eq!(x.bucketize(&boundaries, false)?.read::<i32>().await?, [0, 1, 2, 3]);
+    /// assert_eq!(x.bucketize(&boundaries, true)?.read::<i32>().await?, [0, 2, 2, 3]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "digitize")]
+    #[cfg_attr(feature = "js", js(options(right = false), dtype = I32))]
+    pub fn bucketize(&self, boundaries: &Tensor, right: bool) -> Result<Tensor> {
+        let name = "bucketize";
+        if boundaries.rank() != 1 {
+            let message =
+                format!("{name}: boundaries must be a vector, got shape {}", boundaries.shape);
+            return Err(Error::shape(message));
+        }
+        within(name, || boundaries.searchsorted(self, right))
     }
 }
 

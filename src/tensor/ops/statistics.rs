@@ -3,7 +3,6 @@
 use super::reduce::Moments;
 use crate::dtype::{DType, INDICES};
 use crate::error::{Error, ErrorKind, Result};
-use crate::op::Pointwise;
 use crate::shape::MAX_ELEMENTS;
 use crate::tensor::{kept, within, Axes, Operand, Tensor};
 
@@ -145,83 +144,6 @@ impl Tensor {
             return Err(Error::new(ErrorKind::Limit, message));
         }
         all.eq(self.device.iota(&[length, 1], 0)?)?.cast(DType::I32)?.sum(1)
-    }
-
-    /// Where each of `values` would be put among sorted numbers, the last axis of this, so that they stay sorted: as `i32`,
-    /// how many are less, or, with `right`, not greater; all, for NaN. This is one line for all values, or has their shape but
-    /// for the last axis. Takes a step for each power of two up to the number of numbers.
-    ///
-    /// # Errors
-    /// `Shape` if they do not fit; `DType` if the types differ or are `bool`; `Limit`.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use warpweft::device::{Device, Preference};
-    /// let device = Device::with(Preference::Cpu).await?;
-    /// let sorted = device.tensor(&[1.0f32, 2.0, 2.0, 4.0], &[4])?;
-    /// let values = device.tensor(&[2.0f32, 5.0], &[2])?;
-    /// assert_eq!(sorted.searchsorted(&values, false)?.read::<i32>().await?, [1, 4]);
-    /// assert_eq!(sorted.searchsorted(&values, true)?.read::<i32>().await?, [3, 4]);
-    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
-    /// ```
-    #[cfg_attr(feature = "js", js(options(right = false), dtype = I32))]
-    pub fn searchsorted(&self, values: &Tensor, right: bool) -> Result<Tensor> {
-        let name = "searchsorted";
-        let line = self.rank() == 1;
-        let same = self.rank() == values.rank()
-            && self.rank() > 0
-            && self.shape[..self.rank() - 1] == values.shape[..self.rank() - 1];
-        if !(line || same) {
-            let must = "the sorted numbers must be a vector, or have the shape of the values but for the last axis";
-            return Err(Error::shapes(name, must, &self.shape, &values.shape));
-        }
-        within(name, || {
-            Pointwise::lt.row().dtype(&[self.dtype, values.dtype])?;
-            let count = self.shape[self.rank() - 1];
-            let rows: usize = self.shape[..self.rank() - 1].iter().product();
-            let sorted = self.reshape(&[rows, count])?;
-            let each = values.numel() / rows.max(1);
-            let asked = values.reshape(&[rows, each])?;
-            let nan = asked.ne(&asked)?;
-            // Binary search: how many come before is made of powers of two, the largest first.
-            let mut before = self.device.full(&[rows, each], 0.0, DType::I32)?;
-            for power in (0..=count.checked_ilog2().unwrap_or(0)).rev().filter(|_| count > 0) {
-                let more = before.add(1i64 << power)?;
-                let last = sorted.gather(1, &more.minimum(count)?.sub(1)?)?;
-                let goes = if right { last.le(&asked)? } else { last.lt(&asked)? };
-                let goes = goes.logical_or(&nan)?.logical_and(more.le(count)?)?;
-                before = goes.where_cond(more, before)?;
-            }
-            before.reshape(&values.shape)
-        })
-    }
-
-    /// Into which of the intervals between sorted `boundaries`, a vector, each element falls: as `i32`, how many boundaries are
-    /// less, or, with `right`, not greater; all, for NaN: [`Tensor::searchsorted`] of one line, called the other way round.
-    ///
-    /// # Errors
-    /// `Shape` unless `boundaries` has rank 1; `DType` if the types differ or are `bool`.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use warpweft::device::{Device, Preference};
-    /// let device = Device::with(Preference::Cpu).await?;
-    /// let boundaries = device.tensor(&[0.0f32, 10.0, 20.0], &[3])?;
-    /// let x = device.tensor(&[-1.0f32, 10.0, 15.0, 99.0], &[4])?;
-    /// assert_eq!(x.bucketize(&boundaries, false)?.read::<i32>().await?, [0, 1, 2, 3]);
-    /// assert_eq!(x.bucketize(&boundaries, true)?.read::<i32>().await?, [0, 2, 2, 3]);
-    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
-    /// ```
-    #[doc(alias = "digitize")]
-    #[cfg_attr(feature = "js", js(options(right = false), dtype = I32))]
-    pub fn bucketize(&self, boundaries: &Tensor, right: bool) -> Result<Tensor> {
-        let name = "bucketize";
-        if boundaries.rank() != 1 {
-            let message =
-                format!("{name}: boundaries must be a vector, got shape {}", boundaries.shape);
-            return Err(Error::shape(message));
-        }
-        within(name, || boundaries.searchsorted(self, right))
     }
 
     /// Whether elements are nearly those of another: `|x - y| <= absolute + relative |y|`. Infinities are near

@@ -1,0 +1,174 @@
+//! The first few elements of rows in order: `topk` and `kthvalue`. Long rows are not sorted.
+//!
+//! A row is cut into chunks. Its first k elements are all in the k chunks whose own first elements come first, because any
+//! element of another chunk comes after the first elements of those k chunks. So the chunks are selected by their first
+//! elements, and then the elements among those of the selected chunks. Both are the same problem with about `sqrt(n k)`
+//! elements, and are solved in the same way until a row is short. The position of an element of a short row is the number of
+//! elements that come before it.
+//!
+//! Example: 64 of 262,144 elements are selected from 4,096 chunks of 64 elements, and then from the 4,096 elements of 64
+//! chunks. Each of these two steps takes 512 chunks of 8 elements, and then the 512 elements of 64 chunks.
+//!
+//! Elements are compared as `i32` keys; a larger key comes earlier. Selected positions stay in ascending order until the end,
+//! so that of equal elements the first ones are taken.
+
+use crate::dtype::{DType, Numbers};
+use crate::error::{Error, Result};
+use crate::tensor::{within, Tensor};
+
+/// Rows that are no longer than this are ranked by comparing each element with each.
+const RANKED: usize = 1024;
+
+/// More elements than these are found by sorting.
+const FEW: usize = 256;
+
+/// So are those of rows that are not this many times as long.
+const MANY: usize = 8;
+
+/// Comparisons of a kernel, at most: many rows keep a device busy while they are sorted.
+const COMPARISONS: usize = 1 << 26;
+
+/// Whether `most` elements of each row of `count` are to be selected.
+pub(super) fn are_few(rows: usize, count: usize, most: usize) -> bool {
+    let each = count.min(RANKED) * count.min(RANKED);
+    most <= FEW && count / MANY >= most && rows.saturating_mul(each) <= COMPARISONS
+}
+
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+impl Tensor {
+    /// The `k` largest elements along `axis`, the largest first, or the smallest, the smallest first; and their
+    /// positions, as `i32`. Of equal ones those that stand first are taken, and NaN only where nothing else is left.
+    ///
+    /// Where k is small, elements are selected and not sorted. The positions take one kernel on the CPU. On a GPU they take
+    /// about 3 to 30 kernels where rows are few and k is at most 256 and an eighth of the axis, else about
+    /// `log(n) log(k) / 3`. Read both in one batch, as with [`Tensor::sort`].
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or has fewer elements; as [`Tensor::sort`].
+    #[doc(alias = "top_k")]
+    #[cfg_attr(feature = "js", js(options(axis = -1, largest = true), returns(values, indices), returns = "Ordered<D>"))]
+    pub fn topk(&self, k: usize, axis: isize, largest: bool) -> Result<(Tensor, Tensor)> {
+        if let Some(line) = self.as_line(axis)?.filter(|_| k == 1) {
+            let (values, indices) = line.topk(1, 0, largest)?;
+            return Ok((values.squeeze(0)?, indices.squeeze(0)?));
+        }
+        let at = self.shape.axis("topk", axis)?;
+        if k > self.shape[at] {
+            let message = format!(
+                "topk: k must be at most the extent of axis {axis}, got {k} for shape {}",
+                self.shape
+            );
+            return Err(Error::shape(message));
+        }
+        self.need_sortable("topk", at)?;
+        let mut dims = self.shape.to_vec();
+        dims[at] = k;
+        let indices = within("topk", || match dims.contains(&0) {
+            true => self.device.iota(&dims, axis),
+            false => {
+                let order = self.detach().lines(at)?.order(largest, k)?;
+                order.cut(1, ..k as isize, 1)?.unlines(&self.shape, at)
+            }
+        })?;
+        Ok((within("topk", || self.picked(axis, &indices))?, indices))
+    }
+
+    /// The `k`-th smallest element along `axis`, counted from 1, and its position, as `i32`; of equal ones as
+    /// [`Tensor::sort`] orders them.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or has no `k`-th element; as [`Tensor::sort`].
+    #[cfg_attr(feature = "js", js(default(axis = -1), returns(values, indices), returns = "Ordered<D>"))]
+    pub fn kthvalue(&self, k: usize, axis: isize) -> Result<(Tensor, Tensor)> {
+        let extent = match self.as_line(axis)? {
+            Some(_) => 1,
+            None => self.shape[self.shape.axis("kthvalue", axis)?],
+        };
+        if k == 0 || k > extent {
+            let message = format!(
+                "kthvalue: k must be in [1, {extent}], got {k} for axis {axis} of shape {}",
+                self.shape
+            );
+            return Err(Error::shape(message));
+        }
+        if self.rank() == 0 {
+            return within("kthvalue", || self.sort(axis, false));
+        }
+        within("kthvalue", || {
+            let (values, indices) = self.topk(k, axis, false)?;
+            Ok((values.select(axis, -1)?, indices.select(axis, -1)?))
+        })
+    }
+}
+
+impl Tensor {
+    /// The positions of each row's first `most` elements in order: `[rows, n] -> [rows, most]`.
+    pub(super) fn first_few(&self, descending: bool, most: usize) -> Result<Tensor> {
+        self.keys(descending)?.stored()?.first_keys(most, true)
+    }
+
+    /// Numbers whose order is the elements': the larger, the earlier.
+    fn keys(&self, descending: bool) -> Result<Tensor> {
+        if !self.dtype.is_float() {
+            let ascending = match self.dtype.numbers() {
+                Numbers::Unsigned => {
+                    self.bitwise_xor(f64::from(1u32 << 31))?.bitcast(DType::I32)?
+                }
+                _ => self.cast(DType::I32)?,
+            };
+            return if descending { Ok(ascending) } else { Ok(ascending.bitwise_not()) };
+        }
+        let bits = self.cast(DType::F32)?.bitcast(DType::I32)?;
+        let magnitude = bits.bitwise_and(f64::from(i32::MAX))?;
+        let negative = bits.lt(0)?;
+        let below = magnitude.neg();
+        let key = match descending {
+            true => negative.where_cond(&below, &magnitude)?,
+            false => negative.where_cond(&magnitude, &below)?,
+        };
+        let nan = magnitude.gt(f64::from(f32::INFINITY.to_bits()))?;
+        nan.where_cond(-f64::from(i32::MAX), &key)
+    }
+
+    /// The positions of each row's `most` largest keys: the largest first, or as they are in the row.
+    fn first_keys(&self, most: usize, ordered: bool) -> Result<Tensor> {
+        let (rows, count) = (self.shape[0], self.shape[1]);
+        if count <= RANKED {
+            return self.ranked(most, ordered);
+        }
+        let chunk = 1usize << (count / most).ilog2().div_ceil(2);
+        let more = count.next_multiple_of(chunk) - count;
+        let keys = match more {
+            0 => self.clone(),
+            _ => self.pad_out(&[(0, 0), (0, more)], f64::from(i32::MIN))?,
+        };
+        let chunks = keys.reshape(&[rows, (count + more) / chunk, chunk])?;
+        let first = chunks.max(2)?.stored()?.first_keys(most, false)?;
+        let near = chunks.take_rows(&first)?.reshape(&[rows, most * chunk])?.stored()?;
+        let found = near.first_keys(most, ordered)?;
+        let (at, within) =
+            (found.floor_divide(chunk as f64)?, found.bitwise_and(chunk as f64 - 1.0)?);
+        first.take_rows(&at)?.mul(chunk as f64)?.add(&within)?.stored()
+    }
+
+    /// The same by comparing each key with each.
+    fn ranked(&self, most: usize, ordered: bool) -> Result<Tensor> {
+        let count = self.shape[1];
+        let (own, other) = (self.unsqueeze(2)?, self.unsqueeze(1)?);
+        let position = self.device.iota(&[count], 0)?;
+        let before = position.lt(&position.unsqueeze(1)?)?;
+        let earlier = other.gt(&own)?.logical_or(&other.eq(&own)?.logical_and(&before)?)?;
+        let rank = earlier.cast(DType::I32)?.sum(2)?.stored()?;
+        let taken = rank.lt(most as f64)?;
+        let place = match ordered {
+            true => rank,
+            false => {
+                let taken = taken.unsqueeze(1)?.logical_and(&before)?;
+                taken.cast(DType::I32)?.sum(2)?.stored()?
+            }
+        };
+        let slot = self.device.iota(&[most, 1], 0)?;
+        let here = place.unsqueeze(1)?.eq(&slot)?.logical_and(&taken.unsqueeze(1)?)?;
+        here.where_cond(&position, 0)?.sum(2)?.stored()
+    }
+}
