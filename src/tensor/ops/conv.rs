@@ -422,4 +422,50 @@ impl Tensor {
         let flat = spread.reshape(&[before, long, after])?.cut(1, ..dims[axis] as isize, 1)?;
         flat.reshape(&dims)
     }
+
+    /// The windows that a convolution with these options would see, `[batch, channels, height, width]` to
+    /// `[batch, channels * kernel height * kernel width, windows]`; the batch may be left out of both. The options' groups
+    /// count for nothing. (`F.unfold` of PyTorch.)
+    ///
+    /// # Errors
+    /// `Shape` for another rank, or if no window fits.
+    #[cfg_attr(feature = "js", js(spread(options)))]
+    pub fn im2col(&self, kernel_size: [usize; 2], options: Conv2dOptions) -> Result<Tensor> {
+        let name = "im2col";
+        if self.rank() == 3 {
+            return self.unsqueeze(0)?.im2col(kernel_size, options)?.squeeze(0);
+        }
+        let zero = [kernel_size, options.stride, options.dilation].concat().contains(&0);
+        let &[batch, channels, ..] = &self.shape[..] else {
+            return Err(Error::wrong_shape(
+                name,
+                "the input must have rank 2 or more",
+                &self.shape,
+            ));
+        };
+        if self.rank() != 4 || zero {
+            let must =
+                "the input must be [batch, channels, height, width], and kernel sizes at least 1";
+            return Err(Error::shapes(name, must, &self.shape, &kernel_size));
+        }
+        within(name, || {
+            let mut amounts = vec![(0, 0); 2];
+            for (i, &size) in kernel_size.iter().enumerate() {
+                let (step, dilation) = (options.stride[i], options.dilation[i]);
+                let windows = crate::op::Windows { axis: 0, size, step, dilation };
+                amounts.push(options.padding.ends().of(i, self.shape[2 + i], &windows));
+            }
+            let mut windows = match amounts.iter().all(|&pair| pair == (0, 0)) {
+                true => self.clone(),
+                false => self.pad_out(&amounts, 0.0)?,
+            };
+            for (i, &size) in kernel_size.iter().enumerate() {
+                let (step, dilation) = (options.stride[i], options.dilation[i]);
+                windows = windows.unfold(2 + i as isize, size, step, dilation)?;
+            }
+            let count = windows.shape[2] * windows.shape[3];
+            let elements = channels * kernel_size[0] * kernel_size[1];
+            windows.permute(&[0, 1, 4, 5, 2, 3])?.reshape([batch, elements, count])
+        })
+    }
 }

@@ -1,9 +1,7 @@
 //! The operations: one file for each group. A method of [`Tensor`](super::Tensor) is in the file of the group that NumPy's
 //! and PyTorch's documentation lists it in.
 
-mod adaptive;
 mod attention;
-mod composed;
 pub(crate) mod conv;
 mod create;
 mod custom;

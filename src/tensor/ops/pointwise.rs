@@ -1,11 +1,11 @@
-//! One method per row of the table, and casts.
+//! Elementwise operations: one method for each row of the table, casts, and operations composed of rows.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::op::{Op, Pointwise, Types};
 use crate::pointwise_rows;
-use crate::tensor::{number_bits, within, Operand, State, Tensor};
+use crate::tensor::{number_bits, within, Axes, Operand, State, Tensor};
 
 macro_rules! define_methods {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?)
@@ -199,5 +199,133 @@ impl Tensor {
         let node: NodeId = self.device.scalar(self.dtype, bits);
         let scalar = Tensor::adopt(&self.device, node);
         self.apply(op, &[&[&scalar], others].concat())
+    }
+
+    /// `x`, but no less than `min`; NaN stays NaN. The gradient goes to the larger one, half to each where they are equal.
+    ///
+    /// # Errors
+    /// As [`Tensor::maximum`].
+    pub fn clamp_min(&self, min: impl Into<Operand>) -> Result<Tensor> {
+        within("clamp_min", || self.maximum(min))
+    }
+
+    /// `x`, but no more than `max`; NaN stays NaN. The gradient goes to the smaller one, half to each where they are equal.
+    ///
+    /// # Errors
+    /// As [`Tensor::minimum`].
+    pub fn clamp_max(&self, max: impl Into<Operand>) -> Result<Tensor> {
+        within("clamp_max", || self.minimum(max))
+    }
+
+    /// `x` above 0, else `weight * x`. The weight is one number, or one for each channel, the second axis. He et al. 2015.
+    ///
+    /// # Errors
+    /// `Shape` for a weight of another shape; `DType` unless both are of one float type.
+    pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
+        self.need_float("prelu")?;
+        let channels = self.shape.get(1).copied().unwrap_or(1);
+        let mut dims = vec![1; self.rank().saturating_sub(1).max(1)];
+        dims[0] = weight.numel();
+        if weight.rank() > 1 || weight.numel() != 1 && weight.numel() != channels {
+            let must = "the weight must be one number, or one for each channel (axis 1)";
+            return Err(Error::shapes("prelu", must, &self.shape, &weight.shape));
+        }
+        within("prelu", || {
+            let weight =
+                if weight.numel() == 1 { weight.reshape(())? } else { weight.reshape(dims)? };
+            self.gt(0.0)?.where_cond(self, self.mul(weight)?)
+        })
+    }
+
+    /// The gated linear unit: the first half of an axis times the sigmoid of the second. Dauphin et al. 2016.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or has an odd extent; `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(default(axis = -1)))]
+    pub fn glu(&self, axis: isize) -> Result<Tensor> {
+        let at = self.shape.axis("glu", axis)?;
+        self.need_float("glu")?;
+        let half = (self.shape[at] / 2) as isize;
+        if !self.shape[at].is_multiple_of(2) {
+            let message =
+                format!("glu: the extent of axis {axis} must be even, got shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        within("glu", || self.cut(axis, ..half, 1)?.mul(self.cut(axis, half.., 1)?.sigmoid()))
+    }
+
+    /// Whether elements are nearly those of another: `|x - y| <= absolute + relative |y|`. Infinities are near
+    /// themselves, NaN is near nothing. NumPy's and PyTorch's tolerances are 1e-5 relative and 1e-8 absolute.
+    ///
+    /// # Errors
+    /// `Shape` if they do not broadcast; `DType` unless they are of one float type.
+    #[doc(alias = "isclose")]
+    #[cfg_attr(feature = "js", js(options(relative = 1e-5, absolute = 1e-8), dtype = Bool))]
+    pub fn is_close(
+        &self,
+        other: impl Into<Operand>,
+        relative: f64,
+        absolute: f64,
+    ) -> Result<Tensor> {
+        let name = "is_close";
+        self.need_float(name)?;
+        let other = other.into();
+        within(name, || {
+            let other = match other {
+                Operand::Tensor(tensor) => tensor,
+                Operand::Number(number) => self.device.full(&[], number, self.dtype)?,
+            };
+            let allowed = other.abs().mul(relative)?.add(absolute)?;
+            let near = self.sub(&other)?.abs().le(allowed)?.logical_and(other.is_finite())?;
+            near.logical_or(self.eq(&other)?)
+        })
+    }
+
+    /// Whether all elements are nearly those of another, as [`Tensor::is_close`]: one `bool`.
+    ///
+    /// # Errors
+    /// The same.
+    #[doc(alias = "allclose")]
+    #[cfg_attr(feature = "js", js(options(relative = 1e-5, absolute = 1e-8), dtype = Bool))]
+    pub fn all_close(
+        &self,
+        other: impl Into<Operand>,
+        relative: f64,
+        absolute: f64,
+    ) -> Result<Tensor> {
+        within("all_close", || self.is_close(other, relative, absolute)?.all(Axes::default()))
+    }
+
+    /// With numbers in place of NaN and of both infinities. The gradient does not pass what was replaced.
+    ///
+    /// # Errors
+    /// `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(options(nan = 0.0, positive = 3.4028234663852886e38)))]
+    #[cfg_attr(feature = "js", js(options(negative = -3.4028234663852886e38)))]
+    pub fn nan_to_num(&self, nan: f64, positive: f64, negative: f64) -> Result<Tensor> {
+        let name = "nan_to_num";
+        self.need_float(name)?;
+        within(name, || {
+            let least = self.is_inf().logical_and(self.lt(0.0)?)?;
+            let rest = self.is_inf().where_cond(positive, self)?;
+            self.is_nan().where_cond(nan, least.where_cond(negative, rest)?)
+        })
+    }
+
+    /// `log(e^x + e^y)`, without overflow.
+    ///
+    /// # Errors
+    /// `Shape` if the operands do not broadcast; `DType` unless they are of one float type.
+    pub fn logaddexp(&self, other: impl Into<Operand>) -> Result<Tensor> {
+        let name = "logaddexp";
+        self.need_float(name)?;
+        let other = other.into();
+        within(name, || {
+            let most = self.maximum(&other)?.fixed()?;
+            // Both -Inf, or one +Inf: measured from 0.
+            let from = most.is_inf().where_cond(0.0, &most)?;
+            let y = from.neg().add(other)?.exp();
+            self.sub(&from)?.exp().add(y)?.log().add(&from)
+        })
     }
 }

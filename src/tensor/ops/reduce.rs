@@ -292,4 +292,69 @@ impl Tensor {
     pub fn norm_linf(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.reduced("norm_linf", axes, |x, axes, _| x.abs().max(axes))
     }
+
+    /// The `p`-norm over these axes, `sum(|x|^p)^(1/p)`: of the largest absolute value for infinity, of the smallest for
+    /// minus infinity, the number of elements that are not 0 for 0. Its gradient where the norm is 0 is 0.
+    ///
+    /// # Errors
+    /// As [`Tensor::mean`]; `Data` if `p` is NaN.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[3.0f32, -4.0], &[2])?;
+    /// assert_eq!(x.norm(2.0, ())?.item::<f32>().await?, 5.0);
+    /// assert_eq!(x.norm(f64::INFINITY, ())?.item::<f32>().await?, 4.0);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js", js(keepdims, default(p = 2.0)))]
+    pub fn norm(&self, p: f64, axes: impl Into<Axes>) -> Result<Tensor> {
+        if p.is_nan() {
+            return Err(Error::data("norm: p must be a number, got NaN"));
+        }
+        self.need_float("norm")?;
+        let axes = axes.into();
+        within("norm", || {
+            self.widely(|x| {
+                if p == 1.0 {
+                    x.norm_l1(axes)
+                } else if p == 2.0 {
+                    x.norm_l2(axes)
+                } else if p == f64::INFINITY {
+                    x.norm_linf(axes)
+                } else if p == f64::NEG_INFINITY {
+                    x.abs().min(axes)
+                } else if p == 0.0 {
+                    x.ne(0.0)?.cast(x.dtype)?.sum(axes)
+                } else {
+                    x.powers(p, axes)
+                }
+            })
+        })
+    }
+
+    /// The norm of a power that is none of the simple ones, of elements that are at most 1, so that none overflows.
+    fn powers(&self, p: f64, axes: Axes) -> Result<Tensor> {
+        let size = self.abs();
+        let scale = if p > 0.0 { size.max(kept(&axes))? } else { size.min(kept(&axes))? };
+        let scale = scale.fixed()?;
+        let flat = scale.eq(0.0)?.logical_or(scale.is_inf())?;
+        let scale = flat.where_cond(1.0, scale)?;
+        let size = size.div(&scale)?;
+        // A power's gradient at 0 is infinite or NaN below 1: no direction is better.
+        let none = size.eq(0.0)?;
+        let part = none.where_cond(1.0, size)?.pow(p)?;
+        let part = if p > 0.0 {
+            none.where_cond(0.0, part)?
+        } else {
+            none.where_cond(f64::INFINITY, part)?
+        };
+        let sum = part.sum(kept(&axes))?;
+        let none = sum.eq(0.0)?;
+        let root = none.where_cond(1.0, sum)?.pow(1.0 / p)?;
+        let norm = none.where_cond(if p > 0.0 { 0.0 } else { f64::INFINITY }, root)?.mul(&scale)?;
+        // What is kept has been reduced already: the sum of one element.
+        norm.sum(axes)
+    }
 }

@@ -1,10 +1,10 @@
-//! What is counted, ordered and compared in data.
+//! Statistics of data: covariance, quantiles, and counts.
 
 use super::reduce::Moments;
 use crate::dtype::{DType, INDICES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shape::MAX_ELEMENTS;
-use crate::tensor::{kept, within, Axes, Operand, Tensor};
+use crate::tensor::{kept, within, Tensor};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -144,80 +144,5 @@ impl Tensor {
             return Err(Error::new(ErrorKind::Limit, message));
         }
         all.eq(self.device.iota(&[length, 1], 0)?)?.cast(DType::I32)?.sum(1)
-    }
-
-    /// Whether elements are nearly those of another: `|x - y| <= absolute + relative |y|`. Infinities are near
-    /// themselves, NaN is near nothing. NumPy's and PyTorch's tolerances are 1e-5 relative and 1e-8 absolute.
-    ///
-    /// # Errors
-    /// `Shape` if they do not broadcast; `DType` unless they are of one float type.
-    #[doc(alias = "isclose")]
-    #[cfg_attr(feature = "js", js(options(relative = 1e-5, absolute = 1e-8), dtype = Bool))]
-    pub fn is_close(
-        &self,
-        other: impl Into<Operand>,
-        relative: f64,
-        absolute: f64,
-    ) -> Result<Tensor> {
-        let name = "is_close";
-        self.need_float(name)?;
-        let other = other.into();
-        within(name, || {
-            let other = match other {
-                Operand::Tensor(tensor) => tensor,
-                Operand::Number(number) => self.device.full(&[], number, self.dtype)?,
-            };
-            let allowed = other.abs().mul(relative)?.add(absolute)?;
-            let near = self.sub(&other)?.abs().le(allowed)?.logical_and(other.is_finite())?;
-            near.logical_or(self.eq(&other)?)
-        })
-    }
-
-    /// Whether all elements are nearly those of another, as [`Tensor::is_close`]: one `bool`.
-    ///
-    /// # Errors
-    /// The same.
-    #[doc(alias = "allclose")]
-    #[cfg_attr(feature = "js", js(options(relative = 1e-5, absolute = 1e-8), dtype = Bool))]
-    pub fn all_close(
-        &self,
-        other: impl Into<Operand>,
-        relative: f64,
-        absolute: f64,
-    ) -> Result<Tensor> {
-        within("all_close", || self.is_close(other, relative, absolute)?.all(Axes::default()))
-    }
-
-    /// With numbers in place of NaN and of both infinities. The gradient does not pass what was replaced.
-    ///
-    /// # Errors
-    /// `DType` unless it is of floats.
-    #[cfg_attr(feature = "js", js(options(nan = 0.0, positive = 3.4028234663852886e38)))]
-    #[cfg_attr(feature = "js", js(options(negative = -3.4028234663852886e38)))]
-    pub fn nan_to_num(&self, nan: f64, positive: f64, negative: f64) -> Result<Tensor> {
-        let name = "nan_to_num";
-        self.need_float(name)?;
-        within(name, || {
-            let least = self.is_inf().logical_and(self.lt(0.0)?)?;
-            let rest = self.is_inf().where_cond(positive, self)?;
-            self.is_nan().where_cond(nan, least.where_cond(negative, rest)?)
-        })
-    }
-
-    /// `log(e^x + e^y)`, without overflow.
-    ///
-    /// # Errors
-    /// `Shape` if the operands do not broadcast; `DType` unless they are of one float type.
-    pub fn logaddexp(&self, other: impl Into<Operand>) -> Result<Tensor> {
-        let name = "logaddexp";
-        self.need_float(name)?;
-        let other = other.into();
-        within(name, || {
-            let most = self.maximum(&other)?.fixed()?;
-            // Both -Inf, or one +Inf: measured from 0.
-            let from = most.is_inf().where_cond(0.0, &most)?;
-            let y = from.neg().add(other)?.exp();
-            self.sub(&from)?.exp().add(y)?.log().add(&from)
-        })
     }
 }
