@@ -1,162 +1,314 @@
-//! Weights of few bits: several numbers to a word, and the scales that make real numbers of them. All of it is index
-//! arithmetic and bits, which a product does while it reads: the numbers themselves need no memory.
+//! `PackedTensor`: a matrix of few bits per element, which products and lookups read without unpacking it first.
 
-use crate::dtype::{DType, FLOATS};
-use crate::error::{Error, Result};
-use crate::tensor::{within, Tensor};
+use crate::device::Device;
+use crate::dtype::FLOATS;
+use crate::error::{Error, ErrorKind, Result};
+use crate::op::{Op, PackedArithmetic, PackedFormat, Routine};
+use crate::shape::Shape;
+use crate::tensor::{within, DType, Tensor};
 
-#[cfg_attr(feature = "js", warpweft_macros::js)]
-impl Tensor {
-    /// The fields of `bits` bits (1, 2, 4, 8 or 16) that the words along the last axis hold, lowest first, as `i32`:
-    /// `u32 [.., n] -> i32 [.., 32 n / bits]`. `signed` ones are in two's complement. Bytes in memory are the fields of
-    /// 8 bits of their words, in order.
-    ///
-    /// Nothing is computed or stored until a kernel reads it: a matrix product reads the words.
+/// How messages name it.
+const NAME: &str = "PackedTensor";
+
+/// Bytes of one tensor of rows, at most.
+const LARGEST: u64 = 1 << 26;
+
+/// A matrix whose rows are packed in a [`PackedFormat`], such as the weights of a language model.
+///
+/// Products decode blocks while they read them, so the matrix takes the memory that it takes in a file. It is a constant: it
+/// has no gradient, and gradients pass through its products to the other operand.
+///
+/// A large matrix is kept as several tensors of some rows each, so that none is longer than what the device can bind at once
+/// (128 MiB on many phones).
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, op::PackedFormat, tensor::PackedTensor};
+/// let device = Device::with(Preference::Cpu).await?;
+/// // Two rows of two `bf16`: 1 and 2, 3 and 4.
+/// let words = [0x4000_3F80, 0x4080_4040];
+/// let matrix = PackedTensor::new(&device, PackedFormat::BF16, [2, 2], &words)?;
+/// let x = device.tensor(&[10.0f32, 1.0], &[2])?;
+/// assert_eq!(matrix.linear(&x)?.read::<f32>().await?, [12.0, 34.0]);
+/// let second = device.tensor(&[1], &[1])?;
+/// assert_eq!(matrix.rows(&second)?.read::<f32>().await?, [3.0, 4.0]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct PackedTensor {
+    format: PackedFormat,
+    arithmetic: PackedArithmetic,
+    shape: [usize; 2],
+    /// Some rows each, in order.
+    chunks: Vec<Tensor>,
+}
+
+impl PackedTensor {
+    /// A matrix of this shape from its rows' words; [`PackedFormat::row_words`] says how many a row has, and
+    /// [`op::packed`](crate::op::packed) how they are laid out.
     ///
     /// # Errors
-    /// `DType` unless it is `u32`; `Shape` at rank 0; `Data` for other numbers of bits; `Limit`.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use warpweft::device::{Device, Preference};
-    /// let device = Device::with(Preference::Cpu).await?;
-    /// let words = device.tensor(&[0xFE21_0080_u32], &[1])?;
-    /// assert_eq!(words.unpack(8, true)?.read::<i32>().await?, [-128, 0, 33, -2]);
-    /// assert_eq!(words.unpack(16, false)?.read::<i32>().await?, [0x80, 0xFE21]);
-    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
-    /// ```
-    #[cfg_attr(feature = "js", js(default(signed = false), dtype = I32))]
-    pub fn unpack(&self, bits: u32, signed: bool) -> Result<Tensor> {
-        self.fields("unpack", bits, signed)
+    /// `Shape` if the columns are no whole blocks of the format or none, or the words not as many as there must be; `Memory`;
+    /// `Limit` if a row is longer than what the device can bind at once.
+    pub fn new(
+        device: &Device,
+        format: PackedFormat,
+        shape: [usize; 2],
+        words: &[u32],
+    ) -> Result<PackedTensor> {
+        PackedTensor::filled(PackedBuilder::new(device, format, shape)?, words)
     }
 
-    /// The `bf16` numbers that the words along the last axis hold, the lower half first: `u32 [.., n] -> f32 [.., 2 n]`.
-    /// Exact: `bf16` is the upper half of `f32`.
+    /// The same with at most this many words in a tensor.
+    #[doc(hidden)] // For tests.
+    pub fn in_chunks(
+        device: &Device,
+        format: PackedFormat,
+        shape: [usize; 2],
+        words: &[u32],
+        most: u64,
+    ) -> Result<PackedTensor> {
+        PackedTensor::filled(PackedBuilder::in_chunks(device, format, shape, most)?, words)
+    }
+
+    fn filled(mut matrix: PackedBuilder, words: &[u32]) -> Result<PackedTensor> {
+        let [rows, columns] = matrix.shape;
+        if rows.checked_mul(matrix.width) != Some(words.len()) {
+            let (format, width, have) = (matrix.format, matrix.width, words.len());
+            let must =
+                format!("[{rows}, {columns}] in {format} must have {width} words for each row");
+            return Err(Error::shape(format!("{NAME}: {must}, got {have} words")));
+        }
+        matrix.add(words)?;
+        matrix.finish()
+    }
+
+    /// Rows and columns.
+    pub fn shape(&self) -> [usize; 2] {
+        self.shape
+    }
+
+    /// How the rows are packed.
+    pub fn format(&self) -> PackedFormat {
+        self.format
+    }
+
+    /// The same matrix, whose products treat the other operand so. The default is exact.
+    pub fn with_arithmetic(self, arithmetic: PackedArithmetic) -> PackedTensor {
+        PackedTensor { arithmetic, ..self }
+    }
+
+    /// Bytes of all rows.
+    pub fn bytes(&self) -> u64 {
+        self.chunks.iter().map(|chunk| 4 * chunk.numel() as u64).sum()
+    }
+
+    /// Where the matrix is.
+    pub fn device(&self) -> &Device {
+        self.chunks[0].device()
+    }
+
+    /// `x [.., columns] -> [.., rows]`: the product with the transpose, as a linear layer without a bias has it. Sums are taken
+    /// in `f32`. Gradients pass to `x`.
     ///
     /// # Errors
-    /// `DType` unless it is `u32`; `Shape` at rank 0; `Limit`.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use warpweft::device::{Device, Preference};
-    /// let device = Device::with(Preference::Cpu).await?;
-    /// let words = device.tensor(&[0xC020_3F80_u32], &[1])?;
-    /// assert_eq!(words.unpack_bf16()?.read::<f32>().await?, [1.0, -2.5]);
-    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
-    /// ```
-    #[cfg_attr(feature = "js", js(dtype = F32))]
-    pub fn unpack_bf16(&self) -> Result<Tensor> {
-        let halves = self.fields("unpack_bf16", 16, false)?;
-        within("unpack_bf16", || {
-            let half = self.device.constant(&[], 16.0, DType::U32)?;
-            halves.cast(DType::U32)?.bitwise_left_shift(&half)?.bitcast(DType::F32)
-        })
-    }
-
-    /// The real numbers that integers stand for: `(x - zero_point) * scale`, of the scale's type. `scale` and
-    /// `zero_point` have one shape, as many axes as this or fewer, counted from the last; each of their extents divides
-    /// this one's, and is spread over that many neighbours: `[]` is one scale for all, `[n, 1]` one per row, `[n, k / 32]`
-    /// one for each 32 along the rows of `[n, k]`.
-    ///
-    /// # Errors
-    /// `DType` unless this is `i32`, the scale of floats and the zero point `i32`; `Shape` if an extent does not divide.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use warpweft::device::{Device, Preference};
-    /// let device = Device::with(Preference::Cpu).await?;
-    /// // One row of a matrix of eight 4-bit numbers, in groups of four.
-    /// let weights = device.tensor(&[0x7654_3210_u32], &[1, 1])?.unpack(4, true)?;
-    /// let scale = device.tensor(&[0.5f32, 10.0], &[1, 2])?;
-    /// let row = weights.dequantize(&scale, None)?;
-    /// assert_eq!(row.read::<f32>().await?, [0.0, 0.5, 1.0, 1.5, 40.0, 50.0, 60.0, 70.0]);
-    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
-    /// ```
-    #[cfg_attr(feature = "js", js(returns = "Tensor"))]
-    pub fn dequantize(&self, scale: &Tensor, zero_point: Option<&Tensor>) -> Result<Tensor> {
-        let zero_dtype = zero_point.map_or(DType::I32, |zero| zero.dtype);
-        if (self.dtype, zero_dtype) != (DType::I32, DType::I32) || !scale.dtype.is_float() {
-            let message = format!(
-                "dequantize: input, scale and zero point must be i32, {FLOATS} and i32, got {}, {} and {zero_dtype}",
-                self.dtype, scale.dtype
-            );
-            return Err(Error::dtype(message));
-        }
-        if let Some(zero) = zero_point.filter(|zero| zero.shape != scale.shape) {
-            let must = "scale and zero point must have one shape";
-            return Err(Error::shapes("dequantize", must, &scale.shape, &zero.shape));
-        }
-        within("dequantize", || {
-            let scale = self.spread(scale)?;
-            let shifted = match zero_point {
-                Some(zero) => self.sub(&self.spread(zero)?)?,
-                None => self.clone(),
-            };
-            shifted.cast(scale.dtype)?.mul(&scale)
-        })
-    }
-
-    /// `part` with each of its elements repeated until it has this shape's extents.
-    fn spread(&self, part: &Tensor) -> Result<Tensor> {
-        let mut dims = vec![1; self.rank().saturating_sub(part.rank())];
-        dims.extend_from_slice(&part.shape);
-        let divides = |(&few, &many): (&usize, &usize)| few > 0 && many % few == 0 || few == many;
-        if dims.len() != self.rank() || !dims.iter().zip(self.shape.iter()).all(divides) {
-            let must = "the extents of the scale must divide those of the input";
-            return Err(Error::shapes("dequantize", must, &self.shape, &part.shape));
-        }
-        let mut spread = part.reshape(&dims)?;
-        for axis in 0..dims.len() {
-            let (few, many) = (dims[axis], self.shape[axis]);
-            // What is repeated as a whole broadcasts.
-            if few == many || few == 1 {
-                continue;
-            }
-            let before: usize = dims[..axis].iter().product();
-            let after: usize = dims[axis + 1..].iter().product();
-            dims[axis] = many;
-            let flat = spread.reshape(&[before, few, 1, after])?;
-            spread = flat.expand(&[before, few, many / few, after])?.reshape(&dims)?;
-        }
-        Ok(spread)
-    }
-
-    fn fields(&self, name: &str, bits: u32, signed: bool) -> Result<Tensor> {
-        if self.dtype != DType::U32 {
-            return Err(Error::wrong_dtype(name, "u32", self.dtype));
-        }
-        if ![1, 2, 4, 8, 16].contains(&bits) {
-            let message = format!("{name}: bits must be 1, 2, 4, 8 or 16, got {bits}");
-            return Err(Error::data(message));
-        }
-        let Some((&words, before)) = self.shape.split_last() else {
-            return Err(Error::wrong_shape(
-                name,
-                "the input must have rank 1 or more",
-                &self.shape,
-            ));
+    /// `Shape` unless the last axis of `x` has as many elements as the matrix columns; `DType` unless `x` is of floats.
+    pub fn linear(&self, x: &Tensor) -> Result<Tensor> {
+        let [rows, columns] = self.shape;
+        let Some((&last, before)) = x.shape.split_last().filter(|(last, _)| **last == columns)
+        else {
+            let must = format!("the last axis of x must have the {columns} columns of the matrix");
+            return Err(Error::wrong_shape("linear", &must, &x.shape));
         };
-        within(name, || {
-            let (fields, width) = (32 / bits, bits as i32);
-            let mut dims = before.to_vec();
-            dims.push(words.saturating_mul(fields as usize));
-            // As [words before, words, fields], which any rank has room for.
-            let rows: usize = before.iter().product();
-            let word = self.reshape(&[rows, words, 1])?;
-            let first = self.device.iota(&[fields as usize], 0)?;
-            // Known when the kernel is compiled, which numbers of the user's are not.
-            let known = |value: i32| self.device.constant(&[], f64::from(value), DType::I32);
-            let above = known(32 - width)?;
-            // Up to the top, and down again: with copies of the sign, or without.
-            let up = above.sub(&first.mul(&known(width)?)?)?;
-            let spread = if signed {
-                word.cast(DType::I32)?.bitwise_left_shift(&up)?.bitwise_right_shift(&above)?
-            } else {
-                word.bitwise_left_shift(&up.cast(DType::U32)?)?
-                    .bitwise_right_shift(&above.cast(DType::U32)?)?
-                    .cast(DType::I32)?
+        if !x.dtype().is_float() {
+            return Err(Error::wrong_dtype("linear", FLOATS, x.dtype()));
+        }
+        within("linear", || {
+            let flat = match before.len() {
+                1 => x.clone(),
+                _ => x.reshape(&[before.iter().product(), last])?,
             };
-            spread.reshape(&dims)
+            let format = self.format;
+            let arithmetic = match self.device().limits().int8 {
+                true => self.arithmetic,
+                false => PackedArithmetic::Exact,
+            };
+            let mut parts = Vec::with_capacity(self.chunks.len());
+            for chunk in &self.chunks {
+                let product = Op::Routine(Routine::PackedMatmul { format, arithmetic });
+                parts.push(flat.apply(product, &[chunk])?);
+            }
+            let product = match &parts[..] {
+                [whole] => whole.clone(),
+                _ => Tensor::concat(&parts, 1)?,
+            };
+            match before.len() {
+                1 => Ok(product),
+                _ => product.reshape(&[before, &[rows]].concat()),
+            }
         })
+    }
+
+    /// Rows as ordinary numbers, in `f32`: `index [..] -> [.., columns]`, as an embedding looks its tokens up. An index outside
+    /// gives a row of the number that zeros stand for.
+    ///
+    /// # Errors
+    /// `DType` unless the index is `i32` or `u32`.
+    pub fn rows(&self, index: &Tensor) -> Result<Tensor> {
+        within("rows", || {
+            let flat = index.cast(DType::I32)?.reshape(&[index.numel()])?;
+            let (mut found, mut first): (Option<Tensor>, usize) = (None, 0);
+            for chunk in &self.chunks {
+                // Of rows that are elsewhere, the words are 0; as `u32`, none counts from the end.
+                let place = flat.sub(first as f64)?.bitcast(DType::U32)?;
+                let here = chunk.index_select(0, &place)?;
+                found = Some(match found {
+                    None => here,
+                    Some(others) => others.bitwise_or(&here)?,
+                });
+                first += chunk.shape[0];
+            }
+            let words = found.expect("there is at least one chunk");
+            let rows = self.unpacked(&words)?;
+            rows.reshape(&[&index.shape[..], &[self.shape[1]]].concat())
+        })
+    }
+
+    /// All of the matrix as ordinary numbers, in `f32`.
+    ///
+    /// # Errors
+    /// `Limit` if it would be too large.
+    pub fn dequantize(&self) -> Result<Tensor> {
+        let mut parts = Vec::with_capacity(self.chunks.len());
+        for chunk in &self.chunks {
+            parts.push(self.unpacked(chunk)?);
+        }
+        match &parts[..] {
+            [whole] => Ok(whole.clone()),
+            _ => within("dequantize", || Tensor::concat(&parts, 0)),
+        }
+    }
+
+    fn unpacked(&self, words: &Tensor) -> Result<Tensor> {
+        let routine = Routine::Unpack { format: self.format, columns: self.shape[1] };
+        words.apply(Op::Routine(routine), &[])
+    }
+}
+
+/// Makes a [`PackedTensor`] of rows that come in pieces. Each piece goes to the device at once, so the matrix is never in
+/// memory twice.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, op::PackedFormat, tensor::PackedBuilder};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let mut matrix = PackedBuilder::new(&device, PackedFormat::BF16, [2, 2])?;
+/// matrix.add(&[0x4000_3F80])?;
+/// matrix.add(&[0x4080_4040])?;
+/// assert_eq!(matrix.finish()?.shape(), [2, 2]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+pub struct PackedBuilder {
+    device: Device,
+    format: PackedFormat,
+    shape: [usize; 2],
+    /// Words of a row, and rows of a chunk.
+    width: usize,
+    each: usize,
+    /// How many rows are there.
+    rows: usize,
+    chunks: Vec<Tensor>,
+}
+
+impl PackedBuilder {
+    /// A matrix of this shape, whose rows are yet to come.
+    ///
+    /// # Errors
+    /// `Shape` if the columns are no whole blocks of the format, or none; `Limit` if a row is longer than what the device can
+    /// bind at once.
+    pub fn new(device: &Device, format: PackedFormat, shape: [usize; 2]) -> Result<PackedBuilder> {
+        let (limits, columns) = (device.limits(), shape[1]);
+        let (words, binding) = (format.row_words(columns) as u64, limits.binding_bytes);
+        // Where ordinary operations unpack the rows, their numbers must not be too many for one tensor either.
+        let row = if limits.packed { 4 * words } else { 4 * words.max(columns as u64) };
+        if row > binding {
+            let must = format!("a row must have at most {binding} bytes on this device");
+            return Err(Error::new(ErrorKind::Limit, format!("{NAME}: {must}, got {row}")));
+        }
+        let most = (binding.min(LARGEST).max(row) / row.max(1)).saturating_mul(words);
+        PackedBuilder::in_chunks(device, format, shape, most)
+    }
+
+    fn in_chunks(
+        device: &Device,
+        format: PackedFormat,
+        shape: [usize; 2],
+        most: u64,
+    ) -> Result<PackedBuilder> {
+        let columns = shape[1];
+        if columns == 0 || !columns.is_multiple_of(format.block_len()) {
+            let block = format.block_len();
+            let must = format!("the columns must be a multiple of {block} for {format}, and not 0");
+            return Err(Error::shape(format!("{NAME}: {must}, got {columns}")));
+        }
+        let width = format.row_words(columns);
+        if width as u64 > most {
+            let message = format!("{NAME}: a row must have at most {most} words, got {width}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let each = usize::try_from(most / width as u64).unwrap_or(usize::MAX);
+        let device = device.clone();
+        Ok(PackedBuilder { device, format, shape, width, each, rows: 0, chunks: Vec::new() })
+    }
+
+    /// Adds whole rows after those that are there.
+    ///
+    /// # Errors
+    /// `Shape` unless these are the words of whole rows, and no more rows than are missing; `Memory`.
+    pub fn add(&mut self, mut words: &[u32]) -> Result<()> {
+        let (width, missing) = (self.width, self.shape[0] - self.rows);
+        if !words.len().is_multiple_of(width) || words.len() / width > missing {
+            let (columns, format, have) = (self.shape[1], self.format, words.len());
+            let must = format!("rows of {columns} in {format} must have {width} words");
+            let message =
+                format!("{NAME}: {must}, got {have} words where {missing} rows are missing");
+            return Err(Error::shape(message));
+        }
+        while !words.is_empty() {
+            let (chunk, row) = (self.rows / self.each, self.rows % self.each);
+            if chunk == self.chunks.len() {
+                self.chunk(self.each.min(self.shape[0] - self.rows))?;
+            }
+            let (now, later) = words.split_at(words.len().min((self.each - row) * width));
+            let (node, offset) = (self.chunks[chunk].node()?, 4 * (row * width) as u64);
+            self.device.fill(node, offset, bytemuck::cast_slice(now))?;
+            self.rows += now.len() / width;
+            words = later;
+        }
+        Ok(())
+    }
+
+    /// Takes memory for the next rows.
+    fn chunk(&mut self, rows: usize) -> Result<()> {
+        let shape = Shape::new(NAME, &[rows, self.width])?;
+        let node = self.device.reserve(shape, DType::U32)?;
+        self.chunks.push(Tensor::adopt(&self.device, node));
+        Ok(())
+    }
+
+    /// The matrix.
+    ///
+    /// # Errors
+    /// `Shape` if rows are missing; `Memory`.
+    pub fn finish(mut self) -> Result<PackedTensor> {
+        let PackedBuilder { format, shape, rows, .. } = self;
+        if rows < shape[0] {
+            let message = format!("{NAME}: all {} rows must be added, got {rows}", shape[0]);
+            return Err(Error::shape(message));
+        }
+        if self.chunks.is_empty() {
+            self.chunk(0)?;
+        }
+        Ok(PackedTensor { format, arithmetic: PackedArithmetic::Exact, shape, chunks: self.chunks })
     }
 }

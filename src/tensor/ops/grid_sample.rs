@@ -1,4 +1,4 @@
-//! Sampling at places that a grid says.
+//! `grid_sample`: interpolates between elements at the positions that a grid lists.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
