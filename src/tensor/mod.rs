@@ -20,7 +20,6 @@ mod args;
 mod batch;
 mod compiled;
 mod constant;
-mod deprecated;
 mod drawing;
 mod grad;
 mod inner;
@@ -35,8 +34,6 @@ pub use crate::op::{Pointwise, Reduction};
 pub use anomaly::{FiniteOperand, NonFinite};
 pub use args::{Amounts, Axes, Extents, Integers, Scan, Sections, TensorSpec};
 pub use batch::Batch;
-#[allow(deprecated)]
-pub use deprecated::Value;
 pub use drawing::ComputationGraph;
 pub use operand::Operand;
 pub use ops::{
