@@ -19,10 +19,8 @@ mod anomaly;
 mod args;
 mod batch;
 mod compiled;
-mod constant;
 mod drawing;
 mod grad;
-mod inner;
 mod operand;
 pub(crate) mod ops;
 mod program;
@@ -51,8 +49,8 @@ use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::NodeId;
 use crate::op::Op;
+use crate::shape::Shape;
 use args::kept;
-use inner::{Inner, State};
 use operand::number_bits;
 use smallvec::{smallvec, SmallVec};
 use std::fmt;
@@ -209,6 +207,30 @@ fn within<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
 #[inline(never)]
 fn renamed<T>(name: &str, result: Result<T>) -> Result<T> {
     result.map_err(|error| error.within(name))
+}
+
+/// The data that all clones of a tensor share.
+pub struct Inner {
+    device: Device,
+    state: State,
+    shape: Shape,
+    dtype: DType,
+}
+
+/// The recorded node of a tensor, or the error that took its place.
+pub enum State {
+    /// A recorded node, which is released when the last clone is dropped.
+    Node(NodeId),
+    /// The reason that the operation could not be recorded.
+    Failed(Error),
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let State::Node(node) = self.state {
+            self.device.release(node);
+        }
+    }
 }
 
 impl Deref for Tensor {
