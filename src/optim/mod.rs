@@ -434,8 +434,10 @@ impl Optimizer {
                 // What led to them is past: no gradient goes back into an earlier step.
                 let mut set = |variable: &Variable, value: Tensor| {
                     let value = match &taken {
-                        Some(taken) => taken.where_cond(&value, variable.value())?.fixed()?,
-                        None => value.fixed()?,
+                        Some(taken) => {
+                            taken.where_cond(&value, variable.value())?.into_detached()?
+                        }
+                        None => value.into_detached()?,
                     };
                     all.push((variable.clone(), value));
                     Ok::<(), Error>(())

@@ -54,11 +54,6 @@ impl Axes {
     }
 }
 
-/// The axes, kept.
-pub(super) fn kept(axes: impl Into<Axes>) -> Axes {
-    axes.into().keepdim(true)
-}
-
 /// Whole numbers, one for each axis or one for all: what [`Tensor::roll`](super::Tensor::roll) moves by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Integers {

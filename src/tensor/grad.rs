@@ -1,6 +1,6 @@
 //! Gradients, reverse mode. They are tensors like any others: recorded, computed when read, and differentiable again.
 
-use super::{capture, within, Tensor, Variable};
+use super::{capture, with_op_name, Tensor, Variable};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
@@ -124,8 +124,8 @@ impl Tensor {
         let mut sum: Option<Tensor> = None;
         for (result, seed) in results.iter().zip(seeds) {
             result.need_seed(name, seed)?;
-            let part = within(name, || {
-                result.need_float(name)?;
+            let part = with_op_name(name, || {
+                result.check_float(name)?;
                 let part = result.mul(*seed)?.cast(DType::F32)?.sum(())?;
                 sum.as_ref().map_or_else(|| Ok(part.clone()), |sum| sum.add(&part))
             })?;
@@ -206,14 +206,8 @@ impl Tensor {
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     pub fn detach(&self) -> Tensor {
-        let same = self.alias().and_then(Tensor::fixed);
+        let same = self.alias().and_then(Tensor::into_detached);
         same.unwrap_or_else(|error| Tensor::failed(self, error))
-    }
-
-    /// This itself as a constant; for results that nothing else holds.
-    pub(crate) fn fixed(self) -> Result<Tensor> {
-        self.device.detach(self.node()?);
-        Ok(self)
     }
 
     /// `by_variables` says that `wrt` are values of variables, and were checked.
@@ -224,7 +218,7 @@ impl Tensor {
         wrt: &[&Tensor],
         by_variables: bool,
     ) -> Result<Vec<Option<Tensor>>> {
-        self.need_float(name)?;
+        self.check_float(name)?;
         let of = self.node()?;
         let mut nodes: Vec<NodeId> = Vec::with_capacity(wrt.len());
         for other in wrt {
@@ -234,7 +228,7 @@ impl Tensor {
         if !by_variables {
             self.check_captured(name, "variable", &nodes)?;
         }
-        let found = within(name, || self.device.grad(of, seed, &nodes, by_variables))?;
+        let found = with_op_name(name, || self.device.grad(of, seed, &nodes, by_variables))?;
         let mut gradients = Vec::with_capacity(found.len());
         for node in found {
             gradients.push(node.map(|node| Tensor::adopt(&self.device, node)));
@@ -260,7 +254,9 @@ impl Tensor {
         }
         let values: Vec<NodeId> = outside.iter().map(|(_, value)| *value).collect();
         let of = self.node()?;
-        let Some(at) = within(op, || self.device.reached(of, &values))? else { return Ok(()) };
+        let Some(at) = with_op_name(op, || self.device.reached(of, &values))? else {
+            return Ok(());
+        };
         let (n, value) = outside[at];
         let (shape, _) = self.device.describe(value);
         Err(Error::data(format!(
@@ -272,7 +268,7 @@ impl Tensor {
     /// The node of another tensor of floats on the same device.
     fn beside(&self, name: &str, other: &Tensor) -> Result<NodeId> {
         let node = other.node()?;
-        other.need_float(name)?;
+        other.check_float(name)?;
         if !self.device.is_same(&other.device) {
             return Err(Error::wrong_device(name, "a tensor"));
         }

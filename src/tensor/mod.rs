@@ -21,6 +21,7 @@ mod batch;
 mod compiled;
 mod drawing;
 mod grad;
+mod helpers;
 mod operand;
 pub(crate) mod ops;
 mod program;
@@ -46,11 +47,12 @@ pub(crate) use variable::{Assignment, WeakTensor};
 
 use crate::debug::{shows, Debug};
 use crate::device::Device;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::op::Op;
 use crate::shape::Shape;
-use args::kept;
+pub(crate) use helpers::with_op_name;
+use helpers::{check_output_count, keepdim};
 use operand::number_bits;
 use smallvec::{smallvec, SmallVec};
 use std::fmt;
@@ -180,33 +182,6 @@ impl Tensor {
         }
         Ok(Tensor::adopt(&self.device, self.device.record(op, &nodes)?))
     }
-}
-
-/// So many tensors one call makes at most: what makes more is to be written in another way.
-const MOST_MADE: usize = 1 << 16;
-
-/// Refuses a call that would make too many tensors, before it makes the first.
-///
-/// # Errors
-/// `Limit`.
-fn need_few(name: &str, count: usize) -> Result<()> {
-    if count <= MOST_MADE {
-        return Ok(());
-    }
-    let message = format!("{name}: a call must return at most {MOST_MADE} tensors, got {count}");
-    Err(Error::new(ErrorKind::Limit, message))
-}
-
-/// What an operation that is made of others returns: their errors as its own.
-// Inlined, so that there is one function for each result and not one for each call.
-#[inline(always)]
-fn within<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    renamed(name, work())
-}
-
-#[inline(never)]
-fn renamed<T>(name: &str, result: Result<T>) -> Result<T> {
-    result.map_err(|error| error.within(name))
 }
 
 /// The data that all clones of a tensor share.

@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Attention, Op, Routine};
-use crate::tensor::{number_bits, within, Tensor};
+use crate::tensor::{number_bits, with_op_name, Tensor};
 
 /// Attention's parameters; the default sees everything, scaled by `1 / sqrt(head size)`.
 ///
@@ -60,7 +60,7 @@ impl Tensor {
             let must = "cos and sin must have one shape, and at most half of the last axis";
             return Err(Error::shapes(name, must, &self.shape, &cos.shape));
         }
-        within(name, || {
+        with_op_name(name, || {
             let middle = half as isize;
             let turned = self.cut(-1, ..2 * middle, 1)?;
             let (a, b) = match interleaved {

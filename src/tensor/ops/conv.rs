@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::op::{Conv2d, Op, Routine, Windows};
 use crate::shape::Shape;
-use crate::tensor::{within, Tensor};
+use crate::tensor::{with_op_name, Tensor};
 
 /// How far the input of a convolution or a pooling over `N` axes is extended. A number is this many at every end, a list
 /// of numbers one for both ends of each axis, a list of pairs one for each end: `padding: 1.into()`.
@@ -226,7 +226,7 @@ impl Tensor {
         }
         let mut dims = vec![1; self.rank() - 1];
         dims[0] = bias.shape[0];
-        within(name, || self.add(&bias.reshape(&dims)?))
+        with_op_name(name, || self.add(&bias.reshape(&dims)?))
     }
 
     fn unbiased(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
@@ -243,7 +243,7 @@ impl Tensor {
         let padding = [self.reach(weight, asked, 0), self.reach(weight, asked, 1)];
         let plain = stride == [1, 1] && padding == [(0, 0); 2] && groups == 1;
         if plain && weight.shape[2..] == [1, 1] && weight.shape[1] == self.shape[1] {
-            return within(name, || self.pixelwise(weight));
+            return with_op_name(name, || self.pixelwise(weight));
         }
         // Beyond the padded input all steps are alike.
         let extent = |i: usize| {
@@ -338,7 +338,7 @@ impl Tensor {
         let &ConvWindow { name, stride, dilation, groups, .. } = asked;
         let ends = [0, 1, 2].map(|i| self.reach(weight, asked, i));
         let (x, w) = (&self.shape, &weight.shape);
-        within(name, || {
+        with_op_name(name, || {
             let zeros = [(0, 0), (0, 0), ends[0], (0, 0), (0, 0)];
             let padded = if ends[0] == (0, 0) { self.clone() } else { self.pad_out(&zeros, 0.0)? };
             let planes = padded.unfold(2, w[2], stride[0], dilation[0])?;
@@ -377,7 +377,7 @@ impl Tensor {
             );
             return Err(asked.refuse(&what, &self.shape, w));
         }
-        within(name, || {
+        with_op_name(name, || {
             let mut x = self.clone();
             let mut ends = [(0, 0); 3];
             let mut cut = [(0, 0); 3];
@@ -448,7 +448,7 @@ impl Tensor {
                 "the input must be [batch, channels, height, width], and kernel sizes at least 1";
             return Err(Error::shapes(name, must, &self.shape, &kernel_size));
         }
-        within(name, || {
+        with_op_name(name, || {
             let mut amounts = vec![(0, 0); 2];
             for (i, &size) in kernel_size.iter().enumerate() {
                 let (step, dilation) = (options.stride[i], options.dilation[i]);

@@ -5,7 +5,7 @@ use crate::dtype::{rounded_to_f16, DType, Element};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Const, Op};
 use crate::shape::Shape;
-use crate::tensor::{number_bits, within, Tensor, TensorSpec};
+use crate::tensor::{number_bits, with_op_name, Tensor, TensorSpec};
 use std::borrow::Borrow;
 
 fn no_memory(elements: usize) -> Error {
@@ -112,7 +112,7 @@ impl Device {
     /// ```
     pub fn zeros(&self, shape: impl Into<TensorSpec>) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
-        within("zeros", || self.constant(&dims, 0.0, dtype))
+        with_op_name("zeros", || self.constant(&dims, 0.0, dtype))
     }
 
     /// Ones, of type `f32` or of the type beside the shape.
@@ -121,7 +121,7 @@ impl Device {
     /// As [`Device::zeros`].
     pub fn ones(&self, shape: impl Into<TensorSpec>) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
-        within("ones", || self.constant(&dims, 1.0, dtype))
+        with_op_name("ones", || self.constant(&dims, 1.0, dtype))
     }
 
     /// The coordinate along `axis`, as `i32`, everywhere in `shape`.
@@ -175,7 +175,7 @@ impl Device {
             let message = format!("arange: start, end and step must be finite, and step not 0, got {start}, {end} and {step}");
             return Err(Error::data(message));
         }
-        within("arange", || {
+        with_op_name("arange", || {
             let position = self.iota(&[count as usize], 0)?.cast(dtype)?;
             if dtype.is_int() {
                 // Integers wrap, so that a type without negative numbers goes down, too.
@@ -197,7 +197,7 @@ impl Device {
             return Err(Error::wrong_shape("linspace", "the shape must have one axis", &dims));
         };
         let steps = count.saturating_sub(1).max(1) as f64;
-        within("linspace", || {
+        with_op_name("linspace", || {
             let at = self.iota(&[count], 0)?.cast(DType::F32)?.div(steps)?;
             // From both ends, so that both are exact.
             at.mul(stop)?.add(&at.mul(-1.0)?.add(1.0)?.mul(start)?)?.cast(dtype)
@@ -218,7 +218,7 @@ impl Device {
                 return Err(Error::wrong_shape("eye", "the shape must have one axis or two", &dims))
             }
         };
-        within("eye", || self.iota(&shape, 0)?.eq(self.iota(&shape, 1)?)?.cast(dtype))
+        with_op_name("eye", || self.iota(&shape, 0)?.eq(self.iota(&shape, 1)?)?.cast(dtype))
     }
 }
 
@@ -240,12 +240,12 @@ impl Tensor {
     /// `DType` for a value that an integer or `bool` cannot hold.
     pub fn full_like(&self, value: f64) -> Result<Tensor> {
         self.node()?;
-        within("full_like", || self.device.full(&self.shape, value, self.dtype))
+        with_op_name("full_like", || self.device.full(&self.shape, value, self.dtype))
     }
 
     pub(in crate::tensor) fn like(&self, name: &str, value: f64) -> Result<Tensor> {
         self.node()?;
-        within(name, || self.device.constant(&self.shape, value, self.dtype))
+        with_op_name(name, || self.device.constant(&self.shape, value, self.dtype))
     }
 
     /// The points of a grid, from the coordinates along each of its axes, which are vectors: one tensor for each axis, all
@@ -265,7 +265,7 @@ impl Tensor {
         let spread = |(axis, tensor): (usize, &&Tensor)| {
             let mut own = vec![1; dims.len()];
             own[axis] = dims[axis];
-            within(name, || tensor.reshape(&own)?.expand(&dims))
+            with_op_name(name, || tensor.reshape(&own)?.expand(&dims))
         };
         all.iter().enumerate().map(spread).collect()
     }

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::op::{Margin, Op, Span, Start};
 use crate::shape::Shape;
-use crate::tensor::{within, Operand, Pointwise, Tensor};
+use crate::tensor::{with_op_name, Operand, Pointwise, Tensor};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -32,7 +32,7 @@ impl Tensor {
         let count = rows.saturating_sub(down).min(columns.saturating_sub(right));
         let start = if count > 0 { right + down * columns } else { 0 };
         let span = Span::at(start, count, (columns + 1) as isize);
-        within("diagonal", || {
+        with_op_name("diagonal", || {
             let flat = self.flat_matrices(row, column)?;
             flat.part(flat.rank() - 1, span, 1)
         })
@@ -50,7 +50,7 @@ impl Tensor {
                 self.shape
             )));
         };
-        within("trace", || self.main_diagonal(row, row + 1)?.sum(-1))
+        with_op_name("trace", || self.main_diagonal(row, row + 1)?.sum(-1))
     }
 
     /// The main diagonals, as structure.
@@ -94,9 +94,9 @@ impl Tensor {
                 let count = rows.saturating_sub(down).min(columns.saturating_sub(right));
                 let start = if count > 0 { right + down * columns } else { 0 };
                 let span = Span::at(start, count, (columns + 1) as isize);
-                within("diag", || self.ravel().part(0, span, 1))
+                with_op_name("diag", || self.ravel().part(0, span, 1))
             }
-            [count] => within("diag", || {
+            [count] => with_op_name("diag", || {
                 let rows = count.saturating_add(right.max(down));
                 let whole = Shape::new("diag", &[rows, rows])?;
                 if count == 0 {

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::tensor::{within, Tensor};
+use crate::tensor::{with_op_name, Tensor};
 
 /// What [`Tensor::grid_sample`] makes of the elements around a place.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -64,7 +64,7 @@ impl Tensor {
         align_corners: bool,
     ) -> Result<Tensor> {
         let name = "grid_sample";
-        self.need_float(name)?;
+        self.check_float(name)?;
         if grid.dtype != self.dtype {
             let (a, b) = (self.dtype, grid.dtype);
             return Err(Error::mixed_dtypes(name, a, b));
@@ -89,7 +89,7 @@ impl Tensor {
         if dims.contains(&0) {
             return self.device.zeros((&dims[..], self.dtype));
         }
-        within(name, || {
+        with_op_name(name, || {
             let count: usize = grid.shape[1..axes + 1].iter().product();
             let places = grid.cast(DType::F32)?.reshape(&[grid.shape[0], count, axes])?;
             let mut along = Vec::with_capacity(axes);

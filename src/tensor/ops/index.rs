@@ -5,7 +5,7 @@ use crate::dtype::{DType, INDICES};
 use crate::error::{Error, Result};
 use crate::op::{Op, Span};
 use crate::shape::Shape;
-use crate::tensor::{within, Operand, Tensor};
+use crate::tensor::{with_op_name, Operand, Tensor};
 use std::future::Future;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -23,22 +23,22 @@ impl Tensor {
     #[doc(alias = "take_along_axis", alias = "take_along")]
     pub fn gather(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
         let name = "gather";
-        if let (Some(line), 0) = (self.as_line(axis)?, index.rank()) {
-            return within(name, || line.gather(0, &index.reshape(&[1])?)?.reshape(()));
+        if let (Some(line), 0) = (self.scalar_as_vector(axis)?, index.rank()) {
+            return with_op_name(name, || line.gather(0, &index.reshape(&[1])?)?.reshape(()));
         }
         let at = self.shape.axis(name, axis)?;
-        within(name, || {
+        with_op_name(name, || {
             let part = self.part_beside(name, at, index)?;
             part.picked(axis, &index.wrap_indices(name, self.shape[at])?)
         })
     }
 
     pub(super) fn picked(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
-        let at = match self.as_line(axis)? {
+        let at = match self.scalar_as_vector(axis)? {
             Some(line) => return line.picked(0, &index.reshape(&[1])?)?.reshape(()),
             None => self.shape.axis("gather", axis)?,
         };
-        self.lines(at)?.take_rows(&index.lines(at)?)?.unlines(&self.shape, at)
+        self.axis_to_rows(at)?.take_rows(&index.axis_to_rows(at)?)?.rows_to_axis(&self.shape, at)
     }
 
     /// This as far as the index reaches along other axes than `axis`.
@@ -88,7 +88,7 @@ impl Tensor {
     }
 
     fn selected(&self, name: &str, axis: isize, index: &Tensor) -> Result<Tensor> {
-        if let Some(line) = self.as_line(axis)? {
+        if let Some(line) = self.scalar_as_vector(axis)? {
             if index.rank() > 1 || index.numel() != 1 {
                 let must = "the index into one number must be one position";
                 return Err(Error::shapes(name, must, &self.shape, &index.shape));
@@ -96,7 +96,7 @@ impl Tensor {
             return line.selected(name, 0, index)?.reshape(());
         }
         let axis = self.shape.axis(name, axis)?;
-        within(name, || self.looked_up(axis, &index.wrap_indices(name, self.shape[axis])?))
+        with_op_name(name, || self.looked_up(axis, &index.wrap_indices(name, self.shape[axis])?))
     }
 
     /// As [`Tensor::index_select`], where negative positions are outside.
@@ -136,7 +136,7 @@ impl Tensor {
     /// `Shape` if the index's last axis is not of 1 to as many as this has axes; `DType` if it is not of integers.
     pub fn gather_nd(&self, index: &Tensor) -> Result<Tensor> {
         let places = self.places("gather_nd", index)?;
-        within("gather_nd", || {
+        with_op_name("gather_nd", || {
             let (before, after) = self.shape.split_at(self.coordinates(index));
             let columns: usize = after.iter().product();
             let rows = self.reshape(&[before.iter().product(), columns])?;
@@ -163,7 +163,7 @@ impl Tensor {
                 format!("{name}: indices must be {INDICES}, got {}; cast them", index.dtype);
             return Err(Error::dtype(message));
         }
-        within(name, || {
+        with_op_name(name, || {
             let index = index.cast(DType::I32)?;
             let mut found: Option<(Tensor, Tensor)> = None;
             for (axis, &extent) in self.shape[..axes].iter().enumerate() {
@@ -192,7 +192,7 @@ impl Tensor {
         if !self.dtype.is_int() {
             return Err(Error::wrong_dtype("one_hot", INDICES, self.dtype));
         }
-        within("one_hot", || {
+        with_op_name("one_hot", || {
             let index = self.cast(DType::I32)?.unsqueeze(-1)?;
             index.eq(&self.device.iota(&[classes], 0)?)?.cast(DType::F32)
         })
@@ -213,7 +213,7 @@ impl Tensor {
                 return Err(Error::shapes("masked_fill", must, &result, &tensor.shape));
             }
         }
-        within("masked_fill", || mask.where_cond(value, self))
+        with_op_name("masked_fill", || mask.where_cond(value, self))
     }
 
     /// The elements at which `mask`, which is `bool` and broadcasts to this, is true, row-major along one axis. How many
@@ -236,7 +236,7 @@ impl Tensor {
         mask: &Tensor,
     ) -> impl Future<Output = Result<Tensor>> + 'static + use<> {
         let name = "masked_select";
-        let ready = within(name, || {
+        let ready = with_op_name(name, || {
             if mask.dtype != DType::Bool {
                 return Err(Error::dtype(format!(
                     "{name}: the mask must be bool, got {}; cast it",
@@ -251,7 +251,7 @@ impl Tensor {
             let chosen = mask.iter().enumerate().filter(|&(_, &chosen)| chosen);
             let chosen: Vec<i32> = chosen.map(|(at, _)| at as i32).collect();
             let index = all.device.tensor(&chosen, &[chosen.len()])?;
-            within(name, || all.ravel().looked_up(0, &index))
+            with_op_name(name, || all.ravel().looked_up(0, &index))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{brief, Error, Result};
 use crate::op::{Op, Span};
-use crate::tensor::{need_few, within, Axes, Integers, Sections, Tensor};
+use crate::tensor::{check_output_count, with_op_name, Axes, Integers, Sections, Tensor};
 use std::borrow::Borrow;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -51,9 +51,9 @@ impl Tensor {
                 let must = "the shapes must be equal";
                 return Err(Error::shapes("stack", must, &first.shape, &tensor.shape));
             }
-            spread.push(within("stack", || tensor.unsqueeze(axis))?);
+            spread.push(with_op_name("stack", || tensor.unsqueeze(axis))?);
         }
-        within("stack", || Tensor::concat(&spread, axis))
+        with_op_name("stack", || Tensor::concat(&spread, axis))
     }
 
     /// Cut into pieces along an axis: a number is the length of each piece, of which the last may be shorter; a list is the
@@ -85,11 +85,11 @@ impl Tensor {
                 return Err(Error::shape(message));
             }
             Sections::Size(size) => {
-                need_few("split", self.shape[at] / size)?;
+                check_output_count("split", self.shape[at] / size)?;
                 evenly(self.shape[at], size)
             }
         };
-        need_few("split", lengths.len())?;
+        check_output_count("split", lengths.len())?;
         let total = lengths.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));
         if total != Some(self.shape[at]) {
             let lengths = brief(lengths);
@@ -129,7 +129,7 @@ impl Tensor {
             return Err(Error::shape(message));
         }
         let size = self.shape[at].div_ceil(count).max(1);
-        within("chunk", || self.split(size, axis))
+        with_op_name("chunk", || self.split(size, axis))
     }
 
     /// Moved along axes, by the shift of each, to the end where it is positive; what leaves it there comes in at the other
@@ -175,7 +175,7 @@ impl Tensor {
         let mut twice = vec![1; self.rank()];
         twice[axis] = 2;
         let start = extent - shift.rem_euclid(extent as isize) as usize;
-        within("roll", || self.tile(&twice)?.part(axis, Span::at(start, extent, 1), 1))
+        with_op_name("roll", || self.tile(&twice)?.part(axis, Span::at(start, extent, 1), 1))
     }
 
     /// Repeated `repeats[axis]` times along each axis.
@@ -191,7 +191,7 @@ impl Tensor {
             );
             return Err(Error::shape(message));
         }
-        within("tile", || {
+        with_op_name("tile", || {
             let mut tiled = self.clone();
             for (axis, &repeat) in repeats.iter().enumerate().filter(|(_, r)| **r != 1) {
                 // Axis by axis as [before, repeat, the rest], which any rank has room for.
@@ -213,7 +213,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(axis = 0)))]
     pub fn unbind(&self, axis: isize) -> Result<Vec<Tensor>> {
         let at = self.shape.axis("unbind", axis)?;
-        need_few("unbind", self.shape[at])?;
+        check_output_count("unbind", self.shape[at])?;
         let one = |n| self.part(at, Span::at(n, 1, 1), 1)?.squeeze(at as isize);
         (0..self.shape[at]).map(one).collect()
     }
@@ -226,7 +226,7 @@ impl Tensor {
     pub fn repeat_interleave(&self, repeats: usize, axis: isize) -> Result<Tensor> {
         let name = "repeat_interleave";
         let at = self.shape.axis(name, axis)?;
-        within(name, || {
+        with_op_name(name, || {
             let mut dims = self.shape.to_vec();
             let before: usize = dims[..=at].iter().product();
             let after: usize = dims[at + 1..].iter().product();

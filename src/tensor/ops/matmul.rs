@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::op::{Op, Routine};
-use crate::tensor::{kept, within, Tensor};
+use crate::tensor::{keepdim, with_op_name, Tensor};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -44,7 +44,7 @@ impl Tensor {
         if self.rank() != 1 || other.rank() != 1 {
             return Err(Error::shapes("outer", "both must have rank 1", &self.shape, &other.shape));
         }
-        within("outer", || self.unsqueeze(1)?.mul(other))
+        with_op_name("outer", || self.unsqueeze(1)?.mul(other))
     }
 
     /// The sum of products of two vectors, a number.
@@ -56,11 +56,11 @@ impl Tensor {
             let must = "both must have rank 1 and one length";
             return Err(Error::shapes("dot", must, &self.shape, &other.shape));
         }
-        within("dot", || {
+        with_op_name("dot", || {
             if !self.dtype.is_float() || other.dtype != self.dtype {
                 return self.mul(other)?.sum(());
             }
-            self.widely(|x| x.mul(other.cast(x.dtype)?)?.sum(()))
+            self.compute_in_f32(|x| x.mul(other.cast(x.dtype)?)?.sum(()))
         })
     }
 
@@ -87,7 +87,7 @@ impl Tensor {
             let must = format!("axis {axis} must have 3 elements");
             return Err(Error::shapes(name, &must, &self.shape, &other.shape));
         }
-        within(name, || {
+        with_op_name(name, || {
             let (x, y) = (self.expand(&shape)?, other.expand(&shape)?);
             let axis = at as isize;
             let turned = |x: &Tensor, by: isize| {
@@ -127,7 +127,7 @@ impl Tensor {
             its.extend([1, b]);
             dims.push(a.saturating_mul(b));
         }
-        within("kron", || self.reshape(&own)?.mul(other.reshape(&its)?)?.reshape(&dims))
+        with_op_name("kron", || self.reshape(&own)?.mul(other.reshape(&its)?)?.reshape(&dims))
     }
 
     /// The distances of all vectors of one set from all of another, by the `p`-norm: `[.., m, d], [.., n, d] -> [.., m, n]`.
@@ -138,14 +138,14 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(p = 2.0)))]
     pub fn cdist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
         let name = "cdist";
-        self.need_float(name)?;
+        self.check_float(name)?;
         if self.rank() < 2 || other.rank() < 2 || self.shape.last() != other.shape.last() {
             let must = "both must be sets of vectors of one length, [.., count, length]";
             return Err(Error::shapes(name, must, &self.shape, &other.shape));
         }
-        self.need_one_type(name, &[other])?;
-        within(name, || {
-            self.widely(|x| {
+        self.check_same_dtype(name, &[other])?;
+        with_op_name(name, || {
+            self.compute_in_f32(|x| {
                 let other = other.cast(x.dtype)?.unsqueeze(-3)?;
                 x.unsqueeze(-2)?.sub(other)?.norm(p, -1)
             })
@@ -160,13 +160,13 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(options(axis = -1, epsilon = 1e-8)))]
     pub fn cosine_similarity(&self, other: &Tensor, axis: isize, epsilon: f64) -> Result<Tensor> {
         let name = "cosine_similarity";
-        self.need_float(name)?;
-        self.need_one_type(name, &[other])?;
-        within(name, || {
+        self.check_float(name)?;
+        self.check_same_dtype(name, &[other])?;
+        with_op_name(name, || {
             let shape = crate::shape::Shape::broadcast("", &self.shape, &other.shape)?;
             let unit = |x: &Tensor| {
                 let x = x.cast(x.dtype.compute())?.expand(&shape)?;
-                x.div(x.norm_l2(kept(axis))?.maximum(epsilon)?)
+                x.div(x.norm_l2(keepdim(axis))?.maximum(epsilon)?)
             };
             unit(self)?.mul(unit(other)?)?.sum(axis)?.cast(self.dtype)
         })

@@ -2,7 +2,7 @@
 
 use super::reduce::Moments;
 use crate::error::{Error, Result};
-use crate::tensor::{kept, within, Axes, Tensor};
+use crate::tensor::{keepdim, with_op_name, Axes, Tensor};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -12,14 +12,14 @@ impl Tensor {
     /// `Shape` if the axis does not exist; `DType` unless it is of floats.
     #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn softmax(&self, axis: isize) -> Result<Tensor> {
-        if let Some(line) = self.as_line(axis)? {
+        if let Some(line) = self.scalar_as_vector(axis)? {
             return line.softmax(0)?.squeeze(0);
         }
         self.shape.axis("softmax", axis)?;
-        self.need_float("softmax")?;
-        self.widely(|x| {
-            let exp = x.sub(&x.max(kept(axis))?.fixed()?)?.exp();
-            exp.div(&exp.sum(kept(axis))?)
+        self.check_float("softmax")?;
+        self.compute_in_f32(|x| {
+            let exp = x.sub(&x.max(keepdim(axis))?.into_detached()?)?.exp();
+            exp.div(&exp.sum(keepdim(axis))?)
         })
     }
 
@@ -29,14 +29,14 @@ impl Tensor {
     /// The same.
     #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn log_softmax(&self, axis: isize) -> Result<Tensor> {
-        if let Some(line) = self.as_line(axis)? {
+        if let Some(line) = self.scalar_as_vector(axis)? {
             return line.log_softmax(0)?.squeeze(0);
         }
         self.shape.axis("log_softmax", axis)?;
-        self.need_float("log_softmax")?;
-        self.widely(|x| {
-            let distance = x.sub(&x.max(kept(axis))?.fixed()?)?;
-            distance.sub(&distance.exp().sum(kept(axis))?.log())
+        self.check_float("log_softmax")?;
+        self.compute_in_f32(|x| {
+            let distance = x.sub(&x.max(keepdim(axis))?.into_detached()?)?;
+            distance.sub(&distance.exp().sum(keepdim(axis))?.log())
         })
     }
 
@@ -53,9 +53,9 @@ impl Tensor {
         bias: Option<&Tensor>,
         epsilon: f64,
     ) -> Result<Tensor> {
-        let axes = &kept(axes);
+        let axes = &keepdim(axes);
         let all = axes.within("layer_norm", &self.shape)?;
-        self.need_float("layer_norm")?;
+        self.check_float("layer_norm")?;
         let count = all.iter().map(|&axis| self.shape[axis]).product();
         self.scaled("layer_norm", weight, bias, |x| {
             let Moments { mean, variance } = Moments::of(x, axes, count)?;
@@ -74,9 +74,9 @@ impl Tensor {
         weight: Option<&Tensor>,
         epsilon: f64,
     ) -> Result<Tensor> {
-        let axes = &kept(axes);
+        let axes = &keepdim(axes);
         axes.within("rms_norm", &self.shape)?;
-        self.need_float("rms_norm")?;
+        self.check_float("rms_norm")?;
         self.scaled("rms_norm", weight, None, |x| {
             x.mul(&x.square().mean(axes)?.add(epsilon)?.rsqrt())
         })
@@ -99,11 +99,11 @@ impl Tensor {
         epsilon: f64,
     ) -> Result<Tensor> {
         let name = "batch_norm";
-        self.need_float(name)?;
+        self.check_float(name)?;
         let (mean, variance) = (self.by_channel(name, mean)?, self.by_channel(name, variance)?);
         let weight = weight.map(|weight| self.by_channel(name, weight)).transpose()?;
         let bias = bias.map(|bias| self.by_channel(name, bias)).transpose()?;
-        self.need_one_type(name, &[&mean, &variance])?;
+        self.check_same_dtype(name, &[&mean, &variance])?;
         self.scaled(name, weight.as_ref(), bias.as_ref(), |x| {
             let wide = x.dtype();
             let scale = variance.cast(wide)?.add(epsilon)?.rsqrt();
@@ -127,7 +127,7 @@ impl Tensor {
         epsilon: f64,
     ) -> Result<Tensor> {
         let name = "group_norm";
-        self.need_float(name)?;
+        self.check_float(name)?;
         let channels = self.shape.get(1).copied().unwrap_or(0);
         if self.rank() < 2 || groups == 0 || channels % groups != 0 {
             let message =
@@ -170,17 +170,6 @@ impl Tensor {
         numbers.reshape(&dims)
     }
 
-    /// Refuses others of another type.
-    pub(super) fn need_one_type(&self, name: &str, others: &[&Tensor]) -> Result<()> {
-        match others.iter().find(|other| other.dtype != self.dtype) {
-            None => Ok(()),
-            Some(other) => {
-                let (own, other) = (self.dtype, other.dtype);
-                Err(Error::mixed_dtypes(name, own, other))
-            }
-        }
-    }
-
     /// What `normalise` makes of this, times the weight, plus the bias, in `f32`; neither may widen the shape.
     fn scaled(
         &self,
@@ -200,9 +189,9 @@ impl Tensor {
             }
         }
         let others: Vec<&Tensor> = weight.into_iter().chain(bias).collect();
-        self.need_one_type(name, &others)?;
-        within(name, || {
-            self.widely(|x| {
+        self.check_same_dtype(name, &others)?;
+        with_op_name(name, || {
+            self.compute_in_f32(|x| {
                 let mut y = normalise(x)?;
                 if let Some(weight) = weight {
                     y = y.mul(weight.cast(x.dtype())?)?;

@@ -5,7 +5,7 @@ use crate::dtype::FLOATS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Op, PackedArithmetic, PackedFormat, Routine};
 use crate::shape::Shape;
-use crate::tensor::{within, DType, Tensor};
+use crate::tensor::{with_op_name, DType, Tensor};
 
 /// How messages name it.
 const NAME: &str = "PackedTensor";
@@ -123,7 +123,7 @@ impl PackedTensor {
         if !x.dtype().is_float() {
             return Err(Error::wrong_dtype("linear", FLOATS, x.dtype()));
         }
-        within("linear", || {
+        with_op_name("linear", || {
             let flat = match before.len() {
                 1 => x.clone(),
                 _ => x.reshape(&[before.iter().product(), last])?,
@@ -155,7 +155,7 @@ impl PackedTensor {
     /// # Errors
     /// `DType` unless the index is `i32` or `u32`.
     pub fn rows(&self, index: &Tensor) -> Result<Tensor> {
-        within("rows", || {
+        with_op_name("rows", || {
             let flat = index.cast(DType::I32)?.reshape(&[index.numel()])?;
             let (mut found, mut first): (Option<Tensor>, usize) = (None, 0);
             for chunk in &self.chunks {
@@ -185,7 +185,7 @@ impl PackedTensor {
         }
         match &parts[..] {
             [whole] => Ok(whole.clone()),
-            _ => within("dequantize", || Tensor::concat(&parts, 0)),
+            _ => with_op_name("dequantize", || Tensor::concat(&parts, 0)),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::op::{Margin, Op, Span};
 use crate::shape::MAX_ELEMENTS;
-use crate::tensor::{within, Amounts, Tensor};
+use crate::tensor::{with_op_name, Amounts, Tensor};
 
 /// What lies outside of a tensor that is padded with its own elements.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -114,7 +114,7 @@ impl Tensor {
             }
             let extent = padded.shape[axis];
             let all = extent.saturating_add(before).saturating_add(after);
-            padded = within("pad_with", || {
+            padded = with_op_name("pad_with", || {
                 let (last, extent) = (extent as i32 - 1, extent as i32);
                 let at = self.device.iota(&[all], 0)?.sub(before as i32)?;
                 let at = match mode {

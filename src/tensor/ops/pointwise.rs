@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::op::{Op, Pointwise, Types};
 use crate::pointwise_rows;
-use crate::tensor::{number_bits, within, Axes, Operand, State, Tensor};
+use crate::tensor::{number_bits, with_op_name, Axes, Operand, State, Tensor};
 
 macro_rules! define_methods {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?)
@@ -133,14 +133,14 @@ impl Tensor {
             other => Ok(other.clone()),
         };
         let others: Vec<Operand> = others.iter().map(float).collect::<Result<_>>()?;
-        within("div", || self.cast(DType::F32)?.row(Pointwise::div, &others))
+        with_op_name("div", || self.cast(DType::F32)?.row(Pointwise::div, &others))
     }
 
     /// The quotient of floats, rounded down. What the remainder leaves is a multiple of the divisor, so the quotient is an
     /// integer but for rounding; where the divisor is 0 there is no remainder.
     fn floor_quotient(&self, others: &[Operand]) -> Result<Tensor> {
         let [divisor] = others else { unreachable!("it takes two operands") };
-        within("floor_divide", || {
+        with_op_name("floor_divide", || {
             let quotient = self.div(divisor.clone())?;
             let whole = self.sub(self.remainder(divisor.clone())?)?.div(divisor.clone())?.round();
             let rounded = whole.is_nan().where_cond(quotient.floor(), whole)?;
@@ -206,7 +206,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::maximum`].
     pub fn clamp_min(&self, min: impl Into<Operand>) -> Result<Tensor> {
-        within("clamp_min", || self.maximum(min))
+        with_op_name("clamp_min", || self.maximum(min))
     }
 
     /// `x`, but no more than `max`; NaN stays NaN. The gradient goes to the smaller one, half to each where they are equal.
@@ -214,7 +214,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::minimum`].
     pub fn clamp_max(&self, max: impl Into<Operand>) -> Result<Tensor> {
-        within("clamp_max", || self.minimum(max))
+        with_op_name("clamp_max", || self.minimum(max))
     }
 
     /// `x` above 0, else `weight * x`. The weight is one number, or one for each channel, the second axis. He et al. 2015.
@@ -222,7 +222,7 @@ impl Tensor {
     /// # Errors
     /// `Shape` for a weight of another shape; `DType` unless both are of one float type.
     pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
-        self.need_float("prelu")?;
+        self.check_float("prelu")?;
         let channels = self.shape.get(1).copied().unwrap_or(1);
         let mut dims = vec![1; self.rank().saturating_sub(1).max(1)];
         dims[0] = weight.numel();
@@ -230,7 +230,7 @@ impl Tensor {
             let must = "the weight must be one number, or one for each channel (axis 1)";
             return Err(Error::shapes("prelu", must, &self.shape, &weight.shape));
         }
-        within("prelu", || {
+        with_op_name("prelu", || {
             let weight =
                 if weight.numel() == 1 { weight.reshape(())? } else { weight.reshape(dims)? };
             self.gt(0.0)?.where_cond(self, self.mul(weight)?)
@@ -244,14 +244,14 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn glu(&self, axis: isize) -> Result<Tensor> {
         let at = self.shape.axis("glu", axis)?;
-        self.need_float("glu")?;
+        self.check_float("glu")?;
         let half = (self.shape[at] / 2) as isize;
         if !self.shape[at].is_multiple_of(2) {
             let message =
                 format!("glu: the extent of axis {axis} must be even, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
-        within("glu", || self.cut(axis, ..half, 1)?.mul(self.cut(axis, half.., 1)?.sigmoid()))
+        with_op_name("glu", || self.cut(axis, ..half, 1)?.mul(self.cut(axis, half.., 1)?.sigmoid()))
     }
 
     /// Whether elements are nearly those of another: `|x - y| <= absolute + relative |y|`. Infinities are near
@@ -268,9 +268,9 @@ impl Tensor {
         absolute: f64,
     ) -> Result<Tensor> {
         let name = "is_close";
-        self.need_float(name)?;
+        self.check_float(name)?;
         let other = other.into();
-        within(name, || {
+        with_op_name(name, || {
             let other = match other {
                 Operand::Tensor(tensor) => tensor,
                 Operand::Number(number) => self.device.full(&[], number, self.dtype)?,
@@ -293,7 +293,7 @@ impl Tensor {
         relative: f64,
         absolute: f64,
     ) -> Result<Tensor> {
-        within("all_close", || self.is_close(other, relative, absolute)?.all(Axes::default()))
+        with_op_name("all_close", || self.is_close(other, relative, absolute)?.all(Axes::default()))
     }
 
     /// With numbers in place of NaN and of both infinities. The gradient does not pass what was replaced.
@@ -304,8 +304,8 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(options(negative = -3.4028234663852886e38)))]
     pub fn nan_to_num(&self, nan: f64, positive: f64, negative: f64) -> Result<Tensor> {
         let name = "nan_to_num";
-        self.need_float(name)?;
-        within(name, || {
+        self.check_float(name)?;
+        with_op_name(name, || {
             let least = self.is_inf().logical_and(self.lt(0.0)?)?;
             let rest = self.is_inf().where_cond(positive, self)?;
             self.is_nan().where_cond(nan, least.where_cond(negative, rest)?)
@@ -318,10 +318,10 @@ impl Tensor {
     /// `Shape` if the operands do not broadcast; `DType` unless they are of one float type.
     pub fn logaddexp(&self, other: impl Into<Operand>) -> Result<Tensor> {
         let name = "logaddexp";
-        self.need_float(name)?;
+        self.check_float(name)?;
         let other = other.into();
-        within(name, || {
-            let most = self.maximum(&other)?.fixed()?;
+        with_op_name(name, || {
+            let most = self.maximum(&other)?.into_detached()?;
             // Both -Inf, or one +Inf: measured from 0.
             let from = most.is_inf().where_cond(0.0, &most)?;
             let y = from.neg().add(other)?.exp();

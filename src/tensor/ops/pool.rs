@@ -3,11 +3,11 @@
 //! An adaptive pooling splits an axis into a given number of parts. The parts overlap where they do not divide the axis.
 
 use super::conv::Ends;
-use super::scan::identity;
 use crate::dtype::{DType, NUMBERS};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Reduction, Windows};
-use crate::tensor::{kept, within, Padding, Tensor};
+use crate::tensor::helpers::identity_element;
+use crate::tensor::{keepdim, with_op_name, Padding, Tensor};
 
 /// The windows of a pooling over `N` axes.
 #[cfg_attr(feature = "js", warpweft_macros::js(new(kernel_size)))]
@@ -136,12 +136,14 @@ impl Tensor {
             return self.unsqueeze(0)?.pool(kind, asked)?.squeeze(0);
         }
         if kind != Pool::Max {
-            self.need_float(asked.name)?;
+            self.check_float(asked.name)?;
         }
         match kind {
             Pool::Max => self.pooled(asked, Reduction::Max, f64::NEG_INFINITY),
-            Pool::L2 => self.widely(|x| Ok(x.square().pooled(asked, Reduction::Sum, 0.0)?.sqrt())),
-            Pool::Average { count_padding } => self.widely(|x| {
+            Pool::L2 => {
+                self.compute_in_f32(|x| Ok(x.square().pooled(asked, Reduction::Sum, 0.0)?.sqrt()))
+            }
+            Pool::Average { count_padding } => self.compute_in_f32(|x| {
                 let sum = x.pooled(asked, Reduction::Sum, 0.0)?;
                 sum.div(&x.counts(asked, count_padding)?)
             }),
@@ -153,7 +155,7 @@ impl Tensor {
             return self.unsqueeze(0)?.pool_indices(asked)?.squeeze(0);
         }
         let (windows, axes) = self.windowed(asked, f64::NEG_INFINITY)?;
-        let largest = windows.max(kept(&axes))?;
+        let largest = windows.max(keepdim(&axes))?;
         let mut found = windows.eq(&largest)?;
         if self.dtype.is_float() {
             found = found.logical_or(&windows.is_nan().logical_and(&largest.is_nan())?)?;
@@ -187,7 +189,7 @@ impl Tensor {
     /// Each window reduced; outside there is `fill`.
     fn pooled(&self, asked: &PoolWindow, op: Reduction, fill: f64) -> Result<Tensor> {
         let (windows, axes) = self.windowed(asked, fill)?;
-        within(asked.name, || windows.reduce(op, &axes))
+        with_op_name(asked.name, || windows.reduce(op, &axes))
     }
 
     /// Windows with their elements along further axes, and these axes; outside there is `fill`.
@@ -203,7 +205,7 @@ impl Tensor {
         if !self.dtype.is_number() {
             return Err(Error::wrong_dtype(name, NUMBERS, self.dtype));
         }
-        within(name, || {
+        with_op_name(name, || {
             let ends = self.overhang(asked)?;
             let mut windows = self.clone();
             if ends.iter().any(|&(padding, more)| padding != (0, 0) || more > 0) {
@@ -260,8 +262,8 @@ impl Tensor {
     /// `Shape` if a size is 0, there are more sizes than axes, or an axis is empty; `DType` unless it is of floats.
     pub fn adaptive_avg_pool(&self, sizes: &[usize]) -> Result<Tensor> {
         let name = "adaptive_avg_pool";
-        self.need_float(name)?;
-        self.widely(|x| {
+        self.check_float(name)?;
+        self.compute_in_f32(|x| {
             x.by_parts(name, sizes, |pooled, axis, size| match pooled.shape[axis] % size {
                 0 => pooled.even_parts(axis, size)?.mean(-1),
                 _ => pooled.averages(axis, size),
@@ -321,7 +323,7 @@ impl Tensor {
             let message = format!("{name}: there must be at most 2^31 positions, got {count}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
-        within(name, || {
+        with_op_name(name, || {
             let places = self.device.iota(&[count], 0)?.reshape(plane)?.expand(&self.shape)?;
             let (mut values, mut places) = (self.clone(), places);
             for (i, &size) in sizes.iter().enumerate() {
@@ -341,7 +343,7 @@ impl Tensor {
         let first = self.first_of_parts(name, sizes)?;
         let mut pooled = self.clone();
         for (i, &size) in sizes.iter().enumerate() {
-            pooled = within(name, || pool(&pooled, first + i, size))?;
+            pooled = with_op_name(name, || pool(&pooled, first + i, size))?;
         }
         Ok(pooled)
     }
@@ -385,7 +387,7 @@ impl Tensor {
     fn largest(&self, axis: usize, size: usize) -> Result<Tensor> {
         let mut dims = self.shape.to_vec();
         dims[axis] = size;
-        self.gathered_parts(axis, size, identity(Reduction::Max, self.dtype))?
+        self.gathered_parts(axis, size, identity_element(Reduction::Max, self.dtype))?
             .max(2)?
             .reshape(&dims)
     }
@@ -394,10 +396,11 @@ impl Tensor {
     fn largest_at(&self, places: &Tensor, axis: usize, size: usize) -> Result<(Tensor, Tensor)> {
         let mut dims = self.shape.to_vec();
         dims[axis] = size;
-        let values = self.gathered_parts(axis, size, identity(Reduction::Max, self.dtype))?;
+        let values =
+            self.gathered_parts(axis, size, identity_element(Reduction::Max, self.dtype))?;
         let beyond = f64::from(i32::MAX);
         let places = places.gathered_parts(axis, size, beyond)?;
-        let largest = values.max(kept(2))?;
+        let largest = values.max(keepdim(2))?;
         let mut found = values.eq(&largest)?;
         if self.dtype.is_float() {
             found = found.logical_or(&values.is_nan().logical_and(&largest.is_nan())?)?;

@@ -5,7 +5,7 @@
 
 use crate::dtype::{DType, FLOATS};
 use crate::error::{Error, Result};
-use crate::tensor::{within, Tensor};
+use crate::tensor::{with_op_name, Tensor};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -49,7 +49,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(dtype = F32))]
     pub fn unpack_bf16(&self) -> Result<Tensor> {
         let halves = self.fields("unpack_bf16", 16, false)?;
-        within("unpack_bf16", || {
+        with_op_name("unpack_bf16", || {
             let half = self.device.constant(&[], 16.0, DType::U32)?;
             halves.cast(DType::U32)?.bitwise_left_shift(&half)?.bitcast(DType::F32)
         })
@@ -88,7 +88,7 @@ impl Tensor {
             let must = "scale and zero point must have one shape";
             return Err(Error::shapes("dequantize", must, &scale.shape, &zero.shape));
         }
-        within("dequantize", || {
+        with_op_name("dequantize", || {
             let scale = self.spread(scale)?;
             let shifted = match zero_point {
                 Some(zero) => self.sub(&self.spread(zero)?)?,
@@ -138,7 +138,7 @@ impl Tensor {
                 &self.shape,
             ));
         };
-        within(name, || {
+        with_op_name(name, || {
             let (fields, width) = (32 / bits, bits as i32);
             let mut dims = before.to_vec();
             dims.push(words.saturating_mul(fields as usize));

@@ -133,7 +133,7 @@ impl Tensor {
         if !(0.0..=1.0).contains(&p) {
             return Err(Error::data(format!("dropout: p must be in [0, 1], got {p}")));
         }
-        self.need_float("dropout")?;
+        self.check_float("dropout")?;
         let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
         let kept = self.device.bits("dropout", &self.shape, seed, 0)?.unit_float().ge(p)?;
         let zero = self.device.constant(&[], 0.0, self.dtype)?;

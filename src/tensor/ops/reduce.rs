@@ -3,10 +3,10 @@
 //! Statistics of halves are computed in `f32`, and rounded once, at the end: squares of 256 and more are beyond what a half
 //! holds, and a plan may put what lies between in memory. Distances are measured twice: see [`Moments`].
 
-use crate::dtype::{DType, FLOATS};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Op, Reduction};
-use crate::tensor::{kept, within, Axes, Tensor};
+use crate::tensor::{keepdim, with_op_name, Axes, Tensor};
 
 macro_rules! reductions {
     ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => {
@@ -61,7 +61,7 @@ impl Moments {
     /// Of `x`, which is of type `f32`, over axes that are kept; `count` is the number of elements that are combined.
     pub fn of(x: &Tensor, axes: &Axes, count: usize) -> Result<Moments> {
         // Neither depends on what distances are measured from, so gradients need not pass that.
-        let near = x.average(axes, count)?.fixed()?;
+        let near = x.average(axes, count)?.into_detached()?;
         // Recorded twice: one tensor with two readers would be stored where rows are long.
         let rest = x.sub(&near)?.average(axes, count)?;
         let square = x.sub(&near)?.square().average(axes, count)?;
@@ -127,25 +127,12 @@ impl Tensor {
     ) -> Result<Tensor> {
         let asked = axes.into();
         let axes = asked.within(name, &self.shape)?;
-        self.need_float(name)?;
+        self.check_float(name)?;
         let count = axes.iter().map(|&axis| self.shape[axis]).product();
-        within(name, || {
-            let reduced = self.widely(|x| reduce(x, &kept(&asked), count))?;
+        with_op_name(name, || {
+            let reduced = self.compute_in_f32(|x| reduce(x, &keepdim(&asked), count))?;
             reduced.finish(&asked, &axes)
         })
-    }
-
-    /// The result of `compute` of this in `f32`, rounded once to the type of this.
-    pub(super) fn widely(&self, compute: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
-        compute(&self.cast(self.dtype.compute())?)?.cast(self.dtype)
-    }
-
-    /// Refuses types other than floats.
-    pub(in crate::tensor) fn need_float(&self, name: &str) -> Result<()> {
-        if self.dtype.is_float() {
-            return Ok(());
-        }
-        Err(Error::wrong_dtype(name, FLOATS, self.dtype))
     }
 
     /// The arithmetic mean over these axes; NaN over nothing.
@@ -180,19 +167,13 @@ impl Tensor {
         })
     }
 
-    /// The square root, whose derivative at 0 is taken as 0: where all is equal, no direction is better.
-    pub(super) fn root(&self) -> Result<Tensor> {
-        let none = self.eq(0.0)?;
-        none.where_cond(0.0, &none.where_cond(1.0, self)?.sqrt())
-    }
-
     /// The standard deviation: the square root of [`Tensor::var`]; its gradient at 0 is 0.
     ///
     /// # Errors
     /// As [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims, options(correction = 1.0)))]
     pub fn std(&self, axes: impl Into<Axes>, correction: f64) -> Result<Tensor> {
-        self.reduced("std", axes, |x, axes, _| x.var(axes, correction)?.root())
+        self.reduced("std", axes, |x, axes, _| x.var(axes, correction)?.safe_sqrt())
     }
 
     /// The position of the largest element, as `i32`: along one axis, or, if none is named, among all elements in
@@ -241,7 +222,7 @@ impl Tensor {
             let message = format!("{name}: axis {at} must not be empty, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
-        let best = within(name, || self.reduce(op, kept(at as isize)))?;
+        let best = with_op_name(name, || self.reduce(op, keepdim(at as isize)))?;
         let mut found = self.eq(&best)?;
         if self.dtype.is_float() {
             found = found.logical_or(&self.is_nan())?;
@@ -258,7 +239,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn logsumexp(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.reduced("logsumexp", axes, |x, axes, _| {
-            let max = x.max(axes)?.fixed()?;
+            let max = x.max(axes)?.into_detached()?;
             // Where all is -Inf (or one is +Inf) the distance would be NaN: measure from 0 there.
             let from = max.is_inf().where_cond(0.0, &max)?;
             let sum = x.sub(&from)?.exp().sum(axes)?;
@@ -281,7 +262,7 @@ impl Tensor {
     /// As [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn norm_l2(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        self.reduced("norm_l2", axes, |x, axes, _| x.square().sum(axes)?.root())
+        self.reduced("norm_l2", axes, |x, axes, _| x.square().sum(axes)?.safe_sqrt())
     }
 
     /// The largest absolute value over these axes.
@@ -313,10 +294,10 @@ impl Tensor {
         if p.is_nan() {
             return Err(Error::data("norm: p must be a number, got NaN"));
         }
-        self.need_float("norm")?;
+        self.check_float("norm")?;
         let axes = axes.into();
-        within("norm", || {
-            self.widely(|x| {
+        with_op_name("norm", || {
+            self.compute_in_f32(|x| {
                 if p == 1.0 {
                     x.norm_l1(axes)
                 } else if p == 2.0 {
@@ -337,8 +318,8 @@ impl Tensor {
     /// The norm of a power that is none of the simple ones, of elements that are at most 1, so that none overflows.
     fn powers(&self, p: f64, axes: Axes) -> Result<Tensor> {
         let size = self.abs();
-        let scale = if p > 0.0 { size.max(kept(&axes))? } else { size.min(kept(&axes))? };
-        let scale = scale.fixed()?;
+        let scale = if p > 0.0 { size.max(keepdim(&axes))? } else { size.min(keepdim(&axes))? };
+        let scale = scale.into_detached()?;
         let flat = scale.eq(0.0)?.logical_or(scale.is_inf())?;
         let scale = flat.where_cond(1.0, scale)?;
         let size = size.div(&scale)?;
@@ -350,7 +331,7 @@ impl Tensor {
         } else {
             none.where_cond(f64::INFINITY, part)?
         };
-        let sum = part.sum(kept(&axes))?;
+        let sum = part.sum(keepdim(&axes))?;
         let none = sum.eq(0.0)?;
         let root = none.where_cond(1.0, sum)?.pow(1.0 / p)?;
         let norm = none.where_cond(if p > 0.0 { 0.0 } else { f64::INFINITY }, root)?.mul(&scale)?;

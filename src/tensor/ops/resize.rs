@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{within, Tensor};
+use crate::tensor::{with_op_name, Tensor};
 
 /// Which elements a resized axis is made of.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -146,7 +146,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(mode = Resize::Linear)))]
     pub fn resize(&self, sizes: &[usize], mode: Resize) -> Result<Tensor> {
         let name = "resize";
-        self.need_float(name)?;
+        self.check_float(name)?;
         let first = self.rank().checked_sub(sizes.len());
         let fits = first.filter(|&first| !sizes.contains(&0) && !self.shape[first..].contains(&0));
         let Some(first) = fits else {
@@ -178,11 +178,11 @@ impl Tensor {
                 Resize::LinearAntialias => wide(Filter::Linear),
                 Resize::CubicAntialias => wide(Filter::Cubic(-0.5)),
                 _ => {
-                    resized = within(name, || resized.interpolated(axis, size, mode))?;
+                    resized = with_op_name(name, || resized.interpolated(axis, size, mode))?;
                     continue;
                 }
             };
-            resized = within(name, || resized.resample(axis as isize, size, sampling))?;
+            resized = with_op_name(name, || resized.resample(axis as isize, size, sampling))?;
         }
         Ok(resized)
     }
@@ -196,7 +196,7 @@ impl Tensor {
     pub fn resample(&self, axis: isize, size: usize, by: Sampling) -> Result<Tensor> {
         let name = "resample";
         let at = self.shape.axis(name, axis)?;
-        self.need_float(name)?;
+        self.check_float(name)?;
         let extent = self.shape[at];
         if extent == 0 || size == 0 {
             let must = "the axis and the size must be at least 1";
@@ -215,7 +215,7 @@ impl Tensor {
             let message = format!("{name}: positions must be below 2^30, and elements below 2^26, got {size} of {extent}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
-        within(name, || self.sampled(at, size, by))
+        with_op_name(name, || self.sampled(at, size, by))
     }
 
     fn sampled(&self, axis: usize, size: usize, by: Sampling) -> Result<Tensor> {

@@ -2,8 +2,9 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::op::{Op, Reduction};
-use crate::tensor::{need_few, within, Operand, Pointwise, Scan, Tensor};
+use crate::op::Reduction;
+use crate::tensor::helpers::{combining_op, identity_element};
+use crate::tensor::{check_output_count, with_op_name, Operand, Scan, Tensor};
 
 /// Elements of a block, each of which is reduced over those up to it at once. Blocks' totals are scanned again, so the
 /// work is `BLOCK` steps per element, in about `2 log(n) / log(BLOCK)` kernels.
@@ -42,7 +43,7 @@ scans! {
 impl Tensor {
     fn scan(&self, name: &str, op: Reduction, scan: Scan) -> Result<Tensor> {
         let Scan { axis, exclusive, reverse } = scan;
-        if let Some(line) = self.as_line(axis)? {
+        if let Some(line) = self.scalar_as_vector(axis)? {
             return line.scan(name, op, scan)?.squeeze(0);
         }
         let at = self.shape.axis(name, axis)?;
@@ -59,20 +60,20 @@ impl Tensor {
         if self.numel() == 0 {
             return self.reshape(&self.shape);
         }
-        within(name, || {
-            let mut lines = self.lines(at)?.cast(self.dtype.compute())?;
+        with_op_name(name, || {
+            let mut lines = self.axis_to_rows(at)?.cast(self.dtype.compute())?;
             if reverse {
                 lines = lines.flip(&[1])?;
             }
             if exclusive {
-                lines = lines.pad_out(&[(0, 0), (1, 0)], identity(op, lines.dtype))?;
+                lines = lines.pad_out(&[(0, 0), (1, 0)], identity_element(op, lines.dtype))?;
                 lines = lines.cut(1, ..-1, 1)?;
             }
             let mut sums = lines.prefixes(op)?;
             if reverse {
                 sums = sums.flip(&[1])?;
             }
-            sums.cast(self.dtype)?.unlines(&self.shape, at)
+            sums.cast(self.dtype)?.rows_to_axis(&self.shape, at)
         })
     }
 
@@ -82,7 +83,7 @@ impl Tensor {
         if count <= 1 {
             return Ok(self.clone());
         }
-        let none = identity(op, self.dtype);
+        let none = identity_element(op, self.dtype);
         let (length, blocks) = (count.min(BLOCK), count.div_ceil(BLOCK));
         let whole = self.pad_out(&[(0, 0), (0, blocks * length - count)], none)?;
         let seen = self.device.iota(&[length, length], 1)?;
@@ -94,7 +95,7 @@ impl Tensor {
             let totals = sums.select(2, -1)?;
             let before = totals.prefixes(op)?.pad_out(&[(0, 0), (1, 0)], none)?;
             let before = before.cut(1, ..-1, 1)?.unsqueeze(-1)?;
-            sums = sums.row(together(op), &[Operand::Tensor(before)])?;
+            sums = sums.row(combining_op(op), &[Operand::Tensor(before)])?;
         }
         sums.reshape(&[rows, blocks * length])?.cut(1, ..count as isize, 1)
     }
@@ -116,55 +117,6 @@ impl Tensor {
         }
         sums.reshape(&[rows, blocks * length])?.cut(1, ..count as isize, 1)
     }
-
-    /// A single number as a vector of one element, for operations along the axis 0 or -1 of it, as PyTorch has them.
-    pub(super) fn as_line(&self, axis: isize) -> Result<Option<Tensor>> {
-        match (self.rank(), axis) {
-            (0, 0 | -1) => self.reshape(&[1]).map(Some),
-            _ => Ok(None),
-        }
-    }
-
-    /// The elements along an axis as rows: `[rows, extent]`.
-    pub(super) fn lines(&self, axis: usize) -> Result<Tensor> {
-        let mut order: Vec<usize> = (0..self.rank()).collect();
-        order.remove(axis);
-        order.push(axis);
-        let rows = order[..self.rank() - 1].iter().map(|&axis| self.shape[axis]).product();
-        self.apply(Op::Permute(order), &[])?.reshape(&[rows, self.shape[axis]])
-    }
-
-    /// Rows as the elements along an axis of the shape `like`, but for that axis's extent.
-    pub(super) fn unlines(&self, like: &[usize], axis: usize) -> Result<Tensor> {
-        let mut dims = like.to_vec();
-        dims.remove(axis);
-        dims.push(self.shape[1]);
-        let mut order: Vec<usize> = (0..like.len() - 1).collect();
-        order.insert(axis, like.len() - 1);
-        self.reshape(&dims)?.apply(Op::Permute(order), &[])
-    }
-
-    /// The same in memory of its own, so that what is read again and again is not computed again and again.
-    pub(super) fn stored(&self) -> Result<Tensor> {
-        self.apply(Op::Concat { axis: 0 }, &[])
-    }
-}
-
-/// What combining nothing gives.
-pub(super) fn identity(op: Reduction, dtype: DType) -> f64 {
-    dtype.number(op.identity(dtype))
-}
-
-/// The row that combines two.
-pub(super) fn together(op: Reduction) -> Pointwise {
-    match op {
-        Reduction::Sum => Pointwise::add,
-        Reduction::Prod => Pointwise::mul,
-        Reduction::Max => Pointwise::maximum,
-        Reduction::Min => Pointwise::minimum,
-        Reduction::Any => Pointwise::logical_or,
-        Reduction::All => Pointwise::logical_and,
-    }
 }
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -184,10 +136,10 @@ impl Tensor {
             );
             return Err(Error::shape(message));
         }
-        need_few(name, n)?;
+        check_output_count(name, n)?;
         let mut done = self.reshape(&self.shape)?;
         for _ in 0..n {
-            done = within(name, || done.cut(axis, 1.., 1)?.sub(done.cut(axis, ..-1, 1)?))?;
+            done = with_op_name(name, || done.cut(axis, 1.., 1)?.sub(done.cut(axis, ..-1, 1)?))?;
         }
         Ok(done)
     }
@@ -200,15 +152,15 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(dx = 1.0, axis = -1)))]
     pub fn trapezoid(&self, dx: f64, axis: isize) -> Result<Tensor> {
         let name = "trapezoid";
-        self.need_float(name)?;
+        self.check_float(name)?;
         let at = self.shape.axis(name, axis)?;
         if self.shape[at] == 0 {
             let message =
                 format!("{name}: axis {axis} must not be empty, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
-        within(name, || {
-            self.widely(|x| {
+        with_op_name(name, || {
+            self.compute_in_f32(|x| {
                 let pairs = x.cut(axis, 1.., 1)?.add(x.cut(axis, ..-1, 1)?)?;
                 pairs.sum(axis)?.mul(dx / 2.0)
             })
@@ -222,14 +174,14 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn logcumsumexp(&self, axis: isize) -> Result<Tensor> {
         let name = "logcumsumexp";
-        self.need_float(name)?;
+        self.check_float(name)?;
         let at = self.shape.axis(name, axis)?;
         if self.numel() == 0 {
             return self.reshape(&self.shape);
         }
-        within(name, || {
-            let lines = self.lines(at)?.cast(self.dtype.compute())?;
-            lines.log_prefixes()?.cast(self.dtype)?.unlines(&self.shape, at)
+        with_op_name(name, || {
+            let lines = self.axis_to_rows(at)?.cast(self.dtype.compute())?;
+            lines.log_prefixes()?.cast(self.dtype)?.rows_to_axis(&self.shape, at)
         })
     }
 }

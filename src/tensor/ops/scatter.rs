@@ -1,11 +1,18 @@
-//! Scattering what is combined by any reduction, or averaged.
+//! Writing elements to positions that indices give: `scatter`, `scatter_add`, `scatter_reduce`, `scatter_nd`, `index_add`.
+//!
+//! Elements for the same position replace each other or are combined by a reduction. There are no atomics: each element of
+//! the result looks up the source elements for its position, so the same device gives the same bits again.
+//!
+//! Where there is little to compare, each element of the result compares its position with all indices. Otherwise the indices
+//! are sorted (stable, so that equal indices stay in order). Elements with equal indices are then combined in a segmented
+//! scan of `log(m)` doubling steps (Blelloch 1990), and each element of the result finds its last source by bisection.
 
-use super::scan::{identity, together};
 use crate::dtype::{DType, INDICES, NUMBERS};
 use crate::error::{Error, Result};
 use crate::op::{Op, Reduction, Span};
 use crate::shape::pick;
-use crate::tensor::{within, Operand, Tensor};
+use crate::tensor::helpers::{combining_op, identity_element};
+use crate::tensor::{with_op_name, Operand, Tensor};
 
 /// How [`Tensor::scatter_reduce`] combines what comes to one place: a [`Reduction`], or the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +83,12 @@ impl Tensor {
         source: &Tensor,
         op: Option<Reduction>,
     ) -> Result<Tensor> {
-        if let (Some(line), 0, 0) = (self.as_line(axis)?, index.rank(), source.rank()) {
+        if let (Some(line), 0, 0) = (self.scalar_as_vector(axis)?, index.rank(), source.rank()) {
             let (index, source) = (index.reshape(&[1])?, source.reshape(&[1])?);
             return line.scattered(name, 0, &index, &source, op)?.reshape(());
         }
         let extent = self.shape[self.shape.axis(name, axis)?];
-        let index = within(name, || index.wrap_indices(name, extent))?;
+        let index = with_op_name(name, || index.wrap_indices(name, extent))?;
         self.scatter_along(name, axis, &index, source, op)
     }
 
@@ -106,7 +113,7 @@ impl Tensor {
         if index.numel() == 0 {
             return self.reshape(&self.shape);
         }
-        within(name, || {
+        with_op_name(name, || {
             if index.shape != source.shape {
                 let cut = index.shape.iter().map(|&len| Span::whole(len));
                 let source = source.apply(Op::Slice(cut.collect()), &[])?;
@@ -132,10 +139,13 @@ impl Tensor {
                 }
                 return Ok(whole);
             }
-            let here = self.lines(at)?.unsqueeze(-1)?;
-            let brought =
-                here.scatter_into(&index.lines(at)?, &source.lines(at)?.unsqueeze(-1)?, op)?;
-            brought.squeeze(-1)?.unlines(&self.shape, at)
+            let here = self.axis_to_rows(at)?.unsqueeze(-1)?;
+            let brought = here.scatter_into(
+                &index.axis_to_rows(at)?,
+                &source.axis_to_rows(at)?.unsqueeze(-1)?,
+                op,
+            )?;
+            brought.squeeze(-1)?.rows_to_axis(&self.shape, at)
         })
     }
 
@@ -147,7 +157,7 @@ impl Tensor {
     /// element for each index; `DType` if the index is not of integers, or unless the others have one type with a sum.
     pub fn index_add(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let name = "index_add";
-        if let (Some(line), 0, 1) = (self.as_line(axis)?, source.rank(), index.numel()) {
+        if let (Some(line), 0, 1) = (self.scalar_as_vector(axis)?, source.rank(), index.numel()) {
             let added = line.index_add(0, &index.ravel(), &source.reshape(&[1])?)?;
             return added.reshape(());
         }
@@ -164,7 +174,7 @@ impl Tensor {
         if source.numel() == 0 {
             return self.reshape(&self.shape);
         }
-        within(name, || {
+        with_op_name(name, || {
             let mut order: Vec<usize> = (0..self.rank()).collect();
             order.remove(at);
             order.insert(0, at);
@@ -204,7 +214,7 @@ impl Tensor {
         if source.numel() == 0 {
             return self.reshape(&self.shape);
         }
-        within(name, || {
+        with_op_name(name, || {
             let (count, columns) = (places.numel(), after.iter().product());
             let rows = self.reshape(&[1, before.iter().product(), columns])?;
             let source = source.reshape(&[1, count, columns])?;
@@ -256,7 +266,7 @@ impl Tensor {
         };
         let wide = self.dtype.compute();
         let source = source.cast(wide)?;
-        let none = self.device.constant(&[], identity(op, wide), wide)?;
+        let none = self.device.constant(&[], identity_element(op, wide), wide)?;
         let steps = index.numel().saturating_mul(count).saturating_mul(columns);
         let brought = if steps <= SMALL {
             let found = index.meets(count)?.unsqueeze(2)?;
@@ -264,12 +274,12 @@ impl Tensor {
             found.where_cond(&source, &none)?.reduce(op, 3)?
         } else {
             let order = index.order(false, usize::MAX)?;
-            let sorted = index.take_rows(&order)?.stored()?;
+            let sorted = index.take_rows(&order)?.materialize()?;
             let sums = source.take_rows(&order)?.in_segments(&sorted, op)?;
             let (ends, there) = sorted.ends(count)?;
             there.unsqueeze(-1)?.where_cond(&sums.take_rows(&ends)?, &none)?
         };
-        self.cast(wide)?.row(together(op), &[Operand::Tensor(brought)])?.cast(self.dtype)
+        self.cast(wide)?.row(combining_op(op), &[Operand::Tensor(brought)])?.cast(self.dtype)
     }
 
     /// Whether each of `count` positions is an index: `[rows, m] -> [rows, count, m]`.
@@ -282,11 +292,11 @@ impl Tensor {
         if self.numel().saturating_mul(count) <= SMALL {
             let at = self.device.iota(&[self.shape[1]], 0)?;
             let none = self.device.constant(&[], -1.0, DType::I32)?;
-            return self.meets(count)?.where_cond(&at, &none)?.max(2)?.stored();
+            return self.meets(count)?.where_cond(&at, &none)?.max(2)?.materialize();
         }
         let order = self.order(false, usize::MAX)?;
-        let (ends, there) = self.take_rows(&order)?.stored()?.ends(count)?;
-        there.where_cond(&order.take_rows(&ends)?, -1)?.stored()
+        let (ends, there) = self.take_rows(&order)?.materialize()?.ends(count)?;
+        there.where_cond(&order.take_rows(&ends)?, -1)?.materialize()
     }
 
     /// Of sorted indices: where the last of each of `count` positions stands, and whether it is there.
@@ -304,7 +314,7 @@ impl Tensor {
             step /= 2;
             done += 1;
             if done % STEPS == 0 || step == 0 {
-                end = end.stored()?;
+                end = end.materialize()?;
             }
         }
         let there = self.take_rows(&end)?.eq(&position)?.logical_and(&end.ge(0)?)?;
@@ -319,20 +329,20 @@ impl Tensor {
             amounts[1].0 = step;
             x.pad_out(&amounts, none)?.cut(1, ..length as isize, 1)
         };
-        let mut sums = self.stored()?;
+        let mut sums = self.materialize()?;
         let (mut step, mut done) = (1, 0);
         while step < length {
             let same = before(sorted, step, -1.0)?.eq(sorted)?.unsqueeze(-1)?;
-            let others = before(&sums, step, identity(op, self.dtype))?;
-            let both = others.row(together(op), &[Operand::from(&sums)])?;
+            let others = before(&sums, step, identity_element(op, self.dtype))?;
+            let both = others.row(combining_op(op), &[Operand::from(&sums)])?;
             sums = same.where_cond(&both, &sums)?;
             step *= 2;
             done += 1;
             if done % STEPS == 0 {
-                sums = sums.stored()?;
+                sums = sums.materialize()?;
             }
         }
-        sums.stored()
+        sums.materialize()
     }
 
     /// As [`Tensor::scatter`], but what comes to one place is combined with what is there: added, multiplied, the
@@ -367,16 +377,16 @@ impl Tensor {
             return self.scattered(name, axis, index, source, Some(op));
         }
         if mean {
-            self.need_float(name)?;
+            self.check_float(name)?;
         }
         let rest = match include_self {
             true => self.clone(),
-            false => within(name, || {
-                self.device.constant(&self.shape, identity(op, self.dtype), self.dtype)
+            false => with_op_name(name, || {
+                self.device.constant(&self.shape, identity_element(op, self.dtype), self.dtype)
             })?,
         };
         let combined = rest.scattered(name, axis, index, source, Some(op))?;
-        within(name, || {
+        with_op_name(name, || {
             // How many come to each place.
             let wide = self.dtype.compute();
             let wide = if wide == DType::Bool { DType::I32 } else { wide };

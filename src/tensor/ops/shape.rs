@@ -5,7 +5,7 @@
 use super::slice::{resolve, written};
 use crate::error::{Error, Result};
 use crate::op::{Op, Span};
-use crate::tensor::{within, Axes, Extents, Tensor};
+use crate::tensor::{with_op_name, Axes, Extents, Tensor};
 use std::ops::RangeBounds;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -64,7 +64,9 @@ impl Tensor {
         };
         let (before, rest) = self.shape.split_at(start);
         let (joined, after) = rest.split_at(end - start);
-        within("flatten", || self.reshape([before, &[joined.iter().product()], after].concat()))
+        with_op_name("flatten", || {
+            self.reshape([before, &[joined.iter().product()], after].concat())
+        })
     }
 
     /// Axis i of the result is axis `order[i]` of this.
@@ -85,7 +87,7 @@ impl Tensor {
     /// `Shape` if an axis does not exist.
     #[cfg_attr(feature = "js", js(default(a = -2, b = -1)))]
     pub fn transpose(&self, a: isize, b: isize) -> Result<Tensor> {
-        if self.as_line(a)?.is_some() && self.as_line(b)?.is_some() {
+        if self.scalar_as_vector(a)?.is_some() && self.scalar_as_vector(b)?.is_some() {
             return Ok(self.clone());
         }
         let (a, b) = (self.shape.axis("transpose", a)?, self.shape.axis("transpose", b)?);
@@ -119,7 +121,7 @@ impl Tensor {
             return Err(Error::shape(message));
         }
         dims.insert(axis.rem_euclid(rank) as usize, 1);
-        within("unsqueeze", || self.reshape(&dims))
+        with_op_name("unsqueeze", || self.reshape(&dims))
     }
 
     /// Without these axes, which have extent 1; without all axes of extent 1 if none is named.
@@ -168,7 +170,7 @@ impl Tensor {
     pub fn rot90(&self, k: i32, axes: (isize, isize)) -> Result<Tensor> {
         let (a, b) = axes;
         self.shape.axes("rot90", &[a, b])?;
-        within("rot90", || match k.rem_euclid(4) {
+        with_op_name("rot90", || match k.rem_euclid(4) {
             0 => Ok(self.clone()),
             1 => self.flip(&[b])?.transpose(a, b),
             2 => self.flip(&[a, b]),
@@ -247,7 +249,7 @@ impl Tensor {
             );
             return Err(Error::shape(message));
         };
-        within(name, || {
+        with_op_name(name, || {
             let count = before.iter().product();
             let parted = self.reshape(&[count, blocks, factor, factor, height, width])?;
             let whole = [before, &[blocks, height * factor, width * factor]].concat();
@@ -280,7 +282,7 @@ impl Tensor {
             );
             return Err(Error::shape(message));
         }
-        within(name, || {
+        with_op_name(name, || {
             let (rows, columns) = (height / factor, width / factor);
             let count = before.iter().product();
             let parted = self.reshape(&[count, channels, rows, factor, columns, factor])?;

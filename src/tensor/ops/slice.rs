@@ -125,7 +125,7 @@ impl Tensor {
     #[doc(alias = "dynamic_update_slice")]
     pub fn slice_scatter(&self, axis: isize, start: isize, source: &Tensor) -> Result<Tensor> {
         let name = "slice_scatter";
-        if let (Some(line), 0) = (self.as_line(axis)?, source.rank()) {
+        if let (Some(line), 0) = (self.scalar_as_vector(axis)?, source.rank()) {
             return line.slice_scatter(0, start, &source.reshape(&[1])?)?.reshape(());
         }
         let at = self.shape.axis(name, axis)?;
@@ -167,7 +167,7 @@ impl Tensor {
     /// are at least 1.
     #[cfg_attr(feature = "js", js(default(step = 1, dilation = 1)))]
     pub fn unfold(&self, axis: isize, size: usize, step: usize, dilation: usize) -> Result<Tensor> {
-        if let Some(line) = self.as_line(axis)? {
+        if let Some(line) = self.scalar_as_vector(axis)? {
             return line.unfold(0, size, step, dilation)?.squeeze(0);
         }
         let axis = self.shape.axis("unfold", axis)?;

@@ -9,7 +9,7 @@ use super::topk::are_few;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Op, Pointwise};
-use crate::tensor::{within, Tensor};
+use crate::tensor::{with_op_name, Tensor};
 
 /// Steps of a bisection that one kernel does.
 const STEPS: usize = 3;
@@ -42,8 +42,8 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(axis = -1), options(descending = false)))]
     #[cfg_attr(feature = "js", js(returns(values, indices), returns = "Ordered<D>"))]
     pub fn sort(&self, axis: isize, descending: bool) -> Result<(Tensor, Tensor)> {
-        let indices = within("sort", || self.argsort(axis, descending))?;
-        Ok((within("sort", || self.picked(axis, &indices))?, indices))
+        let indices = with_op_name("sort", || self.argsort(axis, descending))?;
+        Ok((with_op_name("sort", || self.picked(axis, &indices))?, indices))
     }
 
     /// The positions, as `i32`, of the elements along `axis` in order, as [`Tensor::sort`].
@@ -52,7 +52,7 @@ impl Tensor {
     /// The same.
     #[cfg_attr(feature = "js", js(default(axis = -1), options(descending = false), dtype = I32))]
     pub fn argsort(&self, axis: isize, descending: bool) -> Result<Tensor> {
-        if let Some(line) = self.as_line(axis)? {
+        if let Some(line) = self.scalar_as_vector(axis)? {
             return line.argsort(0, descending)?.squeeze(0);
         }
         let at = self.shape.axis("argsort", axis)?;
@@ -60,9 +60,9 @@ impl Tensor {
         if self.numel() == 0 {
             return self.device.iota(&self.shape, axis);
         }
-        within("argsort", || {
-            let order = self.detach().lines(at)?.order(descending, usize::MAX)?;
-            order.unlines(&self.shape, at)
+        with_op_name("argsort", || {
+            let order = self.detach().axis_to_rows(at)?.order(descending, usize::MAX)?;
+            order.rows_to_axis(&self.shape, at)
         })
     }
 
@@ -92,7 +92,7 @@ impl Tensor {
         let (mut run, mut count) = (1, self.shape[1]);
         let mut order = self.device.iota(&self.shape, 1)?;
         if count > 1 {
-            (keys, order) = (keys.stored()?, order.stored()?);
+            (keys, order) = (keys.materialize()?, order.materialize()?);
         }
         while run < count {
             // Of runs that are long enough only the first half is kept when they are merged.
@@ -104,9 +104,9 @@ impl Tensor {
             let from = Runs::new(&keys, (run, count, halved), descending)?.sources()?;
             run *= if halved { 1 } else { 2 };
             if run < count {
-                keys = keys.take_rows(&from)?.stored()?;
+                keys = keys.take_rows(&from)?.materialize()?;
             }
-            order = order.take_rows(&from)?.stored()?;
+            order = order.take_rows(&from)?.materialize()?;
         }
         Ok(order)
     }
@@ -139,7 +139,7 @@ impl Tensor {
             let must = "the sorted numbers must be a vector, or have the shape of the values but for the last axis";
             return Err(Error::shapes(name, must, &self.shape, &values.shape));
         }
-        within(name, || {
+        with_op_name(name, || {
             Pointwise::lt.row().dtype(&[self.dtype, values.dtype])?;
             let count = self.shape[self.rank() - 1];
             let rows: usize = self.shape[..self.rank() - 1].iter().product();
@@ -185,7 +185,7 @@ impl Tensor {
                 format!("{name}: boundaries must be a vector, got shape {}", boundaries.shape);
             return Err(Error::shape(message));
         }
-        within(name, || boundaries.searchsorted(self, right))
+        with_op_name(name, || boundaries.searchsorted(self, right))
     }
 }
 
@@ -248,11 +248,11 @@ impl Runs<'_> {
             // What comes last shares a kernel with two steps.
             let left = (usize::BITS - step.leading_zeros()) as usize;
             if left >= STEPS - 1 && left % STEPS == STEPS - 1 {
-                split = split.stored()?;
+                split = split.materialize()?;
             }
         }
         let right = sum.sub(&split)?;
         let first = self.in_order(&split, &right)?.logical_or(&right.ge(end)?)?;
-        split.lt(middle)?.logical_and(&first)?.where_cond(&split, &right)?.stored()
+        split.lt(middle)?.logical_and(&first)?.where_cond(&split, &right)?.materialize()
     }
 }

@@ -4,7 +4,7 @@ use super::reduce::Moments;
 use crate::dtype::{DType, INDICES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shape::MAX_ELEMENTS;
-use crate::tensor::{kept, within, Tensor};
+use crate::tensor::{keepdim, with_op_name, Tensor};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -16,13 +16,13 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(options(correction = 1.0)))]
     pub fn cov(&self, correction: f64) -> Result<Tensor> {
         let name = "cov";
-        self.need_float(name)?;
+        self.check_float(name)?;
         match self.rank() {
-            1 => within(name, || self.unsqueeze(0)?.cov(correction)?.reshape(())),
-            2 => within(name, || {
-                self.widely(|x| {
+            1 => with_op_name(name, || self.unsqueeze(0)?.cov(correction)?.reshape(())),
+            2 => with_op_name(name, || {
+                self.compute_in_f32(|x| {
                     let count = x.shape[1];
-                    let distance = x.sub(Moments::of(x, &kept(1), count)?.mean)?;
+                    let distance = x.sub(Moments::of(x, &keepdim(1), count)?.mean)?;
                     let products = distance.matmul(&distance.transpose(0, 1)?)?;
                     products.div((count as f64 - correction).max(0.0))
                 })
@@ -55,7 +55,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn quantile(&self, q: f64, axis: isize) -> Result<Tensor> {
         let name = "quantile";
-        self.need_float(name)?;
+        self.check_float(name)?;
         let at = self.shape.axis(name, axis)?;
         if !(0.0..=1.0).contains(&q) {
             return Err(Error::data(format!("{name}: q must be in [0, 1], got {q}")));
@@ -65,7 +65,7 @@ impl Tensor {
                 format!("{name}: axis {axis} must not be empty, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
-        within(name, || {
+        with_op_name(name, || {
             let last = self.shape[at] - 1;
             let place = q * last as f64;
             let low = place.floor();
@@ -84,7 +84,7 @@ impl Tensor {
     /// As [`Tensor::quantile`].
     #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn median(&self, axis: isize) -> Result<Tensor> {
-        within("median", || self.quantile(0.5, axis))
+        with_op_name("median", || self.quantile(0.5, axis))
     }
 
     /// How often each of the numbers from 0 up to but not including `length` is there, as `i32`. Others are not counted.
@@ -98,7 +98,7 @@ impl Tensor {
         if !self.dtype.is_int() {
             return Err(Error::wrong_dtype(name, INDICES, self.dtype));
         }
-        within(name, || self.cast(DType::I32)?.counted(length))
+        with_op_name(name, || self.cast(DType::I32)?.counted(length))
     }
 
     /// A histogram: how many elements lie in each of `bins` equal parts of the range from `min` to `max`, as `i32`. What is
@@ -119,12 +119,12 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(dtype = I32))]
     pub fn histc(&self, bins: usize, min: f64, max: f64) -> Result<Tensor> {
         let name = "histc";
-        self.need_float(name)?;
+        self.check_float(name)?;
         if !(min.is_finite() && max.is_finite() && min < max) || bins == 0 {
             let message = format!("{name}: bins must be at least 1 and min less than max, got {bins} bins from {min} to {max}");
             return Err(Error::data(message));
         }
-        within(name, || {
+        with_op_name(name, || {
             let x = self.cast(DType::F32)?;
             let place = x.sub(min)?.div(max - min)?.mul(bins)?.floor();
             let inside = x.ge(min)?.logical_and(x.le(max)?)?;

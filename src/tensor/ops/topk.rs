@@ -14,7 +14,7 @@
 
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, Result};
-use crate::tensor::{within, Tensor};
+use crate::tensor::{with_op_name, Tensor};
 
 /// Rows that are no longer than this are ranked by comparing each element with each.
 const RANKED: usize = 1024;
@@ -48,7 +48,7 @@ impl Tensor {
     #[doc(alias = "top_k")]
     #[cfg_attr(feature = "js", js(options(axis = -1, largest = true), returns(values, indices), returns = "Ordered<D>"))]
     pub fn topk(&self, k: usize, axis: isize, largest: bool) -> Result<(Tensor, Tensor)> {
-        if let Some(line) = self.as_line(axis)?.filter(|_| k == 1) {
+        if let Some(line) = self.scalar_as_vector(axis)?.filter(|_| k == 1) {
             let (values, indices) = line.topk(1, 0, largest)?;
             return Ok((values.squeeze(0)?, indices.squeeze(0)?));
         }
@@ -63,14 +63,14 @@ impl Tensor {
         self.need_sortable("topk", at)?;
         let mut dims = self.shape.to_vec();
         dims[at] = k;
-        let indices = within("topk", || match dims.contains(&0) {
+        let indices = with_op_name("topk", || match dims.contains(&0) {
             true => self.device.iota(&dims, axis),
             false => {
-                let order = self.detach().lines(at)?.order(largest, k)?;
-                order.cut(1, ..k as isize, 1)?.unlines(&self.shape, at)
+                let order = self.detach().axis_to_rows(at)?.order(largest, k)?;
+                order.cut(1, ..k as isize, 1)?.rows_to_axis(&self.shape, at)
             }
         })?;
-        Ok((within("topk", || self.picked(axis, &indices))?, indices))
+        Ok((with_op_name("topk", || self.picked(axis, &indices))?, indices))
     }
 
     /// The `k`-th smallest element along `axis`, counted from 1, and its position, as `i32`; of equal ones as
@@ -80,7 +80,7 @@ impl Tensor {
     /// `Shape` if the axis does not exist or has no `k`-th element; as [`Tensor::sort`].
     #[cfg_attr(feature = "js", js(default(axis = -1), returns(values, indices), returns = "Ordered<D>"))]
     pub fn kthvalue(&self, k: usize, axis: isize) -> Result<(Tensor, Tensor)> {
-        let extent = match self.as_line(axis)? {
+        let extent = match self.scalar_as_vector(axis)? {
             Some(_) => 1,
             None => self.shape[self.shape.axis("kthvalue", axis)?],
         };
@@ -92,9 +92,9 @@ impl Tensor {
             return Err(Error::shape(message));
         }
         if self.rank() == 0 {
-            return within("kthvalue", || self.sort(axis, false));
+            return with_op_name("kthvalue", || self.sort(axis, false));
         }
-        within("kthvalue", || {
+        with_op_name("kthvalue", || {
             let (values, indices) = self.topk(k, axis, false)?;
             Ok((values.select(axis, -1)?, indices.select(axis, -1)?))
         })
@@ -104,7 +104,7 @@ impl Tensor {
 impl Tensor {
     /// The positions of each row's first `most` elements in order: `[rows, n] -> [rows, most]`.
     pub(super) fn first_few(&self, descending: bool, most: usize) -> Result<Tensor> {
-        self.keys(descending)?.stored()?.first_keys(most, true)
+        self.keys(descending)?.materialize()?.first_keys(most, true)
     }
 
     /// Numbers whose order is the elements': the larger, the earlier.
@@ -143,12 +143,12 @@ impl Tensor {
             _ => self.pad_out(&[(0, 0), (0, more)], f64::from(i32::MIN))?,
         };
         let chunks = keys.reshape(&[rows, (count + more) / chunk, chunk])?;
-        let first = chunks.max(2)?.stored()?.first_keys(most, false)?;
-        let near = chunks.take_rows(&first)?.reshape(&[rows, most * chunk])?.stored()?;
+        let first = chunks.max(2)?.materialize()?.first_keys(most, false)?;
+        let near = chunks.take_rows(&first)?.reshape(&[rows, most * chunk])?.materialize()?;
         let found = near.first_keys(most, ordered)?;
         let (at, within) =
             (found.floor_divide(chunk as f64)?, found.bitwise_and(chunk as f64 - 1.0)?);
-        first.take_rows(&at)?.mul(chunk as f64)?.add(&within)?.stored()
+        first.take_rows(&at)?.mul(chunk as f64)?.add(&within)?.materialize()
     }
 
     /// The same by comparing each key with each.
@@ -158,17 +158,17 @@ impl Tensor {
         let position = self.device.iota(&[count], 0)?;
         let before = position.lt(&position.unsqueeze(1)?)?;
         let earlier = other.gt(&own)?.logical_or(&other.eq(&own)?.logical_and(&before)?)?;
-        let rank = earlier.cast(DType::I32)?.sum(2)?.stored()?;
+        let rank = earlier.cast(DType::I32)?.sum(2)?.materialize()?;
         let taken = rank.lt(most as f64)?;
         let place = match ordered {
             true => rank,
             false => {
                 let taken = taken.unsqueeze(1)?.logical_and(&before)?;
-                taken.cast(DType::I32)?.sum(2)?.stored()?
+                taken.cast(DType::I32)?.sum(2)?.materialize()?
             }
         };
         let slot = self.device.iota(&[most, 1], 0)?;
         let here = place.unsqueeze(1)?.eq(&slot)?.logical_and(&taken.unsqueeze(1)?)?;
-        here.where_cond(&position, 0)?.sum(2)?.stored()
+        here.where_cond(&position, 0)?.sum(2)?.materialize()
     }
 }

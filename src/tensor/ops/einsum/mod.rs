@@ -3,7 +3,7 @@
 mod equation;
 
 use crate::error::{Error, Result};
-use crate::tensor::{within, Tensor};
+use crate::tensor::{with_op_name, Tensor};
 use equation::{Equation, Label};
 use std::borrow::Borrow;
 
@@ -43,7 +43,7 @@ impl Tensor {
         let tensors: Vec<&Tensor> = operands.iter().map(Borrow::borrow).collect();
         let shapes: Vec<&[usize]> = tensors.iter().map(|tensor| tensor.shape()).collect();
         let equation = Equation::new(&text, &shapes)?;
-        within("einsum", || {
+        with_op_name("einsum", || {
             let mut factors = Vec::with_capacity(tensors.len());
             for (tensor, labels) in tensors.iter().zip(equation.operands) {
                 factors.push(Factor { tensor: (*tensor).clone(), labels }.diagonals()?);
@@ -96,7 +96,7 @@ impl Tensor {
         }
         let mut result = [&own[..], &its[..]].concat();
         result.retain(|label| !(own.contains(label) && its.contains(label)));
-        within(name, || {
+        with_op_name(name, || {
             let (a, b) = (self.clone(), other.clone());
             let factors =
                 vec![Factor { tensor: a, labels: own }, Factor { tensor: b, labels: its }];
@@ -258,7 +258,7 @@ impl Factor {
                 x.mul(y)?
             } else if x.dtype.is_float() && y.dtype == x.dtype {
                 let y = y.cast(y.dtype.compute())?;
-                x.widely(|x| x.mul(y)?.sum(3))?
+                x.compute_in_f32(|x| x.mul(y)?.sum(3))?
             } else {
                 x.mul(y)?.sum(3)?
             }

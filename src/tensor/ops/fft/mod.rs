@@ -8,7 +8,7 @@ mod tables;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::shape::MAX_RANK;
-use crate::tensor::{within, Tensor};
+use crate::tensor::{with_op_name, Tensor};
 
 /// Lengths up to which a transform is one product with a matrix.
 const DIRECT: usize = 64;
@@ -105,10 +105,10 @@ impl Tensor {
                 format!("{name}: the input must have rank 7 or less, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
-        self.need_float(name)?;
+        self.check_float(name)?;
         let at = self.shape.axis(name, axis)?;
         let count = self.transform_length(name, at, n)?;
-        within(name, || {
+        with_op_name(name, || {
             let mut dims = self.shape.to_vec();
             (dims[at], dims[self.rank() - 1]) = (dims[self.rank() - 1], count / 2 + 1);
             dims.push(2);
@@ -136,7 +136,7 @@ impl Tensor {
             None => self.shape[at].saturating_sub(1).saturating_mul(2),
         };
         let count = self.transform_length(name, at, Some(count))?;
-        within(name, || {
+        with_op_name(name, || {
             let kept = count / 2 + 1;
             let last =
                 self.fitted(at, kept)?.transpose(at as isize, -2)?.cast(self.dtype.compute())?;
@@ -154,7 +154,7 @@ impl Tensor {
     /// The same.
     #[cfg_attr(feature = "js", js(options(norm = FftNorm::Backward)))]
     pub fn fft2(&self, norm: FftNorm) -> Result<Tensor> {
-        within("fft2", || self.fft(None, -1, norm)?.fft(None, -2, norm))
+        with_op_name("fft2", || self.fft(None, -1, norm)?.fft(None, -2, norm))
     }
 
     /// The inverse of [`Tensor::fft2`].
@@ -163,7 +163,7 @@ impl Tensor {
     /// The same.
     #[cfg_attr(feature = "js", js(options(norm = FftNorm::Backward)))]
     pub fn ifft2(&self, norm: FftNorm) -> Result<Tensor> {
-        within("ifft2", || self.ifft(None, -1, norm)?.ifft(None, -2, norm))
+        with_op_name("ifft2", || self.ifft(None, -1, norm)?.ifft(None, -2, norm))
     }
 
     /// The products of complex numbers, which are pairs along the last axis, as those of [`Tensor::fft`]. The axes before
@@ -186,7 +186,7 @@ impl Tensor {
             let must = "the last axis must have extent 2 (complex numbers as pairs)";
             return Err(Error::shapes(name, must, &self.shape, &other.shape));
         }
-        within(name, || {
+        with_op_name(name, || {
             let sign = self.device.tensor(&[-1.0f32, 1.0], &[2])?.cast(self.dtype)?;
             let (re, im) = (other.cut(-1, ..1, 1)?, other.cut(-1, 1.., 1)?);
             self.mul(re)?.add(self.flip(&[-1])?.mul(im.mul(sign)?)?)
@@ -195,7 +195,7 @@ impl Tensor {
 
     /// The axis before that of the pairs.
     fn complex_axis(&self, name: &str, axis: isize) -> Result<usize> {
-        self.need_float(name)?;
+        self.check_float(name)?;
         match self.shape.split_last() {
             Some((2, before)) => crate::shape::Shape::new(name, before)?.axis(name, axis),
             _ => {
@@ -254,7 +254,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let at = self.complex_axis(name, axis)?;
         let count = self.transform_length(name, at, n)?;
-        within(name, || {
+        with_op_name(name, || {
             let last =
                 self.fitted(at, count)?.transpose(at as isize, -2)?.cast(self.dtype.compute())?;
             let lines = last.reshape(&[last.numel() / (2 * count), count, 2])?;

@@ -11,7 +11,7 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::tensor::{kept, Tensor};
+use crate::tensor::{keepdim, Tensor};
 
 /// Columns and rows of the border: as many as derivatives.
 const BORDER: usize = 2;
@@ -55,11 +55,11 @@ impl Tensor {
     fn balanced(&self) -> Result<Balanced> {
         let power = |x: Tensor| {
             let power = x.bitcast(DType::U32)?.bitwise_and(0x7f80_0000u32)?.bitcast(DType::F32)?;
-            power.eq(0.0)?.where_cond(1.0, power)?.stored()
+            power.eq(0.0)?.where_cond(1.0, power)?.materialize()
         };
         let fixed = self.detach();
-        let row = power(fixed.abs().max(kept(2))?)?;
-        let column = power(fixed.div(&row)?.abs().max(kept(1))?)?;
+        let row = power(fixed.abs().max(keepdim(2))?)?;
+        let column = power(fixed.div(&row)?.abs().max(keepdim(1))?)?;
         let matrices = self.div(&row)?.div(&column)?;
         Ok(Balanced { matrices, factors: row.squeeze(2)?.mul(column.squeeze(1)?)? })
     }
@@ -94,8 +94,8 @@ impl Tensor {
     /// E is X times the matrix, less the identity.
     fn inverse_corner(&self, inverse: &Tensor) -> Result<Tensor> {
         let rows = (self.shape[1] - BORDER) as isize;
-        let product = inverse.matmul(self)?.stored()?;
-        let more = product.less_identity()?.stored()?;
+        let product = inverse.matmul(self)?.materialize()?;
+        let more = product.less_identity()?.materialize()?;
         let last = inverse.cut(2, rows.., 1)?;
         let first = more.matmul(&last)?;
         let corner = last.sub(&first)?.add(more.matmul(&first)?)?.cut(1, rows.., 1)?;

@@ -3,7 +3,7 @@
 use super::SQUARE;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{kept, within, Tensor};
+use crate::tensor::{keepdim, with_op_name, Tensor};
 
 /// Times that every pair of rows is turned against each other. Jacobi's method squares what is left at each of the last
 /// ones; matrices of this size need 6 to 8 in `f32`.
@@ -45,7 +45,7 @@ impl Tensor {
         if !square {
             return Err(Error::wrong_shape("eigh", SQUARE, &self.shape));
         }
-        self.need_float("eigh")?;
+        self.check_float("eigh")?;
         let rows = self.shape[self.rank() - 1];
         if rows > ROWS {
             let message = format!("eigh: matrices must have at most {ROWS} rows, got {rows}");
@@ -55,7 +55,7 @@ impl Tensor {
         if self.numel() == 0 {
             return Ok((self.device.constant(dims, 0.0, self.dtype)?, self.reshape(&self.shape)?));
         }
-        within("eigh", || {
+        with_op_name("eigh", || {
             let flat =
                 self.cast(DType::F32)?.reshape(&[self.numel() / (rows * rows), rows, rows])?;
             let flat = flat.add(&flat.transpose(1, 2)?)?.mul(0.5)?;
@@ -69,12 +69,12 @@ impl Tensor {
     fn eigen(&self) -> Result<(Tensor, Tensor)> {
         let vectors = self.detach().turned()?;
         // Rayleigh's quotients: better than what the turns left on the diagonal, and their gradient is the values'.
-        let across = vectors.transpose(1, 2)?.matmul(self)?.matmul(&vectors)?.stored()?;
+        let across = vectors.transpose(1, 2)?.matmul(self)?.matmul(&vectors)?.materialize()?;
         let values = across.turned_diagonal(0)?.add(Perturbation::of(&across)?.of_values()?)?;
-        let order = values.detach().order(false, usize::MAX)?.stored()?;
-        let column = vectors.transpose(1, 2)?.take_rows(&order)?.transpose(1, 2)?.stored()?;
+        let order = values.detach().order(false, usize::MAX)?.materialize()?;
+        let column = vectors.transpose(1, 2)?.take_rows(&order)?.transpose(1, 2)?.materialize()?;
         let values = values.take_rows(&order)?;
-        let across = column.transpose(1, 2)?.matmul(self)?.matmul(&column)?.stored()?;
+        let across = column.transpose(1, 2)?.matmul(self)?.matmul(&column)?.materialize()?;
         let turn = Perturbation::of(&across)?.of_vectors()?;
         Ok((values, column.add(column.matmul(&turn)?)?))
     }
@@ -97,8 +97,8 @@ impl Tensor {
         }
         // An odd row is paired with one of zeros, which stays as it is.
         let odd = rows % 2;
-        let mut matrix = self.pad_out(&[(0, 0), (0, odd), (0, odd)], 0.0)?.stored()?;
-        let mut vectors = identity.pad_out(&[(0, 0), (0, 0), (0, odd)], 0.0)?.stored()?;
+        let mut matrix = self.pad_out(&[(0, 0), (0, odd), (0, odd)], 0.0)?.materialize()?;
+        let mut vectors = identity.pad_out(&[(0, 0), (0, 0), (0, odd)], 0.0)?.materialize()?;
         let ring = Ring::new(self, (rows + odd) / 2)?;
         for _ in 0..SWEEPS * (rows + odd - 1) {
             (matrix, vectors) = ring.round(&matrix, &vectors)?;
@@ -107,7 +107,7 @@ impl Tensor {
         // should be (Higham 1986) squares that.
         let vectors = vectors.cut(2, ..rows as isize, 1)?;
         let lengths = vectors.transpose(1, 2)?.matmul(&vectors)?;
-        vectors.matmul(&lengths.mul(-0.5)?.add(&self.device.eye(rows)?.mul(1.5)?)?)?.stored()
+        vectors.matmul(&lengths.mul(-0.5)?.add(&self.device.eye(rows)?.mul(1.5)?)?)?.materialize()
     }
 }
 
@@ -130,12 +130,12 @@ impl Perturbation {
         let (row, column) = across.rows_and_columns()?;
         let fixed = across.detach().turned_diagonal(0)?;
         let distance = fixed.unsqueeze(1)?.sub(&fixed.unsqueeze(2)?)?;
-        let largest = fixed.abs().max(kept(1))?.unsqueeze(2)?.fixed()?;
+        let largest = fixed.abs().max(keepdim(1))?.unsqueeze(2)?.into_detached()?;
         let apart = distance.abs().gt(&largest.mul(1e-6)?)?;
         let closeness = apart.where_cond(&distance, 1.0)?.reciprocal();
         Ok(Perturbation {
             change: across.sub(across.detach())?,
-            closeness: apart.where_cond(closeness, 0.0)?.stored()?,
+            closeness: apart.where_cond(closeness, 0.0)?.materialize()?,
             equal: apart.logical_or(row.eq(&column)?)?.logical_not(),
         })
     }
@@ -150,10 +150,10 @@ impl Perturbation {
     /// one over the distances and C is `F E`, both element by element. The last term keeps the vectors of length 1.
     fn of_vectors(&self) -> Result<Tensor> {
         let (row, column) = self.change.rows_and_columns()?;
-        let first = self.change.mul(&self.closeness)?.stored()?;
+        let first = self.change.mul(&self.closeness)?.materialize()?;
         let own = first.mul(self.change.turned_diagonal(0)?.unsqueeze(1)?)?;
         let second = self.change.matmul(&first)?.sub(own)?.mul(&self.closeness)?;
-        let shorter = first.square().sum(kept(1))?.mul(-0.5)?;
+        let shorter = first.square().sum(keepdim(1))?.mul(-0.5)?;
         first.add(second)?.add(row.eq(&column)?.where_cond(shorter, 0.0)?)
     }
 }
@@ -211,14 +211,14 @@ impl Ring {
         let size = ratio.abs().add(&ratio.square().add(1.0)?.sqrt())?.reciprocal();
         let tangent = flat.where_cond(0.0, &ratio.lt(0.0)?.where_cond(&size.neg(), &size)?)?;
         let cosine = tangent.square().add(1.0)?.rsqrt();
-        let sine = tangent.mul(&cosine)?.stored()?;
-        let cosine = cosine.stored()?.looked_up(1, &self.pair)?;
+        let sine = tangent.mul(&cosine)?.materialize()?;
+        let cosine = cosine.materialize()?.looked_up(1, &self.pair)?;
         let sine = sine.looked_up(1, &self.pair)?.mul(&self.side)?;
         let turn = |x: &Tensor, axis: usize| {
             let along = 3 - axis as isize;
             let own = x.looked_up(axis, &self.own)?.mul(&cosine.unsqueeze(along)?)?;
             own.add(&x.looked_up(axis, &self.partner)?.mul(&sine.unsqueeze(along)?)?)
         };
-        Ok((turn(&turn(matrix, 1)?, 2)?.stored()?, turn(vectors, 2)?.stored()?))
+        Ok((turn(&turn(matrix, 1)?, 2)?.materialize()?, turn(vectors, 2)?.materialize()?))
     }
 }

@@ -63,11 +63,11 @@ impl Tensor {
             if width == rows {
                 matrix = panel;
             } else {
-                let swapped = matrix.take_rows(&order)?.stored()?;
+                let swapped = matrix.take_rows(&order)?.materialize()?;
                 let inside = row.ge(start)?.logical_and(row.lt(start + width)?)?;
                 let product = panel.matmul(&of_panel(&swapped, 1)?)?;
                 let rest = inside.where_cond(0.0, &swapped)?.add(product)?;
-                matrix = rest.slice_scatter(2, start as isize, &panel)?.stored()?;
+                matrix = rest.slice_scatter(2, start as isize, &panel)?.materialize()?;
             }
             places.push(order);
         }
@@ -77,9 +77,9 @@ impl Tensor {
             place = place.take_rows(order)?;
         }
         let column = self.device.iota(&[rows], 0)?;
-        let order = place.unsqueeze(2)?.eq(column)?.cast(DType::F32)?.stored()?;
-        let inverse = matrix.matmul(&order)?.stored()?;
-        Ok(Eliminated { inverse, pivots: Tensor::concat(&pivots, 1)?.stored()? })
+        let order = place.unsqueeze(2)?.eq(column)?.cast(DType::F32)?.materialize()?;
+        let inverse = matrix.matmul(&order)?.materialize()?;
+        Ok(Eliminated { inverse, pivots: Tensor::concat(&pivots, 1)?.materialize()? })
     }
 
     /// Of the columns from `start` on: what they become, which row comes to each place, and the pivots, in the rows that
@@ -91,11 +91,11 @@ impl Tensor {
         let column = self.device.iota(&[width + 2], 0)?;
         let wide = self.pad_out(&[(0, 0), (0, 0), (0, 2)], 0.0)?;
         let numbered = row.cast(DType::F32)?;
-        let mut panel = column.eq(width + 1)?.where_cond(numbered, wide)?.stored()?;
+        let mut panel = column.eq(width + 1)?.where_cond(numbered, wide)?.materialize()?;
         for k in 0..width {
             panel = panel.eliminate(start + k, k, row, &column)?;
         }
-        let order = panel.cut(2, last + 1.., 1)?.squeeze(2)?.cast(DType::I32)?.stored()?;
+        let order = panel.cut(2, last + 1.., 1)?.squeeze(2)?.cast(DType::I32)?.materialize()?;
         let pivots = panel.cut(2, last..last + 1, 1)?;
         Ok((panel.cut(2, ..last, 1)?, order, pivots))
     }
@@ -105,7 +105,7 @@ impl Tensor {
         let width = self.shape[2] - 2;
         let own = self.part(2, Span::at(k, 1, 1), 1)?;
         let size = row.ge(at)?.where_cond(own.abs(), -1.0)?;
-        let best = size.argmax(Axes::from(1).keepdim(true))?.stored()?;
+        let best = size.argmax(Axes::from(1).keepdim(true))?.materialize()?;
         // This row changes places with the pivot's.
         let other = row.eq(&best)?.where_cond(at, row)?;
         let at_row = row.eq(at)?;
@@ -122,6 +122,6 @@ impl Tensor {
         let signed = best.ne(at)?.where_cond(pivot.neg(), &pivot)?;
         let kept = at_row.logical_and(column.eq(width)?)?.where_cond(signed, &swapped)?;
         let inside = column.eq(k)?.where_cond(inverted, rest)?;
-        column.lt(width)?.where_cond(inside, kept)?.stored()
+        column.lt(width)?.where_cond(inside, kept)?.materialize()
     }
 }

@@ -3,7 +3,7 @@
 use super::solve::RightSides;
 use crate::error::Result;
 use crate::op::Span;
-use crate::tensor::{kept, within, Tensor};
+use crate::tensor::{keepdim, with_op_name, Tensor};
 
 /// Columns of Cholesky's factor that one kernel computes.
 const STEPS: usize = 2;
@@ -37,7 +37,7 @@ impl Tensor {
         if self.numel() == 0 {
             return self.reshape(&self.shape);
         }
-        within("cholesky", || {
+        with_op_name("cholesky", || {
             let a = a.add(a.t()?)?.mul(0.5)?;
             let factor = a.detach().cholesky_factor()?;
             let inverse = factor.lower_inverse()?;
@@ -85,7 +85,7 @@ impl Tensor {
             let zeros = |dims: &[usize]| self.device.zeros((dims, self.dtype));
             return Ok((zeros(&left)?, zeros(&right)?));
         }
-        within("qr", || {
+        with_op_name("qr", || {
             let first = a.cut(2, ..count as isize, 1)?;
             let found = Orthogonal::of(&first.detach())?;
             let (q, mut r) = found.differentiable(&first)?;
@@ -124,7 +124,7 @@ impl Tensor {
         if sides.result.contains(&0) || self.numel() == 0 {
             return self.device.zeros((&sides.result[..], self.dtype));
         }
-        within(name, || {
+        with_op_name(name, || {
             let tall = a.shape[1] >= a.shape[2];
             let x = if tall { a.smallest_rest(&sides)? } else { a.smallest_solution(&sides)? };
             x.as_like(self, &sides.result)
@@ -149,7 +149,7 @@ impl Tensor {
             }
             let across = panel.matmul(&panel.t()?)?;
             let rest = column.ge(start + width)?.where_cond(matrix.sub(across)?, &matrix)?;
-            matrix = rest.slice_scatter(2, start as isize, &panel)?.stored()?;
+            matrix = rest.slice_scatter(2, start as isize, &panel)?.materialize()?;
         }
         matrix.tril(0)
     }
@@ -159,7 +159,7 @@ impl Tensor {
     fn cholesky_panel(&self, start: usize) -> Result<Tensor> {
         let width = self.shape[2];
         let column = self.device.iota(&[width], 0)?;
-        let mut panel = self.stored()?;
+        let mut panel = self.materialize()?;
         for k in 0..width {
             let own = panel.part(2, Span::at(k, 1, 1), 1)?;
             let left = own.div(own.part(1, Span::at(start + k, 1, 1), 1)?.sqrt())?;
@@ -167,7 +167,7 @@ impl Tensor {
             let next = column.gt(k)?.where_cond(rest, &panel)?;
             panel = column.eq(k)?.where_cond(left, next)?;
             if k % STEPS == STEPS - 1 || k + 1 == width {
-                panel = panel.stored()?;
+                panel = panel.materialize()?;
             }
         }
         Ok(panel)
@@ -180,7 +180,7 @@ impl Tensor {
             let below = row.gt(&column)?.where_cond(x, 0.0)?;
             row.eq(&column)?.where_cond(x.mul(0.5)?, below)
         };
-        let first = half(&self.stored()?)?;
+        let first = half(&self.materialize()?)?;
         half(&self.sub(first.matmul(&first.t()?)?)?)
     }
 
@@ -223,35 +223,35 @@ impl Orthogonal {
     fn of(a: &Tensor) -> Result<Orthogonal> {
         let (rows, columns) = (a.shape[1], a.shape[2]);
         // Squares of what is at most 1 do not overflow.
-        let largest = a.abs().max(kept([1, 2]))?;
-        let scale = largest.gt(0.0)?.where_cond(&largest, 1.0)?.stored()?;
+        let largest = a.abs().max(keepdim([1, 2]))?;
+        let scale = largest.gt(0.0)?.where_cond(&largest, 1.0)?.materialize()?;
         let reflected = a.div(&scale)?.reflected()?;
         let v = reflected.vectors(0)?;
         let t = v.reflections_together()?;
         let top = v.cut(1, ..columns as isize, 1)?;
         let turned = v.matmul(&t.matmul(&top.t()?)?)?;
-        let q = a.device.eye(&[rows, columns])?.sub(turned)?.stored()?;
-        let r = reflected.cut(1, ..columns as isize, 1)?.triu(0)?.stored()?;
+        let q = a.device.eye(&[rows, columns])?.sub(turned)?.materialize()?;
+        let r = reflected.cut(1, ..columns as isize, 1)?.triu(0)?.materialize()?;
         Ok(Orthogonal { q, r, scale })
     }
 
     /// The inverse of `scale R`.
     fn inverse(&self) -> Result<Tensor> {
-        self.r.t()?.lower_inverse()?.t()?.div(&self.scale)?.stored()
+        self.r.t()?.lower_inverse()?.t()?.div(&self.scale)?.materialize()
     }
 
     /// Q and `scale R` with the derivatives they have as functions of the matrix `a` (de Hoog et al. 2011 have the first).
     fn differentiable(&self, a: &Tensor) -> Result<(Tensor, Tensor)> {
-        let r = self.r.mul(&self.scale)?.stored()?;
+        let r = self.r.mul(&self.scale)?.materialize()?;
         let (row, column) = r.rows_and_columns()?;
         let diagonal = row.eq(&column)?;
         // One that has an inverse, in any case.
         let flat = self.r.main_diagonal(1, 2)?.eq(0.0)?.any(1)?.unsqueeze(1)?.unsqueeze(2)?;
         let regular = flat.where_cond(diagonal.cast(a.dtype)?, &r)?;
         let inverse = regular.t()?.lower_inverse()?.t()?;
-        let q = a.matmul(&inverse)?.stored()?;
+        let q = a.matmul(&inverse)?.materialize()?;
         let more = q.t()?.matmul(&q)?.less_identity()?;
-        let root = more.lower_root()?.t()?.stored()?;
+        let root = more.lower_root()?.t()?.materialize()?;
         let back = root.matmul(&root)?.sub(&root)?;
         let (q, new) = (q.add(q.matmul(&back)?)?, regular.add(root.matmul(&regular)?)?);
         let fit = |new: Tensor, old: &Tensor| {

@@ -30,7 +30,7 @@ const SQUARE: &str = "the last two axes must be equal (square matrices)";
 impl Tensor {
     /// The matrices in the last two axes, `[batch, rows, columns]`, in `f32`.
     fn matrices(&self, name: &str) -> Result<Tensor> {
-        self.need_float(name)?;
+        self.check_float(name)?;
         let [.., rows, columns] = self.shape[..] else {
             return Err(Error::wrong_shape(
                 name,

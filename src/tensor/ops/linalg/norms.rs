@@ -1,7 +1,7 @@
 //! Norms of matrices.
 
 use crate::error::{Error, Result};
-use crate::tensor::{kept, within, Tensor};
+use crate::tensor::{keepdim, with_op_name, Tensor};
 
 /// Which norm of a matrix: as NumPy and PyTorch call them `"fro"`, `"nuc"`, 1, -1, 2, -2, `inf` and `-inf`.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -50,12 +50,12 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(order = MatrixNorm::Frobenius)))]
     pub fn matrix_norm(&self, order: MatrixNorm) -> Result<Tensor> {
         let name = "matrix_norm";
-        self.need_float(name)?;
+        self.check_float(name)?;
         if self.rank() < 2 || self.shape[self.rank() - 2..].contains(&0) {
             let must = "the last two axes must be matrices that are not empty";
             return Err(Error::wrong_shape(name, must, &self.shape));
         }
-        within(name, || match order {
+        with_op_name(name, || match order {
             MatrixNorm::Frobenius => self.norm_l2([-2, -1]),
             MatrixNorm::One => self.norm_l1(-2)?.max(-1),
             MatrixNorm::NegOne => self.norm_l1(-2)?.min(-1),
@@ -71,11 +71,11 @@ impl Tensor {
     fn singular_values(&self) -> Result<Tensor> {
         let (rows, columns) = (self.shape[self.rank() - 2], self.shape[self.rank() - 1]);
         let wide = self.cast(self.dtype.compute())?;
-        let largest = wide.abs().max(kept([-2, -1]))?.fixed()?;
+        let largest = wide.abs().max(keepdim([-2, -1]))?.into_detached()?;
         let scale = largest.gt(0.0)?.where_cond(&largest, 1.0)?;
         let x = wide.div(&scale)?;
         let product = if rows < columns { x.matmul(&x.t()?)? } else { x.t()?.matmul(&x)? };
         let (squares, _) = product.eigh()?;
-        squares.maximum(0.0)?.root()?.mul(scale.squeeze(-1)?)?.cast(self.dtype)
+        squares.maximum(0.0)?.safe_sqrt()?.mul(scale.squeeze(-1)?)?.cast(self.dtype)
     }
 }

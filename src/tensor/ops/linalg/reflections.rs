@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::op::Span;
-use crate::tensor::{kept, Tensor};
+use crate::tensor::{keepdim, Tensor};
 
 /// Columns that are reflected one by one before all others are by a product.
 const PANEL: usize = 32;
@@ -28,7 +28,7 @@ impl Tensor {
                 let after = column.ge(start + width)?;
                 matrix = after.where_cond(matrix.sub(turned)?, &matrix)?;
             }
-            matrix = matrix.slice_scatter(2, start as isize, &panel)?.stored()?;
+            matrix = matrix.slice_scatter(2, start as isize, &panel)?.materialize()?;
         }
         Ok(matrix)
     }
@@ -37,7 +37,7 @@ impl Tensor {
     fn reflect_panel(&self, start: usize) -> Result<Tensor> {
         let (rows, columns) = (self.shape[1], self.shape[2]);
         let (row, column) = (self.device.iota(&[rows, 1], 0)?, self.device.iota(&[columns], 0)?);
-        let mut panel = self.stored()?;
+        let mut panel = self.materialize()?;
         // The last row has nothing below.
         for k in 0..columns.min(rows - 1 - start) {
             panel = panel.reflect(start + k, k, &row, &column)?;
@@ -49,7 +49,7 @@ impl Tensor {
     fn reflect(&self, top: usize, k: usize, row: &Tensor, column: &Tensor) -> Result<Tensor> {
         let own = self.part(2, Span::at(k, 1, 1), 1)?;
         let below = row.gt(top)?.where_cond(&own, 0.0)?;
-        let dots = below.mul(self)?.sum(kept(1))?.stored()?;
+        let dots = below.mul(self)?.sum(keepdim(1))?.materialize()?;
         let tail = dots.part(2, Span::at(k, 1, 1), 1)?;
         let head = self.part(1, Span::at(top, 1, 1), 1)?;
         let first = own.part(1, Span::at(top, 1, 1), 1)?;
@@ -66,7 +66,7 @@ impl Tensor {
         let diagonal = flat.where_cond(&first, &turned)?;
         let new = row.eq(top)?.where_cond(diagonal, row.lt(top)?.where_cond(&own, stored)?)?;
         let next = column.gt(k)?.where_cond(rest, self)?;
-        column.eq(k)?.where_cond(new, next)?.stored()
+        column.eq(k)?.where_cond(new, next)?.materialize()
     }
 
     /// The vectors of a panel whose first diagonal element is in the row `start`, their first elements with them; zeros
@@ -75,14 +75,14 @@ impl Tensor {
         let row = self.device.iota(&[self.shape[1], 1], 0)?.sub(start)?;
         let column = self.device.iota(&[self.shape[2]], 0)?;
         let below = row.gt(&column)?.where_cond(self, 0.0)?;
-        let there = below.ne(0.0)?.any(kept(1))?.cast(self.dtype)?;
-        row.eq(&column)?.where_cond(there, below)?.stored()
+        let there = below.ne(0.0)?.any(keepdim(1))?.cast(self.dtype)?;
+        row.eq(&column)?.where_cond(there, below)?.materialize()
     }
 
     /// The upper triangular T with which all reflections by these vectors are `I - V T V^T` (Schreiber and Van Loan 1989).
     /// Its inverse is half of `V^T V` on the diagonal, and the same above it (Joffrain et al. 2006).
     pub(super) fn reflections_together(&self) -> Result<Tensor> {
-        let dots = self.t()?.matmul(self)?.stored()?;
+        let dots = self.t()?.matmul(self)?.materialize()?;
         let (row, column) = dots.rows_and_columns()?;
         let diagonal = dots.eq(0.0)?.where_cond(1.0, dots.mul(0.5)?)?;
         row.eq(&column)?.where_cond(diagonal, dots)?.t()?.lower_inverse()?.t()

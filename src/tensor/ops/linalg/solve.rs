@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::tensor::{within, Tensor};
+use crate::tensor::{with_op_name, Tensor};
 
 /// The right sides of linear equations, and the shape of their solutions.
 pub(super) struct RightSides {
@@ -52,7 +52,7 @@ impl Tensor {
         if self.numel() == 0 {
             return self.reshape(&self.shape);
         }
-        within("inv", || {
+        with_op_name("inv", || {
             let mut inverse = a.detach().eliminated()?.inverse_or(f64::NAN)?;
             // The distance from the inverse is squared, as functions of the matrix, too (Schulz 1933).
             for _ in 0..2 {
@@ -89,7 +89,7 @@ impl Tensor {
         if sides.result.contains(&0) {
             return self.device.zeros((&sides.result[..], self.dtype));
         }
-        within(name, || {
+        with_op_name(name, || {
             let inverse = a.detach().eliminated()?.inverse_or(f64::NAN)?;
             sides.refined(&a, &inverse)?.as_like(self, &sides.result)
         })
@@ -149,7 +149,7 @@ impl Tensor {
     pub fn det(&self) -> Result<Tensor> {
         let a = self.square_matrices("det")?;
         let dims = &self.shape[..self.rank() - 2];
-        within("det", || {
+        with_op_name("det", || {
             let rows = a.shape[1];
             if self.numel() == 0 {
                 return self.device.ones((dims, self.dtype));
@@ -171,7 +171,7 @@ impl Tensor {
     pub fn slogdet(&self) -> Result<(Tensor, Tensor)> {
         let a = self.square_matrices("slogdet")?;
         let dims = &self.shape[..self.rank() - 2];
-        within("slogdet", || {
+        with_op_name("slogdet", || {
             if self.numel() == 0 {
                 let sign = self.device.ones((dims, self.dtype))?;
                 return Ok((sign, self.device.zeros((dims, self.dtype))?));
@@ -187,7 +187,7 @@ impl Tensor {
     /// Of a matrix times its constant inverse: 0, with the first two derivatives of the determinant's logarithm, which are
     /// those of `tr(E) - tr(E^2) / 2`, where E is this less the identity.
     pub(super) fn log_slope(&self) -> Result<Tensor> {
-        let more = self.less_identity()?.stored()?;
+        let more = self.less_identity()?.materialize()?;
         let square = more.mul(more.t()?)?.sum([1, 2])?.mul(-0.5)?;
         let slope = more.main_diagonal(1, 2)?.sum(1)?.add(square)?;
         slope.sub(slope.detach())

@@ -1,7 +1,7 @@
 //! Triangular matrices: their inverses, and solving with them.
 
 use crate::error::Result;
-use crate::tensor::{within, Tensor};
+use crate::tensor::{with_op_name, Tensor};
 
 impl Tensor {
     /// The inverses of lower triangular matrices, `[batch, n, n]`: of blocks of 1, 2, 4, ... rows, each made of two of half
@@ -10,7 +10,7 @@ impl Tensor {
     pub(super) fn lower_inverse(&self) -> Result<Tensor> {
         let rows = self.shape[1];
         let (row, column) = self.rows_and_columns()?;
-        let mut inverse = row.eq(&column)?.where_cond(self.reciprocal(), 0.0)?.stored()?;
+        let mut inverse = row.eq(&column)?.where_cond(self.reciprocal(), 0.0)?.materialize()?;
         let mut bits = 0;
         while 1 << bits < rows {
             // Below the diagonal blocks, within those of twice the size.
@@ -19,7 +19,7 @@ impl Tensor {
             let pair = block.bitwise_right_shift(1)?.eq(across.bitwise_right_shift(1)?)?;
             let below = pair.logical_and(block.gt(&across)?)?.where_cond(self, 0.0)?;
             let change = inverse.matmul(&below)?.matmul(&inverse)?;
-            inverse = inverse.sub(&change)?.stored()?;
+            inverse = inverse.sub(&change)?.materialize()?;
             bits += 1;
         }
         Ok(inverse)
@@ -50,7 +50,7 @@ impl Tensor {
         if sides.result.contains(&0) {
             return self.device.zeros((&sides.result[..], self.dtype));
         }
-        within(name, || {
+        with_op_name(name, || {
             let constant = a.detach();
             let (triangle, inverse) = match upper {
                 true => (a.triu(0)?, constant.t()?.lower_inverse()?.t()?),
