@@ -45,8 +45,8 @@ impl Axes {
         self.keepdim
     }
 
-    /// Counted from the front, sorted; all of them if none is named.
-    pub(super) fn within(&self, name: &str, shape: &Shape) -> Result<Vec<usize>> {
+    /// Returns the axes counted from the front and sorted. An empty list means all axes.
+    pub(super) fn resolve(&self, name: &str, shape: &Shape) -> Result<Vec<usize>> {
         match (shape.rank(), &self.list[..]) {
             (0, [0 | -1]) => Ok(Vec::new()),
             _ => shape.axes(name, &self.list),
@@ -69,8 +69,8 @@ pub struct Extents {
 }
 
 impl Extents {
-    /// With -1 as the extent that makes up for the number of elements.
-    pub(super) fn sharing(&self, name: &str, from: &Shape) -> Result<Shape> {
+    /// Returns the shape, in which -1 becomes the extent that keeps the number of elements.
+    pub(super) fn resolve_for_reshape(&self, name: &str, from: &Shape) -> Result<Shape> {
         let refuse = |must: &str| {
             let asked = brief(&self.list);
             Err(Error::shape(format!("{name}: {must}, got {from} to {asked}")))
@@ -98,8 +98,8 @@ impl Extents {
         Shape::new(name, &dims)
     }
 
-    /// With -1 as the extent that is there.
-    pub(super) fn over(&self, name: &str, from: &Shape) -> Result<Shape> {
+    /// Returns the shape, in which -1 becomes the extent that the axis has already.
+    pub(super) fn resolve_for_expand(&self, name: &str, from: &Shape) -> Result<Shape> {
         let mut dims = Vec::with_capacity(self.list.len());
         for (at, &extent) in self.list.iter().enumerate() {
             let there = (at + from.rank()).checked_sub(self.list.len()).map(|axis| from[axis]);

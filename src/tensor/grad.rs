@@ -39,7 +39,7 @@ impl Tensor {
     /// ```
     #[cfg_attr(feature = "js", js(skip))]
     pub fn grad(&self, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
-        self.need_one("grad")?;
+        self.check_one_element("grad")?;
         whole(self.gradients("grad", None, wrt, false)?, wrt)
     }
 
@@ -55,13 +55,13 @@ impl Tensor {
         what: &str,
         variables: &[&Variable],
     ) -> Result<Vec<Option<Tensor>>> {
-        self.need_one(op)?;
+        self.check_one_element(op)?;
         let values = self.values_by(op, what, variables)?;
         self.gradients(op, None, &values.iter().collect::<Vec<_>>(), true)
     }
 
     /// Refuses what is more than one number.
-    fn need_one(&self, op: &str) -> Result<()> {
+    fn check_one_element(&self, op: &str) -> Result<()> {
         self.node()?;
         if self.numel() == 1 {
             return Ok(());
@@ -91,7 +91,7 @@ impl Tensor {
     /// ```
     #[cfg_attr(feature = "js", js(skip))]
     pub fn vjp(&self, seed: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
-        self.need_seed("vjp", seed)?;
+        self.check_seed("vjp", seed)?;
         whole(self.gradients("vjp", Some(seed), wrt, false)?, wrt)
     }
 
@@ -123,7 +123,7 @@ impl Tensor {
         }
         let mut sum: Option<Tensor> = None;
         for (result, seed) in results.iter().zip(seeds) {
-            result.need_seed(name, seed)?;
+            result.check_seed(name, seed)?;
             let part = with_op_name(name, || {
                 result.check_float(name)?;
                 let part = result.mul(*seed)?.cast(DType::F32)?.sum(())?;
@@ -138,7 +138,7 @@ impl Tensor {
     }
 
     /// Refuses a seed that is not like this.
-    fn need_seed(&self, name: &str, seed: &Tensor) -> Result<()> {
+    fn check_seed(&self, name: &str, seed: &Tensor) -> Result<()> {
         if seed.shape != self.shape {
             let must = "the seed must have the shape of its result";
             return Err(Error::shapes(name, must, &self.shape, &seed.shape));
@@ -222,9 +222,9 @@ impl Tensor {
         let of = self.node()?;
         let mut nodes: Vec<NodeId> = Vec::with_capacity(wrt.len());
         for other in wrt {
-            nodes.push(self.beside(name, other)?);
+            nodes.push(self.float_node_on_same_device(name, other)?);
         }
-        let seed = seed.map(|seed| self.beside(name, seed)).transpose()?;
+        let seed = seed.map(|seed| self.float_node_on_same_device(name, seed)).transpose()?;
         if !by_variables {
             self.check_captured(name, "variable", &nodes)?;
         }
@@ -266,7 +266,7 @@ impl Tensor {
     }
 
     /// The node of another tensor of floats on the same device.
-    fn beside(&self, name: &str, other: &Tensor) -> Result<NodeId> {
+    fn float_node_on_same_device(&self, name: &str, other: &Tensor) -> Result<NodeId> {
         let node = other.node()?;
         other.check_float(name)?;
         if !self.device.is_same(&other.device) {
@@ -280,7 +280,7 @@ impl Tensor {
 fn whole(gradients: Vec<Option<Tensor>>, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
     let one = |(gradient, of): (Option<Tensor>, &&Tensor)| match gradient {
         Some(gradient) => Ok(gradient),
-        None => of.like("grad", 0.0),
+        None => of.full_like_named("grad", 0.0),
     };
     gradients.into_iter().zip(wrt).map(one).collect()
 }

@@ -23,7 +23,7 @@ mod drawing;
 mod grad;
 mod helpers;
 mod operand;
-pub(crate) mod ops;
+mod ops;
 mod program;
 mod read;
 mod variable;

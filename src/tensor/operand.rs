@@ -69,7 +69,7 @@ pub(super) fn number_bits(name: &str, dtype: DType, number: f64) -> Result<u32> 
 /// Operators panic where the method would return an error, as those of arrays do.
 #[track_caller]
 fn row(row: Pointwise, x: &Tensor, y: Operand) -> Tensor {
-    match x.row(row, &[y]) {
+    match x.apply_row(row, &[y]) {
         Ok(tensor) => tensor,
         Err(error) => panic!("{error}"),
     }
@@ -81,7 +81,7 @@ fn turned(row: Pointwise, x: f64, y: &Tensor) -> Tensor {
     let name = row.row().name;
     let made = number_bits(name, y.dtype, x).and_then(|bits| {
         let number = Tensor::adopt(&y.device, y.device.scalar(y.dtype, bits));
-        number.row(row, &[y.into()])
+        number.apply_row(row, &[y.into()])
     });
     match made {
         Ok(tensor) => tensor,

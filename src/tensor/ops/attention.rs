@@ -62,10 +62,12 @@ impl Tensor {
         }
         with_op_name(name, || {
             let middle = half as isize;
-            let turned = self.cut(-1, ..2 * middle, 1)?;
+            let turned = self.slice_static(-1, ..2 * middle, 1)?;
             let (a, b) = match interleaved {
-                true => (turned.cut(-1, .., 2)?, turned.cut(-1, 1.., 2)?),
-                false => (turned.cut(-1, ..middle, 1)?, turned.cut(-1, middle.., 1)?),
+                true => (turned.slice_static(-1, .., 2)?, turned.slice_static(-1, 1.., 2)?),
+                false => {
+                    (turned.slice_static(-1, ..middle, 1)?, turned.slice_static(-1, middle.., 1)?)
+                }
             };
             let (first, second) = (a.mul(cos)?.sub(&b.mul(sin)?)?, b.mul(cos)?.add(&a.mul(sin)?)?);
             if first.shape != a.shape {
@@ -79,7 +81,7 @@ impl Tensor {
             if 2 * half == last {
                 return Ok(pairs);
             }
-            Tensor::concat(&[pairs, self.cut(-1, 2 * middle.., 1)?], -1)
+            Tensor::concat(&[pairs, self.slice_static(-1, 2 * middle.., 1)?], -1)
         })
     }
 

@@ -86,7 +86,7 @@ impl<const N: usize> Default for ConvTransposeOptions<N> {
 
 /// Padding without the number of axes in its type.
 #[derive(Clone, Copy)]
-pub(crate) enum Ends<'a> {
+pub(super) enum Ends<'a> {
     Same,
     Explicit(&'a [(usize, usize)]),
 }
@@ -116,7 +116,7 @@ impl Ends<'_> {
 
     /// Before and after the `i`-th axis of a transposed convolution whose window reaches `end` beyond its last element:
     /// how much is cut off, and how far it has to reach.
-    fn cut(&self, i: usize, end: usize, stride: usize) -> ((usize, usize), usize) {
+    fn crop(&self, i: usize, end: usize, stride: usize) -> ((usize, usize), usize) {
         let Ends::Explicit(ends) = self else {
             let total = end.saturating_add(1).saturating_sub(stride);
             return ((total / 2, total - total / 2), end.max(stride - 1));
@@ -126,7 +126,7 @@ impl Ends<'_> {
 }
 
 /// A convolution's parameters without the number of axes in their type.
-pub(crate) struct ConvWindow<'a> {
+struct ConvWindow<'a> {
     pub name: &'static str,
     pub stride: &'a [usize],
     pub padding: Ends<'a>,
@@ -188,7 +188,7 @@ macro_rules! convolutions {
             let (stride, dilation) = (&options.stride, &options.dilation);
             let padding = options.padding.ends();
             let asked = ConvWindow { name, stride, padding, dilation, groups };
-            self.transposed(weight, bias, &asked, &options.output_padding)
+            self.convolve_transpose(weight, bias, &asked, &options.output_padding)
         }
     )* } };
 }
@@ -202,20 +202,20 @@ convolutions! {
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// A convolution over as many axes as there are strides.
-    pub(crate) fn convolution(
+    fn convolution(
         &self,
         weight: &Tensor,
         bias: Option<&Tensor>,
         asked: &ConvWindow,
     ) -> Result<Tensor> {
         self.check_window(weight, asked)?;
-        let result = self.unbiased(weight, asked)?;
+        let result = self.convolve(weight, asked)?;
         result.device.check(asked.name, result.shape, result.dtype)?;
-        result.biased(bias, asked)
+        result.add_bias(bias, asked)
     }
 
     /// Plus one number for each channel.
-    pub(crate) fn biased(self, bias: Option<&Tensor>, asked: &ConvWindow) -> Result<Tensor> {
+    fn add_bias(self, bias: Option<&Tensor>, asked: &ConvWindow) -> Result<Tensor> {
         let Some(bias) = bias else { return Ok(self) };
         let name = asked.name;
         if bias.shape[..] != [self.shape[1]] {
@@ -229,21 +229,21 @@ impl Tensor {
         with_op_name(name, || self.add(&bias.reshape(&dims)?))
     }
 
-    fn unbiased(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
+    fn convolve(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
         match asked.stride.len() {
-            1 => self.line(weight, asked),
-            2 => self.planar(weight, asked),
-            _ => self.deep(weight, asked),
+            1 => self.convolve_1d(weight, asked),
+            2 => self.convolve_2d(weight, asked),
+            _ => self.convolve_3d(weight, asked),
         }
     }
 
     /// A 2-D convolution: all others are made of it.
-    pub(crate) fn planar(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
+    fn convolve_2d(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
         let &ConvWindow { name, stride, dilation, groups, .. } = asked;
-        let padding = [self.reach(weight, asked, 0), self.reach(weight, asked, 1)];
+        let padding = [self.conv_padding(weight, asked, 0), self.conv_padding(weight, asked, 1)];
         let plain = stride == [1, 1] && padding == [(0, 0); 2] && groups == 1;
         if plain && weight.shape[2..] == [1, 1] && weight.shape[1] == self.shape[1] {
-            return with_op_name(name, || self.pixelwise(weight));
+            return with_op_name(name, || self.convolve_1x1(weight));
         }
         // Beyond the padded input all steps are alike.
         let extent = |i: usize| {
@@ -257,23 +257,23 @@ impl Tensor {
     }
 
     /// How far the i-th axis of the window reaches out on both sides.
-    fn reach(&self, weight: &Tensor, asked: &ConvWindow, i: usize) -> (usize, usize) {
+    fn conv_padding(&self, weight: &Tensor, asked: &ConvWindow, i: usize) -> (usize, usize) {
         let (size, step, dilation) = (weight.shape[2 + i], asked.stride[i], asked.dilation[i]);
         let window = Windows { axis: 0, size, step, dilation };
         asked.padding.of(i, self.shape[2 + i], &window)
     }
 
     /// A 1-D convolution: of one row.
-    fn line(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
+    fn convolve_1d(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
         let &ConvWindow { name, stride, dilation, groups, .. } = asked;
-        let ends = [(0, 0), self.reach(weight, asked, 0)];
+        let ends = [(0, 0), self.conv_padding(weight, asked, 0)];
         let (stride, dilation) = (&[1, stride[0]], &[1, dilation[0]]);
         let flat = ConvWindow { name, stride, padding: Ends::Explicit(&ends), dilation, groups };
-        self.unsqueeze(2)?.planar(&weight.unsqueeze(2)?, &flat)?.squeeze(2)
+        self.unsqueeze(2)?.convolve_2d(&weight.unsqueeze(2)?, &flat)?.squeeze(2)
     }
 
     /// A convolution with a window of one element: a matrix product at each pixel.
-    fn pixelwise(&self, weight: &Tensor) -> Result<Tensor> {
+    fn convolve_1x1(&self, weight: &Tensor) -> Result<Tensor> {
         let &[batch, channels, height, width] = &self.shape[..] else {
             unreachable!("a 2-D convolution's input has rank 4");
         };
@@ -319,7 +319,7 @@ impl Tensor {
             return Err(asked.refuse(&what, x, w));
         }
         for i in 0..n {
-            let (before, after) = self.reach(weight, asked, i);
+            let (before, after) = self.conv_padding(weight, asked, i);
             let padded = x[2 + i].saturating_add(before).saturating_add(after);
             let last = w[2 + i].checked_sub(1).map(|last| last.saturating_mul(asked.dilation[i]));
             if last.is_none_or(|last| last >= padded) {
@@ -334,13 +334,14 @@ impl Tensor {
     }
 
     /// A 3-D convolution: the planes that a window over the depth sees become channels.
-    fn deep(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
+    fn convolve_3d(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
         let &ConvWindow { name, stride, dilation, groups, .. } = asked;
-        let ends = [0, 1, 2].map(|i| self.reach(weight, asked, i));
+        let ends = [0, 1, 2].map(|i| self.conv_padding(weight, asked, i));
         let (x, w) = (&self.shape, &weight.shape);
         with_op_name(name, || {
             let zeros = [(0, 0), (0, 0), ends[0], (0, 0), (0, 0)];
-            let padded = if ends[0] == (0, 0) { self.clone() } else { self.pad_out(&zeros, 0.0)? };
+            let padded =
+                if ends[0] == (0, 0) { self.clone() } else { self.pad_static(&zeros, 0.0)? };
             let planes = padded.unfold(2, w[2], stride[0], dilation[0])?;
             let depth = planes.shape[2];
             let planes = planes.permute(&[0, 2, 1, 5, 3, 4])?;
@@ -353,14 +354,14 @@ impl Tensor {
                 dilation: &dilation[1..],
                 groups,
             };
-            let planes = planes.planar(&flat, &asked)?;
+            let planes = planes.convolve_2d(&flat, &asked)?;
             let (height, width) = (planes.shape[2], planes.shape[3]);
             planes.reshape(&[x[0], depth, w[0], height, width])?.permute(&[0, 2, 1, 3, 4])
         })
     }
 
     /// A convolution of the input with zeros between its elements, the kernel reversed.
-    pub(crate) fn transposed(
+    fn convolve_transpose(
         &self,
         weight: &Tensor,
         bias: Option<&Tensor>,
@@ -382,10 +383,10 @@ impl Tensor {
             let mut ends = [(0, 0); 3];
             let mut cut = [(0, 0); 3];
             for i in 0..n {
-                x = x.apart(2 + i, stride[i])?;
+                x = x.dilate_axis(2 + i, stride[i])?;
                 let reach = w[2 + i].saturating_sub(1).saturating_mul(dilation[i]);
                 let end = reach.saturating_add(more[i]);
-                let ((before, after), end) = padding.cut(i, end, stride[i]);
+                let ((before, after), end) = padding.crop(i, end, stride[i]);
                 ends[i] = (reach.saturating_sub(before), end.saturating_sub(after));
                 cut[i] = (before.saturating_sub(reach), after.saturating_sub(end));
                 let extent = x.shape[2 + i];
@@ -393,7 +394,11 @@ impl Tensor {
                     let must = "the padding must be smaller than the result";
                     return Err(Error::shapes(name, must, &self.shape, w));
                 }
-                x = x.cut(2 + i as isize, cut[i].0 as isize..(extent - cut[i].1) as isize, 1)?;
+                x = x.slice_static(
+                    2 + i as isize,
+                    cut[i].0 as isize..(extent - cut[i].1) as isize,
+                    1,
+                )?;
             }
             let (out, each) = (w[1].saturating_mul(groups), w[0] / groups);
             let kernel = &w[2..];
@@ -407,7 +412,7 @@ impl Tensor {
     }
 
     /// With `step - 1` zeros between the elements of an axis.
-    fn apart(&self, axis: usize, step: usize) -> Result<Tensor> {
+    fn dilate_axis(&self, axis: usize, step: usize) -> Result<Tensor> {
         let mut dims = self.shape.to_vec();
         let extent = dims[axis];
         if step <= 1 || extent <= 1 {
@@ -416,10 +421,11 @@ impl Tensor {
         let before: usize = dims[..axis].iter().product();
         let after: usize = dims[axis + 1..].iter().product();
         let spread = self.reshape(&[before, extent, 1, after])?;
-        let spread = spread.pad_out(&[(0, 0), (0, 0), (0, step - 1), (0, 0)], 0.0)?;
+        let spread = spread.pad_static(&[(0, 0), (0, 0), (0, step - 1), (0, 0)], 0.0)?;
         let long = extent.saturating_mul(step);
         dims[axis] = long - (step - 1);
-        let flat = spread.reshape(&[before, long, after])?.cut(1, ..dims[axis] as isize, 1)?;
+        let flat =
+            spread.reshape(&[before, long, after])?.slice_static(1, ..dims[axis] as isize, 1)?;
         flat.reshape(&dims)
     }
 
@@ -457,7 +463,7 @@ impl Tensor {
             }
             let mut windows = match amounts.iter().all(|&pair| pair == (0, 0)) {
                 true => self.clone(),
-                false => self.pad_out(&amounts, 0.0)?,
+                false => self.pad_static(&amounts, 0.0)?,
             };
             for (i, &size) in kernel_size.iter().enumerate() {
                 let (step, dilation) = (options.stride[i], options.dilation[i]);

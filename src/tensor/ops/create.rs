@@ -53,7 +53,7 @@ impl Device {
         Ok(Tensor::adopt(self, node))
     }
 
-    fn made(&self, op: Op) -> Result<Tensor> {
+    fn record_source(&self, op: Op) -> Result<Tensor> {
         Ok(Tensor::adopt(self, self.record(op, &[])?))
     }
 
@@ -80,7 +80,7 @@ impl Device {
     /// A number that is part of the structure, everywhere.
     pub(super) fn constant(&self, shape: &[usize], value: f64, dtype: DType) -> Result<Tensor> {
         let value = self.element(value, dtype)?;
-        self.made(Op::Fill { shape: Shape::new("full", shape)?, value })
+        self.record_source(Op::Fill { shape: Shape::new("full", shape)?, value })
     }
 
     /// A number as an element.
@@ -132,7 +132,7 @@ impl Device {
     pub fn iota(&self, shape: &[usize], axis: isize) -> Result<Tensor> {
         let shape = Shape::new("iota", shape)?;
         let axis = shape.axis("iota", axis)?;
-        self.made(Op::Iota { shape, axis })
+        self.record_source(Op::Iota { shape, axis })
     }
 
     /// The whole numbers from 0 up to but not including `end`, as `f32`.
@@ -226,12 +226,12 @@ impl Device {
 impl Tensor {
     /// Zeros of this shape and type.
     pub fn zeros_like(&self) -> Tensor {
-        self.like("zeros_like", 0.0).unwrap_or_else(|error| Tensor::failed(self, error))
+        self.full_like_named("zeros_like", 0.0).unwrap_or_else(|error| Tensor::failed(self, error))
     }
 
     /// Ones of this shape and type.
     pub fn ones_like(&self) -> Tensor {
-        self.like("ones_like", 1.0).unwrap_or_else(|error| Tensor::failed(self, error))
+        self.full_like_named("ones_like", 1.0).unwrap_or_else(|error| Tensor::failed(self, error))
     }
 
     /// `value` everywhere, of this shape and type.
@@ -243,7 +243,7 @@ impl Tensor {
         with_op_name("full_like", || self.device.full(&self.shape, value, self.dtype))
     }
 
-    pub(in crate::tensor) fn like(&self, name: &str, value: f64) -> Result<Tensor> {
+    pub(in crate::tensor) fn full_like_named(&self, name: &str, value: f64) -> Result<Tensor> {
         self.node()?;
         with_op_name(name, || self.device.constant(&self.shape, value, self.dtype))
     }

@@ -34,7 +34,7 @@ impl Tensor {
         let span = Span::at(start, count, (columns + 1) as isize);
         with_op_name("diagonal", || {
             let flat = self.flat_matrices(row, column)?;
-            flat.part(flat.rank() - 1, span, 1)
+            flat.span_dynamic(flat.rank() - 1, span, 1)
         })
     }
 
@@ -58,7 +58,7 @@ impl Tensor {
         let (rows, columns) = (self.shape[row], self.shape[column]);
         let flat = self.flat_matrices(row, column)?;
         let span = Span::at(0, rows.min(columns), (columns + 1) as isize);
-        flat.spans(flat.rank() - 1, span)
+        flat.span_static(flat.rank() - 1, span)
     }
 
     /// With two axes as one, the last.
@@ -94,7 +94,7 @@ impl Tensor {
                 let count = rows.saturating_sub(down).min(columns.saturating_sub(right));
                 let start = if count > 0 { right + down * columns } else { 0 };
                 let span = Span::at(start, count, (columns + 1) as isize);
-                with_op_name("diag", || self.ravel().part(0, span, 1))
+                with_op_name("diag", || self.ravel().span_dynamic(0, span, 1))
             }
             [count] => with_op_name("diag", || {
                 let rows = count.saturating_add(right.max(down));
@@ -103,12 +103,12 @@ impl Tensor {
                     return self.device.zeros((&whole[..], self.dtype));
                 }
                 // From one element to the next it is a row and a column.
-                let spread = self.unsqueeze(1)?.pad_out(&[(0, 0), (0, rows)], 0.0)?.ravel();
+                let spread = self.unsqueeze(1)?.pad_static(&[(0, 0), (0, rows)], 0.0)?.ravel();
                 let length = (count - 1) * (rows + 1) + 1;
-                let spread = spread.spans(0, Span::at(0, length, 1))?;
+                let spread = spread.span_static(0, Span::at(0, length, 1))?;
                 let before = Start::At(right + down * rows);
                 let margin = Margin { before, more: rows * rows - length };
-                spread.margined(vec![margin], 0.0)?.reshape(&*whole)
+                spread.pad_dynamic(vec![margin], 0.0)?.reshape(&*whole)
             }),
             _ => {
                 let message =
@@ -124,7 +124,7 @@ impl Tensor {
     /// `Shape` below rank 2.
     #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
     pub fn tril(&self, diagonal: i32) -> Result<Tensor> {
-        self.triangle("tril", diagonal, Pointwise::le)
+        self.mask_triangle("tril", diagonal, Pointwise::le)
     }
 
     /// The matrices of the last two axes with 0 below the `diagonal`-th diagonal.
@@ -133,11 +133,11 @@ impl Tensor {
     /// `Shape` below rank 2.
     #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
     pub fn triu(&self, diagonal: i32) -> Result<Tensor> {
-        self.triangle("triu", diagonal, Pointwise::ge)
+        self.mask_triangle("triu", diagonal, Pointwise::ge)
     }
 
     /// Keeps the elements whose column compares so with the row and the diagonal.
-    fn triangle(&self, name: &str, diagonal: i32, compare: Pointwise) -> Result<Tensor> {
+    fn mask_triangle(&self, name: &str, diagonal: i32, compare: Pointwise) -> Result<Tensor> {
         if self.rank() < 2 {
             let message =
                 format!("{name}: the input must have rank 2 or more, got shape {}", self.shape);
@@ -148,7 +148,7 @@ impl Tensor {
         let diagonal = (diagonal as isize).clamp(-(matrix[0] as isize), matrix[1] as isize);
         let row = self.device.iota(matrix, 0)?.add(diagonal)?;
         let column = self.device.iota(matrix, 1)?;
-        let keep = column.row(compare, &[Operand::Tensor(row)])?;
+        let keep = column.apply_row(compare, &[Operand::Tensor(row)])?;
         let zero = self.device.constant(&[], 0.0, self.dtype)?;
         keep.where_cond(self, &zero)
     }

@@ -96,7 +96,7 @@ impl Tensor {
             for (axis, &extent) in self.shape[2..].iter().enumerate() {
                 // x is the last axis.
                 let part = (axes - 1 - axis) as isize;
-                let place = places.cut(2, part..part + 1, 1)?.squeeze(2)?;
+                let place = places.slice_static(2, part..part + 1, 1)?.squeeze(2)?;
                 let place = in_elements(&place, extent, align_corners)?;
                 let edges = |place: &Tensor| within_edges(place, extent, padding, align_corners);
                 along.push(match mode {
@@ -104,13 +104,13 @@ impl Tensor {
                     _ => Places::around(&edges(&place)?, extent, mode)?,
                 });
             }
-            let sum = self.sampled_at(&along)?;
+            let sum = self.sample_at(&along)?;
             sum.permute(&[0, 2, 1])?.reshape(&dims)?.cast(self.dtype)
         })
     }
 
     /// The elements around the places along each axis, each by its share: `[batch, places, channels]`.
-    fn sampled_at(&self, along: &[Vec<Places>]) -> Result<Tensor> {
+    fn sample_at(&self, along: &[Vec<Places>]) -> Result<Tensor> {
         let spatial = &self.shape[2..];
         let mut order: Vec<isize> = (0..self.rank() as isize).collect();
         order.remove(1);
@@ -131,7 +131,7 @@ impl Tensor {
                 });
             }
             let Some(Places { at, inside, share }) = found else { continue };
-            let picked = lines.take_rows(&inside.where_cond(&at, -1)?)?;
+            let picked = lines.gather_rows(&inside.where_cond(&at, -1)?)?;
             let part = match share {
                 Some(share) => picked.mul(share.unsqueeze(2)?)?,
                 None => picked,

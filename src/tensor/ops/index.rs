@@ -28,21 +28,21 @@ impl Tensor {
         }
         let at = self.shape.axis(name, axis)?;
         with_op_name(name, || {
-            let part = self.part_beside(name, at, index)?;
-            part.picked(axis, &index.wrap_indices(name, self.shape[at])?)
+            let part = self.crop_to_index(name, at, index)?;
+            part.gather_raw(axis, &index.wrap_indices(name, self.shape[at])?)
         })
     }
 
-    pub(super) fn picked(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
+    pub(super) fn gather_raw(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
         let at = match self.scalar_as_vector(axis)? {
-            Some(line) => return line.picked(0, &index.reshape(&[1])?)?.reshape(()),
+            Some(line) => return line.gather_raw(0, &index.reshape(&[1])?)?.reshape(()),
             None => self.shape.axis("gather", axis)?,
         };
-        self.axis_to_rows(at)?.take_rows(&index.axis_to_rows(at)?)?.rows_to_axis(&self.shape, at)
+        self.axis_to_rows(at)?.gather_rows(&index.axis_to_rows(at)?)?.rows_to_axis(&self.shape, at)
     }
 
     /// This as far as the index reaches along other axes than `axis`.
-    pub(super) fn part_beside(&self, name: &str, axis: usize, index: &Tensor) -> Result<Tensor> {
+    pub(super) fn crop_to_index(&self, name: &str, axis: usize, index: &Tensor) -> Result<Tensor> {
         let shorter =
             |(at, (&there, &here)): (usize, (&usize, &usize))| at == axis || there <= here;
         let extents = index.shape.iter().zip(self.shape.iter());
@@ -54,14 +54,14 @@ impl Tensor {
         let mut part = self.clone();
         for (at, &extent) in index.shape.iter().enumerate() {
             if at != axis && extent != part.shape[at] {
-                part = part.spans(at, Span::at(0, extent, 1))?;
+                part = part.span_static(at, Span::at(0, extent, 1))?;
             }
         }
         Ok(part)
     }
 
     /// Refuses shapes that differ elsewhere than along an axis.
-    pub(super) fn need_beside(&self, name: &str, axis: usize, index: &Tensor) -> Result<()> {
+    pub(super) fn check_same_except(&self, name: &str, axis: usize, index: &Tensor) -> Result<()> {
         let same =
             index.rank() == self.rank() && index.shape.with(axis, 0) == self.shape.with(axis, 0);
         if !same {
@@ -72,7 +72,7 @@ impl Tensor {
     }
 
     /// Of each row those elements that its row of `index` names: `[rows, n, ...], [rows, m] -> [rows, m, ...]`.
-    pub(super) fn take_rows(&self, index: &Tensor) -> Result<Tensor> {
+    pub(super) fn gather_rows(&self, index: &Tensor) -> Result<Tensor> {
         self.apply(Op::Gather { axis: 1, paired: true }, &[index])
     }
 
@@ -84,23 +84,25 @@ impl Tensor {
     /// `Shape` if the axis does not exist or the rank would exceed 8, or for several positions of a number; `DType` if the
     /// index is not of integers.
     pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
-        self.selected("index_select", axis, index)
+        self.index_select_named("index_select", axis, index)
     }
 
-    fn selected(&self, name: &str, axis: isize, index: &Tensor) -> Result<Tensor> {
+    fn index_select_named(&self, name: &str, axis: isize, index: &Tensor) -> Result<Tensor> {
         if let Some(line) = self.scalar_as_vector(axis)? {
             if index.rank() > 1 || index.numel() != 1 {
                 let must = "the index into one number must be one position";
                 return Err(Error::shapes(name, must, &self.shape, &index.shape));
             }
-            return line.selected(name, 0, index)?.reshape(());
+            return line.index_select_named(name, 0, index)?.reshape(());
         }
         let axis = self.shape.axis(name, axis)?;
-        with_op_name(name, || self.looked_up(axis, &index.wrap_indices(name, self.shape[axis])?))
+        with_op_name(name, || {
+            self.index_select_raw(axis, &index.wrap_indices(name, self.shape[axis])?)
+        })
     }
 
     /// As [`Tensor::index_select`], where negative positions are outside.
-    pub(super) fn looked_up(&self, axis: usize, index: &Tensor) -> Result<Tensor> {
+    pub(super) fn index_select_raw(&self, axis: usize, index: &Tensor) -> Result<Tensor> {
         self.apply(Op::Gather { axis, paired: false }, &[index])
     }
 
@@ -125,7 +127,7 @@ impl Tensor {
     /// # Errors
     /// `DType` if the index is not of integers.
     pub fn take(&self, index: &Tensor) -> Result<Tensor> {
-        self.ravel().selected("take", 0, index)
+        self.ravel().index_select_named("take", 0, index)
     }
 
     /// The elements at the positions that the last axis of `index` says along the first axes of this:
@@ -135,24 +137,24 @@ impl Tensor {
     /// # Errors
     /// `Shape` if the index's last axis is not of 1 to as many as this has axes; `DType` if it is not of integers.
     pub fn gather_nd(&self, index: &Tensor) -> Result<Tensor> {
-        let places = self.places("gather_nd", index)?;
+        let places = self.flat_positions("gather_nd", index)?;
         with_op_name("gather_nd", || {
-            let (before, after) = self.shape.split_at(self.coordinates(index));
+            let (before, after) = self.shape.split_at(self.coordinate_count(index));
             let columns: usize = after.iter().product();
             let rows = self.reshape(&[before.iter().product(), columns])?;
             let dims = [&places.shape, after].concat();
-            rows.looked_up(0, &places)?.reshape(&dims)
+            rows.index_select_raw(0, &places)?.reshape(&dims)
         })
     }
 
     /// How many axes an index with coordinates says positions along.
-    pub(super) fn coordinates(&self, index: &Tensor) -> usize {
+    pub(super) fn coordinate_count(&self, index: &Tensor) -> usize {
         index.shape.last().copied().unwrap_or(0)
     }
 
     /// Coordinates along the first axes as positions among all their elements; -1 outside.
-    pub(super) fn places(&self, name: &str, index: &Tensor) -> Result<Tensor> {
-        let axes = self.coordinates(index);
+    pub(super) fn flat_positions(&self, name: &str, index: &Tensor) -> Result<Tensor> {
+        let axes = self.coordinate_count(index);
         if axes == 0 || axes > self.rank() {
             let must =
                 "the last axis of the index must have one coordinate for each of the first axes";
@@ -251,7 +253,7 @@ impl Tensor {
             let chosen = mask.iter().enumerate().filter(|&(_, &chosen)| chosen);
             let chosen: Vec<i32> = chosen.map(|(at, _)| at as i32).collect();
             let index = all.device.tensor(&chosen, &[chosen.len()])?;
-            with_op_name(name, || all.ravel().looked_up(0, &index))
+            with_op_name(name, || all.ravel().index_select_raw(0, &index))
         }
     }
 }

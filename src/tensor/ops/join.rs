@@ -86,7 +86,7 @@ impl Tensor {
             }
             Sections::Size(size) => {
                 check_output_count("split", self.shape[at] / size)?;
-                evenly(self.shape[at], size)
+                even_lengths(self.shape[at], size)
             }
         };
         check_output_count("split", lengths.len())?;
@@ -107,7 +107,7 @@ impl Tensor {
         }
         start = 0;
         let mut piece = |&len: &usize| {
-            let piece = self.part(at, Span::at(start, len, 1), unit.max(1));
+            let piece = self.span_dynamic(at, Span::at(start, len, 1), unit.max(1));
             start += len;
             piece
         };
@@ -151,7 +151,7 @@ impl Tensor {
     pub fn roll(&self, shifts: impl Into<Integers>, axes: impl Into<Axes>) -> Result<Tensor> {
         let (shifts, axes) = (shifts.into().list, axes.into());
         if axes.list().is_empty() && shifts.len() == 1 {
-            return self.ravel().rolled(shifts[0], 0)?.reshape(&self.shape);
+            return self.ravel().roll_axis(shifts[0], 0)?.reshape(&self.shape);
         }
         if shifts.len() != 1 && shifts.len() != axes.list().len() {
             let (shifts, axes) = (shifts.len(), axes.list().len());
@@ -162,12 +162,12 @@ impl Tensor {
         let mut rolled = self.reshape(&self.shape)?;
         for (i, &axis) in axes.list().iter().enumerate() {
             let at = self.shape.axis("roll", axis)?;
-            rolled = rolled.rolled(shifts[i % shifts.len()], at)?;
+            rolled = rolled.roll_axis(shifts[i % shifts.len()], at)?;
         }
         Ok(rolled)
     }
 
-    fn rolled(&self, shift: isize, axis: usize) -> Result<Tensor> {
+    fn roll_axis(&self, shift: isize, axis: usize) -> Result<Tensor> {
         let extent = self.shape[axis];
         if self.numel() == 0 || extent == 1 {
             return Ok(self.clone());
@@ -175,7 +175,9 @@ impl Tensor {
         let mut twice = vec![1; self.rank()];
         twice[axis] = 2;
         let start = extent - shift.rem_euclid(extent as isize) as usize;
-        with_op_name("roll", || self.tile(&twice)?.part(axis, Span::at(start, extent, 1), 1))
+        with_op_name("roll", || {
+            self.tile(&twice)?.span_dynamic(axis, Span::at(start, extent, 1), 1)
+        })
     }
 
     /// Repeated `repeats[axis]` times along each axis.
@@ -214,7 +216,7 @@ impl Tensor {
     pub fn unbind(&self, axis: isize) -> Result<Vec<Tensor>> {
         let at = self.shape.axis("unbind", axis)?;
         check_output_count("unbind", self.shape[at])?;
-        let one = |n| self.part(at, Span::at(n, 1, 1), 1)?.squeeze(at as isize);
+        let one = |n| self.span_dynamic(at, Span::at(n, 1, 1), 1)?.squeeze(at as isize);
         (0..self.shape[at]).map(one).collect()
     }
 
@@ -247,7 +249,7 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 /// An axis in pieces of this length, the last one shorter; one empty piece of an empty axis.
-fn evenly(extent: usize, size: usize) -> Vec<usize> {
+fn even_lengths(extent: usize, size: usize) -> Vec<usize> {
     let mut lengths = vec![size; extent / size];
     if !extent.is_multiple_of(size) || extent == 0 {
         lengths.push(extent % size);

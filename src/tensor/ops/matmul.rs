@@ -91,7 +91,10 @@ impl Tensor {
             let (x, y) = (self.expand(&shape)?, other.expand(&shape)?);
             let axis = at as isize;
             let turned = |x: &Tensor, by: isize| {
-                Tensor::concat(&[x.cut(axis, by.., 1)?, x.cut(axis, ..by, 1)?], axis)
+                Tensor::concat(
+                    &[x.slice_static(axis, by.., 1)?, x.slice_static(axis, ..by, 1)?],
+                    axis,
+                )
             };
             turned(&x, 1)?.mul(turned(&y, 2)?)?.sub(turned(&x, 2)?.mul(turned(&y, 1)?)?)
         })

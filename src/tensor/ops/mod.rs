@@ -2,7 +2,7 @@
 //! and PyTorch's documentation lists it in.
 
 mod attention;
-pub(crate) mod conv;
+mod conv;
 mod create;
 mod custom;
 mod diagonal;
@@ -17,7 +17,7 @@ mod norm;
 mod packed;
 mod pad;
 mod pointwise;
-pub(crate) mod pool;
+mod pool;
 mod quantize;
 mod random;
 mod reduce;

@@ -54,10 +54,10 @@ impl Tensor {
         epsilon: f64,
     ) -> Result<Tensor> {
         let axes = &keepdim(axes);
-        let all = axes.within("layer_norm", &self.shape)?;
+        let all = axes.resolve("layer_norm", &self.shape)?;
         self.check_float("layer_norm")?;
         let count = all.iter().map(|&axis| self.shape[axis]).product();
-        self.scaled("layer_norm", weight, bias, |x| {
+        self.normalize_and_scale("layer_norm", weight, bias, |x| {
             let Moments { mean, variance } = Moments::of(x, axes, count)?;
             x.sub(&mean)?.mul(&variance.add(epsilon)?.rsqrt())
         })
@@ -75,9 +75,9 @@ impl Tensor {
         epsilon: f64,
     ) -> Result<Tensor> {
         let axes = &keepdim(axes);
-        axes.within("rms_norm", &self.shape)?;
+        axes.resolve("rms_norm", &self.shape)?;
         self.check_float("rms_norm")?;
-        self.scaled("rms_norm", weight, None, |x| {
+        self.normalize_and_scale("rms_norm", weight, None, |x| {
             x.mul(&x.square().mean(axes)?.add(epsilon)?.rsqrt())
         })
     }
@@ -100,11 +100,12 @@ impl Tensor {
     ) -> Result<Tensor> {
         let name = "batch_norm";
         self.check_float(name)?;
-        let (mean, variance) = (self.by_channel(name, mean)?, self.by_channel(name, variance)?);
-        let weight = weight.map(|weight| self.by_channel(name, weight)).transpose()?;
-        let bias = bias.map(|bias| self.by_channel(name, bias)).transpose()?;
+        let (mean, variance) =
+            (self.reshape_per_channel(name, mean)?, self.reshape_per_channel(name, variance)?);
+        let weight = weight.map(|weight| self.reshape_per_channel(name, weight)).transpose()?;
+        let bias = bias.map(|bias| self.reshape_per_channel(name, bias)).transpose()?;
         self.check_same_dtype(name, &[&mean, &variance])?;
-        self.scaled(name, weight.as_ref(), bias.as_ref(), |x| {
+        self.normalize_and_scale(name, weight.as_ref(), bias.as_ref(), |x| {
             let wide = x.dtype();
             let scale = variance.cast(wide)?.add(epsilon)?.rsqrt();
             x.sub(&mean.cast(wide)?)?.mul(&scale)
@@ -134,10 +135,10 @@ impl Tensor {
                 format!("{name}: the channels must be a multiple of the groups, got shape {} and {groups} groups", self.shape);
             return Err(Error::shape(message));
         }
-        let weight = weight.map(|weight| self.by_channel(name, weight)).transpose()?;
-        let bias = bias.map(|bias| self.by_channel(name, bias)).transpose()?;
+        let weight = weight.map(|weight| self.reshape_per_channel(name, weight)).transpose()?;
+        let bias = bias.map(|bias| self.reshape_per_channel(name, bias)).transpose()?;
         let each = self.numel() / (self.shape[0] * groups).max(1);
-        self.scaled(name, weight.as_ref(), bias.as_ref(), |x| {
+        self.normalize_and_scale(name, weight.as_ref(), bias.as_ref(), |x| {
             let apart = x.reshape(&[x.shape[0], groups, each])?;
             apart.layer_norm(2, None, None, epsilon)?.reshape(&x.shape)
         })
@@ -160,7 +161,7 @@ impl Tensor {
     }
 
     /// One number for each channel, so that it broadcasts.
-    fn by_channel(&self, name: &str, numbers: &Tensor) -> Result<Tensor> {
+    fn reshape_per_channel(&self, name: &str, numbers: &Tensor) -> Result<Tensor> {
         if self.rank() < 2 || numbers.shape[..] != self.shape[1..2] {
             let must = "there must be one number for each channel (axis 1)";
             return Err(Error::shapes(name, must, &self.shape, &numbers.shape));
@@ -171,7 +172,7 @@ impl Tensor {
     }
 
     /// What `normalise` makes of this, times the weight, plus the bias, in `f32`; neither may widen the shape.
-    fn scaled(
+    fn normalize_and_scale(
         &self,
         name: &str,
         weight: Option<&Tensor>,

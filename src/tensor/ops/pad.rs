@@ -38,29 +38,29 @@ impl Tensor {
     /// ```
     #[cfg_attr(feature = "js", js(default(value = 0.0)))]
     pub fn pad(&self, amounts: impl Into<Amounts>, value: f64) -> Result<Tensor> {
-        let (cropped, amounts) = self.cropped("pad", &amounts.into().pairs)?;
-        cropped.margined(Margin::all(&amounts), value)
+        let (cropped, amounts) = self.crop_negative("pad", &amounts.into().pairs)?;
+        cropped.pad_dynamic(Margin::all(&amounts), value)
     }
 
     /// `value` before and after the elements, so many as structure says.
-    pub(super) fn pad_out(&self, amounts: &[(usize, usize)], value: f64) -> Result<Tensor> {
+    pub(super) fn pad_static(&self, amounts: &[(usize, usize)], value: f64) -> Result<Tensor> {
         self.with_number(Op::Pad(Margin::all(amounts)), value, &[])
     }
 
     /// `value` before and after the elements; how many of them are before is data.
-    pub(super) fn margined(&self, mut margins: Vec<Margin>, value: f64) -> Result<Tensor> {
+    pub(super) fn pad_dynamic(&self, mut margins: Vec<Margin>, value: f64) -> Result<Tensor> {
         let mut numbers = Vec::new();
         for margin in &mut margins {
             // What is too large has no place.
             if margin.more > 0 && margin.more < MAX_ELEMENTS {
-                margin.before = self.given(margin.before, 1, &mut numbers);
+                margin.before = self.dynamic_start(margin.before, 1, &mut numbers);
             }
         }
         self.with_number(Op::Pad(margins), value, &numbers.iter().collect::<Vec<_>>())
     }
 
     /// What is left after cutting off, and what is to be added.
-    fn cropped(
+    fn crop_negative(
         &self,
         name: &str,
         amounts: &[(isize, isize)],
@@ -85,7 +85,7 @@ impl Tensor {
             more.push((before.max(0) as usize, after.max(0) as usize));
         }
         let whole = spans.iter().zip(self.shape.iter()).all(|(span, &extent)| span.len == extent);
-        let rest = if whole { self.clone() } else { self.parts(spans, 1)? };
+        let rest = if whole { self.clone() } else { self.spans_dynamic(spans, 1)? };
         Ok((rest, more))
     }
 
@@ -100,7 +100,7 @@ impl Tensor {
             PadMode::Reflect => before < extent && after < extent,
             PadMode::Symmetric | PadMode::Edge | PadMode::Wrap => extent > 0,
         };
-        let (mut padded, amounts) = self.cropped("pad_with", &amounts.into().pairs)?;
+        let (mut padded, amounts) = self.crop_negative("pad_with", &amounts.into().pairs)?;
         if !amounts.iter().zip(padded.shape.iter()).all(fits) {
             let shape = &padded.shape;
             let message = format!(
@@ -127,7 +127,7 @@ impl Tensor {
                     PadMode::Edge => at.maximum(0)?.minimum(last)?,
                     PadMode::Wrap => at.remainder(extent)?,
                 };
-                padded.looked_up(axis, &at)
+                padded.index_select_raw(axis, &at)
             })?;
         }
         Ok(padded)

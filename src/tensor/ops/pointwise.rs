@@ -22,7 +22,7 @@ macro_rules! define_methods {
             $(#[doc = concat!("\nThe default of `", stringify!($parameter), "` is ", $usual, ".")])*
             #[cfg_attr(feature = "js", js(default($($parameter = $usual),*) $(, dtype = $result)?))]
             pub fn $name(&self $(, $parameter: f64)*) -> Tensor {
-                let made = self.row(Pointwise::$name, &[$(Operand::Number($parameter)),*]);
+                let made = self.apply_row(Pointwise::$name, &[$(Operand::Number($parameter)),*]);
                 made.unwrap_or_else(|error| Tensor::failed(self, error))
             }
         }
@@ -37,7 +37,7 @@ macro_rules! define_methods {
             /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
             #[cfg_attr(feature = "js", js(default($($parameter = $usual),*) $(, dtype = $result)?))]
             pub fn $name(&self, $y: impl Into<Operand> $(, $parameter: f64)*) -> Result<Tensor> {
-                self.row(Pointwise::$name, &[$y.into() $(, Operand::Number($parameter))*])
+                self.apply_row(Pointwise::$name, &[$y.into() $(, Operand::Number($parameter))*])
             }
         }
     };
@@ -49,7 +49,7 @@ macro_rules! define_methods {
             /// # Errors
             /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
             pub fn clamp(&self, $y: impl Into<Operand>, $z: impl Into<Operand>) -> Result<Tensor> {
-                self.row(Pointwise::clamp, &[$y.into(), $z.into()])
+                self.apply_row(Pointwise::clamp, &[$y.into(), $z.into()])
             }
         }
     };
@@ -62,7 +62,7 @@ macro_rules! define_methods {
             /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
             #[cfg_attr(feature = "js", js(types = $types))]
             pub fn $name(&self, $y: impl Into<Operand>, $z: impl Into<Operand>) -> Result<Tensor> {
-                self.row(Pointwise::$name, &[$y.into(), $z.into()])
+                self.apply_row(Pointwise::$name, &[$y.into(), $z.into()])
             }
         }
     };
@@ -77,7 +77,7 @@ pointwise_rows!(define_methods);
 /// as the row takes or the first is a number.
 pub fn pointwise(row: Pointwise, operands: &[Operand]) -> Result<Tensor> {
     match operands {
-        [Operand::Tensor(first), others @ ..] => first.row(row, others),
+        [Operand::Tensor(first), others @ ..] => first.apply_row(row, others),
         _ => {
             let name = row.row().name;
             Err(Error::data(format!(
@@ -92,7 +92,11 @@ impl Tensor {
     /// Records a row of the table with this as its first operand.
     // The methods are many, and each only calls this.
     #[inline(never)]
-    pub(in crate::tensor) fn row(&self, row: Pointwise, others: &[Operand]) -> Result<Tensor> {
+    pub(in crate::tensor) fn apply_row(
+        &self,
+        row: Pointwise,
+        others: &[Operand],
+    ) -> Result<Tensor> {
         let name = row.row().name;
         if others.len() + 1 != row.row().arity() {
             let (have, want) = (others.len() + 1, row.row().arity());
@@ -133,7 +137,7 @@ impl Tensor {
             other => Ok(other.clone()),
         };
         let others: Vec<Operand> = others.iter().map(float).collect::<Result<_>>()?;
-        with_op_name("div", || self.cast(DType::F32)?.row(Pointwise::div, &others))
+        with_op_name("div", || self.cast(DType::F32)?.apply_row(Pointwise::div, &others))
     }
 
     /// The quotient of floats, rounded down. What the remainder leaves is a multiple of the divisor, so the quotient is an
@@ -251,7 +255,9 @@ impl Tensor {
                 format!("glu: the extent of axis {axis} must be even, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
-        with_op_name("glu", || self.cut(axis, ..half, 1)?.mul(self.cut(axis, half.., 1)?.sigmoid()))
+        with_op_name("glu", || {
+            self.slice_static(axis, ..half, 1)?.mul(self.slice_static(axis, half.., 1)?.sigmoid())
+        })
     }
 
     /// Whether elements are nearly those of another: `|x - y| <= absolute + relative |y|`. Infinities are near

@@ -43,7 +43,7 @@ impl<const N: usize> PoolOptions<N> {
 
 /// What becomes of a window.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pool {
+enum Pool {
     Max,
     /// The mean of what is inside, or of the padding, too.
     Average {
@@ -53,7 +53,7 @@ pub(crate) enum Pool {
 }
 
 /// The same without the number of axes in its type.
-pub(crate) struct PoolWindow<'a> {
+struct PoolWindow<'a> {
     pub name: &'static str,
     pub size: &'a [usize],
     pub stride: &'a [usize],
@@ -131,7 +131,7 @@ impl Tensor {
         self.pool(Pool::L2, &PoolWindow::new("l2_pool", &options))
     }
 
-    pub(crate) fn pool(&self, kind: Pool, asked: &PoolWindow) -> Result<Tensor> {
+    fn pool(&self, kind: Pool, asked: &PoolWindow) -> Result<Tensor> {
         if self.rank() == asked.size.len() + 1 {
             return self.unsqueeze(0)?.pool(kind, asked)?.squeeze(0);
         }
@@ -139,22 +139,22 @@ impl Tensor {
             self.check_float(asked.name)?;
         }
         match kind {
-            Pool::Max => self.pooled(asked, Reduction::Max, f64::NEG_INFINITY),
-            Pool::L2 => {
-                self.compute_in_f32(|x| Ok(x.square().pooled(asked, Reduction::Sum, 0.0)?.sqrt()))
-            }
+            Pool::Max => self.reduce_windows(asked, Reduction::Max, f64::NEG_INFINITY),
+            Pool::L2 => self.compute_in_f32(|x| {
+                Ok(x.square().reduce_windows(asked, Reduction::Sum, 0.0)?.sqrt())
+            }),
             Pool::Average { count_padding } => self.compute_in_f32(|x| {
-                let sum = x.pooled(asked, Reduction::Sum, 0.0)?;
-                sum.div(&x.counts(asked, count_padding)?)
+                let sum = x.reduce_windows(asked, Reduction::Sum, 0.0)?;
+                sum.div(&x.count_window_elements(asked, count_padding)?)
             }),
         }
     }
 
-    pub(crate) fn pool_indices(&self, asked: &PoolWindow) -> Result<Tensor> {
+    fn pool_indices(&self, asked: &PoolWindow) -> Result<Tensor> {
         if self.rank() == asked.size.len() + 1 {
             return self.unsqueeze(0)?.pool_indices(asked)?.squeeze(0);
         }
-        let (windows, axes) = self.windowed(asked, f64::NEG_INFINITY)?;
+        let (windows, axes) = self.extract_windows(asked, f64::NEG_INFINITY)?;
         let largest = windows.max(keepdim(&axes))?;
         let mut found = windows.eq(&largest)?;
         if self.dtype.is_float() {
@@ -164,36 +164,36 @@ impl Tensor {
         let places = self.device.iota(&[plane.iter().product()], 0)?;
         let places = places.reshape([&[1, 1], plane].concat())?;
         // What is padded is beyond all places.
-        let (places, _) = places.windowed(asked, f64::from(i32::MAX))?;
+        let (places, _) = places.extract_windows(asked, f64::from(i32::MAX))?;
         found.where_cond(&places, f64::from(i32::MAX))?.min(&axes)
     }
 
     /// How many elements each window has, which depends on where it is alone.
-    fn counts(&self, asked: &PoolWindow, padding: bool) -> Result<Tensor> {
+    fn count_window_elements(&self, asked: &PoolWindow, padding: bool) -> Result<Tensor> {
         let mut dims = self.shape.to_vec();
         dims[..2].fill(1);
         let ones = self.device.constant(&dims, 1.0, self.dtype)?;
         if !padding {
-            return ones.pooled(asked, Reduction::Sum, 0.0);
+            return ones.reduce_windows(asked, Reduction::Sum, 0.0);
         }
         let (mut inside, mut outside) = (vec![(0, 0); 2], vec![(0, 0); 2]);
-        for (padding, more) in self.overhang(asked)? {
+        for (padding, more) in self.pool_padding(asked)? {
             inside.push(padding);
             outside.push((0, more));
         }
-        let places = ones.pad_out(&inside, 1.0)?.pad_out(&outside, 0.0)?;
+        let places = ones.pad_static(&inside, 1.0)?.pad_static(&outside, 0.0)?;
         let padding = Ends::Explicit(&[]);
-        places.pooled(&PoolWindow { padding, ceil: false, ..*asked }, Reduction::Sum, 0.0)
+        places.reduce_windows(&PoolWindow { padding, ceil: false, ..*asked }, Reduction::Sum, 0.0)
     }
 
     /// Each window reduced; outside there is `fill`.
-    fn pooled(&self, asked: &PoolWindow, op: Reduction, fill: f64) -> Result<Tensor> {
-        let (windows, axes) = self.windowed(asked, fill)?;
+    fn reduce_windows(&self, asked: &PoolWindow, op: Reduction, fill: f64) -> Result<Tensor> {
+        let (windows, axes) = self.extract_windows(asked, fill)?;
         with_op_name(asked.name, || windows.reduce(op, &axes))
     }
 
     /// Windows with their elements along further axes, and these axes; outside there is `fill`.
-    fn windowed(&self, asked: &PoolWindow, fill: f64) -> Result<(Tensor, Vec<isize>)> {
+    fn extract_windows(&self, asked: &PoolWindow, fill: f64) -> Result<(Tensor, Vec<isize>)> {
         let name = asked.name;
         let n = asked.size.len();
         let zero = [asked.size, asked.stride, asked.dilation].iter().any(|list| list.contains(&0));
@@ -206,7 +206,7 @@ impl Tensor {
             return Err(Error::wrong_dtype(name, NUMBERS, self.dtype));
         }
         with_op_name(name, || {
-            let ends = self.overhang(asked)?;
+            let ends = self.pool_padding(asked)?;
             let mut windows = self.clone();
             if ends.iter().any(|&(padding, more)| padding != (0, 0) || more > 0) {
                 let mut amounts = vec![(0, 0); 2];
@@ -214,7 +214,7 @@ impl Tensor {
                     ends.iter()
                         .map(|&((before, after), more)| (before, after.saturating_add(more))),
                 );
-                windows = self.padded(&amounts, fill)?;
+                windows = self.pad_windows(&amounts, fill)?;
             }
             let mut axes = Vec::with_capacity(n);
             for i in 0..n {
@@ -227,13 +227,13 @@ impl Tensor {
     }
 
     /// Padded with the closest that the type has to a number.
-    fn padded(&self, amounts: &[(usize, usize)], fill: f64) -> Result<Tensor> {
+    fn pad_windows(&self, amounts: &[(usize, usize)], fill: f64) -> Result<Tensor> {
         let fill = self.dtype.range().map_or(fill, |(low, high)| fill.clamp(low, high));
-        self.pad_out(amounts, fill)
+        self.pad_static(amounts, fill)
     }
 
     /// For each axis: the padding, and how much more the last window reaches beyond it.
-    fn overhang(&self, asked: &PoolWindow) -> Result<Vec<((usize, usize), usize)>> {
+    fn pool_padding(&self, asked: &PoolWindow) -> Result<Vec<((usize, usize), usize)>> {
         let mut ends = Vec::with_capacity(asked.size.len());
         for i in 0..asked.size.len() {
             let extent = self.shape[2 + i];
@@ -264,9 +264,9 @@ impl Tensor {
         let name = "adaptive_avg_pool";
         self.check_float(name)?;
         self.compute_in_f32(|x| {
-            x.by_parts(name, sizes, |pooled, axis, size| match pooled.shape[axis] % size {
-                0 => pooled.even_parts(axis, size)?.mean(-1),
-                _ => pooled.averages(axis, size),
+            x.pool_axes(name, sizes, |pooled, axis, size| match pooled.shape[axis] % size {
+                0 => pooled.split_evenly(axis, size)?.mean(-1),
+                _ => pooled.average_parts(axis, size),
             })
         })
     }
@@ -290,9 +290,9 @@ impl Tensor {
         if self.dtype == DType::Bool {
             return Err(Error::wrong_dtype(name, NUMBERS, self.dtype));
         }
-        self.by_parts(name, sizes, |pooled, axis, size| match pooled.shape[axis] % size {
-            0 => pooled.even_parts(axis, size)?.max(-1),
-            _ => pooled.largest(axis, size),
+        self.pool_axes(name, sizes, |pooled, axis, size| match pooled.shape[axis] % size {
+            0 => pooled.split_evenly(axis, size)?.max(-1),
+            _ => pooled.max_of_parts(axis, size),
         })
     }
 
@@ -316,7 +316,7 @@ impl Tensor {
         if self.dtype == DType::Bool {
             return Err(Error::wrong_dtype(name, NUMBERS, self.dtype));
         }
-        let first = self.first_of_parts(name, sizes)?;
+        let first = self.check_adaptive(name, sizes)?;
         let plane = &self.shape[first..];
         let count = plane.iter().fold(1usize, |count, &extent| count.saturating_mul(extent));
         if count > i32::MAX as usize {
@@ -327,20 +327,20 @@ impl Tensor {
             let places = self.device.iota(&[count], 0)?.reshape(plane)?.expand(&self.shape)?;
             let (mut values, mut places) = (self.clone(), places);
             for (i, &size) in sizes.iter().enumerate() {
-                (values, places) = values.largest_at(&places, first + i, size)?;
+                (values, places) = values.argmax_of_parts(&places, first + i, size)?;
             }
             Ok(places)
         })
     }
 
     /// Axis by axis.
-    fn by_parts(
+    fn pool_axes(
         &self,
         name: &str,
         sizes: &[usize],
         pool: impl Fn(&Tensor, usize, usize) -> Result<Tensor>,
     ) -> Result<Tensor> {
-        let first = self.first_of_parts(name, sizes)?;
+        let first = self.check_adaptive(name, sizes)?;
         let mut pooled = self.clone();
         for (i, &size) in sizes.iter().enumerate() {
             pooled = with_op_name(name, || pool(&pooled, first + i, size))?;
@@ -349,7 +349,7 @@ impl Tensor {
     }
 
     /// The first axis that is divided into parts, of which there are so many.
-    fn first_of_parts(&self, name: &str, sizes: &[usize]) -> Result<usize> {
+    fn check_adaptive(&self, name: &str, sizes: &[usize]) -> Result<usize> {
         let first = self.rank().checked_sub(sizes.len());
         let fits = first.filter(|&first| !sizes.contains(&0) && !self.shape[first..].contains(&0));
         let Some(first) = fits else {
@@ -367,16 +367,16 @@ impl Tensor {
     }
 
     /// Parts that do not overlap, their elements along a new last axis.
-    fn even_parts(&self, axis: usize, size: usize) -> Result<Tensor> {
+    fn split_evenly(&self, axis: usize, size: usize) -> Result<Tensor> {
         let part = self.shape[axis] / size;
         self.unfold(axis as isize, part, part, 1)
     }
 
     /// A product with the matrix of what each part has of each element.
-    fn averages(&self, axis: usize, size: usize) -> Result<Tensor> {
+    fn average_parts(&self, axis: usize, size: usize) -> Result<Tensor> {
         let shape = &[self.shape[axis], size];
         let (element, part) = (self.device.iota(shape, 0)?, self.device.iota(shape, 1)?);
-        let (start, end) = self.bounds(axis, size, &part)?;
+        let (start, end) = self.part_bounds(axis, size, &part)?;
         let inside = element.ge(&start)?.logical_and(&element.lt(&end)?)?.cast(self.dtype)?;
         let weights = inside.div(&end.sub(&start)?.cast(self.dtype)?)?;
         let axis = axis as isize;
@@ -384,22 +384,26 @@ impl Tensor {
     }
 
     /// The largest of each part.
-    fn largest(&self, axis: usize, size: usize) -> Result<Tensor> {
+    fn max_of_parts(&self, axis: usize, size: usize) -> Result<Tensor> {
         let mut dims = self.shape.to_vec();
         dims[axis] = size;
-        self.gathered_parts(axis, size, identity_element(Reduction::Max, self.dtype))?
+        self.gather_parts(axis, size, identity_element(Reduction::Max, self.dtype))?
             .max(2)?
             .reshape(&dims)
     }
 
     /// The largest of each part, and which of the places it has.
-    fn largest_at(&self, places: &Tensor, axis: usize, size: usize) -> Result<(Tensor, Tensor)> {
+    fn argmax_of_parts(
+        &self,
+        places: &Tensor,
+        axis: usize,
+        size: usize,
+    ) -> Result<(Tensor, Tensor)> {
         let mut dims = self.shape.to_vec();
         dims[axis] = size;
-        let values =
-            self.gathered_parts(axis, size, identity_element(Reduction::Max, self.dtype))?;
+        let values = self.gather_parts(axis, size, identity_element(Reduction::Max, self.dtype))?;
         let beyond = f64::from(i32::MAX);
-        let places = places.gathered_parts(axis, size, beyond)?;
+        let places = places.gather_parts(axis, size, beyond)?;
         let largest = values.max(keepdim(2))?;
         let mut found = values.eq(&largest)?;
         if self.dtype.is_float() {
@@ -410,23 +414,23 @@ impl Tensor {
     }
 
     /// The elements of each part, `[before, parts, longest, after]`; `none` is where a part has no more.
-    fn gathered_parts(&self, axis: usize, size: usize, none: f64) -> Result<Tensor> {
+    fn gather_parts(&self, axis: usize, size: usize, none: f64) -> Result<Tensor> {
         let extent = self.shape[axis];
         let longest = (extent.div_ceil(size) + 1).min(extent);
         let part = self.device.iota(&[size, 1], 0)?;
-        let (start, end) = self.bounds(axis, size, &part)?;
+        let (start, end) = self.part_bounds(axis, size, &part)?;
         let place = start.add(self.device.iota(&[longest], 0)?)?;
         let inside = place.lt(end)?;
         let before: usize = self.shape[..axis].iter().product();
         let after: usize = self.shape[axis + 1..].iter().product();
         let lines = self.reshape(&[before, extent, after])?;
-        let picked = lines.looked_up(1, &inside.where_cond(place, -1)?)?;
+        let picked = lines.index_select_raw(1, &inside.where_cond(place, -1)?)?;
         let none = self.device.constant(&[], none, self.dtype)?;
         inside.unsqueeze(2)?.where_cond(picked, none)
     }
 
     /// Where parts begin and end.
-    fn bounds(&self, axis: usize, size: usize, part: &Tensor) -> Result<(Tensor, Tensor)> {
+    fn part_bounds(&self, axis: usize, size: usize, part: &Tensor) -> Result<(Tensor, Tensor)> {
         let (long, count) = (self.shape[axis] as i32, size as i32);
         let start = part.mul(long)?.floor_divide(count)?;
         let end = part.add(1)?.mul(long)?.add(count - 1)?.floor_divide(count)?;

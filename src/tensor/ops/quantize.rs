@@ -29,7 +29,7 @@ impl Tensor {
     /// ```
     #[cfg_attr(feature = "js", js(default(signed = false), dtype = I32))]
     pub fn unpack(&self, bits: u32, signed: bool) -> Result<Tensor> {
-        self.fields("unpack", bits, signed)
+        self.extract_fields("unpack", bits, signed)
     }
 
     /// The `bf16` numbers that the words along the last axis hold, the lower half first: `u32 [.., n] -> f32 [.., 2 n]`.
@@ -48,7 +48,7 @@ impl Tensor {
     /// ```
     #[cfg_attr(feature = "js", js(dtype = F32))]
     pub fn unpack_bf16(&self) -> Result<Tensor> {
-        let halves = self.fields("unpack_bf16", 16, false)?;
+        let halves = self.extract_fields("unpack_bf16", 16, false)?;
         with_op_name("unpack_bf16", || {
             let half = self.device.constant(&[], 16.0, DType::U32)?;
             halves.cast(DType::U32)?.bitwise_left_shift(&half)?.bitcast(DType::F32)
@@ -89,9 +89,9 @@ impl Tensor {
             return Err(Error::shapes("dequantize", must, &scale.shape, &zero.shape));
         }
         with_op_name("dequantize", || {
-            let scale = self.spread(scale)?;
+            let scale = self.expand_blocks(scale)?;
             let shifted = match zero_point {
-                Some(zero) => self.sub(&self.spread(zero)?)?,
+                Some(zero) => self.sub(&self.expand_blocks(zero)?)?,
                 None => self.clone(),
             };
             shifted.cast(scale.dtype)?.mul(&scale)
@@ -99,7 +99,7 @@ impl Tensor {
     }
 
     /// `part` with each of its elements repeated until it has this shape's extents.
-    fn spread(&self, part: &Tensor) -> Result<Tensor> {
+    fn expand_blocks(&self, part: &Tensor) -> Result<Tensor> {
         let mut dims = vec![1; self.rank().saturating_sub(part.rank())];
         dims.extend_from_slice(&part.shape);
         let divides = |(&few, &many): (&usize, &usize)| few > 0 && many % few == 0 || few == many;
@@ -123,7 +123,7 @@ impl Tensor {
         Ok(spread)
     }
 
-    fn fields(&self, name: &str, bits: u32, signed: bool) -> Result<Tensor> {
+    fn extract_fields(&self, name: &str, bits: u32, signed: bool) -> Result<Tensor> {
         if self.dtype != DType::U32 {
             return Err(Error::wrong_dtype(name, "u32", self.dtype));
         }

@@ -61,10 +61,10 @@ impl Moments {
     /// Of `x`, which is of type `f32`, over axes that are kept; `count` is the number of elements that are combined.
     pub fn of(x: &Tensor, axes: &Axes, count: usize) -> Result<Moments> {
         // Neither depends on what distances are measured from, so gradients need not pass that.
-        let near = x.average(axes, count)?.into_detached()?;
+        let near = x.mean_of(axes, count)?.into_detached()?;
         // Recorded twice: one tensor with two readers would be stored where rows are long.
-        let rest = x.sub(&near)?.average(axes, count)?;
-        let square = x.sub(&near)?.square().average(axes, count)?;
+        let rest = x.sub(&near)?.mean_of(axes, count)?;
+        let square = x.sub(&near)?.square().mean_of(axes, count)?;
         let variance = square.sub(&rest.square())?;
         // The value alone: derivatives of every order are right as they are.
         let none = variance.le(&square.mul(ROUNDING)?)?;
@@ -82,7 +82,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(skip))]
     pub fn reduce(&self, op: Reduction, axes: impl Into<Axes>) -> Result<Tensor> {
         let asked = axes.into();
-        let axes = asked.within(op.name(), &self.shape)?;
+        let axes = asked.resolve(op.name(), &self.shape)?;
         let (mut from, mut op) = (self.clone(), op);
         match op {
             Reduction::Max if self.dtype == DType::Bool => op = Reduction::Any,
@@ -102,11 +102,11 @@ impl Tensor {
                 reduced = reduced.clamp(low, high)?.cast(self.dtype)?;
             }
         }
-        reduced.finish(&asked, &axes)
+        reduced.drop_reduced_axes(&asked, &axes)
     }
 
     /// Without the axes that were reduced, which are sorted, unless they are kept.
-    fn finish(self, asked: &Axes, axes: &[usize]) -> Result<Tensor> {
+    fn drop_reduced_axes(self, asked: &Axes, axes: &[usize]) -> Result<Tensor> {
         if asked.keeps() {
             return Ok(self);
         }
@@ -119,19 +119,19 @@ impl Tensor {
 
     /// A reduction of floats that is made of others, in `f32`, which keep the axes. `reduce` is given these, and how many
     /// elements are combined.
-    fn reduced(
+    fn reduce_floats(
         &self,
         name: &str,
         axes: impl Into<Axes>,
         reduce: impl FnOnce(&Tensor, &Axes, usize) -> Result<Tensor>,
     ) -> Result<Tensor> {
         let asked = axes.into();
-        let axes = asked.within(name, &self.shape)?;
+        let axes = asked.resolve(name, &self.shape)?;
         self.check_float(name)?;
         let count = axes.iter().map(|&axis| self.shape[axis]).product();
         with_op_name(name, || {
             let reduced = self.compute_in_f32(|x| reduce(x, &keepdim(&asked), count))?;
-            reduced.finish(&asked, &axes)
+            reduced.drop_reduced_axes(&asked, &axes)
         })
     }
 
@@ -141,11 +141,11 @@ impl Tensor {
     /// `Shape` if an axis does not exist or is named twice; `DType` unless it is of floats.
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn mean(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        self.reduced("mean", axes, |x, axes, count| x.average(axes, count))
+        self.reduce_floats("mean", axes, |x, axes, count| x.mean_of(axes, count))
     }
 
     /// The mean of `count` elements.
-    fn average(&self, axes: &Axes, count: usize) -> Result<Tensor> {
+    fn mean_of(&self, axes: &Axes, count: usize) -> Result<Tensor> {
         let sum = self.sum(axes)?;
         match count {
             // Not 0 / 0: GPUs may take a quotient of 0 for 0.
@@ -161,7 +161,7 @@ impl Tensor {
     /// As [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims, options(correction = 1.0)))]
     pub fn var(&self, axes: impl Into<Axes>, correction: f64) -> Result<Tensor> {
-        self.reduced("var", axes, |x, axes, count| {
+        self.reduce_floats("var", axes, |x, axes, count| {
             let count_less = (count as f64 - correction).max(0.0);
             Moments::of(x, axes, count)?.variance.mul(count as f64 / count_less)
         })
@@ -173,7 +173,7 @@ impl Tensor {
     /// As [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims, options(correction = 1.0)))]
     pub fn std(&self, axes: impl Into<Axes>, correction: f64) -> Result<Tensor> {
-        self.reduced("std", axes, |x, axes, _| x.var(axes, correction)?.safe_sqrt())
+        self.reduce_floats("std", axes, |x, axes, _| x.var(axes, correction)?.safe_sqrt())
     }
 
     /// The position of the largest element, as `i32`: along one axis, or, if none is named, among all elements in
@@ -193,7 +193,7 @@ impl Tensor {
     /// ```
     #[cfg_attr(feature = "js", js(keepdims, dtype = I32))]
     pub fn argmax(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        self.position("argmax", Reduction::Max, axes.into())
+        self.arg_reduce("argmax", Reduction::Max, axes.into())
     }
 
     /// The position of the smallest element, as [`Tensor::argmax`].
@@ -202,11 +202,11 @@ impl Tensor {
     /// The same.
     #[cfg_attr(feature = "js", js(keepdims, dtype = I32))]
     pub fn argmin(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        self.position("argmin", Reduction::Min, axes.into())
+        self.arg_reduce("argmin", Reduction::Min, axes.into())
     }
 
-    fn position(&self, name: &str, op: Reduction, asked: Axes) -> Result<Tensor> {
-        let axes = asked.within(name, &self.shape)?;
+    fn arg_reduce(&self, name: &str, op: Reduction, asked: Axes) -> Result<Tensor> {
+        let axes = asked.resolve(name, &self.shape)?;
         let &[at] = &axes[..] else {
             if axes.len() != self.rank() {
                 let message = format!(
@@ -215,7 +215,7 @@ impl Tensor {
                 );
                 return Err(Error::shape(message));
             }
-            let found = self.ravel().position(name, op, Axes::from(0))?;
+            let found = self.ravel().arg_reduce(name, op, Axes::from(0))?;
             return found.reshape(vec![1; if asked.keeps() { self.rank() } else { 0 }]);
         };
         if self.shape[at] == 0 {
@@ -238,7 +238,7 @@ impl Tensor {
     /// As [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn logsumexp(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        self.reduced("logsumexp", axes, |x, axes, _| {
+        self.reduce_floats("logsumexp", axes, |x, axes, _| {
             let max = x.max(axes)?.into_detached()?;
             // Where all is -Inf (or one is +Inf) the distance would be NaN: measure from 0 there.
             let from = max.is_inf().where_cond(0.0, &max)?;
@@ -253,7 +253,7 @@ impl Tensor {
     /// As [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn norm_l1(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        self.reduced("norm_l1", axes, |x, axes, _| x.abs().sum(axes))
+        self.reduce_floats("norm_l1", axes, |x, axes, _| x.abs().sum(axes))
     }
 
     /// The square root of the sum of squares over these axes; its gradient at 0 is 0.
@@ -262,7 +262,7 @@ impl Tensor {
     /// As [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn norm_l2(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        self.reduced("norm_l2", axes, |x, axes, _| x.square().sum(axes)?.safe_sqrt())
+        self.reduce_floats("norm_l2", axes, |x, axes, _| x.square().sum(axes)?.safe_sqrt())
     }
 
     /// The largest absolute value over these axes.
@@ -271,7 +271,7 @@ impl Tensor {
     /// As [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn norm_linf(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        self.reduced("norm_linf", axes, |x, axes, _| x.abs().max(axes))
+        self.reduce_floats("norm_linf", axes, |x, axes, _| x.abs().max(axes))
     }
 
     /// The `p`-norm over these axes, `sum(|x|^p)^(1/p)`: of the largest absolute value for infinity, of the smallest for
@@ -309,14 +309,14 @@ impl Tensor {
                 } else if p == 0.0 {
                     x.ne(0.0)?.cast(x.dtype)?.sum(axes)
                 } else {
-                    x.powers(p, axes)
+                    x.norm_p(p, axes)
                 }
             })
         })
     }
 
     /// The norm of a power that is none of the simple ones, of elements that are at most 1, so that none overflows.
-    fn powers(&self, p: f64, axes: Axes) -> Result<Tensor> {
+    fn norm_p(&self, p: f64, axes: Axes) -> Result<Tensor> {
         let size = self.abs();
         let scale = if p > 0.0 { size.max(keepdim(&axes))? } else { size.min(keepdim(&axes))? };
         let scale = scale.into_detached()?;

@@ -178,7 +178,7 @@ impl Tensor {
                 Resize::LinearAntialias => wide(Filter::Linear),
                 Resize::CubicAntialias => wide(Filter::Cubic(-0.5)),
                 _ => {
-                    resized = with_op_name(name, || resized.interpolated(axis, size, mode))?;
+                    resized = with_op_name(name, || resized.interpolate_axis(axis, size, mode))?;
                     continue;
                 }
             };
@@ -215,10 +215,10 @@ impl Tensor {
             let message = format!("{name}: positions must be below 2^30, and elements below 2^26, got {size} of {extent}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
-        with_op_name(name, || self.sampled(at, size, by))
+        with_op_name(name, || self.resample_axis(at, size, by))
     }
 
-    fn sampled(&self, axis: usize, size: usize, by: Sampling) -> Result<Tensor> {
+    fn resample_axis(&self, axis: usize, size: usize, by: Sampling) -> Result<Tensor> {
         let (count, places, weights) = by.taps(self.shape[axis], size);
         let places = self.device.tensor(&places, &[count, size])?;
         let weights = self.device.tensor(&weights, &[count, size])?;
@@ -226,13 +226,13 @@ impl Tensor {
         let after: usize = self.shape[axis + 1..].iter().product();
         let lines = self.reshape(&[before, self.shape[axis], after])?.cast(self.dtype.compute())?;
         let sum = if count == 1 {
-            lines.looked_up(1, &places.reshape(&[size])?)?
+            lines.index_select_raw(1, &places.reshape(&[size])?)?
         } else if count <= FEW {
             let mut sum: Option<Tensor> = None;
             for tap in 0..count as isize {
                 let place = places.select(0, tap)?;
                 let weight = weights.select(0, tap)?.unsqueeze(1)?;
-                let share = lines.looked_up(1, &place)?.mul(&weight)?;
+                let share = lines.index_select_raw(1, &place)?.mul(&weight)?;
                 sum = Some(match sum {
                     Some(sum) => sum.add(&share)?,
                     None => share,
@@ -241,14 +241,14 @@ impl Tensor {
             sum.unwrap_or(lines)
         } else {
             let weights = weights.reshape(&[count, size, 1])?;
-            lines.looked_up(1, &places)?.mul(&weights)?.sum(1)?
+            lines.index_select_raw(1, &places)?.mul(&weights)?.sum(1)?
         };
         let mut dims = self.shape.to_vec();
         dims[axis] = size;
         sum.reshape(&dims)?.cast(self.dtype)
     }
 
-    fn interpolated(&self, axis: usize, size: usize, mode: Resize) -> Result<Tensor> {
+    fn interpolate_axis(&self, axis: usize, size: usize, mode: Resize) -> Result<Tensor> {
         let (long, short) = (self.shape[axis] as i32, size as i32);
         let position = self.device.iota(&[size], 0)?;
         // The place as a fraction of integers, which are exact.
@@ -262,7 +262,7 @@ impl Tensor {
             _ => (position.mul(long - 1)?, (short - 1).max(1)),
         };
         let low = above.floor_divide(below)?;
-        let before = self.looked_up(axis, &low)?;
+        let before = self.index_select_raw(axis, &low)?;
         if matches!(mode, Resize::Nearest | Resize::NearestExact) {
             return Ok(before);
         }
@@ -270,7 +270,7 @@ impl Tensor {
         dims[0] = size;
         let rest = above.sub(&low.mul(below)?)?.cast(DType::F32)?.div(f64::from(below))?;
         let rest = rest.cast(self.dtype)?.reshape(&dims)?;
-        let after = self.looked_up(axis, &low.add(1)?.minimum(long - 1)?)?;
+        let after = self.index_select_raw(axis, &low.add(1)?.minimum(long - 1)?)?;
         before.lerp(&after, &rest)
     }
 }

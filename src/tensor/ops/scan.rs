@@ -66,10 +66,10 @@ impl Tensor {
                 lines = lines.flip(&[1])?;
             }
             if exclusive {
-                lines = lines.pad_out(&[(0, 0), (1, 0)], identity_element(op, lines.dtype))?;
-                lines = lines.cut(1, ..-1, 1)?;
+                lines = lines.pad_static(&[(0, 0), (1, 0)], identity_element(op, lines.dtype))?;
+                lines = lines.slice_static(1, ..-1, 1)?;
             }
-            let mut sums = lines.prefixes(op)?;
+            let mut sums = lines.scan_rows(op)?;
             if reverse {
                 sums = sums.flip(&[1])?;
             }
@@ -78,14 +78,14 @@ impl Tensor {
     }
 
     /// The inclusive scan of each row of `[rows, n]`.
-    fn prefixes(&self, op: Reduction) -> Result<Tensor> {
+    fn scan_rows(&self, op: Reduction) -> Result<Tensor> {
         let (rows, count) = (self.shape[0], self.shape[1]);
         if count <= 1 {
             return Ok(self.clone());
         }
         let none = identity_element(op, self.dtype);
         let (length, blocks) = (count.min(BLOCK), count.div_ceil(BLOCK));
-        let whole = self.pad_out(&[(0, 0), (0, blocks * length - count)], none)?;
+        let whole = self.pad_static(&[(0, 0), (0, blocks * length - count)], none)?;
         let seen = self.device.iota(&[length, length], 1)?;
         let seen = seen.le(&self.device.iota(&[length, length], 0)?)?;
         let spread = whole.reshape(&[rows, blocks, 1, length])?;
@@ -93,29 +93,29 @@ impl Tensor {
         let mut sums = seen.where_cond(&spread, &nothing)?.reduce(op, 3)?;
         if blocks > 1 {
             let totals = sums.select(2, -1)?;
-            let before = totals.prefixes(op)?.pad_out(&[(0, 0), (1, 0)], none)?;
-            let before = before.cut(1, ..-1, 1)?.unsqueeze(-1)?;
-            sums = sums.row(combining_op(op), &[Operand::Tensor(before)])?;
+            let before = totals.scan_rows(op)?.pad_static(&[(0, 0), (1, 0)], none)?;
+            let before = before.slice_static(1, ..-1, 1)?.unsqueeze(-1)?;
+            sums = sums.apply_row(combining_op(op), &[Operand::Tensor(before)])?;
         }
-        sums.reshape(&[rows, blocks * length])?.cut(1, ..count as isize, 1)
+        sums.reshape(&[rows, blocks * length])?.slice_static(1, ..count as isize, 1)
     }
 
     /// The inclusive scan by the logarithm of the sum of exponentials, of each row of `[rows, n]`.
-    pub(super) fn log_prefixes(&self) -> Result<Tensor> {
+    pub(super) fn logcumsumexp_rows(&self) -> Result<Tensor> {
         let (rows, count) = (self.shape[0], self.shape[1]);
         let none = f64::NEG_INFINITY;
         let (length, blocks) = (count.min(BLOCK), count.div_ceil(BLOCK));
-        let whole = self.pad_out(&[(0, 0), (0, blocks * length - count)], none)?;
+        let whole = self.pad_static(&[(0, 0), (0, blocks * length - count)], none)?;
         let seen = self.device.iota(&[length, length], 1)?;
         let seen = seen.le(&self.device.iota(&[length, length], 0)?)?;
         let spread = whole.reshape(&[rows, blocks, 1, length])?;
         let mut sums = seen.where_cond(&spread, none)?.logsumexp(3)?;
         if blocks > 1 {
-            let totals = sums.cut(2, -1.., 1)?.squeeze(2)?;
-            let before = totals.log_prefixes()?.pad_out(&[(0, 0), (1, 0)], none)?;
-            sums = sums.logaddexp(before.cut(1, ..-1, 1)?.unsqueeze(-1)?)?;
+            let totals = sums.slice_static(2, -1.., 1)?.squeeze(2)?;
+            let before = totals.logcumsumexp_rows()?.pad_static(&[(0, 0), (1, 0)], none)?;
+            sums = sums.logaddexp(before.slice_static(1, ..-1, 1)?.unsqueeze(-1)?)?;
         }
-        sums.reshape(&[rows, blocks * length])?.cut(1, ..count as isize, 1)
+        sums.reshape(&[rows, blocks * length])?.slice_static(1, ..count as isize, 1)
     }
 }
 
@@ -139,7 +139,9 @@ impl Tensor {
         check_output_count(name, n)?;
         let mut done = self.reshape(&self.shape)?;
         for _ in 0..n {
-            done = with_op_name(name, || done.cut(axis, 1.., 1)?.sub(done.cut(axis, ..-1, 1)?))?;
+            done = with_op_name(name, || {
+                done.slice_static(axis, 1.., 1)?.sub(done.slice_static(axis, ..-1, 1)?)
+            })?;
         }
         Ok(done)
     }
@@ -161,7 +163,7 @@ impl Tensor {
         }
         with_op_name(name, || {
             self.compute_in_f32(|x| {
-                let pairs = x.cut(axis, 1.., 1)?.add(x.cut(axis, ..-1, 1)?)?;
+                let pairs = x.slice_static(axis, 1.., 1)?.add(x.slice_static(axis, ..-1, 1)?)?;
                 pairs.sum(axis)?.mul(dx / 2.0)
             })
         })
@@ -181,7 +183,7 @@ impl Tensor {
         }
         with_op_name(name, || {
             let lines = self.axis_to_rows(at)?.cast(self.dtype.compute())?;
-            lines.log_prefixes()?.cast(self.dtype)?.rows_to_axis(&self.shape, at)
+            lines.logcumsumexp_rows()?.cast(self.dtype)?.rows_to_axis(&self.shape, at)
         })
     }
 }

@@ -63,7 +63,7 @@ impl Tensor {
     /// `Shape` if the axis does not exist or the shapes do not fit; `DType` if the index is not of integers or the source
     /// of another type.
     pub fn scatter(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-        self.scattered("scatter", axis, index, source, None)
+        self.scatter_named("scatter", axis, index, source, None)
     }
 
     /// As [`Tensor::scatter`], but all elements of the source are added to what is there.
@@ -71,11 +71,11 @@ impl Tensor {
     /// # Errors
     /// The same; `DType` for `bool`.
     pub fn scatter_add(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-        self.scattered("scatter_add", axis, index, source, Some(Reduction::Sum))
+        self.scatter_named("scatter_add", axis, index, source, Some(Reduction::Sum))
     }
 
     /// Scattered along an axis, by a reduction if there is one. A single number is a line of one element.
-    pub(super) fn scattered(
+    pub(super) fn scatter_named(
         &self,
         name: &str,
         axis: isize,
@@ -85,7 +85,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         if let (Some(line), 0, 0) = (self.scalar_as_vector(axis)?, index.rank(), source.rank()) {
             let (index, source) = (index.reshape(&[1])?, source.reshape(&[1])?);
-            return line.scattered(name, 0, &index, &source, op)?.reshape(());
+            return line.scatter_named(name, 0, &index, &source, op)?.reshape(());
         }
         let extent = self.shape[self.shape.axis(name, axis)?];
         let index = with_op_name(name, || index.wrap_indices(name, extent))?;
@@ -102,14 +102,14 @@ impl Tensor {
         op: Option<Reduction>,
     ) -> Result<Tensor> {
         let at = self.shape.axis(name, axis)?;
-        let part = self.part_beside(name, at, index)?;
+        let part = self.crop_to_index(name, at, index)?;
         let longer =
             index.shape.iter().zip(source.shape.iter()).any(|(index, source)| index > source);
         if index.rank() != source.rank() || longer {
             let must = "the index must be no longer than the source";
             return Err(Error::shapes(name, must, &index.shape, &source.shape));
         }
-        self.need_source(name, index, source, op)?;
+        self.check_source(name, index, source, op)?;
         if index.numel() == 0 {
             return self.reshape(&self.shape);
         }
@@ -162,7 +162,7 @@ impl Tensor {
             return added.reshape(());
         }
         let at = self.shape.axis(name, axis)?;
-        self.need_beside(name, at, source)?;
+        self.check_same_except(name, at, source)?;
         if index.shape[..] != [source.shape[at]] {
             let must = format!(
                 "the index must have one position for each along axis {axis} of the source"
@@ -170,7 +170,7 @@ impl Tensor {
             return Err(Error::shapes(name, &must, &source.shape, &index.shape));
         }
         let op = Some(Reduction::Sum);
-        self.need_source(name, index, source, op)?;
+        self.check_source(name, index, source, op)?;
         if source.numel() == 0 {
             return self.reshape(&self.shape);
         }
@@ -204,13 +204,13 @@ impl Tensor {
         op: Option<Reduction>,
     ) -> Result<Tensor> {
         let name = "scatter_nd";
-        let places = self.places(name, index)?;
-        let (before, after) = self.shape.split_at(self.coordinates(index));
+        let places = self.flat_positions(name, index)?;
+        let (before, after) = self.shape.split_at(self.coordinate_count(index));
         if [&places.shape, after].concat() != source.shape[..] {
             let must = "the source must have the shape of the elements that the index selects";
             return Err(Error::shapes(name, must, &source.shape, &index.shape));
         }
-        self.need_source(name, index, source, op)?;
+        self.check_source(name, index, source, op)?;
         if source.numel() == 0 {
             return self.reshape(&self.shape);
         }
@@ -223,7 +223,7 @@ impl Tensor {
     }
 
     /// Refuses types that do not go together.
-    fn need_source(
+    fn check_source(
         &self,
         name: &str,
         index: &Tensor,
@@ -260,8 +260,8 @@ impl Tensor {
         let index = index.cast(DType::I32)?;
         let (count, columns) = (self.shape[1], self.shape[2]);
         let Some(op) = op else {
-            let last = index.last_of_each(count)?;
-            let brought = source.take_rows(&last)?;
+            let last = index.last_source_of_each(count)?;
+            let brought = source.gather_rows(&last)?;
             return last.ge(0)?.unsqueeze(-1)?.where_cond(&brought, self);
         };
         let wide = self.dtype.compute();
@@ -269,38 +269,38 @@ impl Tensor {
         let none = self.device.constant(&[], identity_element(op, wide), wide)?;
         let steps = index.numel().saturating_mul(count).saturating_mul(columns);
         let brought = if steps <= SMALL {
-            let found = index.meets(count)?.unsqueeze(2)?;
+            let found = index.index_matches(count)?.unsqueeze(2)?;
             let source = source.permute(&[0, 2, 1])?.unsqueeze(1)?;
             found.where_cond(&source, &none)?.reduce(op, 3)?
         } else {
-            let order = index.order(false, usize::MAX)?;
-            let sorted = index.take_rows(&order)?.materialize()?;
-            let sums = source.take_rows(&order)?.in_segments(&sorted, op)?;
-            let (ends, there) = sorted.ends(count)?;
-            there.unsqueeze(-1)?.where_cond(&sums.take_rows(&ends)?, &none)?
+            let order = index.sorted_positions(false, usize::MAX)?;
+            let sorted = index.gather_rows(&order)?.materialize()?;
+            let sums = source.gather_rows(&order)?.segmented_scan(&sorted, op)?;
+            let (ends, there) = sorted.last_positions(count)?;
+            there.unsqueeze(-1)?.where_cond(&sums.gather_rows(&ends)?, &none)?
         };
-        self.cast(wide)?.row(combining_op(op), &[Operand::Tensor(brought)])?.cast(self.dtype)
+        self.cast(wide)?.apply_row(combining_op(op), &[Operand::Tensor(brought)])?.cast(self.dtype)
     }
 
     /// Whether each of `count` positions is an index: `[rows, m] -> [rows, count, m]`.
-    fn meets(&self, count: usize) -> Result<Tensor> {
+    fn index_matches(&self, count: usize) -> Result<Tensor> {
         self.unsqueeze(1)?.eq(&self.device.iota(&[count, 1], 0)?)
     }
 
     /// For each of `count` positions where the last index is that names it, or -1: `[rows, m] -> [rows, count]`.
-    fn last_of_each(&self, count: usize) -> Result<Tensor> {
+    fn last_source_of_each(&self, count: usize) -> Result<Tensor> {
         if self.numel().saturating_mul(count) <= SMALL {
             let at = self.device.iota(&[self.shape[1]], 0)?;
             let none = self.device.constant(&[], -1.0, DType::I32)?;
-            return self.meets(count)?.where_cond(&at, &none)?.max(2)?.materialize();
+            return self.index_matches(count)?.where_cond(&at, &none)?.max(2)?.materialize();
         }
-        let order = self.order(false, usize::MAX)?;
-        let (ends, there) = self.take_rows(&order)?.materialize()?.ends(count)?;
-        there.where_cond(&order.take_rows(&ends)?, -1)?.materialize()
+        let order = self.sorted_positions(false, usize::MAX)?;
+        let (ends, there) = self.gather_rows(&order)?.materialize()?.last_positions(count)?;
+        there.where_cond(&order.gather_rows(&ends)?, -1)?.materialize()
     }
 
     /// Of sorted indices: where the last of each of `count` positions stands, and whether it is there.
-    fn ends(&self, count: usize) -> Result<(Tensor, Tensor)> {
+    fn last_positions(&self, count: usize) -> Result<(Tensor, Tensor)> {
         let (rows, length) = (self.shape[0], self.shape[1]);
         let position = self.device.iota(&[rows, count], 1)?;
         let mut end = self.device.constant(&[rows, count], -1.0, DType::I32)?;
@@ -308,7 +308,7 @@ impl Tensor {
         let mut done = 0;
         while step > 0 {
             let further = end.add(step as f64)?;
-            let fine = self.take_rows(&further)?.le(&position)?;
+            let fine = self.gather_rows(&further)?.le(&position)?;
             let fine = fine.logical_and(&further.lt(length as f64)?)?;
             end = fine.where_cond(&further, &end)?;
             step /= 2;
@@ -317,24 +317,24 @@ impl Tensor {
                 end = end.materialize()?;
             }
         }
-        let there = self.take_rows(&end)?.eq(&position)?.logical_and(&end.ge(0)?)?;
+        let there = self.gather_rows(&end)?.eq(&position)?.logical_and(&end.ge(0)?)?;
         Ok((end, there))
     }
 
     /// Each row's elements combined with those before them that have the same index: `[rows, m, columns]`.
-    fn in_segments(&self, sorted: &Tensor, op: Reduction) -> Result<Tensor> {
+    fn segmented_scan(&self, sorted: &Tensor, op: Reduction) -> Result<Tensor> {
         let length = self.shape[1];
         let before = |x: &Tensor, step: usize, none: f64| {
             let mut amounts = vec![(0, 0); x.rank()];
             amounts[1].0 = step;
-            x.pad_out(&amounts, none)?.cut(1, ..length as isize, 1)
+            x.pad_static(&amounts, none)?.slice_static(1, ..length as isize, 1)
         };
         let mut sums = self.materialize()?;
         let (mut step, mut done) = (1, 0);
         while step < length {
             let same = before(sorted, step, -1.0)?.eq(sorted)?.unsqueeze(-1)?;
             let others = before(&sums, step, identity_element(op, self.dtype))?;
-            let both = others.row(combining_op(op), &[Operand::from(&sums)])?;
+            let both = others.apply_row(combining_op(op), &[Operand::from(&sums)])?;
             sums = same.where_cond(&both, &sums)?;
             step *= 2;
             done += 1;
@@ -374,7 +374,7 @@ impl Tensor {
         let name = "scatter_reduce";
         let ScatterReduction { op, mean, include_self } = op.into();
         if include_self && !mean {
-            return self.scattered(name, axis, index, source, Some(op));
+            return self.scatter_named(name, axis, index, source, Some(op));
         }
         if mean {
             self.check_float(name)?;
@@ -385,7 +385,7 @@ impl Tensor {
                 self.device.constant(&self.shape, identity_element(op, self.dtype), self.dtype)
             })?,
         };
-        let combined = rest.scattered(name, axis, index, source, Some(op))?;
+        let combined = rest.scatter_named(name, axis, index, source, Some(op))?;
         with_op_name(name, || {
             // How many come to each place.
             let wide = self.dtype.compute();

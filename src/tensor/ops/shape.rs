@@ -2,7 +2,7 @@
 //!
 //! Most of them are views: no element is copied until a kernel reads through the view.
 
-use super::slice::{resolve, written};
+use super::slice::{display_range, resolve_range};
 use crate::error::{Error, Result};
 use crate::op::{Op, Span};
 use crate::tensor::{with_op_name, Axes, Extents, Tensor};
@@ -25,7 +25,7 @@ impl Tensor {
     /// ```
     #[doc(alias = "view")]
     pub fn reshape(&self, shape: impl Into<Extents>) -> Result<Tensor> {
-        let shape = shape.into().sharing("reshape", &self.shape)?;
+        let shape = shape.into().resolve_for_reshape("reshape", &self.shape)?;
         self.apply(Op::Reshape(shape), &[])
     }
 
@@ -54,9 +54,10 @@ impl Tensor {
         if self.rank() == 0 {
             return self.reshape(&[1]);
         }
-        let Some((start, end)) = resolve(&axes, self.rank()).filter(|(start, end)| start < end)
+        let Some((start, end)) =
+            resolve_range(&axes, self.rank()).filter(|(start, end)| start < end)
         else {
-            let axes = written(&axes);
+            let axes = display_range(&axes);
             return Err(Error::shape(format!(
                 "flatten: the axes must be a range of the shape, got {axes} of shape {}",
                 self.shape
@@ -102,7 +103,7 @@ impl Tensor {
     /// `Shape` if it does not broadcast to that.
     #[doc(alias = "broadcast_to")]
     pub fn expand(&self, shape: impl Into<Extents>) -> Result<Tensor> {
-        let shape = shape.into().over("expand", &self.shape)?;
+        let shape = shape.into().resolve_for_expand("expand", &self.shape)?;
         self.apply(Op::Expand(shape), &[])
     }
 
@@ -135,7 +136,7 @@ impl Tensor {
             dims.retain(|&extent| extent != 1);
             return self.reshape(dims);
         }
-        for &at in axes.within("squeeze", &self.shape)?.iter().rev() {
+        for &at in axes.resolve("squeeze", &self.shape)?.iter().rev() {
             if dims.remove(at) != 1 {
                 let message =
                     format!("squeeze: axis {at} must have extent 1, got shape {}", self.shape);
@@ -152,7 +153,7 @@ impl Tensor {
     pub fn flip(&self, axes: &[isize]) -> Result<Tensor> {
         let axes = match axes {
             [] => Vec::new(),
-            axes => Axes::from(axes).within("flip", &self.shape)?,
+            axes => Axes::from(axes).resolve("flip", &self.shape)?,
         };
         let span = |(axis, &extent): (usize, &usize)| match axes.contains(&axis) && extent > 0 {
             true => Span::at(extent - 1, extent, -1),
@@ -238,7 +239,7 @@ impl Tensor {
     #[doc(alias = "depth_to_space")]
     pub fn pixel_shuffle(&self, factor: usize) -> Result<Tensor> {
         let name = "pixel_shuffle";
-        let (before, [channels, height, width]) = self.picture(name)?;
+        let (before, [channels, height, width]) = self.split_image_shape(name)?;
         let square = factor.checked_mul(factor).filter(|&square| square > 0);
         let Some(blocks) =
             square.and_then(|square| (channels % square == 0).then(|| channels / square))
@@ -274,7 +275,7 @@ impl Tensor {
     #[doc(alias = "space_to_depth")]
     pub fn pixel_unshuffle(&self, factor: usize) -> Result<Tensor> {
         let name = "pixel_unshuffle";
-        let (before, [channels, height, width]) = self.picture(name)?;
+        let (before, [channels, height, width]) = self.split_image_shape(name)?;
         if factor == 0 || height % factor != 0 || width % factor != 0 {
             let message = format!(
                 "{name}: height and width must be multiples of {factor}, got shape {}",
@@ -292,7 +293,7 @@ impl Tensor {
     }
 
     /// The axes before a picture's, and its channels, height and width.
-    fn picture(&self, name: &str) -> Result<(&[usize], [usize; 3])> {
+    fn split_image_shape(&self, name: &str) -> Result<(&[usize], [usize; 3])> {
         match self.shape.split_last_chunk() {
             Some((before, &picture)) => Ok((before, picture)),
             None => {

@@ -9,7 +9,7 @@ use crate::tensor::Tensor;
 use std::ops::{Bound, RangeBounds};
 
 /// A range as it was written, for messages.
-pub(super) fn written(range: &impl RangeBounds<isize>) -> String {
+pub(super) fn display_range(range: &impl RangeBounds<isize>) -> String {
     let start = match range.start_bound() {
         Bound::Included(start) => start.to_string(),
         Bound::Excluded(start) => format!("{start}<"),
@@ -23,7 +23,10 @@ pub(super) fn written(range: &impl RangeBounds<isize>) -> String {
 }
 
 /// A range of `count` positions, negative ones counted from the end; `None` if it does not lie within them.
-pub(super) fn resolve(range: &impl RangeBounds<isize>, count: usize) -> Option<(usize, usize)> {
+pub(super) fn resolve_range(
+    range: &impl RangeBounds<isize>,
+    count: usize,
+) -> Option<(usize, usize)> {
     let count = count as isize;
     let position = |&p: &isize| if p < 0 { p.checked_add(count) } else { Some(p) };
     let after = |p: &isize| position(p)?.checked_add(1);
@@ -80,10 +83,10 @@ impl Tensor {
         let open = range.end_bound() == Bound::Unbounded && step == 1;
         // Where an open end is, follows from the number of elements.
         let follows = open || range.start_bound() == Bound::Unbounded;
-        let (at, span) = self.ranged(axis, range, step)?;
+        let (at, span) = self.resolve_span(axis, range, step)?;
         match follows {
-            true => self.spans(at, span),
-            false => self.part(at, span, 1),
+            true => self.span_static(at, span),
+            false => self.span_dynamic(at, span, 1),
         }
     }
 
@@ -102,7 +105,7 @@ impl Tensor {
             return Err(Error::shape(message));
         }
         let start = index.rem_euclid(extent) as usize;
-        self.part(at, Span::at(start, 1, 1), 1)?.squeeze(at as isize)
+        self.span_dynamic(at, Span::at(start, 1, 1), 1)?.squeeze(at as isize)
     }
 
     /// This, but for the elements along `axis` from `start` on, which are those of `source`. The source has this shape, but
@@ -153,7 +156,7 @@ impl Tensor {
         let mut numbers = Vec::new();
         margins[at] = Margin { before: Start::At(first), more };
         if more > 0 {
-            margins[at].before = self.given(Start::At(first), 1, &mut numbers);
+            margins[at].before = self.dynamic_start(Start::At(first), 1, &mut numbers);
         }
         let others = [&[self][..], &numbers.iter().collect::<Vec<_>>()].concat();
         source.apply(Op::Pad(margins), &others)
@@ -187,15 +190,15 @@ impl Tensor {
     }
 
     /// An axis, and what a range is of it.
-    fn ranged(
+    fn resolve_span(
         &self,
         axis: isize,
         range: impl RangeBounds<isize>,
         step: usize,
     ) -> Result<(usize, Span)> {
         let at = self.shape.axis("slice", axis)?;
-        let Some((start, end)) = resolve(&range, self.shape[at]).filter(|_| step > 0) else {
-            let (range, shape) = (written(&range), &self.shape);
+        let Some((start, end)) = resolve_range(&range, self.shape[at]).filter(|_| step > 0) else {
+            let (range, shape) = (display_range(&range), &self.shape);
             let message = format!("slice: the range must be inside axis {axis} of shape {shape}, got {range} step {step}");
             return Err(Error::shape(message));
         };
@@ -206,36 +209,36 @@ impl Tensor {
     }
 
     /// As [`Tensor::slice_step`], of a range that is structure.
-    pub(super) fn cut(
+    pub(super) fn slice_static(
         &self,
         axis: isize,
         range: impl RangeBounds<isize>,
         step: usize,
     ) -> Result<Tensor> {
-        let (at, span) = self.ranged(axis, range, step)?;
-        self.spans(at, span)
+        let (at, span) = self.resolve_span(axis, range, step)?;
+        self.span_static(at, span)
     }
 
     /// A part of an axis, whose place is structure.
-    pub(super) fn spans(&self, axis: usize, span: Span) -> Result<Tensor> {
+    pub(super) fn span_static(&self, axis: usize, span: Span) -> Result<Tensor> {
         let mut spans: Vec<Span> = self.shape.iter().map(|&len| Span::whole(len)).collect();
         spans[axis] = span;
         self.apply(Op::Slice(spans), &[])
     }
 
     /// A part of an axis, whose place is data: a multiple of `unit`.
-    pub(super) fn part(&self, axis: usize, span: Span, unit: usize) -> Result<Tensor> {
+    pub(super) fn span_dynamic(&self, axis: usize, span: Span, unit: usize) -> Result<Tensor> {
         let mut spans: Vec<Span> = self.shape.iter().map(|&len| Span::whole(len)).collect();
         spans[axis] = span;
-        self.parts(spans, unit)
+        self.spans_dynamic(spans, unit)
     }
 
     /// Parts of the axes, whose places are data where there is a choice: multiples of `unit`.
-    pub(super) fn parts(&self, mut spans: Vec<Span>, unit: usize) -> Result<Tensor> {
+    pub(super) fn spans_dynamic(&self, mut spans: Vec<Span>, unit: usize) -> Result<Tensor> {
         let mut numbers = Vec::new();
         for (span, &extent) in spans.iter_mut().zip(self.shape.iter()) {
             if span.len > 0 && span.latest(extent).is_some_and(|latest| latest > 0) {
-                span.start = self.given(span.start, unit, &mut numbers);
+                span.start = self.dynamic_start(span.start, unit, &mut numbers);
             }
         }
         self.apply(Op::Slice(spans), &numbers.iter().collect::<Vec<_>>())
@@ -270,7 +273,12 @@ impl Tensor {
     }
 
     /// A start as data: so many times `unit`, which becomes one more of `numbers`.
-    pub(super) fn given(&self, start: Start, unit: usize, numbers: &mut Vec<Tensor>) -> Start {
+    pub(super) fn dynamic_start(
+        &self,
+        start: Start,
+        unit: usize,
+        numbers: &mut Vec<Tensor>,
+    ) -> Start {
         let Start::At(at) = start else { return start };
         let node = self.device.scalar(DType::I32, (at / unit) as u32);
         numbers.push(Tensor::adopt(&self.device, node));
@@ -294,6 +302,6 @@ impl Tensor {
                 format!("{name}: the range must be inside axis {axis} of shape {shape}, got {length} elements from {start} on");
             return Err(Error::shape(message));
         }
-        self.part(at, Span::at(first as usize, length, 1), 1)
+        self.span_dynamic(at, Span::at(first as usize, length, 1), 1)
     }
 }

@@ -43,7 +43,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(returns(values, indices), returns = "Ordered<D>"))]
     pub fn sort(&self, axis: isize, descending: bool) -> Result<(Tensor, Tensor)> {
         let indices = with_op_name("sort", || self.argsort(axis, descending))?;
-        Ok((with_op_name("sort", || self.picked(axis, &indices))?, indices))
+        Ok((with_op_name("sort", || self.gather_raw(axis, &indices))?, indices))
     }
 
     /// The positions, as `i32`, of the elements along `axis` in order, as [`Tensor::sort`].
@@ -56,17 +56,17 @@ impl Tensor {
             return line.argsort(0, descending)?.squeeze(0);
         }
         let at = self.shape.axis("argsort", axis)?;
-        self.need_sortable("argsort", at)?;
+        self.check_sortable("argsort", at)?;
         if self.numel() == 0 {
             return self.device.iota(&self.shape, axis);
         }
         with_op_name("argsort", || {
-            let order = self.detach().axis_to_rows(at)?.order(descending, usize::MAX)?;
+            let order = self.detach().axis_to_rows(at)?.sorted_positions(descending, usize::MAX)?;
             order.rows_to_axis(&self.shape, at)
         })
     }
 
-    pub(super) fn need_sortable(&self, name: &str, axis: usize) -> Result<()> {
+    pub(super) fn check_sortable(&self, name: &str, axis: usize) -> Result<()> {
         let extent = self.shape[axis];
         if extent > MOST {
             let message =
@@ -77,13 +77,13 @@ impl Tensor {
     }
 
     /// The positions of each row's first `most` elements in order, or of all: `[rows, n]`, which is not empty.
-    pub(super) fn order(&self, descending: bool, most: usize) -> Result<Tensor> {
+    pub(super) fn sorted_positions(&self, descending: bool, most: usize) -> Result<Tensor> {
         if self.device.limits().sorts {
             let most = most.min(self.shape[1]);
             return self.apply(Op::Order { descending, most }, &[]);
         }
         if are_few(self.shape[0], self.shape[1], most) {
-            return self.first_few(descending, most);
+            return self.select_first(descending, most);
         }
         let mut keys = match self.dtype {
             DType::Bool => self.cast(DType::U32)?,
@@ -104,9 +104,9 @@ impl Tensor {
             let from = Runs::new(&keys, (run, count, halved), descending)?.sources()?;
             run *= if halved { 1 } else { 2 };
             if run < count {
-                keys = keys.take_rows(&from)?.materialize()?;
+                keys = keys.gather_rows(&from)?.materialize()?;
             }
-            order = order.take_rows(&from)?.materialize()?;
+            order = order.gather_rows(&from)?.materialize()?;
         }
         Ok(order)
     }
@@ -222,8 +222,8 @@ impl Runs<'_> {
 
     /// Whether the key at `left`, of a left run, comes before the one at `right`, of a right one. What numbers are
     /// compared with NaN is up to the machine, and is not asked.
-    fn in_order(&self, left: &Tensor, right: &Tensor) -> Result<Tensor> {
-        let (a, b) = (self.keys.take_rows(left)?, self.keys.take_rows(right)?);
+    fn is_in_order(&self, left: &Tensor, right: &Tensor) -> Result<Tensor> {
+        let (a, b) = (self.keys.gather_rows(left)?, self.keys.gather_rows(right)?);
         let fine = if self.descending { a.ge(&b)? } else { a.le(&b)? };
         if !self.keys.dtype.is_float() {
             return Ok(fine);
@@ -242,7 +242,7 @@ impl Runs<'_> {
         let mut step = self.run;
         while step > 0 {
             let further = split.add(step as f64)?;
-            let fine = self.in_order(&further.sub(1)?, &sum.sub(&further)?)?;
+            let fine = self.is_in_order(&further.sub(1)?, &sum.sub(&further)?)?;
             split = fine.logical_and(&further.le(&most)?)?.where_cond(&further, &split)?;
             step /= 2;
             // What comes last shares a kernel with two steps.
@@ -252,7 +252,7 @@ impl Runs<'_> {
             }
         }
         let right = sum.sub(&split)?;
-        let first = self.in_order(&split, &right)?.logical_or(&right.ge(end)?)?;
+        let first = self.is_in_order(&split, &right)?.logical_or(&right.ge(end)?)?;
         split.lt(middle)?.logical_and(&first)?.where_cond(&split, &right)?.materialize()
     }
 }

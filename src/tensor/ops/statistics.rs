@@ -98,7 +98,7 @@ impl Tensor {
         if !self.dtype.is_int() {
             return Err(Error::wrong_dtype(name, INDICES, self.dtype));
         }
-        with_op_name(name, || self.cast(DType::I32)?.counted(length))
+        with_op_name(name, || self.cast(DType::I32)?.count_values(length))
     }
 
     /// A histogram: how many elements lie in each of `bins` equal parts of the range from `min` to `max`, as `i32`. What is
@@ -129,12 +129,12 @@ impl Tensor {
             let place = x.sub(min)?.div(max - min)?.mul(bins)?.floor();
             let inside = x.ge(min)?.logical_and(x.le(max)?)?;
             let place = place.minimum(bins as f64 - 1.0)?.cast(DType::I32)?;
-            inside.where_cond(place, -1)?.counted(bins)
+            inside.where_cond(place, -1)?.count_values(bins)
         })
     }
 
     /// How many elements each number from 0 on is.
-    fn counted(&self, length: usize) -> Result<Tensor> {
+    fn count_values(&self, length: usize) -> Result<Tensor> {
         let all = self.ravel().unsqueeze(0)?;
         if all.numel().saturating_mul(length) > MAX_ELEMENTS {
             let message = format!(

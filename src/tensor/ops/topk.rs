@@ -60,17 +60,17 @@ impl Tensor {
             );
             return Err(Error::shape(message));
         }
-        self.need_sortable("topk", at)?;
+        self.check_sortable("topk", at)?;
         let mut dims = self.shape.to_vec();
         dims[at] = k;
         let indices = with_op_name("topk", || match dims.contains(&0) {
             true => self.device.iota(&dims, axis),
             false => {
-                let order = self.detach().axis_to_rows(at)?.order(largest, k)?;
-                order.cut(1, ..k as isize, 1)?.rows_to_axis(&self.shape, at)
+                let order = self.detach().axis_to_rows(at)?.sorted_positions(largest, k)?;
+                order.slice_static(1, ..k as isize, 1)?.rows_to_axis(&self.shape, at)
             }
         })?;
-        Ok((with_op_name("topk", || self.picked(axis, &indices))?, indices))
+        Ok((with_op_name("topk", || self.gather_raw(axis, &indices))?, indices))
     }
 
     /// The `k`-th smallest element along `axis`, counted from 1, and its position, as `i32`; of equal ones as
@@ -103,12 +103,12 @@ impl Tensor {
 
 impl Tensor {
     /// The positions of each row's first `most` elements in order: `[rows, n] -> [rows, most]`.
-    pub(super) fn first_few(&self, descending: bool, most: usize) -> Result<Tensor> {
-        self.keys(descending)?.materialize()?.first_keys(most, true)
+    pub(super) fn select_first(&self, descending: bool, most: usize) -> Result<Tensor> {
+        self.sort_keys(descending)?.materialize()?.select_largest_keys(most, true)
     }
 
     /// Numbers whose order is the elements': the larger, the earlier.
-    fn keys(&self, descending: bool) -> Result<Tensor> {
+    fn sort_keys(&self, descending: bool) -> Result<Tensor> {
         if !self.dtype.is_float() {
             let ascending = match self.dtype.numbers() {
                 Numbers::Unsigned => {
@@ -131,28 +131,28 @@ impl Tensor {
     }
 
     /// The positions of each row's `most` largest keys: the largest first, or as they are in the row.
-    fn first_keys(&self, most: usize, ordered: bool) -> Result<Tensor> {
+    fn select_largest_keys(&self, most: usize, ordered: bool) -> Result<Tensor> {
         let (rows, count) = (self.shape[0], self.shape[1]);
         if count <= RANKED {
-            return self.ranked(most, ordered);
+            return self.rank_by_comparison(most, ordered);
         }
         let chunk = 1usize << (count / most).ilog2().div_ceil(2);
         let more = count.next_multiple_of(chunk) - count;
         let keys = match more {
             0 => self.clone(),
-            _ => self.pad_out(&[(0, 0), (0, more)], f64::from(i32::MIN))?,
+            _ => self.pad_static(&[(0, 0), (0, more)], f64::from(i32::MIN))?,
         };
         let chunks = keys.reshape(&[rows, (count + more) / chunk, chunk])?;
-        let first = chunks.max(2)?.materialize()?.first_keys(most, false)?;
-        let near = chunks.take_rows(&first)?.reshape(&[rows, most * chunk])?.materialize()?;
-        let found = near.first_keys(most, ordered)?;
+        let first = chunks.max(2)?.materialize()?.select_largest_keys(most, false)?;
+        let near = chunks.gather_rows(&first)?.reshape(&[rows, most * chunk])?.materialize()?;
+        let found = near.select_largest_keys(most, ordered)?;
         let (at, within) =
             (found.floor_divide(chunk as f64)?, found.bitwise_and(chunk as f64 - 1.0)?);
-        first.take_rows(&at)?.mul(chunk as f64)?.add(&within)?.materialize()
+        first.gather_rows(&at)?.mul(chunk as f64)?.add(&within)?.materialize()
     }
 
     /// The same by comparing each key with each.
-    fn ranked(&self, most: usize, ordered: bool) -> Result<Tensor> {
+    fn rank_by_comparison(&self, most: usize, ordered: bool) -> Result<Tensor> {
         let count = self.shape[1];
         let (own, other) = (self.unsqueeze(2)?, self.unsqueeze(1)?);
         let position = self.device.iota(&[count], 0)?;

@@ -173,7 +173,7 @@ impl ElementFunction {
             let types: Vec<_> = tensors.iter().map(|x| (x.shape, x.dtype)).collect();
             let result = self.element.infer(&types)?;
             return match &self.fallback {
-                Some(fallback) => self.need_result(fallback.apply(&tensors)?, result),
+                Some(fallback) => self.check_result(fallback.apply(&tensors)?, result),
                 None => Err(missing),
             };
         }
@@ -182,7 +182,7 @@ impl ElementFunction {
     }
 
     /// Refuses a fallback's result that is not what the function would give: another device would give something else.
-    fn need_result(&self, made: Tensor, (shape, dtype): (Shape, DType)) -> Result<Tensor> {
+    fn check_result(&self, made: Tensor, (shape, dtype): (Shape, DType)) -> Result<Tensor> {
         made.node()?;
         let name = &self.element.name;
         if !self.device.is_same(&made.device) {

@@ -112,10 +112,12 @@ impl Tensor {
             let mut dims = self.shape.to_vec();
             (dims[at], dims[self.rank() - 1]) = (dims[self.rank() - 1], count / 2 + 1);
             dims.push(2);
-            let last =
-                self.fitted(at, count)?.transpose(at as isize, -1)?.cast(self.dtype.compute())?;
+            let last = self
+                .fit_length(at, count)?
+                .transpose(at as isize, -1)?
+                .cast(self.dtype.compute())?;
             let lines = last.reshape(&[last.numel() / count, count])?;
-            let scaled = lines.real_transform(count)?.scaled_by(norm.scale(count, false))?;
+            let scaled = lines.real_transform(count)?.scale_by(norm.scale(count, false))?;
             let moved = scaled.reshape(&dims)?.transpose(at as isize, -2)?;
             moved.cast(self.dtype)
         })
@@ -138,12 +140,14 @@ impl Tensor {
         let count = self.transform_length(name, at, Some(count))?;
         with_op_name(name, || {
             let kept = count / 2 + 1;
-            let last =
-                self.fitted(at, kept)?.transpose(at as isize, -2)?.cast(self.dtype.compute())?;
+            let last = self
+                .fit_length(at, kept)?
+                .transpose(at as isize, -2)?
+                .cast(self.dtype.compute())?;
             let mut dims = last.shape[..last.rank() - 1].to_vec();
             dims[last.rank() - 2] = count;
             let lines = last.reshape(&[last.numel() / (2 * kept), kept, 2])?;
-            let real = lines.real_inverse(count)?.scaled_by(norm.scale(count, true))?;
+            let real = lines.real_inverse(count)?.scale_by(norm.scale(count, true))?;
             real.reshape(&dims)?.transpose(at as isize, -1)?.cast(self.dtype)
         })
     }
@@ -188,7 +192,7 @@ impl Tensor {
         }
         with_op_name(name, || {
             let sign = self.device.tensor(&[-1.0f32, 1.0], &[2])?.cast(self.dtype)?;
-            let (re, im) = (other.cut(-1, ..1, 1)?, other.cut(-1, 1.., 1)?);
+            let (re, im) = (other.slice_static(-1, ..1, 1)?, other.slice_static(-1, 1.., 1)?);
             self.mul(re)?.add(self.flip(&[-1])?.mul(im.mul(sign)?)?)
         })
     }
@@ -223,21 +227,21 @@ impl Tensor {
     }
 
     /// With an axis cut, or filled with zeros, to a length.
-    fn fitted(&self, axis: usize, count: usize) -> Result<Tensor> {
+    fn fit_length(&self, axis: usize, count: usize) -> Result<Tensor> {
         let extent = self.shape[axis];
         if count <= extent {
             return if count == extent {
                 Ok(self.clone())
             } else {
-                self.cut(axis as isize, ..count as isize, 1)
+                self.slice_static(axis as isize, ..count as isize, 1)
             };
         }
         let mut amounts = vec![(0, 0); self.rank()];
         amounts[axis].1 = count - extent;
-        self.pad_out(&amounts, 0.0)
+        self.pad_static(&amounts, 0.0)
     }
 
-    fn scaled_by(self, scale: Option<f64>) -> Result<Tensor> {
+    fn scale_by(self, scale: Option<f64>) -> Result<Tensor> {
         match scale {
             Some(scale) => self.mul(scale),
             None => Ok(self),
@@ -255,17 +259,19 @@ impl Tensor {
         let at = self.complex_axis(name, axis)?;
         let count = self.transform_length(name, at, n)?;
         with_op_name(name, || {
-            let last =
-                self.fitted(at, count)?.transpose(at as isize, -2)?.cast(self.dtype.compute())?;
+            let last = self
+                .fit_length(at, count)?
+                .transpose(at as isize, -2)?
+                .cast(self.dtype.compute())?;
             let lines = last.reshape(&[last.numel() / (2 * count), count, 2])?;
             let sign = if inverse { 1.0 } else { -1.0 };
-            let done = lines.transformed(sign)?.scaled_by(norm.scale(count, inverse))?;
+            let done = lines.transform(sign)?.scale_by(norm.scale(count, inverse))?;
             done.reshape(&last.shape)?.transpose(at as isize, -2)?.cast(self.dtype)
         })
     }
 
     /// The transforms of lines of complex numbers, `[lines, count, 2]`, not divided.
-    fn transformed(&self, sign: f64) -> Result<Tensor> {
+    fn transform(&self, sign: f64) -> Result<Tensor> {
         let (lines, count) = (self.shape[0], self.shape[1]);
         match Split::of(count) {
             Split::Direct => {
@@ -275,10 +281,10 @@ impl Tensor {
             }
             Split::Factors(rows, columns) => {
                 let grid = self.reshape(&[lines, rows, columns, 2])?.permute(&[0, 2, 1, 3])?;
-                let first = grid.reshape(&[lines * columns, rows, 2])?.transformed(sign)?;
+                let first = grid.reshape(&[lines * columns, rows, 2])?.transform(sign)?;
                 first.second_step(lines, rows, columns, sign)
             }
-            Split::Chirp => self.convolved(sign),
+            Split::Chirp => self.transform_by_convolution(sign),
         }
     }
 
@@ -287,21 +293,21 @@ impl Tensor {
         let grid = self.reshape(&[lines, columns, rows, 2])?.permute(&[0, 2, 1, 3])?;
         let factors = tables::twiddles(rows, columns, sign);
         let turned = grid.complex_mul(&self.device.tensor(&factors, &[rows, columns, 2])?)?;
-        let second = turned.reshape(&[lines * rows, columns, 2])?.transformed(sign)?;
+        let second = turned.reshape(&[lines * rows, columns, 2])?.transform(sign)?;
         let second = second.reshape(&[lines, rows, columns, 2])?.permute(&[0, 2, 1, 3])?;
         second.reshape(&[lines, rows * columns, 2])
     }
 
     /// A transform as a convolution with a chirp.
-    fn convolved(&self, sign: f64) -> Result<Tensor> {
+    fn transform_by_convolution(&self, sign: f64) -> Result<Tensor> {
         let count = self.shape[1];
         let wide = (2 * count - 1).next_power_of_two();
         let (factors, filter) = tables::chirp(count, wide, sign);
         let factors = self.device.tensor(&factors, &[count, 2])?;
         let filter = self.device.tensor(&filter, &[wide, 2])?.div(wide as f64)?;
-        let turned = self.complex_mul(&factors)?.fitted(1, wide)?.transformed(-1.0)?;
-        let back = turned.complex_mul(&filter)?.transformed(1.0)?;
-        back.fitted(1, count)?.complex_mul(&factors)
+        let turned = self.complex_mul(&factors)?.fit_length(1, wide)?.transform(-1.0)?;
+        let back = turned.complex_mul(&filter)?.transform(1.0)?;
+        back.fit_length(1, count)?.complex_mul(&factors)
     }
 
     /// The first half of the transforms of real numbers: `[lines, count] -> [lines, count / 2 + 1, 2]`.
@@ -318,11 +324,11 @@ impl Tensor {
                 let matrix = tables::real_matrix(rows, rows);
                 let matrix = self.device.tensor(&matrix, &[rows, 2 * rows])?;
                 let first = grid.reshape(&[lines * columns, rows])?.matmul(&matrix)?;
-                first.second_step(lines, rows, columns, -1.0)?.fitted(1, kept)
+                first.second_step(lines, rows, columns, -1.0)?.fit_length(1, kept)
             }
             _ => {
-                let complex = self.unsqueeze(2)?.pad_out(&[(0, 0), (0, 0), (0, 1)], 0.0)?;
-                complex.transformed(-1.0)?.fitted(1, kept)
+                let complex = self.unsqueeze(2)?.pad_static(&[(0, 0), (0, 0), (0, 1)], 0.0)?;
+                complex.transform(-1.0)?.fit_length(1, kept)
             }
         }
     }
@@ -336,10 +342,10 @@ impl Tensor {
             return self.reshape(&[lines, 2 * kept])?.matmul(&matrix);
         }
         // The other half is the mirror image of this one.
-        let mirror = self.cut(1, 1..(count.div_ceil(2)) as isize, 1)?.flip(&[1])?;
+        let mirror = self.slice_static(1, 1..(count.div_ceil(2)) as isize, 1)?.flip(&[1])?;
         let sign = self.device.tensor(&[1.0f32, -1.0], &[2])?;
         let whole = Tensor::concat(&[self.clone(), mirror.mul(sign)?], 1)?;
-        whole.transformed(1.0)?.cut(2, ..1, 1)?.squeeze(2)
+        whole.transform(1.0)?.slice_static(2, ..1, 1)?.squeeze(2)
     }
 }
 

@@ -35,14 +35,15 @@ impl Tensor {
     pub(super) fn large_determinant(&self) -> Result<Tensor> {
         let rows = self.shape[1] as isize;
         let batch = self.shape[0] as isize;
-        let Balanced { matrices, factors } = self.balanced()?;
-        let bordered = matrices.bordered()?;
-        let all = [matrices.detach().widened()?, bordered.detach()];
-        let found = Tensor::concat(&all, 0)?.eliminated()?;
+        let Balanced { matrices, factors } = self.balance()?;
+        let bordered = matrices.add_border()?;
+        let all = [matrices.detach().widen()?, bordered.detach()];
+        let found = Tensor::concat(&all, 0)?.eliminate_all()?;
         let (own, whole) = (found.batches(0..batch)?, found.batches(batch..2 * batch)?);
         let rough = own.is_below(ROUGH)?;
-        let inverse = own.inverse_unless(&rough)?.cut(1, ..rows, 1)?.cut(2, ..rows, 1)?;
-        let factors = factors.pad_out(&[(0, 0), (0, BORDER)], 1.0)?;
+        let inverse =
+            own.inverse_unless(&rough)?.slice_static(1, ..rows, 1)?.slice_static(2, ..rows, 1)?;
+        let factors = factors.pad_static(&[(0, 0), (0, BORDER)], 1.0)?;
         let usual = own.pivots.mul(&factors)?.prod(1)?;
         let usual = usual.mul(inverse.matmul(&matrices)?.log_slope()?.exp())?;
         let unused = rough.logical_not().logical_or(whole.is_below(SINGULAR)?)?;
@@ -52,7 +53,7 @@ impl Tensor {
         usual.add(finite.where_cond(through.sub(through.detach())?, 0.0)?)
     }
 
-    fn balanced(&self) -> Result<Balanced> {
+    fn balance(&self) -> Result<Balanced> {
         let power = |x: Tensor| {
             let power = x.bitcast(DType::U32)?.bitwise_and(0x7f80_0000u32)?.bitcast(DType::F32)?;
             power.eq(0.0)?.where_cond(1.0, power)?.materialize()
@@ -65,14 +66,14 @@ impl Tensor {
     }
 
     /// With a border of zeros, and ones on its diagonal: the determinant is the same.
-    fn widened(&self) -> Result<Tensor> {
+    fn widen(&self) -> Result<Tensor> {
         let rows = self.shape[1];
-        let corner = self.device.eye(BORDER)?.pad_out(&[(rows, 0), (rows, 0)], 0.0)?;
-        self.pad_out(&[(0, 0), (0, BORDER), (0, BORDER)], 0.0)?.add(corner)
+        let corner = self.device.eye(BORDER)?.pad_static(&[(rows, 0), (rows, 0)], 0.0)?;
+        self.pad_static(&[(0, 0), (0, BORDER), (0, BORDER)], 0.0)?.add(corner)
     }
 
     /// With a border of numbers that have no pattern, between -1 and 1, and zeros in its corner.
-    fn bordered(&self) -> Result<Tensor> {
+    fn add_border(&self) -> Result<Tensor> {
         let rows = self.shape[1];
         let mut state = 1u32;
         let border: Vec<f32> = (0..2 * BORDER * rows)
@@ -84,9 +85,9 @@ impl Tensor {
         let (right, below) = border.split_at(BORDER * rows);
         let right = self.device.tensor(right, &[rows, BORDER])?;
         let below = self.device.tensor(below, &[BORDER, rows])?;
-        let border = right.pad_out(&[(0, BORDER), (rows, 0)], 0.0)?;
-        let border = border.add(below.pad_out(&[(rows, 0), (0, BORDER)], 0.0)?)?;
-        self.pad_out(&[(0, 0), (0, BORDER), (0, BORDER)], 0.0)?.add(border)
+        let border = right.pad_static(&[(0, BORDER), (rows, 0)], 0.0)?;
+        let border = border.add(below.pad_static(&[(rows, 0), (0, BORDER)], 0.0)?)?;
+        self.pad_static(&[(0, 0), (0, BORDER), (0, BORDER)], 0.0)?.add(border)
     }
 
     /// The determinant of a bordered matrix over that of a constant copy, whose inverse this is or 0, times the determinant
@@ -96,9 +97,9 @@ impl Tensor {
         let rows = (self.shape[1] - BORDER) as isize;
         let product = inverse.matmul(self)?.materialize()?;
         let more = product.less_identity()?.materialize()?;
-        let last = inverse.cut(2, rows.., 1)?;
+        let last = inverse.slice_static(2, rows.., 1)?;
         let first = more.matmul(&last)?;
-        let corner = last.sub(&first)?.add(more.matmul(&first)?)?.cut(1, rows.., 1)?;
+        let corner = last.sub(&first)?.add(more.matmul(&first)?)?.slice_static(1, rows.., 1)?;
         corner.small_determinant()?.mul(product.log_slope()?.exp())
     }
 }

@@ -67,29 +67,30 @@ impl Tensor {
 
     /// Of symmetric matrices, `[batch, n, n]`.
     fn eigen(&self) -> Result<(Tensor, Tensor)> {
-        let vectors = self.detach().turned()?;
+        let vectors = self.detach().rotate()?;
         // Rayleigh's quotients: better than what the turns left on the diagonal, and their gradient is the values'.
         let across = vectors.transpose(1, 2)?.matmul(self)?.matmul(&vectors)?.materialize()?;
-        let values = across.turned_diagonal(0)?.add(Perturbation::of(&across)?.of_values()?)?;
-        let order = values.detach().order(false, usize::MAX)?.materialize()?;
-        let column = vectors.transpose(1, 2)?.take_rows(&order)?.transpose(1, 2)?.materialize()?;
-        let values = values.take_rows(&order)?;
+        let values = across.rotate_diagonal(0)?.add(Perturbation::of(&across)?.of_values()?)?;
+        let order = values.detach().sorted_positions(false, usize::MAX)?.materialize()?;
+        let column =
+            vectors.transpose(1, 2)?.gather_rows(&order)?.transpose(1, 2)?.materialize()?;
+        let values = values.gather_rows(&order)?;
         let across = column.transpose(1, 2)?.matmul(self)?.matmul(&column)?.materialize()?;
         let turn = Perturbation::of(&across)?.of_vectors()?;
         Ok((values, column.add(column.matmul(&turn)?)?))
     }
 
     /// The elements `[i, i + first]` of matrices for i up to half of their rows, or, of the main diagonal, for all i.
-    fn turned_diagonal(&self, first: usize) -> Result<Tensor> {
+    fn rotate_diagonal(&self, first: usize) -> Result<Tensor> {
         let (batch, rows) = (self.shape[0], self.shape[1]);
         let count = if first == 0 { rows } else { rows - first };
         let end = first + (count - 1) * (rows + 1) + 1;
         let flat = self.reshape(&[batch, rows * rows])?;
-        flat.cut(1, first as isize..end as isize, rows + 1)
+        flat.slice_static(1, first as isize..end as isize, rows + 1)
     }
 
     /// The product of the rotations that make symmetric matrices diagonal.
-    fn turned(&self) -> Result<Tensor> {
+    fn rotate(&self) -> Result<Tensor> {
         let (batch, rows) = (self.shape[0], self.shape[1]);
         let identity = self.device.eye(rows)?.expand(&[batch, rows, rows])?;
         if rows == 1 {
@@ -97,15 +98,15 @@ impl Tensor {
         }
         // An odd row is paired with one of zeros, which stays as it is.
         let odd = rows % 2;
-        let mut matrix = self.pad_out(&[(0, 0), (0, odd), (0, odd)], 0.0)?.materialize()?;
-        let mut vectors = identity.pad_out(&[(0, 0), (0, 0), (0, odd)], 0.0)?.materialize()?;
+        let mut matrix = self.pad_static(&[(0, 0), (0, odd), (0, odd)], 0.0)?.materialize()?;
+        let mut vectors = identity.pad_static(&[(0, 0), (0, 0), (0, odd)], 0.0)?.materialize()?;
         let ring = Ring::new(self, (rows + odd) / 2)?;
         for _ in 0..SWEEPS * (rows + odd - 1) {
             (matrix, vectors) = ring.round(&matrix, &vectors)?;
         }
         // Many turns in `f32` leave the vectors a little off being orthonormal: a step of Newton's towards what they
         // should be (Higham 1986) squares that.
-        let vectors = vectors.cut(2, ..rows as isize, 1)?;
+        let vectors = vectors.slice_static(2, ..rows as isize, 1)?;
         let lengths = vectors.transpose(1, 2)?.matmul(&vectors)?;
         vectors.matmul(&lengths.mul(-0.5)?.add(&self.device.eye(rows)?.mul(1.5)?)?)?.materialize()
     }
@@ -128,7 +129,7 @@ impl Perturbation {
     /// Of `[batch, n, n]`, diagonal but for rounding, in memory of its own, so that it is 0 less itself.
     fn of(across: &Tensor) -> Result<Perturbation> {
         let (row, column) = across.rows_and_columns()?;
-        let fixed = across.detach().turned_diagonal(0)?;
+        let fixed = across.detach().rotate_diagonal(0)?;
         let distance = fixed.unsqueeze(1)?.sub(&fixed.unsqueeze(2)?)?;
         let largest = fixed.abs().max(keepdim(1))?.unsqueeze(2)?.into_detached()?;
         let apart = distance.abs().gt(&largest.mul(1e-6)?)?;
@@ -151,7 +152,7 @@ impl Perturbation {
     fn of_vectors(&self) -> Result<Tensor> {
         let (row, column) = self.change.rows_and_columns()?;
         let first = self.change.mul(&self.closeness)?.materialize()?;
-        let own = first.mul(self.change.turned_diagonal(0)?.unsqueeze(1)?)?;
+        let own = first.mul(self.change.rotate_diagonal(0)?.unsqueeze(1)?)?;
         let second = self.change.matmul(&first)?.sub(own)?.mul(&self.closeness)?;
         let shorter = first.square().sum(keepdim(1))?.mul(-0.5)?;
         first.add(second)?.add(row.eq(&column)?.where_cond(shorter, 0.0)?)
@@ -203,21 +204,23 @@ impl Ring {
     /// Turns each pair so that nothing is left across it (Golub and Van Loan, 8.5.2), then moves on.
     fn round(&self, matrix: &Tensor, vectors: &Tensor) -> Result<(Tensor, Tensor)> {
         let half = self.half as isize;
-        let diagonal = matrix.turned_diagonal(0)?;
-        let across = matrix.turned_diagonal(self.half)?;
+        let diagonal = matrix.rotate_diagonal(0)?;
+        let across = matrix.rotate_diagonal(self.half)?;
         let flat = across.eq(0.0)?;
-        let distance = diagonal.cut(1, half..2 * half, 1)?.sub(&diagonal.cut(1, ..half, 1)?)?;
+        let distance = diagonal
+            .slice_static(1, half..2 * half, 1)?
+            .sub(&diagonal.slice_static(1, ..half, 1)?)?;
         let ratio = distance.div(&flat.where_cond(1.0, &across.mul(2.0)?)?)?;
         let size = ratio.abs().add(&ratio.square().add(1.0)?.sqrt())?.reciprocal();
         let tangent = flat.where_cond(0.0, &ratio.lt(0.0)?.where_cond(&size.neg(), &size)?)?;
         let cosine = tangent.square().add(1.0)?.rsqrt();
         let sine = tangent.mul(&cosine)?.materialize()?;
-        let cosine = cosine.materialize()?.looked_up(1, &self.pair)?;
-        let sine = sine.looked_up(1, &self.pair)?.mul(&self.side)?;
+        let cosine = cosine.materialize()?.index_select_raw(1, &self.pair)?;
+        let sine = sine.index_select_raw(1, &self.pair)?.mul(&self.side)?;
         let turn = |x: &Tensor, axis: usize| {
             let along = 3 - axis as isize;
-            let own = x.looked_up(axis, &self.own)?.mul(&cosine.unsqueeze(along)?)?;
-            own.add(&x.looked_up(axis, &self.partner)?.mul(&sine.unsqueeze(along)?)?)
+            let own = x.index_select_raw(axis, &self.own)?.mul(&cosine.unsqueeze(along)?)?;
+            own.add(&x.index_select_raw(axis, &self.partner)?.mul(&sine.unsqueeze(along)?)?)
         };
         Ok((turn(&turn(matrix, 1)?, 2)?.materialize()?, turn(vectors, 2)?.materialize()?))
     }

@@ -35,8 +35,8 @@ impl Eliminated {
 
     /// Of these matrices alone.
     pub fn batches(&self, range: Range<isize>) -> Result<Eliminated> {
-        let inverse = self.inverse.cut(0, range.clone(), 1)?;
-        Ok(Eliminated { inverse, pivots: self.pivots.cut(0, range, 1)? })
+        let inverse = self.inverse.slice_static(0, range.clone(), 1)?;
+        Ok(Eliminated { inverse, pivots: self.pivots.slice_static(0, range, 1)? })
     }
 }
 
@@ -50,20 +50,21 @@ impl Tensor {
     ///
     /// Of a panel of columns K this makes `[1/A_KK; -A_IK 1/A_KK]`, where I are the other rows. The other columns are then
     /// what they were in the rows I, and 0 in the rows K, plus the product of that with their rows K.
-    pub(super) fn eliminated(&self) -> Result<Eliminated> {
+    pub(super) fn eliminate_all(&self) -> Result<Eliminated> {
         let rows = self.shape[1];
         let row = self.device.iota(&[rows, 1], 0)?;
         let mut matrix = self.clone();
         let (mut pivots, mut places) = (Vec::new(), Vec::new());
         for start in (0..rows).step_by(PANEL) {
             let width = PANEL.min(rows - start);
-            let of_panel = |x: &Tensor, axis: usize| x.part(axis, Span::at(start, width, 1), 1);
+            let of_panel =
+                |x: &Tensor, axis: usize| x.span_dynamic(axis, Span::at(start, width, 1), 1);
             let (panel, order, pivot) = of_panel(&matrix, 2)?.eliminate_panel(start, &row)?;
             pivots.push(of_panel(&pivot, 1)?.squeeze(2)?);
             if width == rows {
                 matrix = panel;
             } else {
-                let swapped = matrix.take_rows(&order)?.materialize()?;
+                let swapped = matrix.gather_rows(&order)?.materialize()?;
                 let inside = row.ge(start)?.logical_and(row.lt(start + width)?)?;
                 let product = panel.matmul(&of_panel(&swapped, 1)?)?;
                 let rest = inside.where_cond(0.0, &swapped)?.add(product)?;
@@ -74,7 +75,7 @@ impl Tensor {
         // Which row of the matrix each was: the inverse's columns are exchanged as the rows were.
         let mut place = row.squeeze(1)?.unsqueeze(0)?.expand(&[self.shape[0], rows])?;
         for order in &places {
-            place = place.take_rows(order)?;
+            place = place.gather_rows(order)?;
         }
         let column = self.device.iota(&[rows], 0)?;
         let order = place.unsqueeze(2)?.eq(column)?.cast(DType::F32)?.materialize()?;
@@ -89,21 +90,22 @@ impl Tensor {
         let last = width as isize;
         // Two columns more: the pivots, and which row each was.
         let column = self.device.iota(&[width + 2], 0)?;
-        let wide = self.pad_out(&[(0, 0), (0, 0), (0, 2)], 0.0)?;
+        let wide = self.pad_static(&[(0, 0), (0, 0), (0, 2)], 0.0)?;
         let numbered = row.cast(DType::F32)?;
         let mut panel = column.eq(width + 1)?.where_cond(numbered, wide)?.materialize()?;
         for k in 0..width {
             panel = panel.eliminate(start + k, k, row, &column)?;
         }
-        let order = panel.cut(2, last + 1.., 1)?.squeeze(2)?.cast(DType::I32)?.materialize()?;
-        let pivots = panel.cut(2, last..last + 1, 1)?;
-        Ok((panel.cut(2, ..last, 1)?, order, pivots))
+        let order =
+            panel.slice_static(2, last + 1.., 1)?.squeeze(2)?.cast(DType::I32)?.materialize()?;
+        let pivots = panel.slice_static(2, last..last + 1, 1)?;
+        Ok((panel.slice_static(2, ..last, 1)?, order, pivots))
     }
 
     /// Eliminates by the pivot of column `k` of a panel, which comes to the row `at`.
     fn eliminate(&self, at: usize, k: usize, row: &Tensor, column: &Tensor) -> Result<Tensor> {
         let width = self.shape[2] - 2;
-        let own = self.part(2, Span::at(k, 1, 1), 1)?;
+        let own = self.span_dynamic(2, Span::at(k, 1, 1), 1)?;
         let size = row.ge(at)?.where_cond(own.abs(), -1.0)?;
         let best = size.argmax(Axes::from(1).keepdim(true))?.materialize()?;
         // This row changes places with the pivot's.
@@ -111,8 +113,8 @@ impl Tensor {
         let at_row = row.eq(at)?;
         let from = at_row.where_cond(&best, other)?.squeeze(2)?;
         let first = best.squeeze(2)?;
-        let (swapped, multiple) = (self.take_rows(&from)?, own.take_rows(&from)?);
-        let (top, pivot) = (self.take_rows(&first)?, own.take_rows(&first)?);
+        let (swapped, multiple) = (self.gather_rows(&from)?, own.gather_rows(&from)?);
+        let (top, pivot) = (self.gather_rows(&first)?, own.gather_rows(&first)?);
         // Where all is 0 nothing is eliminated.
         let divisor = pivot.eq(0.0)?.where_cond(1.0, &pivot)?;
         let top = top.div(&divisor)?;

@@ -86,11 +86,11 @@ impl Tensor {
             return Ok((zeros(&left)?, zeros(&right)?));
         }
         with_op_name("qr", || {
-            let first = a.cut(2, ..count as isize, 1)?;
+            let first = a.slice_static(2, ..count as isize, 1)?;
             let found = Orthogonal::of(&first.detach())?;
             let (q, mut r) = found.differentiable(&first)?;
             if count < columns {
-                let rest = q.t()?.matmul(&a.cut(2, count as isize.., 1)?)?;
+                let rest = q.t()?.matmul(&a.slice_static(2, count as isize.., 1)?)?;
                 r = Tensor::concat(&[r, rest], 2)?;
             }
             Ok((q.as_like(self, &left)?, r.as_like(self, &right)?))
@@ -142,7 +142,7 @@ impl Tensor {
         for start in (0..rows).step_by(PANEL) {
             let width = PANEL.min(rows - start);
             let span = Span::at(start, width, 1);
-            let panel = matrix.part(2, span, 1)?.cholesky_panel(start)?;
+            let panel = matrix.span_dynamic(2, span, 1)?.cholesky_panel(start)?;
             if width == rows {
                 matrix = panel;
                 continue;
@@ -161,9 +161,10 @@ impl Tensor {
         let column = self.device.iota(&[width], 0)?;
         let mut panel = self.materialize()?;
         for k in 0..width {
-            let own = panel.part(2, Span::at(k, 1, 1), 1)?;
-            let left = own.div(own.part(1, Span::at(start + k, 1, 1), 1)?.sqrt())?;
-            let rest = panel.sub(left.mul(left.part(1, Span::at(start, width, 1), 1)?.t()?)?)?;
+            let own = panel.span_dynamic(2, Span::at(k, 1, 1), 1)?;
+            let left = own.div(own.span_dynamic(1, Span::at(start + k, 1, 1), 1)?.sqrt())?;
+            let rest =
+                panel.sub(left.mul(left.span_dynamic(1, Span::at(start, width, 1), 1)?.t()?)?)?;
             let next = column.gt(k)?.where_cond(rest, &panel)?;
             panel = column.eq(k)?.where_cond(left, next)?;
             if k % STEPS == STEPS - 1 || k + 1 == width {
@@ -225,13 +226,13 @@ impl Orthogonal {
         // Squares of what is at most 1 do not overflow.
         let largest = a.abs().max(keepdim([1, 2]))?;
         let scale = largest.gt(0.0)?.where_cond(&largest, 1.0)?.materialize()?;
-        let reflected = a.div(&scale)?.reflected()?;
+        let reflected = a.div(&scale)?.reflect_all()?;
         let v = reflected.vectors(0)?;
-        let t = v.reflections_together()?;
-        let top = v.cut(1, ..columns as isize, 1)?;
+        let t = v.combine_reflections()?;
+        let top = v.slice_static(1, ..columns as isize, 1)?;
         let turned = v.matmul(&t.matmul(&top.t()?)?)?;
         let q = a.device.eye(&[rows, columns])?.sub(turned)?.materialize()?;
-        let r = reflected.cut(1, ..columns as isize, 1)?.triu(0)?.materialize()?;
+        let r = reflected.slice_static(1, ..columns as isize, 1)?.triu(0)?.materialize()?;
         Ok(Orthogonal { q, r, scale })
     }
 

@@ -11,19 +11,20 @@ impl Tensor {
     /// Householder's reflections of `[batch, m, n]`, m >= n (Golub and Van Loan, 5.2): R on the diagonal and above, and the
     /// vectors below, whose first elements, on the diagonal, are 1. Two kernels for each column, or three where a long sum is
     /// shared out, over some columns at a time.
-    pub(super) fn reflected(&self) -> Result<Tensor> {
+    pub(super) fn reflect_all(&self) -> Result<Tensor> {
         let columns = self.shape[2];
         let column = self.device.iota(&[columns], 0)?;
         let mut matrix = self.clone();
         for start in (0..columns).step_by(PANEL) {
             let width = PANEL.min(columns - start);
-            let panel = matrix.part(2, Span::at(start, width, 1), 1)?.reflect_panel(start)?;
+            let panel =
+                matrix.span_dynamic(2, Span::at(start, width, 1), 1)?.reflect_panel(start)?;
             if width == columns {
                 return Ok(panel);
             }
             if start + width < columns {
                 let v = panel.vectors(start)?;
-                let t = v.reflections_together()?;
+                let t = v.combine_reflections()?;
                 let turned = v.matmul(&t.t()?.matmul(&v.t()?.matmul(&matrix)?)?)?;
                 let after = column.ge(start + width)?;
                 matrix = after.where_cond(matrix.sub(turned)?, &matrix)?;
@@ -47,12 +48,12 @@ impl Tensor {
 
     /// Reflects so that nothing is left in column `k` below the row `top`.
     fn reflect(&self, top: usize, k: usize, row: &Tensor, column: &Tensor) -> Result<Tensor> {
-        let own = self.part(2, Span::at(k, 1, 1), 1)?;
+        let own = self.span_dynamic(2, Span::at(k, 1, 1), 1)?;
         let below = row.gt(top)?.where_cond(&own, 0.0)?;
         let dots = below.mul(self)?.sum(keepdim(1))?.materialize()?;
-        let tail = dots.part(2, Span::at(k, 1, 1), 1)?;
-        let head = self.part(1, Span::at(top, 1, 1), 1)?;
-        let first = own.part(1, Span::at(top, 1, 1), 1)?;
+        let tail = dots.span_dynamic(2, Span::at(k, 1, 1), 1)?;
+        let head = self.span_dynamic(1, Span::at(top, 1, 1), 1)?;
+        let first = own.span_dynamic(1, Span::at(top, 1, 1), 1)?;
         let flat = tail.eq(0.0)?;
         let norm = first.square().add(&tail)?.sqrt();
         let turned = first.lt(0.0)?.where_cond(&norm, norm.neg())?;
@@ -81,7 +82,7 @@ impl Tensor {
 
     /// The upper triangular T with which all reflections by these vectors are `I - V T V^T` (Schreiber and Van Loan 1989).
     /// Its inverse is half of `V^T V` on the diagonal, and the same above it (Joffrain et al. 2006).
-    pub(super) fn reflections_together(&self) -> Result<Tensor> {
+    pub(super) fn combine_reflections(&self) -> Result<Tensor> {
         let dots = self.t()?.matmul(self)?.materialize()?;
         let (row, column) = dots.rows_and_columns()?;
         let diagonal = dots.eq(0.0)?.where_cond(1.0, dots.mul(0.5)?)?;

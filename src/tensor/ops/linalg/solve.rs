@@ -53,7 +53,7 @@ impl Tensor {
             return self.reshape(&self.shape);
         }
         with_op_name("inv", || {
-            let mut inverse = a.detach().eliminated()?.inverse_or(f64::NAN)?;
+            let mut inverse = a.detach().eliminate_all()?.inverse_or(f64::NAN)?;
             // The distance from the inverse is squared, as functions of the matrix, too (Schulz 1933).
             for _ in 0..2 {
                 let missing = a.matmul(&inverse)?.less_identity()?;
@@ -90,7 +90,7 @@ impl Tensor {
             return self.device.zeros((&sides.result[..], self.dtype));
         }
         with_op_name(name, || {
-            let inverse = a.detach().eliminated()?.inverse_or(f64::NAN)?;
+            let inverse = a.detach().eliminate_all()?.inverse_or(f64::NAN)?;
             sides.refined(&a, &inverse)?.as_like(self, &sides.result)
         })
     }
@@ -176,7 +176,7 @@ impl Tensor {
                 let sign = self.device.ones((dims, self.dtype))?;
                 return Ok((sign, self.device.zeros((dims, self.dtype))?));
             }
-            let found = a.detach().eliminated()?;
+            let found = a.detach().eliminate_all()?;
             let slope = found.inverse_or(0.0)?.matmul(&a)?.log_slope()?;
             let sign = found.pivots.sign().prod(1)?;
             let log = found.pivots.abs().log().sum(1)?.add(slope)?;
@@ -199,7 +199,7 @@ impl Tensor {
         let flat = self.reshape(&[self.shape[0], rows * rows])?;
         let at = |row: isize, column: isize| {
             let place = row * rows as isize + column;
-            flat.cut(1, place..place + 1, 1)?.squeeze(1)
+            flat.slice_static(1, place..place + 1, 1)?.squeeze(1)
         };
         // Of the rows from `top` on, two of the columns.
         let minor = |top: isize, left: isize, right: isize| {
