@@ -112,7 +112,7 @@ impl Tensor {
         self.attention_to(k, v, options, length.as_ref())
     }
 
-    /// The same, of as many keys as `length` says, an `i32` of rank 0.
+    /// As [`Tensor::attention`], but only the first `length` keys count. `length` is an `i32` tensor of rank 0.
     pub(crate) fn attention_to(
         &self,
         k: &Tensor,

@@ -84,7 +84,7 @@ impl<const N: usize> Default for ConvTransposeOptions<N> {
     }
 }
 
-/// Padding without the number of axes in its type.
+/// The amounts of padding, without the number of axes in the type.
 #[derive(Clone, Copy)]
 pub(super) enum Ends<'a> {
     Same,
@@ -125,7 +125,7 @@ impl Ends<'_> {
     }
 }
 
-/// A convolution's parameters without the number of axes in their type.
+/// The parameters of a convolution, without the number of axes in the type.
 struct ConvWindow<'a> {
     pub name: &'static str,
     pub stride: &'a [usize],
@@ -201,7 +201,7 @@ convolutions! {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// A convolution over as many axes as there are strides.
+    /// Convolves over as many axes as there are strides.
     fn convolution(
         &self,
         weight: &Tensor,
@@ -214,7 +214,7 @@ impl Tensor {
         result.add_bias(bias, asked)
     }
 
-    /// Plus one number for each channel.
+    /// Adds one number for each channel.
     fn add_bias(self, bias: Option<&Tensor>, asked: &ConvWindow) -> Result<Tensor> {
         let Some(bias) = bias else { return Ok(self) };
         let name = asked.name;
@@ -237,7 +237,7 @@ impl Tensor {
         }
     }
 
-    /// A 2-D convolution: all others are made of it.
+    /// A 2-D convolution. All other convolutions are composed of it.
     fn convolve_2d(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
         let &ConvWindow { name, stride, dilation, groups, .. } = asked;
         let padding = [self.conv_padding(weight, asked, 0), self.conv_padding(weight, asked, 1)];
@@ -256,14 +256,14 @@ impl Tensor {
         self.apply(Op::Routine(Routine::Conv2d(conv)), &[weight]).map_err(|e| e.within(name))
     }
 
-    /// How far the i-th axis of the window reaches out on both sides.
+    /// Returns the padding before and after the `i`-th axis of the window.
     fn conv_padding(&self, weight: &Tensor, asked: &ConvWindow, i: usize) -> (usize, usize) {
         let (size, step, dilation) = (weight.shape[2 + i], asked.stride[i], asked.dilation[i]);
         let window = Windows { axis: 0, size, step, dilation };
         asked.padding.of(i, self.shape[2 + i], &window)
     }
 
-    /// A 1-D convolution: of one row.
+    /// A 1-D convolution, as a 2-D convolution of one row.
     fn convolve_1d(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
         let &ConvWindow { name, stride, dilation, groups, .. } = asked;
         let ends = [(0, 0), self.conv_padding(weight, asked, 0)];
@@ -272,7 +272,7 @@ impl Tensor {
         self.unsqueeze(2)?.convolve_2d(&weight.unsqueeze(2)?, &flat)?.squeeze(2)
     }
 
-    /// A convolution with a window of one element: a matrix product at each pixel.
+    /// A convolution with a window of one element, as a matrix product at each pixel.
     fn convolve_1x1(&self, weight: &Tensor) -> Result<Tensor> {
         let &[batch, channels, height, width] = &self.shape[..] else {
             unreachable!("a 2-D convolution's input has rank 4");
@@ -333,7 +333,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// A 3-D convolution: the planes that a window over the depth sees become channels.
+    /// A 3-D convolution. The planes that the window covers along the depth become channels of a 2-D convolution.
     fn convolve_3d(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
         let &ConvWindow { name, stride, dilation, groups, .. } = asked;
         let ends = [0, 1, 2].map(|i| self.conv_padding(weight, asked, i));
@@ -360,7 +360,7 @@ impl Tensor {
         })
     }
 
-    /// A convolution of the input with zeros between its elements, the kernel reversed.
+    /// Convolves the input, with zeros inserted between its elements, with the reversed kernel.
     fn convolve_transpose(
         &self,
         weight: &Tensor,
@@ -411,7 +411,7 @@ impl Tensor {
         })
     }
 
-    /// With `step - 1` zeros between the elements of an axis.
+    /// Inserts `step - 1` zeros between the elements of an axis.
     fn dilate_axis(&self, axis: usize, step: usize) -> Result<Tensor> {
         let mut dims = self.shape.to_vec();
         let extent = dims[axis];

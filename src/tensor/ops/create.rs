@@ -77,13 +77,13 @@ impl Device {
         number.apply(Op::Expand(Shape::new("full", shape)?), &[])
     }
 
-    /// A number that is part of the structure, everywhere.
+    /// A tensor of equal elements, whose value is part of the structure of the plan.
     pub(super) fn constant(&self, shape: &[usize], value: f64, dtype: DType) -> Result<Tensor> {
         let value = self.element(value, dtype)?;
         self.record_source(Op::Fill { shape: Shape::new("full", shape)?, value })
     }
 
-    /// A number as an element.
+    /// Converts a number to an element of the type.
     fn element(&self, value: f64, dtype: DType) -> Result<Const> {
         let name = "full";
         let mut bits = number_bits(name, dtype, value)?;
@@ -162,7 +162,7 @@ impl Device {
         self.arange_of(start, end, step, DType::F32)
     }
 
-    /// The same of any type of numbers; integers are exact.
+    /// As [`Device::arange_step`], of any type of numbers. Integers are exact.
     pub(crate) fn arange_of(
         &self,
         start: f64,

@@ -53,7 +53,7 @@ impl Tensor {
         with_op_name("trace", || self.main_diagonal(row, row + 1)?.sum(-1))
     }
 
-    /// The main diagonals, as structure.
+    /// The main diagonals. Their place is part of the structure of the plan.
     pub(super) fn main_diagonal(&self, row: usize, column: usize) -> Result<Tensor> {
         let (rows, columns) = (self.shape[row], self.shape[column]);
         let flat = self.flat_matrices(row, column)?;
@@ -61,7 +61,7 @@ impl Tensor {
         flat.span_static(flat.rank() - 1, span)
     }
 
-    /// With two axes as one, the last.
+    /// Joins two axes into one, the last.
     fn flat_matrices(&self, row: usize, column: usize) -> Result<Tensor> {
         let mut order: Vec<usize> =
             (0..self.rank()).filter(|&axis| axis != row && axis != column).collect();
@@ -136,7 +136,7 @@ impl Tensor {
         self.mask_triangle("triu", diagonal, Pointwise::ge)
     }
 
-    /// Keeps the elements whose column compares so with the row and the diagonal.
+    /// Keeps the elements for which `compare` is true of the column and of the row plus `diagonal`; the others become 0.
     fn mask_triangle(&self, name: &str, diagonal: i32, compare: Pointwise) -> Result<Tensor> {
         if self.rank() < 2 {
             let message =

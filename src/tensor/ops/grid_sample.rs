@@ -109,7 +109,7 @@ impl Tensor {
         })
     }
 
-    /// The elements around the places along each axis, each by its share: `[batch, places, channels]`.
+    /// Sums the elements around each position, each times its share: `[batch, positions, channels]`.
     fn sample_at(&self, along: &[Vec<Places>]) -> Result<Tensor> {
         let spatial = &self.shape[2..];
         let mut order: Vec<isize> = (0..self.rank() as isize).collect();
@@ -207,7 +207,7 @@ impl Places {
     }
 }
 
-/// The parameter of Keys' cubic convolution, as PyTorch has it.
+/// The parameter of the cubic convolution of Keys (1981), with the value that PyTorch uses.
 const CUBIC: f64 = -0.75;
 
 /// A cubic polynomial, the highest power first.
@@ -215,7 +215,7 @@ fn polynomial(x: &Tensor, [a, b, c, d]: [f64; 4]) -> Result<Tensor> {
     x.mul(a)?.add(b)?.mul(x)?.add(c)?.mul(x)?.add(d)
 }
 
-/// From -1 to 1 to elements.
+/// Converts coordinates from -1 to 1 into positions of elements.
 fn in_elements(place: &Tensor, extent: usize, align_corners: bool) -> Result<Tensor> {
     let extent = extent as f64;
     match align_corners {
@@ -224,7 +224,7 @@ fn in_elements(place: &Tensor, extent: usize, align_corners: bool) -> Result<Ten
     }
 }
 
-/// What lies beyond the edges brought inside, unless zeros are there.
+/// Moves positions beyond the edges inside, unless zeros are there.
 fn within_edges(
     place: &Tensor,
     extent: usize,

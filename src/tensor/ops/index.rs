@@ -41,7 +41,7 @@ impl Tensor {
         self.axis_to_rows(at)?.gather_rows(&index.axis_to_rows(at)?)?.rows_to_axis(&self.shape, at)
     }
 
-    /// This as far as the index reaches along other axes than `axis`.
+    /// Crops this tensor to the extents of `index` along all axes except `axis`.
     pub(super) fn crop_to_index(&self, name: &str, axis: usize, index: &Tensor) -> Result<Tensor> {
         let shorter =
             |(at, (&there, &here)): (usize, (&usize, &usize))| at == axis || there <= here;
@@ -60,7 +60,7 @@ impl Tensor {
         Ok(part)
     }
 
-    /// Refuses shapes that differ elsewhere than along an axis.
+    /// Refuses shapes that differ along another axis than `axis`.
     pub(super) fn check_same_except(&self, name: &str, axis: usize, index: &Tensor) -> Result<()> {
         let same =
             index.rank() == self.rank() && index.shape.with(axis, 0) == self.shape.with(axis, 0);
@@ -71,7 +71,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// Of each row those elements that its row of `index` names: `[rows, n, ...], [rows, m] -> [rows, m, ...]`.
+    /// Gathers from each row the elements that its row of `index` names: `[rows, n, ...], [rows, m] -> [rows, m, ...]`.
     pub(super) fn gather_rows(&self, index: &Tensor) -> Result<Tensor> {
         self.apply(Op::Gather { axis: 1, paired: true }, &[index])
     }
@@ -101,13 +101,13 @@ impl Tensor {
         })
     }
 
-    /// As [`Tensor::index_select`], where negative positions are outside.
+    /// As [`Tensor::index_select`], but negative positions are outside.
     pub(super) fn index_select_raw(&self, axis: usize, index: &Tensor) -> Result<Tensor> {
         self.apply(Op::Gather { axis, paired: false }, &[index])
     }
 
-    /// Positions along an axis of `extent` elements, the negative ones of which count from its end, from its start: `name`
-    /// takes them.
+    /// Converts positions that count from the end of an axis of `extent` elements into positions from its start. Queues a
+    /// bounds check for `name` if the device checks indices.
     pub(super) fn wrap_indices(&self, name: &str, extent: usize) -> Result<Tensor> {
         if self.dtype.is_int() && self.numel() > 0 && self.device.checks_indices() {
             for end in [self.min(())?, self.max(())?] {
@@ -147,12 +147,12 @@ impl Tensor {
         })
     }
 
-    /// How many axes an index with coordinates says positions along.
+    /// Returns the number of axes that each index has a coordinate for.
     pub(super) fn coordinate_count(&self, index: &Tensor) -> usize {
         index.shape.last().copied().unwrap_or(0)
     }
 
-    /// Coordinates along the first axes as positions among all their elements; -1 outside.
+    /// Converts coordinates along the first axes into row-major positions; -1 where a coordinate is outside.
     pub(super) fn flat_positions(&self, name: &str, index: &Tensor) -> Result<Tensor> {
         let axes = self.coordinate_count(index);
         if axes == 0 || axes > self.rank() {

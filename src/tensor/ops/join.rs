@@ -239,7 +239,7 @@ impl Tensor {
     }
 }
 
-/// The largest number that divides both.
+/// The greatest common divisor.
 fn gcd(a: usize, b: usize) -> usize {
     if b == 0 {
         a
@@ -248,7 +248,8 @@ fn gcd(a: usize, b: usize) -> usize {
     }
 }
 
-/// An axis in pieces of this length, the last one shorter; one empty piece of an empty axis.
+/// Splits an axis into pieces of `size` elements, of which the last one may be shorter. An empty axis gives one empty
+/// piece.
 fn even_lengths(extent: usize, size: usize) -> Vec<usize> {
     let mut lengths = vec![size; extent / size];
     if !extent.is_multiple_of(size) || extent == 0 {

@@ -160,7 +160,7 @@ impl Tensor {
         norm.map_err(|error| error.within("instance_norm"))
     }
 
-    /// One number for each channel, so that it broadcasts.
+    /// Reshapes one number for each channel so that it broadcasts.
     fn reshape_per_channel(&self, name: &str, numbers: &Tensor) -> Result<Tensor> {
         if self.rank() < 2 || numbers.shape[..] != self.shape[1..2] {
             let must = "there must be one number for each channel (axis 1)";
@@ -171,7 +171,7 @@ impl Tensor {
         numbers.reshape(&dims)
     }
 
-    /// What `normalise` makes of this, times the weight, plus the bias, in `f32`; neither may widen the shape.
+    /// Computes `normalise(x) * weight + bias` in `f32`. Weight and bias must not widen the shape.
     fn normalize_and_scale(
         &self,
         name: &str,

@@ -7,11 +7,11 @@ use crate::op::{Op, PackedArithmetic, PackedFormat, Routine};
 use crate::shape::Shape;
 use crate::tensor::{with_op_name, DType, Tensor};
 
-/// How messages name it.
+/// The name in error messages.
 const NAME: &str = "PackedTensor";
 
-/// Bytes of one tensor of rows, at most.
-const LARGEST: u64 = 1 << 26;
+/// The most bytes of one tensor of rows.
+const MAX_CHUNK_BYTES: u64 = 1 << 26;
 
 /// A matrix whose rows are packed in a [`PackedFormat`], such as the weights of a language model.
 ///
@@ -235,7 +235,7 @@ impl PackedBuilder {
             let must = format!("a row must have at most {binding} bytes on this device");
             return Err(Error::new(ErrorKind::Limit, format!("{NAME}: {must}, got {row}")));
         }
-        let most = (binding.min(LARGEST).max(row) / row.max(1)).saturating_mul(words);
+        let most = (binding.min(MAX_CHUNK_BYTES).max(row) / row.max(1)).saturating_mul(words);
         PackedBuilder::in_chunks(device, format, shape, most)
     }
 

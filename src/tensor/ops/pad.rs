@@ -42,12 +42,12 @@ impl Tensor {
         cropped.pad_dynamic(Margin::all(&amounts), value)
     }
 
-    /// `value` before and after the elements, so many as structure says.
+    /// Pads with `value`. The amounts are part of the structure of the plan.
     pub(super) fn pad_static(&self, amounts: &[(usize, usize)], value: f64) -> Result<Tensor> {
         self.with_number(Op::Pad(Margin::all(amounts)), value, &[])
     }
 
-    /// `value` before and after the elements; how many of them are before is data.
+    /// Pads with `value`. The amounts before the elements are data, so that other amounts reuse the plan.
     pub(super) fn pad_dynamic(&self, mut margins: Vec<Margin>, value: f64) -> Result<Tensor> {
         let mut numbers = Vec::new();
         for margin in &mut margins {
@@ -59,7 +59,7 @@ impl Tensor {
         self.with_number(Op::Pad(margins), value, &numbers.iter().collect::<Vec<_>>())
     }
 
-    /// What is left after cutting off, and what is to be added.
+    /// Crops by the negative amounts. Returns the rest and the positive amounts.
     fn crop_negative(
         &self,
         name: &str,

@@ -91,6 +91,7 @@ pub fn pointwise(row: Pointwise, operands: &[Operand]) -> Result<Tensor> {
 impl Tensor {
     /// Records a row of the table with this as its first operand.
     // The methods are many, and each only calls this.
+    /// Records a row of the table with this tensor as the first operand.
     #[inline(never)]
     pub(in crate::tensor) fn apply_row(
         &self,
@@ -128,7 +129,7 @@ impl Tensor {
         self.apply(Op::Pointwise(row), &tensors.iter().collect::<Vec<_>>())
     }
 
-    /// The quotient of what is not of floats.
+    /// Divides operands that are not floats as `f32`.
     fn true_quotient(&self, others: &[Operand]) -> Result<Tensor> {
         let float = |other: &Operand| match other {
             Operand::Tensor(tensor) if !tensor.dtype.is_float() => {
@@ -197,7 +198,7 @@ impl Tensor {
         self.apply(Op::Bitcast(dtype), &[])
     }
 
-    /// Records an operation with a number that the user passed as its second operand.
+    /// Records an operation whose second operand is a number that the user passed.
     pub(super) fn with_number(&self, op: Op, number: f64, others: &[&Tensor]) -> Result<Tensor> {
         let bits = number_bits(op.name(), self.dtype, number)?;
         let node: NodeId = self.device.scalar(self.dtype, bits);

@@ -52,7 +52,7 @@ enum Pool {
     L2,
 }
 
-/// The same without the number of axes in its type.
+/// The parameters of a pooling, without the number of axes in the type.
 struct PoolWindow<'a> {
     pub name: &'static str,
     pub size: &'a [usize],
@@ -168,7 +168,7 @@ impl Tensor {
         found.where_cond(&places, f64::from(i32::MAX))?.min(&axes)
     }
 
-    /// How many elements each window has, which depends on where it is alone.
+    /// Counts the elements in each window. The count depends only on the position of the window.
     fn count_window_elements(&self, asked: &PoolWindow, padding: bool) -> Result<Tensor> {
         let mut dims = self.shape.to_vec();
         dims[..2].fill(1);
@@ -186,13 +186,13 @@ impl Tensor {
         places.reduce_windows(&PoolWindow { padding, ceil: false, ..*asked }, Reduction::Sum, 0.0)
     }
 
-    /// Each window reduced; outside there is `fill`.
+    /// Reduces each window. Elements outside of the input are `fill`.
     fn reduce_windows(&self, asked: &PoolWindow, op: Reduction, fill: f64) -> Result<Tensor> {
         let (windows, axes) = self.extract_windows(asked, fill)?;
         with_op_name(asked.name, || windows.reduce(op, &axes))
     }
 
-    /// Windows with their elements along further axes, and these axes; outside there is `fill`.
+    /// Returns the windows, with their elements along new axes, and these axes. Elements outside of the input are `fill`.
     fn extract_windows(&self, asked: &PoolWindow, fill: f64) -> Result<(Tensor, Vec<isize>)> {
         let name = asked.name;
         let n = asked.size.len();
@@ -226,13 +226,13 @@ impl Tensor {
         })
     }
 
-    /// Padded with the closest that the type has to a number.
+    /// Pads with the number of the type that is closest to `fill`.
     fn pad_windows(&self, amounts: &[(usize, usize)], fill: f64) -> Result<Tensor> {
         let fill = self.dtype.range().map_or(fill, |(low, high)| fill.clamp(low, high));
         self.pad_static(amounts, fill)
     }
 
-    /// For each axis: the padding, and how much more the last window reaches beyond it.
+    /// For each axis, the padding, and how far the last window extends beyond it.
     fn pool_padding(&self, asked: &PoolWindow) -> Result<Vec<((usize, usize), usize)>> {
         let mut ends = Vec::with_capacity(asked.size.len());
         for i in 0..asked.size.len() {
@@ -333,7 +333,7 @@ impl Tensor {
         })
     }
 
-    /// Axis by axis.
+    /// Pools one axis after the other.
     fn pool_axes(
         &self,
         name: &str,
@@ -348,7 +348,7 @@ impl Tensor {
         Ok(pooled)
     }
 
-    /// The first axis that is divided into parts, of which there are so many.
+    /// Checks the sizes, and returns the first axis to split into parts.
     fn check_adaptive(&self, name: &str, sizes: &[usize]) -> Result<usize> {
         let first = self.rank().checked_sub(sizes.len());
         let fits = first.filter(|&first| !sizes.contains(&0) && !self.shape[first..].contains(&0));
@@ -366,13 +366,13 @@ impl Tensor {
         Ok(first)
     }
 
-    /// Parts that do not overlap, their elements along a new last axis.
+    /// Splits an axis into parts that do not overlap, with their elements along a new last axis.
     fn split_evenly(&self, axis: usize, size: usize) -> Result<Tensor> {
         let part = self.shape[axis] / size;
         self.unfold(axis as isize, part, part, 1)
     }
 
-    /// A product with the matrix of what each part has of each element.
+    /// The mean of each part, as a product with a matrix of the share that each part has of each element.
     fn average_parts(&self, axis: usize, size: usize) -> Result<Tensor> {
         let shape = &[self.shape[axis], size];
         let (element, part) = (self.device.iota(shape, 0)?, self.device.iota(shape, 1)?);
@@ -383,7 +383,7 @@ impl Tensor {
         self.transpose(axis, -1)?.matmul(&weights)?.transpose(axis, -1)
     }
 
-    /// The largest of each part.
+    /// The largest element of each part.
     fn max_of_parts(&self, axis: usize, size: usize) -> Result<Tensor> {
         let mut dims = self.shape.to_vec();
         dims[axis] = size;
@@ -392,7 +392,7 @@ impl Tensor {
             .reshape(&dims)
     }
 
-    /// The largest of each part, and which of the places it has.
+    /// The largest element of each part, and its position.
     fn argmax_of_parts(
         &self,
         places: &Tensor,
@@ -413,7 +413,7 @@ impl Tensor {
         Ok((largest.reshape(&dims)?, first))
     }
 
-    /// The elements of each part, `[before, parts, longest, after]`; `none` is where a part has no more.
+    /// The elements of each part, `[before, parts, longest, after]`, filled up with `none`.
     fn gather_parts(&self, axis: usize, size: usize, none: f64) -> Result<Tensor> {
         let extent = self.shape[axis];
         let longest = (extent.div_ceil(size) + 1).min(extent);
@@ -429,7 +429,7 @@ impl Tensor {
         inside.unsqueeze(2)?.where_cond(picked, none)
     }
 
-    /// Where parts begin and end.
+    /// The start and the end of each part.
     fn part_bounds(&self, axis: usize, size: usize, part: &Tensor) -> Result<(Tensor, Tensor)> {
         let (long, count) = (self.shape[axis] as i32, size as i32);
         let start = part.mul(long)?.floor_divide(count)?;

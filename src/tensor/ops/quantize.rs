@@ -98,7 +98,7 @@ impl Tensor {
         })
     }
 
-    /// `part` with each of its elements repeated until it has this shape's extents.
+    /// Repeats the elements of `part` until it has the extents of this tensor.
     fn expand_blocks(&self, part: &Tensor) -> Result<Tensor> {
         let mut dims = vec![1; self.rank().saturating_sub(part.rank())];
         dims.extend_from_slice(&part.shape);

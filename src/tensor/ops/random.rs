@@ -19,7 +19,7 @@ impl Device {
         self.bits("random_bits", shape, seed, 0)
     }
 
-    /// Independent words for each `stream`.
+    /// Random words. Each `stream` is independent of the others.
     fn bits(&self, name: &str, shape: &[usize], seed: u32, stream: u32) -> Result<Tensor> {
         let count = Shape::new(name, shape)?.numel();
         let counter = self.iota(&[count], 0)?.cast(DType::U32)?;
@@ -96,7 +96,7 @@ impl Device {
     }
 }
 
-/// The number of the type that is nearest, of `f32` for types other than floats.
+/// The nearest number of the type, or of `f32` for types other than floats.
 fn nearest(x: f64, dtype: DType) -> f32 {
     match dtype {
         DType::F16 => rounded_to_f16(x as f32),
@@ -104,7 +104,7 @@ fn nearest(x: f64, dtype: DType) -> f32 {
     }
 }
 
-/// The last of those numbers that is less.
+/// The largest number of the type that is less than `x`, or of `f32` for types other than floats.
 fn below(x: f64, dtype: DType) -> f32 {
     let near = nearest(x, dtype);
     match dtype {

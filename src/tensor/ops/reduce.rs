@@ -105,7 +105,7 @@ impl Tensor {
         reduced.drop_reduced_axes(&asked, &axes)
     }
 
-    /// Without the axes that were reduced, which are sorted, unless they are kept.
+    /// Drops the reduced axes, which are sorted, unless they are to be kept.
     fn drop_reduced_axes(self, asked: &Axes, axes: &[usize]) -> Result<Tensor> {
         if asked.keeps() {
             return Ok(self);
@@ -117,8 +117,8 @@ impl Tensor {
         self.reshape(&dims)
     }
 
-    /// A reduction of floats that is made of others, in `f32`, which keep the axes. `reduce` is given these, and how many
-    /// elements are combined.
+    /// A reduction that is composed of others, computed in `f32`. `reduce` is called with axes that are kept, and with
+    /// the number of elements that are combined.
     fn reduce_floats(
         &self,
         name: &str,
@@ -315,7 +315,7 @@ impl Tensor {
         })
     }
 
-    /// The norm of a power that is none of the simple ones, of elements that are at most 1, so that none overflows.
+    /// The general `p`-norm. Elements are divided by the largest first, so that no power overflows.
     fn norm_p(&self, p: f64, axes: Axes) -> Result<Tensor> {
         let size = self.abs();
         let scale = if p > 0.0 { size.max(keepdim(&axes))? } else { size.min(keepdim(&axes))? };

@@ -131,8 +131,8 @@ fn kernel(x: f64, sharpness: Option<f64>) -> f64 {
     }
 }
 
-/// Elements that count up to which a place is a formula of them; beyond, it is a sum over one more axis.
-const FEW: usize = 5;
+/// Up to this many elements, a result is a formula of them. More are summed over a new axis.
+const MAX_INLINE_TAPS: usize = 5;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -227,7 +227,7 @@ impl Tensor {
         let lines = self.reshape(&[before, self.shape[axis], after])?.cast(self.dtype.compute())?;
         let sum = if count == 1 {
             lines.index_select_raw(1, &places.reshape(&[size])?)?
-        } else if count <= FEW {
+        } else if count <= MAX_INLINE_TAPS {
             let mut sum: Option<Tensor> = None;
             for tap in 0..count as isize {
                 let place = places.select(0, tap)?;

@@ -6,9 +6,9 @@ use crate::op::Reduction;
 use crate::tensor::helpers::{combining_op, identity_element};
 use crate::tensor::{check_output_count, with_op_name, Operand, Scan, Tensor};
 
-/// Elements of a block, each of which is reduced over those up to it at once. Blocks' totals are scanned again, so the
-/// work is `BLOCK` steps per element, in about `2 log(n) / log(BLOCK)` kernels.
-const BLOCK: usize = 16;
+/// The elements of a block. Each is reduced over the elements up to it at once, and the totals of the blocks are scanned
+/// again. So the work is `BLOCK_LENGTH` steps per element, in about `2 log(n) / log(BLOCK_LENGTH)` kernels.
+const BLOCK_LENGTH: usize = 16;
 
 macro_rules! scans {
     ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => {
@@ -84,7 +84,7 @@ impl Tensor {
             return Ok(self.clone());
         }
         let none = identity_element(op, self.dtype);
-        let (length, blocks) = (count.min(BLOCK), count.div_ceil(BLOCK));
+        let (length, blocks) = (count.min(BLOCK_LENGTH), count.div_ceil(BLOCK_LENGTH));
         let whole = self.pad_static(&[(0, 0), (0, blocks * length - count)], none)?;
         let seen = self.device.iota(&[length, length], 1)?;
         let seen = seen.le(&self.device.iota(&[length, length], 0)?)?;
@@ -100,11 +100,11 @@ impl Tensor {
         sums.reshape(&[rows, blocks * length])?.slice_static(1, ..count as isize, 1)
     }
 
-    /// The inclusive scan by the logarithm of the sum of exponentials, of each row of `[rows, n]`.
+    /// The inclusive scan of each row of `[rows, n]` by `log(exp(a) + exp(b))`.
     pub(super) fn logcumsumexp_rows(&self) -> Result<Tensor> {
         let (rows, count) = (self.shape[0], self.shape[1]);
         let none = f64::NEG_INFINITY;
-        let (length, blocks) = (count.min(BLOCK), count.div_ceil(BLOCK));
+        let (length, blocks) = (count.min(BLOCK_LENGTH), count.div_ceil(BLOCK_LENGTH));
         let whole = self.pad_static(&[(0, 0), (0, blocks * length - count)], none)?;
         let seen = self.device.iota(&[length, length], 1)?;
         let seen = seen.le(&self.device.iota(&[length, length], 0)?)?;

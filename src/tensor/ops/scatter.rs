@@ -42,11 +42,11 @@ impl From<Reduction> for ScatterReduction {
     }
 }
 
-/// Elements of the result times indices, up to which each goes through all.
-const SMALL: usize = 1 << 26;
+/// Up to this many elements of the result times indices, each element compares its position with all indices.
+const MAX_COMPARISONS: usize = 1 << 26;
 
-/// Steps of a scan or a bisection that one kernel does.
-const STEPS: usize = 3;
+/// The steps of a scan or a bisection in one kernel.
+const STEPS_PER_KERNEL: usize = 3;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -74,7 +74,7 @@ impl Tensor {
         self.scatter_named("scatter_add", axis, index, source, Some(Reduction::Sum))
     }
 
-    /// Scattered along an axis, by a reduction if there is one. A single number is a line of one element.
+    /// Scatters along an axis, and combines by a reduction if there is one. A single number is a vector of one element.
     pub(super) fn scatter_named(
         &self,
         name: &str,
@@ -92,7 +92,7 @@ impl Tensor {
         self.scatter_along(name, axis, &index, source, op)
     }
 
-    /// The same with positions from the start.
+    /// As `scatter_named`, with positions that count from the start.
     fn scatter_along(
         &self,
         name: &str,
@@ -222,7 +222,7 @@ impl Tensor {
         })
     }
 
-    /// Refuses types that do not go together.
+    /// Refuses an index, a source or a reduction of the wrong type.
     fn check_source(
         &self,
         name: &str,
@@ -250,7 +250,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// `[rows, n, columns]` with the elements of `source`, `[rows, m, columns]`, where `index`, `[rows, m]`, says.
+    /// Scatters `source`, `[rows, m, columns]`, into `[rows, n, columns]` at the positions in `index`, `[rows, m]`.
     fn scatter_into(
         &self,
         index: &Tensor,
@@ -268,7 +268,7 @@ impl Tensor {
         let source = source.cast(wide)?;
         let none = self.device.constant(&[], identity_element(op, wide), wide)?;
         let steps = index.numel().saturating_mul(count).saturating_mul(columns);
-        let brought = if steps <= SMALL {
+        let brought = if steps <= MAX_COMPARISONS {
             let found = index.index_matches(count)?.unsqueeze(2)?;
             let source = source.permute(&[0, 2, 1])?.unsqueeze(1)?;
             found.where_cond(&source, &none)?.reduce(op, 3)?
@@ -282,14 +282,14 @@ impl Tensor {
         self.cast(wide)?.apply_row(combining_op(op), &[Operand::Tensor(brought)])?.cast(self.dtype)
     }
 
-    /// Whether each of `count` positions is an index: `[rows, m] -> [rows, count, m]`.
+    /// Whether each of `count` positions equals each index: `[rows, m] -> [rows, count, m]`.
     fn index_matches(&self, count: usize) -> Result<Tensor> {
         self.unsqueeze(1)?.eq(&self.device.iota(&[count, 1], 0)?)
     }
 
-    /// For each of `count` positions where the last index is that names it, or -1: `[rows, m] -> [rows, count]`.
+    /// For each of `count` positions, the last source whose index names it, or -1: `[rows, m] -> [rows, count]`.
     fn last_source_of_each(&self, count: usize) -> Result<Tensor> {
-        if self.numel().saturating_mul(count) <= SMALL {
+        if self.numel().saturating_mul(count) <= MAX_COMPARISONS {
             let at = self.device.iota(&[self.shape[1]], 0)?;
             let none = self.device.constant(&[], -1.0, DType::I32)?;
             return self.index_matches(count)?.where_cond(&at, &none)?.max(2)?.materialize();
@@ -299,7 +299,7 @@ impl Tensor {
         there.where_cond(&order.gather_rows(&ends)?, -1)?.materialize()
     }
 
-    /// Of sorted indices: where the last of each of `count` positions stands, and whether it is there.
+    /// For sorted indices, where the last index of each of `count` positions is, and whether there is one.
     fn last_positions(&self, count: usize) -> Result<(Tensor, Tensor)> {
         let (rows, length) = (self.shape[0], self.shape[1]);
         let position = self.device.iota(&[rows, count], 1)?;
@@ -313,7 +313,7 @@ impl Tensor {
             end = fine.where_cond(&further, &end)?;
             step /= 2;
             done += 1;
-            if done % STEPS == 0 || step == 0 {
+            if done % STEPS_PER_KERNEL == 0 || step == 0 {
                 end = end.materialize()?;
             }
         }
@@ -321,7 +321,7 @@ impl Tensor {
         Ok((end, there))
     }
 
-    /// Each row's elements combined with those before them that have the same index: `[rows, m, columns]`.
+    /// Combines the elements of each row with those before them that have the same index: `[rows, m, columns]`.
     fn segmented_scan(&self, sorted: &Tensor, op: Reduction) -> Result<Tensor> {
         let length = self.shape[1];
         let before = |x: &Tensor, step: usize, none: f64| {
@@ -338,7 +338,7 @@ impl Tensor {
             sums = same.where_cond(&both, &sums)?;
             step *= 2;
             done += 1;
-            if done % STEPS == 0 {
+            if done % STEPS_PER_KERNEL == 0 {
                 sums = sums.materialize()?;
             }
         }

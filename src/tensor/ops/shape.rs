@@ -292,7 +292,7 @@ impl Tensor {
         })
     }
 
-    /// The axes before a picture's, and its channels, height and width.
+    /// Returns the axes before those of an image, and its channels, height and width.
     fn split_image_shape(&self, name: &str) -> Result<(&[usize], [usize; 3])> {
         match self.shape.split_last_chunk() {
             Some((before, &picture)) => Ok((before, picture)),

@@ -8,7 +8,7 @@ use crate::op::{Margin, Op, Span, Start, Windows};
 use crate::tensor::Tensor;
 use std::ops::{Bound, RangeBounds};
 
-/// A range as it was written, for messages.
+/// Formats a range as the user wrote it, for messages.
 pub(super) fn display_range(range: &impl RangeBounds<isize>) -> String {
     let start = match range.start_bound() {
         Bound::Included(start) => start.to_string(),
@@ -22,7 +22,7 @@ pub(super) fn display_range(range: &impl RangeBounds<isize>) -> String {
     }
 }
 
-/// A range of `count` positions, negative ones counted from the end; `None` if it does not lie within them.
+/// Converts a range of `count` positions, of which negative ones count from the end; `None` if it is not inside.
 pub(super) fn resolve_range(
     range: &impl RangeBounds<isize>,
     count: usize,
@@ -189,7 +189,7 @@ impl Tensor {
         self.apply(Op::Unfold(windows), &[])
     }
 
-    /// An axis, and what a range is of it.
+    /// Returns the axis counted from the front, and the span of a range along it.
     fn resolve_span(
         &self,
         axis: isize,
@@ -208,7 +208,7 @@ impl Tensor {
         Ok((at, Span::at(start, len, step)))
     }
 
-    /// As [`Tensor::slice_step`], of a range that is structure.
+    /// As [`Tensor::slice_step`], but the range is part of the structure of the plan.
     pub(super) fn slice_static(
         &self,
         axis: isize,
@@ -219,21 +219,21 @@ impl Tensor {
         self.span_static(at, span)
     }
 
-    /// A part of an axis, whose place is structure.
+    /// A span of an axis, whose start is part of the structure of the plan.
     pub(super) fn span_static(&self, axis: usize, span: Span) -> Result<Tensor> {
         let mut spans: Vec<Span> = self.shape.iter().map(|&len| Span::whole(len)).collect();
         spans[axis] = span;
         self.apply(Op::Slice(spans), &[])
     }
 
-    /// A part of an axis, whose place is data: a multiple of `unit`.
+    /// A span of an axis, whose start is data: a multiple of `unit`.
     pub(super) fn span_dynamic(&self, axis: usize, span: Span, unit: usize) -> Result<Tensor> {
         let mut spans: Vec<Span> = self.shape.iter().map(|&len| Span::whole(len)).collect();
         spans[axis] = span;
         self.spans_dynamic(spans, unit)
     }
 
-    /// Parts of the axes, whose places are data where there is a choice: multiples of `unit`.
+    /// Spans of all axes. Their starts are data, as multiples of `unit`, where more than one start is possible.
     pub(super) fn spans_dynamic(&self, mut spans: Vec<Span>, unit: usize) -> Result<Tensor> {
         let mut numbers = Vec::new();
         for (span, &extent) in spans.iter_mut().zip(self.shape.iter()) {
@@ -244,7 +244,8 @@ impl Tensor {
         self.apply(Op::Slice(spans), &numbers.iter().collect::<Vec<_>>())
     }
 
-    /// `len` elements along `axis`, from `start` on, an `i32` tensor of rank 0. The slice must lie within the axis.
+    /// `len` elements along `axis` from `start` on, which is an `i32` tensor of rank 0. The slice must be inside the
+    /// axis.
     #[cfg(feature = "model")]
     pub(crate) fn slice_from(&self, axis: usize, start: &Tensor, len: usize) -> Result<Tensor> {
         if len == self.shape[axis] {
@@ -255,7 +256,7 @@ impl Tensor {
         self.apply(Op::Slice(spans), &[start])
     }
 
-    /// As [`Tensor::slice_scatter`], but `start` is an `i32` tensor of rank 0. The source must lie within the axis.
+    /// As [`Tensor::slice_scatter`], but `start` is an `i32` tensor of rank 0. The source must fit inside the axis.
     #[cfg(feature = "model")]
     pub(crate) fn slice_scatter_from(
         &self,
@@ -272,7 +273,7 @@ impl Tensor {
         source.apply(Op::Pad(margins), &[self, start])
     }
 
-    /// A start as data: so many times `unit`, which becomes one more of `numbers`.
+    /// Turns a start into data, counted in units of `unit`. Appends its tensor to `numbers`.
     pub(super) fn dynamic_start(
         &self,
         start: Start,

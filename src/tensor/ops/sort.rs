@@ -11,11 +11,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Op, Pointwise};
 use crate::tensor::{with_op_name, Tensor};
 
-/// Steps of a bisection that one kernel does.
-const STEPS: usize = 3;
+/// The steps of a bisection in one kernel.
+const STEPS_PER_KERNEL: usize = 3;
 
-/// Positions are doubled on the way.
-const MOST: usize = 1 << 29;
+/// The most elements along a sorted axis. Merging doubles positions, which must still fit in an `i32`.
+const MAX_SORTED: usize = 1 << 29;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -68,15 +68,16 @@ impl Tensor {
 
     pub(super) fn check_sortable(&self, name: &str, axis: usize) -> Result<()> {
         let extent = self.shape[axis];
-        if extent > MOST {
+        if extent > MAX_SORTED {
             let message =
-                format!("{name}: the axis must have at most {MOST} elements, got {extent}");
+                format!("{name}: the axis must have at most {MAX_SORTED} elements, got {extent}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         Ok(())
     }
 
-    /// The positions of each row's first `most` elements in order, or of all: `[rows, n]`, which is not empty.
+    /// The positions of the first `most` elements of each row, in order: `[rows, n] -> [rows, min(most, n)]`. Rows must
+    /// not be empty.
     pub(super) fn sorted_positions(&self, descending: bool, most: usize) -> Result<Tensor> {
         if self.device.limits().sorts {
             let most = most.min(self.shape[1]);
@@ -247,7 +248,7 @@ impl Runs<'_> {
             step /= 2;
             // What comes last shares a kernel with two steps.
             let left = (usize::BITS - step.leading_zeros()) as usize;
-            if left >= STEPS - 1 && left % STEPS == STEPS - 1 {
+            if left >= STEPS_PER_KERNEL - 1 && left % STEPS_PER_KERNEL == STEPS_PER_KERNEL - 1 {
                 split = split.materialize()?;
             }
         }

@@ -133,7 +133,7 @@ impl Tensor {
         })
     }
 
-    /// How many elements each number from 0 on is.
+    /// Counts how many elements equal each number from 0 on.
     fn count_values(&self, length: usize) -> Result<Tensor> {
         let all = self.ravel().unsqueeze(0)?;
         if all.numel().saturating_mul(length) > MAX_ELEMENTS {

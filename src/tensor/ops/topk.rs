@@ -16,22 +16,24 @@ use crate::dtype::{DType, Numbers};
 use crate::error::{Error, Result};
 use crate::tensor::{with_op_name, Tensor};
 
-/// Rows that are no longer than this are ranked by comparing each element with each.
-const RANKED: usize = 1024;
+/// The longest rows that are ranked by comparing each element with each.
+const MAX_RANKED: usize = 1024;
 
-/// More elements than these are found by sorting.
-const FEW: usize = 256;
+/// The most elements that are selected. More are found by sorting.
+const MAX_SELECTED: usize = 256;
 
-/// So are those of rows that are not this many times as long.
-const MANY: usize = 8;
+/// Rows must be at least this many times as long as the selection. Shorter rows are sorted.
+const MIN_LENGTH_RATIO: usize = 8;
 
-/// Comparisons of a kernel, at most: many rows keep a device busy while they are sorted.
-const COMPARISONS: usize = 1 << 26;
+/// The most comparisons in one kernel. With more, there are enough rows to keep a device busy while they are sorted.
+const MAX_COMPARISONS: usize = 1 << 26;
 
-/// Whether `most` elements of each row of `count` are to be selected.
+/// Whether `most` elements of each row of `count` are selected instead of sorted.
 pub(super) fn are_few(rows: usize, count: usize, most: usize) -> bool {
-    let each = count.min(RANKED) * count.min(RANKED);
-    most <= FEW && count / MANY >= most && rows.saturating_mul(each) <= COMPARISONS
+    let each = count.min(MAX_RANKED) * count.min(MAX_RANKED);
+    most <= MAX_SELECTED
+        && count / MIN_LENGTH_RATIO >= most
+        && rows.saturating_mul(each) <= MAX_COMPARISONS
 }
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -102,12 +104,12 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// The positions of each row's first `most` elements in order: `[rows, n] -> [rows, most]`.
+    /// The positions of the first `most` elements of each row, in order: `[rows, n] -> [rows, most]`.
     pub(super) fn select_first(&self, descending: bool, most: usize) -> Result<Tensor> {
         self.sort_keys(descending)?.materialize()?.select_largest_keys(most, true)
     }
 
-    /// Numbers whose order is the elements': the larger, the earlier.
+    /// Numbers that compare as the elements do: a larger key comes earlier.
     fn sort_keys(&self, descending: bool) -> Result<Tensor> {
         if !self.dtype.is_float() {
             let ascending = match self.dtype.numbers() {
@@ -130,10 +132,10 @@ impl Tensor {
         nan.where_cond(-f64::from(i32::MAX), &key)
     }
 
-    /// The positions of each row's `most` largest keys: the largest first, or as they are in the row.
+    /// The positions of the `most` largest keys of each row: in order, or as they are in the row.
     fn select_largest_keys(&self, most: usize, ordered: bool) -> Result<Tensor> {
         let (rows, count) = (self.shape[0], self.shape[1]);
-        if count <= RANKED {
+        if count <= MAX_RANKED {
             return self.rank_by_comparison(most, ordered);
         }
         let chunk = 1usize << (count / most).ilog2().div_ceil(2);
@@ -151,7 +153,7 @@ impl Tensor {
         first.gather_rows(&at)?.mul(chunk as f64)?.add(&within)?.materialize()
     }
 
-    /// The same by comparing each key with each.
+    /// As `select_largest_keys`, by comparing each key with each.
     fn rank_by_comparison(&self, most: usize, ordered: bool) -> Result<Tensor> {
         let count = self.shape[1];
         let (own, other) = (self.unsqueeze(2)?, self.unsqueeze(1)?);

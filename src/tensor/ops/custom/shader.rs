@@ -35,15 +35,15 @@ impl<F: Fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<Vec<Tensor>> + Shared> Gra
 }
 
 /// Gradients that were recorded, by the shapes of inputs and results.
-type Known = Mutex<Vec<(Vec<Shape>, Arc<Pullback>)>>;
+type PullbackCache = Mutex<Vec<(Vec<Shape>, Arc<Pullback>)>>;
 
 /// How many of those are kept.
-const MOST_KNOWN: usize = 16;
+const MAX_CACHED_PULLBACKS: usize = 16;
 
 /// A gradient, and what was recorded of it.
 struct Given {
     by: Box<dyn Gradient>,
-    known: Known,
+    known: PullbackCache,
 }
 
 impl Device {
@@ -140,7 +140,7 @@ impl Shader {
         &self,
         gradient: impl Fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<Vec<Tensor>> + Shared + 'static,
     ) -> Shader {
-        let given = Given { by: Box::new(gradient), known: Known::default() };
+        let given = Given { by: Box::new(gradient), known: PullbackCache::default() };
         Shader { gradient: Some(Arc::new(given)), ..self.clone() }
     }
 
@@ -290,7 +290,7 @@ impl Shader {
         }
         let pullback = Arc::new(self.device.pullback(&operands, &nodes)?);
         let mut known = lock();
-        if known.len() == MOST_KNOWN {
+        if known.len() == MAX_CACHED_PULLBACKS {
             known.remove(0);
         }
         known.push((key, pullback.clone()));

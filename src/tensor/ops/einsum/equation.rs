@@ -27,7 +27,7 @@ pub struct Equation {
     pub result: Vec<Label>,
 }
 
-/// What stands between commas: letters, and where among them an ellipsis is.
+/// The labels of one operand: its letters, and the position of an ellipsis among them.
 struct Term {
     letters: Vec<char>,
     ellipsis: Option<usize>,

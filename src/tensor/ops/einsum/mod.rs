@@ -105,13 +105,13 @@ impl Tensor {
     }
 }
 
-/// An operand, or a product of some, and the labels of its axes.
+/// An operand or a product of operands, and the labels of its axes.
 struct Factor {
     tensor: Tensor,
     labels: Vec<Label>,
 }
 
-/// All operands multiplied, and summed over what the result does not have.
+/// Multiplies all operands, and sums over the labels that the result does not have.
 fn contract(mut factors: Vec<Factor>, result: &[Label]) -> Result<Tensor> {
     while factors.len() > 1 {
         let (first, second) = cheapest(&factors, result);
@@ -127,12 +127,12 @@ fn contract(mut factors: Vec<Factor>, result: &[Label]) -> Result<Tensor> {
     factor.grouped(&result.iter().map(std::slice::from_ref).collect::<Vec<_>>())
 }
 
-/// Whether something else has an axis.
+/// Whether the result or another operand has the label.
 fn needed(label: Label, others: &[Factor], result: &[Label]) -> bool {
     result.contains(&label) || others.iter().any(|other| other.labels.contains(&label))
 }
 
-/// Which two are combined next: those whose product has the fewest elements beside their own.
+/// Chooses the two operands to combine next: the product has the fewest elements compared with theirs.
 fn cheapest(factors: &[Factor], result: &[Label]) -> (usize, usize) {
     let mut best = (f64::INFINITY, (0, 1));
     for second in 1..factors.len() {

@@ -10,14 +10,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::shape::MAX_RANK;
 use crate::tensor::{with_op_name, Tensor};
 
-/// Lengths up to which a transform is one product with a matrix.
-const DIRECT: usize = 64;
+/// Up to this length, a transform is one product with a matrix.
+const MAX_DIRECT: usize = 64;
 
-/// The same of prime lengths: what else they cost is more.
-const DIRECT_PRIME: usize = 128;
+/// Up to this length, a transform of prime length is one product with a matrix. The alternative costs more than for other
+/// lengths.
+const MAX_DIRECT_PRIME: usize = 128;
 
 /// The longest transform.
-const LONGEST: usize = 1 << 22;
+const MAX_LENGTH: usize = 1 << 22;
 
 /// What a Fourier transform is divided by: as NumPy and PyTorch call it.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -197,7 +198,7 @@ impl Tensor {
         })
     }
 
-    /// The axis before that of the pairs.
+    /// Returns the axis, which must be before the axis of the pairs.
     fn complex_axis(&self, name: &str, axis: isize) -> Result<usize> {
         self.check_float(name)?;
         match self.shape.split_last() {
@@ -209,7 +210,7 @@ impl Tensor {
         }
     }
 
-    /// How many numbers are transformed.
+    /// Returns the number of elements to transform.
     fn transform_length(&self, name: &str, axis: usize, n: Option<usize>) -> Result<usize> {
         let count = n.unwrap_or(self.shape[axis]);
         if count == 0 || self.shape[axis] == 0 {
@@ -219,14 +220,14 @@ impl Tensor {
             );
             return Err(Error::shape(message));
         }
-        if count > LONGEST {
-            let message = format!("{name}: n must be at most {LONGEST}, got {count}");
+        if count > MAX_LENGTH {
+            let message = format!("{name}: n must be at most {MAX_LENGTH}, got {count}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         Ok(count)
     }
 
-    /// With an axis cut, or filled with zeros, to a length.
+    /// Crops an axis, or pads it with zeros, to a length.
     fn fit_length(&self, axis: usize, count: usize) -> Result<Tensor> {
         let extent = self.shape[axis];
         if count <= extent {
@@ -270,7 +271,7 @@ impl Tensor {
         })
     }
 
-    /// The transforms of lines of complex numbers, `[lines, count, 2]`, not divided.
+    /// The transforms of rows of complex numbers, `[rows, count, 2]`, without the division by the length.
     fn transform(&self, sign: f64) -> Result<Tensor> {
         let (lines, count) = (self.shape[0], self.shape[1]);
         match Split::of(count) {
@@ -349,7 +350,7 @@ impl Tensor {
     }
 }
 
-/// How a transform of a length is made.
+/// The algorithm for a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Split {
     Direct,
@@ -359,20 +360,20 @@ enum Split {
 
 impl Split {
     fn of(count: usize) -> Split {
-        if count <= DIRECT {
+        if count <= MAX_DIRECT {
             return Split::Direct;
         }
         // As many steps as there must be, each of about as many numbers.
-        let steps = (count as f64).ln() / (DIRECT as f64).ln();
+        let steps = (count as f64).ln() / (MAX_DIRECT as f64).ln();
         let even = (count as f64).powf(1.0 / steps.ceil());
         let off = |factor: usize| (factor as f64 / even).ln().abs();
-        let direct = (2..=DIRECT).filter(|factor| count.is_multiple_of(*factor));
+        let direct = (2..=MAX_DIRECT).filter(|factor| count.is_multiple_of(*factor));
         let best = direct.min_by(|&a, &b| off(a).total_cmp(&off(b)));
         let prime =
-            || (DIRECT + 1..).take_while(|n| n * n <= count).find(|n| count.is_multiple_of(*n));
+            || (MAX_DIRECT + 1..).take_while(|n| n * n <= count).find(|n| count.is_multiple_of(*n));
         match best.or_else(prime) {
             Some(factor) => Split::Factors(factor, count / factor),
-            None if count <= DIRECT_PRIME => Split::Direct,
+            None if count <= MAX_DIRECT_PRIME => Split::Direct,
             None => Split::Chirp,
         }
     }

@@ -10,7 +10,7 @@ use crate::tensor::{keepdim, with_op_name, Tensor};
 const SWEEPS: usize = 9;
 
 /// Rows of a matrix, at most: the kernels are as many as `2 * SWEEPS` times the rows.
-const ROWS: usize = 128;
+const MAX_ROWS: usize = 128;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -47,8 +47,8 @@ impl Tensor {
         }
         self.check_float("eigh")?;
         let rows = self.shape[self.rank() - 1];
-        if rows > ROWS {
-            let message = format!("eigh: matrices must have at most {ROWS} rows, got {rows}");
+        if rows > MAX_ROWS {
+            let message = format!("eigh: matrices must have at most {MAX_ROWS} rows, got {rows}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let dims = &self.shape[..self.rank() - 1];

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
 
 /// Rows and columns of a matrix, at most: kernels are about twice as many, and each passes over the matrix.
-const ROWS: usize = 1024;
+const MAX_ROWS: usize = 1024;
 
 /// The rule for square matrices in error messages.
 const SQUARE: &str = "the last two axes must be equal (square matrices)";
@@ -38,9 +38,9 @@ impl Tensor {
                 &self.shape,
             ));
         };
-        if rows.min(columns) > ROWS {
+        if rows.min(columns) > MAX_ROWS {
             let message =
-                format!("{name}: matrices must have at most {ROWS} rows or columns, got {rows} by {columns}");
+                format!("{name}: matrices must have at most {MAX_ROWS} rows or columns, got {rows} by {columns}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let batch: usize = self.shape[..self.rank() - 2].iter().product();
