@@ -192,8 +192,8 @@ impl Optimizer {
                 };
                 all.push((average.clone(), value));
             }
-            let one = |i: usize| given.find(&name(i, ACCUMULATED), &shard.shapes[i], dtype);
-            let gradients = (0..count).map(one).collect::<Result<Vec<_>>>()?;
+            let gradient = |i: usize| given.find(&name(i, ACCUMULATED), &shard.shapes[i], dtype);
+            let gradients = (0..count).map(gradient).collect::<Result<Vec<_>>>()?;
             pending.push(shard.joined(&gradients)?.map(Pending::new).transpose()?);
         }
         if let Some(name) = given.0.keys().next() {

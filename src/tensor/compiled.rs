@@ -95,9 +95,9 @@ impl Compiled {
         build: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
     ) -> Result<Compiled> {
         let since = device.recorded();
-        let one =
+        let placeholder =
             |&(shape, dtype): &(_, _)| Tensor::adopt(device, device.placeholder(shape, dtype));
-        let placeholders: Vec<Tensor> = inputs.iter().map(one).collect();
+        let placeholders: Vec<Tensor> = inputs.iter().map(placeholder).collect();
         let (results, captured) =
             capture::during(device, || device.lazily(|| build(&placeholders)));
         let Captured { reads, writes } = captured;

@@ -40,7 +40,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(skip))]
     pub fn grad(&self, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         self.check_one_element("grad")?;
-        whole(self.gradients("grad", None, wrt, false)?, wrt)
+        fill_missing(self.gradients("grad", None, wrt, false)?, wrt)
     }
 
     /// The gradients by the values of variables that this number was computed from; nothing where nothing of a variable goes
@@ -92,7 +92,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(skip))]
     pub fn vjp(&self, seed: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         self.check_seed("vjp", seed)?;
-        whole(self.gradients("vjp", Some(seed), wrt, false)?, wrt)
+        fill_missing(self.gradients("vjp", Some(seed), wrt, false)?, wrt)
     }
 
     /// The vector-Jacobian product of several results: the gradients by each of `wrt` of the sum of all results, each
@@ -132,7 +132,7 @@ impl Tensor {
             sum = Some(part);
         }
         match sum {
-            Some(sum) => whole(sum.gradients(name, None, wrt, false)?, wrt),
+            Some(sum) => fill_missing(sum.gradients(name, None, wrt, false)?, wrt),
             None => Err(Error::data(format!("{name}: there must be a result, got none"))),
         }
     }
@@ -276,11 +276,11 @@ impl Tensor {
     }
 }
 
-/// Gradients by these, with zeros where there are none.
-fn whole(gradients: Vec<Option<Tensor>>, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
-    let one = |(gradient, of): (Option<Tensor>, &&Tensor)| match gradient {
+/// Replaces missing gradients by zeros.
+fn fill_missing(gradients: Vec<Option<Tensor>>, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+    let or_zeros = |(gradient, of): (Option<Tensor>, &&Tensor)| match gradient {
         Some(gradient) => Ok(gradient),
         None => of.full_like_named("grad", 0.0),
     };
-    gradients.into_iter().zip(wrt).map(one).collect()
+    gradients.into_iter().zip(wrt).map(or_zeros).collect()
 }

@@ -337,8 +337,8 @@ fn rates(group: &Value) -> Result<[f64; 2]> {
 fn written(epoch: &Epoch) -> Value {
     let text = |x: f64| x.to_string();
     let validation = epoch.validation.as_ref().map(|scores| {
-        let one = |(name, value): &(String, f64)| json!({ "name": name, "value": text(*value) });
-        let metrics: Vec<Value> = scores.metrics.iter().map(one).collect();
+        let metric = |(name, value): &(String, f64)| json!({ "name": name, "value": text(*value) });
+        let metrics: Vec<Value> = scores.metrics.iter().map(metric).collect();
         json!({ "loss": text(scores.loss), "metrics": metrics })
     });
     json!({

@@ -216,8 +216,8 @@ impl Tensor {
     pub fn unbind(&self, axis: isize) -> Result<Vec<Tensor>> {
         let at = self.shape.axis("unbind", axis)?;
         check_output_count("unbind", self.shape[at])?;
-        let one = |n| self.span_dynamic(at, Span::at(n, 1, 1), 1)?.squeeze(at as isize);
-        (0..self.shape[at]).map(one).collect()
+        let select = |n| self.span_dynamic(at, Span::at(n, 1, 1), 1)?.squeeze(at as isize);
+        (0..self.shape[at]).map(select).collect()
     }
 
     /// Each element along an axis `repeats` times, one beside the other: `[a, b]` becomes `[a, a, b, b]`.
