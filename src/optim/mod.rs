@@ -80,8 +80,8 @@ struct Shard {
     parameters: Vec<Variable>,
     shapes: Vec<Vec<usize>>,
     flat: Variable,
-    /// What the rule remembers, as flat as the parameters.
-    memory: Vec<Variable>,
+    /// The state of the rule, as flat as the parameters.
+    state: Vec<Variable>,
     pending: Option<Pending>,
 }
 
@@ -134,15 +134,15 @@ impl Optimizer {
             rule.check(&parameters.iter().map(Variable::shape).collect::<Vec<_>>())?;
         }
         // What can fail comes first: the flat values are computed before the first parameter moves.
-        let memories = parts.iter().map(|parameters| Shard::remembered(&*rule, parameters));
-        let memories: Vec<Vec<Variable>> = memories.collect::<Result<_>>()?;
+        let states = parts.iter().map(|parameters| Shard::initial_state(&*rule, parameters));
+        let states: Vec<Vec<Variable>> = states.collect::<Result<_>>()?;
         let counters = self.counters(1)?;
         let lists: Vec<&[Variable]> = parts.iter().map(|parameters| &parameters[..]).collect();
         let flats = Variable::flatten_all(&lists)?;
         let mut shards = Vec::new();
-        for ((parameters, flat), memory) in parts.into_iter().zip(flats).zip(memories) {
+        for ((parameters, flat), state) in parts.into_iter().zip(flats).zip(states) {
             let shapes = parameters.iter().map(Variable::shape).collect();
-            shards.push(Shard { parameters, shapes, flat, memory, pending: None });
+            shards.push(Shard { parameters, shapes, flat, state, pending: None });
         }
         if let Some(scaling) = &mut self.scaling {
             scaling.taken.extend(counters);
@@ -418,11 +418,13 @@ impl Optimizer {
             };
             for (shard, gradient) in group.shards.iter().zip(&mut gradients) {
                 let Some(Gradient { flat, has }) = gradient else { continue };
-                let memory: Vec<Tensor> = shard.memory.iter().map(Variable::value).collect();
-                let (value, memory) = group.rule.update(&Update {
+                let names = group.rule.state().into_iter().map(|(name, _)| name);
+                let state: Vec<(&str, Tensor)> =
+                    names.zip(shard.state.iter().map(Variable::value)).collect();
+                let (value, state) = group.rule.update(&Update {
                     value: shard.flat.value(),
                     gradient: flat,
-                    memory: &memory,
+                    state: &state,
                     shapes: &shard.shapes,
                     lr: group.lr,
                     step: step.clone(),
@@ -443,11 +445,11 @@ impl Optimizer {
                     Ok::<(), Error>(())
                 };
                 set(&shard.flat, value)?;
-                for (variable, value) in shard.memory.iter().zip(memory) {
+                for (variable, value) in shard.state.iter().zip(state) {
                     set(variable, value)?;
                 }
                 let without = (0..has.len()).filter(|&n| !has[n]).collect();
-                unchanged.push((all.len() - 1 - shard.memory.len(), without));
+                unchanged.push((all.len() - 1 - shard.state.len(), without));
             }
         }
         if let (Some(scaling), Some(finite)) = (&self.scaling, &finite) {
@@ -470,13 +472,13 @@ impl Optimizer {
 }
 
 impl Shard {
-    /// What a rule remembers of parameters, as it begins.
-    fn remembered(rule: &dyn Rule, parameters: &[Variable]) -> Result<Vec<Variable>> {
+    /// The initial state of a rule for these parameters.
+    fn initial_state(rule: &dyn Rule, parameters: &[Variable]) -> Result<Vec<Variable>> {
         let count: usize = parameters.iter().map(|x| x.shape().iter().product::<usize>()).sum();
         let (device, dtype) = (parameters[0].device(), parameters[0].dtype());
         let begin =
             |&(_, first): &(&str, f64)| Ok(Variable::new(&device.full(&[count], first, dtype)?));
-        rule.memory().iter().map(begin).collect()
+        rule.state().iter().map(begin).collect()
     }
 
     /// For each parameter, whether it still belongs to this optimiser.
