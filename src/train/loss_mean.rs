@@ -1,31 +1,32 @@
-//! The losses of an epoch, added up where they are.
+//! The mean loss of an epoch, computed on the device.
 
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// The mean of losses so far, on the device, and which of them was the first that is no finite number. It is read rarely.
+/// The mean of the losses so far, and the first batch whose loss is not finite. Both stay on the device and are read rarely.
 #[derive(Clone, Debug)]
-pub(super) struct Running {
+pub(super) struct LossMean {
     /// `f32` of `[1]`: the mean over examples.
     pub mean: Tensor,
     /// `i32` of `[1]`: the number, in the epoch, of the first batch whose loss is not finite, or -1.
-    pub bad: Tensor,
-    /// How many examples there were.
+    pub first_non_finite: Tensor,
+    /// The number of examples.
     pub examples: u64,
 }
 
-impl Running {
-    /// Of no losses.
-    pub fn new(device: &Device) -> Result<Running> {
+impl LossMean {
+    /// The mean of no losses.
+    pub fn new(device: &Device) -> Result<LossMean> {
         // Data, so that the first step is like the others.
-        let (mean, bad) = (device.tensor(&[0f32], &[1])?, device.tensor(&[-1i32], &[1])?);
-        Ok(Running { mean, bad, examples: 0 })
+        let mean = device.tensor(&[0f32], &[1])?;
+        let first_non_finite = device.tensor(&[-1i32], &[1])?;
+        Ok(LossMean { mean, first_non_finite, examples: 0 })
     }
 
-    /// With the loss of batch number `batch` of so many examples.
-    pub fn with(&self, loss: &Tensor, batch: u64, examples: usize) -> Result<Running> {
+    /// Adds the loss of a batch with this number of examples.
+    pub fn with(&self, loss: &Tensor, batch: u64, examples: usize) -> Result<LossMean> {
         if loss.numel() != 1 {
             let shape = loss.shape();
             return Err(Error::shape(format!(
@@ -38,14 +39,14 @@ impl Running {
         let mean = self.mean.add(&loss.sub(&self.mean)?.mul(share)?)?;
         // Beyond 2^31 batches of an epoch the number is the last that there is.
         let number = i32::try_from(batch).unwrap_or(i32::MAX);
-        let first = self.bad.lt(0)?.logical_and(loss.is_finite().logical_not())?;
-        let bad = first.where_cond(number, &self.bad)?;
-        Ok(Running { mean: mean.detach(), bad: bad.detach(), examples: all })
+        let first = self.first_non_finite.lt(0)?.logical_and(loss.is_finite().logical_not())?;
+        let first = first.where_cond(number, &self.first_non_finite)?;
+        Ok(LossMean { mean: mean.detach(), first_non_finite: first.detach(), examples: all })
     }
 
-    /// The mean, and the number of the first loss that was not finite, if there is one.
+    /// Reads the mean, and the number of the first batch whose loss is not finite, if there is one.
     pub async fn read(&self) -> Result<(f64, Option<u64>)> {
-        let read = self.mean.device().read_bytes(&[&self.mean, &self.bad]).await?;
+        let read = self.mean.device().read_bytes(&[&self.mean, &self.first_non_finite]).await?;
         let word = |bytes: &[u8]| <[u8; 4]>::try_from(bytes).unwrap_or_default();
         let [mean, bad] = &read[..] else {
             return Err(Error::data("train: the device must return a value, got none"));
