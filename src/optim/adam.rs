@@ -252,7 +252,8 @@ impl RAdam {
             |step| rho_max - 2.0 * step * beta.powf(step) / (1.0 - beta.powf(step)),
             |step| {
                 // `beta^n / (1 - beta^n)` is `1 / (e^u - 1)` where `u` is `-n log(beta)`, and that is
-                // `1 / u - 1 / 2 + u / 12 - ...`. Nearly all of the first term is subtracted from `rho_max`, so `f64` does that.
+                // `1 / u - 1 / 2 + u / 12 - ...`. Nearly all of the first term is subtracted from `rho_max`, so `f64`
+                // does that.
                 let u = step.mul(-log)?;
                 let series = u.square().mul(-1.0 / 720.0)?.add(1.0 / 12.0)?.mul(&u)?;
                 let exact = u.expm1().reciprocal().sub(&u.reciprocal())?.add(0.5)?;

@@ -1,5 +1,4 @@
-//! What operations take besides tensors, in the ways one writes it: axes, shapes, lengths. Each is a type that lists,
-//! arrays and single numbers convert to.
+//! The types of arguments other than tensors: axes, shapes, lengths. Lists, arrays and single numbers convert to each type.
 
 use crate::dtype::DType;
 use crate::error::{brief, Error, Result};

@@ -1,4 +1,4 @@
-//! Gradients, reverse mode. They are tensors like any others: recorded, computed when read, and differentiable again.
+//! Gradients in reverse mode. A gradient is an ordinary tensor: recorded, computed when it is read, and differentiable again.
 
 use super::{capture, with_op_name, Tensor, Variable};
 use crate::dtype::DType;

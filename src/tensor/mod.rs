@@ -1,8 +1,8 @@
-//! The user's handle: a tensor, made from data or by an operation on others, computed when it is read.
+//! The [`Tensor`]: a handle to an array that is made from data or by an operation, and computed when it is read.
 //!
-//! What makes tensors are methods of the [`Device`]: [`tensor`](Device::tensor), [`zeros`](Device::zeros),
-//! [`arange`](Device::arange), [`uniform`](Device::uniform), [`eye`](Device::eye) and their like. Operations are methods of
-//! the [`Tensor`], by the names that NumPy and PyTorch have for them:
+//! Methods of the [`Device`] create tensors: [`tensor`](Device::tensor), [`zeros`](Device::zeros), [`arange`](Device::arange),
+//! [`uniform`](Device::uniform), [`eye`](Device::eye) and others. Operations are methods of the [`Tensor`] with the names of
+//! NumPy and PyTorch. They are in `ops`, one file for each group:
 //!
 //! - element by element: [`add`](Tensor::add), [`mul`](Tensor::mul), [`exp`](Tensor::exp), [`relu`](Tensor::relu),
 //!   [`where_cond`](Tensor::where_cond) and all rows of [the table](crate::op::pointwise); also `&x + 1.0`;
@@ -13,7 +13,7 @@
 //!   [`concat`](Tensor::concat), [`pad`](Tensor::pad), [`gather`](Tensor::gather), [`scatter`](Tensor::scatter);
 //! - products: [`matmul`](Tensor::matmul), [`conv2d`](Tensor::conv2d), [`attention`](Tensor::attention).
 //!
-//! Axes count from the end where they are negative; [`Axes`], [`Operand`] and [`Integers`] say what arguments may be.
+//! Negative axes count from the end. [`Axes`], [`Operand`] and [`Integers`] list the types that convert to arguments.
 
 mod anomaly;
 mod args;

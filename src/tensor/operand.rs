@@ -1,4 +1,4 @@
-//! Operands, which are tensors or numbers, and the operators of Rust.
+//! Operands, which are tensors or numbers, and Rust's operators for tensors.
 
 use super::{Pointwise, Tensor, Variable};
 use crate::dtype::DType;

@@ -77,7 +77,7 @@ use web_time::Instant;
 ///
 /// Whatever is awaited may be dropped at any time: the next call goes on from there, and no step is lost or taken twice.
 ///
-/// The optimiser is the trainer's own, or in an `Rc<RefCell<Optimizer>>` one that others look at between steps ([`OptimizerHandle`]).
+/// A trainer owns its optimizer, or shares it with the program as an `Rc<RefCell<Optimizer>>` ([`OptimizerHandle`]).
 pub struct Trainer<M, O = Optimizer> {
     /// What is trained.
     pub model: M,

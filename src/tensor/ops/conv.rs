@@ -1,4 +1,4 @@
-//! Convolutions over one, two and three axes, and their transposes. All are made of the two-dimensional one.
+//! Convolutions over one, two and three axes, and their transposes. All are composed of the two-dimensional convolution.
 
 use crate::error::{Error, Result};
 use crate::op::{Conv2d, Op, Routine, Windows};

@@ -1,5 +1,21 @@
-//! The operations: one file for each group. A method of [`Tensor`](super::Tensor) is in the file of the group that NumPy's
-//! and PyTorch's documentation lists it in.
+//! The operations, which are methods of [`Tensor`](super::Tensor) and [`Device`](crate::device::Device).
+//!
+//! | file | operations |
+//! | --- | --- |
+//! | `create`, `random` | tensors from data, from one value, from ranges, from random numbers |
+//! | `pointwise` | one operation for each row of the table in `src/op`, `cast`, `clamp`, activations |
+//! | `shape` | `reshape`, `permute`, `expand`, `squeeze`, `flip` and other views |
+//! | `slice`, `pad`, `join` | `slice`, `select`, `narrow`, `unfold`; `pad`; `concat`, `stack`, `split`, `tile`, `roll` |
+//! | `index`, `scatter` | `gather`, `index_select`, `masked_select`, `one_hot`; `scatter`, `scatter_reduce`, `index_add` |
+//! | `diagonal` | `diag`, `diagonal`, `trace`, `tril`, `triu` |
+//! | `reduce`, `scan` | `sum`, `mean`, `var`, `argmax`, norms; `cumsum`, `cumprod`, `logcumsumexp`, `diff` |
+//! | `sort`, `topk`, `statistics` | `sort`, `searchsorted`; `topk`, `kthvalue`; `quantile`, `median`, `bincount`, `cov` |
+//! | `matmul`, `einsum`, `linalg` | products and distances; `einsum`, `tensordot`; `solve`, `inv`, `qr`, `eigh` |
+//! | `conv`, `pool`, `resize`, `grid_sample` | operations on images and signals |
+//! | `norm`, `attention` | `softmax`, `layer_norm`, `batch_norm`; `attention`, `rotary` |
+//! | `fft` | Fourier transforms |
+//! | `quantize`, `packed` | weights of few bits |
+//! | `custom` | functions of elements and compute shaders that users write in WGSL |
 
 mod attention;
 mod conv;

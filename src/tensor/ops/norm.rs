@@ -1,4 +1,4 @@
-//! Softmax and the normalisations, written as what they mean; the planner makes one kernel of each.
+//! `softmax` and normalizations. Each is composed of elementary operations, which the planner fuses into one kernel.
 
 use super::reduce::Moments;
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Padding with a number or with a tensor's own elements, and cutting off.
+//! `pad` and `pad_with`: padding with a number or with the elements of the tensor, and cropping.
 
 use crate::error::{Error, Result};
 use crate::op::{Margin, Op, Span};

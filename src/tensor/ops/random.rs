@@ -1,5 +1,5 @@
-//! Random tensors: the n-th element is a function of the seed and n alone, so the same seed gives the same numbers on
-//! every device and in any order of execution.
+//! Random tensors. The n-th element is a function of the seed and n alone, so the same seed gives the same numbers on every
+//! device and in any order of execution.
 
 use crate::device::Device;
 use crate::dtype::{rounded_to_f16, DType};

@@ -1,7 +1,7 @@
-//! Reductions over axes. No axes named means all of them.
+//! Reductions over axes. An empty list of axes means all axes.
 //!
-//! Statistics of halves are computed in `f32`, and rounded once, at the end: squares of 256 and more are beyond what a half
-//! holds, and a plan may put what lies between in memory. Distances are measured twice: see [`Moments`].
+//! Statistics of `f16` are computed in `f32` and rounded once, at the end. Squares of 256 and more exceed the range of `f16`,
+//! and a plan may store intermediate values. [`Moments`] measures distances from the mean twice.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Resampling: axes with other extents.
+//! Resampling: `resize` and `resample` give axes other extents by interpolation.
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};

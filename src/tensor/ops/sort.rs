@@ -1,9 +1,9 @@
 //! Sorting along an axis, and searching in sorted elements.
 //!
-//! Where the device sorts ([`Limits::sorts`](crate::kernel::Limits::sorts)), a sort is one kernel. Elsewhere runs of 1, 2, 4, ...
-//! sorted elements are merged. Each element of the result finds by bisection how many elements of the left run come before it
-//! (the "merge path" of Green, McColl and Bader 2012). All passes use the same kernels with other numbers. The first few of
-//! many elements are selected instead of sorted (`topk.rs`).
+//! Where the device sorts ([`Limits::sorts`](crate::kernel::Limits::sorts)), a sort is one kernel. Elsewhere runs of 1, 2, 4,
+//! and so on sorted elements are merged. Each element of the result finds by bisection how many elements of the left run come
+//! before it (the "merge path" of Green, McColl and Bader 2012). All passes use the same kernels with other numbers. The first
+//! few of many elements are selected instead of sorted (`topk.rs`).
 
 use super::topk::are_few;
 use crate::dtype::DType;
