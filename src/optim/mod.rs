@@ -1,4 +1,4 @@
-//! Optimisers: how parameters follow gradients. The parameters of an optimiser are parts of one flat variable (of few, where a
+//! Optimizers: how parameters follow gradients. The parameters of an optimizer are parts of one flat variable (of few, where a
 //! device's buffers are too small for one), and so is what it remembers of them. So the gradients are written into one
 //! tensor, and an update is one kernel, however many parameters there are.
 
@@ -86,8 +86,8 @@ struct Shard {
 }
 
 impl Optimizer {
-    /// An optimiser of these parameters, whose values move into one flat variable ([`Variable::flatten`]) and are computed, so
-    /// that all steps are alike. A parameter belongs to the newest optimiser that was made of it: it is taken over from one
+    /// An optimizer of these parameters, whose values move into one flat variable ([`Variable::flatten`]) and are computed, so
+    /// that all steps are alike. A parameter belongs to the newest optimizer that was made of it: it is taken over from one
     /// before, whose steps are an error from then on, even where the newer one is gone.
     ///
     /// # Errors
@@ -307,7 +307,7 @@ impl Optimizer {
     /// with the parameters, which are taken. A parameter without one stays as it is, and so does what is remembered of it.
     ///
     /// # Errors
-    /// `Data` if there are no gradients at all, a parameter belongs to another optimiser now, or a learning rate or a bound of
+    /// `Data` if there are no gradients at all, a parameter belongs to another optimizer now, or a learning rate or a bound of
     /// clipping makes no sense; `Limit`, `Memory`. Nothing was changed then, and the gradients are still there.
     pub fn step(&mut self) -> Result<()> {
         self.check("step")?;
@@ -481,7 +481,7 @@ impl Shard {
         rule.state().iter().map(begin).collect()
     }
 
-    /// For each parameter, whether it still belongs to this optimiser.
+    /// For each parameter, whether it still belongs to this optimizer.
     fn are_own(&self) -> impl Iterator<Item = bool> {
         self.parameters.iter().map(|x| x.start_in(&self.flat).is_some())
     }

@@ -116,7 +116,7 @@ impl Optimizer {
         Ok(state)
     }
 
-    /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules, parameters and averages. Gradients that
+    /// Takes what [`Optimizer::state_dict`] gave of an optimizer of the same rules, parameters and averages. Gradients that
     /// were added up before are dropped unless the state has them; those that `backward` left stay. An average that is not
     /// in the state begins again with the parameters' values of now. A `steps` of one number is that of all groups.
     ///

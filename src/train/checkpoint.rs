@@ -89,14 +89,14 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     }
 
     /// Goes on from a file of [`Trainer::save`], to the same bits as if the training had not ended. Nothing of the time before
-    /// is left. Model, optimiser, averages, data and all that is said of the training must be made as they were. Returns the
+    /// is left. Model, optimizer, averages, data and all that is said of the training must be made as they were. Returns the
     /// notes.
     ///
     /// A step that was taken before the file was saved, and that [`Trainer::next_step`] had not returned yet because it was
     /// dropped, is not returned again.
     ///
     /// # Errors
-    /// `Data` if the file is damaged or no checkpoint, or of another model, optimiser or number of generators, or of the middle
+    /// `Data` if the file is damaged or no checkpoint, or of another model, optimizer or number of generators, or of the middle
     /// of an epoch of other batches; `Shape` if a parameter has another shape. Then nothing was taken.
     pub async fn load(&mut self, file: &[u8]) -> Result<BTreeMap<String, String>> {
         let io::Safetensors { mut tensors, mut metadata, skipped } =

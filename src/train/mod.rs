@@ -1,4 +1,4 @@
-//! Training loops: a [`Trainer`] takes a model, an optimiser and data through epochs, with validation, metrics, schedules,
+//! Training loops: a [`Trainer`] takes a model, an optimizer and data through epochs, with validation, metrics, schedules,
 //! early stopping, and checkpoints that go on to the same bits. A loop of one's own can do all of it instead, or leave a part
 //! to the trainer ([`Trainer::step`]).
 //!
@@ -124,11 +124,11 @@ enum Per {
 }
 
 impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
-    /// A trainer of this model, whose parameters the optimiser has. `forward` gives the loss of a batch, a single number; or
+    /// A trainer of this model, whose parameters the optimizer has. `forward` gives the loss of a batch, a single number; or
     /// the loss and what the model predicted, which metrics need.
     ///
     /// # Errors
-    /// `Data` if the model has no parameters, or the optimiser none of the model's.
+    /// `Data` if the model has no parameters, or the optimizer none of the model's.
     pub fn new<R: Into<ForwardOutput>>(
         model: M,
         optimizer: O,
@@ -209,7 +209,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         self
     }
 
-    /// The learning rate of each step: that of the optimiser's first group; the others keep their ratios to it.
+    /// The learning rate of each step: that of the optimizer's first group; the others keep their ratios to it.
     #[must_use]
     pub fn schedule(mut self, schedule: impl Schedule + 'static) -> Trainer<M, O> {
         self.schedule = Some((Box::new(schedule), Per::Step));

@@ -33,7 +33,7 @@ impl Tensor {
     /// The elements at the places that a grid says: of pictures `[batch, channels, height, width]` and a grid
     /// `[batch, h, w, 2]` of pairs (x, y) it is `[batch, channels, h, w]`; of volumes `[batch, channels, depth, height,
     /// width]` and `[batch, d, h, w, 3]` of (x, y, z) `[batch, channels, d, h, w]`. Places run from -1 to 1: from one edge
-    /// of the picture to the other, or, with `align_corners`, from the centre of the first element to that of the last
+    /// of the picture to the other, or, with `align_corners`, from the center of the first element to that of the last
     /// one. (`grid_sample` of PyTorch.)
     ///
     /// One kernel. The gradient by the picture adds up by a product with ones, as [`Tensor::gather`]'s, and takes as many
@@ -236,7 +236,7 @@ fn within_edges(
         SamplePadding::Zeros => return Ok(place.clone()),
         SamplePadding::Border => place.clone(),
         SamplePadding::Reflection => {
-            // At the centres of the outermost elements, or at their edges.
+            // At the centers of the outermost elements, or at their edges.
             let (edge, length) = if align_corners { (0.0, last) } else { (-0.5, last + 1.0) };
             if length == 0.0 {
                 return place.zeros_like().add(0.0);

@@ -171,13 +171,13 @@ impl Tensor {
         numbers.reshape(&dims)
     }
 
-    /// Computes `normalise(x) * weight + bias` in `f32`. Weight and bias must not widen the shape.
+    /// Computes `normalize(x) * weight + bias` in `f32`. Weight and bias must not widen the shape.
     fn normalize_and_scale(
         &self,
         name: &str,
         weight: Option<&Tensor>,
         bias: Option<&Tensor>,
-        normalise: impl FnOnce(&Tensor) -> Result<Tensor>,
+        normalize: impl FnOnce(&Tensor) -> Result<Tensor>,
     ) -> Result<Tensor> {
         let fits = |other: &&Tensor| {
             let joint = crate::shape::Shape::broadcast(name, &self.shape, &other.shape);
@@ -193,7 +193,7 @@ impl Tensor {
         self.check_same_dtype(name, &others)?;
         with_op_name(name, || {
             self.compute_in_f32(|x| {
-                let mut y = normalise(x)?;
+                let mut y = normalize(x)?;
                 if let Some(weight) = weight {
                     y = y.mul(weight.cast(x.dtype())?)?;
                 }

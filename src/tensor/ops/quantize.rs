@@ -57,7 +57,7 @@ impl Tensor {
 
     /// The real numbers that integers stand for: `(x - zero_point) * scale`, of the scale's type. `scale` and
     /// `zero_point` have one shape, as many axes as this or fewer, counted from the last; each of their extents divides
-    /// this one's, and is spread over that many neighbours: `[]` is one scale for all, `[n, 1]` one per row, `[n, k / 32]`
+    /// this one's, and is spread over that many neighbors: `[]` is one scale for all, `[n, 1]` one per row, `[n, k / 32]`
     /// one for each 32 along the rows of `[n, k]`.
     ///
     /// # Errors

@@ -10,13 +10,13 @@ use crate::tensor::{with_op_name, Tensor};
 pub enum Resize {
     /// The element at `floor(i * extent / size)`, as PyTorch's `nearest`.
     Nearest,
-    /// The element under the new one's centre, `floor((i + 1/2) * extent / size)`.
+    /// The element under the new one's center, `floor((i + 1/2) * extent / size)`.
     NearestExact,
-    /// Between the two elements whose centres lie around the new one's; the outermost elements reach to the edges.
+    /// Between the two elements whose centers lie around the new one's; the outermost elements reach to the edges.
     Linear,
     /// The same, but the first and last elements stay where they are (`align_corners`).
     LinearCorners,
-    /// Four elements weighed by [`Filter::Cubic`] with -0.75 around the new one's centre, as PyTorch's `bicubic`. Beyond
+    /// Four elements weighed by [`Filter::Cubic`] with -0.75 around the new one's center, as PyTorch's `bicubic`. Beyond
     /// the edges the outermost elements go on.
     Cubic,
     /// The same, but the first and last elements stay where they are.
@@ -61,8 +61,8 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// As [`Resize::Linear`] and [`Resize::Cubic`] see an axis of `extent` elements that becomes one of `size`: centres
-    /// on centres.
+    /// As [`Resize::Linear`] and [`Resize::Cubic`] see an axis of `extent` elements that becomes one of `size`: centers
+    /// on centers.
     pub fn centred(extent: usize, size: usize, filter: Filter) -> Sampling {
         let step = extent as f64 / size as f64;
         Sampling { first: step / 2.0 - 0.5, step, filter, antialias: false, inside: false }

@@ -121,7 +121,7 @@ impl Tensor {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The differences of neighbours along an axis, each element less the one before; `n` times.
+    /// The differences of neighbors along an axis, each element less the one before; `n` times.
     ///
     /// # Errors
     /// `Shape` if the axis does not exist or has fewer than `n` elements; `DType` for `bool`; `Limit` for `n` beyond 65,536.

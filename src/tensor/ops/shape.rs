@@ -34,7 +34,7 @@ impl Tensor {
         self.reshape(&[self.numel()]).unwrap_or_else(|error| Tensor::failed(self, error))
     }
 
-    /// These neighbouring axes as one: `..` is all of them, `1..` all but the first. Negative axes count from the end. A
+    /// These neighboring axes as one: `..` is all of them, `1..` all but the first. Negative axes count from the end. A
     /// single number becomes a vector of one element. [`Tensor::ravel`] is the same as `..` and cannot fail.
     ///
     /// # Errors

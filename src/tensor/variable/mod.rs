@@ -202,7 +202,7 @@ impl Variable {
 
     /// One flat variable that has the values of all of these, one after the other. They are parts of it from now on: what is
     /// assigned to it they have, and what is assigned to one of them it has. So whatever is done with all parameters of a
-    /// model, as an optimiser does, is done by one operation on the flat one. (The flat parameters of PyTorch's FSDP.)
+    /// model, as an optimizer does, is done by one operation on the flat one. (The flat parameters of PyTorch's FSDP.)
     ///
     /// A variable that was a part of another flat one is taken out of that, whose elements stay.
     ///
