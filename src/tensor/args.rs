@@ -192,11 +192,11 @@ impl TensorSpec {
 }
 
 /// An extent as a number that can also be -1. One that is too large stays too large.
-fn signed(extents: &[usize]) -> Vec<isize> {
+fn to_isizes(extents: &[usize]) -> Vec<isize> {
     extents.iter().map(|&extent| isize::try_from(extent).unwrap_or(isize::MAX)).collect()
 }
 
-fn wide(numbers: &[i32]) -> Vec<isize> {
+fn widen(numbers: &[i32]) -> Vec<isize> {
     numbers.iter().map(|&number| number as isize).collect()
 }
 
@@ -219,7 +219,7 @@ macro_rules! integers {
             [] |one: isize| $to { list: vec![one], $($rest)* };
             [] |one: i32| $to { list: vec![one as isize], $($rest)* };
             [<const N: usize>] |list: [isize; N]| $to { list: list.to_vec(), $($rest)* };
-            [<const N: usize>] |list: [i32; N]| $to { list: wide(&list), $($rest)* };
+            [<const N: usize>] |list: [i32; N]| $to { list: widen(&list), $($rest)* };
             [<const N: usize>] |list: &[isize; N]| $to { list: list.to_vec(), $($rest)* };
             [] |list: &[isize]| $to { list: list.to_vec(), $($rest)* };
             [] |list: Vec<isize>| $to { list, $($rest)* };
@@ -233,19 +233,19 @@ integers!(Integers {});
 
 from! { Extents,
     [] |_number: ()| Extents { list: Vec::new() };
-    [<const N: usize>] |list: [usize; N]| Extents { list: signed(&list) };
+    [<const N: usize>] |list: [usize; N]| Extents { list: to_isizes(&list) };
     [<const N: usize>] |list: [isize; N]| Extents { list: list.to_vec() };
-    [<const N: usize>] |list: [i32; N]| Extents { list: wide(&list) };
-    [<const N: usize>] |list: &[usize; N]| Extents { list: signed(list) };
+    [<const N: usize>] |list: [i32; N]| Extents { list: widen(&list) };
+    [<const N: usize>] |list: &[usize; N]| Extents { list: to_isizes(list) };
     [<const N: usize>] |list: &[isize; N]| Extents { list: list.to_vec() };
-    [<const N: usize>] |list: &[i32; N]| Extents { list: wide(list) };
-    [] |list: &[usize]| Extents { list: signed(list) };
+    [<const N: usize>] |list: &[i32; N]| Extents { list: widen(list) };
+    [] |list: &[usize]| Extents { list: to_isizes(list) };
     [] |list: &[isize]| Extents { list: list.to_vec() };
-    [] |list: &[i32]| Extents { list: wide(list) };
-    [] |list: Vec<usize>| Extents { list: signed(&list) };
-    [] |list: &Vec<usize>| Extents { list: signed(list) };
+    [] |list: &[i32]| Extents { list: widen(list) };
+    [] |list: Vec<usize>| Extents { list: to_isizes(&list) };
+    [] |list: &Vec<usize>| Extents { list: to_isizes(list) };
     [] |list: &Vec<isize>| Extents { list: list.clone() };
-    [] |shape: &Shape| Extents { list: signed(shape) };
+    [] |shape: &Shape| Extents { list: to_isizes(shape) };
 }
 
 macro_rules! amounts {

@@ -46,7 +46,7 @@ impl Tensor {
     /// Rotary position embedding (Su et al. 2021): pairs of elements of the last axis are turned, by angles whose cosines
     /// and sines are given; they have half as many elements along the last axis as are turned (the rest of the axis
     /// stays), and broadcast along the others. A pair is an element of the first half and the one as far into the
-    /// second (as in Llama and GPT-NeoX), or two neighbours if `interleaved` (as in GPT-J).
+    /// second (as in Llama and GPT-NeoX), or two neighbors if `interleaved` (as in GPT-J).
     ///
     /// # Errors
     /// `Shape` if cosines and sines differ, have more than half the elements or do not broadcast; `DType` unless all are
@@ -109,11 +109,11 @@ impl Tensor {
             }
             None => None,
         };
-        self.attention_to(k, v, options, length.as_ref())
+        self.attention_with_length(k, v, options, length.as_ref())
     }
 
     /// As [`Tensor::attention`], but only the first `length` keys count. `length` is an `i32` tensor of rank 0.
-    pub(crate) fn attention_to(
+    pub(crate) fn attention_with_length(
         &self,
         k: &Tensor,
         v: &Tensor,

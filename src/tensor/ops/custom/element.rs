@@ -50,7 +50,7 @@ impl Device {
     /// # Errors
     /// `Data` with line and column of what is no such function; in a browser what its compiler says.
     pub fn element_function(&self, source: &str) -> Pending<Result<ElementFunction>> {
-        let (device, element) = (self.clone(), element(source));
+        let (device, element) = (self.clone(), parse_element(source));
         Box::pin(async move {
             let element = element?;
             let checked = device.check_source(&element.module());
@@ -67,7 +67,7 @@ impl Device {
 }
 
 /// What a source declares, compiled for machines that take no WGSL where this build can do that.
-fn element(source: &str) -> Result<Element> {
+fn parse_element(source: &str) -> Result<Element> {
     let element = Element::parse(source)?;
     #[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
     let element = crate::op::custom::compiled(element)?;

@@ -78,7 +78,7 @@ impl Device {
     /// # Errors
     /// `Data` with line and column of what is no such shader; in a browser what its compiler says.
     pub fn shader(&self, source: &str) -> Pending<Result<Shader>> {
-        let (device, source) = (self.clone(), parsed(source));
+        let (device, source) = (self.clone(), parse_shader(source));
         Box::pin(async move {
             let source = source?;
             let checked = device.check_source(source.source());
@@ -99,7 +99,7 @@ impl Device {
     }
 }
 
-fn parsed(source: &str) -> Result<Source> {
+fn parse_shader(source: &str) -> Result<Source> {
     let parsed = Source::parse(source)?;
     #[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
     crate::op::custom::check_shader(&parsed)?;
@@ -167,17 +167,17 @@ impl Shader {
         params: &[(&str, f64)],
     ) -> Result<Vec<Tensor>> {
         let mut tensors = Vec::with_capacity(inputs.len());
-        for tensor in named("input", &self.source.inputs, inputs)? {
+        for tensor in match_by_name("input", &self.source.inputs, inputs)? {
             if !self.device.is_same(&tensor.device) {
                 return Err(Error::wrong_device("shader", "an input"));
             }
             tensors.push(tensor.clone());
         }
         let mut shapes = Vec::with_capacity(outputs.len());
-        for dims in named("output", &self.source.outputs, outputs)? {
+        for dims in match_by_name("output", &self.source.outputs, outputs)? {
             shapes.push(Shape::new("shader", dims)?);
         }
-        let numbers = named("number", &self.source.params, params)?;
+        let numbers = match_by_name("number", &self.source.params, params)?;
         let most = self.device.limits().workgroups;
         if let Some(count) = workgroups.iter().find(|&&count| count > most) {
             let message = format!(
@@ -299,7 +299,7 @@ impl Shader {
 }
 
 /// What was given by name, in the order of the bindings.
-fn named<T: Copy>(kind: &str, wanted: &[Binding], given: &[(&str, T)]) -> Result<Vec<T>> {
+fn match_by_name<T: Copy>(kind: &str, wanted: &[Binding], given: &[(&str, T)]) -> Result<Vec<T>> {
     let names = || {
         let names: Vec<String> = wanted.iter().map(|b| format!("`{}`", b.name)).collect();
         names.join(", ")

@@ -45,7 +45,7 @@ impl Tensor {
             own.inverse_unless(&rough)?.slice_static(1, ..rows, 1)?.slice_static(2, ..rows, 1)?;
         let factors = factors.pad_static(&[(0, 0), (0, BORDER)], 1.0)?;
         let usual = own.pivots.mul(&factors)?.prod(1)?;
-        let usual = usual.mul(inverse.matmul(&matrices)?.log_slope()?.exp())?;
+        let usual = usual.mul(inverse.matmul(&matrices)?.log_det_derivatives()?.exp())?;
         let unused = rough.logical_not().logical_or(whole.is_below(SINGULAR)?)?;
         let corner = bordered.inverse_corner(&whole.inverse_unless(&unused)?)?;
         let through = whole.pivots.mul(&factors)?.prod(1)?.mul(corner)?;
@@ -96,10 +96,10 @@ impl Tensor {
     fn inverse_corner(&self, inverse: &Tensor) -> Result<Tensor> {
         let rows = (self.shape[1] - BORDER) as isize;
         let product = inverse.matmul(self)?.materialize()?;
-        let more = product.less_identity()?.materialize()?;
+        let more = product.sub_identity()?.materialize()?;
         let last = inverse.slice_static(2, rows.., 1)?;
         let first = more.matmul(&last)?;
         let corner = last.sub(&first)?.add(more.matmul(&first)?)?.slice_static(1, rows.., 1)?;
-        corner.small_determinant()?.mul(product.log_slope()?.exp())
+        corner.small_determinant()?.mul(product.log_det_derivatives()?.exp())
     }
 }

@@ -59,14 +59,14 @@ impl Tensor {
             let flat =
                 self.cast(DType::F32)?.reshape(&[self.numel() / (rows * rows), rows, rows])?;
             let flat = flat.add(&flat.transpose(1, 2)?)?.mul(0.5)?;
-            let (values, vectors) = flat.eigen()?;
+            let (values, vectors) = flat.eigh_batched()?;
             let values = values.reshape(dims)?.cast(self.dtype)?;
             Ok((values, vectors.reshape(&self.shape)?.cast(self.dtype)?))
         })
     }
 
     /// Of symmetric matrices, `[batch, n, n]`.
-    fn eigen(&self) -> Result<(Tensor, Tensor)> {
+    fn eigh_batched(&self) -> Result<(Tensor, Tensor)> {
         let vectors = self.detach().rotate()?;
         // Rayleigh's quotients: better than what the turns left on the diagonal, and their gradient is the values'.
         let across = vectors.transpose(1, 2)?.matmul(self)?.matmul(&vectors)?.materialize()?;

@@ -7,7 +7,7 @@ use crate::tensor::{Axes, Tensor};
 use std::ops::Range;
 
 /// What elimination finds of matrices.
-pub(super) struct Eliminated {
+pub(super) struct Elimination {
     /// `[batch, n, n]`; something without a meaning where a matrix is singular.
     inverse: Tensor,
     /// `[batch, n]`: what was divided by; with the other sign where rows were exchanged for it. Their product is the
@@ -15,7 +15,7 @@ pub(super) struct Eliminated {
     pub pivots: Tensor,
 }
 
-impl Eliminated {
+impl Elimination {
     /// The inverses, or this number everywhere in those of singular matrices.
     pub fn inverse_or(&self, value: f64) -> Result<Tensor> {
         let smallest = self.pivots.abs().min(Axes::from(1).keepdim(true))?;
@@ -34,9 +34,9 @@ impl Eliminated {
     }
 
     /// Of these matrices alone.
-    pub fn batches(&self, range: Range<isize>) -> Result<Eliminated> {
+    pub fn batches(&self, range: Range<isize>) -> Result<Elimination> {
         let inverse = self.inverse.slice_static(0, range.clone(), 1)?;
-        Ok(Eliminated { inverse, pivots: self.pivots.slice_static(0, range, 1)? })
+        Ok(Elimination { inverse, pivots: self.pivots.slice_static(0, range, 1)? })
     }
 }
 
@@ -50,7 +50,7 @@ impl Tensor {
     ///
     /// Of a panel of columns K this makes `[1/A_KK; -A_IK 1/A_KK]`, where I are the other rows. The other columns are then
     /// what they were in the rows I, and 0 in the rows K, plus the product of that with their rows K.
-    pub(super) fn eliminate_all(&self) -> Result<Eliminated> {
+    pub(super) fn eliminate_all(&self) -> Result<Elimination> {
         let rows = self.shape[1];
         let row = self.device.iota(&[rows, 1], 0)?;
         let mut matrix = self.clone();
@@ -80,7 +80,7 @@ impl Tensor {
         let column = self.device.iota(&[rows], 0)?;
         let order = place.unsqueeze(2)?.eq(column)?.cast(DType::F32)?.materialize()?;
         let inverse = matrix.matmul(&order)?.materialize()?;
-        Ok(Eliminated { inverse, pivots: Tensor::concat(&pivots, 1)?.materialize()? })
+        Ok(Elimination { inverse, pivots: Tensor::concat(&pivots, 1)?.materialize()? })
     }
 
     /// Of the columns from `start` on: what they become, which row comes to each place, and the pivots, in the rows that

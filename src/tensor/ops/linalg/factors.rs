@@ -41,11 +41,11 @@ impl Tensor {
             let a = a.add(a.t()?)?.mul(0.5)?;
             let factor = a.detach().cholesky_factor()?;
             let inverse = factor.lower_inverse()?;
-            let more = inverse.matmul(&a)?.matmul(&inverse.t()?)?.less_identity()?;
+            let more = inverse.matmul(&a)?.matmul(&inverse.t()?)?.sub_identity()?;
             let whole = factor.add(factor.matmul(&more.lower_root()?)?)?;
             let bad = factor.main_diagonal(1, 2)?.sum(1)?.is_nan().unsqueeze(1)?.unsqueeze(2)?;
-            let result = bad.where_cond(f64::NAN, whole.behind(&factor)?)?;
-            result.tril(0)?.as_like(self, &self.shape)
+            let result = bad.where_cond(f64::NAN, whole.with_value_of(&factor)?)?;
+            result.tril(0)?.reshape_like(self, &self.shape)
         })
     }
 
@@ -93,7 +93,7 @@ impl Tensor {
                 let rest = q.t()?.matmul(&a.slice_static(2, count as isize.., 1)?)?;
                 r = Tensor::concat(&[r, rest], 2)?;
             }
-            Ok((q.as_like(self, &left)?, r.as_like(self, &right)?))
+            Ok((q.reshape_like(self, &left)?, r.reshape_like(self, &right)?))
         })
     }
 
@@ -126,8 +126,8 @@ impl Tensor {
         }
         with_op_name(name, || {
             let tall = a.shape[1] >= a.shape[2];
-            let x = if tall { a.smallest_rest(&sides)? } else { a.smallest_solution(&sides)? };
-            x.as_like(self, &sides.result)
+            let x = if tall { a.lstsq_tall(&sides)? } else { a.lstsq_wide(&sides)? };
+            x.reshape_like(self, &sides.result)
         })
     }
 }
@@ -186,7 +186,7 @@ impl Tensor {
     }
 
     /// Of `[batch, m, n]`, m >= n.
-    fn smallest_rest(&self, sides: &RightSides) -> Result<Tensor> {
+    fn lstsq_tall(&self, sides: &RightSides) -> Result<Tensor> {
         let found = Orthogonal::of(&self.detach())?;
         let inverse = found.inverse()?;
         let b = &sides.matrices;
@@ -200,7 +200,7 @@ impl Tensor {
     }
 
     /// Of `[batch, m, n]`, m < n: it is `A^T z` with `A A^T z = b`.
-    fn smallest_solution(&self, sides: &RightSides) -> Result<Tensor> {
+    fn lstsq_wide(&self, sides: &RightSides) -> Result<Tensor> {
         let across = self.t()?;
         let inverse = Orthogonal::of(&across.detach())?.inverse()?;
         let b = &sides.matrices;
@@ -227,7 +227,7 @@ impl Orthogonal {
         let largest = a.abs().max(keepdim([1, 2]))?;
         let scale = largest.gt(0.0)?.where_cond(&largest, 1.0)?.materialize()?;
         let reflected = a.div(&scale)?.reflect_all()?;
-        let v = reflected.vectors(0)?;
+        let v = reflected.reflection_vectors(0)?;
         let t = v.combine_reflections()?;
         let top = v.slice_static(1, ..columns as isize, 1)?;
         let turned = v.matmul(&t.matmul(&top.t()?)?)?;
@@ -251,7 +251,7 @@ impl Orthogonal {
         let regular = flat.where_cond(diagonal.cast(a.dtype)?, &r)?;
         let inverse = regular.t()?.lower_inverse()?.t()?;
         let q = a.matmul(&inverse)?.materialize()?;
-        let more = q.t()?.matmul(&q)?.less_identity()?;
+        let more = q.t()?.matmul(&q)?.sub_identity()?;
         let root = more.lower_root()?.t()?.materialize()?;
         let back = root.matmul(&root)?.sub(&root)?;
         let (q, new) = (q.add(q.matmul(&back)?)?, regular.add(root.matmul(&regular)?)?);

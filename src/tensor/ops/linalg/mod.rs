@@ -55,23 +55,23 @@ impl Tensor {
         }
     }
 
-    /// This instead of something in `f32` of as many elements: of the shape `dims` and this tensor's type.
-    fn as_like(&self, like: &Tensor, dims: &[usize]) -> Result<Tensor> {
+    /// Reshapes a result in `f32` to `dims`, and casts it to the type of `like`.
+    fn reshape_like(&self, like: &Tensor, dims: &[usize]) -> Result<Tensor> {
         self.reshape(dims)?.cast(like.dtype)
     }
 
-    /// The value of `constant` with the derivatives of this, which has the same value but for rounding.
-    fn behind(&self, constant: &Tensor) -> Result<Tensor> {
+    /// Returns the value of `constant` with the derivatives of this tensor. Both values are equal apart from rounding.
+    fn with_value_of(&self, constant: &Tensor) -> Result<Tensor> {
         constant.add(self.sub(self.detach())?)
     }
 
-    /// With the last two axes exchanged.
+    /// Transposes the last two axes.
     fn t(&self) -> Result<Tensor> {
         self.transpose(-2, -1)
     }
 
-    /// This less the identity.
-    fn less_identity(&self) -> Result<Tensor> {
+    /// Subtracts the identity matrix.
+    fn sub_identity(&self) -> Result<Tensor> {
         self.sub(self.device.eye(self.shape[self.rank() - 1])?)
     }
 }

@@ -23,7 +23,7 @@ impl Tensor {
                 return Ok(panel);
             }
             if start + width < columns {
-                let v = panel.vectors(start)?;
+                let v = panel.reflection_vectors(start)?;
                 let t = v.combine_reflections()?;
                 let turned = v.matmul(&t.t()?.matmul(&v.t()?.matmul(&matrix)?)?)?;
                 let after = column.ge(start + width)?;
@@ -72,7 +72,7 @@ impl Tensor {
 
     /// The vectors of a panel whose first diagonal element is in the row `start`, their first elements with them; zeros
     /// where nothing was below, and nothing was reflected.
-    pub(super) fn vectors(&self, start: usize) -> Result<Tensor> {
+    pub(super) fn reflection_vectors(&self, start: usize) -> Result<Tensor> {
         let row = self.device.iota(&[self.shape[1], 1], 0)?.sub(start)?;
         let column = self.device.iota(&[self.shape[2]], 0)?;
         let below = row.gt(&column)?.where_cond(self, 0.0)?;

@@ -56,10 +56,10 @@ impl Tensor {
             let mut inverse = a.detach().eliminate_all()?.inverse_or(f64::NAN)?;
             // The distance from the inverse is squared, as functions of the matrix, too (Schulz 1933).
             for _ in 0..2 {
-                let missing = a.matmul(&inverse)?.less_identity()?;
+                let missing = a.matmul(&inverse)?.sub_identity()?;
                 inverse = inverse.sub(inverse.matmul(&missing)?)?;
             }
-            inverse.as_like(self, &self.shape)
+            inverse.reshape_like(self, &self.shape)
         })
     }
 
@@ -91,7 +91,7 @@ impl Tensor {
         }
         with_op_name(name, || {
             let inverse = a.detach().eliminate_all()?.inverse_or(f64::NAN)?;
-            sides.refined(&a, &inverse)?.as_like(self, &sides.result)
+            sides.refined(&a, &inverse)?.reshape_like(self, &sides.result)
         })
     }
 
@@ -155,7 +155,7 @@ impl Tensor {
                 return self.device.ones((dims, self.dtype));
             }
             let det = if rows <= 3 { a.small_determinant()? } else { a.large_determinant()? };
-            det.as_like(self, dims)
+            det.reshape_like(self, dims)
         })
     }
 
@@ -177,17 +177,17 @@ impl Tensor {
                 return Ok((sign, self.device.zeros((dims, self.dtype))?));
             }
             let found = a.detach().eliminate_all()?;
-            let slope = found.inverse_or(0.0)?.matmul(&a)?.log_slope()?;
+            let slope = found.inverse_or(0.0)?.matmul(&a)?.log_det_derivatives()?;
             let sign = found.pivots.sign().prod(1)?;
             let log = found.pivots.abs().log().sum(1)?.add(slope)?;
-            Ok((sign.as_like(self, dims)?, log.as_like(self, dims)?))
+            Ok((sign.reshape_like(self, dims)?, log.reshape_like(self, dims)?))
         })
     }
 
     /// Of a matrix times its constant inverse: 0, with the first two derivatives of the determinant's logarithm, which are
     /// those of `tr(E) - tr(E^2) / 2`, where E is this less the identity.
-    pub(super) fn log_slope(&self) -> Result<Tensor> {
-        let more = self.less_identity()?.materialize()?;
+    pub(super) fn log_det_derivatives(&self) -> Result<Tensor> {
+        let more = self.sub_identity()?.materialize()?;
         let square = more.mul(more.t()?)?.sum([1, 2])?.mul(-0.5)?;
         let slope = more.main_diagonal(1, 2)?.sum(1)?.add(square)?;
         slope.sub(slope.detach())

@@ -56,7 +56,7 @@ impl Tensor {
                 true => (a.triu(0)?, constant.t()?.lower_inverse()?.t()?),
                 false => (a.tril(0)?, constant.lower_inverse()?),
             };
-            sides.refined(&triangle, &inverse)?.as_like(self, &sides.result)
+            sides.refined(&triangle, &inverse)?.reshape_like(self, &sides.result)
         })
     }
 }
