@@ -4,10 +4,6 @@ use super::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Batch, Halves, KernelConfig, Rows};
 
-/// The old name of [`KernelConfig`].
-#[deprecated(note = "renamed to `KernelConfig`")]
-pub type Variants = KernelConfig;
-
 impl Device {
     /// The kernels that are run where there are several for the same work.
     pub fn kernel_config(&self) -> KernelConfig {
@@ -41,20 +37,5 @@ impl Device {
     /// The text a kernel of a plan is compiled from; `None` on the CPU.
     pub fn kernel_source(&self, batch: &Batch, kernel: usize) -> Option<String> {
         self.inner.backend.source(&batch.dispatches.get(kernel)?.kernel, batch.config)
-    }
-
-    /// The old name of [`Device::kernel_config`].
-    #[deprecated(note = "renamed to `kernel_config`")]
-    pub fn variants(&self) -> KernelConfig {
-        self.kernel_config()
-    }
-
-    /// The old name of [`Device::set_kernel_config`].
-    ///
-    /// # Errors
-    /// As there.
-    #[deprecated(note = "renamed to `set_kernel_config`")]
-    pub fn set_variants(&self, config: KernelConfig) -> Result<()> {
-        self.set_kernel_config(config)
     }
 }

@@ -34,8 +34,6 @@ pub(crate) use compute::Prepared;
 pub use drivers::{register, Driver, Machine, Opening};
 #[cfg(feature = "model")]
 pub(crate) use evict::{Rank, Slot};
-#[allow(deprecated)]
-pub use kernel_config::Variants;
 pub use memory::{HeldTensor, MemoryReport};
 pub(crate) use replay::Replay;
 

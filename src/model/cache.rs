@@ -67,7 +67,8 @@ impl KvCache {
         let options =
             AttentionOptions { causal: tokens > 1, window: *window, ..AttentionOptions::default() };
         let (keys, values) = (keys.value().cast(DType::F32)?, values.value().cast(DType::F32)?);
-        let seen = across(q, 1)?.attention_to(&keys, &values, options, Some(&slots.end))?;
+        let seen =
+            across(q, 1)?.attention_with_length(&keys, &values, options, Some(&slots.end))?;
         seen.squeeze(0)?.transpose(0, 1)?.reshape(&[tokens, heads * size])
     }
 }

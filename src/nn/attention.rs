@@ -162,11 +162,11 @@ impl MultiheadAttention {
         v: &Tensor,
         options: AttentionOptions,
     ) -> Result<Tensor> {
-        // What attention gives for values that are the unit vectors: the weights themselves.
+        // Attention over the unit vectors as values returns the weights themselves.
         let keys = k.shape()[2];
-        let one = q.device().eye(keys)?.cast(q.dtype())?;
-        let one = one.expand(&[&k.shape()[..2], &[keys, keys]].concat())?;
-        self.dropout.forward(&q.attention(k, &one, options)?)?.matmul(v)
+        let identity = q.device().eye(keys)?.cast(q.dtype())?;
+        let identity = identity.expand(&[&k.shape()[..2], &[keys, keys]].concat())?;
+        self.dropout.forward(&q.attention(k, &identity, options)?)?.matmul(v)
     }
 }
 

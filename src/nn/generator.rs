@@ -32,7 +32,7 @@ impl Generator {
     /// The next seed, for [`Device::uniform`] and its like.
     pub fn draw(&self) -> u32 {
         let number = self.drawn.fetch_add(1, Ordering::Relaxed);
-        // Neighbouring numbers give seeds that have nothing in common (MurmurHash3's last step).
+        // Neighboring numbers give seeds that have nothing in common (MurmurHash3's last step).
         let mut mixed = self.seed ^ number.wrapping_mul(0x9e37_79b9);
         for (shift, factor) in [(16, 0x85eb_ca6b), (13, 0xc2b2_ae35)] {
             mixed = (mixed ^ (mixed >> shift)).wrapping_mul(factor);

@@ -3,7 +3,7 @@
 use super::module::like;
 use super::{init, Generator, Layer, Members, Module};
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, Variable};
+use crate::tensor::{with_op_name, Tensor, Variable};
 
 /// `x W^T + b` over the last axis. The weight is `[outputs, inputs]`, the bias `[outputs]`; both begin uniform within
 /// `1 / sqrt(inputs)`.
@@ -55,18 +55,18 @@ pub(super) fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Resu
 
 /// `W^T` in the type of `x`.
 pub(super) fn transposed(weight: &Tensor, x: &Tensor) -> Result<Tensor> {
-    let weight = like(weight.clone(), x).and_then(|weight| weight.transpose(0, 1));
-    weight.map_err(|error| error.within("linear"))
+    with_op_name("linear", || like(weight.clone(), x)?.transpose(0, 1))
 }
 
 /// `x A + b`.
 pub(super) fn affine(x: &Tensor, matrix: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let refused = |error: Error| error.within("linear");
-    let product = x.matmul(matrix).map_err(refused)?;
-    match bias {
-        Some(bias) => product.add(like(bias.clone(), x)?).map_err(refused),
-        None => Ok(product),
-    }
+    with_op_name("linear", || {
+        let product = x.matmul(matrix)?;
+        match bias {
+            Some(bias) => product.add(like(bias.clone(), x)?),
+            None => Ok(product),
+        }
+    })
 }
 
 impl Module for Linear {
@@ -138,11 +138,11 @@ impl Bilinear {
             return Err(Error::shape(message));
         }
         let rows = weight.permute(&[1, 0, 2])?.reshape(&[first, outputs * second])?;
-        let products = x1.matmul(&rows).map_err(|error| error.within("bilinear"))?;
+        let products = with_op_name("bilinear", || x1.matmul(&rows))?;
         let before = &a[..a.len() - 1];
         let products = products.reshape([before, &[outputs, second]].concat())?;
-        let sums = products.matmul(&x2.unsqueeze(-1)?);
-        let sums = sums.map_err(|error| error.within("bilinear"))?.squeeze(-1)?;
+        let vector = x2.unsqueeze(-1)?;
+        let sums = with_op_name("bilinear", || products.matmul(&vector))?.squeeze(-1)?;
         match &self.bias {
             Some(bias) => sums.add(like(bias.value(), x1)?),
             None => Ok(sums),
@@ -185,7 +185,6 @@ impl Layer for Embedding {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let weight = self.weight.value();
         let shape = [x.shape(), &weight.shape()[1..]].concat();
-        let rows = weight.index_select(0, &x.ravel()).and_then(|rows| rows.reshape(&shape));
-        rows.map_err(|error| error.within("embedding"))
+        with_op_name("embedding", || weight.index_select(0, &x.ravel())?.reshape(&shape))
     }
 }

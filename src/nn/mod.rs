@@ -1,5 +1,5 @@
 //! Layers, and what models are made of. They stand on the public [`Tensor`] alone: a layer records operations, and what is
-//! recorded runs when something is read, or an optimiser's step is flushed.
+//! recorded runs when something is read, or an optimizer's step is flushed.
 //!
 //! Names, shapes and first values are PyTorch's, so that its weights load: a [`Linear`] has a `weight` of `[outputs, inputs]`.
 //! Losses are methods of the [`Tensor`], such as [`Tensor::cross_entropy`]. Batches come first everywhere (`batch_first=True`).

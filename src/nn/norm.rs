@@ -1,4 +1,4 @@
-//! Normalisation.
+//! Normalization.
 
 use super::module::{like, like_if};
 use super::{Generator, Layer, Members, Mode, Module};
@@ -51,7 +51,7 @@ impl BatchNorm {
     }
 
     /// Normalizes `x`, which is of type `f32`: sums of squares would overflow in `f16`.
-    fn normalise(&self, x: &Tensor) -> Result<Tensor> {
+    fn normalize(&self, x: &Tensor) -> Result<Tensor> {
         let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
         let (weight, bias) = (Some(&weight), Some(&bias));
         if !self.mode.training() {
@@ -96,16 +96,16 @@ impl Layer for BatchNorm {
         if !x.dtype().is_float() {
             return Err(Error::wrong_dtype("batch_norm", FLOATS, x.dtype()));
         }
-        self.normalise(&x.cast(x.dtype().compute())?)?.cast(x.dtype())
+        self.normalize(&x.cast(x.dtype().compute())?)?.cast(x.dtype())
     }
 }
 
 /// [`Tensor::layer_norm`] over the last axes, with a learnt weight and bias of their shape.
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
-    /// Of the normalised shape.
+    /// Of the normalized shape.
     pub weight: Variable,
-    /// Of the normalised shape.
+    /// Of the normalized shape.
     pub bias: Variable,
     /// What is added to the variance.
     pub epsilon: f64,
@@ -139,7 +139,7 @@ impl Layer for LayerNorm {
 /// [`Tensor::rms_norm`] over the last axes, with a learnt weight of their shape.
 #[derive(Clone, Debug)]
 pub struct RmsNorm {
-    /// Of the normalised shape.
+    /// Of the normalized shape.
     pub weight: Variable,
     /// What is added to the mean of the squares.
     pub epsilon: f64,

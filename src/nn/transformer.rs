@@ -25,7 +25,7 @@ pub struct TransformerOptions {
     pub dropout: f64,
     /// What stands between the two matrices.
     pub activation: Activation,
-    /// Whether what goes into each part is normalised, instead of what comes out with the input added.
+    /// Whether what goes into each part is normalized, instead of what comes out with the input added.
     pub norm_first: bool,
 }
 
@@ -72,7 +72,7 @@ impl Block {
         self.linear2.forward(&self.dropout.forward(&hidden)?)
     }
 
-    /// `x` and what `part` makes of it, normalised before or after.
+    /// `x` and what `part` makes of it, normalized before or after.
     fn add(
         &self,
         x: &Tensor,

@@ -1,43 +1,54 @@
 //! Adam and its family.
 
 use super::number::Number;
-use super::rule::{by_numbers, numbers, toward, Rule, Update};
+use super::rule::{by_hyperparameters, hyperparameters, lerp, Rule, Update};
 use crate::error::Result;
 use crate::tensor::Tensor;
 
+/// The names of the first and the second moment, as PyTorch has them.
 const MOMENTS: [(&str, f64); 2] = [("exp_avg", 0.0), ("exp_avg_sq", 0.0)];
 
-/// The running means of the gradients and of their squares.
-fn moments(update: &Update, gradient: &Tensor, betas: (f64, f64)) -> Result<(Tensor, Tensor)> {
-    let mean = toward(&update.memory[0], gradient, 1.0 - betas.0)?;
-    let kept = update.memory[1].mul(betas.1)?;
-    Ok((mean, kept.add(&gradient.square().mul(1.0 - betas.1)?)?))
+/// The moments of the gradients `g`: `m = beta1 m + (1 - beta1) g` and `v = beta2 v + (1 - beta2) g^2`.
+fn moments(update: &Update, g: &Tensor, (beta1, beta2): (f64, f64)) -> Result<(Tensor, Tensor)> {
+    let m = lerp(update.state("exp_avg"), g, 1.0 - beta1)?;
+    let v = update.state("exp_avg_sq").mul(beta2)?.add(&g.square().mul(1.0 - beta2)?)?;
+    Ok((m, v))
 }
 
-/// The step of Adam from `value`.
-fn step(
-    update: &Update,
-    value: &Tensor,
-    gradient: &Tensor,
-    (betas, eps, amsgrad): ((f64, f64), f64, bool),
-) -> Result<(Tensor, Vec<Tensor>)> {
-    let (mean, square) = moments(update, gradient, betas)?;
-    let largest = amsgrad.then(|| update.memory[2].maximum(&square)).transpose()?;
-    let (rate, scale) = update.corrections(betas)?;
-    let root = scale.times(&largest.as_ref().unwrap_or(&square).sqrt())?;
-    let change = rate.times(&mean.div(&root.add(eps)?)?)?;
-    let mut memory = vec![mean, square];
-    memory.extend(largest);
-    Ok((value.sub(&change)?, memory))
+/// The hyperparameters that [`Adam`] and [`AdamW`] share, apart from their weight decay.
+struct AdamStep {
+    betas: (f64, f64),
+    eps: f64,
+    amsgrad: bool,
 }
 
-fn remembered(amsgrad: bool) -> Vec<(&'static str, f64)> {
-    let mut names = MOMENTS.to_vec();
-    names.extend(amsgrad.then_some(("max_exp_avg_sq", 0.0)));
-    names
+impl AdamStep {
+    fn state(&self) -> Vec<(&'static str, f64)> {
+        let mut names = MOMENTS.to_vec();
+        names.extend(self.amsgrad.then_some(("max_exp_avg_sq", 0.0)));
+        names
+    }
+
+    /// The step of Kingma and Ba 2015, algorithm 1, from the values `theta` with the gradients `g`:
+    ///
+    /// ```text
+    /// m_hat = m / (1 - beta1^step)
+    /// v_hat = v / (1 - beta2^step)
+    /// theta = theta - lr * m_hat / (sqrt(v_hat) + eps)
+    /// ```
+    fn update(&self, update: &Update, theta: &Tensor, g: &Tensor) -> Result<(Tensor, Vec<Tensor>)> {
+        let (m, v) = moments(update, g, self.betas)?;
+        let v_max = self.amsgrad.then(|| update.state("max_exp_avg_sq").maximum(&v)).transpose()?;
+        let (step_size, v_scale) = update.bias_corrections(self.betas)?;
+        let sqrt_v_hat = v_scale.times(&v_max.as_ref().unwrap_or(&v).sqrt())?;
+        let change = step_size.times(&m.div(&sqrt_v_hat.add(self.eps)?)?)?;
+        let mut state = vec![m, v];
+        state.extend(v_max);
+        Ok((theta.sub(&change)?, state))
+    }
 }
 
-numbers! {
+hyperparameters! {
     /// A running mean of the gradients by the root of one of their squares (Kingma and Ba 2015, `torch.optim.Adam`).
     Adam {
         /// The learning rate.
@@ -53,20 +64,26 @@ numbers! {
     }
 }
 
-impl Rule for Adam {
-    by_numbers!();
-
-    fn memory(&self) -> Vec<(&'static str, f64)> {
-        remembered(self.amsgrad)
-    }
-
-    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let gradient = update.decayed(self.weight_decay)?;
-        step(update, &update.value, &gradient, (self.betas, self.eps, self.amsgrad))
+impl Adam {
+    fn step(&self) -> AdamStep {
+        AdamStep { betas: self.betas, eps: self.eps, amsgrad: self.amsgrad }
     }
 }
 
-numbers! {
+impl Rule for Adam {
+    by_hyperparameters!();
+
+    fn state(&self) -> Vec<(&'static str, f64)> {
+        self.step().state()
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let g = update.l2_decay(self.weight_decay)?;
+        self.step().update(update, &update.value, &g)
+    }
+}
+
+hyperparameters! {
     /// [`Adam`], with values that become smaller by themselves (Loshchilov and Hutter 2019, `torch.optim.AdamW`).
     AdamW {
         /// The learning rate.
@@ -82,20 +99,26 @@ numbers! {
     }
 }
 
-impl Rule for AdamW {
-    by_numbers!();
-
-    fn memory(&self) -> Vec<(&'static str, f64)> {
-        remembered(self.amsgrad)
-    }
-
-    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let value = update.shrunk(self.weight_decay)?;
-        step(update, &value, &update.gradient, (self.betas, self.eps, self.amsgrad))
+impl AdamW {
+    fn step(&self) -> AdamStep {
+        AdamStep { betas: self.betas, eps: self.eps, amsgrad: self.amsgrad }
     }
 }
 
-numbers! {
+impl Rule for AdamW {
+    by_hyperparameters!();
+
+    fn state(&self) -> Vec<(&'static str, f64)> {
+        self.step().state()
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let theta = update.decoupled_decay(self.weight_decay)?;
+        self.step().update(update, &theta, &update.gradient)
+    }
+}
+
+hyperparameters! {
     /// [`Adam`] with the largest gradient of late in place of the root (Kingma and Ba 2015, `torch.optim.Adamax`).
     Adamax {
         /// The learning rate.
@@ -110,24 +133,24 @@ numbers! {
 }
 
 impl Rule for Adamax {
-    by_numbers!();
+    by_hyperparameters!();
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         vec![("exp_avg", 0.0), ("exp_inf", 0.0)]
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let gradient = update.decayed(self.weight_decay)?;
-        let mean = toward(&update.memory[0], &gradient, 1.0 - self.betas.0)?;
-        let largest =
-            update.memory[1].mul(self.betas.1)?.maximum(&gradient.abs().add(self.eps)?)?;
-        let rate = Number::from(update.lr).div(update.filled(self.betas.0)?)?;
-        let change = rate.times(&mean.div(&largest)?)?;
-        Ok((update.value.sub(&change)?, vec![mean, largest]))
+        let g = update.l2_decay(self.weight_decay)?;
+        let (beta1, beta2) = self.betas;
+        let m = lerp(update.state("exp_avg"), &g, 1.0 - beta1)?;
+        let u = update.state("exp_inf").mul(beta2)?.maximum(&g.abs().add(self.eps)?)?;
+        let step_size = Number::from(update.lr).div(update.bias_correction(beta1)?)?;
+        let change = step_size.times(&m.div(&u)?)?;
+        Ok((update.value.sub(&change)?, vec![m, u]))
     }
 }
 
-numbers! {
+hyperparameters! {
     /// [`Adam`] that looks one step ahead (Dozat 2016, `torch.optim.NAdam`).
     NAdam {
         /// The learning rate.
@@ -177,30 +200,29 @@ impl NAdam {
 }
 
 impl Rule for NAdam {
-    by_numbers!();
+    by_hyperparameters!();
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         MOMENTS.to_vec()
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let (value, gradient) =
-            update.with_decay(self.weight_decay, self.decoupled_weight_decay)?;
-        let (mean, square) = moments(update, &gradient, self.betas)?;
-        let scale = Number::from(1.0).div(update.filled(self.betas.1)?)?;
-        let root = scale.times(&square)?.sqrt().add(self.eps)?;
-        let (now, next) = (self.momentum(&update.step)?, self.momentum(&update.step.add(1.0)?)?);
+        let (theta, g) = update.apply_decay(self.weight_decay, self.decoupled_weight_decay)?;
+        let (m, v) = moments(update, &g, self.betas)?;
+        let v_scale = Number::from(1.0).div(update.bias_correction(self.betas.1)?)?;
+        let denominator = v_scale.times(&v)?.sqrt().add(self.eps)?;
+        let (mu, mu_next) = (self.momentum(&update.step)?, self.momentum(&update.step.add(1.0)?)?);
         let (lr, one) = (Number::from(update.lr), Number::from(1.0));
         let product = self.product(&update.step)?;
-        let rate = lr.mul(one.sub(now)?)?.div(one.sub(product.clone())?)?;
-        let rate_of_mean = lr.mul(next.clone())?.div(one.sub(product.mul(next)?)?)?;
-        let (of_gradient, of_mean) = (rate.times(&gradient)?, rate_of_mean.times(&mean)?);
-        let change = of_gradient.add(&of_mean)?.div(&root)?;
-        Ok((value.sub(&change)?, vec![mean, square]))
+        let g_rate = lr.mul(one.sub(mu)?)?.div(one.sub(product.clone())?)?;
+        let m_rate = lr.mul(mu_next.clone())?.div(one.sub(product.mul(mu_next)?)?)?;
+        let (g_part, m_part) = (g_rate.times(&g)?, m_rate.times(&m)?);
+        let change = g_part.add(&m_part)?.div(&denominator)?;
+        Ok((theta.sub(&change)?, vec![m, v]))
     }
 }
 
-numbers! {
+hyperparameters! {
     /// [`Adam`] that waits for squares enough before it divides by their root (Liu and others 2020, `torch.optim.RAdam`).
     RAdam {
         /// The learning rate.
@@ -217,55 +239,56 @@ numbers! {
 }
 
 impl RAdam {
-    /// The most that [`RAdam::length`] can be.
-    fn longest(&self) -> f64 {
+    /// The limit of [`RAdam::rho`] after many steps.
+    fn rho_max(&self) -> f64 {
         2.0 / (1.0 - self.betas.1) - 1.0
     }
 
-    /// The length of a plain mean with as much variance as the running mean of squares has at this step.
-    fn length(&self, step: &Number) -> Result<Number> {
-        let (beta, most) = (self.betas.1, self.longest());
+    /// The length of a simple average with the same variance as the second moment at this step.
+    fn rho(&self, step: &Number) -> Result<Number> {
+        let (beta, rho_max) = (self.betas.1, self.rho_max());
         let log = beta.max(1e-30).ln();
         step.map(
-            |step| most - 2.0 * step * beta.powf(step) / (1.0 - beta.powf(step)),
+            |step| rho_max - 2.0 * step * beta.powf(step) / (1.0 - beta.powf(step)),
             |step| {
                 // `beta^n / (1 - beta^n)` is `1 / (e^u - 1)` where `u` is `-n log(beta)`, and that is
-                // `1 / u - 1 / 2 + u / 12 - ...`. Nearly all of the first term is taken away by `most`, so `f64` does that.
+                // `1 / u - 1 / 2 + u / 12 - ...`. Nearly all of the first term is subtracted from `rho_max`, so `f64`
+                // does that.
                 let u = step.mul(-log)?;
                 let series = u.square().mul(-1.0 / 720.0)?.add(1.0 / 12.0)?.mul(&u)?;
                 let exact = u.expm1().reciprocal().sub(&u.reciprocal())?.add(0.5)?;
                 let rest = u.lt(0.5)?.where_cond(&series, &exact)?;
-                step.mul(&rest.mul(-2)?.add(1)?)?.add(most + 2.0 / log)
+                step.mul(&rest.mul(-2)?.add(1)?)?.add(rho_max + 2.0 / log)
             },
         )
     }
 }
 
 impl Rule for RAdam {
-    by_numbers!();
+    by_hyperparameters!();
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         MOMENTS.to_vec()
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let (value, gradient) =
-            update.with_decay(self.weight_decay, self.decoupled_weight_decay)?;
-        let (mean, square) = moments(update, &gradient, self.betas)?;
-        let change = Number::from(update.lr).div(update.filled(self.betas.0)?)?.times(&mean)?;
-        let (length, most) = (self.length(&update.step)?, self.longest());
+        let (theta, g) = update.apply_decay(self.weight_decay, self.decoupled_weight_decay)?;
+        let (m, v) = moments(update, &g, self.betas)?;
+        let (beta1, beta2) = self.betas;
+        let change = Number::from(update.lr).div(update.bias_correction(beta1)?)?.times(&m)?;
+        let (rho, rho_max) = (self.rho(&update.step)?, self.rho_max());
         let rectified = || {
-            let now = length.sub(4.0)?.mul(length.sub(2.0)?)?.div(length.clone())?;
-            let factor = now.mul(most / ((most - 4.0) * (most - 2.0)))?;
-            let factor = factor.mul(update.filled(self.betas.1)?)?.sqrt()?;
-            factor.times(&change)?.div(&square.sqrt().add(self.eps)?)
+            let r = rho.sub(4.0)?.mul(rho.sub(2.0)?)?.div(rho.clone())?;
+            let r = r.mul(rho_max / ((rho_max - 4.0) * (rho_max - 2.0)))?;
+            let factor = r.mul(update.bias_correction(beta2)?)?.sqrt()?;
+            factor.times(&change)?.div(&v.sqrt().add(self.eps)?)
         };
-        let change = length.choose(5.0, rectified, || Ok(change.clone()))?;
-        Ok((value.sub(&change)?, vec![mean, square]))
+        let change = rho.choose(5.0, rectified, || Ok(change.clone()))?;
+        Ok((theta.sub(&change)?, vec![m, v]))
     }
 }
 
-numbers! {
+hyperparameters! {
     /// [`Adam`] by how far gradients are from their running mean (Zhuang and others 2020, algorithm 2).
     AdaBelief {
         /// The learning rate.
@@ -280,25 +303,26 @@ numbers! {
 }
 
 impl Rule for AdaBelief {
-    by_numbers!();
+    by_hyperparameters!();
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         vec![("exp_avg", 0.0), ("exp_avg_var", 0.0)]
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let gradient = &update.gradient;
-        let mean = toward(&update.memory[0], gradient, 1.0 - self.betas.0)?;
-        let square = gradient.sub(&mean)?.square().mul(1.0 - self.betas.1)?;
-        let variance = update.memory[1].mul(self.betas.1)?.add(&square)?.add(self.eps)?;
-        let (rate, scale) = update.corrections(self.betas)?;
-        let root = scale.times(&variance.sqrt())?.add(self.eps)?;
-        let change = rate.times(&mean.div(&root)?)?;
-        Ok((update.shrunk(self.weight_decay)?.sub(&change)?, vec![mean, variance]))
+        let g = &update.gradient;
+        let (beta1, beta2) = self.betas;
+        let m = lerp(update.state("exp_avg"), g, 1.0 - beta1)?;
+        let distance = g.sub(&m)?.square().mul(1.0 - beta2)?;
+        let s = update.state("exp_avg_var").mul(beta2)?.add(&distance)?.add(self.eps)?;
+        let (step_size, s_scale) = update.bias_corrections(self.betas)?;
+        let denominator = s_scale.times(&s.sqrt())?.add(self.eps)?;
+        let change = step_size.times(&m.div(&denominator)?)?;
+        Ok((update.decoupled_decay(self.weight_decay)?.sub(&change)?, vec![m, s]))
     }
 }
 
-numbers! {
+hyperparameters! {
     /// [`Adam`] whose squares change by no more than those of a gradient (Zaheer and others 2018, algorithm 2).
     Yogi {
         /// The learning rate.
@@ -315,21 +339,22 @@ numbers! {
 }
 
 impl Rule for Yogi {
-    by_numbers!();
+    by_hyperparameters!();
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         MOMENTS.map(|(name, _)| (name, self.initial_accumulator)).to_vec()
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let gradient = update.decayed(self.weight_decay)?;
-        let mean = toward(&update.memory[0], &gradient, 1.0 - self.betas.0)?;
-        let (before, now) = (&update.memory[1], gradient.square());
-        let change = before.sub(&now)?.sign().mul(&now)?.mul(1.0 - self.betas.1)?;
-        let square = before.sub(&change)?;
-        let (rate, scale) = update.corrections(self.betas)?;
-        let root = scale.times(&square.sqrt())?.add(self.eps)?;
-        let change = rate.times(&mean.div(&root)?)?;
-        Ok((update.value.sub(&change)?, vec![mean, square]))
+        let g = update.l2_decay(self.weight_decay)?;
+        let (beta1, beta2) = self.betas;
+        let m = lerp(update.state("exp_avg"), &g, 1.0 - beta1)?;
+        let (v, g_squared) = (update.state("exp_avg_sq"), g.square());
+        let v_change = v.sub(&g_squared)?.sign().mul(&g_squared)?.mul(1.0 - beta2)?;
+        let v = v.sub(&v_change)?;
+        let (step_size, v_scale) = update.bias_corrections(self.betas)?;
+        let denominator = v_scale.times(&v.sqrt())?.add(self.eps)?;
+        let change = step_size.times(&m.div(&denominator)?)?;
+        Ok((update.value.sub(&change)?, vec![m, v]))
     }
 }

@@ -6,11 +6,11 @@ use crate::tensor::{Assignment, Tensor, Variable};
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
-/// An exponential moving average of the parameters that an optimiser has when it is made (not of groups that are added later):
+/// An exponential moving average of the parameters that an optimizer has when it is made (not of groups that are added later):
 /// often better than what the last step gave (Polyak and Juditsky 1992). It is one kernel a step, with the next batch that is
 /// submitted.
 ///
-/// While it is there, [`Optimizer::state_dict`] holds its values, and so do checkpoints of a trainer of that optimiser.
+/// While it is there, [`Optimizer::state_dict`] holds its values, and so do checkpoints of a trainer of that optimizer.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -99,7 +99,7 @@ pub(super) fn copy(flat: &Variable) -> Result<Tensor> {
     Ok(flat.value().mul(1)?.detach())
 }
 
-/// The averages that were made of an optimiser's parameters, in that order. It does not keep them.
+/// The averages that were made of an optimizer's parameters, in that order. It does not keep them.
 #[derive(Default)]
 pub(super) struct Averages(RefCell<Vec<Weak<Pairs>>>);
 
@@ -114,7 +114,7 @@ impl Averages {
         self.0.borrow().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Takes those of another optimiser over.
+    /// Takes those of another optimizer over.
     #[cfg(feature = "js-nn")]
     pub fn take(&self, other: &Averages) {
         self.0.borrow_mut().append(&mut other.0.borrow_mut());

@@ -1,11 +1,11 @@
 //! Rules that are not of Adam's family, each element by itself.
 
 use super::number::Number;
-use super::rule::{by_numbers, numbers, toward, Rule, Update};
+use super::rule::{by_hyperparameters, hyperparameters, lerp, Rule, Update};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-numbers! {
+hyperparameters! {
     /// Gradient descent, with momentum if it is above 0 (`torch.optim.SGD`).
     Sgd {
         /// The learning rate.
@@ -28,7 +28,7 @@ impl Rule for Sgd {
     }
 
     fn check(&self, _shapes: &[Vec<usize>]) -> Result<()> {
-        self.check_numbers()?;
+        self.check_hyperparameters()?;
         let Sgd { momentum, dampening, nesterov, .. } = *self;
         match nesterov && (momentum == 0.0 || dampening != 0.0) {
             true => Err(Error::data(format!(
@@ -38,7 +38,7 @@ impl Rule for Sgd {
         }
     }
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         match self.momentum {
             0.0 => vec![],
             _ => vec![("momentum_buffer", 0.0)],
@@ -46,12 +46,13 @@ impl Rule for Sgd {
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let gradient = update.decayed(self.weight_decay)?;
-        let [before] = update.memory else {
+        let gradient = update.l2_decay(self.weight_decay)?;
+        if self.momentum == 0.0 {
             return Ok((update.value.sub(&gradient.mul(update.lr)?)?, vec![]));
-        };
-        // The first gradient is taken whole.
-        let (kept, dampening) = (before.mul(self.momentum)?, self.dampening);
+        }
+        // The first gradient is not dampened.
+        let kept = update.state("momentum_buffer").mul(self.momentum)?;
+        let dampening = self.dampening;
         let buffer = match dampening {
             0.0 => kept.add(&gradient)?,
             _ => update.step.choose(
@@ -68,7 +69,7 @@ impl Rule for Sgd {
     }
 }
 
-numbers! {
+hyperparameters! {
     /// Gradients by the root of a running mean of their squares (Hinton 2012, `torch.optim.RMSprop`).
     RmsProp {
         /// The learning rate.
@@ -87,9 +88,9 @@ numbers! {
 }
 
 impl Rule for RmsProp {
-    by_numbers!();
+    by_hyperparameters!();
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         let mut names = vec![("square_avg", 0.0)];
         names.extend(self.centered.then_some(("grad_avg", 0.0)));
         names.extend((self.momentum > 0.0).then_some(("momentum_buffer", 0.0)));
@@ -97,26 +98,25 @@ impl Rule for RmsProp {
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let gradient = update.decayed(self.weight_decay)?;
-        let mut before = update.memory.iter();
-        let mut next = || before.next().expect("as many as `memory` says");
-        let square = next().mul(self.alpha)?.add(&gradient.square().mul(1.0 - self.alpha)?)?;
-        let (mut variance, mut memory) = (square.clone(), vec![square]);
+        let gradient = update.l2_decay(self.weight_decay)?;
+        let square = update.state("square_avg").mul(self.alpha)?;
+        let square = square.add(&gradient.square().mul(1.0 - self.alpha)?)?;
+        let (mut variance, mut state) = (square.clone(), vec![square]);
         if self.centered {
-            let mean = toward(next(), &gradient, 1.0 - self.alpha)?;
+            let mean = lerp(update.state("grad_avg"), &gradient, 1.0 - self.alpha)?;
             variance = variance.sub(&mean.square())?;
-            memory.push(mean);
+            state.push(mean);
         }
         let mut change = gradient.div(&variance.sqrt().add(self.eps)?)?;
         if self.momentum > 0.0 {
-            change = next().mul(self.momentum)?.add(&change)?;
-            memory.push(change.clone());
+            change = update.state("momentum_buffer").mul(self.momentum)?.add(&change)?;
+            state.push(change.clone());
         }
-        Ok((update.value.sub(&change.mul(update.lr)?)?, memory))
+        Ok((update.value.sub(&change.mul(update.lr)?)?, state))
     }
 }
 
-numbers! {
+hyperparameters! {
     /// Gradients by the root of the sum of all their squares (Duchi and others 2011, `torch.optim.Adagrad`).
     Adagrad {
         /// The learning rate.
@@ -133,15 +133,15 @@ numbers! {
 }
 
 impl Rule for Adagrad {
-    by_numbers!();
+    by_hyperparameters!();
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         vec![("sum", self.initial_accumulator_value)]
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let gradient = update.decayed(self.weight_decay)?;
-        let sum = update.memory[0].add(&gradient.square())?;
+        let gradient = update.l2_decay(self.weight_decay)?;
+        let sum = update.state("sum").add(&gradient.square())?;
         let rate = match self.lr_decay {
             0.0 => Number::from(update.lr),
             decay => Number::from(update.lr).div(update.step.sub(1.0)?.mul(decay)?.add(1.0)?)?,
@@ -151,7 +151,7 @@ impl Rule for Adagrad {
     }
 }
 
-numbers! {
+hyperparameters! {
     /// Changes of the size of earlier changes (Zeiler 2012, `torch.optim.Adadelta`).
     Adadelta {
         /// The learning rate.
@@ -166,17 +166,18 @@ numbers! {
 }
 
 impl Rule for Adadelta {
-    by_numbers!();
+    by_hyperparameters!();
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         vec![("square_avg", 0.0), ("acc_delta", 0.0)]
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let gradient = update.decayed(self.weight_decay)?;
+        let gradient = update.l2_decay(self.weight_decay)?;
         let rest = 1.0 - self.rho;
-        let square = update.memory[0].mul(self.rho)?.add(&gradient.square().mul(rest)?)?;
-        let before = &update.memory[1];
+        let square = update.state("square_avg").mul(self.rho)?;
+        let square = square.add(&gradient.square().mul(rest)?)?;
+        let before = update.state("acc_delta");
         let scale = before.add(self.eps)?.sqrt().div(&square.add(self.eps)?.sqrt())?;
         let change = scale.mul(&gradient)?;
         let changes = before.mul(self.rho)?.add(&change.square().mul(rest)?)?;
@@ -184,7 +185,7 @@ impl Rule for Adadelta {
     }
 }
 
-numbers! {
+hyperparameters! {
     /// The signs of a running mean of the gradients (Chen and others 2023).
     Lion {
         /// The learning rate.
@@ -197,21 +198,21 @@ numbers! {
 }
 
 impl Rule for Lion {
-    by_numbers!();
+    by_hyperparameters!();
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         vec![("exp_avg", 0.0)]
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let (before, gradient) = (&update.memory[0], &update.gradient);
-        let direction = toward(before, gradient, 1.0 - self.betas.0)?.sign();
-        let value = update.shrunk(self.weight_decay)?.sub(&direction.mul(update.lr)?)?;
-        Ok((value, vec![toward(before, gradient, 1.0 - self.betas.1)?]))
+        let (m, g) = (update.state("exp_avg"), &update.gradient);
+        let direction = lerp(m, g, 1.0 - self.betas.0)?.sign();
+        let theta = update.decoupled_decay(self.weight_decay)?.sub(&direction.mul(update.lr)?)?;
+        Ok((theta, vec![lerp(m, g, 1.0 - self.betas.1)?]))
     }
 }
 
-numbers! {
+hyperparameters! {
     /// Gradient descent whose values are averaged (Polyak and Juditsky 1992, `torch.optim.ASGD`). The averages are `ax` in
     /// [`Optimizer::state_dict`](crate::optim::Optimizer::state_dict).
     Asgd {
@@ -230,14 +231,14 @@ numbers! {
 }
 
 impl Rule for Asgd {
-    by_numbers!();
+    by_hyperparameters!();
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         vec![("ax", 0.0)]
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let gradient = update.decayed(self.weight_decay)?;
+        let gradient = update.l2_decay(self.weight_decay)?;
         let (one, before) = (Number::from(1.0), update.step.sub(1.0)?);
         let fall = before.mul(self.lambd * update.lr)?.add(1.0)?;
         let fall = fall.map(|x| x.powf(self.alpha), |x| x.pow(self.alpha))?;
@@ -246,13 +247,13 @@ impl Rule for Asgd {
         let value = kept.sub(&lr.times(&gradient)?)?;
         let averaged = before.sub(self.t0)?.map(|x| x.max(1.0), |x| x.maximum(1.0))?;
         let share = one.div(averaged)?;
-        let kept = one.sub(share.clone())?.times(&update.memory[0])?;
+        let kept = one.sub(share.clone())?.times(update.state("ax"))?;
         let average = kept.add(&share.times(&value)?)?;
         Ok((value, vec![average]))
     }
 }
 
-numbers! {
+hyperparameters! {
     /// Steps by the signs of the gradients alone, whose sizes grow while a sign stays (Riedmiller and Braun 1993,
     /// `torch.optim.Rprop`). It is for gradients of all data at once.
     Rprop {
@@ -271,7 +272,7 @@ impl Rule for Rprop {
     }
 
     fn check(&self, _shapes: &[Vec<usize>]) -> Result<()> {
-        self.check_numbers()?;
+        self.check_hyperparameters()?;
         let (less, more) = self.etas;
         match 0.0 < less && less < 1.0 && 1.0 < more {
             true => Ok(()),
@@ -281,14 +282,14 @@ impl Rule for Rprop {
         }
     }
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         vec![("prev", 0.0), ("step_size", self.lr)]
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let agree = update.gradient.mul(&update.memory[0])?;
+        let agree = update.gradient.mul(update.state("prev"))?;
         let (turned, stayed) = (agree.lt(0.0)?, agree.gt(0.0)?);
-        let before = &update.memory[1];
+        let before = update.state("step_size");
         let size = stayed.where_cond(&before.mul(self.etas.1)?, before)?;
         let size = turned.where_cond(&before.mul(self.etas.0)?, &size)?;
         let size = size.clamp(self.step_sizes.0, self.step_sizes.1)?;

@@ -24,7 +24,7 @@ pub(super) struct Pending {
 impl Pending {
     /// Gradients that wait for a step.
     pub fn new(gradient: Gradient) -> Result<Pending> {
-        Ok(Pending { sum: Variable::new(&gradient.flat.fixed()?), has: gradient.has })
+        Ok(Pending { sum: Variable::new(&gradient.flat.into_detached()?), has: gradient.has })
     }
 
     fn gradient(&self) -> Gradient {
@@ -135,7 +135,7 @@ impl Shard {
         match (&self.pending, gradient) {
             (Some(pending), Some(gradient)) => {
                 let Gradient { flat, has } = pending.gradient().plus(gradient)?;
-                all.push((pending.sum.clone(), flat.fixed()?));
+                all.push((pending.sum.clone(), flat.into_detached()?));
                 Ok(Some(Pending { sum: pending.sum.clone(), has }))
             }
             (Some(pending), None) => Ok(Some(pending.clone())),

@@ -1,11 +1,11 @@
 //! Rules that see each parameter as a whole.
 
 use super::number::Number;
-use super::rule::{by_numbers, numbers, toward, Rule, Update};
+use super::rule::{by_hyperparameters, hyperparameters, lerp, Rule, Update};
 use crate::error::{Error, Result};
 use crate::tensor::{Axes, Tensor};
 
-numbers! {
+hyperparameters! {
     /// [`Adam`](super::Adam), with changes as large as the parameter they are for (You and others 2020).
     Lamb {
         /// The learning rate.
@@ -20,38 +20,39 @@ numbers! {
 }
 
 impl Rule for Lamb {
-    by_numbers!();
+    by_hyperparameters!();
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         vec![("exp_avg", 0.0), ("exp_avg_sq", 0.0)]
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let (gradient, rest) = (&update.gradient, 1.0 - self.betas.1);
-        let mean = toward(&update.memory[0], gradient, 1.0 - self.betas.0)?;
-        let square = update.memory[1].mul(self.betas.1)?.add(&gradient.square().mul(rest)?)?;
+        let (g, (beta1, beta2)) = (&update.gradient, self.betas);
+        let m = lerp(update.state("exp_avg"), g, 1.0 - beta1)?;
+        let v = update.state("exp_avg_sq").mul(beta2)?.add(&g.square().mul(1.0 - beta2)?)?;
         let one = Number::from(1.0);
-        let [first, second] = [update.filled(self.betas.0)?, update.filled(self.betas.1)?];
-        let root = one.div(second)?.times(&square)?.sqrt().add(self.eps)?;
-        let change = one.div(first)?.times(&mean)?.div(&root)?;
-        let change = change.add(&update.value.mul(self.weight_decay)?)?;
-        let value = update.by_shape(&[&update.value, &change], |parts| {
-            let [value, change] = parts else { unreachable!("two were given") };
-            let count = value.shape()[0];
-            let rows = [count, value.numel() / count];
-            let (value, change) = (value.reshape(&rows)?, change.reshape(&rows)?);
+        let (correction1, correction2) =
+            (update.bias_correction(beta1)?, update.bias_correction(beta2)?);
+        let denominator = one.div(correction2)?.times(&v)?.sqrt().add(self.eps)?;
+        let r = one.div(correction1)?.times(&m)?.div(&denominator)?;
+        let change = r.add(&update.value.mul(self.weight_decay)?)?;
+        let theta = update.map_by_shape(&[&update.value, &change], |parts| {
+            let [theta, change] = parts else { unreachable!("two were given") };
+            let count = theta.shape()[0];
+            let rows = [count, theta.numel() / count];
+            let (theta, change) = (theta.reshape(&rows)?, change.reshape(&rows)?);
             let each = || Axes::from(1).keepdim(true);
-            let (size, reach) = (value.norm_l2(each())?, change.norm_l2(each())?);
-            let both = size.gt(0.0)?.logical_and(&reach.gt(0.0)?)?;
-            let one = value.device().full(&[], 1.0, value.dtype())?;
-            let ratio = both.where_cond(&size.div(&reach)?, &one)?;
-            value.sub(&change.mul(&ratio)?.mul(update.lr)?)
+            let (theta_norm, change_norm) = (theta.norm_l2(each())?, change.norm_l2(each())?);
+            let both = theta_norm.gt(0.0)?.logical_and(&change_norm.gt(0.0)?)?;
+            let one = theta.device().full(&[], 1.0, theta.dtype())?;
+            let trust_ratio = both.where_cond(&theta_norm.div(&change_norm)?, &one)?;
+            theta.sub(&change.mul(&trust_ratio)?.mul(update.lr)?)
         })?;
-        Ok((value, vec![mean, square]))
+        Ok((theta, vec![m, v]))
     }
 }
 
-numbers! {
+hyperparameters! {
     /// Momentum whose matrices are made nearly orthogonal by a few steps of Newton and Schulz (Jordan and others 2024,
     /// `torch.optim.Muon`): for the matrices of a model's middle. Its other parameters take another rule
     /// ([`Optimizer::add_group`](super::Optimizer::add_group)).
@@ -75,8 +76,8 @@ numbers! {
 }
 
 impl Muon {
-    /// Matrices with singular values near 1, and their own directions.
-    fn orthogonal(&self, matrices: &Tensor) -> Result<Tensor> {
+    /// Moves all singular values of the matrices close to 1, by steps of Newton and Schulz.
+    fn orthogonalize(&self, matrices: &Tensor) -> Result<Tensor> {
         let (a, b, c) = self.ns_coefficients;
         let tall = matrices.shape()[1] > matrices.shape()[2];
         let x = if tall { matrices.transpose(1, 2)? } else { matrices.clone() };
@@ -100,12 +101,12 @@ impl Rule for Muon {
         self.lr
     }
 
-    fn memory(&self) -> Vec<(&'static str, f64)> {
+    fn state(&self) -> Vec<(&'static str, f64)> {
         vec![("momentum_buffer", 0.0)]
     }
 
     fn check(&self, shapes: &[Vec<usize>]) -> Result<()> {
-        self.check_numbers()?;
+        self.check_hyperparameters()?;
         match shapes.iter().find(|shape| shape.len() != 2) {
             Some(shape) => Err(Error::shape(format!(
                 "muon: a parameter must be a matrix, got shape {shape:?}"
@@ -115,16 +116,16 @@ impl Rule for Muon {
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let buffer = toward(&update.memory[0], &update.gradient, 1.0 - self.momentum)?;
+        let buffer = lerp(update.state("momentum_buffer"), &update.gradient, 1.0 - self.momentum)?;
         let change = match self.nesterov {
-            true => toward(&update.gradient, &buffer, self.momentum)?,
+            true => lerp(&update.gradient, &buffer, self.momentum)?,
             false => buffer.clone(),
         };
-        let change = update.by_shape(&[&change], |parts| {
+        let change = update.map_by_shape(&[&change], |parts| {
             let [_, rows, columns] = parts[0].shape() else { unreachable!("`check` was asked") };
             let factor = (*rows as f64 / (*columns).max(1) as f64).max(1.0).sqrt();
-            self.orthogonal(&parts[0])?.mul(factor * update.lr)
+            self.orthogonalize(&parts[0])?.mul(factor * update.lr)
         })?;
-        Ok((update.shrunk(self.weight_decay)?.sub(&change)?, vec![buffer]))
+        Ok((update.decoupled_decay(self.weight_decay)?.sub(&change)?, vec![buffer]))
     }
 }

@@ -165,11 +165,13 @@ impl Scaling {
         let grown = grown.is_finite().where_cond(&grown, &scale)?;
         let after = finite.where_cond(&grown, &scale.mul(backoff)?)?;
         let counted = finite.logical_and(&full.logical_not())?.where_cond(&good, 0)?;
-        let mut all =
-            vec![(self.scale.clone(), after.fixed()?), (self.good.clone(), counted.fixed()?)];
+        let mut all = vec![
+            (self.scale.clone(), after.into_detached()?),
+            (self.good.clone(), counted.into_detached()?),
+        ];
         for taken in &self.taken {
             let next = taken.value().add(&finite.cast(DType::I32)?)?;
-            all.push((taken.clone(), next.fixed()?));
+            all.push((taken.clone(), next.into_detached()?));
         }
         Ok(all)
     }

@@ -1,4 +1,4 @@
-//! Optimisers: how parameters follow gradients. The parameters of an optimiser are parts of one flat variable (of few, where a
+//! Optimizers: how parameters follow gradients. The parameters of an optimizer are parts of one flat variable (of few, where a
 //! device's buffers are too small for one), and so is what it remembers of them. So the gradients are written into one
 //! tensor, and an update is one kernel, however many parameters there are.
 
@@ -80,14 +80,14 @@ struct Shard {
     parameters: Vec<Variable>,
     shapes: Vec<Vec<usize>>,
     flat: Variable,
-    /// What the rule remembers, as flat as the parameters.
-    memory: Vec<Variable>,
+    /// The state of the rule, as flat as the parameters.
+    state: Vec<Variable>,
     pending: Option<Pending>,
 }
 
 impl Optimizer {
-    /// An optimiser of these parameters, whose values move into one flat variable ([`Variable::flatten`]) and are computed, so
-    /// that all steps are alike. A parameter belongs to the newest optimiser that was made of it: it is taken over from one
+    /// An optimizer of these parameters, whose values move into one flat variable ([`Variable::flatten`]) and are computed, so
+    /// that all steps are alike. A parameter belongs to the newest optimizer that was made of it: it is taken over from one
     /// before, whose steps are an error from then on, even where the newer one is gone.
     ///
     /// # Errors
@@ -134,15 +134,15 @@ impl Optimizer {
             rule.check(&parameters.iter().map(Variable::shape).collect::<Vec<_>>())?;
         }
         // What can fail comes first: the flat values are computed before the first parameter moves.
-        let memories = parts.iter().map(|parameters| Shard::remembered(&*rule, parameters));
-        let memories: Vec<Vec<Variable>> = memories.collect::<Result<_>>()?;
+        let states = parts.iter().map(|parameters| Shard::initial_state(&*rule, parameters));
+        let states: Vec<Vec<Variable>> = states.collect::<Result<_>>()?;
         let counters = self.counters(1)?;
         let lists: Vec<&[Variable]> = parts.iter().map(|parameters| &parameters[..]).collect();
         let flats = Variable::flatten_all(&lists)?;
         let mut shards = Vec::new();
-        for ((parameters, flat), memory) in parts.into_iter().zip(flats).zip(memories) {
+        for ((parameters, flat), state) in parts.into_iter().zip(flats).zip(states) {
             let shapes = parameters.iter().map(Variable::shape).collect();
-            shards.push(Shard { parameters, shapes, flat, memory, pending: None });
+            shards.push(Shard { parameters, shapes, flat, state, pending: None });
         }
         if let Some(scaling) = &mut self.scaling {
             scaling.taken.extend(counters);
@@ -307,7 +307,7 @@ impl Optimizer {
     /// with the parameters, which are taken. A parameter without one stays as it is, and so does what is remembered of it.
     ///
     /// # Errors
-    /// `Data` if there are no gradients at all, a parameter belongs to another optimiser now, or a learning rate or a bound of
+    /// `Data` if there are no gradients at all, a parameter belongs to another optimizer now, or a learning rate or a bound of
     /// clipping makes no sense; `Limit`, `Memory`. Nothing was changed then, and the gradients are still there.
     pub fn step(&mut self) -> Result<()> {
         self.check("step")?;
@@ -418,11 +418,13 @@ impl Optimizer {
             };
             for (shard, gradient) in group.shards.iter().zip(&mut gradients) {
                 let Some(Gradient { flat, has }) = gradient else { continue };
-                let memory: Vec<Tensor> = shard.memory.iter().map(Variable::value).collect();
-                let (value, memory) = group.rule.update(&Update {
+                let names = group.rule.state().into_iter().map(|(name, _)| name);
+                let state: Vec<(&str, Tensor)> =
+                    names.zip(shard.state.iter().map(Variable::value)).collect();
+                let (value, state) = group.rule.update(&Update {
                     value: shard.flat.value(),
                     gradient: flat,
-                    memory: &memory,
+                    state: &state,
                     shapes: &shard.shapes,
                     lr: group.lr,
                     step: step.clone(),
@@ -434,18 +436,20 @@ impl Optimizer {
                 // What led to them is past: no gradient goes back into an earlier step.
                 let mut set = |variable: &Variable, value: Tensor| {
                     let value = match &taken {
-                        Some(taken) => taken.where_cond(&value, variable.value())?.fixed()?,
-                        None => value.fixed()?,
+                        Some(taken) => {
+                            taken.where_cond(&value, variable.value())?.into_detached()?
+                        }
+                        None => value.into_detached()?,
                     };
                     all.push((variable.clone(), value));
                     Ok::<(), Error>(())
                 };
                 set(&shard.flat, value)?;
-                for (variable, value) in shard.memory.iter().zip(memory) {
+                for (variable, value) in shard.state.iter().zip(state) {
                     set(variable, value)?;
                 }
                 let without = (0..has.len()).filter(|&n| !has[n]).collect();
-                unchanged.push((all.len() - 1 - shard.memory.len(), without));
+                unchanged.push((all.len() - 1 - shard.state.len(), without));
             }
         }
         if let (Some(scaling), Some(finite)) = (&self.scaling, &finite) {
@@ -468,16 +472,16 @@ impl Optimizer {
 }
 
 impl Shard {
-    /// What a rule remembers of parameters, as it begins.
-    fn remembered(rule: &dyn Rule, parameters: &[Variable]) -> Result<Vec<Variable>> {
+    /// The initial state of a rule for these parameters.
+    fn initial_state(rule: &dyn Rule, parameters: &[Variable]) -> Result<Vec<Variable>> {
         let count: usize = parameters.iter().map(|x| x.shape().iter().product::<usize>()).sum();
         let (device, dtype) = (parameters[0].device(), parameters[0].dtype());
         let begin =
             |&(_, first): &(&str, f64)| Ok(Variable::new(&device.full(&[count], first, dtype)?));
-        rule.memory().iter().map(begin).collect()
+        rule.state().iter().map(begin).collect()
     }
 
-    /// For each parameter, whether it still belongs to this optimiser.
+    /// For each parameter, whether it still belongs to this optimizer.
     fn are_own(&self) -> impl Iterator<Item = bool> {
         self.parameters.iter().map(|x| x.start_in(&self.flat).is_some())
     }

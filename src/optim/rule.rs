@@ -1,4 +1,4 @@
-//! What a rule is.
+//! The `Rule` trait: one optimizer's update step.
 
 use super::number::Number;
 use crate::error::{Error, Result};
@@ -6,16 +6,16 @@ use crate::tensor::Tensor;
 use std::fmt::Debug;
 use std::ops::{Bound, RangeBounds};
 
-/// How values follow from gradients. Values, gradients and what is remembered are flat: rank 1, all parameters one after the
-/// other.
+/// Computes new parameter values from gradients. Values, gradients and state are flat: tensors of rank 1 that hold all
+/// parameters one after the other.
 pub trait Rule {
-    /// The learning rate to begin with.
+    /// The initial learning rate.
     fn lr(&self) -> f64;
 
-    /// The names of what it remembers of each element, with the numbers that they begin with.
-    fn memory(&self) -> Vec<(&'static str, f64)>;
+    /// The names and the initial values of the state tensors. Each has one number for each element of the parameters.
+    fn state(&self) -> Vec<(&'static str, f64)>;
 
-    /// Refuses numbers of its own that make no sense, and parameters of shapes that it is not for.
+    /// Refuses hyperparameters out of range, and parameters of shapes that the rule does not support.
     ///
     /// # Errors
     /// `Data`; `Shape`.
@@ -23,21 +23,21 @@ pub trait Rule {
         Ok(())
     }
 
-    /// The new values, and what is remembered then, in the order of [`Rule::memory`].
+    /// Returns the new values and the new state, in the order of [`Rule::state`].
     ///
     /// # Errors
-    /// Those of the operations that it is made of.
+    /// Those of the operations that compute the step.
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)>;
 }
 
-/// What an update is made of.
+/// The inputs of an update step.
 pub struct Update<'a> {
     /// The values.
     pub value: Tensor,
     /// The gradients.
     pub gradient: Tensor,
-    /// What was remembered.
-    pub memory: &'a [Tensor],
+    /// The state of the previous step, with the names of [`Rule::state`].
+    pub state: &'a [(&'static str, Tensor)],
     /// The parameters' shapes, in their order.
     pub shapes: &'a [Vec<usize>],
     /// The learning rate of this step.
@@ -48,47 +48,57 @@ pub struct Update<'a> {
 }
 
 impl Update<'_> {
-    /// The gradients with `decay` times the values added.
-    pub(super) fn decayed(&self, decay: f64) -> Result<Tensor> {
+    /// Returns a state tensor of the previous step by its name.
+    ///
+    /// # Panics
+    /// Unless [`Rule::state`] lists the name.
+    pub fn state(&self, name: &str) -> &Tensor {
+        let found = self.state.iter().find(|(other, _)| *other == name);
+        &found.expect("`Rule::state` lists the name").1
+    }
+
+    /// L2 regularization: returns the gradients plus `decay` times the values.
+    pub(super) fn l2_decay(&self, decay: f64) -> Result<Tensor> {
         match decay {
             0.0 => Ok(self.gradient.clone()),
             _ => self.gradient.add(&self.value.mul(decay)?),
         }
     }
 
-    /// The values, made smaller by `decay` times the learning rate.
-    pub(super) fn shrunk(&self, decay: f64) -> Result<Tensor> {
+    /// Decoupled weight decay (Loshchilov and Hutter 2019): returns the values times `1 - lr * decay`.
+    pub(super) fn decoupled_decay(&self, decay: f64) -> Result<Tensor> {
         match decay {
             0.0 => Ok(self.value.clone()),
             _ => self.value.mul(1.0 - self.lr * decay),
         }
     }
 
-    /// The values and the gradients, after the decay of one of them: of the values where it is decoupled.
-    pub(super) fn with_decay(&self, decay: f64, decoupled: bool) -> Result<(Tensor, Tensor)> {
+    /// Returns the values and the gradients after weight decay, which changes the values if it is decoupled and the gradients
+    /// otherwise.
+    pub(super) fn apply_decay(&self, decay: f64, decoupled: bool) -> Result<(Tensor, Tensor)> {
         match decoupled {
-            true => Ok((self.shrunk(decay)?, self.gradient.clone())),
-            false => Ok((self.value.clone(), self.decayed(decay)?)),
+            true => Ok((self.decoupled_decay(decay)?, self.gradient.clone())),
+            false => Ok((self.value.clone(), self.l2_decay(decay)?)),
         }
     }
 
-    /// `1 - beta^step`: how much of a running mean that began at 0 is there.
-    pub(super) fn filled(&self, beta: f64) -> Result<Number> {
+    /// The bias correction `1 - beta^step`, by which a running mean that started at 0 is divided.
+    pub(super) fn bias_correction(&self, beta: f64) -> Result<Number> {
         // Close to 1, `beta^step` in `f32` would leave few digits of the difference. A `beta` of 0 has no logarithm.
         let log = beta.max(1e-30).ln();
         self.step.map(|step| 1.0 - beta.powf(step), |step| Ok(step.mul(log)?.expm1().neg()))
     }
 
-    /// The bias corrections of Adam and its family: the learning rate over [`Update::filled`] of the first beta, for the
-    /// running mean, and one over the root of that of the second, for the root of the mean of squares.
-    pub(super) fn corrections(&self, betas: (f64, f64)) -> Result<(Number, Number)> {
-        let rate = Number::from(self.lr).div(self.filled(betas.0)?)?;
-        Ok((rate, Number::from(1.0).div(self.filled(betas.1)?.sqrt()?)?))
+    /// The bias corrections of Adam and its family, as factors: the step size `lr / (1 - beta1^step)` of the first moment, and
+    /// `1 / sqrt(1 - beta2^step)` for the square root of the second moment.
+    pub(super) fn bias_corrections(&self, betas: (f64, f64)) -> Result<(Number, Number)> {
+        let step_size = Number::from(self.lr).div(self.bias_correction(betas.0)?)?;
+        Ok((step_size, Number::from(1.0).div(self.bias_correction(betas.1)?.sqrt()?)?))
     }
 
-    /// What `make` makes of the parameters of each shape, which stand in flat tensors and are given to it stacked (one axis
-    /// more, the first); flat again. So kernels are as many as shapes.
-    pub(super) fn by_shape(
+    /// Calls `make` once for each shape of parameters, with all parameters of that shape stacked along a new first axis.
+    /// Returns the results as one flat tensor. So there is one kernel for each shape, not for each parameter.
+    pub(super) fn map_by_shape(
         &self,
         flat: &[&Tensor],
         make: impl Fn(&[Tensor]) -> Result<Tensor>,
@@ -124,38 +134,38 @@ impl Update<'_> {
     }
 }
 
-/// `mean + (x - mean) * rate`: a running mean that takes so much of `x`.
-pub(super) fn toward(mean: &Tensor, x: &Tensor, rate: f64) -> Result<Tensor> {
+/// Linear interpolation, `mean + (x - mean) * rate`: updates a running mean.
+pub(super) fn lerp(mean: &Tensor, x: &Tensor, rate: f64) -> Result<Tensor> {
     mean.add(&x.sub(mean)?.mul(rate)?)
 }
 
-/// What is declared with a range.
-pub(super) trait Numbers: Debug {
+/// A hyperparameter that has a range.
+pub(super) trait Hyperparameter: Debug {
     fn numbers(&self) -> Vec<f64>;
 }
 
-impl Numbers for f64 {
+impl Hyperparameter for f64 {
     fn numbers(&self) -> Vec<f64> {
         vec![*self]
     }
 }
 
-impl Numbers for (f64, f64) {
+impl Hyperparameter for (f64, f64) {
     fn numbers(&self) -> Vec<f64> {
         vec![self.0, self.1]
     }
 }
 
-impl Numbers for usize {
+impl Hyperparameter for usize {
     fn numbers(&self) -> Vec<f64> {
         vec![*self as f64]
     }
 }
 
-/// Refuses a number of a rule's that is not in its range, which begins with 0; NaN is in none.
+/// Refuses a hyperparameter out of its range, which starts at 0. NaN is in no range.
 pub(super) fn in_range(
     (rule, field): (&str, &str),
-    value: &impl Numbers,
+    value: &impl Hyperparameter,
     range: impl RangeBounds<f64>,
 ) -> Result<()> {
     if value.numbers().iter().all(|number| range.contains(number)) {
@@ -169,9 +179,9 @@ pub(super) fn in_range(
     Err(Error::data(format!("optimizer: {field} of {rule} must be {wanted}, got {value:?}")))
 }
 
-/// Declares a rule's numbers, their ranges as PyTorch checks them, with a `Default` of PyTorch's and a `new` of the learning
-/// rate.
-macro_rules! numbers {
+/// Declares the hyperparameters of a rule, and their ranges as PyTorch checks them. `Default` returns PyTorch's defaults, and
+/// `new` takes the learning rate.
+macro_rules! hyperparameters {
     ($(#[$doc:meta])* $name:ident {
         $($(#[$about:meta])* $field:ident: $ty:ty = $value:expr $(=> $range:expr)?,)*
     }) => {
@@ -192,8 +202,8 @@ macro_rules! numbers {
                 $name { lr, ..$name::default() }
             }
 
-            /// Refuses numbers that are not in their ranges.
-            fn check_numbers(&self) -> Result<()> {
+            /// Refuses hyperparameters out of their ranges.
+            fn check_hyperparameters(&self) -> Result<()> {
                 $($(
                     let place = (stringify!($name), stringify!($field));
                     $crate::optim::rule::in_range(place, &self.$field, $range)?;
@@ -203,18 +213,18 @@ macro_rules! numbers {
         }
     };
 }
-pub(super) use numbers;
+pub(super) use hyperparameters;
 
-/// Of `impl Rule`, what follows from its numbers alone.
-macro_rules! by_numbers {
+/// The methods of `impl Rule` that follow from the hyperparameters alone.
+macro_rules! by_hyperparameters {
     () => {
         fn lr(&self) -> f64 {
             self.lr
         }
 
         fn check(&self, _shapes: &[Vec<usize>]) -> Result<()> {
-            self.check_numbers()
+            self.check_hyperparameters()
         }
     };
 }
-pub(super) use by_numbers;
+pub(super) use by_hyperparameters;

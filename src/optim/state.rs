@@ -1,4 +1,4 @@
-//! Saving and loading what an optimiser remembers.
+//! Saving and loading the state of an optimizer.
 
 use super::average::copy;
 use super::gradients::Pending;
@@ -98,8 +98,8 @@ impl Optimizer {
         let averages = self.averages.all();
         for (group, first, shard) in self.numbered() {
             let name = |i: usize, what: &str| format!("{group}.{}.{what}", first + i);
-            for ((what, _), memory) in self.groups[group].rule.memory().iter().zip(&shard.memory) {
-                for (i, part) in shard.parts(memory)?.into_iter().enumerate() {
+            for ((what, _), variable) in self.groups[group].rule.state().iter().zip(&shard.state) {
+                for (i, part) in shard.parts(variable)?.into_iter().enumerate() {
                     state.insert(name(i, what), part);
                 }
             }
@@ -116,7 +116,7 @@ impl Optimizer {
         Ok(state)
     }
 
-    /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules, parameters and averages. Gradients that
+    /// Takes what [`Optimizer::state_dict`] gave of an optimizer of the same rules, parameters and averages. Gradients that
     /// were added up before are dropped unless the state has them; those that `backward` left stay. An average that is not
     /// in the state begins again with the parameters' values of now. A `steps` of one number is that of all groups.
     ///
@@ -176,10 +176,10 @@ impl Optimizer {
         for (group, first, shard) in self.numbered() {
             let (dtype, count) = (shard.flat.dtype(), shard.shapes.len());
             let name = |i: usize, what: &str| format!("{group}.{}.{what}", first + i);
-            for ((what, _), memory) in self.groups[group].rule.memory().iter().zip(&shard.memory) {
+            for ((what, _), variable) in self.groups[group].rule.state().iter().zip(&shard.state) {
                 let part = |i: usize| given.take(&name(i, what), &shard.shapes[i], dtype);
                 let parts: Vec<Tensor> = (0..count).map(part).collect::<Result<_>>()?;
-                all.push((memory.clone(), line(&parts)?));
+                all.push((variable.clone(), line(&parts)?));
             }
             for (n, pairs) in averages.iter().enumerate() {
                 let Some(average) = shard.average(pairs) else { continue };
@@ -192,8 +192,8 @@ impl Optimizer {
                 };
                 all.push((average.clone(), value));
             }
-            let one = |i: usize| given.find(&name(i, ACCUMULATED), &shard.shapes[i], dtype);
-            let gradients = (0..count).map(one).collect::<Result<Vec<_>>>()?;
+            let gradient = |i: usize| given.find(&name(i, ACCUMULATED), &shard.shapes[i], dtype);
+            let gradients = (0..count).map(gradient).collect::<Result<Vec<_>>>()?;
             pending.push(shard.joined(&gradients)?.map(Pending::new).transpose()?);
         }
         if let Some(name) = given.0.keys().next() {

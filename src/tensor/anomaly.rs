@@ -1,4 +1,4 @@
-//! Finding the operation that made the first value that is not finite.
+//! Finds the operation that produced the first value that is not finite.
 
 use super::Tensor;
 use crate::dtype::DType;

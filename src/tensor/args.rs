@@ -1,5 +1,4 @@
-//! What operations take besides tensors, in the ways one writes it: axes, shapes, lengths. Each is a type that lists,
-//! arrays and single numbers convert to.
+//! The types of arguments other than tensors: axes, shapes, lengths. Lists, arrays and single numbers convert to each type.
 
 use crate::dtype::DType;
 use crate::error::{brief, Error, Result};
@@ -45,18 +44,13 @@ impl Axes {
         self.keepdim
     }
 
-    /// Counted from the front, sorted; all of them if none is named.
-    pub(super) fn within(&self, name: &str, shape: &Shape) -> Result<Vec<usize>> {
+    /// Returns the axes counted from the front and sorted. An empty list means all axes.
+    pub(super) fn resolve(&self, name: &str, shape: &Shape) -> Result<Vec<usize>> {
         match (shape.rank(), &self.list[..]) {
             (0, [0 | -1]) => Ok(Vec::new()),
             _ => shape.axes(name, &self.list),
         }
     }
-}
-
-/// The axes, kept.
-pub(super) fn kept(axes: impl Into<Axes>) -> Axes {
-    axes.into().keepdim(true)
 }
 
 /// Whole numbers, one for each axis or one for all: what [`Tensor::roll`](super::Tensor::roll) moves by.
@@ -74,8 +68,8 @@ pub struct Extents {
 }
 
 impl Extents {
-    /// With -1 as the extent that makes up for the number of elements.
-    pub(super) fn sharing(&self, name: &str, from: &Shape) -> Result<Shape> {
+    /// Returns the shape, in which -1 becomes the extent that keeps the number of elements.
+    pub(super) fn resolve_for_reshape(&self, name: &str, from: &Shape) -> Result<Shape> {
         let refuse = |must: &str| {
             let asked = brief(&self.list);
             Err(Error::shape(format!("{name}: {must}, got {from} to {asked}")))
@@ -103,8 +97,8 @@ impl Extents {
         Shape::new(name, &dims)
     }
 
-    /// With -1 as the extent that is there.
-    pub(super) fn over(&self, name: &str, from: &Shape) -> Result<Shape> {
+    /// Returns the shape, in which -1 becomes the extent that the axis has already.
+    pub(super) fn resolve_for_expand(&self, name: &str, from: &Shape) -> Result<Shape> {
         let mut dims = Vec::with_capacity(self.list.len());
         for (at, &extent) in self.list.iter().enumerate() {
             let there = (at + from.rank()).checked_sub(self.list.len()).map(|axis| from[axis]);
@@ -198,11 +192,11 @@ impl TensorSpec {
 }
 
 /// An extent as a number that can also be -1. One that is too large stays too large.
-fn signed(extents: &[usize]) -> Vec<isize> {
+fn to_isizes(extents: &[usize]) -> Vec<isize> {
     extents.iter().map(|&extent| isize::try_from(extent).unwrap_or(isize::MAX)).collect()
 }
 
-fn wide(numbers: &[i32]) -> Vec<isize> {
+fn widen(numbers: &[i32]) -> Vec<isize> {
     numbers.iter().map(|&number| number as isize).collect()
 }
 
@@ -225,7 +219,7 @@ macro_rules! integers {
             [] |one: isize| $to { list: vec![one], $($rest)* };
             [] |one: i32| $to { list: vec![one as isize], $($rest)* };
             [<const N: usize>] |list: [isize; N]| $to { list: list.to_vec(), $($rest)* };
-            [<const N: usize>] |list: [i32; N]| $to { list: wide(&list), $($rest)* };
+            [<const N: usize>] |list: [i32; N]| $to { list: widen(&list), $($rest)* };
             [<const N: usize>] |list: &[isize; N]| $to { list: list.to_vec(), $($rest)* };
             [] |list: &[isize]| $to { list: list.to_vec(), $($rest)* };
             [] |list: Vec<isize>| $to { list, $($rest)* };
@@ -239,19 +233,19 @@ integers!(Integers {});
 
 from! { Extents,
     [] |_number: ()| Extents { list: Vec::new() };
-    [<const N: usize>] |list: [usize; N]| Extents { list: signed(&list) };
+    [<const N: usize>] |list: [usize; N]| Extents { list: to_isizes(&list) };
     [<const N: usize>] |list: [isize; N]| Extents { list: list.to_vec() };
-    [<const N: usize>] |list: [i32; N]| Extents { list: wide(&list) };
-    [<const N: usize>] |list: &[usize; N]| Extents { list: signed(list) };
+    [<const N: usize>] |list: [i32; N]| Extents { list: widen(&list) };
+    [<const N: usize>] |list: &[usize; N]| Extents { list: to_isizes(list) };
     [<const N: usize>] |list: &[isize; N]| Extents { list: list.to_vec() };
-    [<const N: usize>] |list: &[i32; N]| Extents { list: wide(list) };
-    [] |list: &[usize]| Extents { list: signed(list) };
+    [<const N: usize>] |list: &[i32; N]| Extents { list: widen(list) };
+    [] |list: &[usize]| Extents { list: to_isizes(list) };
     [] |list: &[isize]| Extents { list: list.to_vec() };
-    [] |list: &[i32]| Extents { list: wide(list) };
-    [] |list: Vec<usize>| Extents { list: signed(&list) };
-    [] |list: &Vec<usize>| Extents { list: signed(list) };
+    [] |list: &[i32]| Extents { list: widen(list) };
+    [] |list: Vec<usize>| Extents { list: to_isizes(&list) };
+    [] |list: &Vec<usize>| Extents { list: to_isizes(list) };
     [] |list: &Vec<isize>| Extents { list: list.clone() };
-    [] |shape: &Shape| Extents { list: signed(shape) };
+    [] |shape: &Shape| Extents { list: to_isizes(shape) };
 }
 
 macro_rules! amounts {

@@ -10,9 +10,8 @@
 //! written in this way (`Bound::taken`).
 
 use super::capture::{self, Captured};
-use super::constant::Constant;
 use super::variable::{structure, Assignment, Layout, Structure};
-use super::{Tensor, Variable};
+use super::{State, Tensor, Variable};
 use crate::device::{Device, Prepared, Replay};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -96,9 +95,9 @@ impl Compiled {
         build: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
     ) -> Result<Compiled> {
         let since = device.recorded();
-        let one =
+        let placeholder =
             |&(shape, dtype): &(_, _)| Tensor::adopt(device, device.placeholder(shape, dtype));
-        let placeholders: Vec<Tensor> = inputs.iter().map(one).collect();
+        let placeholders: Vec<Tensor> = inputs.iter().map(placeholder).collect();
         let (results, captured) =
             capture::during(device, || device.lazily(|| build(&placeholders)));
         let Captured { reads, writes } = captured;
@@ -423,4 +422,29 @@ fn layouts(operands: &[Operand], structure: &Structure) -> Result<Vec<Layout>> {
         }
     }
     Ok(layouts)
+}
+
+/// A handle that a compiled program holds to a tensor from outside. The graph treats the tensor as a constant until the
+/// handle is dropped.
+struct Constant(Tensor);
+
+impl Constant {
+    /// Marks a node as a constant and holds it.
+    fn new(device: &Device, node: NodeId) -> Constant {
+        device.retain(node);
+        device.set_constant(node, true);
+        Constant(Tensor::adopt(device, node))
+    }
+
+    fn node(&self) -> Result<NodeId> {
+        self.0.node()
+    }
+}
+
+impl Drop for Constant {
+    fn drop(&mut self) {
+        if let State::Node(node) = self.0.state {
+            self.0.device.set_constant(node, false);
+        }
+    }
 }

@@ -1,6 +1,6 @@
-//! Gradients, reverse mode. They are tensors like any others: recorded, computed when read, and differentiable again.
+//! Gradients in reverse mode. A gradient is an ordinary tensor: recorded, computed when it is read, and differentiable again.
 
-use super::{capture, within, Tensor, Variable};
+use super::{capture, with_op_name, Tensor, Variable};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
@@ -39,8 +39,8 @@ impl Tensor {
     /// ```
     #[cfg_attr(feature = "js", js(skip))]
     pub fn grad(&self, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
-        self.need_one("grad")?;
-        whole(self.gradients("grad", None, wrt, false)?, wrt)
+        self.check_one_element("grad")?;
+        fill_missing(self.gradients("grad", None, wrt, false)?, wrt)
     }
 
     /// The gradients by the values of variables that this number was computed from; nothing where nothing of a variable goes
@@ -55,13 +55,13 @@ impl Tensor {
         what: &str,
         variables: &[&Variable],
     ) -> Result<Vec<Option<Tensor>>> {
-        self.need_one(op)?;
+        self.check_one_element(op)?;
         let values = self.values_by(op, what, variables)?;
         self.gradients(op, None, &values.iter().collect::<Vec<_>>(), true)
     }
 
     /// Refuses what is more than one number.
-    fn need_one(&self, op: &str) -> Result<()> {
+    fn check_one_element(&self, op: &str) -> Result<()> {
         self.node()?;
         if self.numel() == 1 {
             return Ok(());
@@ -91,8 +91,8 @@ impl Tensor {
     /// ```
     #[cfg_attr(feature = "js", js(skip))]
     pub fn vjp(&self, seed: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
-        self.need_seed("vjp", seed)?;
-        whole(self.gradients("vjp", Some(seed), wrt, false)?, wrt)
+        self.check_seed("vjp", seed)?;
+        fill_missing(self.gradients("vjp", Some(seed), wrt, false)?, wrt)
     }
 
     /// The vector-Jacobian product of several results: the gradients by each of `wrt` of the sum of all results, each
@@ -123,22 +123,22 @@ impl Tensor {
         }
         let mut sum: Option<Tensor> = None;
         for (result, seed) in results.iter().zip(seeds) {
-            result.need_seed(name, seed)?;
-            let part = within(name, || {
-                result.need_float(name)?;
+            result.check_seed(name, seed)?;
+            let part = with_op_name(name, || {
+                result.check_float(name)?;
                 let part = result.mul(*seed)?.cast(DType::F32)?.sum(())?;
                 sum.as_ref().map_or_else(|| Ok(part.clone()), |sum| sum.add(&part))
             })?;
             sum = Some(part);
         }
         match sum {
-            Some(sum) => whole(sum.gradients(name, None, wrt, false)?, wrt),
+            Some(sum) => fill_missing(sum.gradients(name, None, wrt, false)?, wrt),
             None => Err(Error::data(format!("{name}: there must be a result, got none"))),
         }
     }
 
     /// Refuses a seed that is not like this.
-    fn need_seed(&self, name: &str, seed: &Tensor) -> Result<()> {
+    fn check_seed(&self, name: &str, seed: &Tensor) -> Result<()> {
         if seed.shape != self.shape {
             let must = "the seed must have the shape of its result";
             return Err(Error::shapes(name, must, &self.shape, &seed.shape));
@@ -206,14 +206,8 @@ impl Tensor {
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     pub fn detach(&self) -> Tensor {
-        let same = self.alias().and_then(Tensor::fixed);
+        let same = self.alias().and_then(Tensor::into_detached);
         same.unwrap_or_else(|error| Tensor::failed(self, error))
-    }
-
-    /// This itself as a constant; for results that nothing else holds.
-    pub(crate) fn fixed(self) -> Result<Tensor> {
-        self.device.detach(self.node()?);
-        Ok(self)
     }
 
     /// `by_variables` says that `wrt` are values of variables, and were checked.
@@ -224,17 +218,17 @@ impl Tensor {
         wrt: &[&Tensor],
         by_variables: bool,
     ) -> Result<Vec<Option<Tensor>>> {
-        self.need_float(name)?;
+        self.check_float(name)?;
         let of = self.node()?;
         let mut nodes: Vec<NodeId> = Vec::with_capacity(wrt.len());
         for other in wrt {
-            nodes.push(self.beside(name, other)?);
+            nodes.push(self.float_node_on_same_device(name, other)?);
         }
-        let seed = seed.map(|seed| self.beside(name, seed)).transpose()?;
+        let seed = seed.map(|seed| self.float_node_on_same_device(name, seed)).transpose()?;
         if !by_variables {
             self.check_captured(name, "variable", &nodes)?;
         }
-        let found = within(name, || self.device.grad(of, seed, &nodes, by_variables))?;
+        let found = with_op_name(name, || self.device.grad(of, seed, &nodes, by_variables))?;
         let mut gradients = Vec::with_capacity(found.len());
         for node in found {
             gradients.push(node.map(|node| Tensor::adopt(&self.device, node)));
@@ -260,7 +254,9 @@ impl Tensor {
         }
         let values: Vec<NodeId> = outside.iter().map(|(_, value)| *value).collect();
         let of = self.node()?;
-        let Some(at) = within(op, || self.device.reached(of, &values))? else { return Ok(()) };
+        let Some(at) = with_op_name(op, || self.device.reached(of, &values))? else {
+            return Ok(());
+        };
         let (n, value) = outside[at];
         let (shape, _) = self.device.describe(value);
         Err(Error::data(format!(
@@ -270,9 +266,9 @@ impl Tensor {
     }
 
     /// The node of another tensor of floats on the same device.
-    fn beside(&self, name: &str, other: &Tensor) -> Result<NodeId> {
+    fn float_node_on_same_device(&self, name: &str, other: &Tensor) -> Result<NodeId> {
         let node = other.node()?;
-        other.need_float(name)?;
+        other.check_float(name)?;
         if !self.device.is_same(&other.device) {
             return Err(Error::wrong_device(name, "a tensor"));
         }
@@ -280,11 +276,11 @@ impl Tensor {
     }
 }
 
-/// Gradients by these, with zeros where there are none.
-fn whole(gradients: Vec<Option<Tensor>>, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
-    let one = |(gradient, of): (Option<Tensor>, &&Tensor)| match gradient {
+/// Replaces missing gradients by zeros.
+fn fill_missing(gradients: Vec<Option<Tensor>>, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+    let or_zeros = |(gradient, of): (Option<Tensor>, &&Tensor)| match gradient {
         Some(gradient) => Ok(gradient),
-        None => of.like("grad", 0.0),
+        None => of.full_like_named("grad", 0.0),
     };
-    gradients.into_iter().zip(wrt).map(one).collect()
+    gradients.into_iter().zip(wrt).map(or_zeros).collect()
 }

@@ -1,8 +1,8 @@
-//! The user's handle: a tensor, made from data or by an operation on others, computed when it is read.
+//! The [`Tensor`]: a handle to an array that is made from data or by an operation, and computed when it is read.
 //!
-//! What makes tensors are methods of the [`Device`]: [`tensor`](Device::tensor), [`zeros`](Device::zeros),
-//! [`arange`](Device::arange), [`uniform`](Device::uniform), [`eye`](Device::eye) and their like. Operations are methods of
-//! the [`Tensor`], by the names that NumPy and PyTorch have for them:
+//! Methods of the [`Device`] create tensors: [`tensor`](Device::tensor), [`zeros`](Device::zeros), [`arange`](Device::arange),
+//! [`uniform`](Device::uniform), [`eye`](Device::eye) and others. Operations are methods of the [`Tensor`] with the names of
+//! NumPy and PyTorch. They are in `ops`, one file for each group:
 //!
 //! - element by element: [`add`](Tensor::add), [`mul`](Tensor::mul), [`exp`](Tensor::exp), [`relu`](Tensor::relu),
 //!   [`where_cond`](Tensor::where_cond) and all rows of [the table](crate::op::pointwise); also `&x + 1.0`;
@@ -13,51 +13,19 @@
 //!   [`concat`](Tensor::concat), [`pad`](Tensor::pad), [`gather`](Tensor::gather), [`scatter`](Tensor::scatter);
 //! - products: [`matmul`](Tensor::matmul), [`conv2d`](Tensor::conv2d), [`attention`](Tensor::attention).
 //!
-//! Axes count from the end where they are negative; [`Axes`], [`Operand`] and [`Integers`] say what arguments may be.
+//! Negative axes count from the end. [`Axes`], [`Operand`] and [`Integers`] list the types that convert to arguments.
 
-mod adaptive;
 mod anomaly;
 mod args;
-mod arrange;
 mod batch;
 mod compiled;
-mod composed;
-mod constant;
-pub(crate) mod conv;
-mod create;
-mod deprecated;
-mod diagonal;
 mod drawing;
-mod einsum;
-mod element;
-mod few;
-mod fft;
 mod grad;
-mod inner;
-mod join;
-mod linalg;
-mod movement;
-mod norm;
+mod helpers;
 mod operand;
-mod packed;
-mod packed_tensor;
-mod pad;
-mod pointwise;
-pub(crate) mod pool;
+mod ops;
 mod program;
-mod random;
 mod read;
-mod reduce;
-mod resize;
-mod routine;
-mod sample;
-mod scan;
-mod scatter;
-mod scatter_reduce;
-mod shader;
-mod slices;
-mod sort;
-mod statistics;
 mod variable;
 
 pub use crate::dtype::DType;
@@ -65,35 +33,26 @@ pub use crate::op::{Pointwise, Reduction};
 pub use anomaly::{FiniteOperand, NonFinite};
 pub use args::{Amounts, Axes, Extents, Integers, Scan, Sections, TensorSpec};
 pub use batch::Batch;
-pub use conv::{Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding};
-#[allow(deprecated)]
-pub use deprecated::Value;
 pub use drawing::ComputationGraph;
-pub use element::ElementFunction;
-pub use fft::FftNorm;
-pub use linalg::MatrixNorm;
 pub use operand::Operand;
-pub use packed_tensor::{PackedBuilder, PackedTensor};
-pub use pad::PadMode;
-pub use pointwise::pointwise;
-pub use pool::PoolOptions;
+pub use ops::{
+    pointwise, AttentionOptions, Conv2dOptions, ConvOptions, ConvTransposeOptions, ElementFunction,
+    FftNorm, Filter, MatrixNorm, PackedBuilder, PackedTensor, PadMode, Padding, PoolOptions,
+    Resize, SampleMode, SamplePadding, Sampling, ScatterReduction, Shader,
+};
 pub use program::{Dim, Program};
-pub use resize::{Filter, Resize, Sampling};
-pub use routine::AttentionOptions;
-pub use sample::{SampleMode, SamplePadding};
-pub use scatter_reduce::ScatterReduction;
-pub use shader::Shader;
 use variable::capture;
 pub use variable::Variable;
 pub(crate) use variable::{Assignment, WeakTensor};
 
 use crate::debug::{shows, Debug};
 use crate::device::Device;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::op::Op;
-use args::kept;
-use inner::{Inner, State};
+use crate::shape::Shape;
+pub(crate) use helpers::with_op_name;
+use helpers::{check_output_count, keepdim};
 use operand::number_bits;
 use smallvec::{smallvec, SmallVec};
 use std::fmt;
@@ -225,31 +184,28 @@ impl Tensor {
     }
 }
 
-/// So many tensors one call makes at most: what makes more is to be written in another way.
-const MOST_MADE: usize = 1 << 16;
+/// The data that all clones of a tensor share.
+pub struct Inner {
+    device: Device,
+    state: State,
+    shape: Shape,
+    dtype: DType,
+}
 
-/// Refuses a call that would make too many tensors, before it makes the first.
-///
-/// # Errors
-/// `Limit`.
-fn need_few(name: &str, count: usize) -> Result<()> {
-    if count <= MOST_MADE {
-        return Ok(());
+/// The recorded node of a tensor, or the error that took its place.
+pub enum State {
+    /// A recorded node, which is released when the last clone is dropped.
+    Node(NodeId),
+    /// The reason that the operation could not be recorded.
+    Failed(Error),
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let State::Node(node) = self.state {
+            self.device.release(node);
+        }
     }
-    let message = format!("{name}: a call must return at most {MOST_MADE} tensors, got {count}");
-    Err(Error::new(ErrorKind::Limit, message))
-}
-
-/// What an operation that is made of others returns: their errors as its own.
-// Inlined, so that there is one function for each result and not one for each call.
-#[inline(always)]
-fn within<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    renamed(name, work())
-}
-
-#[inline(never)]
-fn renamed<T>(name: &str, result: Result<T>) -> Result<T> {
-    result.map_err(|error| error.within(name))
 }
 
 impl Deref for Tensor {

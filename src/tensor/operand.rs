@@ -1,4 +1,4 @@
-//! Operands, which are tensors or numbers, and the operators of Rust.
+//! Operands, which are tensors or numbers, and Rust's operators for tensors.
 
 use super::{Pointwise, Tensor, Variable};
 use crate::dtype::DType;
@@ -68,8 +68,8 @@ pub(super) fn number_bits(name: &str, dtype: DType, number: f64) -> Result<u32> 
 
 /// Operators panic where the method would return an error, as those of arrays do.
 #[track_caller]
-fn row(row: Pointwise, x: &Tensor, y: Operand) -> Tensor {
-    match x.row(row, &[y]) {
+fn apply_operator(row: Pointwise, x: &Tensor, y: Operand) -> Tensor {
+    match x.apply_row(row, &[y]) {
         Ok(tensor) => tensor,
         Err(error) => panic!("{error}"),
     }
@@ -77,11 +77,11 @@ fn row(row: Pointwise, x: &Tensor, y: Operand) -> Tensor {
 
 /// A number on the left takes the type of the tensor on the right.
 #[track_caller]
-fn turned(row: Pointwise, x: f64, y: &Tensor) -> Tensor {
+fn apply_number_first(row: Pointwise, x: f64, y: &Tensor) -> Tensor {
     let name = row.row().name;
     let made = number_bits(name, y.dtype, x).and_then(|bits| {
         let number = Tensor::adopt(&y.device, y.device.scalar(y.dtype, bits));
-        number.row(row, &[y.into()])
+        number.apply_row(row, &[y.into()])
     });
     match made {
         Ok(tensor) => tensor,
@@ -106,21 +106,21 @@ macro_rules! on_the_left {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, y: &Tensor) -> Tensor {
-                turned(Pointwise::$row, f64::from(self), y)
+                apply_number_first(Pointwise::$row, f64::from(self), y)
             }
         }
         impl ops::$trait<Tensor> for $number {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, y: Tensor) -> Tensor {
-                turned(Pointwise::$row, f64::from(self), &y)
+                apply_number_first(Pointwise::$row, f64::from(self), &y)
             }
         }
         impl ops::$trait<&Variable> for $number {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, y: &Variable) -> Tensor {
-                turned(Pointwise::$row, f64::from(self), &y.value())
+                apply_number_first(Pointwise::$row, f64::from(self), &y.value())
             }
         }
     )* };
@@ -135,27 +135,27 @@ macro_rules! operators {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: R) -> Tensor {
-                row(Pointwise::$row, &self.value(), other.into())
+                apply_operator(Pointwise::$row, &self.value(), other.into())
             }
         }
         impl<R: Into<Operand>> ops::$assign<R> for Tensor {
             #[track_caller]
             fn $assign_method(&mut self, other: R) {
-                *self = row(Pointwise::$row, self, other.into());
+                *self = apply_operator(Pointwise::$row, self, other.into());
             }
         }
         impl<R: Into<Operand>> ops::$trait<R> for &Tensor {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: R) -> Tensor {
-                row(Pointwise::$row, self, other.into())
+                apply_operator(Pointwise::$row, self, other.into())
             }
         }
         impl<R: Into<Operand>> ops::$trait<R> for Tensor {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, other: R) -> Tensor {
-                row(Pointwise::$row, &self, other.into())
+                apply_operator(Pointwise::$row, &self, other.into())
             }
         }
     )* };

@@ -1,4 +1,4 @@
-//! Reading: of one tensor, or of several at once.
+//! Reads one tensor or several tensors at once.
 
 use super::Tensor;
 use crate::device::{take, Device, Take, Wanted};

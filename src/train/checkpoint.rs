@@ -1,11 +1,11 @@
 //! Checkpoints: all that a training needs to go on to the same bits, in one safetensors file.
 
-use super::ahead::Ahead;
 use super::fit::watched;
+use super::in_flight::InFlight;
+use super::loss_mean::LossMean;
 use super::record::{Epoch, Scores};
-use super::running::Running;
 use super::stopping::Patience;
-use super::{Access, Trainer};
+use super::{OptimizerHandle, Trainer};
 use crate::error::{Error, Result};
 use crate::io;
 use crate::nn::{Member, Module};
@@ -25,7 +25,7 @@ const GRADIENT: &str = "trainer/gradient/";
 const MEAN: &str = "trainer/mean";
 const BAD: &str = "trainer/bad";
 
-impl<M: Module, O: Access> Trainer<M, O> {
+impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// A safetensors file of the training as it is now, with notes of the caller's. The model's values have the names of
     /// [`Module::state_dict`], so that whatever reads safetensors finds them. All other names begin with `trainer/`: what
     /// [`Optimizer::state_dict`] has, which includes gradients that were added up and averages, gradients that `backward`
@@ -42,7 +42,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
                 "save: names must not be those of the trainer, got `{name}`"
             )));
         }
-        for (name, x) in self.optimizer.look(Optimizer::state_dict)? {
+        for (name, x) in self.optimizer.with(Optimizer::state_dict)? {
             tensors.insert(OPTIMIZER.to_string() + &name, x);
         }
         for (name, x) in self.best.iter().flatten() {
@@ -54,10 +54,10 @@ impl<M: Module, O: Access> Trainer<M, O> {
                 tensors.insert(GRADIENT.to_string() + &name, gradient);
             }
         }
-        tensors.insert(MEAN.into(), self.running.mean.clone());
-        tensors.insert(BAD.into(), self.running.bad.clone());
+        tensors.insert(MEAN.into(), self.loss_mean.mean.clone());
+        tensors.insert(BAD.into(), self.loss_mean.first_non_finite.clone());
         let text = |rates: [f64; 2]| rates.map(|rate| rate.to_string());
-        let rates = self.optimizer.look(|own| Ok(own.rates()))?;
+        let rates = self.optimizer.with(|own| Ok(own.rates()))?;
         let patience = self.stopping.as_ref().map(|rule| {
             let Patience { best, worse } = self.patience;
             let best = best.map(|best| best.to_string());
@@ -74,7 +74,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
             "epoch": self.epoch,
             "batch": self.batch,
             "position": self.position,
-            "examples": self.running.examples,
+            "examples": self.loss_mean.examples,
             "order": self.data.order(),
             "rates": rates.into_iter().map(text).collect::<Vec<_>>(),
             "draws": self.generators.iter().map(|one| one.drawn()).collect::<Vec<_>>(),
@@ -89,14 +89,14 @@ impl<M: Module, O: Access> Trainer<M, O> {
     }
 
     /// Goes on from a file of [`Trainer::save`], to the same bits as if the training had not ended. Nothing of the time before
-    /// is left. Model, optimiser, averages, data and all that is said of the training must be made as they were. Returns the
+    /// is left. Model, optimizer, averages, data and all that is said of the training must be made as they were. Returns the
     /// notes.
     ///
     /// A step that was taken before the file was saved, and that [`Trainer::next_step`] had not returned yet because it was
     /// dropped, is not returned again.
     ///
     /// # Errors
-    /// `Data` if the file is damaged or no checkpoint, or of another model, optimiser or number of generators, or of the middle
+    /// `Data` if the file is damaged or no checkpoint, or of another model, optimizer or number of generators, or of the middle
     /// of an epoch of other batches; `Shape` if a parameter has another shape. Then nothing was taken.
     pub async fn load(&mut self, file: &[u8]) -> Result<BTreeMap<String, String>> {
         let io::Safetensors { mut tensors, mut metadata, skipped } =
@@ -120,7 +120,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
             let (saved, here) = (state.draws.len(), self.generators.len());
             return Err(wrong(&format!("of {saved} generators; this training has {here}")));
         }
-        let groups = self.optimizer.look(|own| Ok(own.rates().len()))?;
+        let groups = self.optimizer.with(|own| Ok(own.rates().len()))?;
         if state.rates.len() != groups {
             let saved = state.rates.len();
             return Err(wrong(&format!(
@@ -128,9 +128,9 @@ impl<M: Module, O: Access> Trainer<M, O> {
             )));
         }
         let (patience, plateau) = (self.patience_of(&state)?, self.plateau_of(&state));
-        let running = Running {
-            mean: taken(&mut tensors, MEAN, &self.running.mean)?,
-            bad: taken(&mut tensors, BAD, &self.running.bad)?,
+        let loss_mean = LossMean {
+            mean: taken(&mut tensors, MEAN, &self.loss_mean.mean)?,
+            first_non_finite: taken(&mut tensors, BAD, &self.loss_mean.first_non_finite)?,
             examples: state.examples,
         };
         let best = part(&mut tensors, BEST);
@@ -148,7 +148,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
         let made = Optimizer::saved_steps(&optimizer).await?;
         let before = self.model.state_dict();
         self.model.load_state_dict(&tensors)?;
-        let restored = self.optimizer.change(|own| {
+        let restored = self.optimizer.with_mut(|own| {
             own.restore(&optimizer, &made)?;
             own.set_rates(&state.rates);
             Ok(())
@@ -165,10 +165,10 @@ impl<M: Module, O: Access> Trainer<M, O> {
         }
         (self.steps, self.epoch, self.batch) = (state.steps, state.epoch, state.batch);
         self.position = state.position;
-        self.running = running;
+        self.loss_mean = loss_mean;
         self.best = (!best.is_empty()).then_some(best);
         (self.left, self.last, self.begun) = (None, None, None);
-        self.ahead = Ahead::default();
+        self.in_flight = InFlight::default();
         self.restored = state.restored;
         self.patience = patience;
         if let (Some([_, now]), Some(plateau)) = (&mut self.plateau, plateau) {
@@ -337,8 +337,8 @@ fn rates(group: &Value) -> Result<[f64; 2]> {
 fn written(epoch: &Epoch) -> Value {
     let text = |x: f64| x.to_string();
     let validation = epoch.validation.as_ref().map(|scores| {
-        let one = |(name, value): &(String, f64)| json!({ "name": name, "value": text(*value) });
-        let metrics: Vec<Value> = scores.metrics.iter().map(one).collect();
+        let metric = |(name, value): &(String, f64)| json!({ "name": name, "value": text(*value) });
+        let metrics: Vec<Value> = scores.metrics.iter().map(metric).collect();
         json!({ "loss": text(scores.loss), "metrics": metrics })
     });
     json!({

@@ -1,12 +1,12 @@
 //! How well a model does on data that it is not trained on.
 
-use super::ahead::Ahead;
 use super::data::Batches;
+use super::in_flight::InFlight;
+use super::loss_mean::LossMean;
 use super::metrics::Metric;
-use super::record::{Outcome, Scores};
-use super::running::Running;
-use super::undo::Before;
-use super::{Access, Trainer};
+use super::record::{ForwardOutput, Scores};
+use super::rollback::RollbackGuard;
+use super::{OptimizerHandle, Trainer};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -14,19 +14,19 @@ use crate::nn::Module;
 use crate::tensor::Tensor;
 
 /// The loss of a batch, and what the model predicts for it.
-pub(super) type Forward<M> = Box<dyn Fn(&M, &Tensor, &Tensor) -> Result<Outcome>>;
+pub(super) type Forward<M> = Box<dyn Fn(&M, &Tensor, &Tensor) -> Result<ForwardOutput>>;
 
-impl<M: Module, O: Access> Trainer<M, O> {
+impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// The mean loss and the metrics over these batches, with the model in evaluation; it trains again afterwards.
     ///
     /// # Errors
     /// Those of the batches, the forward function and the metrics; `Data` if there are no batches, or there are metrics and
     /// the forward function returns a loss alone. No buffer and no generator was changed then.
     pub async fn evaluate(&mut self, data: &dyn Batches) -> Result<Scores> {
-        let before = Before::of(&self.model, &self.generators);
+        let guard = RollbackGuard::new(&self.model, &self.generators);
         let found =
             scores(&self.device, &self.model, &self.forward, &mut self.metrics, data).await?;
-        before.keep();
+        guard.disarm();
         Ok(found)
     }
 }
@@ -51,14 +51,14 @@ pub(super) async fn scores<M: Module>(
     model.eval();
     let _evaluating = Evaluating(model);
     metrics.iter_mut().for_each(|metric| metric.reset());
-    let mut running = Running::new(device)?;
-    let mut ahead = Ahead::default();
+    let mut loss_mean = LossMean::new(device)?;
+    let mut in_flight = InFlight::default();
     for (n, batch) in data.epoch(0)?.enumerate() {
-        ahead.wait().await?;
+        in_flight.wait().await?;
         let (x, y) = batch?;
-        let Outcome { loss, prediction } = forward(model, &x, &y)?;
+        let ForwardOutput { loss, prediction } = forward(model, &x, &y)?;
         let examples = x.shape().first().copied().unwrap_or(1);
-        running = running.with(&loss, n as u64, examples)?;
+        loss_mean = loss_mean.with(&loss, n as u64, examples)?;
         if !metrics.is_empty() {
             let why = "train: the forward function must return a prediction for metrics, got a loss alone";
             let prediction = prediction.ok_or_else(|| Error::data(why))?.detach();
@@ -66,12 +66,12 @@ pub(super) async fn scores<M: Module>(
         }
         drop(loss);
         device.flush()?;
-        ahead.push(device);
+        in_flight.push(device);
     }
-    if running.examples == 0 {
+    if loss_mean.examples == 0 {
         return Err(Error::data("evaluate: the data must have a batch, got none"));
     }
-    let mut values = vec![running.mean];
+    let mut values = vec![loss_mean.mean];
     for metric in &*metrics {
         values.push(metric.value()?.cast(DType::F32)?.reshape(&[1])?);
     }

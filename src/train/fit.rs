@@ -1,10 +1,10 @@
 //! The loop: steps, epochs, and where they end.
 
 use super::evaluate::scores;
+use super::loss_mean::LossMean;
 use super::record::{Epoch, Step};
-use super::running::Running;
-use super::undo::Before;
-use super::{Access, Per, Trainer};
+use super::rollback::RollbackGuard;
+use super::{OptimizerHandle, Per, Trainer};
 use crate::error::{Error, Result};
 use crate::nn::Module;
 use crate::sorted;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use web_time::Instant;
 
-impl<M: Module, O: Access> Trainer<M, O> {
+impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// Trains until all epochs are over or early stopping ends it. Returns what came of each epoch.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
                 return Ok(None);
             }
             self.check_stopping()?;
-            self.ahead.wait().await?;
+            self.in_flight.wait().await?;
             match self.next_batch()? {
                 Some((x, y)) => {
                     // Whether this fails or is dropped: the batch is still the next one.
@@ -177,45 +177,45 @@ impl<M: Module, O: Access> Trainer<M, O> {
     /// not one number; what went wrong with earlier steps. Nothing was changed then: no parameter, no running statistics, no
     /// generator, no learning rate, no count.
     pub async fn step(&mut self, x: &Tensor, y: &Tensor) -> Result<Step> {
-        self.ahead.wait().await?;
+        self.in_flight.wait().await?;
         let begun = Instant::now();
         let lr = match (&self.schedule, &self.plateau) {
             (Some((schedule, Per::Step)), _) => schedule.lr(self.steps),
             (Some((schedule, Per::Epoch)), _) => schedule.lr(self.epoch),
             (None, Some([_, plateau])) => plateau.lr(),
-            (None, None) => self.optimizer.look(|own| Ok(own.lr()))?,
+            (None, None) => self.optimizer.with(|own| Ok(own.lr()))?,
         };
-        let mut before = Before::of(&self.model, &self.generators);
+        let mut guard = RollbackGuard::new(&self.model, &self.generators);
         let loss = (self.forward)(&self.model, x, y)?.loss;
         let past = match self.detect_anomaly {
             true => self.look_at(&loss).await?,
             false => Vec::new(),
         };
         let examples = x.shape().first().copied().unwrap_or(1);
-        let running = self.running.with(&loss, self.batch, examples)?;
+        let loss_mean = self.loss_mean.with(&loss, self.batch, examples)?;
         let is_scheduled = self.schedule.is_some() || self.plateau.is_some();
         // The loss is computed with the step, though the mean is made of it.
         let kept = Variable::new(&loss);
-        self.optimizer.change(|own| {
+        self.optimizer.with_mut(|own| {
             let rates = own.rates();
             if is_scheduled {
                 own.schedule_lr(lr);
             }
-            let taken = own.minimize_after(&loss, || before.loosen());
+            let taken = own.minimize_after(&loss, || guard.downgrade());
             if taken.is_err() {
                 own.set_rates(&rates);
             }
             taken
         })?;
         drop((kept, past));
-        before.keep();
+        guard.disarm();
         let (step, epoch, batch) = (self.steps, self.epoch, self.batch);
-        self.running = running;
+        self.loss_mean = loss_mean;
         self.steps += 1;
         self.batch += 1;
         self.restored = false;
         self.begun.get_or_insert(begun);
-        self.ahead.push(&self.device);
+        self.in_flight.push(&self.device);
         Ok(Step { step, epoch, batch, lr, loss, mean_loss: None, ended: None })
     }
 
@@ -268,7 +268,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
         }
         self.check_stopping()?;
         let loss = self.mean_loss().await?;
-        let before = Before::of(&self.model, &self.generators);
+        let guard = RollbackGuard::new(&self.model, &self.generators);
         let validation = match &self.validation {
             Some(data) => {
                 let (forward, metrics) = (&self.forward, &mut self.metrics);
@@ -277,15 +277,15 @@ impl<M: Module, O: Access> Trainer<M, O> {
             None => None,
         };
         let seconds = self.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
-        let (epoch, steps, lr) = (self.epoch, self.steps, self.optimizer.look(|own| Ok(own.lr()))?);
+        let (epoch, steps, lr) = (self.epoch, self.steps, self.optimizer.with(|own| Ok(own.lr()))?);
         let ended = Epoch { epoch, steps, loss, validation, lr, seconds };
-        let running = Running::new(&self.device)?;
+        let loss_mean = LossMean::new(&self.device)?;
         if self.follow(&ended)? {
             self.best = Some(self.weights());
         }
-        before.keep();
+        guard.disarm();
         self.history.push(ended.clone());
-        self.running = running;
+        self.loss_mean = loss_mean;
         (self.epoch, self.batch, self.position) = (epoch + 1, 0, 0);
         (self.left, self.begun) = (None, None);
         Ok(ended)
@@ -327,7 +327,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
 
     /// The mean loss of the epoch so far.
     async fn mean_loss(&self) -> Result<f64> {
-        let (mean, bad) = self.running.read().await?;
+        let (mean, bad) = self.loss_mean.read().await?;
         let Some(batch) = bad else { return Ok(mean) };
         let (step, epoch) = (self.steps - self.batch + batch, self.epoch);
         let what = format!(

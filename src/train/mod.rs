@@ -1,4 +1,4 @@
-//! Training loops: a [`Trainer`] takes a model, an optimiser and data through epochs, with validation, metrics, schedules,
+//! Training loops: a [`Trainer`] takes a model, an optimizer and data through epochs, with validation, metrics, schedules,
 //! early stopping, and checkpoints that go on to the same bits. A loop of one's own can do all of it instead, or leave a part
 //! to the trainer ([`Trainer::step`]).
 //!
@@ -37,22 +37,22 @@
 //! # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 //! ```
 
-mod access;
-mod ahead;
 #[cfg(feature = "io")]
 mod checkpoint;
 mod data;
 mod evaluate;
 mod fit;
+mod in_flight;
+mod loss_mean;
 pub mod metrics;
+mod optimizer_handle;
 mod record;
-mod running;
+mod rollback;
 mod stopping;
-mod undo;
 
-pub use access::Access;
 pub use data::{Batch, BatchIter, Batches, DataLoader, Dataset};
-pub use record::{Epoch, Outcome, Scores, Step};
+pub use optimizer_handle::OptimizerHandle;
+pub use record::{Epoch, ForwardOutput, Scores, Step};
 pub use stopping::EarlyStopping;
 
 use crate::device::Device;
@@ -60,10 +60,10 @@ use crate::error::{Error, Result};
 use crate::nn::{Generator, Member, Module};
 use crate::optim::{Optimizer, ReduceLrOnPlateau, Schedule};
 use crate::tensor::Tensor;
-use ahead::Ahead;
 use evaluate::Forward;
+use in_flight::InFlight;
+use loss_mean::LossMean;
 use metrics::Metric;
-use running::Running;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use stopping::Patience;
@@ -77,7 +77,7 @@ use web_time::Instant;
 ///
 /// Whatever is awaited may be dropped at any time: the next call goes on from there, and no step is lost or taken twice.
 ///
-/// The optimiser is the trainer's own, or in an `Rc<RefCell<Optimizer>>` one that others look at between steps ([`Access`]).
+/// A trainer owns its optimizer, or shares it with the program as an `Rc<RefCell<Optimizer>>` ([`OptimizerHandle`]).
 pub struct Trainer<M, O = Optimizer> {
     /// What is trained.
     pub model: M,
@@ -104,13 +104,13 @@ pub struct Trainer<M, O = Optimizer> {
     batch: u64,
     /// Batches of the data that were taken since the epoch began.
     position: u64,
-    running: Running,
+    loss_mean: LossMean,
     history: Vec<Epoch>,
     /// What is left of the epoch.
     left: Option<Peekable<BatchIter>>,
     /// The last step of an epoch that is not ended yet.
     last: Option<Step>,
-    ahead: Ahead,
+    in_flight: InFlight,
     begun: Option<Instant>,
     /// Whether the model has its best weights again.
     restored: bool,
@@ -123,13 +123,13 @@ enum Per {
     Epoch,
 }
 
-impl<M: Module, O: Access> Trainer<M, O> {
-    /// A trainer of this model, whose parameters the optimiser has. `forward` gives the loss of a batch, a single number; or
+impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
+    /// A trainer of this model, whose parameters the optimizer has. `forward` gives the loss of a batch, a single number; or
     /// the loss and what the model predicted, which metrics need.
     ///
     /// # Errors
-    /// `Data` if the model has no parameters, or the optimiser none of the model's.
-    pub fn new<R: Into<Outcome>>(
+    /// `Data` if the model has no parameters, or the optimizer none of the model's.
+    pub fn new<R: Into<ForwardOutput>>(
         model: M,
         optimizer: O,
         data: impl Batches + 'static,
@@ -140,7 +140,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
             .first()
             .ok_or_else(|| Error::data("train: the model must have parameters, got none"))?;
         let device = first.value().device().clone();
-        optimizer.look(|optimizer| match optimizer.has_any(&parameters) {
+        optimizer.with(|optimizer| match optimizer.has_any(&parameters) {
             true => Ok(()),
             false => Err(Error::data(
                 "train: the optimizer must have parameters of the model, got one with those of another model",
@@ -159,7 +159,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
             model,
             optimizer,
             forward: Box::new(move |model, x, y| forward(model, x, y).map(Into::into)),
-            running: Running::new(&device)?,
+            loss_mean: LossMean::new(&device)?,
             device,
             data: Box::new(data),
             validation: None,
@@ -180,7 +180,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
             history: Vec::new(),
             left: None,
             last: None,
-            ahead: Ahead::default(),
+            in_flight: InFlight::default(),
             begun: None,
             restored: false,
         })
@@ -209,7 +209,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
         self
     }
 
-    /// The learning rate of each step: that of the optimiser's first group; the others keep their ratios to it.
+    /// The learning rate of each step: that of the optimizer's first group; the others keep their ratios to it.
     #[must_use]
     pub fn schedule(mut self, schedule: impl Schedule + 'static) -> Trainer<M, O> {
         self.schedule = Some((Box::new(schedule), Per::Step));

@@ -1,27 +1,27 @@
-//! What a training tells: steps, epochs, scores.
+//! The results of training: forward outputs, steps, epochs and scores.
 
 use crate::tensor::Tensor;
 
-/// What a forward function returns: a loss, and for metrics what the model predicted.
+/// The result of a forward function: a loss, and a prediction for metrics.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct ForwardOutput {
     /// A single number that is to become small.
     pub loss: Tensor,
     /// What metrics compare with the targets, if there are any.
     pub prediction: Option<Tensor>,
 }
 
-impl From<Tensor> for Outcome {
+impl From<Tensor> for ForwardOutput {
     /// A loss alone.
-    fn from(loss: Tensor) -> Outcome {
-        Outcome { loss, prediction: None }
+    fn from(loss: Tensor) -> ForwardOutput {
+        ForwardOutput { loss, prediction: None }
     }
 }
 
-impl From<(Tensor, Tensor)> for Outcome {
+impl From<(Tensor, Tensor)> for ForwardOutput {
     /// A loss, and what the model predicted.
-    fn from((loss, prediction): (Tensor, Tensor)) -> Outcome {
-        Outcome { loss, prediction: Some(prediction) }
+    fn from((loss, prediction): (Tensor, Tensor)) -> ForwardOutput {
+        ForwardOutput { loss, prediction: Some(prediction) }
     }
 }
 

@@ -24,7 +24,7 @@ pub struct EarlyStopping {
     /// Whether smaller numbers are better, which is the default, or greater ones.
     pub mode: PlateauMode,
     /// Whether the model has the weights of its best epoch when the training ends, in whichever way. The default is that it
-    /// has; the optimiser keeps what it remembers.
+    /// has; the optimizer keeps what it remembers.
     pub restore_best: bool,
 }
 

@@ -38,7 +38,6 @@ mod programs;
 mod readme;
 mod reference;
 mod refused;
-mod renamed;
 mod run_conformance;
 mod run_programs;
 mod schedules;

@@ -11,7 +11,7 @@ use warpweft::device::{Device, Preference};
 use warpweft::dtype::DType;
 use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::optim::{Optimizer, Sgd};
-use warpweft::tensor::{Tensor, Variable};
+use warpweft::tensor::{PadMode, Tensor, Variable};
 
 fn cpu() -> Device {
     block_on(Device::with(Preference::Cpu)).expect("the CPU is there")
@@ -251,4 +251,30 @@ fn class_indices_must_be_integers() -> Result<()> {
     let error = scores.cross_entropy(&device.zeros(&[3])?, None, Default::default());
     refused(error, ErrorKind::Shape, "cross_entropy: ");
     Ok(())
+}
+
+/// A message names the operation that was called, not the operations that it is composed of.
+#[test]
+fn messages_name_what_was_called() {
+    let device = cpu();
+    let said = |result: Result<Tensor>| result.expect_err("it is refused").to_string();
+    let huge = &[1 << 16, 1 << 16][..];
+    assert!(said(device.ones(huge)).contains("ones: "), "{}", said(device.ones(huge)));
+    assert!(said(device.zeros(huge)).contains("zeros: "));
+    let x = device.zeros((&[2, 3], DType::I32)).expect("it fits");
+    for (name, result) in [
+        ("mean", x.mean(-1)),
+        ("std", x.std(-1, 1.0)),
+        ("mean", x.mean(7)),
+        ("std", x.std(7, 1.0)),
+        ("logsumexp", x.logsumexp(7)),
+        ("norm", x.norm(3.0, ())),
+        ("full_like", x.full_like(0.5)),
+        ("clamp_min", x.clamp_min(0.5)),
+        ("pad_with", x.pad_with(&[(1, 1)], PadMode::Edge)),
+        ("softmax", x.softmax(-1)),
+    ] {
+        let message = said(result);
+        assert!(message.contains(&format!("{name}: ")), "{name}: {message}");
+    }
 }

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::nn::{self, Generator, Module};
 use crate::optim::{self, ReduceLrOnPlateau, Rule, WeightAverage};
 use crate::tensor::{AttentionOptions, Tensor, Variable};
-use crate::train::Access;
+use crate::train::OptimizerHandle;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Optimizer {
     /// # Errors
     /// Those of the work; `Data` where it is at work already.
     pub fn with<T>(&self, work: impl FnOnce(&mut optim::Optimizer) -> Result<T>) -> Result<T> {
-        self.inner.clone().change(work)
+        self.inner.clone().with_mut(work)
     }
 
     /// By a rule.

@@ -16,7 +16,7 @@ use crate::js::{Answer, At, FromJs, JsTensor, JsTrainer, Shell, Thrown, Value};
 use crate::nn::Module;
 use crate::sorted;
 use crate::tensor::Tensor;
-use crate::train::{self, Batch, DataLoader, Dataset, Outcome};
+use crate::train::{self, Batch, DataLoader, Dataset, ForwardOutput};
 use js_sys::{Array, Promise, Uint8Array};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -37,7 +37,7 @@ fn pair(values: &[JsValue], what: &'static str) -> Result<Option<Batch>> {
 }
 
 /// Calls the user's function with a batch. What it makes on the way is disposed of.
-fn called(shared: &Shared, x: &Tensor, y: &Tensor) -> Answer<Outcome> {
+fn called(shared: &Shared, x: &Tensor, y: &Tensor) -> Answer<ForwardOutput> {
     let build = shared.forward.borrow().clone();
     let inputs = keep_all(&[x.clone(), y.clone()])?;
     let made = host(|host| host.build(&build, inputs))?;
@@ -45,11 +45,11 @@ fn called(shared: &Shared, x: &Tensor, y: &Tensor) -> Answer<Outcome> {
     let loss = made.first().cloned().unwrap_or(JsValue::UNDEFINED);
     let loss = Tensor::from_js(&loss, at("the loss"))?;
     let prediction = made.get(1).map(|made| Tensor::from_js(made, at("the prediction")));
-    Ok(Outcome { loss, prediction: prediction.transpose()? })
+    Ok(ForwardOutput { loss, prediction: prediction.transpose()? })
 }
 
 /// [`called`], for Rust's trainer: what was thrown waits for who asked.
-fn forward(shared: &Shared, x: &Tensor, y: &Tensor) -> Result<Outcome> {
+fn forward(shared: &Shared, x: &Tensor, y: &Tensor) -> Result<ForwardOutput> {
     // The model could not change to training or evaluation: that is what is told.
     if let Some(thrown) = shared.thrown.take() {
         shared.thrown.set(Some(thrown));

@@ -1,6 +1,6 @@
 //! Losses of two classes: of probabilities, of scores, and of targets that are 1 and -1.
 
-use super::{need_floats, need_like, rest, weigh, wide, widely, LossReduction};
+use super::{compute_in_f32, need_floats, need_like, rest, to_f32, weigh, LossReduction};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::Tensor;
@@ -39,8 +39,8 @@ impl Tensor {
         need_floats(name, self, weight.as_slice())?;
         // The least number whose inverse the type has.
         let least = if self.dtype() == DType::F16 { 1.0 / 65504.0 } else { 1e-12 };
-        widely(name, self, |x| {
-            let (target, fixed) = (wide(target)?, x.detach());
+        compute_in_f32(name, self, |x| {
+            let (target, fixed) = (to_f32(target)?, x.detach());
             let at_end = x.mul(rest(x)?)?.lt(least)?;
             // Logarithms have no use for gradients at the ends: they are infinite, or 0 times that.
             let inner = at_end.where_cond(&fixed, x)?;
@@ -83,10 +83,10 @@ impl Tensor {
         need_like(name, self, target, "target")?;
         let weights: Vec<&Tensor> = weight.into_iter().chain(pos_weight).collect();
         need_floats(name, self, &weights)?;
-        widely(name, self, |x| {
-            let (target, mut log) = (wide(target)?, x.log_sigmoid());
+        compute_in_f32(name, self, |x| {
+            let (target, mut log) = (to_f32(target)?, x.log_sigmoid());
             if let Some(positive) = pos_weight {
-                let more = wide(positive)?.sub(1.0)?;
+                let more = to_f32(positive)?.sub(1.0)?;
                 log = weigh(name, target.clone(), Some(&more))?.add(1.0)?.mul(log)?;
             }
             let loss = rest(&target)?.mul(x)?.sub(log)?;
@@ -114,7 +114,7 @@ impl Tensor {
     pub fn soft_margin_loss(&self, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
         let name = "soft_margin_loss";
         need_like(name, self, target, "target")?;
-        widely(name, self, |x| reduction.of(&x.mul(wide(target)?)?.neg().softplus()))
+        compute_in_f32(name, self, |x| reduction.of(&x.mul(to_f32(target)?)?.neg().softplus()))
     }
 
     /// A loss of distances: the mean of `x` where the target is 1, and of `max(0, margin - x)` where it is -1. Other
@@ -142,7 +142,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let name = "hinge_embedding_loss";
         need_like(name, self, target, "target")?;
-        widely(name, self, |x| {
+        compute_in_f32(name, self, |x| {
             let apart = x.neg().add(margin)?.relu();
             let apart = target.eq(1.0)?.where_cond(0.0, apart)?;
             let near = target.eq(-1.0)?.where_cond(0.0, x)?;

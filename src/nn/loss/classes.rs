@@ -1,6 +1,6 @@
 //! Losses of scores for classes, and of distributions.
 
-use super::{need_floats, need_like, wide, widely, LossReduction};
+use super::{compute_in_f32, need_floats, need_like, to_f32, LossReduction};
 use crate::dtype::{DType, INDICES};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -49,7 +49,7 @@ impl<'a> Classes<'a> {
             let must = "the weight must have one number for each class";
             return Err(Error::shapes(name, must, input.shape(), weight.shape()));
         }
-        Ok(Classes { weight: Some(classes.spread(&wide(weight)?)?), ..classes })
+        Ok(Classes { weight: Some(classes.spread(&to_f32(weight)?)?), ..classes })
     }
 
     /// One number for each class, so that it broadcasts to the input.
@@ -182,8 +182,8 @@ impl Tensor {
                 )));
             }
             need_like(name, self, target, "target of probabilities")?;
-            return widely(name, self, |x| {
-                let target = wide(target)?;
+            return compute_in_f32(name, self, |x| {
+                let target = to_f32(target)?;
                 let log = classes.weigh(&x.log_softmax(classes.axis as isize)?)?;
                 let smooth = match label_smoothing > 0.0 {
                     true => target.mul(kept)?.add(each)?,
@@ -192,7 +192,7 @@ impl Tensor {
                 reduction.of(&classes.minus_sum(&log.mul(smooth)?)?)
             });
         }
-        widely(name, self, |x| {
+        compute_in_f32(name, self, |x| {
             let targets = classes.targets(target, ignore_index)?;
             let log = x.log_softmax(classes.axis as isize)?;
             let mut losses = targets.losses(&log)?;
@@ -232,7 +232,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let name = "nll_loss";
         let classes = Classes::new(name, self, weight)?;
-        widely(name, self, |x| {
+        compute_in_f32(name, self, |x| {
             let targets = classes.targets(target, ignore_index)?;
             reduction.weighted(&targets.losses(x)?, &targets.weights()?)
         })
@@ -265,8 +265,8 @@ impl Tensor {
     ) -> Result<Tensor> {
         let name = "kl_div";
         need_like(name, self, target, "target")?;
-        widely(name, self, |x| {
-            let target = wide(target)?;
+        compute_in_f32(name, self, |x| {
+            let target = to_f32(target)?;
             let losses = if log_target {
                 target.exp().mul(target.sub(x)?)?
             } else {

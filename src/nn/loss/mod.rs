@@ -15,7 +15,7 @@ pub use regression::PoissonNllOptions;
 
 use crate::dtype::FLOATS;
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{with_op_name, Tensor};
 
 /// What becomes of the losses of the elements. (`reduction` of PyTorch's losses.)
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -56,17 +56,16 @@ impl LossReduction {
 }
 
 /// Computes a loss in `f32` and rounds the result once to the type of `input`. Errors name the loss.
-fn widely(
+fn compute_in_f32(
     name: &str,
     input: &Tensor,
     losses: impl FnOnce(&Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
-    let loss = wide(input).and_then(|input| losses(&input));
-    loss.and_then(|loss| loss.cast(input.dtype())).map_err(|error| error.within(name))
+    with_op_name(name, || losses(&to_f32(input)?)?.cast(input.dtype()))
 }
 
-/// Halves as `f32`.
-fn wide(x: &Tensor) -> Result<Tensor> {
+/// Casts floats of fewer than 32 bits to `f32`.
+fn to_f32(x: &Tensor) -> Result<Tensor> {
     match x.dtype().is_float() {
         true => x.cast(x.dtype().compute()),
         false => Ok(x.clone()),
@@ -116,5 +115,5 @@ fn weigh(name: &str, loss: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
         let must = "the weight must broadcast to the input";
         return Err(Error::shapes(name, must, loss.shape(), weight.shape()));
     }
-    loss.mul(wide(weight)?)
+    loss.mul(to_f32(weight)?)
 }

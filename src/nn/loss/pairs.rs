@@ -1,6 +1,6 @@
 //! Losses of several inputs beside each other.
 
-use super::{need_floats, need_like, wide, widely, LossReduction};
+use super::{compute_in_f32, need_floats, need_like, to_f32, LossReduction};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -57,8 +57,8 @@ impl Tensor {
         let name = "margin_ranking_loss";
         need_like(name, self, other, "other input")?;
         need_like(name, self, target, "target")?;
-        widely(name, self, |x| {
-            let ahead = wide(other)?.sub(x)?.mul(wide(target)?)?;
+        compute_in_f32(name, self, |x| {
+            let ahead = to_f32(other)?.sub(x)?.mul(to_f32(target)?)?;
             reduction.of(&ahead.add(margin)?.relu())
         })
     }
@@ -97,8 +97,8 @@ impl Tensor {
             let must = "the target must have the input's shape without its last axis";
             return Err(Error::shapes(name, must, self.shape(), target.shape()));
         }
-        widely(name, self, |x| {
-            let other = wide(other)?;
+        compute_in_f32(name, self, |x| {
+            let other = to_f32(other)?;
             // PyTorch's, so that vectors of zeros give no NaN.
             let length = |x: &Tensor| x.square().sum(-1)?.add(1e-12).map(|sum| sum.sqrt());
             let cosine = x.mul(&other)?.sum(-1)?.div(length(x)?)?.div(length(&other)?)?;
@@ -141,8 +141,8 @@ impl Tensor {
             return Err(Error::wrong_shape(name, "the input must have an axis of vectors", &[]));
         }
         let TripletMarginOptions { margin, p, epsilon, swap, reduction } = options;
-        widely(name, self, |x| {
-            let (positive, negative) = (wide(positive)?, wide(negative)?);
+        compute_in_f32(name, self, |x| {
+            let (positive, negative) = (to_f32(positive)?, to_f32(negative)?);
             let distance = |x: &Tensor, y: &Tensor| x.sub(y)?.add(epsilon)?.norm(p, -1);
             let near = distance(x, &positive)?;
             let mut far = distance(x, &negative)?;

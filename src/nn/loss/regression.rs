@@ -1,8 +1,8 @@
 //! Losses of numbers: of their distance, or of what a distribution gives for them.
 
-use super::{need_like, need_positive, wide, widely, LossReduction};
+use super::{compute_in_f32, need_like, need_positive, to_f32, LossReduction};
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{with_op_name, Tensor};
 use std::f64::consts::TAU;
 
 /// Parameters of [`Tensor::poisson_nll_loss`].
@@ -47,7 +47,7 @@ impl Tensor {
     pub fn mse_loss(&self, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
         let name = "mse_loss";
         need_like(name, self, target, "target")?;
-        widely(name, self, |x| reduction.of(&x.squared_difference(wide(target)?)?))
+        compute_in_f32(name, self, |x| reduction.of(&x.squared_difference(to_f32(target)?)?))
     }
 
     /// The mean absolute error: the mean of `|x - target|`. Its gradient where both are equal is 0. (`F.l1_loss` of
@@ -69,7 +69,7 @@ impl Tensor {
     pub fn l1_loss(&self, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
         let name = "l1_loss";
         need_like(name, self, target, "target")?;
-        widely(name, self, |x| reduction.of(&x.sub(wide(target)?)?.abs()))
+        compute_in_f32(name, self, |x| reduction.of(&x.sub(to_f32(target)?)?.abs()))
     }
 
     /// The mean of `d^2 / (2 beta)` where the distance `d = |x - target|` is less than `beta`, and of `d - beta / 2`
@@ -98,8 +98,8 @@ impl Tensor {
         let name = "smooth_l1_loss";
         need_like(name, self, target, "target")?;
         need_positive(name, "beta", beta, true)?;
-        widely(name, self, |x| {
-            let target = wide(target)?;
+        compute_in_f32(name, self, |x| {
+            let target = to_f32(target)?;
             if beta == 0.0 {
                 return x.l1_loss(&target, reduction);
             }
@@ -136,8 +136,8 @@ impl Tensor {
         let name = "huber_loss";
         need_like(name, self, target, "target")?;
         need_positive(name, "delta", delta, false)?;
-        widely(name, self, |x| {
-            let distance = x.sub(wide(target)?)?.abs();
+        compute_in_f32(name, self, |x| {
+            let distance = x.sub(to_f32(target)?)?.abs();
             let near = distance.square().mul(0.5)?;
             let far = distance.sub(0.5 * delta)?.mul(delta)?;
             reduction.of(&distance.le(delta)?.where_cond(near, far)?)
@@ -181,12 +181,12 @@ impl Tensor {
         super::need_floats(name, self, &[target, variance])?;
         need_positive(name, "epsilon", epsilon, false)?;
         let variance = self.one_for_each(name, variance)?;
-        widely(name, self, |x| {
-            let variance = wide(&variance)?;
+        compute_in_f32(name, self, |x| {
+            let variance = to_f32(&variance)?;
             // Added to what is 0, so that gradients pass.
             let least = variance.sub(&variance.detach())?.add(epsilon)?;
             let variance = variance.lt(epsilon)?.where_cond(least, &variance)?;
-            let distance = x.squared_difference(wide(target)?)?.div(&variance)?;
+            let distance = x.squared_difference(to_f32(target)?)?.div(&variance)?;
             let mut loss = variance.log().add(distance)?.mul(0.5)?;
             if full {
                 loss = loss.add(0.5 * TAU.ln())?;
@@ -203,7 +203,7 @@ impl Tensor {
         }
         if let Some((_, outer)) = self.shape().split_last() {
             if shape == outer {
-                return variance.unsqueeze(-1).map_err(|error| error.within(name));
+                return with_op_name(name, || variance.unsqueeze(-1));
             }
             if shape.split_last() == Some((&1, outer)) {
                 return Ok(variance.clone());
@@ -236,8 +236,8 @@ impl Tensor {
         let name = "poisson_nll_loss";
         need_like(name, self, target, "target")?;
         let PoissonNllOptions { log_input, full, epsilon, reduction } = options;
-        widely(name, self, |x| {
-            let target = wide(target)?;
+        compute_in_f32(name, self, |x| {
+            let target = to_f32(target)?;
             let mut loss = if log_input {
                 x.exp().sub(target.mul(x)?)?
             } else {

@@ -95,7 +95,7 @@ fn columns(inputs: &[Vec<usize>]) -> Vec<usize> {
     columns
 }
 
-/// The items of each column, each near to the middle of its neighbours.
+/// The items of each column, each near to the middle of its neighbors.
 fn ordered(items: &[Item]) -> Vec<Vec<usize>> {
     let count = items.iter().map(|item| item.column + 1).max().unwrap_or(0);
     let mut order = vec![Vec::new(); count];

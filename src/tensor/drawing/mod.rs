@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use std::fmt::Write;
 
 /// What is drawn has at most so many operations and operands.
-const MOST: usize = 500;
+const MAX_NODES: usize = 500;
 
 /// The operations that a tensor was made of ([`Tensor::graph`]), to be drawn: as text in Graphviz's DOT language, or as SVG.
 /// (What `torchviz` draws in PyTorch.)
@@ -70,9 +70,9 @@ impl Tensor {
         let leaves = named.keys().copied().collect();
         let unknown =
             |one: &Recorded| one.shape.numel() == 1 && one.number.is_none() && one.has_value;
-        let history = self.device.history(of, MOST, &leaves, unknown).ok_or_else(|| {
+        let history = self.device.history(of, MAX_NODES, &leaves, unknown).ok_or_else(|| {
             let message = format!(
-                "{name}: the drawing must have at most {MOST} operations and operands, got more"
+                "{name}: the drawing must have at most {MAX_NODES} operations and operands, got more"
             );
             Error::new(ErrorKind::Limit, message)
         })?;

@@ -13,7 +13,7 @@ use super::assignment::Cut;
 use super::{Layout, Parked, Part, Place, Structure, Variable};
 use crate::error::Result;
 use crate::graph::VariableId;
-use crate::tensor::{within, Inner, State, Tensor};
+use crate::tensor::{with_op_name, Inner, State, Tensor};
 use std::sync::{Arc, Weak};
 
 impl Variable {
@@ -103,7 +103,7 @@ impl Variable {
         if loose.is_empty() {
             return Ok(());
         }
-        let all = within("assign", || joined(&self.stored(), &loose))?;
+        let all = with_op_name("assign", || joined(&self.stored(), &loose))?;
         self.store(all)?;
         for part in &mut self.held().parts {
             part.settle();
@@ -271,7 +271,7 @@ pub(super) fn flat_value(values: &[Tensor]) -> Result<Tensor> {
     let lines: Result<Vec<Tensor>> = values.iter().map(|x| x.reshape(&[-1])).collect();
     let all = Tensor::concat(&lines?, 0)?;
     // Of one variable it may be that variable's own value.
-    let all = if values.len() == 1 { all.alias()? } else { all }.fixed()?;
+    let all = if values.len() == 1 { all.alias()? } else { all }.into_detached()?;
     all.run()?;
     Ok(all)
 }
@@ -279,7 +279,7 @@ pub(super) fn flat_value(values: &[Tensor]) -> Result<Tensor> {
 /// A flat value with other values from some elements on.
 fn joined(whole: &Tensor, loose: &[(usize, Tensor)]) -> Result<Tensor> {
     if let [(start, value)] = loose {
-        return whole.slice_scatter(0, *start as isize, &value.reshape(&[-1])?)?.fixed();
+        return whole.slice_scatter(0, *start as isize, &value.reshape(&[-1])?)?.into_detached();
     }
     let (mut lines, mut end) = (Vec::new(), 0);
     for (start, value) in loose {
@@ -292,5 +292,5 @@ fn joined(whole: &Tensor, loose: &[(usize, Tensor)]) -> Result<Tensor> {
     if end < whole.numel() {
         lines.push(whole.slice(0, end as isize..)?);
     }
-    Tensor::concat(&lines, 0)?.fixed()
+    Tensor::concat(&lines, 0)?.into_detached()
 }

@@ -7,7 +7,7 @@ mod flat;
 use assignment::Parked;
 pub(crate) use assignment::{Assignment, WeakTensor};
 
-use super::{within, Tensor};
+use super::{with_op_name, Tensor};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -202,7 +202,7 @@ impl Variable {
 
     /// One flat variable that has the values of all of these, one after the other. They are parts of it from now on: what is
     /// assigned to it they have, and what is assigned to one of them it has. So whatever is done with all parameters of a
-    /// model, as an optimiser does, is done by one operation on the flat one. (The flat parameters of PyTorch's FSDP.)
+    /// model, as an optimizer does, is done by one operation on the flat one. (The flat parameters of PyTorch's FSDP.)
     ///
     /// A variable that was a part of another flat one is taken out of that, whose elements stay.
     ///
@@ -242,7 +242,7 @@ impl Variable {
         let mut made = Vec::with_capacity(lists.len());
         for variables in lists {
             let values: Vec<Tensor> = variables.iter().map(Variable::now).collect();
-            made.push((within("flatten", || flat::flat_value(&values))?, values));
+            made.push((with_op_name("flatten", || flat::flat_value(&values))?, values));
         }
         // From here on nothing fails.
         let mut flats = Vec::with_capacity(lists.len());
@@ -371,12 +371,12 @@ impl Variable {
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     pub fn assign_slice(&self, axis: isize, start: isize, source: &Tensor) -> Result<()> {
-        self.assign(&within("assign_slice", || self.with_slice(axis, start, source))?)
+        self.assign(&with_op_name("assign_slice", || self.with_slice(axis, start, source))?)
     }
 
     /// The value with other elements from a place on; gradients do not pass to it.
     fn with_slice(&self, axis: isize, start: isize, source: &Tensor) -> Result<Tensor> {
-        self.value().slice_scatter(axis, start, source)?.fixed()
+        self.value().slice_scatter(axis, start, source)?.into_detached()
     }
 
     /// What [`Tensor::backward`] has left, added up. (`grad` of PyTorch.) It stays until it is taken.
@@ -538,7 +538,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::grad`]; `Data` where a gradient is made of an input of a program that is being compiled: `grad` gives it.
     pub fn backward(&self, variables: &[&Variable]) -> Result<()> {
-        within("backward", || {
+        with_op_name("backward", || {
             let gradients = self.gradients_by("backward", "variable", variables)?;
             let own = |gradient: &Tensor| gradient.own_node("backward").map(drop);
             gradients.iter().flatten().try_for_each(own)?;

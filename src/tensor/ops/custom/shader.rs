@@ -1,0 +1,340 @@
+//! Compute shaders that users write in WGSL.
+
+use crate::backend::{Pending, Shared};
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::Pullback;
+use crate::op::custom::Binding;
+use crate::op::{Shader as Source, ShaderCall};
+use crate::shape::Shape;
+use crate::tensor::{number_bits, Tensor};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is computed in a shader's place.
+trait Fallback: Shared {
+    fn run(&self, inputs: &[Tensor], params: &[f64]) -> Result<Vec<Tensor>>;
+}
+
+impl<F: Fn(&[Tensor], &[f64]) -> Result<Vec<Tensor>> + Shared> Fallback for F {
+    fn run(&self, inputs: &[Tensor], params: &[f64]) -> Result<Vec<Tensor>> {
+        self(inputs, params)
+    }
+}
+
+/// The gradients by a shader's inputs.
+trait Gradient: Shared {
+    fn by(&self, inputs: &[Tensor], outputs: &[Tensor], of: &[Tensor]) -> Result<Vec<Tensor>>;
+}
+
+impl<F: Fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<Vec<Tensor>> + Shared> Gradient for F {
+    fn by(&self, inputs: &[Tensor], outputs: &[Tensor], of: &[Tensor]) -> Result<Vec<Tensor>> {
+        self(inputs, outputs, of)
+    }
+}
+
+/// Gradients that were recorded, by the shapes of inputs and results.
+type PullbackCache = Mutex<Vec<(Vec<Shape>, Arc<Pullback>)>>;
+
+/// How many of those are kept.
+const MAX_CACHED_PULLBACKS: usize = 16;
+
+/// A gradient, and what was recorded of it.
+struct Given {
+    by: Box<dyn Gradient>,
+    known: PullbackCache,
+}
+
+impl Device {
+    /// Compiles a compute shader, written in WGSL. In group 0 it binds, in this order: at 0 a uniform with numbers, if it
+    /// takes any (one number, or a structure of `f32`, `i32`, `u32`); then what it reads, `var<storage, read>`; then what
+    /// it writes, `var<storage, read_write>`: arrays of `f32`, `i32`, `u32` or `f16`, or of `vec2` and `vec4` of these. Its
+    /// entry point is `main`.
+    ///
+    /// What it does not write is left as it was found, which may be anything. Memory may reach beyond a tensor's last
+    /// element, so sizes are numbers of the uniform or constants, not `arrayLength`. What is read or written outside of
+    /// that memory is clamped or left out, as WebGPU says.
+    ///
+    /// Of GPUs only; a CPU uses [`Shader::with_fallback`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let shader = device.shader("
+    ///     @group(0) @binding(0) var<uniform> size: u32;
+    ///     @group(0) @binding(1) var<storage, read> x: array<f32>;
+    ///     @group(0) @binding(2) var<storage, read_write> reversed: array<f32>;
+    ///     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    ///         if (id.x < size) { reversed[id.x] = x[size - 1u - id.x]; }
+    ///     }").await?.with_fallback(|x, _| Ok(vec![x[0].flip(&[0])?]));
+    /// let x = device.tensor(&[1.0f32, 2.0, 3.0], &[3])?;
+    /// let y = shader.run(&[("x", &x)], &[("reversed", &[3])], [1, 1, 1], &[("size", 3.0)])?;
+    /// assert_eq!(y[0].read::<f32>().await?, [3.0, 2.0, 1.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `Data` with line and column of what is no such shader; in a browser what its compiler says.
+    pub fn shader(&self, source: &str) -> Pending<Result<Shader>> {
+        let (device, source) = (self.clone(), parse_shader(source));
+        Box::pin(async move {
+            let source = source?;
+            let checked = device.check_source(source.source());
+            let compiled = checked.is_some();
+            if compiled && source.f16 && !device.limits().f16 {
+                let message =
+                    format!("shader: the device must have f16, got {}", device.info().name);
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            if let Some(checked) = checked {
+                let told =
+                    |error: Error| Error::new(error.kind(), format!("shader: {}", error.message()));
+                checked.await.map_err(told)?;
+            }
+            let source = Arc::new(source);
+            Ok(Shader { device, source, compiled, gradient: None, fallback: None })
+        })
+    }
+}
+
+fn parse_shader(source: &str) -> Result<Source> {
+    let parsed = Source::parse(source)?;
+    #[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
+    crate::op::custom::check_shader(&parsed)?;
+    Ok(parsed)
+}
+
+/// A compute shader, written in WGSL: made by [`Device::shader`]. Cloning shares it.
+#[derive(Clone)]
+pub struct Shader {
+    device: Device,
+    source: Arc<Source>,
+    /// The device takes WGSL.
+    compiled: bool,
+    gradient: Option<Arc<Given>>,
+    fallback: Option<Arc<dyn Fallback>>,
+}
+
+impl Shader {
+    /// The names and types of the tensors that it reads, in order.
+    pub fn inputs(&self) -> Vec<(&str, DType)> {
+        self.source.inputs.iter().map(|binding| (&binding.name[..], binding.dtype)).collect()
+    }
+
+    /// The names and types of the tensors that it writes, in order.
+    pub fn outputs(&self) -> Vec<(&str, DType)> {
+        self.source.outputs.iter().map(|binding| (&binding.name[..], binding.dtype)).collect()
+    }
+
+    /// The names and types of its numbers, in order.
+    pub fn params(&self) -> Vec<(&str, DType)> {
+        self.source.params.iter().map(|binding| (&binding.name[..], binding.dtype)).collect()
+    }
+
+    /// The same shader with a gradient: a function of its inputs, its results and the gradients of these, all in the order
+    /// of their bindings, that gives the gradient by each input; of integers it may be any. It is called once for inputs of
+    /// the same shapes, with tensors that stand for those, and may use no other tensors.
+    pub fn with_gradient(
+        &self,
+        gradient: impl Fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<Vec<Tensor>> + Shared + 'static,
+    ) -> Shader {
+        let given = Given { by: Box::new(gradient), known: PullbackCache::default() };
+        Shader { gradient: Some(Arc::new(given)), ..self.clone() }
+    }
+
+    /// The same shader with a function in tensors that is used in its place on a CPU: of its inputs and numbers, in the
+    /// order of their bindings. Gradients are then those of that function.
+    pub fn with_fallback(
+        &self,
+        fallback: impl Fn(&[Tensor], &[f64]) -> Result<Vec<Tensor>> + Shared + 'static,
+    ) -> Shader {
+        Shader { fallback: Some(Arc::new(fallback)), ..self.clone() }
+    }
+
+    /// Records a run with so many workgroups along each dimension: tensors to read and numbers by their names, and the
+    /// shapes of what it writes. The results, in the order of their bindings.
+    ///
+    /// # Errors
+    /// `Data` for names that it does not have or that are missing, and for tensors of another device; `DType`; `Shape` for
+    /// what has no elements; `Limit` for more workgroups than the device takes; `Unsupported` on a CPU without a fallback.
+    pub fn run(
+        &self,
+        inputs: &[(&str, &Tensor)],
+        outputs: &[(&str, &[usize])],
+        workgroups: [u32; 3],
+        params: &[(&str, f64)],
+    ) -> Result<Vec<Tensor>> {
+        let mut tensors = Vec::with_capacity(inputs.len());
+        for tensor in match_by_name("input", &self.source.inputs, inputs)? {
+            if !self.device.is_same(&tensor.device) {
+                return Err(Error::wrong_device("shader", "an input"));
+            }
+            tensors.push(tensor.clone());
+        }
+        let mut shapes = Vec::with_capacity(outputs.len());
+        for dims in match_by_name("output", &self.source.outputs, outputs)? {
+            shapes.push(Shape::new("shader", dims)?);
+        }
+        let numbers = match_by_name("number", &self.source.params, params)?;
+        let most = self.device.limits().workgroups;
+        if let Some(count) = workgroups.iter().find(|&&count| count > most) {
+            let message = format!(
+                "shader: there must be at most {most} workgroups on this device, got {count}"
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let shader = self.source.clone();
+        let call = Arc::new(ShaderCall { shader, outputs: shapes, workgroups });
+        let (buffers, most) =
+            (inputs.len() + outputs.len(), self.device.limits().buffers_per_kernel);
+        if buffers > most {
+            let message = format!(
+                "shader: there must be at most {most} tensors on this device, got {buffers}"
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let mut types: Vec<_> = tensors.iter().map(|tensor| (tensor.shape, tensor.dtype)).collect();
+        types.extend(self.source.params.iter().map(|number| (Shape::SCALAR, number.dtype)));
+        call.check(&types)?;
+        let mut bits = Vec::with_capacity(numbers.len());
+        for (binding, &number) in self.source.params.iter().zip(&numbers) {
+            bits.push(number_bits("shader", binding.dtype, number)?);
+        }
+        if !self.compiled {
+            return self.fall_back(&call, &tensors, &numbers);
+        }
+        let mut nodes = Vec::with_capacity(tensors.len() + numbers.len());
+        for tensor in &tensors {
+            nodes.push(tensor.node()?);
+        }
+        let mut held = Vec::with_capacity(numbers.len());
+        for (binding, bits) in self.source.params.iter().zip(bits) {
+            let node = self.device.scalar(binding.dtype, bits);
+            held.push(Tensor::adopt(&self.device, node));
+            nodes.push(node);
+        }
+        let pullback = match &self.gradient {
+            Some(given) => Some(self.pullback(given, &call, &tensors)?),
+            None => None,
+        };
+        let made = self.device.record_shader(&call, &nodes, pullback)?;
+        Ok(made.into_iter().map(|node| Tensor::adopt(&self.device, node)).collect())
+    }
+
+    fn fall_back(
+        &self,
+        call: &ShaderCall,
+        tensors: &[Tensor],
+        numbers: &[f64],
+    ) -> Result<Vec<Tensor>> {
+        let Some(fallback) = &self.fallback else {
+            let message = "shader: a shader is not supported on the CPU; give it a fallback made of tensor operations: \
+                `with_fallback` (`fallback` in JavaScript)";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        let results = fallback.run(tensors, numbers)?;
+        let fits = results.len() == call.outputs.len()
+            && results.iter().enumerate().all(|(n, x)| (x.shape, x.dtype) == call.output(n));
+        match fits {
+            true => Ok(results),
+            false => Err(Error::data(
+                "shader: the fallback must return the shapes and dtypes of the outputs, got others",
+            )),
+        }
+    }
+
+    /// How gradients pass a run with inputs of these shapes.
+    fn pullback(
+        &self,
+        given: &Given,
+        call: &ShaderCall,
+        tensors: &[Tensor],
+    ) -> Result<Arc<Pullback>> {
+        let key: Vec<Shape> = tensors.iter().map(|x| x.shape).chain(call.outputs.clone()).collect();
+        let lock = || given.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = lock().iter().find(|(shapes, _)| *shapes == key) {
+            return Ok(known.clone());
+        }
+        let stand_in =
+            |shape, dtype| Tensor::adopt(&self.device, self.device.placeholder(shape, dtype));
+        let inputs: Vec<Tensor> = tensors.iter().map(|x| stand_in(x.shape, x.dtype)).collect();
+        let results = || -> Vec<Tensor> {
+            let all = (0..call.outputs.len()).map(|n| call.output(n));
+            all.map(|(shape, dtype)| stand_in(shape, dtype)).collect()
+        };
+        let (outputs, of) = (results(), results());
+        let gradients = given.by.by(&inputs, &outputs, &of)?;
+        if gradients.len() != inputs.len() {
+            let (have, want) = (gradients.len(), inputs.len());
+            return Err(Error::data(format!(
+                "shader: there must be one gradient for each of {want} inputs, got {have}"
+            )));
+        }
+        let (mut nodes, mut operands) = (Vec::new(), Vec::new());
+        for (gradient, input) in gradients.iter().zip(&inputs) {
+            if input.dtype.is_float()
+                && (gradient.shape, gradient.dtype) != (input.shape, input.dtype)
+            {
+                let message = format!(
+                    "shader: a gradient must have the dtype and shape of its input, got {} {} for {} {}",
+                    gradient.dtype, gradient.shape, input.dtype, input.shape
+                );
+                return Err(Error::shape(message));
+            }
+            nodes.push(gradient.node()?);
+        }
+        for operand in inputs.iter().chain(&outputs).chain(&of) {
+            operands.push(operand.node()?);
+        }
+        let pullback = Arc::new(self.device.pullback(&operands, &nodes)?);
+        let mut known = lock();
+        if known.len() == MAX_CACHED_PULLBACKS {
+            known.remove(0);
+        }
+        known.push((key, pullback.clone()));
+        Ok(pullback)
+    }
+}
+
+/// What was given by name, in the order of the bindings.
+fn match_by_name<T: Copy>(kind: &str, wanted: &[Binding], given: &[(&str, T)]) -> Result<Vec<T>> {
+    let names = || {
+        let names: Vec<String> = wanted.iter().map(|b| format!("`{}`", b.name)).collect();
+        names.join(", ")
+    };
+    if let Some((name, _)) = given.iter().find(|(name, _)| !wanted.iter().any(|b| b.name == *name))
+    {
+        return Err(Error::data(format!(
+            "shader: a {kind} must be one of {}, got `{name}`",
+            names()
+        )));
+    }
+    let mut found = Vec::with_capacity(wanted.len());
+    for binding in wanted {
+        let mut all = given.iter().filter(|(name, _)| *name == binding.name);
+        match (all.next(), all.next()) {
+            (Some((_, value)), None) => found.push(*value),
+            (None, _) => {
+                let message =
+                    format!("shader: the {kind} `{}` must be given, got none", binding.name);
+                return Err(Error::data(message));
+            }
+            _ => {
+                let message = format!(
+                    "shader: the {kind} `{}` must be given once, got it twice",
+                    binding.name
+                );
+                return Err(Error::data(message));
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl fmt::Debug for Shader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Shader({:?} -> {:?})", self.inputs(), self.outputs())
+    }
+}

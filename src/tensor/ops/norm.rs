@@ -1,0 +1,207 @@
+//! `softmax` and normalizations. Each is composed of elementary operations, which the planner fuses into one kernel.
+
+use super::reduce::Moments;
+use crate::error::{Error, Result};
+use crate::tensor::{keepdim, with_op_name, Axes, Tensor};
+
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+impl Tensor {
+    /// `exp(x) / sum(exp(x))` along `axis`, without overflow.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist; `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(default(axis = -1)))]
+    pub fn softmax(&self, axis: isize) -> Result<Tensor> {
+        if let Some(line) = self.scalar_as_vector(axis)? {
+            return line.softmax(0)?.squeeze(0);
+        }
+        self.shape.axis("softmax", axis)?;
+        self.check_float("softmax")?;
+        self.compute_in_f32(|x| {
+            let exp = x.sub(&x.max(keepdim(axis))?.into_detached()?)?.exp();
+            exp.div(&exp.sum(keepdim(axis))?)
+        })
+    }
+
+    /// The logarithm of [`Tensor::softmax`], accurate where that is nearly 0.
+    ///
+    /// # Errors
+    /// The same.
+    #[cfg_attr(feature = "js", js(default(axis = -1)))]
+    pub fn log_softmax(&self, axis: isize) -> Result<Tensor> {
+        if let Some(line) = self.scalar_as_vector(axis)? {
+            return line.log_softmax(0)?.squeeze(0);
+        }
+        self.shape.axis("log_softmax", axis)?;
+        self.check_float("log_softmax")?;
+        self.compute_in_f32(|x| {
+            let distance = x.sub(&x.max(keepdim(axis))?.into_detached()?)?;
+            distance.sub(&distance.exp().sum(keepdim(axis))?.log())
+        })
+    }
+
+    /// `(x - mean) / sqrt(variance + epsilon) * weight + bias` over these axes (Ba et al. 2016). Weight and bias
+    /// broadcast; the usual epsilon is 1e-5.
+    ///
+    /// # Errors
+    /// `Shape` if an axis does not exist or weight or bias do not broadcast; `DType` unless all are of one float type.
+    #[cfg_attr(feature = "js", js(options(axes = -1, weight, bias, epsilon = 1e-5)))]
+    pub fn layer_norm(
+        &self,
+        axes: impl Into<Axes>,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        epsilon: f64,
+    ) -> Result<Tensor> {
+        let axes = &keepdim(axes);
+        let all = axes.resolve("layer_norm", &self.shape)?;
+        self.check_float("layer_norm")?;
+        let count = all.iter().map(|&axis| self.shape[axis]).product();
+        self.normalize_and_scale("layer_norm", weight, bias, |x| {
+            let Moments { mean, variance } = Moments::of(x, axes, count)?;
+            x.sub(&mean)?.mul(&variance.add(epsilon)?.rsqrt())
+        })
+    }
+
+    /// `x / sqrt(mean(x^2) + epsilon) * weight` over these axes (Zhang and Sennrich 2019). The weight broadcasts.
+    ///
+    /// # Errors
+    /// As [`Tensor::layer_norm`].
+    #[cfg_attr(feature = "js", js(options(axes = -1, weight, epsilon = 1e-6)))]
+    pub fn rms_norm(
+        &self,
+        axes: impl Into<Axes>,
+        weight: Option<&Tensor>,
+        epsilon: f64,
+    ) -> Result<Tensor> {
+        let axes = &keepdim(axes);
+        axes.resolve("rms_norm", &self.shape)?;
+        self.check_float("rms_norm")?;
+        self.normalize_and_scale("rms_norm", weight, None, |x| {
+            x.mul(&x.square().mean(axes)?.add(epsilon)?.rsqrt())
+        })
+    }
+
+    /// `(x - mean) / sqrt(variance + epsilon) * weight + bias`, with one number of each for each channel, which are the
+    /// second axis (Ioffe and Szegedy 2015); mean and variance are those of earlier data, or
+    /// `x.mean(..)` and `x.var(.., 0)` over all axes but that one.
+    ///
+    /// # Errors
+    /// `Shape` below rank 2, or unless the others have rank 1 and the channels' extent; `DType` unless all are of one
+    /// float type.
+    #[cfg_attr(feature = "js", js(options(weight, bias, epsilon = 1e-5)))]
+    pub fn batch_norm(
+        &self,
+        mean: &Tensor,
+        variance: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        epsilon: f64,
+    ) -> Result<Tensor> {
+        let name = "batch_norm";
+        self.check_float(name)?;
+        let (mean, variance) =
+            (self.reshape_per_channel(name, mean)?, self.reshape_per_channel(name, variance)?);
+        let weight = weight.map(|weight| self.reshape_per_channel(name, weight)).transpose()?;
+        let bias = bias.map(|bias| self.reshape_per_channel(name, bias)).transpose()?;
+        self.check_same_dtype(name, &[&mean, &variance])?;
+        self.normalize_and_scale(name, weight.as_ref(), bias.as_ref(), |x| {
+            let wide = x.dtype();
+            let scale = variance.cast(wide)?.add(epsilon)?.rsqrt();
+            x.sub(&mean.cast(wide)?)?.mul(&scale)
+        })
+    }
+
+    /// [`Tensor::layer_norm`] of each of `groups` groups of channels (the second axis) of each element of the batch
+    /// (Wu and He 2018); weight and bias have one number for each channel. With one channel in each group it is
+    /// instance norm.
+    ///
+    /// # Errors
+    /// `Shape` below rank 2, if the channels do not divide into the groups, or unless weight and bias have rank 1 and
+    /// the channels' extent; `DType` unless all are of one float type.
+    #[cfg_attr(feature = "js", js(options(weight, bias, epsilon = 1e-5)))]
+    pub fn group_norm(
+        &self,
+        groups: usize,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        epsilon: f64,
+    ) -> Result<Tensor> {
+        let name = "group_norm";
+        self.check_float(name)?;
+        let channels = self.shape.get(1).copied().unwrap_or(0);
+        if self.rank() < 2 || groups == 0 || channels % groups != 0 {
+            let message =
+                format!("{name}: the channels must be a multiple of the groups, got shape {} and {groups} groups", self.shape);
+            return Err(Error::shape(message));
+        }
+        let weight = weight.map(|weight| self.reshape_per_channel(name, weight)).transpose()?;
+        let bias = bias.map(|bias| self.reshape_per_channel(name, bias)).transpose()?;
+        let each = self.numel() / (self.shape[0] * groups).max(1);
+        self.normalize_and_scale(name, weight.as_ref(), bias.as_ref(), |x| {
+            let apart = x.reshape(&[x.shape[0], groups, each])?;
+            apart.layer_norm(2, None, None, epsilon)?.reshape(&x.shape)
+        })
+    }
+
+    /// [`Tensor::group_norm`] with a group for each channel (Ulyanov et al. 2016).
+    ///
+    /// # Errors
+    /// The same.
+    #[cfg_attr(feature = "js", js(options(weight, bias, epsilon = 1e-5)))]
+    pub fn instance_norm(
+        &self,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        epsilon: f64,
+    ) -> Result<Tensor> {
+        let channels = self.shape.get(1).copied().unwrap_or(0);
+        let norm = self.group_norm(channels.max(1), weight, bias, epsilon);
+        norm.map_err(|error| error.within("instance_norm"))
+    }
+
+    /// Reshapes one number for each channel so that it broadcasts.
+    fn reshape_per_channel(&self, name: &str, numbers: &Tensor) -> Result<Tensor> {
+        if self.rank() < 2 || numbers.shape[..] != self.shape[1..2] {
+            let must = "there must be one number for each channel (axis 1)";
+            return Err(Error::shapes(name, must, &self.shape, &numbers.shape));
+        }
+        let mut dims = vec![1; self.rank() - 1];
+        dims[0] = self.shape[1];
+        numbers.reshape(&dims)
+    }
+
+    /// Computes `normalize(x) * weight + bias` in `f32`. Weight and bias must not widen the shape.
+    fn normalize_and_scale(
+        &self,
+        name: &str,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        normalize: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let fits = |other: &&Tensor| {
+            let joint = crate::shape::Shape::broadcast(name, &self.shape, &other.shape);
+            joint.is_ok_and(|joint| joint == self.shape)
+        };
+        for other in weight.iter().chain(&bias) {
+            if !fits(other) {
+                let must = "weight and bias must broadcast to the input";
+                return Err(Error::shapes(name, must, &self.shape, &other.shape));
+            }
+        }
+        let others: Vec<&Tensor> = weight.into_iter().chain(bias).collect();
+        self.check_same_dtype(name, &others)?;
+        with_op_name(name, || {
+            self.compute_in_f32(|x| {
+                let mut y = normalize(x)?;
+                if let Some(weight) = weight {
+                    y = y.mul(weight.cast(x.dtype())?)?;
+                }
+                if let Some(bias) = bias {
+                    y = y.add(bias.cast(x.dtype())?)?;
+                }
+                Ok(y)
+            })
+        })
+    }
+}

@@ -1,0 +1,135 @@
+//! `pad` and `pad_with`: padding with a number or with the elements of the tensor, and cropping.
+
+use crate::error::{Error, Result};
+use crate::op::{Margin, Op, Span};
+use crate::shape::MAX_ELEMENTS;
+use crate::tensor::{with_op_name, Amounts, Tensor};
+
+/// What lies outside of a tensor that is padded with its own elements.
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PadMode {
+    /// The mirror image, without the outermost element again.
+    Reflect,
+    /// The mirror image, the outermost element first.
+    Symmetric,
+    /// The outermost element.
+    Edge,
+    /// The elements from the other end on.
+    Wrap,
+}
+
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+impl Tensor {
+    /// `value` before and after the elements: `amounts[axis]` is how many on each side. A negative number of them cuts
+    /// elements off.
+    ///
+    /// # Errors
+    /// `Shape` if there is not one pair per axis, or if more is cut off than there is; `DType` if the value is not one of
+    /// the tensor's type.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0, 3.0], &[3])?;
+    /// assert_eq!(x.pad(&[(1, -1)], 0.0)?.read::<f32>().await?, [0.0, 1.0, 2.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js", js(default(value = 0.0)))]
+    pub fn pad(&self, amounts: impl Into<Amounts>, value: f64) -> Result<Tensor> {
+        let (cropped, amounts) = self.crop_negative("pad", &amounts.into().pairs)?;
+        cropped.pad_dynamic(Margin::all(&amounts), value)
+    }
+
+    /// Pads with `value`. The amounts are part of the structure of the plan.
+    pub(super) fn pad_static(&self, amounts: &[(usize, usize)], value: f64) -> Result<Tensor> {
+        self.with_number(Op::Pad(Margin::all(amounts)), value, &[])
+    }
+
+    /// Pads with `value`. The amounts before the elements are data, so that other amounts reuse the plan.
+    pub(super) fn pad_dynamic(&self, mut margins: Vec<Margin>, value: f64) -> Result<Tensor> {
+        let mut numbers = Vec::new();
+        for margin in &mut margins {
+            // What is too large has no place.
+            if margin.more > 0 && margin.more < MAX_ELEMENTS {
+                margin.before = self.dynamic_start(margin.before, 1, &mut numbers);
+            }
+        }
+        self.with_number(Op::Pad(margins), value, &numbers.iter().collect::<Vec<_>>())
+    }
+
+    /// Crops by the negative amounts. Returns the rest and the positive amounts.
+    fn crop_negative(
+        &self,
+        name: &str,
+        amounts: &[(isize, isize)],
+    ) -> Result<(Tensor, Vec<(usize, usize)>)> {
+        if amounts.len() != self.rank() {
+            let (pairs, shape) = (amounts.len(), &self.shape);
+            let message = format!(
+                "{name}: there must be one pair for each axis of shape {shape}, got {pairs} pairs"
+            );
+            return Err(Error::shape(message));
+        }
+        let (mut spans, mut more) = (Vec::new(), Vec::new());
+        for (&(before, after), &extent) in amounts.iter().zip(self.shape.iter()) {
+            let off = |amount: isize| amount.min(0).unsigned_abs();
+            let Some(len) = extent.checked_sub(off(before).saturating_add(off(after))) else {
+                let message = format!(
+                    "{name}: an axis of {extent} must keep an element, got ({before}, {after})"
+                );
+                return Err(Error::shape(message));
+            };
+            spans.push(Span::at(off(before), len, 1));
+            more.push((before.max(0) as usize, after.max(0) as usize));
+        }
+        let whole = spans.iter().zip(self.shape.iter()).all(|(span, &extent)| span.len == extent);
+        let rest = if whole { self.clone() } else { self.spans_dynamic(spans, 1)? };
+        Ok((rest, more))
+    }
+
+    /// Padded with its own elements: `amounts[axis]` is how many on each side. A
+    /// negative number of them cuts elements off.
+    ///
+    /// # Errors
+    /// `Shape` if there is not one pair per axis, if an empty axis is padded, or if a reflection is as long as the axis.
+    pub fn pad_with(&self, amounts: impl Into<Amounts>, mode: PadMode) -> Result<Tensor> {
+        let fits = |(&(before, after), &extent): (&(usize, usize), &usize)| match mode {
+            _ if (before, after) == (0, 0) => true,
+            PadMode::Reflect => before < extent && after < extent,
+            PadMode::Symmetric | PadMode::Edge | PadMode::Wrap => extent > 0,
+        };
+        let (mut padded, amounts) = self.crop_negative("pad_with", &amounts.into().pairs)?;
+        if !amounts.iter().zip(padded.shape.iter()).all(fits) {
+            let shape = &padded.shape;
+            let message = format!(
+                "pad_with: an axis must have the elements that are repeated, got shape {shape}"
+            );
+            return Err(Error::shape(message));
+        }
+        for (axis, (before, after)) in amounts.into_iter().enumerate() {
+            if (before, after) == (0, 0) {
+                continue;
+            }
+            let extent = padded.shape[axis];
+            let all = extent.saturating_add(before).saturating_add(after);
+            padded = with_op_name("pad_with", || {
+                let (last, extent) = (extent as i32 - 1, extent as i32);
+                let at = self.device.iota(&[all], 0)?.sub(before as i32)?;
+                let at = match mode {
+                    PadMode::Reflect => at.abs().sub(last)?.abs().neg().add(last)?,
+                    PadMode::Symmetric => {
+                        // Twice the axis, the second time backwards, again and again.
+                        let at = at.remainder(2 * extent)?;
+                        at.minimum(&at.neg().add(2 * extent - 1)?)?
+                    }
+                    PadMode::Edge => at.maximum(0)?.minimum(last)?,
+                    PadMode::Wrap => at.remainder(extent)?,
+                };
+                padded.index_select_raw(axis, &at)
+            })?;
+        }
+        Ok(padded)
+    }
+}

@@ -1,0 +1,338 @@
+//! Elementwise operations: one method for each row of the table, casts, and operations composed of rows.
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::NodeId;
+use crate::op::{Op, Pointwise, Types};
+use crate::pointwise_rows;
+use crate::tensor::{number_bits, with_op_name, Axes, Operand, State, Tensor};
+
+macro_rules! define_methods {
+    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?)
+        $(-> $result:ident)?: $types:ident, $domain:expr => $formula:expr $(, gradient |$y:ident| $gradient:expr)?;)*) => {
+        $( define_methods!(
+            @$kind $name [$($arg),+] [$($($parameter $usual),+)?] [$types $($result)?] [$($doc),+]
+        ); )*
+    };
+    (@unary $name:ident [$x:ident] [$($parameter:ident $usual:literal),*] [$types:ident $($result:ident)?]
+        [$($doc:literal),+]) => {
+        #[cfg_attr(feature = "js", warpweft_macros::js)]
+        impl Tensor {
+            $(#[doc = $doc])+
+            $(#[doc = concat!("\nThe default of `", stringify!($parameter), "` is ", $usual, ".")])*
+            #[cfg_attr(feature = "js", js(default($($parameter = $usual),*) $(, dtype = $result)?))]
+            pub fn $name(&self $(, $parameter: f64)*) -> Tensor {
+                let made = self.apply_row(Pointwise::$name, &[$(Operand::Number($parameter)),*]);
+                made.unwrap_or_else(|error| Tensor::failed(self, error))
+            }
+        }
+    };
+    (@binary $name:ident [$x:ident, $y:ident] [$($parameter:ident $usual:literal),*] [$types:ident $($result:ident)?]
+        [$($doc:literal),+]) => {
+        #[cfg_attr(feature = "js", warpweft_macros::js)]
+        impl Tensor {
+            $(#[doc = $doc])+
+            ///
+            /// # Errors
+            /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
+            #[cfg_attr(feature = "js", js(default($($parameter = $usual),*) $(, dtype = $result)?))]
+            pub fn $name(&self, $y: impl Into<Operand> $(, $parameter: f64)*) -> Result<Tensor> {
+                self.apply_row(Pointwise::$name, &[$y.into() $(, Operand::Number($parameter))*])
+            }
+        }
+    };
+    // JavaScript may leave a limit out.
+    (@ternary clamp [$x:ident, $y:ident, $z:ident] [] [$types:ident] [$($doc:literal),+]) => {
+        impl Tensor {
+            $(#[doc = $doc])+
+            ///
+            /// # Errors
+            /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
+            pub fn clamp(&self, $y: impl Into<Operand>, $z: impl Into<Operand>) -> Result<Tensor> {
+                self.apply_row(Pointwise::clamp, &[$y.into(), $z.into()])
+            }
+        }
+    };
+    (@ternary $name:ident [$x:ident, $y:ident, $z:ident] [] [$types:ident] [$($doc:literal),+]) => {
+        #[cfg_attr(feature = "js", warpweft_macros::js)]
+        impl Tensor {
+            $(#[doc = $doc])+
+            ///
+            /// # Errors
+            /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
+            #[cfg_attr(feature = "js", js(types = $types))]
+            pub fn $name(&self, $y: impl Into<Operand>, $z: impl Into<Operand>) -> Result<Tensor> {
+                self.apply_row(Pointwise::$name, &[$y.into(), $z.into()])
+            }
+        }
+    };
+}
+
+pointwise_rows!(define_methods);
+
+/// Records a row of the table, by its name: its operands, the first of which is a tensor, then its parameters.
+///
+/// # Errors
+/// `Shape` if the operands do not broadcast, `DType` if their types do not go together, `Data` if they are not as many
+/// as the row takes or the first is a number.
+pub fn pointwise(row: Pointwise, operands: &[Operand]) -> Result<Tensor> {
+    match operands {
+        [Operand::Tensor(first), others @ ..] => first.apply_row(row, others),
+        _ => {
+            let name = row.row().name;
+            Err(Error::data(format!(
+                "{name}: the first operand must be a tensor, got a number or nothing"
+            )))
+        }
+    }
+}
+
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+impl Tensor {
+    /// Records a row of the table with this as its first operand.
+    // The methods are many, and each only calls this.
+    /// Records a row of the table with this tensor as the first operand.
+    #[inline(never)]
+    pub(in crate::tensor) fn apply_row(
+        &self,
+        row: Pointwise,
+        others: &[Operand],
+    ) -> Result<Tensor> {
+        let name = row.row().name;
+        if others.len() + 1 != row.row().arity() {
+            let (have, want) = (others.len() + 1, row.row().arity());
+            return Err(Error::data(format!("{name}: there must be {want} operands, got {have}")));
+        }
+        match (row, self.dtype.is_float()) {
+            (Pointwise::div, false) => return self.true_quotient(others),
+            (Pointwise::floor_divide, true) => return self.floor_quotient(others),
+            _ => {}
+        }
+        // A condition's type says nothing about the numbers it chooses from.
+        let typed = match row.row().types {
+            Types::Select => match others {
+                [Operand::Tensor(x), _] | [_, Operand::Tensor(x)] => x.dtype,
+                _ => DType::F32,
+            },
+            _ => self.dtype,
+        };
+        let mut tensors: Vec<Tensor> = Vec::with_capacity(others.len());
+        for other in others {
+            tensors.push(match other {
+                Operand::Tensor(tensor) => tensor.clone(),
+                Operand::Number(number) => {
+                    let node = self.device.scalar(typed, number_bits(name, typed, *number)?);
+                    Tensor::adopt(&self.device, node)
+                }
+            });
+        }
+        self.apply(Op::Pointwise(row), &tensors.iter().collect::<Vec<_>>())
+    }
+
+    /// Divides operands that are not floats as `f32`.
+    fn true_quotient(&self, others: &[Operand]) -> Result<Tensor> {
+        let float = |other: &Operand| match other {
+            Operand::Tensor(tensor) if !tensor.dtype.is_float() => {
+                tensor.cast(DType::F32).map(Operand::from)
+            }
+            other => Ok(other.clone()),
+        };
+        let others: Vec<Operand> = others.iter().map(float).collect::<Result<_>>()?;
+        with_op_name("div", || self.cast(DType::F32)?.apply_row(Pointwise::div, &others))
+    }
+
+    /// The quotient of floats, rounded down. What the remainder leaves is a multiple of the divisor, so the quotient is an
+    /// integer but for rounding; where the divisor is 0 there is no remainder.
+    fn floor_quotient(&self, others: &[Operand]) -> Result<Tensor> {
+        let [divisor] = others else { unreachable!("it takes two operands") };
+        with_op_name("floor_divide", || {
+            let quotient = self.div(divisor.clone())?;
+            let whole = self.sub(self.remainder(divisor.clone())?)?.div(divisor.clone())?.round();
+            let rounded = whole.is_nan().where_cond(quotient.floor(), whole)?;
+            Ok(rounded)
+        })
+    }
+
+    /// Converts the elements: floats to integers truncate towards zero and saturate, NaN becomes 0; integers to integers keep
+    /// their low bits; to `bool`, what is not 0 is true.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[-1.5f32, f32::NAN, 300.0], &[3])?;
+    /// assert_eq!(x.cast(DType::U8)?.read::<u8>().await?, [0, 0, 255]);
+    /// let x = device.tensor(&[-1i32, 300], &[2])?;
+    /// assert_eq!(x.cast(DType::U8)?.read::<u8>().await?, [255, 44]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `Unsupported` for `f16` on a device without it.
+    pub fn cast(&self, dtype: DType) -> Result<Tensor> {
+        if dtype == self.dtype {
+            return match &self.state {
+                State::Node(_) => Ok(self.clone()),
+                State::Failed(error) => Err(error.clone()),
+            };
+        }
+        self.apply(Op::Cast(dtype), &[])
+    }
+
+    /// The same bits read as another type of as many: `f32`, `i32` or `u32`. Nothing is converted: the `u32` of `1.0` is
+    /// `0x3f800000`. PyTorch's `view(dtype)`, JAX's `bitcast_convert_type`. It has no gradient. GPUs may make
+    /// subnormal numbers 0, and change which NaN a NaN is.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, -2.0], &[2])?;
+    /// assert_eq!(x.bitcast(DType::U32)?.read::<u32>().await?, [0x3f80_0000, 0xc000_0000]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `DType` for other types.
+    pub fn bitcast(&self, dtype: DType) -> Result<Tensor> {
+        self.apply(Op::Bitcast(dtype), &[])
+    }
+
+    /// Records an operation whose second operand is a number that the user passed.
+    pub(super) fn with_number(&self, op: Op, number: f64, others: &[&Tensor]) -> Result<Tensor> {
+        let bits = number_bits(op.name(), self.dtype, number)?;
+        let node: NodeId = self.device.scalar(self.dtype, bits);
+        let scalar = Tensor::adopt(&self.device, node);
+        self.apply(op, &[&[&scalar], others].concat())
+    }
+
+    /// `x`, but no less than `min`; NaN stays NaN. The gradient goes to the larger one, half to each where they are equal.
+    ///
+    /// # Errors
+    /// As [`Tensor::maximum`].
+    pub fn clamp_min(&self, min: impl Into<Operand>) -> Result<Tensor> {
+        with_op_name("clamp_min", || self.maximum(min))
+    }
+
+    /// `x`, but no more than `max`; NaN stays NaN. The gradient goes to the smaller one, half to each where they are equal.
+    ///
+    /// # Errors
+    /// As [`Tensor::minimum`].
+    pub fn clamp_max(&self, max: impl Into<Operand>) -> Result<Tensor> {
+        with_op_name("clamp_max", || self.minimum(max))
+    }
+
+    /// `x` above 0, else `weight * x`. The weight is one number, or one for each channel, the second axis. He et al. 2015.
+    ///
+    /// # Errors
+    /// `Shape` for a weight of another shape; `DType` unless both are of one float type.
+    pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
+        self.check_float("prelu")?;
+        let channels = self.shape.get(1).copied().unwrap_or(1);
+        let mut dims = vec![1; self.rank().saturating_sub(1).max(1)];
+        dims[0] = weight.numel();
+        if weight.rank() > 1 || weight.numel() != 1 && weight.numel() != channels {
+            let must = "the weight must be one number, or one for each channel (axis 1)";
+            return Err(Error::shapes("prelu", must, &self.shape, &weight.shape));
+        }
+        with_op_name("prelu", || {
+            let weight =
+                if weight.numel() == 1 { weight.reshape(())? } else { weight.reshape(dims)? };
+            self.gt(0.0)?.where_cond(self, self.mul(weight)?)
+        })
+    }
+
+    /// The gated linear unit: the first half of an axis times the sigmoid of the second. Dauphin et al. 2016.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or has an odd extent; `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(default(axis = -1)))]
+    pub fn glu(&self, axis: isize) -> Result<Tensor> {
+        let at = self.shape.axis("glu", axis)?;
+        self.check_float("glu")?;
+        let half = (self.shape[at] / 2) as isize;
+        if !self.shape[at].is_multiple_of(2) {
+            let message =
+                format!("glu: the extent of axis {axis} must be even, got shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        with_op_name("glu", || {
+            self.slice_static(axis, ..half, 1)?.mul(self.slice_static(axis, half.., 1)?.sigmoid())
+        })
+    }
+
+    /// Whether elements are nearly those of another: `|x - y| <= absolute + relative |y|`. Infinities are near
+    /// themselves, NaN is near nothing. NumPy's and PyTorch's tolerances are 1e-5 relative and 1e-8 absolute.
+    ///
+    /// # Errors
+    /// `Shape` if they do not broadcast; `DType` unless they are of one float type.
+    #[doc(alias = "isclose")]
+    #[cfg_attr(feature = "js", js(options(relative = 1e-5, absolute = 1e-8), dtype = Bool))]
+    pub fn is_close(
+        &self,
+        other: impl Into<Operand>,
+        relative: f64,
+        absolute: f64,
+    ) -> Result<Tensor> {
+        let name = "is_close";
+        self.check_float(name)?;
+        let other = other.into();
+        with_op_name(name, || {
+            let other = match other {
+                Operand::Tensor(tensor) => tensor,
+                Operand::Number(number) => self.device.full(&[], number, self.dtype)?,
+            };
+            let allowed = other.abs().mul(relative)?.add(absolute)?;
+            let near = self.sub(&other)?.abs().le(allowed)?.logical_and(other.is_finite())?;
+            near.logical_or(self.eq(&other)?)
+        })
+    }
+
+    /// Whether all elements are nearly those of another, as [`Tensor::is_close`]: one `bool`.
+    ///
+    /// # Errors
+    /// The same.
+    #[doc(alias = "allclose")]
+    #[cfg_attr(feature = "js", js(options(relative = 1e-5, absolute = 1e-8), dtype = Bool))]
+    pub fn all_close(
+        &self,
+        other: impl Into<Operand>,
+        relative: f64,
+        absolute: f64,
+    ) -> Result<Tensor> {
+        with_op_name("all_close", || self.is_close(other, relative, absolute)?.all(Axes::default()))
+    }
+
+    /// With numbers in place of NaN and of both infinities. The gradient does not pass what was replaced.
+    ///
+    /// # Errors
+    /// `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(options(nan = 0.0, positive = 3.4028234663852886e38)))]
+    #[cfg_attr(feature = "js", js(options(negative = -3.4028234663852886e38)))]
+    pub fn nan_to_num(&self, nan: f64, positive: f64, negative: f64) -> Result<Tensor> {
+        let name = "nan_to_num";
+        self.check_float(name)?;
+        with_op_name(name, || {
+            let least = self.is_inf().logical_and(self.lt(0.0)?)?;
+            let rest = self.is_inf().where_cond(positive, self)?;
+            self.is_nan().where_cond(nan, least.where_cond(negative, rest)?)
+        })
+    }
+
+    /// `log(e^x + e^y)`, without overflow.
+    ///
+    /// # Errors
+    /// `Shape` if the operands do not broadcast; `DType` unless they are of one float type.
+    pub fn logaddexp(&self, other: impl Into<Operand>) -> Result<Tensor> {
+        let name = "logaddexp";
+        self.check_float(name)?;
+        let other = other.into();
+        with_op_name(name, || {
+            let most = self.maximum(&other)?.into_detached()?;
+            // Both -Inf, or one +Inf: measured from 0.
+            let from = most.is_inf().where_cond(0.0, &most)?;
+            let y = from.neg().add(other)?.exp();
+            self.sub(&from)?.exp().add(y)?.log().add(&from)
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! Random tensors. The n-th element is a function of the seed and n alone, so the same seed gives the same numbers on every
+//! device and in any order of execution.
+
+use crate::device::Device;
+use crate::dtype::{rounded_to_f16, DType};
+use crate::error::{Error, Result};
+use crate::shape::Shape;
+use crate::tensor::{Tensor, TensorSpec};
+use half::f16;
+
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+impl Device {
+    /// Random 32-bit words: see the table's `random_bits` for the generator.
+    ///
+    /// # Errors
+    /// `Shape`, `Limit`.
+    #[cfg_attr(feature = "js", js(options(seed = random_seed()), dtype = U32))]
+    pub fn random_bits(&self, shape: &[usize], seed: u32) -> Result<Tensor> {
+        self.bits("random_bits", shape, seed, 0)
+    }
+
+    /// Random words. Each `stream` is independent of the others.
+    fn bits(&self, name: &str, shape: &[usize], seed: u32, stream: u32) -> Result<Tensor> {
+        let count = Shape::new(name, shape)?.numel();
+        let counter = self.iota(&[count], 0)?.cast(DType::U32)?;
+        // The counter's top bit is free: elements are numbered below 2^31.
+        let counter = counter.add(stream << 31)?;
+        counter.random_bits(seed)?.reshape(shape)
+    }
+
+    /// Uniform in `[low, high)`, or `low` where both are equal; `f32`, or rounded to the type beside the shape.
+    ///
+    /// # Errors
+    /// `Shape`, `Limit`; `Data` unless both are finite in the type and `low <= high`; `Unsupported` for `f16` on a device
+    /// without it.
+    #[cfg_attr(feature = "js", js(options(low = 0.0, high = 1.0, seed = random_seed())))]
+    pub fn uniform(
+        &self,
+        shape: impl Into<TensorSpec>,
+        low: f64,
+        high: f64,
+        seed: u32,
+    ) -> Result<Tensor> {
+        let TensorSpec { dims, dtype } = shape.into();
+        let first = nearest(low, dtype);
+        if !(first.is_finite() && nearest(high, dtype).is_finite() && low <= high) {
+            let message = format!(
+                "uniform: low and high must be finite, and low at most high, got {low} and {high}"
+            );
+            return Err(Error::data(message));
+        }
+        let unit = self.bits("uniform", &dims, seed, 0)?.unit_float();
+        // By halves: the distance may be beyond all numbers.
+        let half = unit.mul(high / 2.0 - low / 2.0)?.add(low / 2.0)?;
+        // Sums are rounded, and may be so to a limit.
+        half.mul(2.0)?.minimum(below(high, dtype))?.maximum(first)?.cast(dtype)
+    }
+
+    /// Normally distributed with this mean and standard deviation, by the Box-Muller transform of two uniform numbers;
+    /// `f32`, or rounded to the type beside the shape.
+    ///
+    /// # Errors
+    /// `Shape`, `Limit`; `Data` unless both are finite and `std >= 0`; `Unsupported` for `f16` on a device without it.
+    #[cfg_attr(feature = "js", js(options(mean = 0.0, std = 1.0, seed = random_seed())))]
+    pub fn normal(
+        &self,
+        shape: impl Into<TensorSpec>,
+        mean: f64,
+        std: f64,
+        seed: u32,
+    ) -> Result<Tensor> {
+        let TensorSpec { dims, dtype } = shape.into();
+        if !(mean.is_finite() && std.is_finite() && std >= 0.0) {
+            return Err(Error::data(format!(
+                "normal: mean must be finite, and std finite and at least 0, got {mean} and {std}"
+            )));
+        }
+        // 1 - u lies in (0, 1], so its logarithm is finite.
+        let radius = self.bits("normal", &dims, seed, 0)?.unit_float().mul(-1.0)?.add(1.0)?;
+        let radius = radius.log().mul(-2.0)?.sqrt();
+        let angle = self.bits("normal", &dims, seed, 1)?.unit_float().mul(std::f64::consts::TAU)?;
+        radius.mul(&angle.cos())?.mul(std)?.add(mean)?.cast(dtype)
+    }
+
+    /// 1 with probability `p`, else 0; `f32`, or of the type beside the shape.
+    ///
+    /// # Errors
+    /// `Shape`, `Limit`; `Data` unless p lies in `[0, 1]`; `Unsupported` for `f16` on a device without it.
+    #[cfg_attr(feature = "js", js(options(seed = random_seed())))]
+    pub fn bernoulli(&self, shape: impl Into<TensorSpec>, p: f64, seed: u32) -> Result<Tensor> {
+        let TensorSpec { dims, dtype } = shape.into();
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::data(format!("bernoulli: p must be in [0, 1], got {p}")));
+        }
+        self.bits("bernoulli", &dims, seed, 0)?.unit_float().lt(p)?.cast(dtype)
+    }
+}
+
+/// The nearest number of the type, or of `f32` for types other than floats.
+fn nearest(x: f64, dtype: DType) -> f32 {
+    match dtype {
+        DType::F16 => rounded_to_f16(x as f32),
+        _ => x as f32,
+    }
+}
+
+/// The largest number of the type that is less than `x`, or of `f32` for types other than floats.
+fn below(x: f64, dtype: DType) -> f32 {
+    let near = nearest(x, dtype);
+    match dtype {
+        _ if f64::from(near) < x => near,
+        DType::F16 => {
+            let bits = f16::from_f32(near).to_bits();
+            let bits = match near {
+                x if x > 0.0 => bits - 1,
+                x if x < 0.0 => bits + 1,
+                _ => 0x8001,
+            };
+            f16::from_bits(bits).to_f32()
+        }
+        _ => near.next_down(),
+    }
+}
+
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+impl Tensor {
+    /// Each element is 0 with probability `p`, and divided by `1 - p` otherwise; all are 0 if `p` is 1.
+    ///
+    /// # Errors
+    /// `Data` unless p lies in `[0, 1]`; `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(default(seed = random_seed())))]
+    pub fn dropout(&self, p: f64, seed: u32) -> Result<Tensor> {
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::data(format!("dropout: p must be in [0, 1], got {p}")));
+        }
+        self.check_float("dropout")?;
+        let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
+        let kept = self.device.bits("dropout", &self.shape, seed, 0)?.unit_float().ge(p)?;
+        let zero = self.device.constant(&[], 0.0, self.dtype)?;
+        kept.where_cond(&self.mul(scale)?, &zero)
+    }
+}
