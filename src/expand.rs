@@ -5,7 +5,7 @@ mod packed;
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{Trace, Traced};
+use crate::graph::{Trace, TraceNode};
 use crate::op::{Attention, Const, Conv2d, Margin, Op, Pointwise, Reduction, Routine, Span};
 use crate::shape::{pick, Shape};
 use smallvec::SmallVec;
@@ -37,7 +37,7 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
 
 /// Writes other operations for a node, whose operands have these numbers now, with a result of the same shape and type;
 /// `None` if it is to stay.
-pub type Rule<'a> = &'a dyn Fn(&mut Trace, &Traced, &[usize]) -> Result<Option<usize>>;
+pub type Rule<'a> = &'a dyn Fn(&mut Trace, &TraceNode, &[usize]) -> Result<Option<usize>>;
 
 /// The same computation with some of its operations replaced.
 ///
@@ -52,7 +52,7 @@ pub fn rewrite(trace: &Trace, rule: Rule) -> Result<Trace> {
             Some(at) => at,
             // What it works on has the shapes and types it had.
             None => {
-                out.nodes.push(Traced { op: node.op.clone(), inputs, ..*node });
+                out.nodes.push(TraceNode { op: node.op.clone(), inputs, ..*node });
                 out.nodes.len() - 1
             }
         };

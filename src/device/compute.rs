@@ -8,7 +8,7 @@ use super::Device;
 use crate::backend::BufferId;
 use crate::debug::{print, shows, spend, Debug};
 use crate::error::Result;
-use crate::graph::{NodeId, Recording, Taken, Trace};
+use crate::graph::{Capture, NodeId, Recording, Trace};
 use crate::kernel::{Batch, Limits, Place};
 use crate::plan::{cheap, plan};
 use crate::profile::Phase;
@@ -75,7 +75,7 @@ impl Device {
             return Ok(());
         }
         let mut all = asked.clone();
-        all.extend(state.graph.kept());
+        all.extend(state.graph.uncomputed_variable_values());
         let all = state.pending(&all);
         if all.len() > asked.len() {
             if self.compute(turn, state, &all).is_ok() {
@@ -98,8 +98,8 @@ impl Device {
         state.computed_at = state.graph.count;
         let mut taken = state.graph.trace(nodes);
         let inputs = state.buffers_of(&taken.sources)?;
-        state.graph.write_outputs(&mut taken);
-        state.graph.write_repeated(&mut taken, cheap);
+        state.graph.store_shader_outputs(&mut taken);
+        state.graph.store_recomputed(&mut taken, cheap);
         if !state.eager && !shows(Debug::NoDonation) {
             let State { graph, buffers, .. } = &*state;
             let is_own = |held: &Arc<Held>| held.is_own() && Arc::strong_count(held) == 1;
@@ -109,13 +109,13 @@ impl Device {
         let written: Vec<NodeId> = trace.outputs.iter().map(|&n| taken.nodes[n]).collect();
         let prepare = || Ok((self.planned(trace)?, taken.scalars.as_slice()));
         let (mut state, ran) = self.run_apart(state, &inputs, prepare)?;
-        state.graph.remember(&taken);
+        state.graph.mark_computed(&taken);
         // All of these before one of the results lets its operands go.
         for (n, held) in state.memory_of(ran, &taken.sources) {
             // Its last handle may have gone meanwhile, and with it the memory that it would have been in.
             let Some(held) = held else { continue };
             let node = written[n];
-            if !state.graph.is_gone(node) {
+            if !state.graph.is_freed(node) {
                 state.fill(node, held, &*self.inner.backend);
             } else if let Some(held) = Arc::into_inner(held) {
                 state.pool.give(&*self.inner.backend, held);
@@ -127,7 +127,7 @@ impl Device {
 
     /// The plan of what `nodes` need.
     pub(crate) fn plan_of(&self, nodes: &[NodeId]) -> Result<Arc<Batch>> {
-        let Taken { trace, .. } = self.state().graph.trace(nodes);
+        let Capture { trace, .. } = self.state().graph.trace(nodes);
         self.planned(trace)
     }
 
@@ -143,13 +143,13 @@ impl Device {
         operands: &[NodeId],
         donated: impl Iterator<Item = (usize, usize)>,
     ) -> Result<Prepared> {
-        let Taken { trace, sources, scalars, .. } = {
+        let Capture { trace, sources, scalars, .. } = {
             let mut state = self.state();
             let [results, recorded] = state.graph.play(recording, operands);
-            let results = state.graph.passed_on(&results);
+            let results = state.graph.behind_reshapes(&results);
             let mut taken = state.graph.trace(&results);
             let places = donated.map(|(n, operand)| (results[n], operands[operand]));
-            state.graph.donate_all(&mut taken, places);
+            state.graph.donate_sources(&mut taken, places);
             for node in recorded {
                 state.graph.release(node);
             }

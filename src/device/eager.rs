@@ -54,7 +54,7 @@ impl Device {
         for node in nodes {
             let mut state = self.state();
             // Another thread may have computed what it was for.
-            if state.graph.is_gone(*node) || !state.has_data(&[*node]) {
+            if state.graph.is_freed(*node) || !state.has_data(&[*node]) {
                 continue;
             }
             let ran = self.evaluate(&turn, state, &[*node]);
@@ -66,8 +66,8 @@ impl Device {
                 }
                 return Err(error);
             }
-            if !state.graph.is_gone(*node) {
-                state.graph.set_early(*node);
+            if !state.graph.is_freed(*node) {
+                state.graph.mark_eager(*node);
             }
         }
         Ok(())
@@ -76,8 +76,8 @@ impl Device {
     /// Nodes are asked for: those that were computed before are so no longer.
     pub(super) fn ask(&self, state: &mut State, nodes: &[NodeId]) {
         for &node in nodes {
-            if state.graph.is_early(node) {
-                state.graph.materialise(node);
+            if state.graph.is_eager(node) {
+                state.graph.mark_materialized(node);
                 state.reclaim(&*self.inner.backend);
             }
         }

@@ -31,7 +31,7 @@ impl Device {
     /// Those of these nodes that are not computed yet.
     pub(crate) fn open(&self, nodes: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
         let state = self.state();
-        let open = nodes.filter(|&node| !state.graph.is_source(node));
+        let open = nodes.filter(|&node| !state.graph.is_materialized(node));
         // Aliases are data as soon as what they stand for is.
         open.flat_map(|node| [vec![node], state.graph.waiting_aliases(node)].concat()).collect()
     }
@@ -40,8 +40,8 @@ impl Device {
     pub(crate) fn keep_open(&self, nodes: &[NodeId]) {
         let mut state = self.state();
         for &node in nodes {
-            if !state.graph.is_gone(node) && state.graph.is_source(node) {
-                state.graph.set_early(node);
+            if !state.graph.is_freed(node) && state.graph.is_materialized(node) {
+                state.graph.mark_eager(node);
             }
         }
     }

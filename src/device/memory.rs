@@ -7,7 +7,7 @@ use crate::backend::{Backend, BufferId};
 use crate::debug::Place;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{Earlier, Holder, NodeId, VariableId};
+use crate::graph::{Holder, NodeId, StaleValue, VariableId};
 use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::fmt;
@@ -95,12 +95,12 @@ impl Device {
         let mut all: Vec<(u64, NodeId)> =
             state.owners().map(|(node, held)| (held.bytes, node)).collect();
         // Of as many bytes the one that was made first.
-        sorted::by_key(&mut all, |&(bytes, node)| (std::cmp::Reverse(bytes), node.born));
+        sorted::by_key(&mut all, |&(bytes, node)| (std::cmp::Reverse(bytes), node.seq));
         all.truncate(LISTED);
         let mut places = Vec::with_capacity(all.len());
         for (bytes, node) in all {
             let (shape, dtype) = (state.graph.shape(node).to_vec(), state.graph.dtype(node));
-            let (op, holder) = (state.graph.made_by(node), state.graph.holder(node).name());
+            let (op, holder) = (state.graph.operation_name(node), state.graph.holder(node).name());
             memory.largest.push(HeldTensor { bytes, shape, dtype, op, holder, made_at: None });
             places.push(state.places.get(&node).cloned());
         }
@@ -131,8 +131,8 @@ impl Device {
     pub(crate) fn freeze_history(&self, whether: bool) {
         let mut state = self.state();
         match whether {
-            true => state.graph.freeze(),
-            false => state.graph.thaw(),
+            true => state.graph.pause_forgetting(),
+            false => state.graph.resume_forgetting(),
         }
         state.reclaim(&*self.inner.backend);
     }
@@ -169,7 +169,7 @@ impl Device {
         &self,
         of: NodeId,
         variables: &[(VariableId, NodeId)],
-    ) -> std::result::Result<(), Earlier> {
+    ) -> std::result::Result<(), StaleValue> {
         let mut state = self.state();
         state.catch_up(&*self.inner.backend);
         state.graph.check_values(of, variables)
@@ -190,7 +190,7 @@ impl Device {
     /// Holds a node once more, unless it is gone.
     pub(crate) fn hold(&self, node: NodeId) -> bool {
         let mut state = self.state();
-        let there = !state.graph.is_gone(node);
+        let there = !state.graph.is_freed(node);
         if there {
             state.graph.retain(node);
             state.reclaim(&*self.inner.backend);
@@ -200,7 +200,7 @@ impl Device {
 
     /// It is a variable's value: `flush` is to compute it even where other operations use it.
     pub(crate) fn keep(&self, node: NodeId) {
-        self.state().graph.keep(node);
+        self.state().graph.hold_for_variable(node);
     }
 
     /// The same, of what a variable is assigned; `before` is what it had.
@@ -210,7 +210,7 @@ impl Device {
 
     /// It is no variable's value any more.
     pub(crate) fn let_go(&self, node: NodeId) {
-        self.state().graph.let_go(node);
+        self.state().graph.release_variable(node);
     }
 
     /// One of its handles is a compiled program's, from now on or no more.
@@ -232,7 +232,7 @@ impl State {
     fn owners(&self) -> impl Iterator<Item = (NodeId, &Held)> {
         let mut owners: FxHashMap<BufferId, (NodeId, &Held)> = FxHashMap::default();
         for (&node, held) in &self.buffers {
-            let rank = |node| (self.graph.holder(node) as u8, node.born);
+            let rank = |node| (self.graph.holder(node) as u8, node.seq);
             let owner = owners.entry(held.buffer).or_insert((node, held));
             if rank(node) < rank(owner.0) {
                 owner.0 = node;
@@ -271,7 +271,7 @@ impl State {
     pub fn tidy_places(&mut self) {
         if self.places.len() > 64 + 2 * self.graph.live() {
             let graph = &self.graph;
-            self.places.retain(|&node, _| !graph.is_gone(node));
+            self.places.retain(|&node, _| !graph.is_freed(node));
         }
     }
 }

@@ -44,7 +44,7 @@ use crate::debug::{shows, Debug};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grad::{grad, reached};
-use crate::graph::{NodeId, Pullback, Taken};
+use crate::graph::{Capture, NodeId, Pullback};
 use crate::kernel::{Batch, Limits};
 use crate::op::{Op, ShaderCall};
 use crate::profile::Phase;
@@ -359,12 +359,12 @@ impl Device {
 
     /// A source without data, which a program's inputs stand for.
     pub(crate) fn placeholder(&self, shape: Shape, dtype: DType) -> NodeId {
-        self.state().graph.stand_in(shape, dtype)
+        self.state().graph.placeholder(shape, dtype)
     }
 
     /// Whether a node is made of what stands for a program's inputs.
     pub(crate) fn stands_in(&self, node: NodeId) -> bool {
-        self.state().graph.stands_in(node)
+        self.state().graph.depends_on_placeholder(node)
     }
 
     /// A number the user passed.
@@ -417,7 +417,7 @@ impl Device {
 
     /// What was recorded of `results` on `operands`, to be recorded again on others.
     pub(crate) fn pullback(&self, operands: &[NodeId], results: &[NodeId]) -> Result<Pullback> {
-        let Taken { trace, sources, scalars, nodes } = self.state().graph.trace(results);
+        let Capture { trace, sources, scalars, nodes } = self.state().graph.trace(results);
         let mut of = Vec::with_capacity(sources.len());
         for source in sources {
             let at = operands.iter().position(|&operand| operand == source);
@@ -442,7 +442,7 @@ impl Device {
         state.catch_up(&*self.inner.backend);
         let since = state.graph.count;
         let found = grad(&mut state.graph, of, seed, wrt, by_variables)?;
-        let waiting = if state.eager { state.graph.waiting(since) } else { Vec::new() };
+        let waiting = if state.eager { state.graph.uncomputed_since(since) } else { Vec::new() };
         self.run_early(state, &waiting, &found.iter().copied().flatten().collect::<Vec<_>>())?;
         Ok(found)
     }

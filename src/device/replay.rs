@@ -95,8 +95,8 @@ impl Replay<'_> {
             filled.push(self.results[n]);
             state.fill(self.results[n], held, backend);
             // As an operation that was recorded now, it forgets its past when it was asked for and is not held any more.
-            filled.retain(|&node| !state.graph.is_gone(node));
-            filled.into_iter().for_each(|node| state.graph.set_early(node));
+            filled.retain(|&node| !state.graph.is_freed(node));
+            filled.into_iter().for_each(|node| state.graph.mark_eager(node));
         }
         state.reclaim(backend);
         Ok(())

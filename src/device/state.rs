@@ -6,7 +6,7 @@ use super::profiling::Profiling;
 use crate::backend::{Backend, BufferId, CacheLimits};
 use crate::debug::{shows, Debug, Place};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, NodeId, Trace, Traced};
+use crate::graph::{Graph, NodeId, Trace, TraceNode};
 use crate::kernel::{Batch, KernelConfig};
 use crate::lru::Lru;
 use crate::profile::Ceilings;
@@ -83,7 +83,7 @@ impl Default for State {
 
 /// About how many bytes a plan takes, with the trace that it is found by.
 fn size_of_plan(trace: &Trace, batch: &Batch) -> u64 {
-    let traced = trace.nodes.len() * (size_of::<Traced>() + 2 * size_of::<usize>());
+    let traced = trace.nodes.len() * (size_of::<TraceNode>() + 2 * size_of::<usize>());
     (traced + batch.size()) as u64
 }
 
@@ -100,7 +100,7 @@ impl State {
         let mut seen = FxHashSet::default();
         let mut pending = nodes.to_vec();
         pending.retain(|&node| {
-            !self.graph.is_gone(node) && !self.graph.is_source(node) && seen.insert(node)
+            !self.graph.is_freed(node) && !self.graph.is_materialized(node) && seen.insert(node)
         });
         pending
     }
@@ -113,7 +113,7 @@ impl State {
 
     /// The buffers of sources that are gone are free.
     pub fn reclaim(&mut self, backend: &dyn Backend) {
-        for source in self.graph.gone() {
+        for source in self.graph.take_freed_sources() {
             if let Some(held) = self.buffers.remove(&source).and_then(Arc::into_inner) {
                 self.pool.give(backend, held);
             }
@@ -125,9 +125,9 @@ impl State {
         let aliases = self.graph.waiting_aliases(node);
         for id in std::iter::once(node).chain(aliases) {
             // An alias whose tensor is gone goes when its operand becomes data.
-            if !self.graph.is_gone(id) {
+            if !self.graph.is_freed(id) {
                 self.buffers.insert(id, held.clone());
-                self.graph.materialise(id);
+                self.graph.mark_materialized(id);
             }
         }
         drop(held);
@@ -137,7 +137,7 @@ impl State {
     /// A node with the value of another one, in the same memory.
     pub fn alias(&mut self, of: NodeId, backend: &dyn Backend) -> Result<NodeId> {
         let alias = self.graph.alias(of)?;
-        if let Some(held) = self.buffers.get(&of).filter(|_| self.graph.is_source(alias)) {
+        if let Some(held) = self.buffers.get(&of).filter(|_| self.graph.is_materialized(alias)) {
             self.buffers.insert(alias, held.clone());
         }
         self.reclaim(backend);
@@ -146,7 +146,7 @@ impl State {
 
     /// The same when all data has forgotten what is of no use.
     pub fn catch_up(&mut self, backend: &dyn Backend) {
-        self.graph.catch_up();
+        self.graph.collect_all();
         self.reclaim(backend);
     }
 
@@ -159,7 +159,11 @@ impl State {
             return Ok(());
         }
         self.graph.check()?;
-        match self.buffers.keys().find(|&&id| self.graph.is_gone(id) || !self.graph.is_source(id)) {
+        match self
+            .buffers
+            .keys()
+            .find(|&&id| self.graph.is_freed(id) || !self.graph.is_materialized(id))
+        {
             Some(id) => {
                 Err(Error::data(format!("graph: a node with a buffer must be data, got {id:?}")))
             }

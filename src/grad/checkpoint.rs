@@ -2,7 +2,7 @@
 
 use super::{Part, Path, Tape};
 use crate::error::Result;
-use crate::graph::{Again, NodeId};
+use crate::graph::{NodeId, Rematerialized};
 
 impl Tape<'_> {
     /// Carries the gradient of a checkpoint to what it was made of, by recording it again.
@@ -13,7 +13,7 @@ impl Tape<'_> {
         g: NodeId,
         ends: &[NodeId],
     ) -> Result<()> {
-        let Again { result, recorded, ends } = self.graph.again(node, ends);
+        let Rematerialized { result, recorded, ends } = self.graph.rematerialize(node, ends);
         self.recorded.extend(recorded);
         let active = |end: &NodeId| path.place(*end).is_some() && *end != node;
         let ends: Vec<NodeId> = ends.into_iter().filter(active).collect();

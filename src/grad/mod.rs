@@ -167,7 +167,7 @@ impl Tape<'_> {
 
     /// The gradient of one node by others, which are taken as independent of each other.
     fn flow_apart(&mut self, seeds: &[(NodeId, NodeId)], ends: &[NodeId]) -> Result<Path> {
-        let oldest = ends.iter().map(|node| node.born).min().unwrap_or(u64::MAX);
+        let oldest = ends.iter().map(|node| node.seq).min().unwrap_or(u64::MAX);
         // What they are for was checked before.
         let wanted = Wanted { nodes: ends, oldest, apart: true, variables: Some(Vec::new()) };
         self.flow(seeds, &wanted)
@@ -188,7 +188,7 @@ impl Tape<'_> {
             self.pass_transposed(&mut path, place, wrt);
             self.settle(&mut path, place)?;
             let (Some(g), false) = (path.gradients[place], wanted.ends(node)) else { continue };
-            let (op, inputs) = self.graph.past(node);
+            let (op, inputs) = self.graph.history_of(node);
             let (op, inputs) = (op.clone(), inputs.to_vec());
             if inputs.is_empty() {
                 continue;
@@ -266,7 +266,7 @@ impl Tape<'_> {
             if path.place.contains_key(&id) {
                 continue;
             }
-            let (_, mut inputs) = self.graph.past(id);
+            let (_, mut inputs) = self.graph.history_of(id);
             if wanted.ends(id) {
                 inputs = &[];
             } else if let Some(name) = self.graph.lost(id, wanted.oldest) {
@@ -278,7 +278,7 @@ impl Tape<'_> {
             }
             if let Some(&input) = inputs.get(next) {
                 stack.push((id, next + 1));
-                if input.born >= wanted.oldest {
+                if input.seq >= wanted.oldest {
                     stack.push((input, 0));
                 }
                 continue;
@@ -304,7 +304,7 @@ impl Tape<'_> {
 
     /// Whether the program holds a node that was there before.
     fn is_held(&self, node: NodeId) -> bool {
-        node.born < self.since && self.graph.is_held(node)
+        node.seq < self.since && self.graph.is_held(node)
     }
 
     fn dtype(&self, node: NodeId) -> DType {
@@ -337,7 +337,7 @@ impl Tape<'_> {
         let mut order: Vec<usize> = (0..rank).collect();
         order.swap(rank - 2, rank - 1);
         // Transposed twice it is itself. A tensor that somebody holds stays: derivatives by it may be asked for.
-        if let (Op::Permute(before), &[input]) = self.graph.past(node) {
+        if let (Op::Permute(before), &[input]) = self.graph.history_of(node) {
             if *before == order && !self.is_held(node) {
                 return Ok(input);
             }

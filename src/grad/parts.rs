@@ -42,7 +42,7 @@ impl Tape<'_> {
     /// transposed it anew.
     pub(super) fn pass_transposed(&self, path: &mut Path, place: usize, wrt: &[NodeId]) {
         let node = path.nodes[place];
-        let (Op::Permute(order), &[matrix]) = self.graph.past(node) else { return };
+        let (Op::Permute(order), &[matrix]) = self.graph.history_of(node) else { return };
         let Some(to) = path.place(matrix).filter(|_| order[..] == [1, 0]) else { return };
         if wrt.contains(&node) || self.graph.checkpoint(node).is_some() {
             return;
@@ -121,12 +121,12 @@ impl Tape<'_> {
     fn cut_from(&self, matrices: &[NodeId]) -> Option<(NodeId, usize, usize)> {
         let (mut from, mut end) = (None, 0);
         for &matrix in matrices {
-            let (mut at, mut past) = (matrix, self.graph.past(matrix));
+            let (mut at, mut past) = (matrix, self.graph.history_of(matrix));
             while let (Op::Reshape(_), &[input]) = past {
                 if self.is_held(at) {
                     return None;
                 }
-                (at, past) = (input, self.graph.past(input));
+                (at, past) = (input, self.graph.history_of(input));
             }
             if self.is_held(at) {
                 return None;
@@ -278,7 +278,7 @@ impl Tape<'_> {
     /// The matrix of so many columns that a node is reshaped from.
     fn matrix(&self, mut node: NodeId, columns: usize) -> Option<NodeId> {
         while self.shape(node).rank() != 2 {
-            let (Op::Reshape(_), &[input]) = self.graph.past(node) else { return None };
+            let (Op::Reshape(_), &[input]) = self.graph.history_of(node) else { return None };
             if self.is_held(node) {
                 return None;
             }

@@ -23,7 +23,7 @@ impl Tape<'_> {
             let b = self.transpose(b)?;
             if wide.rank() == 2 && narrow.rank() == 2 && is_thin(columns, wide[0], inner) {
                 let left = self.transpose(g)?;
-                return Ok(Part::Product(Product { left, right: b, born: node.born }));
+                return Ok(Part::Product(Product { left, right: b, born: node.seq }));
             }
             let product = self.push(matmul, &[g, b])?;
             return self.shrink(product, &wide).map(Part::Whole);
@@ -35,7 +35,7 @@ impl Tape<'_> {
             let left = self.reshape(a, &[rows, inner])?;
             let right = self.reshape(g, &[rows, columns])?;
             if is_thin(rows, inner, columns) {
-                return Ok(Part::Product(Product { left, right, born: node.born }));
+                return Ok(Part::Product(Product { left, right, born: node.seq }));
             }
             let left = self.transpose(left)?;
             let product = self.push(matmul, &[left, right])?;

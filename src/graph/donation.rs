@@ -14,7 +14,7 @@
 //! no gradient can pass it, so the old `w` is offered. If `loss` is held, and the inputs of `f` are held, then the gradient by
 //! them needs the old `w`, and the new one gets memory of its own.
 
-use super::{Graph, NodeId, Taken};
+use super::{Capture, Graph, NodeId};
 use crate::op::Op;
 
 impl Graph {
@@ -22,18 +22,18 @@ impl Graph {
     pub fn replace(&mut self, before: NodeId, after: NodeId) {
         // What was assigned and never computed has no memory, but what it replaces may have.
         let node = self.node(self.computed_by(before));
-        let memory = if node.data { Some(before) } else { node.replaces };
+        let memory = if node.is_materialized { Some(before) } else { node.replaces };
         let computed = self.computed_by(after);
         self.node_mut(computed).replaces = memory;
-        self.let_go(before);
-        self.keep(after);
+        self.release_variable(before);
+        self.hold_for_variable(after);
     }
 
     /// Offers the memory of values that variables had to those that they have now. `own` says whose memory is not shared.
     ///
     /// What tensors hold, was computed from an old value and is not written by this batch needs that value. It is written by
     /// this batch, too, where that takes less memory than the old value.
-    pub fn donate(&self, taken: &mut Taken, own: impl Fn(NodeId) -> bool) {
+    pub fn donate(&self, taken: &mut Capture, own: impl Fn(NodeId) -> bool) {
         let mut offers: Vec<(usize, usize)> = Vec::new();
         for &n in &taken.trace.outputs {
             let after = self.node(taken.nodes[n]);
@@ -42,7 +42,7 @@ impl Graph {
             let Some(node) = self.get(before) else { continue };
             let Some(at) = self.places.get(before) else { continue };
             let alike = (node.shape, node.dtype) == (after.shape, after.dtype);
-            let free = node.data && node.handles == 0 && alike && own(before);
+            let free = node.is_materialized && node.handles == 0 && alike && own(before);
             if free && !offers.iter().any(|&(_, s)| s == at) && !self.is_remembered(before) {
                 offers.push((n, at));
             }
@@ -81,7 +81,11 @@ impl Graph {
     }
 
     /// Offers the memory of sources to results of a trace that was just taken: `(result, source)`.
-    pub fn donate_all(&self, taken: &mut Taken, places: impl Iterator<Item = (NodeId, NodeId)>) {
+    pub fn donate_sources(
+        &self,
+        taken: &mut Capture,
+        places: impl Iterator<Item = (NodeId, NodeId)>,
+    ) {
         for (result, source) in places {
             let place = |id| self.places.get(id);
             taken.trace.donated.extend(place(result).zip(place(source)));
@@ -92,14 +96,14 @@ impl Graph {
     pub fn is_only_for(&self, id: NodeId, results: &[NodeId]) -> bool {
         let node = self.node(id);
         let is_result = |index: &u32| results.iter().any(|result| result.index == *index);
-        node.data
+        node.is_materialized
             && node.handles == 1
             && node.users.iter().all(is_result)
             && !self.is_remembered(id)
     }
 
     /// Which nodes of a trace something needs when it was run.
-    fn needs(&self, taken: &Taken) -> Vec<Need> {
+    fn needs(&self, taken: &Capture) -> Vec<Need> {
         let mut needs = vec![Need::default(); taken.nodes.len()];
         for &output in &taken.trace.outputs {
             needs[output].written = true;
@@ -122,15 +126,15 @@ impl Graph {
             for &index in &self.node(id).users {
                 let (born, Some(user)) = &self.nodes[index as usize] else { continue };
                 // Gradients do not pass a condition, but they need its value: it is followed unless it is computed already.
-                let ends = user.is_spent || !user.is_passed() && user.data;
+                let ends = user.is_spent || !user.is_passed() && user.is_materialized;
                 if ends || !seen.insert(index) {
                     continue;
                 }
                 match user.handles > 0 && user.is_passed() {
-                    true if user.behind > user.cut.before => return true,
+                    true if user.inputs_reach > user.cut.before => return true,
                     // What is computed from it is computed from its own value.
                     true => {}
-                    false => stack.push(NodeId { index, born: *born }),
+                    false => stack.push(NodeId { index, seq: *born }),
                 }
             }
         }

@@ -20,26 +20,26 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::shape::Shape;
-pub use checkpoint::Again;
+pub use checkpoint::Rematerialized;
 pub use history::Recorded;
 pub use holders::Holder;
-use past::{Cut, Past};
+use past::{GradReach, HistoryCut};
 pub use pullback::Pullback;
 pub use recording::{From, Recording, Segment};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use trace::Places;
-pub use trace::{Taken, Trace, Traced};
-pub use used_up::{Earlier, VariableId};
+use trace::TracePositions;
+pub use trace::{Capture, Trace, TraceNode};
+pub use used_up::{StaleValue, VariableId};
 
 /// A recorded node. Ids of freed nodes are not valid again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeId {
     index: u32,
     /// How many nodes were recorded before: what a node is made of was born before it.
-    pub born: u64,
+    pub seq: u64,
 }
 
 #[derive(Debug)]
@@ -54,40 +54,40 @@ struct Node {
     /// The number's bits, for `Op::Scalar`.
     scalar: u32,
     /// It has a value: a source, or computed.
-    data: bool,
+    is_materialized: bool,
     /// It was computed before anything asked for it: it forgets its past no sooner than one that is not computed.
-    early: bool,
+    is_eager: bool,
     /// Gradients do not pass.
-    detached: bool,
+    is_detached: bool,
     /// It stands for a program's input, or is made of what does: it has no value outside of that program.
-    stands_in: bool,
+    depends_on_placeholder: bool,
     /// A variable's value: a result, whatever else it is used for.
-    kept: bool,
+    is_variable_value: bool,
     /// A batch computed it on the way to others, and did not write it.
-    computed: bool,
+    was_computed: bool,
     /// Tensors that hold it, and of these compiled programs' own.
     handles: u32,
     programs: u32,
     /// Variables whose value it is.
     variables: u32,
     /// Users that are to be computed from it.
-    uses: u32,
+    pending_uses: u32,
     /// It is one of those to its inputs.
-    uses_inputs: bool,
+    is_pending_use: bool,
     /// What gradients do not get to any more, because its past is forgotten.
-    cut: Cut,
+    cut: HistoryCut,
     /// What its users know of it.
-    past: Past,
+    reach: GradReach,
     /// How far its inputs reach.
-    behind: u64,
+    inputs_reach: u64,
     /// It is among `Graph::stale`.
-    stale: bool,
+    is_dirty: bool,
     /// How gradients pass it, for `Op::Shader`.
     pullback: Option<Arc<Pullback>>,
     /// Gradients pass it by recording it again, out of these.
     checkpoint: Option<Arc<[NodeId]>>,
     /// It was recorded again.
-    again: bool,
+    is_rematerialized: bool,
     /// The value that a variable had before it, whose memory it may take.
     replaces: Option<NodeId>,
     /// It has the value of its input, in the same memory ([`Graph::alias`]): the operation that computes that.
@@ -95,13 +95,13 @@ struct Node {
     /// The variable that it is a value of, if it is one: [`Graph::set_value_of`].
     value_of: Option<VariableId>,
     /// How many nodes were recorded before the variable was assigned: the value is as old as that, wherever it lies now.
-    since: u64,
+    value_since: u64,
     /// A span of variables that holds those whose values it was computed from ([`used_up`]).
     reads: used_up::Span,
     /// The same through what was assigned to other variables.
     origins: used_up::Span,
     /// A step of an optimizer used it up: gradients do not pass any more.
-    used_up: bool,
+    is_used_up: bool,
     /// A step that is being taken will have used it up.
     is_spent: bool,
     /// It is the result of a program that recorded this of its inputs.
@@ -113,7 +113,7 @@ type Inputs = SmallVec<[NodeId; 3]>;
 
 impl Node {
     fn is_needed(&self) -> bool {
-        self.handles > 0 || self.uses > 0
+        self.handles > 0 || self.pending_uses > 0
     }
 
     /// A tensor holds it that is not a compiled program's own.
@@ -123,7 +123,7 @@ impl Node {
 
     /// Gradients pass it.
     fn is_passed(&self) -> bool {
-        self.dtype.is_float() && !self.detached && !self.used_up
+        self.dtype.is_float() && !self.is_detached && !self.is_used_up
     }
 
     /// It has no value itself.
@@ -132,8 +132,8 @@ impl Node {
     }
 
     /// It is to be computed, or was before anything asked for it.
-    fn is_open(&self) -> bool {
-        !self.data || self.early
+    fn is_uncomputed(&self) -> bool {
+        !self.is_materialized || self.is_eager
     }
 }
 
@@ -147,25 +147,25 @@ impl Node {
 pub struct Graph {
     nodes: Vec<(u64, Option<Node>)>,
     /// Places to use again, the lowest first, so that the end of the arena can be given back. Some may be in use, or gone.
-    vacant: BinaryHeap<Reverse<u32>>,
+    free_slots: BinaryHeap<Reverse<u32>>,
     live: usize,
     /// Nodes recorded so far.
     pub count: u64,
     /// Operations recorded since `sinks` was asked last, and perhaps gone since.
-    recent: Vec<NodeId>,
+    recent_operations: Vec<NodeId>,
     /// Values of variables, and perhaps computed or gone since.
-    kept: Vec<NodeId>,
-    places: Places,
+    variable_values: Vec<NodeId>,
+    places: TracePositions,
     /// What `settle` has to look at at once; empty between two calls.
-    unsettled: Vec<NodeId>,
+    pending: Vec<NodeId>,
     /// Nodes whose inputs know another past than they do, the oldest first: by how many were born before, and place.
-    stale: BinaryHeap<Reverse<(u64, u32)>>,
+    dirty: BinaryHeap<Reverse<(u64, u32)>>,
     /// Sources that nothing needs any more, and whose buffers nobody has taken back yet.
-    gone: Vec<NodeId>,
+    freed_sources: Vec<NodeId>,
     /// No history is forgotten, because what was let go of may come back ([`Graph::freeze`]).
     is_frozen: bool,
     /// Nodes that would have forgotten theirs meanwhile.
-    thawing: Vec<NodeId>,
+    deferred: Vec<NodeId>,
     /// How many nodes were recorded when the graph was validated last.
     checked_at: u64,
 }
@@ -215,12 +215,12 @@ impl Graph {
     /// Gradients do not pass this node.
     pub fn detach(&mut self, id: NodeId) {
         let node = self.node_mut(id);
-        (node.detached, node.cut) = (true, Cut::default());
-        self.changed(&[id]);
+        (node.is_detached, node.cut) = (true, HistoryCut::default());
+        self.notify_changed(&[id]);
     }
 
     /// How a node was made: the operation, and its operands as far as gradients pass to them.
-    pub fn past(&self, id: NodeId) -> (&Op, &[NodeId]) {
+    pub fn history_of(&self, id: NodeId) -> (&Op, &[NodeId]) {
         let node = self.node(id);
         (&node.op, if node.is_passed() { &node.inputs } else { &[] })
     }
@@ -229,7 +229,8 @@ impl Graph {
     /// `born`-th.
     pub fn lost(&self, id: NodeId, born: u64) -> Option<&'static str> {
         let node = self.node(id);
-        ((node.inputs.is_empty() || node.used_up) && born < node.cut.before).then_some(node.cut.op)
+        ((node.inputs.is_empty() || node.is_used_up) && born < node.cut.before)
+            .then_some(node.cut.op)
     }
 
     /// The bits of a number that the user passed; `None` for all other nodes.
@@ -249,13 +250,13 @@ impl Graph {
     }
 
     /// Whether nothing needs the node any more.
-    pub fn is_gone(&self, id: NodeId) -> bool {
+    pub fn is_freed(&self, id: NodeId) -> bool {
         self.get(id).is_none()
     }
 
     /// Whether the node is data already.
-    pub fn is_source(&self, id: NodeId) -> bool {
-        self.node(id).data
+    pub fn is_materialized(&self, id: NodeId) -> bool {
+        self.node(id).is_materialized
     }
 
     /// One more tensor holds the node.
@@ -268,32 +269,32 @@ impl Graph {
         for &id in ids {
             self.node_mut(id).handles += 1;
         }
-        self.unsettled.extend_from_slice(ids);
+        self.pending.extend_from_slice(ids);
         // All hear of it: data that has not would forget a past that can be reached.
-        self.catch_up();
+        self.collect_all();
     }
 
     /// One tensor less holds the node. If nothing needs it any more, its id is invalid now.
     pub fn release(&mut self, id: NodeId) {
         self.node_mut(id).handles -= 1;
-        self.changed(&[id]);
+        self.notify_changed(&[id]);
     }
 
     /// The node has been computed: it is data from now on.
-    pub fn materialise(&mut self, id: NodeId) {
+    pub fn mark_materialized(&mut self, id: NodeId) {
         let node = self.node_mut(id);
-        (node.data, node.early) = (true, false);
-        self.changed(&[id]);
+        (node.is_materialized, node.is_eager) = (true, false);
+        self.notify_changed(&[id]);
     }
 
     /// The node was computed before anything asked for it.
-    pub fn set_early(&mut self, id: NodeId) {
-        self.node_mut(id).early = true;
+    pub fn mark_eager(&mut self, id: NodeId) {
+        self.node_mut(id).is_eager = true;
     }
 
     /// Whether nothing has asked for the node yet, though it was computed.
-    pub fn is_early(&self, id: NodeId) -> bool {
-        self.node(id).early
+    pub fn is_eager(&self, id: NodeId) -> bool {
+        self.node(id).is_eager
     }
 
     /// About how many bytes the nodes take.
@@ -324,59 +325,59 @@ impl Graph {
             shape,
             dtype,
             scalar,
-            data,
-            early: false,
-            detached: false,
-            stands_in: false,
-            kept: false,
-            computed: false,
+            is_materialized: data,
+            is_eager: false,
+            is_detached: false,
+            depends_on_placeholder: false,
+            is_variable_value: false,
+            was_computed: false,
             handles: 1,
             programs: 0,
             variables: 0,
-            uses: 0,
-            uses_inputs: !data,
-            cut: Cut::default(),
-            past: Past::default(),
-            behind: 0,
-            stale: false,
+            pending_uses: 0,
+            is_pending_use: !data,
+            cut: HistoryCut::default(),
+            reach: GradReach::default(),
+            inputs_reach: 0,
+            is_dirty: false,
             pullback: None,
             checkpoint: None,
-            again: false,
+            is_rematerialized: false,
             replaces: None,
             alias: None,
             value_of: None,
-            since: self.count,
+            value_since: self.count,
             reads,
             origins,
-            used_up: false,
+            is_used_up: false,
             is_spent: false,
             recording: None,
         };
         let born = self.count;
         self.count += 1;
-        let index = self.vacancy();
+        let index = self.allocate();
         self.live += 1;
         for &id in &inputs {
             let input = self.node_mut(id);
             input.users.push(index);
-            input.uses += u32::from(!data);
-            node.stands_in |= input.stands_in;
+            input.pending_uses += u32::from(!data);
+            node.depends_on_placeholder |= input.depends_on_placeholder;
         }
         node.inputs = inputs;
-        let id = NodeId { index, born };
-        node.past = self.behind(&node);
-        node.behind = node.past.reach;
+        let id = NodeId { index, seq: born };
+        node.reach = self.reach_of_inputs(&node);
+        node.inputs_reach = node.reach.newest_held;
         if dtype.is_float() {
-            node.past.reach = self.count;
+            node.reach.newest_held = self.count;
         }
         let asked = !data && !matches!(node.op, Op::Scalar);
         self.nodes[index as usize] = (born, Some(node));
         if asked {
-            self.recent.push(id);
-            if self.recent.len() > Graph::SLACK + 2 * self.live {
-                let mut recent = std::mem::take(&mut self.recent);
+            self.recent_operations.push(id);
+            if self.recent_operations.len() > Graph::MAX_STALE_ENTRIES + 2 * self.live {
+                let mut recent = std::mem::take(&mut self.recent_operations);
                 recent.retain(|&id| self.get(id).is_some());
-                self.recent = recent;
+                self.recent_operations = recent;
             }
         }
         id

@@ -13,7 +13,7 @@ use std::mem::discriminant;
 
 /// One operation of a [`Trace`]; its inputs are earlier positions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Traced {
+pub struct TraceNode {
     pub op: Op,
     pub inputs: SmallVec<[usize; 3]>,
     pub shape: Shape,
@@ -24,18 +24,18 @@ pub struct Traced {
 /// the user passed are not part of it, so two steps of a loop have equal traces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trace {
-    pub nodes: Vec<Traced>,
+    pub nodes: Vec<TraceNode>,
     pub outputs: Vec<usize>,
     /// Results, each with the data whose memory it may take: nothing needs the data when all was computed. No data is offered
     /// twice. The planner decides which offers it takes ([`Graph::donate`]).
     pub donated: Vec<(usize, usize)>,
     /// Parts of it are computed again rather than kept: its order is the one to compute it in.
-    pub by_age: bool,
+    pub in_recorded_order: bool,
 }
 
 /// A trace with what it was taken from.
 #[derive(Debug)]
-pub struct Taken {
+pub struct Capture {
     pub trace: Trace,
     /// The graph's nodes behind the trace's sources, in order of appearance.
     pub sources: Vec<NodeId>,
@@ -47,14 +47,14 @@ pub struct Taken {
 
 /// Where nodes are in the trace that is being taken; what an earlier trace left there does not count.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct TracePositions {
     /// Which trace it is.
     current: u64,
     /// For each place in the arena: a trace, and where it is in that.
     at: Vec<(u64, usize)>,
 }
 
-impl Places {
+impl TracePositions {
     fn begin(&mut self, nodes: usize) {
         self.current += 1;
         self.at.resize(nodes, (0, 0));
@@ -66,11 +66,11 @@ impl Places {
     }
 }
 
-impl Traced {
+impl TraceNode {
     /// A hash of what it is, whatever its sizes.
     fn kind(&self) -> u64 {
         let mut hasher = FxHasher::default();
-        let Traced { op, shape, dtype, .. } = self;
+        let TraceNode { op, shape, dtype, .. } = self;
         match op {
             // These say sizes.
             Op::Fill { .. } | Op::Iota { .. } | Op::Reshape(_) | Op::Expand(_) => {
@@ -95,7 +95,7 @@ impl Trace {
             types.push((self.nodes[input].shape, self.nodes[input].dtype));
         }
         let (shape, dtype) = op.infer(&types)?;
-        self.nodes.push(Traced { op, inputs: inputs.into(), shape, dtype });
+        self.nodes.push(TraceNode { op, inputs: inputs.into(), shape, dtype });
         Ok(self.nodes.len() - 1)
     }
 
@@ -126,15 +126,15 @@ impl Trace {
 
     /// Appends data or a number, which say their shape and type themselves.
     pub fn leaf(&mut self, op: Op, shape: Shape, dtype: DType) -> usize {
-        self.nodes.push(Traced { op, inputs: SmallVec::new(), shape, dtype });
+        self.nodes.push(TraceNode { op, inputs: SmallVec::new(), shape, dtype });
         self.nodes.len() - 1
     }
 }
 
 impl Graph {
     /// The structure of everything `outputs` need.
-    pub fn trace(&mut self, outputs: &[NodeId]) -> Taken {
-        let mut taken = Taken {
+    pub fn trace(&mut self, outputs: &[NodeId]) -> Capture {
+        let mut taken = Capture {
             trace: Trace::default(),
             sources: Vec::new(),
             scalars: Vec::new(),
@@ -159,8 +159,11 @@ impl Graph {
                     continue;
                 }
                 let node = self.node(id);
-                let (op, inputs) =
-                    if node.data { (&Op::Source, &[][..]) } else { (&node.op, &node.inputs[..]) };
+                let (op, inputs) = if node.is_materialized {
+                    (&Op::Source, &[][..])
+                } else {
+                    (&node.op, &node.inputs[..])
+                };
                 if let Some(&input) = inputs.get(next) {
                     stack.push((id, next + 1));
                     stack.push((self.computed_by(input), 0));
@@ -173,7 +176,7 @@ impl Graph {
                 }
                 places.at[id.index as usize] = (places.current, taken.nodes.len());
                 taken.nodes.push(id);
-                taken.trace.nodes.push(Traced {
+                taken.trace.nodes.push(TraceNode {
                     op: op.clone(),
                     inputs: inputs
                         .iter()
@@ -186,8 +189,8 @@ impl Graph {
         }
         taken.trace.outputs = results.iter().filter_map(|&id| places.get(id)).collect();
         self.places = places;
-        self.order_again(&mut taken);
-        for (at, id) in taken.nodes.iter().enumerate().filter(|_| taken.trace.by_age) {
+        self.sort_by_recording(&mut taken);
+        for (at, id) in taken.nodes.iter().enumerate().filter(|_| taken.trace.in_recorded_order) {
             self.places.at[id.index as usize].1 = at;
         }
         taken
@@ -195,8 +198,8 @@ impl Graph {
 
     /// Has a trace write what an earlier batch computed already and something still needs afterwards, unless it is cheap to
     /// compute: so nothing dear is computed more than twice.
-    pub fn write_repeated(&self, taken: &mut Taken, cheap: impl FnOnce(&Trace) -> Vec<bool>) {
-        let repeated = |&id: &NodeId| self.node(id).computed && !self.node(id).data;
+    pub fn store_recomputed(&self, taken: &mut Capture, cheap: impl FnOnce(&Trace) -> Vec<bool>) {
+        let repeated = |&id: &NodeId| self.node(id).was_computed && !self.node(id).is_materialized;
         if !taken.nodes.iter().any(repeated) {
             return;
         }
@@ -212,7 +215,7 @@ impl Graph {
         for (n, id) in taken.nodes.iter().enumerate().rev() {
             let node = self.node(*id);
             let needed = later[n] || self.is_needed_later(*id);
-            if needed && node.computed && !written[n] && !node.data && !cheap[n] {
+            if needed && node.was_computed && !written[n] && !node.is_materialized && !cheap[n] {
                 written[n] = true;
                 trace.outputs.push(n);
             }
@@ -229,8 +232,8 @@ impl Graph {
         let node = self.node(id);
         let needs = |&index: &u32| {
             let (born, Some(user)) = &self.nodes[index as usize] else { return false };
-            let id = NodeId { index, born: *born };
-            match user.data || !user.uses_inputs {
+            let id = NodeId { index, seq: *born };
+            match user.is_materialized || !user.is_pending_use {
                 true => false,
                 false if user.alias.is_some() => self.is_needed_later(id),
                 false => self.places.get(id).is_none(),
@@ -240,14 +243,14 @@ impl Graph {
     }
 
     /// Has a trace write all results of a shader that tensors hold, if it computes one of them: so the shader runs once.
-    pub fn write_outputs(&mut self, taken: &mut Taken) {
+    pub fn store_shader_outputs(&mut self, taken: &mut Capture) {
         let mut places = std::mem::take(&mut self.places);
         for n in 0..taken.nodes.len() {
             let Op::Shader(_) = taken.trace.nodes[n].op else { continue };
             for &index in &self.node(taken.nodes[n]).users {
-                let id = NodeId { index, born: self.nodes[index as usize].0 };
+                let id = NodeId { index, seq: self.nodes[index as usize].0 };
                 let node = self.node(id);
-                if node.data || node.handles == 0 {
+                if node.is_materialized || node.handles == 0 {
                     continue;
                 }
                 let at = places.get(id).unwrap_or(taken.nodes.len());
@@ -256,7 +259,7 @@ impl Graph {
                     let (op, inputs) = (node.op.clone(), std::iter::once(n).collect());
                     let (shape, dtype) = (node.shape, node.dtype);
                     taken.nodes.push(id);
-                    taken.trace.nodes.push(Traced { op, inputs, shape, dtype });
+                    taken.trace.nodes.push(TraceNode { op, inputs, shape, dtype });
                 }
                 if !taken.trace.outputs.contains(&at) {
                     taken.trace.outputs.push(at);
@@ -267,10 +270,10 @@ impl Graph {
     }
 
     /// A batch computed what was taken.
-    pub fn remember(&mut self, taken: &Taken) {
+    pub fn mark_computed(&mut self, taken: &Capture) {
         for &id in &taken.nodes {
             if let Some(node) = self.get_mut(id) {
-                node.computed = true;
+                node.was_computed = true;
             }
         }
     }

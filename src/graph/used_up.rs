@@ -7,7 +7,7 @@
 //!
 //! Variables end the search: a value that was assigned is a value of its own variable, and no earlier value of another.
 
-use super::past::Cut;
+use super::past::HistoryCut;
 use super::{Graph, NodeId, USED_UP};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,7 +58,7 @@ impl Span {
 
 /// Why a gradient by variables cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Earlier {
+pub enum StaleValue {
     /// The value was used that the n-th variable had before it was assigned.
     Value(usize),
     /// The history is gone at a result of this operation, and may have had a value of a variable.
@@ -89,17 +89,17 @@ impl Graph {
 
     /// The node is a value that a variable had before the node was recorded: it is as old as that.
     pub fn set_since(&mut self, id: NodeId, since: u64) {
-        self.node_mut(id).since = since;
+        self.node_mut(id).value_since = since;
     }
 
     /// How many nodes were recorded before there was this value, as a node of its own or as part of another.
     pub fn age(&self, id: NodeId) -> u64 {
-        self.since(id).min(id.born)
+        self.since(id).min(id.seq)
     }
 
     /// How many nodes were recorded before the value was there.
     pub fn since(&self, id: NodeId) -> u64 {
-        self.node(id).since
+        self.node(id).value_since
     }
 
     /// The variables that a node with these inputs was computed from: up to the values of variables, and through them.
@@ -107,7 +107,7 @@ impl Graph {
         let (mut reads, mut origins) = (Span::NONE, Span::NONE);
         for &input in inputs {
             let node = self.node(input);
-            if node.dtype.is_float() && !node.detached {
+            if node.dtype.is_float() && !node.is_detached {
                 (reads, origins) = (reads.join(node.reads), origins.join(node.origins));
             }
         }
@@ -120,7 +120,7 @@ impl Graph {
         &self,
         of: NodeId,
         variables: &[(VariableId, NodeId)],
-    ) -> Result<(), Earlier> {
+    ) -> Result<(), StaleValue> {
         let wanted = Span::of(variables.iter().map(|(variable, _)| *variable));
         let current: FxHashSet<NodeId> = variables.iter().map(|(_, node)| *node).collect();
         let mut at: FxHashMap<VariableId, usize> = FxHashMap::default();
@@ -131,7 +131,7 @@ impl Graph {
         let (mut seen, mut stack) = (FxHashSet::default(), vec![of]);
         while let Some(id) = stack.pop() {
             let node = self.node(id);
-            let passed = node.dtype.is_float() && !node.detached;
+            let passed = node.dtype.is_float() && !node.is_detached;
             if !passed || !node.reads.meets(wanted) || current.contains(&id) {
                 continue;
             }
@@ -140,20 +140,20 @@ impl Graph {
             }
             if let Some(variable) = node.value_of {
                 match at.get(&variable) {
-                    Some(&n) => return Err(Earlier::Value(n)),
+                    Some(&n) => return Err(StaleValue::Value(n)),
                     None => continue,
                 }
             }
-            if node.used_up || node.inputs.is_empty() {
+            if node.is_used_up || node.inputs.is_empty() {
                 // This node was recorded before the variable was assigned, so it used an earlier value.
                 let is_earlier = |&(variable, current): &(VariableId, NodeId)| {
                     let own = Span::of(std::iter::once(variable));
-                    node.reads.meets(own) && self.since(current) > id.born
+                    node.reads.meets(own) && self.since(current) > id.seq
                 };
                 if let Some(n) = variables.iter().position(is_earlier) {
-                    return Err(Earlier::Value(n));
+                    return Err(StaleValue::Value(n));
                 }
-                return Err(Earlier::Gone(if node.used_up { USED_UP } else { node.cut.op }));
+                return Err(StaleValue::Gone(if node.is_used_up { USED_UP } else { node.cut.op }));
             }
             stack.extend_from_slice(&node.inputs);
         }
@@ -204,11 +204,11 @@ impl Graph {
             node.is_spent = false;
             if was_taken {
                 // Gradients reach nothing behind this node any more, whether they could before or were cut off already.
-                let before = node.behind.max(node.past.cut.before).max(node.cut.before);
-                (node.used_up, node.cut) = (true, Cut { before, op: USED_UP });
+                let before = node.inputs_reach.max(node.reach.cut.before).max(node.cut.before);
+                (node.is_used_up, node.cut) = (true, HistoryCut { before, op: USED_UP });
                 changed.push(id);
             }
         }
-        self.changed(&changed);
+        self.notify_changed(&changed);
     }
 }

@@ -5,7 +5,7 @@ use super::lower::{Context, Stop};
 use super::writer::Writer;
 use crate::dtype::DType;
 use crate::expr::Binary;
-use crate::graph::Traced;
+use crate::graph::TraceNode;
 use crate::kernel::{Atom, Index, Inst, ValueId};
 use crate::op::{Margin, Start};
 
@@ -35,7 +35,7 @@ impl Context<'_> {
     pub fn pad(
         &mut self,
         writer: &mut Writer,
-        traced: &Traced,
+        traced: &TraceNode,
         margins: &[Margin],
         coords: &[Index],
     ) -> Result<ValueId, Stop> {
@@ -89,7 +89,7 @@ impl Context<'_> {
     pub fn gather(
         &mut self,
         writer: &mut Writer,
-        traced: &Traced,
+        traced: &TraceNode,
         (axis, paired): (usize, bool),
         coords: &[Index],
     ) -> Result<ValueId, Stop> {

@@ -1,7 +1,7 @@
 //! What computing a value takes: rules for what is computed again rather than kept in memory.
 
 use crate::dtype::{DType, Numbers};
-use crate::graph::{Trace, Traced};
+use crate::graph::{Trace, TraceNode};
 use crate::kernel::{Builder, Inst};
 use crate::op::{Function, Op};
 use rustc_hash::FxHashMap;
@@ -95,19 +95,19 @@ impl Costs {
     }
 
     /// Cheap enough to be computed at every load of a routine's operand.
-    pub fn is_light(&self, n: usize, node: &Traced) -> bool {
+    pub fn is_light(&self, n: usize, node: &TraceNode) -> bool {
         self.is_packed(n, node) || self.within(n, LIGHT)
     }
 
     /// Unpacked from integers that take at most half its memory, without much ado: it is not to take that memory.
-    pub fn is_packed(&self, n: usize, node: &Traced) -> bool {
+    pub fn is_packed(&self, n: usize, node: &TraceNode) -> bool {
         let unpacks = self.plain[n] && self.integers[n] && self.instructions[n] <= UNPACKING;
         unpacks && self.bytes[n] <= 2 * node.shape.numel() as u64
     }
 }
 
 /// Whether it gives halves as `f32`, which is what kernels compute them in: the halves are to be in memory.
-pub fn is_widening(trace: &Trace, node: &Traced) -> bool {
+pub fn is_widening(trace: &Trace, node: &TraceNode) -> bool {
     let Op::Cast(to) = node.op else { return false };
     let from = trace.nodes[node.inputs[0]].dtype;
     to.is_float() && from.size() < to.size() && from.compute() == to

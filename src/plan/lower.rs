@@ -7,7 +7,7 @@ use super::placement::Placement;
 use super::rewrite::prune_to;
 use super::writer::{Part, Writer};
 use crate::expr::Expr;
-use crate::graph::{Trace, Traced};
+use crate::graph::{Trace, TraceNode};
 use crate::kernel::{Index, Inst, Operand, ValueId};
 use crate::op::{Const, Function, Op, Span};
 use smallvec::SmallVec;
@@ -187,7 +187,7 @@ impl<'a> Context<'a> {
         &mut self,
         writer: &mut Writer,
         node: usize,
-        traced: &Traced,
+        traced: &TraceNode,
         coords: &[Index],
     ) -> Result<ValueId, Stop> {
         let input = traced.inputs.first().copied().unwrap_or(node);
@@ -285,7 +285,7 @@ impl<'a> Context<'a> {
     fn slice(
         &mut self,
         writer: &mut Writer,
-        traced: &Traced,
+        traced: &TraceNode,
         spans: &[Span],
         coords: &[Index],
     ) -> Result<ValueId, Stop> {
@@ -304,7 +304,7 @@ impl<'a> Context<'a> {
         &mut self,
         writer: &mut Writer,
         node: usize,
-        traced: &Traced,
+        traced: &TraceNode,
         coords: &[Index],
     ) -> Result<ValueId, Stop> {
         let function = traced.op.function().expect("asked for pointwise only");

@@ -5,7 +5,7 @@ use super::kernels;
 use super::lower::Stop;
 use super::piece::Piece;
 use super::placement::{Mark, Placement};
-use crate::graph::{Trace, Traced};
+use crate::graph::{Trace, TraceNode};
 use crate::kernel::Limits;
 use crate::op::Op;
 use crate::sorted;
@@ -111,7 +111,7 @@ impl<'a> Memo<'a> {
     fn hash(&self, cone: &Cone) -> u64 {
         let mut hasher = FxHasher::default();
         for (&node, mark) in cone.nodes.iter().zip(&cone.placement) {
-            let Traced { op, shape, dtype, .. } = &self.trace.nodes[node];
+            let TraceNode { op, shape, dtype, .. } = &self.trace.nodes[node];
             (mark, shape, dtype).hash(&mut hasher);
             if !mark.read {
                 op.hash(&mut hasher);

@@ -49,7 +49,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         // Data and numbers were there before.
         operations += usize::from(!matches!(node.op, Op::Source | Op::Scalar));
     }
-    let by_age = trace.by_age;
+    let by_age = trace.in_recorded_order;
     let trace = shaders::complete(split::split(trace, limits)?);
     let mut pieces = pieces(&trace, limits)?;
     pieces = early::early(pieces, by_age);

@@ -2,7 +2,7 @@
 
 use super::lower::{Context, Stop};
 use super::writer::{Part, Writer};
-use crate::graph::Traced;
+use crate::graph::TraceNode;
 use crate::kernel::{Index, ValueId};
 use crate::shape::pick;
 
@@ -12,7 +12,7 @@ impl Context<'_> {
         &mut self,
         writer: &mut Writer,
         node: usize,
-        traced: &Traced,
+        traced: &TraceNode,
         axes: &[usize],
         coords: &[Index],
     ) -> Result<ValueId, Stop> {

@@ -1,7 +1,7 @@
 //! Shaders of users as kernels: each runs once, and writes all its results, whether something reads them or not.
 
 use super::piece::{Param, Piece};
-use crate::graph::{Trace, Traced};
+use crate::graph::{Trace, TraceNode};
 use crate::kernel::Kernel;
 use crate::op::{Op, ShaderCall};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub fn complete(mut trace: Trace) -> Trace {
             if find(&trace, n, output).is_none() {
                 let (shape, dtype) = call.output(output);
                 let (op, inputs) = (Op::Output(call.clone(), output), std::iter::once(n).collect());
-                trace.nodes.push(Traced { op, inputs, shape, dtype });
+                trace.nodes.push(TraceNode { op, inputs, shape, dtype });
             }
         }
     }
@@ -23,7 +23,7 @@ pub fn complete(mut trace: Trace) -> Trace {
 
 /// The node that is a result of a shader.
 fn find(trace: &Trace, shader: usize, output: usize) -> Option<usize> {
-    let is_it = |node: &Traced| match node.op {
+    let is_it = |node: &TraceNode| match node.op {
         Op::Output(_, n) => n == output && node.inputs[0] == shader,
         _ => false,
     };

@@ -7,7 +7,7 @@
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::expand::{self, rewrite};
-use crate::graph::{Trace, Traced};
+use crate::graph::{Trace, TraceNode};
 use crate::kernel::{KernelConfig, Limits, Rows};
 use crate::op::{Attention, Const, Conv2d, Margin, Op, Reduction, Routine};
 use crate::shape::{Shape, MAX_RANK};
@@ -201,7 +201,7 @@ fn lengthen(
     axis: usize,
     extent: usize,
 ) -> Result<usize> {
-    let Traced { shape, dtype, .. } = out.nodes[node];
+    let TraceNode { shape, dtype, .. } = out.nodes[node];
     if shape[axis] == extent {
         return Ok(node);
     }
@@ -219,7 +219,7 @@ fn cut(
     axes: &[usize],
     result: Shape,
 ) -> Result<usize> {
-    let Traced { shape: from, dtype, .. } = out.nodes[input];
+    let TraceNode { shape: from, dtype, .. } = out.nodes[input];
     // Partial results are in memory, where those of halves would be halves.
     let input = cast(out, input, dtype.compute())?;
     let mut order = Vec::with_capacity(from.rank());

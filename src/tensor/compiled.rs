@@ -122,7 +122,7 @@ impl Compiled {
             nodes.push(result.node()?);
         }
         // What was recorded before is there before.
-        let new: Vec<NodeId> = nodes.iter().copied().filter(|node| node.born >= since).collect();
+        let new: Vec<NodeId> = nodes.iter().copied().filter(|node| node.seq >= since).collect();
         let pending = device.pending(&new);
         let mut answers = Vec::with_capacity(nodes.len());
         let (mut known, mut places): (Vec<Tensor>, FxHashMap<NodeId, usize>) = Default::default();
@@ -132,7 +132,7 @@ impl Compiled {
                 (Some(Operand::Input(n)), _) => Answer::Input(*n),
                 (Some(Operand::Variable(variable)), _) => Answer::Variable(variable.clone()),
                 (_, Some(n)) => Answer::Computed(n),
-                (_, None) if node.born >= since => {
+                (_, None) if node.seq >= since => {
                     let place = *places.entry(*node).or_insert(known.len());
                     if place == known.len() {
                         known.push(result.clone());

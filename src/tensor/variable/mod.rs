@@ -11,7 +11,7 @@ use super::{within, Tensor};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{lost, Earlier, NodeId, VariableId};
+use crate::graph::{lost, NodeId, StaleValue, VariableId};
 use crate::shape::Shape;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -499,14 +499,14 @@ impl Tensor {
         };
         match checked {
             Ok(()) => Ok(values),
-            Err(Earlier::Value(n)) => {
+            Err(StaleValue::Value(n)) => {
                 let shape = values[n].shape();
                 Err(Error::data(format!(
                     "{op}: the loss must be computed from the latest values, got one from before {what} {n} {shape:?} was \
                      assigned; compute the loss again, or `detach` that value"
                 )))
             }
-            Err(Earlier::Gone(name)) => Err(lost(name)),
+            Err(StaleValue::Gone(name)) => Err(lost(name)),
         }
     }
 
