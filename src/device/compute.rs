@@ -8,7 +8,7 @@ use super::Device;
 use crate::backend::BufferId;
 use crate::debug::{print, shows, spend, Debug};
 use crate::error::Result;
-use crate::graph::{Capture, NodeId, Recording, Trace};
+use crate::graph::{Capture, CapturePolicy, NodeId, Recording, Trace};
 use crate::kernel::{Batch, Limits, Place};
 use crate::plan::{cheap, plan};
 use crate::profile::Phase;
@@ -96,22 +96,23 @@ impl Device {
         nodes: &[NodeId],
     ) -> Result<()> {
         state.computed_at = state.graph.count;
-        let mut taken = state.graph.trace(nodes);
-        let inputs = state.buffers_of(&taken.sources)?;
-        state.graph.store_shader_outputs(&mut taken);
-        state.graph.store_recomputed(&mut taken, cheap);
-        if !state.eager && !shows(Debug::NoDonation) {
-            let State { graph, buffers, .. } = &*state;
-            let is_own = |held: &Arc<Held>| held.is_own() && Arc::strong_count(held) == 1;
-            graph.donate(&mut taken, |source| buffers.get(&source).is_some_and(is_own));
-        }
-        let trace = std::mem::take(&mut taken.trace);
-        let written: Vec<NodeId> = trace.outputs.iter().map(|&n| taken.nodes[n]).collect();
-        let prepare = || Ok((self.planned(trace)?, taken.scalars.as_slice()));
+        let mut capture = {
+            let State { graph, buffers, eager, .. } = &mut *state;
+            let is_unshared = |held: &Arc<Held>| held.is_own() && Arc::strong_count(held) == 1;
+            let is_own = |source| buffers.get(&source).is_some_and(is_unshared);
+            let is_own: &dyn Fn(NodeId) -> bool = &is_own;
+            let donates = !*eager && !shows(Debug::NoDonation);
+            let is_own = donates.then_some(is_own);
+            graph.capture(nodes, &CapturePolicy { is_cheap: cheap, is_own })
+        };
+        let inputs = state.buffers_of(&capture.sources)?;
+        let trace = std::mem::take(&mut capture.trace);
+        let written: Vec<NodeId> = trace.outputs.iter().map(|&n| capture.nodes[n]).collect();
+        let prepare = || Ok((self.planned(trace)?, capture.scalars.as_slice()));
         let (mut state, ran) = self.run_apart(state, &inputs, prepare)?;
-        state.graph.mark_computed(&taken);
+        state.graph.mark_computed(&capture);
         // All of these before one of the results lets its operands go.
-        for (n, held) in state.memory_of(ran, &taken.sources) {
+        for (n, held) in state.memory_of(ran, &capture.sources) {
             // Its last handle may have gone meanwhile, and with it the memory that it would have been in.
             let Some(held) = held else { continue };
             let node = written[n];
@@ -147,14 +148,14 @@ impl Device {
             let mut state = self.state();
             let [results, recorded] = state.graph.play(recording, operands);
             let results = state.graph.behind_reshapes(&results);
-            let mut taken = state.graph.trace(&results);
+            let mut capture = state.graph.trace(&results);
             let places = donated.map(|(n, operand)| (results[n], operands[operand]));
-            state.graph.donate_sources(&mut taken, places);
+            state.graph.donate_sources(&mut capture, places);
             for node in recorded {
                 state.graph.release(node);
             }
             state.reclaim(&*self.inner.backend);
-            taken
+            capture
         };
         Ok(Prepared { batch: self.planned(trace)?, sources, scalars })
     }

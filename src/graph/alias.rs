@@ -22,15 +22,15 @@ impl Graph {
     pub fn alias(&mut self, of: NodeId) -> Result<NodeId> {
         self.check_room("reshape")?;
         let node = self.node(of);
-        let (shape, dtype, data, early) =
+        let (shape, dtype, is_materialized, is_eager) =
             (node.shape, node.dtype, node.is_materialized, node.is_eager);
-        let (stands_in, name) = (node.depends_on_placeholder, self.operation_name(of));
+        let (from_placeholder, name) = (node.depends_on_placeholder, self.operation_name(of));
         let id = self.insert(Op::Reshape(shape), smallvec![of], shape, dtype, 0);
-        if stands_in {
+        if from_placeholder {
             return Ok(id);
         }
         let node = self.node_mut(id);
-        (node.alias, node.is_materialized, node.is_eager) = (Some(name), data, early);
+        (node.alias, node.is_materialized, node.is_eager) = (Some(name), is_materialized, is_eager);
         self.notify_changed(&[id]);
         Ok(id)
     }
@@ -51,9 +51,9 @@ impl Graph {
         let (mut found, mut stack) = (Vec::new(), vec![id]);
         while let Some(id) = stack.pop() {
             for &index in &self.node(id).users {
-                if let (born, Some(user)) = &self.nodes[index as usize] {
+                if let (seq, Some(user)) = &self.nodes[index as usize] {
                     if user.alias.is_some() && !user.is_materialized {
-                        let id = NodeId { index, seq: *born };
+                        let id = NodeId { index, seq: *seq };
                         found.push(id);
                         stack.push(id);
                     }

@@ -62,8 +62,8 @@ impl Graph {
 
     fn all(&self) -> impl Iterator<Item = (NodeId, &super::Node)> {
         let all = self.nodes.iter().enumerate();
-        all.filter_map(|(n, (born, node))| {
-            Some((NodeId { index: n as u32, seq: *born }, node.as_ref()?))
+        all.filter_map(|(n, (seq, node))| {
+            Some((NodeId { index: n as u32, seq: *seq }, node.as_ref()?))
         })
     }
 

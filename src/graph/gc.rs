@@ -1,12 +1,92 @@
-//! What follows when handles, data or users of nodes are others: what nothing needs is freed, and data forgets a past that is
-//! of no use.
+//! Garbage collection for the graph. Frees nodes that nothing references, and drops the autograd history of computed nodes
+//! once no held tensor can be reached through it.
+//!
+//! Problem: a loop records nodes for ever. A node is freed when no tensor holds it and no node has it as an input. But a
+//! computed node has inputs only because a gradient may need them, and whether it may depends on everything before it in the
+//! graph. Searching the graph at each drop would take too long.
+//!
+//! Idea: reference counts free nodes, and two sequence numbers per node replace the search ([`GradReach`]).
+//! - `newest_held` is the newest held node that gradients can reach through the node.
+//! - `cut.before` is the newest one that they could reach once, and cannot any more, because history was dropped.
+//!
+//! A computed node keeps its inputs only while `newest_held` is above `cut.before`. Both numbers of a node follow from those of
+//! its inputs, so a change is propagated from inputs to users, in recording order.
+//!
+//! Cost: dropping a tensor can change the numbers of every later node. Unreferenced nodes are therefore freed at once, but users
+//! with outdated numbers are queued in `dirty`, oldest first, and each call updates at most `MAX_STALE_ENTRIES` of them.
+//! [`Graph::collect_all`] updates all of them before a batch or a gradient. Each queued node is updated once, however many of
+//! its inputs have changed. Without the queue, each of a thousand dropped tensors could touch thousands of later nodes.
+//!
+//! Example: `x` is held data, `y = exp(x)`, `z = y * 2`, and only `x` and `z` are held. `z` is computed and keeps its inputs,
+//! because a gradient by `x` can still be asked for. Then `x` is dropped: no held tensor is behind `z` any more. `z` drops its
+//! inputs, which frees `y` and then `x`, and its `cut` says that gradients that would pass `z` are an error.
 
-use super::past::{GradReach, HistoryCut};
 use super::{Graph, Inputs, Node, NodeId};
+use crate::op::Op;
 use std::cmp::Reverse;
 
+/// The kind of owner that keeps a node alive, for memory reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A variable.
+    Variable,
+    /// A tensor of the app.
+    Tensor,
+    /// Only a compiled program.
+    Constant,
+    /// Nothing. Operations that are still to be computed need the node.
+    Pending,
+}
+
+impl Holder {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Holder::Tensor => "tensor",
+            Holder::Variable => "variable",
+            Holder::Constant => "constant",
+            Holder::Pending => "pending",
+        }
+    }
+}
+
+/// The held nodes that gradients can reach from a node, the node itself included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct GradReach {
+    /// One more than the sequence number of the newest held node that gradients reach, or 0.
+    pub newest_held: u64,
+    /// The newest held node that gradients no longer reach.
+    pub cut: HistoryCut,
+}
+
+impl GradReach {
+    /// Combines the reach of two inputs. Of two equally new cuts, the first one stays.
+    pub fn join(self, other: GradReach) -> GradReach {
+        let cut = if other.cut.before > self.cut.before { other.cut } else { self.cut };
+        GradReach { newest_held: self.newest_held.max(other.newest_held), cut }
+    }
+}
+
+/// A place where history was dropped, so that gradients end there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HistoryCut {
+    /// Gradients do not reach nodes with lower sequence numbers.
+    pub before: u64,
+    /// The name of the operation whose history was dropped.
+    pub op: &'static str,
+}
+
+/// Compares the number only. Comparing the names as well took half of the time of recording.
+impl PartialEq for HistoryCut {
+    fn eq(&self, other: &HistoryCut) -> bool {
+        self.before == other.before
+    }
+}
+
+impl Eq for HistoryCut {}
+
 impl Graph {
-    /// What gradients meet behind the inputs of a node.
+    /// Computes the reach of a node from its inputs and its own cut.
     pub(super) fn reach_of_inputs(&self, node: &Node) -> GradReach {
         let mut all = GradReach { newest_held: 0, cut: node.cut };
         if node.is_passed() {
@@ -17,22 +97,22 @@ impl Graph {
         all
     }
 
-    /// The sources that nothing needs any more, since this was asked last; their ids are invalid now.
+    /// Returns the sources freed since the last call. Their ids are invalid.
     pub fn take_freed_sources(&mut self) -> Vec<NodeId> {
         std::mem::take(&mut self.freed_sources)
     }
 
-    /// Says to all nodes what is behind them now, so that data forgets a past that is of no use.
+    /// Updates every dirty node, so that history that no gradient can use is dropped.
     pub fn collect_all(&mut self) {
         self.collect(usize::MAX);
     }
 
-    /// From now on no history is forgotten: what is let go of may be held again in a moment.
+    /// Pauses dropping of history, because tensors that are released now may be held again at once.
     pub fn pause_forgetting(&mut self) {
         self.is_frozen = true;
     }
 
-    /// Histories are forgotten again that are of no use.
+    /// Ends the pause, and drops the history that was kept because of it.
     pub fn resume_forgetting(&mut self) {
         self.is_frozen = false;
         let thawing = std::mem::take(&mut self.deferred);
@@ -40,27 +120,26 @@ impl Graph {
         self.collect_all();
     }
 
-    /// Something about these nodes is another: frees those that nothing needs, and says so to what they are made of. What they
-    /// know of their past is said to their users, a few each time: else each of many tensors that go, the youngest first, would
-    /// be said to all that is younger.
+    /// Call after changing these nodes. Frees the unreferenced ones and updates their inputs at once. Propagates changed numbers
+    /// to users incrementally, at most `MAX_STALE_ENTRIES` nodes per call, so that dropping many tensors stays cheap.
     pub(super) fn notify_changed(&mut self, nodes: &[NodeId]) {
         self.pending.extend_from_slice(nodes);
         self.collect(Graph::MAX_STALE_ENTRIES);
     }
 
-    /// Looks at all that is unsettled, and at no more than so many of those that are stale.
-    fn collect(&mut self, most: usize) {
-        let mut left = most;
+    /// Updates every pending node, and at most `max_dirty` dirty ones.
+    fn collect(&mut self, max_dirty: usize) {
+        let mut left = max_dirty;
         loop {
             if let Some(id) = self.pending.pop() {
                 self.update_node(id);
                 continue;
             }
-            // The oldest first: what it is made of is settled by then, and it is looked at once.
+            // The oldest first. Its inputs are up to date by then, so that it is updated once.
             let next = if left > 0 { self.dirty.pop() } else { None };
-            let Some(Reverse((born, index))) = next else { return };
+            let Some(Reverse((seq, index))) = next else { return };
             left -= 1;
-            let id = NodeId { index, seq: born };
+            let id = NodeId { index, seq };
             if let Some(node) = self.get_mut(id) {
                 node.is_dirty = false;
                 self.update_node(id);
@@ -68,46 +147,46 @@ impl Graph {
         }
     }
 
-    /// Frees a node if nothing needs it, and lets data forget a past that is of no use.
+    /// Frees the node if nothing references it. Otherwise recomputes its reach, and drops its history if no gradient can use it.
     fn update_node(&mut self, id: NodeId) {
         let Some(node) = self.get(id) else { return };
-        let mut past = self.reach_of_inputs(node);
-        let hidden = node.is_materialized && !self.may_receive_gradient(node);
+        let mut reach = self.reach_of_inputs(node);
+        let is_hidden = node.is_materialized && !self.may_receive_gradient(node);
         let is_frozen = self.is_frozen;
         let node = self.node_mut(id);
-        node.inputs_reach = past.newest_held;
-        let gone = node.handles == 0 && node.users.is_empty();
-        let past_is_over = node.is_used_up || past.newest_held <= past.cut.before;
-        let would_forget = node.is_materialized && (hidden || past_is_over);
-        let forgets = would_forget && !is_frozen;
-        // What is held by an alias is held by that: while the alias remembers how it was made, it needs it.
+        node.inputs_reach = reach.newest_held;
+        let is_freed = node.handles == 0 && node.users.is_empty();
+        let history_is_useless = node.is_used_up || reach.newest_held <= reach.cut.before;
+        let may_drop_history = node.is_materialized && (is_hidden || history_is_useless);
+        let drops_history = may_drop_history && !is_frozen;
+        // An alias needs its input as long as it has a history.
         let is_alias = node.alias.is_some();
-        let uses = (!node.is_materialized || is_alias) && node.is_needed() && !forgets;
+        let uses = (!node.is_materialized || is_alias) && node.is_needed() && !drops_history;
         let change = i32::from(uses) - i32::from(node.is_pending_use);
         node.is_pending_use = uses;
-        if forgets {
+        if drops_history {
             let op = node.op.name();
-            let own = HistoryCut { before: past.newest_held, op };
-            past = past.join(GradReach { newest_held: 0, cut: own });
-            (past.newest_held, node.cut) = (0, past.cut);
+            let own = HistoryCut { before: reach.newest_held, op };
+            reach = reach.join(GradReach { newest_held: 0, cut: own });
+            (reach.newest_held, node.cut) = (0, reach.cut);
         }
-        let leaves = gone || forgets;
+        let leaves = is_freed || drops_history;
         let inputs = match (leaves, change) {
             (true, _) => std::mem::take(&mut node.inputs),
             (false, 0) => Inputs::new(),
             (false, _) => node.inputs.clone(),
         };
         if node.handles > 0 && node.dtype.is_float() {
-            past.newest_held = id.seq + 1;
+            reach.newest_held = id.seq + 1;
         }
-        let before = std::mem::replace(&mut node.reach, past);
-        if before != past {
-            self.mark_users_dirty(id, before, past);
+        let before = std::mem::replace(&mut node.reach, reach);
+        if before != reach {
+            self.mark_users_dirty(id, before, reach);
         }
-        if would_forget && is_frozen && !gone {
+        if may_drop_history && is_frozen && !is_freed {
             self.deferred.push(id);
         }
-        if gone && self.free(id).is_some_and(|node| node.is_materialized) {
+        if is_freed && self.free(id).is_some_and(|node| node.is_materialized) {
             self.freed_sources.push(id);
         }
         for id_in in inputs {
@@ -120,9 +199,9 @@ impl Graph {
         }
     }
 
-    /// Whether gradients may come to a node: a tensor holds it, or something is made of it that they pass.
+    /// Whether a gradient may flow into the node: a tensor holds it, or gradients pass one of its users.
     fn may_receive_gradient(&self, node: &Node) -> bool {
-        // An alias of what is held is as good as that: its own handle does not count.
+        // An alias of a held node counts as held, with or without a handle of its own.
         let is_held = |input: &NodeId| self.node(*input).handles > 0;
         let stays = node.is_eager || node.alias.is_some() && node.inputs.iter().any(is_held);
         let needed = node.is_needed() || stays && !node.users.is_empty();
@@ -133,18 +212,71 @@ impl Graph {
         needed && (node.handles > 0 || node.users.iter().any(passed))
     }
 
-    /// The users of a node are stale, where it makes a difference to them what it knows of its past.
-    fn mark_users_dirty(&mut self, id: NodeId, before: GradReach, past: GradReach) {
-        let reach = before.newest_held.max(past.newest_held);
+    /// Queues the users of a node whose own reach may follow from the change.
+    fn mark_users_dirty(&mut self, id: NodeId, before: GradReach, after: GradReach) {
+        let reach = before.newest_held.max(after.newest_held);
         for at in 0..self.node(id).users.len() {
             let index = self.node(id).users[at];
-            let Some((born, Some(user))) = self.nodes.get_mut(index as usize) else { continue };
-            // What reaches further by another input: joins of many would be looked through for each of them.
-            let same = before.cut == past.cut && user.inputs_reach > reach;
+            let Some((seq, Some(user))) = self.nodes.get_mut(index as usize) else { continue };
+            // A user that reaches a newer node through another input does not change. Without this test a concatenation would
+            // be updated once for each of its operands.
+            let same = before.cut == after.cut && user.inputs_reach > reach;
             if user.is_passed() && !same && !user.is_dirty {
                 user.is_dirty = true;
-                self.dirty.push(Reverse((*born, index)));
+                self.dirty.push(Reverse((*seq, index)));
             }
         }
+    }
+
+    /// The kind of owner that keeps the node alive.
+    pub fn holder(&self, id: NodeId) -> Holder {
+        let Some(node) = self.get(id) else { return Holder::Pending };
+        match () {
+            _ if node.variables > 0 => Holder::Variable,
+            _ if node.handles > node.programs => Holder::Tensor,
+            _ if node.programs > 0 => Holder::Constant,
+            _ => Holder::Pending,
+        }
+    }
+
+    /// Whether a tensor or a variable holds the node.
+    pub fn is_held(&self, id: NodeId) -> bool {
+        self.node(id).handles > 0
+    }
+
+    /// Whether anything but one handle needs the node, or the node has a history, or had one that was dropped.
+    pub fn is_used(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        let remembers = node.is_materialized && !node.inputs.is_empty();
+        node.handles > 1 || !node.users.is_empty() || remembers || node.reach.cut.before > 0
+    }
+
+    /// Whether the node has more than one handle, or has users.
+    pub fn is_shared(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        node.handles > 1 || !node.users.is_empty()
+    }
+
+    /// The name of the operation that computed the node.
+    pub fn operation_name(&self, id: NodeId) -> &'static str {
+        let node = self.node(id);
+        match (node.alias, &node.op) {
+            (Some(name), _) => name,
+            (None, Op::Source) => "data",
+            (None, op) => op.name(),
+        }
+    }
+
+    /// Notes that one variable no longer has this value.
+    pub fn release_variable(&mut self, id: NodeId) {
+        if let Some(node) = self.get_mut(id) {
+            node.variables = node.variables.saturating_sub(1);
+        }
+    }
+
+    /// Notes that a handle of the node belongs to a compiled program, or no longer does.
+    pub fn set_constant(&mut self, id: NodeId, whether: bool) {
+        let node = self.node_mut(id);
+        node.programs = if whether { node.programs + 1 } else { node.programs.saturating_sub(1) };
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Variables end the search: a value that was assigned is a value of its own variable, and no earlier value of another.
 
-use super::past::HistoryCut;
+use super::gc::HistoryCut;
 use super::{Graph, NodeId, USED_UP};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
