@@ -6,7 +6,7 @@ use crate::codegen::shader::Shader;
 use crate::codegen::sizes::{Signed, Unsigned};
 use crate::codegen::slot::{fill, Slot};
 use crate::codegen::source::Source;
-use crate::kernel::{Attend, Convolution, Matmul};
+use crate::kernel::{Attention, Convolution, Matmul};
 use crate::schedule::{
     AttentionSchedule, ProductExtents, ProductSchedule, ProductTile, Schedule, WindowSchedule,
 };
@@ -297,7 +297,7 @@ pub fn product_of_windows(
 
 /// The text of an attention.
 pub fn attention(
-    a: &Attend,
+    a: &Attention,
     attention: &AttentionSchedule,
     schedule: &Schedule,
     dialect: Dialect,

@@ -9,7 +9,7 @@ use crate::backend::BufferId;
 use crate::debug::{print, shows, spend, Debug};
 use crate::error::Result;
 use crate::graph::{Capture, CapturePolicy, NodeId, Recording, Trace};
-use crate::kernel::{Batch, Limits, Place};
+use crate::kernel::{Limits, Plan, SlotStorage};
 use crate::plan::{cheap, plan};
 use crate::profile::Phase;
 use crate::span::span;
@@ -19,14 +19,14 @@ use web_time::Instant;
 
 /// A plan, with the nodes and numbers that it is to be run with.
 pub(crate) struct Prepared {
-    pub batch: Arc<Batch>,
+    pub batch: Arc<Plan>,
     pub sources: Vec<NodeId>,
     pub scalars: Vec<u32>,
 }
 
 /// A batch that was run, and the memory of its results but for those in place.
 pub(super) struct Ran {
-    batch: Arc<Batch>,
+    batch: Arc<Plan>,
     outputs: Vec<Held>,
 }
 
@@ -127,7 +127,7 @@ impl Device {
     }
 
     /// The plan of what `nodes` need.
-    pub(crate) fn plan_of(&self, nodes: &[NodeId]) -> Result<Arc<Batch>> {
+    pub(crate) fn plan_of(&self, nodes: &[NodeId]) -> Result<Arc<Plan>> {
         let Capture { trace, .. } = self.state().graph.trace(nodes);
         self.planned(trace)
     }
@@ -161,7 +161,7 @@ impl Device {
     }
 
     /// A plan from the cache, or a new one.
-    fn planned(&self, trace: Trace) -> Result<Arc<Batch>> {
+    fn planned(&self, trace: Trace) -> Result<Arc<Plan>> {
         let config = {
             let mut state = self.state();
             if let Some(batch) = state.known(&trace) {
@@ -184,7 +184,7 @@ impl Device {
     }
 
     /// Prints a plan, where that is wanted.
-    fn show(&self, batch: &Batch) {
+    fn show(&self, batch: &Plan) {
         if shows(Debug::Plan) {
             print(format_args!("{batch}"));
         }
@@ -204,7 +204,7 @@ impl Device {
         &'a self,
         mut state: MutexGuard<'a, State>,
         inputs: &[BufferId],
-        prepare: impl FnOnce() -> Result<(Arc<Batch>, &'s [u32])>,
+        prepare: impl FnOnce() -> Result<(Arc<Plan>, &'s [u32])>,
     ) -> Result<(MutexGuard<'a, State>, Ran)> {
         state.pool.hold();
         drop(state);
@@ -218,12 +218,7 @@ impl Device {
     }
 
     /// Runs a batch; the buffers of its results.
-    fn submit(
-        &self,
-        batch: &Arc<Batch>,
-        inputs: &[BufferId],
-        scalars: &[u32],
-    ) -> Result<Vec<Held>> {
+    fn submit(&self, batch: &Arc<Plan>, inputs: &[BufferId], scalars: &[u32]) -> Result<Vec<Held>> {
         let backend = &*self.inner.backend;
         let mut taken = {
             let mut state = self.state();
@@ -232,10 +227,10 @@ impl Device {
         };
         let mut buffers = Vec::with_capacity(batch.slots.len());
         for slot in &batch.slots {
-            buffers.push(match slot.place {
-                Place::Input(n) => inputs[n],
-                Place::Output(n) => taken[n].buffer,
-                Place::Temporary(n) => taken[batch.outputs.len() + n].buffer,
+            buffers.push(match slot.storage {
+                SlotStorage::Input(n) => inputs[n],
+                SlotStorage::Output(n) => taken[n].buffer,
+                SlotStorage::Temporary(n) => taken[batch.outputs.len() + n].buffer,
             });
         }
         let scalars = match &batch.constants[..] {

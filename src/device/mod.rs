@@ -28,7 +28,7 @@ mod wanted;
 
 pub use crate::backend::CacheLimits;
 pub(crate) use crate::backend::{take, Take};
-pub use crate::kernel::{Batch as Plan, Halves, KernelConfig, Rows, Tile, Transpose};
+pub use crate::kernel::{F16Matmul, KernelConfig, Plan, Rows, Tile, Transpose};
 pub use choose::{Found, Preference};
 pub(crate) use compute::Prepared;
 pub use drivers::{register, Driver, Machine, Opening};
@@ -45,7 +45,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grad::{grad, reached};
 use crate::graph::{Capture, NodeId, Pullback};
-use crate::kernel::{Batch, Limits};
+use crate::kernel::Limits;
 use crate::op::{Op, ShaderCall};
 use crate::profile::Phase;
 use crate::shape::Shape;
@@ -240,7 +240,7 @@ impl Device {
     }
 
     /// Compiles what a batch needs, unless that was done.
-    pub(crate) fn compiled(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+    pub(crate) fn compiled(&self, batch: &Arc<Plan>) -> Pending<Result<()>> {
         self.inner.backend.compile(batch)
     }
 
@@ -263,7 +263,7 @@ impl Device {
     }
 
     /// What the last submission was planned as.
-    pub fn last_plan(&self) -> Option<Arc<Batch>> {
+    pub fn last_plan(&self) -> Option<Arc<Plan>> {
         self.state().latest.clone()
     }
 

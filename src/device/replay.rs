@@ -6,7 +6,7 @@ use crate::debug::{shows, Debug};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{From, NodeId, Segment};
-use crate::kernel::Batch;
+use crate::kernel::Plan;
 use crate::shape::Shape;
 use crate::sorted;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Replay<'_> {
 
     /// Runs a plan with these sources and numbers. Results that the plan writes in place have the memory of their sources
     /// afterwards, which these lose.
-    pub fn run(self, (batch, scalars): (&Arc<Batch>, &[u32]), sources: &[NodeId]) -> Result<()> {
+    pub fn run(self, (batch, scalars): (&Arc<Plan>, &[u32]), sources: &[NodeId]) -> Result<()> {
         if self.results.is_empty() {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use crate::backend::{Backend, BufferId, CacheLimits};
 use crate::debug::{shows, Debug, Place};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, NodeId, Trace, TraceNode};
-use crate::kernel::{Batch, KernelConfig};
+use crate::kernel::{KernelConfig, Plan};
 use crate::lru::Lru;
 use crate::profile::Ceilings;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -23,13 +23,13 @@ pub(super) struct State {
     /// The buffers of data. Aliases share one.
     pub buffers: FxHashMap<NodeId, Arc<Held>>,
     pub pool: Pool,
-    pub plans: Lru<Arc<Trace>, Arc<Batch>>,
+    pub plans: Lru<Arc<Trace>, Arc<Plan>>,
     /// How much of plans and vacant buffers is kept.
     pub limits: CacheLimits,
     /// Plans made so far.
     pub made: u64,
     /// What was submitted last.
-    pub latest: Option<Arc<Batch>>,
+    pub latest: Option<Arc<Plan>>,
     /// The kernels to plan for, where others were chosen than the backend's.
     pub config: Option<KernelConfig>,
     /// How many nodes were recorded when something was computed last.
@@ -82,7 +82,7 @@ impl Default for State {
 }
 
 /// About how many bytes a plan takes, with the trace that it is found by.
-fn size_of_plan(trace: &Trace, batch: &Batch) -> u64 {
+fn size_of_plan(trace: &Trace, batch: &Plan) -> u64 {
     let traced = trace.nodes.len() * (size_of::<TraceNode>() + 2 * size_of::<usize>());
     (traced + batch.size()) as u64
 }
@@ -187,12 +187,12 @@ impl State {
     }
 
     /// A plan that was made lately.
-    pub fn known(&mut self, trace: &Trace) -> Option<Arc<Batch>> {
+    pub fn known(&mut self, trace: &Trace) -> Option<Arc<Plan>> {
         self.plans.get(trace).cloned()
     }
 
     /// Keeps a plan that was made.
-    pub fn keep_plan(&mut self, trace: Trace, batch: &Arc<Batch>, backend: &dyn Backend) {
+    pub fn keep_plan(&mut self, trace: Trace, batch: &Arc<Plan>, backend: &dyn Backend) {
         self.made += 1;
         let bytes = size_of_plan(&trace, batch);
         self.plans.insert(Arc::new(trace), batch.clone(), bytes);
@@ -215,7 +215,7 @@ impl State {
     }
 
     /// Memory for what a batch writes: its results, then what it needs on the way.
-    pub fn take_all(&mut self, batch: &Batch, backend: &dyn Backend) -> Result<Vec<Held>> {
+    pub fn take_all(&mut self, batch: &Plan, backend: &dyn Backend) -> Result<Vec<Held>> {
         let mut taken: Vec<Held> = Vec::new();
         let results = batch.outputs.iter().map(|&bytes| (bytes, Purpose::Result));
         let others = batch.temporaries.iter().map(|&bytes| (bytes, Purpose::Temporary));
@@ -246,7 +246,7 @@ impl State {
 }
 
 /// A plan is not kept any more. A program that runs it still keeps what the backend made of it, too.
-fn forget(backend: &dyn Backend, plan: &Arc<Batch>) {
+fn forget(backend: &dyn Backend, plan: &Arc<Plan>) {
     if Arc::strong_count(plan) == 1 {
         backend.forget(plan);
     }

@@ -5,10 +5,10 @@
 //! early, and an in-place update before the last read, are found whatever caused them. Debug builds do it for every plan.
 
 use super::memory::Memory;
-use super::piece::Piece;
+use super::planned_kernel::PlannedKernel;
 use crate::error::{Error, Result};
 use crate::graph::Trace;
-use crate::kernel::Place;
+use crate::kernel::SlotStorage;
 use crate::op::Op;
 use rustc_hash::FxHashMap;
 
@@ -18,16 +18,16 @@ use rustc_hash::FxHashMap;
 /// `Data` that says which kernel reads what is not there.
 pub fn check(
     trace: &Trace,
-    pieces: &[Piece],
+    pieces: &[PlannedKernel],
     memory: &Memory,
     donated: &[(usize, usize)],
 ) -> Result<()> {
     let refuse =
         |what: String| Err(Error::data(format!("plan: {what}; this is a bug in warpweft")));
     let name = |node: usize| format!("%{node} ({})", trace.nodes[node].op.name());
-    let place = |node: usize| memory.slot[node].map(|slot| memory.slots[slot].place);
+    let place = |node: usize| memory.slot[node].map(|slot| memory.slots[slot].storage);
     // Which node's value each buffer has. An update of a part has the rest of the data.
-    let mut values: FxHashMap<Place, usize> = FxHashMap::default();
+    let mut values: FxHashMap<SlotStorage, usize> = FxHashMap::default();
     let mut is_taken = vec![false; trace.nodes.len()];
     for &(result, data) in donated {
         if std::mem::replace(&mut is_taken[data], true) {

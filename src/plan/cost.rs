@@ -1,4 +1,4 @@
-//! What computing a value takes: rules for what is computed again rather than kept in memory.
+//! Costs: rules that decide whether a value is recomputed or stored.
 
 use crate::dtype::{DType, Numbers};
 use crate::graph::{Trace, TraceNode};
@@ -6,34 +6,35 @@ use crate::kernel::{Builder, Inst};
 use crate::op::{Function, Op};
 use rustc_hash::FxHashMap;
 
-/// Instructions up to which computing a value again is better than a round trip through memory.
-const CHEAP: u32 = 8;
-/// The same where a routine would do it at every load.
-const LIGHT: u32 = 4;
-/// The same for what is unpacked: bits are shifted and masked, a zero point and a scale are applied.
-const UNPACKING: u32 = 96;
+/// The most instructions for which recomputing a value is better than a round trip through memory.
+const MAX_RECOMPUTE_INSTS: u32 = 8;
+/// The most instructions that a routine computes at every load of an operand.
+const MAX_OPERAND_INSTS: u32 = 4;
+/// The most instructions to unpack a value: shifts, masks, a zero point and a scale.
+const MAX_UNPACK_INSTS: u32 = 96;
 
-/// For each node of a trace, what it takes if all is computed in place.
+/// The costs of each node of a trace if everything is computed inside one kernel.
 pub struct Costs {
-    /// It costs no instruction: movement, leaves, halves as `f32`.
+    /// Whether the node costs no instruction, like movement, leaves, and `f16` read as `f32`.
     pub free: Vec<bool>,
-    /// How many loads.
-    pub leaves: Vec<u32>,
+    /// The number of loads.
+    pub loads: Vec<u32>,
+    /// The number of instructions.
     instructions: Vec<u32>,
-    /// Nothing but pointwise work and movement lies between it and data.
-    plain: Vec<bool>,
-    /// There are integers among that data.
+    /// Whether only elementwise operations and movement are between the node and data.
+    elementwise: Vec<bool>,
+    /// Whether some of that data is integers.
     integers: Vec<bool>,
-    /// Memory that all of that data takes.
+    /// The bytes of that data.
     bytes: Vec<u64>,
 }
 
-/// For each node of a trace, whether computing it again from data is as good as reading it from memory.
+/// For each node of a trace, whether recomputing the node from data is as good as reading it from memory.
 pub fn cheap(trace: &Trace) -> Vec<bool> {
     let costs = Costs::of(trace);
     let mut cheap = Vec::with_capacity(trace.nodes.len());
     for (n, node) in trace.nodes.iter().enumerate() {
-        // A shader has no value: its results are kept.
+        // A shader has no value; its outputs are stored.
         let shader = matches!(node.op, Op::Shader(_));
         cheap.push(shader || costs.is_cheap(n) || costs.is_packed(n, node));
     }
@@ -41,14 +42,14 @@ pub fn cheap(trace: &Trace) -> Vec<bool> {
 }
 
 impl Costs {
-    /// Those of a trace.
+    /// Computes the costs of every node in `trace`.
     pub fn of(trace: &Trace) -> Costs {
         let count = trace.nodes.len();
         let mut costs = Costs {
             free: vec![false; count],
-            leaves: vec![0; count],
+            loads: vec![0; count],
             instructions: vec![0; count],
-            plain: vec![true; count],
+            elementwise: vec![true; count],
             integers: vec![false; count],
             bytes: vec![0; count],
         };
@@ -62,7 +63,7 @@ impl Costs {
                 sum
             };
             let source = matches!(node.op, Op::Source);
-            costs.leaves[n] = sum(&costs.leaves).saturating_add(u32::from(source));
+            costs.loads[n] = sum(&costs.loads).saturating_add(u32::from(source));
             let function = node.op.function();
             let local = function.is_some() || matches!(node.op, Op::Cast(_) | Op::Bitcast(_));
             let own = function.map_or(u32::from(local), |function| {
@@ -72,7 +73,7 @@ impl Costs {
             costs.instructions[n] = sum(&costs.instructions).saturating_add(own);
             costs.free[n] = is_free(&node.op) || is_widening(trace, node);
             let plain = costs.free[n] || local;
-            costs.plain[n] = plain && node.inputs.iter().all(|&i| costs.plain[i]);
+            costs.elementwise[n] = plain && node.inputs.iter().all(|&i| costs.elementwise[i]);
             let size = node.shape.numel() as u64 * node.dtype.size() as u64;
             costs.integers[n] =
                 source && matches!(node.dtype.numbers(), Numbers::Signed | Numbers::Unsigned);
@@ -85,28 +86,29 @@ impl Costs {
         costs
     }
 
-    fn within(&self, n: usize, limit: u32) -> bool {
-        self.plain[n] && self.leaves[n] <= 1 && self.instructions[n] <= limit
+    fn costs_at_most(&self, n: usize, limit: u32) -> bool {
+        self.elementwise[n] && self.loads[n] <= 1 && self.instructions[n] <= limit
     }
 
-    /// Cheap enough to be computed wherever it is used.
+    /// Whether the node is cheap enough to be computed in every kernel that uses it.
     pub fn is_cheap(&self, n: usize) -> bool {
-        self.free[n] || self.within(n, CHEAP)
+        self.free[n] || self.costs_at_most(n, MAX_RECOMPUTE_INSTS)
     }
 
-    /// Cheap enough to be computed at every load of a routine's operand.
-    pub fn is_light(&self, n: usize, node: &TraceNode) -> bool {
-        self.is_packed(n, node) || self.within(n, LIGHT)
+    /// Whether the node is cheap enough to be computed at every load of a routine's operand.
+    pub fn is_inline_in_operand(&self, n: usize, node: &TraceNode) -> bool {
+        self.is_packed(n, node) || self.costs_at_most(n, MAX_OPERAND_INSTS)
     }
 
-    /// Unpacked from integers that take at most half its memory, without much ado: it is not to take that memory.
+    /// Whether the node is unpacked from integers of at most half its size. Such a node is not stored, to save that memory.
     pub fn is_packed(&self, n: usize, node: &TraceNode) -> bool {
-        let unpacks = self.plain[n] && self.integers[n] && self.instructions[n] <= UNPACKING;
+        let unpacks =
+            self.elementwise[n] && self.integers[n] && self.instructions[n] <= MAX_UNPACK_INSTS;
         unpacks && self.bytes[n] <= 2 * node.shape.numel() as u64
     }
 }
 
-/// Whether it gives halves as `f32`, which is what kernels compute them in: the halves are to be in memory.
+/// Whether the node casts `f16` to the type that kernels compute `f16` in. The `f16` values are stored instead.
 pub fn is_widening(trace: &Trace, node: &TraceNode) -> bool {
     let Op::Cast(to) = node.op else { return false };
     let from = trace.nodes[node.inputs[0]].dtype;
@@ -124,7 +126,7 @@ fn is_free(op: &Op) -> bool {
     }
 }
 
-/// Instructions of a function, roughly.
+/// The approximate number of instructions of a function.
 fn length(function: &Function, arity: usize) -> u32 {
     let mut builder = Builder::default();
     let mut arguments = Vec::new();

@@ -8,12 +8,12 @@
 //! - all kernels that read the data run before the one that writes the result.
 //! - the kernel that writes the result is the last one that reads the data, and it reads each element where it writes it.
 //!   Devices do not bind one buffer for reading and writing, so it reads the old element from the output
-//!   ([`Inst::Before`]).
+//!   ([`Inst::LoadOutput`]).
 //!
 //! Example: `w.assign(w - lr * g)` with `loss = f(w)` in one batch. The kernels of `f` and of `g` run first; the update reads
 //! `w[i]` and writes `w[i]`. All three cases are checked once more, by `plan/check.rs` in debug builds.
 
-use super::piece::Piece;
+use super::planned_kernel::PlannedKernel;
 use crate::graph::Trace;
 use crate::kernel::{Atom, Index, Inst, Kernel, Space};
 use crate::op::Op;
@@ -41,7 +41,7 @@ pub fn updates_of_parts(trace: &Trace) -> Vec<(usize, usize)> {
 
 /// Accepts offers, and has their kernels read old elements from the output. Returns the results with the data whose memory
 /// they take.
-pub fn accept(trace: &Trace, pieces: &mut [Piece]) -> Vec<(usize, usize)> {
+pub fn accept(trace: &Trace, pieces: &mut [PlannedKernel]) -> Vec<(usize, usize)> {
     let mut accepted = updates_of_parts(trace);
     let parts = accepted.len();
     for &(result, data) in &trace.donated {
@@ -67,7 +67,7 @@ pub fn accept(trace: &Trace, pieces: &mut [Piece]) -> Vec<(usize, usize)> {
 }
 
 /// Has a piece read data from where it writes a result; says whether it can.
-fn update(trace: &Trace, piece: &mut Piece, result: usize, data: usize) -> bool {
+fn update(trace: &Trace, piece: &mut PlannedKernel, result: usize, data: usize) -> bool {
     let Kernel::Loop { space, program } = &*piece.kernel else { return false };
     let place = |list: &[usize], node| list.iter().position(|&n| n == node).map(|at| at as u32);
     let (input, output) = (place(&piece.inputs, data), place(&piece.outputs, result));
@@ -90,7 +90,7 @@ fn update(trace: &Trace, piece: &mut Piece, result: usize, data: usize) -> bool 
     for inst in &mut program.insts {
         match inst {
             Inst::Load { input: n, dtype, .. } if *n == input => {
-                *inst = Inst::Before { output, dtype: *dtype };
+                *inst = Inst::LoadOutput { output, dtype: *dtype };
             }
             Inst::Load { input: n, .. } => *n -= u32::from(*n > input),
             _ => {}

@@ -2,14 +2,14 @@
 
 use super::collapse::collapse;
 use super::index::Coordinates;
-use super::lower::{Context, Hint, Stop};
+use super::lower::{Context, Hint, LowerError};
 use super::order;
-use super::piece::{Param, Piece};
 use super::placement::Placement;
+use super::planned_kernel::{Param, PlannedKernel};
 use super::rewrite::{compact, prune};
 use super::routines::routine_kernel;
 use super::shaders;
-use super::writer::{Part, Writer};
+use super::writer::{ProgramRole, ProgramWriter};
 use crate::graph::Trace;
 use crate::kernel::{Atom, Index, Kernel, Limits, Program, Space, Store};
 use crate::op::Op;
@@ -24,7 +24,7 @@ pub fn pieces(
     placement: &Placement<'_>,
     limits: &Limits,
     root: usize,
-) -> Result<Vec<Piece>, Vec<Stop>> {
+) -> Result<Vec<PlannedKernel>, Vec<LowerError>> {
     let node = &trace.nodes[root];
     if let Op::Shader(call) = &node.op {
         return Ok(vec![shaders::piece(trace, root, call)]);
@@ -82,21 +82,25 @@ fn piece(
     limits: &Limits,
     node: usize,
     region: Region,
-) -> Result<Piece, Stop> {
+) -> Result<PlannedKernel, LowerError> {
     let shape = trace.nodes[node].shape;
     let attempt = Attempt { trace, placement, limits, node, region };
     let mut hint = Hint::default();
     let (other, before) = match (attempt.run(&Layout::of(&shape), &mut hint), &hint.coordinates) {
-        (Err(Stop::Rows(reduce)), _) => (rows(trace, &shape, reduce, hint.depends.take()), reduce),
-        (Err(Stop::Elsewhere(routine)), Some(coordinates)) => {
+        (Err(LowerError::NeedsRows(reduce)), _) => {
+            (rows(trace, &shape, reduce, hint.depends.take()), reduce)
+        }
+        (Err(LowerError::WrongCoordinates(routine)), Some(coordinates)) => {
             (around(&trace.nodes[routine].shape, &shape, coordinates), routine)
         }
         (other, _) => return other,
     };
     // Another space was found, or what stands in the way is computed before.
-    match attempt.run(&other.ok_or(Stop::Materialise(before))?, &mut hint) {
-        Err(Stop::Rows(_) | Stop::Elsewhere(_)) => Err(Stop::Materialise(before)),
-        Err(Stop::Materialise(n)) if n == node => Err(Stop::Materialise(before)),
+    match attempt.run(&other.ok_or(LowerError::Materialize(before))?, &mut hint) {
+        Err(LowerError::NeedsRows(_) | LowerError::WrongCoordinates(_)) => {
+            Err(LowerError::Materialize(before))
+        }
+        Err(LowerError::Materialize(n)) if n == node => Err(LowerError::Materialize(before)),
         other => other,
     }
 }
@@ -202,17 +206,17 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     /// The kernel over this space, or what is in the way; `hint` says more of that.
-    fn run(&self, layout: &Layout, hint: &mut Hint) -> Result<Piece, Stop> {
+    fn run(&self, layout: &Layout, hint: &mut Hint) -> Result<PlannedKernel, LowerError> {
         let (dims, outer) = (&layout.dims[..], layout.outer);
         let Attempt { trace, placement, node, region, .. } = *self;
         let attached: Vec<usize> = placement.attached_to(region.output).collect();
         let outputs = 1 + attached.len();
         if outputs >= self.limits.buffers_per_kernel {
-            return Err(Stop::Materialise(attached[0]));
+            return Err(LowerError::Materialize(attached[0]));
         }
         let max_inputs = self.limits.buffers_per_kernel - outputs;
         let mut context = Context::new(trace, placement, region.output, max_inputs);
-        let mut writer = Writer::new(dims, outer, Part::Body);
+        let mut writer = ProgramWriter::new(dims, outer, ProgramRole::Body);
         let coords = match &layout.coords {
             Some(coords) => coords.clone(),
             None => writer.reshaped(&trace.nodes[node].shape),
@@ -222,7 +226,7 @@ impl Attempt<'_> {
         let value = value.map_err(|stop| self.crowded(stop))?;
         let to = match (&trace.nodes[region.output].op, region.in_place) {
             (Op::Pad(margins), true) => {
-                context.padded(&mut writer, region.output, margins, &coords)?
+                context.padded_coords(&mut writer, region.output, margins, &coords)?
             }
             _ => coords,
         };
@@ -232,7 +236,7 @@ impl Attempt<'_> {
         writer.builder.store(Store { output: 0, index, value, dtype });
         for (i, &n) in attached.iter().enumerate() {
             let found = context.attached.iter().find(|a| a.0 == n);
-            let (_, coords, value) = found.ok_or(Stop::Materialise(n))?.clone();
+            let (_, coords, value) = found.ok_or(LowerError::Materialize(n))?.clone();
             let shape = trace.nodes[n].shape;
             let index = writer.linearise(&coords, &shape.strides());
             let dtype = trace.nodes[n].dtype;
@@ -256,7 +260,7 @@ impl Attempt<'_> {
         operations.dedup();
         let kernel = Arc::new(kernel);
         let params = params.into_iter().map(Param::Number).collect();
-        Ok(Piece { kernel, inputs, outputs, params, operations })
+        Ok(PlannedKernel { kernel, inputs, outputs, params, operations })
     }
 
     /// Each store must write each element of its output once: as many as there are rows, or elements.
@@ -266,7 +270,7 @@ impl Attempt<'_> {
         outer: usize,
         program: &Program,
         attached: &[usize],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), LowerError> {
         let per_element = program.per_element(outer);
         for (store, &node) in program.stores.iter().zip([self.node].iter().chain(attached)) {
             let reach = if per_element[store.value as usize] { dims.len() } else { outer };
@@ -289,16 +293,16 @@ impl Attempt<'_> {
             // Padded and cut, as many may be seen, and others: what goes along is stored from its first element on.
             let moved = store.output > 0 && first != 0;
             if !distinct || !covers || moved || count != self.trace.nodes[node].shape.numel() {
-                return Err(Stop::Materialise(node));
+                return Err(LowerError::Materialize(node));
             }
         }
         Ok(())
     }
 
     /// Where there are too many inputs, the operand that reads most of them is computed before.
-    fn crowded(&self, stop: Stop) -> Stop {
-        match (stop, self.placement.largest(&self.trace.nodes[self.node].inputs)) {
-            (Stop::Crowded, Some(largest)) => Stop::Materialise(largest),
+    fn crowded(&self, stop: LowerError) -> LowerError {
+        match (stop, self.placement.most_loads(&self.trace.nodes[self.node].inputs)) {
+            (LowerError::TooManyBuffers, Some(largest)) => LowerError::Materialize(largest),
             (stop, _) => stop,
         }
     }

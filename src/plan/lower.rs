@@ -1,56 +1,56 @@
-//! Turns recorded operations into the instructions of one kernel: movement becomes index arithmetic, pointwise work
-//! becomes instructions, and what does not fit in the kernel is refused with the node that must be computed before it.
+//! Lowers recorded operations to the instructions of one kernel. Movement becomes index arithmetic, and elementwise operations
+//! become instructions. A node that cannot be in the kernel is an error that names the node to materialize first.
 
-use super::cuts::{OPERATIONS_PER_KERNEL, VISITS_PER_KERNEL};
+use super::fusion_limits::{MAX_NODES_PER_KERNEL, MAX_OPERATIONS_PER_KERNEL};
 use super::index::{broadcast, Coordinates};
 use super::placement::Placement;
 use super::rewrite::prune_to;
-use super::writer::{Part, Writer};
+use super::writer::{ProgramRole, ProgramWriter};
 use crate::expr::Expr;
 use crate::graph::{Trace, TraceNode};
 use crate::kernel::{Index, Inst, Operand, ValueId};
 use crate::op::{Const, Function, Op, Span};
 use smallvec::SmallVec;
 
-/// Why a kernel cannot be written as it was tried. Small, because it is handed on everywhere.
+/// The reason why a kernel cannot be lowered as tried. The type is small because every function returns it.
 #[derive(Clone, Copy)]
-pub enum Stop {
-    /// This node must be computed by a kernel of its own.
-    Materialise(usize),
-    /// This reduction was met in a map; [`Hint::depends`].
-    Rows(usize),
-    /// This routine was met, but not at the coordinates its kernel runs over; [`Hint::coordinates`].
-    Elsewhere(usize),
-    /// More buffers than a kernel may use.
-    Crowded,
+pub enum LowerError {
+    /// This node must be computed by another kernel.
+    Materialize(usize),
+    /// The map contains this reduction, so that it must be a row program ([`Hint::depends`]).
+    NeedsRows(usize),
+    /// This routine is used at other coordinates than those its kernel runs over ([`Hint::coordinates`]).
+    WrongCoordinates(usize),
+    /// The kernel would use more buffers than the device allows.
+    TooManyBuffers,
 }
 
-/// What a [`Stop`] leaves for the next try.
+/// Details of a [`LowerError`] for the next attempt.
 #[derive(Default)]
 pub struct Hint {
-    /// The coordinates of the space that the reduction depends on, if not also on loaded data.
+    /// The coordinates that the reduction depends on. `None` if the reduction also depends on loaded data.
     pub depends: Option<Vec<u32>>,
-    /// Where the routine was met.
+    /// The coordinates at which the routine is used.
     pub coordinates: Option<Coordinates>,
 }
 
-/// What a kernel's programs share: which buffers and numbers it reads.
+/// The state that the programs of one kernel share, such as its inputs and params.
 pub struct Context<'a> {
     pub trace: &'a Trace,
     pub placement: &'a Placement<'a>,
-    /// The node the kernel writes: computed, though it will be in memory.
+    /// The node that the kernel computes and writes.
     pub root: usize,
-    /// How many inputs it may have.
+    /// The most inputs that the kernel may have.
     pub max_inputs: usize,
-    /// Nodes that are read from memory.
+    /// The nodes that the kernel reads from memory.
     pub inputs: Vec<usize>,
-    /// The numbers that the params words hold.
+    /// The nodes whose numbers are in the params.
     pub params: Vec<usize>,
-    /// The routine whose result the epilogue works on.
+    /// The routine whose result the epilogue reads.
     pub routine: Option<usize>,
-    /// Operations it stands for, in the order met.
+    /// The operations in the kernel, in the order of lowering.
     pub operations: Vec<usize>,
-    /// Nodes that are results as well as parts of this kernel: where they were computed.
+    /// Nodes of the kernel that are also results: coordinates and value.
     pub attached: Vec<(usize, Vec<Index>, ValueId)>,
     pub hint: Hint,
     visits: usize,
@@ -84,10 +84,10 @@ impl<'a> Context<'a> {
     /// The value of `node` at `coords`, one index per axis of its shape.
     pub fn value(
         &mut self,
-        writer: &mut Writer,
+        writer: &mut ProgramWriter,
         node: usize,
         coords: &[Index],
-    ) -> Result<ValueId, Stop> {
+    ) -> Result<ValueId, LowerError> {
         let key = (node, coords.to_vec());
         if let Some(&value) = writer.memo.get(&key) {
             return Ok(value);
@@ -99,7 +99,7 @@ impl<'a> Context<'a> {
             self.count(node)?;
             self.compute(writer, node, traced, coords)?
         };
-        if self.placement.attached[node] == Some(self.root) && writer.part == Part::Body {
+        if self.placement.attached[node] == Some(self.root) && writer.role == ProgramRole::Body {
             self.attached.push((node, coords.to_vec(), value));
         }
         writer.memo.insert(key, value);
@@ -112,31 +112,31 @@ impl<'a> Context<'a> {
         node: usize,
         dims: &[usize],
         coords: &[Index],
-    ) -> Result<Operand, Stop> {
-        let mut writer = Writer::new(dims, dims.len(), Part::Operand);
+    ) -> Result<Operand, LowerError> {
+        let mut writer = ProgramWriter::new(dims, dims.len(), ProgramRole::Operand);
         let own = self.placement.in_memory[node];
         let value = match self.value(&mut writer, node, coords) {
-            Err(Stop::Crowded) if !own => return Err(Stop::Materialise(node)),
-            // The routine's kernel writes its result where it is moved to.
-            Err(Stop::Materialise(n)) if self.is_moved_routine(node, n) => {
-                return Err(Stop::Materialise(node))
+            Err(LowerError::TooManyBuffers) if !own => return Err(LowerError::Materialize(node)),
+            // The routine's kernel writes its result in the moved order.
+            Err(LowerError::Materialize(n)) if self.is_moved_routine(node, n) => {
+                return Err(LowerError::Materialize(node))
             }
             other => other?,
         };
         let whole = writer.builder.finish();
         let live = whole.live(&[value]);
-        // Division in every load's index costs more than a copy, but for what is unpacked.
+        // Division in the index of every load costs more than a copy, except for packed values.
         if !own
             && !self.placement.packed[node]
             && writer.origins.iter().any(|(v, _)| live[*v as usize])
         {
-            return Err(Stop::Materialise(node));
+            return Err(LowerError::Materialize(node));
         }
         let (program, value) = prune_to(&whole, value);
         Ok(Operand { program, value })
     }
 
-    /// Whether `node` is the routine's result, reshaped or permuted and nothing else.
+    /// Whether `node` is only a reshaped or permuted result of the routine.
     fn is_moved_routine(&self, node: usize, routine: usize) -> bool {
         let mut at = node;
         while let Op::Reshape(_) | Op::Permute(_) = self.trace.nodes[at].op {
@@ -145,7 +145,7 @@ impl<'a> Context<'a> {
         at == routine && matches!(self.trace.nodes[routine].op, Op::Routine(_))
     }
 
-    fn count(&mut self, node: usize) -> Result<(), Stop> {
+    fn count(&mut self, node: usize) -> Result<(), LowerError> {
         if self.placement.is_leaf(node) {
             return Ok(());
         }
@@ -153,27 +153,28 @@ impl<'a> Context<'a> {
         if !self.placement.is_free(node) {
             self.operations.push(node);
         }
-        let full = self.operations.len() > OPERATIONS_PER_KERNEL || self.visits > VISITS_PER_KERNEL;
+        let full =
+            self.operations.len() > MAX_OPERATIONS_PER_KERNEL || self.visits > MAX_NODES_PER_KERNEL;
         if full && node != self.root {
-            return Err(Stop::Materialise(node));
+            return Err(LowerError::Materialize(node));
         }
         Ok(())
     }
 
     fn load(
         &mut self,
-        writer: &mut Writer,
+        writer: &mut ProgramWriter,
         node: usize,
         coords: &[Index],
-    ) -> Result<ValueId, Stop> {
+    ) -> Result<ValueId, LowerError> {
         let traced = &self.trace.nodes[node];
-        // Nothing is ever read from an empty tensor, and nothing need be there.
+        // An empty tensor is never read, and has no buffer.
         if traced.shape.numel() == 0 {
             return Ok(writer.builder.number(traced.dtype, 0.0));
         }
         let input = match self.inputs.iter().position(|&i| i == node) {
             Some(at) => at,
-            None if self.inputs.len() == self.max_inputs => return Err(Stop::Crowded),
+            None if self.inputs.len() == self.max_inputs => return Err(LowerError::TooManyBuffers),
             None => {
                 self.inputs.push(node);
                 self.inputs.len() - 1
@@ -185,16 +186,16 @@ impl<'a> Context<'a> {
 
     fn compute(
         &mut self,
-        writer: &mut Writer,
+        writer: &mut ProgramWriter,
         node: usize,
         traced: &TraceNode,
         coords: &[Index],
-    ) -> Result<ValueId, Stop> {
+    ) -> Result<ValueId, LowerError> {
         let input = traced.inputs.first().copied().unwrap_or(node);
         let from = self.trace.nodes[input].shape;
         match &traced.op {
-            Op::Source | Op::Concat { .. } => Err(Stop::Materialise(node)),
-            Op::Order { .. } | Op::Shader(_) | Op::Output(..) => Err(Stop::Materialise(node)),
+            Op::Source | Op::Concat { .. } => Err(LowerError::Materialize(node)),
+            Op::Order { .. } | Op::Shader(_) | Op::Output(..) => Err(LowerError::Materialize(node)),
             Op::Scalar => {
                 let word = match self.params.iter().position(|&p| p == node) {
                     Some(word) => word,
@@ -244,7 +245,7 @@ impl<'a> Context<'a> {
                 moved[windows.axis] = first.plus(&coords[from.rank()], windows.dilation as i64);
                 self.value(writer, input, &moved)
             }
-            Op::Pad(margins) => self.pad(writer, traced, margins, coords),
+            Op::Pad(margins) => self.padded_value(writer, traced, margins, coords),
             Op::Reduce { op, axes } => {
                 let mut long = Vec::with_capacity(axes.len());
                 for &axis in axes {
@@ -258,11 +259,15 @@ impl<'a> Context<'a> {
                 let body = self.reduce_body(writer, node, traced, &long, coords)?;
                 Ok(writer.builder.push(Inst::Reduce(*op, body)))
             }
-            // A routine reads views, not through an index.
-            Op::Gather { .. } if writer.part == Part::Operand => Err(Stop::Materialise(node)),
-            Op::Gather { axis, paired } => self.gather(writer, traced, (*axis, *paired), coords),
+            // A routine reads views, and cannot gather.
+            Op::Gather { .. } if writer.role == ProgramRole::Operand => {
+                Err(LowerError::Materialize(node))
+            }
+            Op::Gather { axis, paired } => {
+                self.gathered_value(writer, traced, (*axis, *paired), coords)
+            }
             Op::Routine(_) => {
-                let map = writer.part == Part::Body && writer.is_map();
+                let map = writer.role == ProgramRole::Body && writer.is_map();
                 let mut here = map && writer.dims[..] == traced.shape[..];
                 for (i, coord) in coords.iter().enumerate() {
                     let first = traced.shape[i] == 1 && *coord == Index::constant(0);
@@ -271,10 +276,10 @@ impl<'a> Context<'a> {
                 let free = map && self.routine.is_none();
                 if !here && free {
                     self.hint.coordinates = Some(writer.found(coords));
-                    return Err(Stop::Elsewhere(node));
+                    return Err(LowerError::WrongCoordinates(node));
                 }
                 if !here || self.routine.is_some_and(|r| r != node) {
-                    return Err(Stop::Materialise(node));
+                    return Err(LowerError::Materialize(node));
                 }
                 self.routine = Some(node);
                 Ok(writer.builder.push(Inst::Accumulator))
@@ -284,17 +289,17 @@ impl<'a> Context<'a> {
 
     fn slice(
         &mut self,
-        writer: &mut Writer,
+        writer: &mut ProgramWriter,
         traced: &TraceNode,
         spans: &[Span],
         coords: &[Index],
-    ) -> Result<ValueId, Stop> {
+    ) -> Result<ValueId, LowerError> {
         let input = traced.inputs[0];
         let (mut moved, mut numbers) = (Vec::with_capacity(coords.len()), &traced.inputs[1..]);
         let from = self.trace.nodes[input].shape;
         for ((coord, span), &extent) in coords.iter().zip(spans).zip(from.iter()) {
             let latest = span.latest(extent).unwrap_or(0);
-            let start = self.start(writer, span.start, latest, &mut numbers)?;
+            let start = self.span_start(writer, span.start, latest, &mut numbers)?;
             moved.push(start.plus(coord, span.step as i64));
         }
         self.value(writer, input, &moved)
@@ -302,25 +307,25 @@ impl<'a> Context<'a> {
 
     fn pointwise(
         &mut self,
-        writer: &mut Writer,
+        writer: &mut ProgramWriter,
         node: usize,
         traced: &TraceNode,
         coords: &[Index],
-    ) -> Result<ValueId, Stop> {
+    ) -> Result<ValueId, LowerError> {
         let function = traced.op.function().expect("asked for pointwise only");
-        if writer.part == Part::Operand && !self.placement.light[node] {
-            return Err(Stop::Materialise(node));
+        if writer.role == ProgramRole::Operand && !self.placement.inline_in_operand[node] {
+            return Err(LowerError::Materialize(node));
         }
         let mut arguments = SmallVec::new();
         for &input in &traced.inputs {
             let coords = broadcast(coords, &self.trace.nodes[input].shape);
             match self.value(writer, input, &coords) {
                 Ok(value) => arguments.push(value),
-                // Compute the largest part before, so that this kernel reads one buffer in its place.
-                Err(Stop::Crowded) => {
-                    return Err(match self.placement.largest(&traced.inputs) {
-                        Some(largest) => Stop::Materialise(largest),
-                        None => Stop::Crowded,
+                // Materialize the operand with the most loads, so that this kernel reads one buffer instead.
+                Err(LowerError::TooManyBuffers) => {
+                    return Err(match self.placement.most_loads(&traced.inputs) {
+                        Some(largest) => LowerError::Materialize(largest),
+                        None => LowerError::TooManyBuffers,
                     });
                 }
                 Err(stop) => return Err(stop),
@@ -333,7 +338,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Puts arguments that a formula uses in the place of those that it does not, so that nothing computes these.
+/// Replaces arguments that a formula does not use, so that they are not computed.
 fn drop_unused(formula: Expr, arguments: &mut [ValueId]) {
     let Some(used) = (0..arguments.len()).find(|&n| formula.uses(n)) else { return };
     for n in 0..arguments.len() {

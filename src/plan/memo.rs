@@ -2,9 +2,9 @@
 //! nodes they read.
 
 use super::kernels;
-use super::lower::Stop;
-use super::piece::Piece;
-use super::placement::{Mark, Placement};
+use super::lower::LowerError;
+use super::placement::{NodePlacement, Placement};
+use super::planned_kernel::PlannedKernel;
 use crate::graph::{Trace, TraceNode};
 use crate::kernel::Limits;
 use crate::op::Op;
@@ -19,7 +19,7 @@ const LARGEST: usize = 1024;
 pub struct Memo<'a> {
     trace: &'a Trace,
     limits: &'a Limits,
-    known: FxHashMap<u64, Vec<(Cone, Vec<Piece>)>>,
+    known: FxHashMap<u64, Vec<(Cone, Vec<PlannedKernel>)>>,
     /// How many cones were taken.
     cones: usize,
     /// For each node, the last cone it stood in, and where.
@@ -32,7 +32,7 @@ struct Cone {
     /// In the trace's order.
     nodes: Vec<usize>,
     /// How each is placed.
-    placement: Vec<Mark>,
+    placement: Vec<NodePlacement>,
     /// Where in the cone the inputs of those stand that are computed, one node's after another's.
     inputs: Vec<u32>,
     /// How many results are written along with the root's.
@@ -50,7 +50,7 @@ impl<'a> Memo<'a> {
         &mut self,
         placement: &Placement<'_>,
         root: usize,
-    ) -> Result<Vec<Piece>, Vec<Stop>> {
+    ) -> Result<Vec<PlannedKernel>, Vec<LowerError>> {
         if matches!(self.trace.nodes[root].op, Op::Shader(_) | Op::Order { .. }) {
             return kernels::pieces(self.trace, placement, self.limits, root);
         }
@@ -123,7 +123,7 @@ impl<'a> Memo<'a> {
 
     /// Whether the kernels of two cones differ in nothing but their nodes.
     fn are_equal(&self, a: &Cone, b: &Cone) -> bool {
-        let equal = |((&a, mark), &b): ((&usize, &Mark), &usize)| {
+        let equal = |((&a, mark), &b): ((&usize, &NodePlacement), &usize)| {
             let (a, b) = (&self.trace.nodes[a], &self.trace.nodes[b]);
             a.shape == b.shape && a.dtype == b.dtype && (mark.read || a.op == b.op)
         };

@@ -1,8 +1,8 @@
 //! Gives every value in memory a slot; temporaries whose lifetimes do not meet share one.
 
-use super::piece::Piece;
+use super::planned_kernel::PlannedKernel;
 use crate::graph::Trace;
-use crate::kernel::{Place, Slot};
+use crate::kernel::{Slot, SlotStorage};
 use crate::op::Op;
 use crate::sorted;
 use std::cmp::Reverse;
@@ -28,7 +28,7 @@ pub fn bytes(trace: &Trace, node: usize) -> u64 {
 
 /// Places sources, results and temporaries of the pieces, which run in order.
 /// `donated` are results in the memory of data.
-pub fn place(trace: &Trace, pieces: &[Piece], donated: &[(usize, usize)]) -> Memory {
+pub fn place(trace: &Trace, pieces: &[PlannedKernel], donated: &[(usize, usize)]) -> Memory {
     let count = trace.nodes.len();
     let mut memory = Memory {
         slots: Vec::new(),
@@ -40,7 +40,7 @@ pub fn place(trace: &Trace, pieces: &[Piece], donated: &[(usize, usize)]) -> Mem
     };
     for (n, node) in trace.nodes.iter().enumerate() {
         if let Op::Source = node.op {
-            memory.push(trace, n, Place::Input(memory.inputs));
+            memory.push(trace, n, SlotStorage::Input(memory.inputs));
             memory.inputs += 1;
         }
     }
@@ -57,7 +57,7 @@ pub fn place(trace: &Trace, pieces: &[Piece], donated: &[(usize, usize)]) -> Mem
             memory.in_place.push((i, slot));
             continue;
         }
-        memory.push(trace, output, Place::Output(memory.outputs.len()));
+        memory.push(trace, output, SlotStorage::Output(memory.outputs.len()));
         memory.outputs.push(bytes(trace, output));
     }
     // Of each node in a temporary, the first and the last piece that have to do with it.
@@ -87,10 +87,10 @@ struct Life {
 const GAPS: usize = 64;
 
 impl Memory {
-    fn push(&mut self, trace: &Trace, node: usize, place: Place) {
+    fn push(&mut self, trace: &Trace, node: usize, place: SlotStorage) {
         let dtype = trace.nodes[node].dtype;
         self.slot[node] = Some(self.slots.len());
-        self.slots.push(Slot { place, bytes: bytes(trace, node), dtype });
+        self.slots.push(Slot { storage: place, bytes: bytes(trace, node), dtype });
     }
 
     /// The slots of nodes in memory.
@@ -133,7 +133,7 @@ impl Memory {
                 self.temporaries.push(sizes[temporary]);
                 self.temporaries.len() - 1
             });
-            self.push(trace, life.node, Place::Temporary(number));
+            self.push(trace, life.node, SlotStorage::Temporary(number));
         }
     }
 }

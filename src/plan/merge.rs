@@ -2,8 +2,8 @@
 //! parameter once, many small tensors take few dispatches, and what a kernel reads at the very elements that the one before
 //! it writes stays in registers.
 
-use super::piece::Piece;
-use super::rewrite::{append, compact, prune, Renumbered};
+use super::planned_kernel::PlannedKernel;
+use super::rewrite::{append, compact, prune, Remap};
 use crate::graph::Trace;
 use crate::kernel::{Builder, Index, Inst, Kernel, Limits, Space};
 use crate::sorted;
@@ -19,8 +19,8 @@ const SMALL: usize = 1 << 14;
 const AT_HAND: u32 = u32::MAX;
 
 /// The same work in fewer kernels, still in an order in which every value is written before it is read.
-pub fn merge(trace: &Trace, pieces: Vec<Piece>, limits: &Limits) -> Vec<Piece> {
-    let mut merged: Vec<Piece> = Vec::with_capacity(pieces.len());
+pub fn merge(trace: &Trace, pieces: Vec<PlannedKernel>, limits: &Limits) -> Vec<PlannedKernel> {
+    let mut merged: Vec<PlannedKernel> = Vec::with_capacity(pieces.len());
     // Where each node is written, as a position in `merged`.
     let mut written: Vec<Option<usize>> = vec![None; trace.nodes.len()];
     for piece in pieces {
@@ -49,7 +49,7 @@ pub fn merge(trace: &Trace, pieces: Vec<Piece>, limits: &Limits) -> Vec<Piece> {
     merged
 }
 
-fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
+fn join(a: &PlannedKernel, b: &PlannedKernel, limits: &Limits) -> Option<PlannedKernel> {
     let (Kernel::Loop { space, program }, Kernel::Loop { space: other, program: second }) =
         (&*a.kernel, &*b.kernel)
     else {
@@ -80,7 +80,7 @@ fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
         return None;
     }
     let mut builder = Builder::default();
-    let as_they_are = Renumbered { coordinates: first.as_deref(), ..Renumbered::default() };
+    let as_they_are = Remap { coordinates: first.as_deref(), ..Remap::default() };
     append(&mut builder, program, &[], as_they_are);
     // Where each of b's inputs that a writes is written, and which values lie there.
     let mut at_hand = Vec::new();
@@ -94,7 +94,7 @@ fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
         let node = b.inputs[i as usize];
         inputs.iter().position(|&input| input == node).map_or(AT_HAND, |at| at as u32)
     };
-    let renumbered = Renumbered {
+    let renumbered = Remap {
         coordinates: later.as_deref(),
         input: &input,
         param: &|p| param_map[p as usize],
@@ -119,7 +119,7 @@ fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
     sorted::sort(&mut operations);
     operations.dedup();
     let kernel = Arc::new(Kernel::Loop { space, program });
-    Some(Piece { kernel, inputs, outputs, params, operations })
+    Some(PlannedKernel { kernel, inputs, outputs, params, operations })
 }
 
 /// The finer of two spaces that have the same elements in the same order, and where in it the coordinates of each are, if they
@@ -162,7 +162,7 @@ fn cut_as(whole: &[usize], fine: &[usize]) -> Option<Vec<Index>> {
 }
 
 /// Stores nothing that no kernel reads any more.
-fn forget(trace: &Trace, pieces: &mut [Piece]) {
+fn forget(trace: &Trace, pieces: &mut [PlannedKernel]) {
     let mut needed = vec![false; trace.nodes.len()];
     trace.outputs.iter().for_each(|&node| needed[node] = true);
     for piece in pieces.iter_mut().rev() {
@@ -176,7 +176,7 @@ fn forget(trace: &Trace, pieces: &mut [Piece]) {
 }
 
 /// Takes the outputs from a kernel that are not to be kept, and what is computed for them alone.
-fn store_only(piece: &mut Piece, kept: &[bool]) {
+fn store_only(piece: &mut PlannedKernel, kept: &[bool]) {
     let Kernel::Loop { space, program } = &*piece.kernel else { return };
     let mut program = program.clone();
     program.stores.retain(|store| kept[store.output as usize]);

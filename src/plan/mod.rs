@@ -2,24 +2,24 @@
 //! nothing of devices but their [`Limits`].
 
 mod check;
-mod choose;
 mod collapse;
-mod copies;
+mod copy_elision;
 mod cost;
-mod cuts;
 mod donation;
-mod early;
+mod fusion_limits;
 mod index;
+mod indexed_loads;
+mod kernel_dedup;
 mod kernels;
 mod lower;
 mod memo;
 mod memory;
 mod merge;
-mod offsets;
 mod order;
-mod piece;
 mod placement;
+mod planned_kernel;
 mod reduce;
+mod reorder;
 mod rewrite;
 mod routines;
 mod shaders;
@@ -30,19 +30,19 @@ mod writer;
 use crate::debug::{shows, Debug};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Trace;
-use crate::kernel::{Batch, Dispatch, Kernel, Limits};
+use crate::kernel::{Dispatch, Kernel, Limits, Plan};
 use crate::op::Op;
 pub use cost::cheap;
-use lower::Stop;
+use lower::LowerError;
 use memo::Memo;
-use piece::{Param, Piece};
 use placement::Placement;
+use planned_kernel::{Param, PlannedKernel};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Plans `trace` for a device with `limits`.
-pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
+pub fn plan(trace: &Trace, limits: &Limits) -> Result<Plan> {
     let structure = trace.structure(&limits.config);
     let mut operations = 0;
     for node in &trace.nodes {
@@ -52,10 +52,10 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     let by_age = trace.in_recorded_order;
     let trace = shaders::complete(split::split(trace, limits)?);
     let mut pieces = pieces(&trace, limits)?;
-    pieces = early::early(pieces, by_age);
-    let pieces = copies::forward(&trace, pieces, limits);
+    pieces = reorder::shorten_lifetimes(pieces, by_age);
+    let pieces = copy_elision::elide_copies(&trace, pieces, limits);
     let mut pieces = merge::merge(&trace, pieces, limits);
-    offsets::share(&mut pieces);
+    kernel_dedup::parameterize_offsets(&mut pieces);
     let donated = donation::accept(&trace, &mut pieces);
     let memory = memory::place(&trace, &pieces, &donated);
     if cfg!(debug_assertions) || shows(Debug::Check) {
@@ -100,7 +100,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
             params: piece.params.iter().map(&mut word).collect(),
         });
     }
-    Ok(Batch {
+    Ok(Plan {
         slots: memory.slots,
         dispatches,
         outputs: memory.outputs,
@@ -126,7 +126,7 @@ fn shared(kernels: &mut FxHashSet<Arc<Kernel>>, kernel: Arc<Kernel>) -> Arc<Kern
 
 /// The kernels in order. A node that turns out not to fit in the kernel that uses it gets memory and a kernel of its own,
 /// and only that kernel is written anew.
-fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
+fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<PlannedKernel>> {
     let mut placement = Placement::new(trace, limits.buffers_per_kernel);
     let computed = |n: &usize| {
         let node = &trace.nodes[*n];
@@ -165,12 +165,12 @@ fn before(
     trace: &Trace,
     placement: &Placement<'_>,
     root: usize,
-    stops: &[Stop],
+    stops: &[LowerError],
 ) -> BTreeSet<usize> {
     let absent = |n: usize| !placement.in_memory[n] && !matches!(trace.nodes[n].op, Op::Scalar);
     let mut named = BTreeSet::new();
     for stop in stops {
-        if let Stop::Materialise(n) = *stop {
+        if let LowerError::Materialize(n) = *stop {
             named.extend(absent(n).then(|| placement.with_epilogue(n)));
         }
     }

@@ -1,6 +1,6 @@
 //! Sorted rows as kernels: each reads its rows from memory, and nothing follows in the same kernel.
 
-use super::piece::Piece;
+use super::planned_kernel::PlannedKernel;
 use crate::graph::Trace;
 use crate::kernel::{Kernel, Order};
 use crate::op::Op;
@@ -24,11 +24,11 @@ pub fn rows_of(trace: &Trace, sort: usize) -> usize {
 }
 
 /// The kernel of a sort.
-pub fn piece(trace: &Trace, root: usize, descending: bool, most: usize) -> Piece {
+pub fn piece(trace: &Trace, root: usize, descending: bool, most: usize) -> PlannedKernel {
     let rows = &trace.nodes[trace.nodes[root].inputs[0]];
     let (shape, dtype) = (rows.shape, rows.dtype);
     let order = Order { rows: shape[0], count: shape[1], most, descending, dtype };
-    Piece {
+    PlannedKernel {
         kernel: Arc::new(Kernel::Order(order)),
         inputs: vec![rows_of(trace, root)],
         outputs: vec![root],

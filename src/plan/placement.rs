@@ -1,7 +1,7 @@
-//! Which nodes get memory of their own, and which are computed inside the kernels that use them.
+//! Placement: which nodes are materialized in memory, and which are computed inside the kernels that use them.
 
 use super::cost::{self, Costs};
-use super::cuts::{Cuts, Size};
+use super::fusion_limits::{FusionLimits, KernelSize};
 use super::{donation, order};
 use crate::graph::Trace;
 use crate::op::{Op, Routine};
@@ -9,62 +9,62 @@ use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// So many products turn a matrix while they read it.
-const TURNS: usize = 8;
+/// A transposed matrix read by more matmuls than this is materialized once instead of being transposed in each.
+const MAX_INLINE_TRANSPOSES: usize = 8;
 
-/// For each node of a trace, how it is placed. What is in memory stays there; [`Placement::force`] puts more there.
+/// The placement of each node of a trace. [`Placement::force`] moves more nodes to memory; no node ever leaves it.
 pub struct Placement<'a> {
     trace: &'a Trace,
     costs: Costs,
-    /// Its value is in a buffer when a kernel reads it.
+    /// Whether the value is in a buffer when a kernel reads it.
     pub in_memory: Vec<bool>,
-    /// It is a result that the kernel of this root writes along with its own.
+    /// The root whose kernel also writes this node, which is a result.
     pub attached: Vec<Option<usize>>,
-    /// Those nodes by their roots.
+    /// The attached nodes of each root.
     attachments: FxHashMap<usize, BTreeSet<usize>>,
-    /// Cheap enough to be computed at every load of a routine's operand.
-    pub light: Vec<bool>,
-    /// Unpacked from integers that take at most half its memory.
+    /// Whether the node is cheap enough to be computed at every load of a routine's operand.
+    pub inline_in_operand: Vec<bool>,
+    /// Whether the node is unpacked from integers of at most half its size.
     pub packed: Vec<bool>,
-    /// Its kernel writes a part of what its second operand lies in.
+    /// Whether the kernel updates a part of the second operand in place.
     pub in_place: Vec<bool>,
     outputs: Vec<bool>,
     forced: Vec<bool>,
     users: Users,
-    /// The kernels that compute it, or read it from memory.
-    reach: Vec<Reach>,
+    /// The kernels that compute the node or read it from memory.
+    consumer: Vec<Consumer>,
 }
 
-/// How a node is placed, as the kernel that computes a root sees it.
+/// The placement of a node, as seen by the kernel of one root.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Mark {
-    /// It is read from memory.
+pub struct NodePlacement {
+    /// Whether the kernel reads the node from memory.
     pub read: bool,
     attached: bool,
     in_place: bool,
-    light: bool,
+    inline_in_operand: bool,
     packed: bool,
 }
 
-/// The kernels a node's value flows into without passing through memory.
+/// The kernels that consume a value without a round trip through memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum Consumer {
     Nothing,
     One(usize),
     Many,
 }
 
-impl Reach {
-    fn and(self, other: Reach) -> Reach {
+impl Consumer {
+    fn and(self, other: Consumer) -> Consumer {
         match (self, other) {
-            (Reach::Nothing, other) => other,
+            (Consumer::Nothing, other) => other,
             (a, b) if a == b => a,
-            _ => Reach::Many,
+            _ => Consumer::Many,
         }
     }
 }
 
-/// For each node, the nodes that have it as an input, once for each time.
+/// The users of each node, once for each occurrence.
 struct Users {
     first: Vec<usize>,
     all: Vec<usize>,
@@ -96,7 +96,7 @@ impl Users {
 }
 
 impl<'a> Placement<'a> {
-    /// Places the nodes, for kernels of at most so many buffers.
+    /// Places the nodes, for kernels of at most `buffers` buffers.
     pub fn new(trace: &'a Trace, buffers: usize) -> Placement<'a> {
         let count = trace.nodes.len();
         let mut placement = Placement {
@@ -105,17 +105,17 @@ impl<'a> Placement<'a> {
             in_memory: vec![false; count],
             attached: vec![None; count],
             attachments: FxHashMap::default(),
-            light: vec![false; count],
+            inline_in_operand: vec![false; count],
             packed: vec![false; count],
             in_place: vec![false; count],
             outputs: vec![false; count],
             forced: vec![false; count],
             users: Users::of(trace),
-            reach: vec![Reach::Nothing; count],
+            consumer: vec![Consumer::Nothing; count],
         };
         for (n, node) in trace.nodes.iter().enumerate() {
             placement.packed[n] = placement.costs.is_packed(n, node);
-            placement.light[n] = placement.costs.is_light(n, node);
+            placement.inline_in_operand[n] = placement.costs.is_inline_in_operand(n, node);
         }
         for &output in &trace.outputs {
             placement.outputs[output] = true;
@@ -124,26 +124,26 @@ impl<'a> Placement<'a> {
             (placement.in_place[n], placement.forced[n]) = (true, true);
         }
         placement.place();
-        placement.thin(buffers);
+        placement.limit_buffers(buffers);
         placement
     }
 
-    /// From the end to the start: a node's users are placed before it is.
+    /// Places the nodes from last to first, so that users are placed before their inputs.
     fn place(&mut self) {
-        let mut sizes = vec![Size::default(); self.trace.nodes.len()];
+        let mut sizes = vec![KernelSize::default(); self.trace.nodes.len()];
         // Each operand of a join has a kernel of its own: which one a node's value goes into.
         let mut operand: Vec<usize> = (0..self.trace.nodes.len()).collect();
-        let mut cuts = Cuts::new(self.trace);
+        let mut cuts = FusionLimits::new(self.trace);
         for n in (0..self.trace.nodes.len()).rev() {
-            self.forced[n] |= self.is_turned_for_many(n);
+            self.forced[n] |= self.is_transposed_for_many(n);
             self.decide(n);
-            let own = Size {
-                visits: usize::from(!self.in_memory[n] && !self.is_leaf(n)),
+            let own = KernelSize {
+                nodes: usize::from(!self.in_memory[n] && !self.is_leaf(n)),
                 operations: usize::from(!self.costs.free[n]),
                 loops: usize::from(matches!(self.trace.nodes[n].op, Op::Reduce { .. })),
             };
-            let mut root = match self.reach[n] {
-                Reach::One(root) if !self.in_memory[n] => root,
+            let mut root = match self.consumer[n] {
+                Consumer::One(root) if !self.in_memory[n] => root,
                 _ => n,
             };
             if root != n && self.is_join(root) {
@@ -178,8 +178,8 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// What has to be in memory so that a routine can read `operand`: views of it, and a few instructions on those, it
-    /// computes itself.
+    /// The node that must be in memory so that a routine can read `operand`. The routine itself computes views, and a few
+    /// instructions on each element.
     fn before_operand(&self, operand: usize) -> Option<usize> {
         let (mut at, mut moved) = (operand, true);
         loop {
@@ -192,7 +192,7 @@ impl<'a> Placement<'a> {
                     moved = false;
                 }
                 Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) | Op::Bitcast(_)
-                    if self.light[at] =>
+                    if self.inline_in_operand[at] =>
                 {
                     return None;
                 }
@@ -204,12 +204,12 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// Puts operands in memory before a kernel reads more buffers than it may use.
-    fn thin(&mut self, buffers: usize) {
+    /// Materializes operands until no kernel reads more buffers than the device allows.
+    fn limit_buffers(&mut self, buffers: usize) {
         let mut loads: Vec<Vec<usize>> = Vec::with_capacity(self.trace.nodes.len());
         for (n, node) in self.trace.nodes.iter().enumerate() {
-            let root = match self.reach[n] {
-                Reach::One(root) if !self.in_memory[n] => root,
+            let root = match self.consumer[n] {
+                Consumer::One(root) if !self.in_memory[n] => root,
                 _ => n,
             };
             let most = buffers.saturating_sub(1 + self.attached_to(root).count()).max(1);
@@ -241,12 +241,12 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// Places a node by how its users are placed.
+    /// Places a node, given the placement of its users.
     fn decide(&mut self, n: usize) {
         let node = &self.trace.nodes[n];
-        let mut reach = Reach::Nothing;
+        let mut reach = Consumer::Nothing;
         for &user in self.users.of_node(n) {
-            reach = reach.and(self.through(user));
+            reach = reach.and(self.consumer_of_inputs(user));
         }
         let force = self.forced[n] || self.is_join(n);
         let pointwise = matches!(
@@ -264,18 +264,18 @@ impl<'a> Placement<'a> {
             (Op::Scalar, _) => force,
             _ if self.in_memory[n] || force => true,
             // Each operand of a join has a kernel of its own, which writes no other's results.
-            (_, Reach::One(root)) if self.outputs[n] && pointwise && !self.is_join(root) => {
+            (_, Consumer::One(root)) if self.outputs[n] && pointwise && !self.is_join(root) => {
                 attached = Some(root);
                 false
             }
             _ if self.outputs[n] => true,
             _ if node.inputs.is_empty() => false,
             // Whether it lies outside is cheap to ask again.
-            (Op::Pad(_), Reach::Many) if self.is_padded_by_number(n) => false,
-            (_, Reach::Many) => !(self.costs.is_cheap(n) || self.packed[n]),
+            (Op::Pad(_), Consumer::Many) if self.is_padded_by_number(n) => false,
+            (_, Consumer::Many) => !(self.costs.is_cheap(n) || self.packed[n]),
             _ => false,
         };
-        self.reach[n] = reach;
+        self.consumer[n] = reach;
         self.in_memory[n] = memory;
         let before = std::mem::replace(&mut self.attached[n], attached);
         if let Some(at) = before.filter(|_| before != attached) {
@@ -286,60 +286,60 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// The kernels that read a node's inputs.
-    fn through(&self, n: usize) -> Reach {
+    /// The kernels that consume the inputs of a node.
+    fn consumer_of_inputs(&self, n: usize) -> Consumer {
         let node = &self.trace.nodes[n];
         match &node.op {
             // Nothing is read to compute what has no elements.
-            _ if node.shape.numel() == 0 => Reach::Nothing,
+            _ if node.shape.numel() == 0 => Consumer::Nothing,
             // Each element is read once for each window that it is in.
-            Op::Unfold(windows) if windows.overlap() => Reach::Many,
-            _ if self.in_memory[n] => Reach::One(n),
-            _ => self.reach[n],
+            Op::Unfold(windows) if windows.overlap() => Consumer::Many,
+            _ if self.in_memory[n] => Consumer::One(n),
+            _ => self.consumer[n],
         }
     }
 
-    /// Puts a node in memory. Returns all that are there now and were not before: what it is made of may have other users.
+    /// Moves a node to memory. Returns every node that moved, because inputs of the node may move as well.
     pub fn force(&mut self, n: usize) -> Vec<usize> {
         self.forced[n] = true;
         let mut placed = Vec::new();
         let mut affected = BTreeSet::from([n]);
         while let Some(n) = affected.pop_last() {
-            let before = (self.in_memory[n], self.through(n));
+            let before = (self.in_memory[n], self.consumer_of_inputs(n));
             self.decide(n);
             if self.in_memory[n] && !before.0 {
                 placed.push(n);
             }
-            if self.through(n) != before.1 {
+            if self.consumer_of_inputs(n) != before.1 {
                 affected.extend(&self.trace.nodes[n].inputs);
             }
         }
         placed
     }
 
-    /// The results that the kernel of `root` writes along with its own.
+    /// The results that the kernel of `root` writes in addition to its own.
     pub fn attached_to(&self, root: usize) -> impl Iterator<Item = usize> + '_ {
         self.attachments.get(&root).into_iter().flatten().copied()
     }
 
-    /// How a node is placed for the kernel of `root`.
-    pub fn of_node(&self, n: usize, root: usize) -> Mark {
-        Mark {
+    /// The placement of a node for the kernel of `root`.
+    pub fn of_node(&self, n: usize, root: usize) -> NodePlacement {
+        NodePlacement {
             read: self.in_memory[n] && n != root,
             attached: self.attached[n] == Some(root),
             in_place: self.in_place[n],
-            light: self.light[n],
+            inline_in_operand: self.inline_in_operand[n],
             packed: self.packed[n],
         }
     }
 
-    /// Whether many products read it, a matrix that is transposed: each would turn it anew.
-    fn is_turned_for_many(&self, n: usize) -> bool {
+    /// Whether the node is a transposed matrix that more than `MAX_INLINE_TRANSPOSES` matmuls read.
+    fn is_transposed_for_many(&self, n: usize) -> bool {
         let Op::Permute(order) = &self.trace.nodes[n].op else { return false };
         let product =
             |&&user: &&usize| matches!(self.trace.nodes[user].op, Op::Routine(Routine::Matmul));
         let turned = order.last().is_some_and(|&last| last + 1 != order.len());
-        turned && self.users.of_node(n).iter().filter(product).count() > TURNS
+        turned && self.users.of_node(n).iter().filter(product).count() > MAX_INLINE_TRANSPOSES
     }
 
     fn is_join(&self, n: usize) -> bool {
@@ -355,13 +355,13 @@ impl<'a> Placement<'a> {
         self.trace.nodes[n].inputs.is_empty()
     }
 
-    /// Whether a node costs no instruction: movement, leaves.
+    /// Whether a node costs no instruction, like movement and leaves.
     pub fn is_free(&self, n: usize) -> bool {
         self.costs.free[n]
     }
 
-    /// What is to be in memory for a routine's result: the last of what is computed from that, element by element, for
-    /// one user after the other, if it is then reduced. A row program would do that in each of its passes.
+    /// The node to materialize for a routine's result. It is the last of a chain of elementwise users if the chain ends in a
+    /// reduction. A row program would otherwise recompute the chain in each of its passes.
     pub fn with_epilogue(&self, routine: usize) -> usize {
         let mut last = routine;
         while matches!(self.trace.nodes[routine].op, Op::Routine(_))
@@ -381,7 +381,7 @@ impl<'a> Placement<'a> {
             let node = &self.trace.nodes[next];
             let local =
                 matches!(node.op, Op::Pointwise(_) | Op::Element(_) | Op::Cast(_) | Op::Reshape(_));
-            let near = |&i: &usize| i == last || self.in_memory[i] || self.light[i];
+            let near = |&i: &usize| i == last || self.in_memory[i] || self.inline_in_operand[i];
             if self.in_memory[next] || !local || !node.inputs.iter().all(near) {
                 break;
             }
@@ -390,10 +390,10 @@ impl<'a> Placement<'a> {
         routine
     }
 
-    /// The node whose value takes most loads, where that is more than one, of those that are not in memory.
-    pub fn largest(&self, nodes: &[usize]) -> Option<usize> {
+    /// The node that takes the most loads, and at least two, among those that are not in memory.
+    pub fn most_loads(&self, nodes: &[usize]) -> Option<usize> {
         let absent = nodes.iter().copied().filter(|&n| !self.in_memory[n]);
-        let many = absent.filter(|&n| self.costs.leaves[n] >= 2);
-        many.max_by_key(|&n| self.costs.leaves[n])
+        let many = absent.filter(|&n| self.costs.loads[n] >= 2);
+        many.max_by_key(|&n| self.costs.loads[n])
     }
 }

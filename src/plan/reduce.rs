@@ -1,7 +1,7 @@
 //! Reductions inside a kernel: which fit into its rows, and what is to be in memory for those that do not.
 
-use super::lower::{Context, Stop};
-use super::writer::{Part, Writer};
+use super::lower::{Context, LowerError};
+use super::writer::{ProgramRole, ProgramWriter};
 use crate::graph::TraceNode;
 use crate::kernel::{Index, ValueId};
 use crate::shape::pick;
@@ -10,19 +10,19 @@ impl Context<'_> {
     /// The value a reduction combines, over this space's inner coordinates.
     pub fn reduce_body(
         &mut self,
-        writer: &mut Writer,
+        writer: &mut ProgramWriter,
         node: usize,
         traced: &TraceNode,
         axes: &[usize],
         coords: &[Index],
-    ) -> Result<ValueId, Stop> {
-        if writer.part == Part::Operand {
-            return Err(Stop::Materialise(node));
+    ) -> Result<ValueId, LowerError> {
+        if writer.role == ProgramRole::Operand {
+            return Err(LowerError::Materialize(node));
         }
         let depends = writer.coordinates(coords);
         if writer.is_map() {
             self.hint.depends = depends;
-            return Err(Stop::Rows(node));
+            return Err(LowerError::NeedsRows(node));
         }
         let from = self.trace.nodes[traced.inputs[0]].shape;
         let same = pick(&from, axes) == writer.dims[writer.outer..];
@@ -30,7 +30,7 @@ impl Context<'_> {
         // Fewer results than rows would be computed again and again.
         let once = writer.dims[..writer.outer].iter().product::<usize>() == traced.shape.numel();
         if !same || !per_row || !once {
-            return Err(Stop::Materialise(self.before_rows(node)));
+            return Err(LowerError::Materialize(self.before_rows(node)));
         }
         let mut inside = coords.to_vec();
         for (i, &axis) in axes.iter().enumerate() {

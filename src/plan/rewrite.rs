@@ -16,19 +16,19 @@ pub fn prune(mut program: Program) -> Program {
         }
     }
     let mut builder = Builder::default();
-    append(&mut builder, &program, &[], Renumbered::default());
+    append(&mut builder, &program, &[], Remap::default());
     builder.finish()
 }
 
 /// What `value` needs of a program without stores, and the value's new number.
 pub fn prune_to(program: &Program, value: ValueId) -> (Program, ValueId) {
     let mut builder = Builder::default();
-    let moved = append(&mut builder, program, &[value], Renumbered::default());
+    let moved = append(&mut builder, program, &[value], Remap::default());
     (builder.finish(), moved[value as usize])
 }
 
 /// What a program's names are where it is appended; without more they stay.
-pub struct Renumbered<'a> {
+pub struct Remap<'a> {
     /// The coordinates of its space by those of another.
     pub coordinates: Option<&'a [Index]>,
     pub input: &'a dyn Fn(u32) -> u32,
@@ -38,9 +38,9 @@ pub struct Renumbered<'a> {
     pub at_hand: &'a [(u32, Index, ValueId)],
 }
 
-impl Default for Renumbered<'_> {
+impl Default for Remap<'_> {
     fn default() -> Self {
-        Renumbered { coordinates: None, input: &|i| i, param: &|p| p, output: &|o| o, at_hand: &[] }
+        Remap { coordinates: None, input: &|i| i, param: &|p| p, output: &|o| o, at_hand: &[] }
     }
 }
 
@@ -49,7 +49,7 @@ pub fn append(
     builder: &mut Builder,
     program: &Program,
     values: &[ValueId],
-    names: Renumbered<'_>,
+    names: Remap<'_>,
 ) -> Vec<ValueId> {
     let live = program.live(values);
     let mut moved: Vec<ValueId> = Vec::with_capacity(program.insts.len());
@@ -62,7 +62,7 @@ pub fn append(
         let mut copy = inst.substitute(names.coordinates, &moved);
         match &mut copy {
             Inst::Param { word, .. } => *word = (names.param)(*word),
-            Inst::Before { output, .. } => *output = (names.output)(*output),
+            Inst::LoadOutput { output, .. } => *output = (names.output)(*output),
             Inst::Load { input, index, dtype } => {
                 let known =
                     names.at_hand.iter().find(|known| known.0 == *input && known.1 == *index);

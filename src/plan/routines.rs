@@ -1,8 +1,8 @@
 //! Routines as kernels: their operands' programs, and what they work on.
 
 use super::index::broadcast;
-use super::lower::{Context, Stop};
-use crate::kernel::{Attend, Convolution, Index, Kernel, Matmul, Operand, PackedMatmul, Program};
+use super::lower::{Context, LowerError};
+use crate::kernel::{self, Convolution, Index, Kernel, Matmul, Operand, PackedMatmul, Program};
 use crate::op::{Attention, Conv2d, Op, Routine};
 use crate::shape::Shape;
 
@@ -11,7 +11,7 @@ pub fn routine_kernel(
     context: &mut Context,
     node: usize,
     epilogue: Program,
-) -> Result<Kernel, Stop> {
+) -> Result<Kernel, LowerError> {
     let traced = &context.trace.nodes[node];
     let Op::Routine(routine) = traced.op else { unreachable!("only routines have accumulators") };
     let inputs = &traced.inputs;
@@ -45,7 +45,7 @@ fn matmul(
     shapes: &[Shape],
     result: &Shape,
     epilogue: Program,
-) -> Result<Kernel, Stop> {
+) -> Result<Kernel, LowerError> {
     let batch = result[..result.rank() - 2].to_vec();
     let (m, n) = (result[result.rank() - 2], result[result.rank() - 1]);
     let k = shapes[0][shapes[0].rank() - 1];
@@ -59,7 +59,7 @@ fn matmul(
     Ok(Kernel::Matmul(Matmul { batch, m, n, k, a, b, epilogue }))
 }
 
-fn whole(context: &mut Context, node: usize, shape: &Shape) -> Result<Operand, Stop> {
+fn whole(context: &mut Context, node: usize, shape: &Shape) -> Result<Operand, LowerError> {
     let all = Index::coordinates(shape.rank());
     context.operand(node, shape, &broadcast(&all, shape))
 }
@@ -71,7 +71,7 @@ fn conv2d(
     shapes: &[Shape],
     result: &Shape,
     epilogue: Program,
-) -> Result<Kernel, Stop> {
+) -> Result<Kernel, LowerError> {
     let x = whole(context, inputs[0], &shapes[0])?;
     let w = whole(context, inputs[1], &shapes[1])?;
     Ok(Kernel::Conv2d(Convolution {
@@ -96,7 +96,7 @@ fn attention(
     inputs: &[usize],
     shapes: &[Shape],
     epilogue: Program,
-) -> Result<Kernel, Stop> {
+) -> Result<Kernel, LowerError> {
     let (q, k, v) = (&shapes[0], &shapes[1], &shapes[2]);
     let scores = [q[0], q[1], q[2], k[2]];
     let mask = match params.mask {
@@ -107,7 +107,7 @@ fn attention(
         }
         false => None,
     };
-    Ok(Kernel::Attention(Box::new(Attend {
+    Ok(Kernel::Attention(Box::new(kernel::Attention {
         causal: params.causal,
         window: params.window,
         batch: q[0],

@@ -1,6 +1,6 @@
 //! Shaders of users as kernels: each runs once, and writes all its results, whether something reads them or not.
 
-use super::piece::{Param, Piece};
+use super::planned_kernel::{Param, PlannedKernel};
 use crate::graph::{Trace, TraceNode};
 use crate::kernel::Kernel;
 use crate::op::{Op, ShaderCall};
@@ -31,10 +31,10 @@ fn find(trace: &Trace, shader: usize, output: usize) -> Option<usize> {
 }
 
 /// The kernel of a shader.
-pub fn piece(trace: &Trace, root: usize, call: &ShaderCall) -> Piece {
+pub fn piece(trace: &Trace, root: usize, call: &ShaderCall) -> PlannedKernel {
     let (inputs, params) = trace.nodes[root].inputs.split_at(call.shader.inputs.len());
     let outputs = (0..call.outputs.len()).filter_map(|n| find(trace, root, n));
-    Piece {
+    PlannedKernel {
         kernel: Arc::new(Kernel::Shader {
             shader: call.shader.clone(),
             workgroups: call.workgroups,

@@ -89,7 +89,11 @@ fn is_apart(trace: &Trace, attention: &Attention, inputs: &[usize], limits: &Lim
     }
     // The kernel reads only the keys that count, products all.
     let is_long = attention.length && k[2] > MAX_KEYS;
-    let whole = is_long || limits.config.attention[usize::from(q[2] > expand::FEW)];
+    let whole = is_long
+        || match q[2] > expand::FEW {
+            true => limits.config.fuse_long_attention,
+            false => limits.config.fuse_short_attention,
+        };
     !whole && bytes <= limits.binding_bytes.min(SCORES)
 }
 
@@ -122,7 +126,7 @@ fn cut_product(
     let batch = result[..rank - 2].iter().product::<usize>();
     let k = out.nodes[inputs[1]].shape;
     let k = k[k.rank() - 2];
-    let chunks = parts([batch, m, n, k], config.split_k[0], config);
+    let chunks = parts([batch, m, n, k], config.split_k_matmul, config);
     if chunks < 2 || rank == MAX_RANK {
         return Ok(None);
     }
@@ -166,7 +170,7 @@ fn cut_convolution(
     let (each, pixels) = (w[0] / groups, result[2] * result[3]);
     let places = x[0] * pixels;
     let taps = channels * w[2] * w[3];
-    let chunks = parts([groups, each, places, taps], config.split_k[1], config).min(channels);
+    let chunks = parts([groups, each, places, taps], config.split_k_conv, config).min(channels);
     if chunks < 2 || places < RESULTS && taps <= STEPS {
         return Ok(None);
     }

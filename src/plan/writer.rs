@@ -1,5 +1,4 @@
-//! One program being written, and the arithmetic of its indices: sums, products with constants, and division with
-//! remainder.
+//! The program writer, and index arithmetic: sums, products with constants, and division with remainder.
 
 use super::index::{linearise, origin, Coordinates, Origin, Origins};
 use crate::dtype::DType;
@@ -7,35 +6,35 @@ use crate::expr::Binary;
 use crate::kernel::{Atom, Builder, Index, Inst, ValueId};
 use rustc_hash::FxHashMap;
 
-/// Whether a program is a kernel's body or how a routine reads an operand.
+/// The role of a program: the body of a kernel, or the way a routine reads an operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum ProgramRole {
     Body,
     Operand,
 }
 
-/// Writes one program over a space.
-pub struct Writer {
+/// A writer of one program over a space.
+pub struct ProgramWriter {
     pub builder: Builder,
     pub dims: Vec<usize>,
     pub outer: usize,
     pub origins: Origins,
-    /// The user's numbers that indices are made of, and the most that each can be.
+    /// Numbers of the app that indices use, each with its largest value.
     pub numbers: Vec<(ValueId, i64)>,
-    pub part: Part,
-    /// What was written already.
+    pub role: ProgramRole,
+    /// The values written so far, by node and coordinates.
     pub memo: FxHashMap<(usize, Vec<Index>), ValueId>,
 }
 
-impl Writer {
-    pub fn new(dims: &[usize], outer: usize, part: Part) -> Writer {
-        Writer {
+impl ProgramWriter {
+    pub fn new(dims: &[usize], outer: usize, part: ProgramRole) -> ProgramWriter {
+        ProgramWriter {
             builder: Builder::default(),
             dims: dims.to_vec(),
             outer,
             origins: Origins::new(),
             numbers: Vec::new(),
-            part,
+            role: part,
             memo: FxHashMap::default(),
         }
     }

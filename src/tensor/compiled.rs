@@ -73,7 +73,7 @@ struct Bound {
     layouts: Vec<Layout>,
     /// Which of the offers are taken.
     taken: Vec<bool>,
-    batch: Arc<kernel::Batch>,
+    batch: Arc<kernel::Plan>,
     scalars: Vec<u32>,
     sources: Vec<Source>,
 }
@@ -179,7 +179,7 @@ impl Compiled {
     }
 
     /// The plan that it ran by last, or will run by.
-    pub fn plan(&self) -> Arc<kernel::Batch> {
+    pub fn plan(&self) -> Arc<kernel::Plan> {
         self.bound().batch.clone()
     }
 

@@ -17,7 +17,7 @@ use warpweft::backend::{Backend, BufferId, Part, Pending};
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{Error, ErrorKind, Result};
-use warpweft::kernel::Batch;
+use warpweft::kernel::Plan;
 use warpweft::tensor::{Tensor, Variable};
 
 const PLACES: [Place; 4] = [Place::Reference, Place::Cpu, Place::Wgpu, Place::Plain];
@@ -126,7 +126,7 @@ impl Wrapper for Faulty {
         self.call("write")?;
         self.inner().write(buffer, offset, data)
     }
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.call("run")?;
         let faults = &self.faults;
         let pause = faults.pause.lock().expect("no panic").take();

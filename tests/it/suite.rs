@@ -11,7 +11,7 @@ use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::reference::ReferenceBackend;
 use warpweft::backend::wgpu::{adapters, Power, WgpuBackend};
 use warpweft::backend::{Backend, DeviceKind};
-use warpweft::device::{Device, Halves, KernelConfig};
+use warpweft::device::{Device, F16Matmul, KernelConfig};
 use warpweft::op::pointwise::TABLE;
 
 /// Where cases run.
@@ -107,9 +107,9 @@ fn gpu_with_matrices() -> Result<WgpuBackend, String> {
     let mut all = block_on(adapters(Power::High)).into_iter();
     let first = all.find(|adapter| adapter.limits.cooperative);
     let mut first = first.ok_or("no GPU has cooperative matrices for halves")?;
-    first.limits.config.halves = Halves::CooperativeMatrices;
+    first.limits.config.f16_matmul = F16Matmul::CooperativeMatrices;
     let backend = block_on(first.open()).map_err(|error| error.to_string())?;
-    let kept = backend.limits().config.halves == Halves::CooperativeMatrices;
+    let kept = backend.limits().config.f16_matmul == F16Matmul::CooperativeMatrices;
     kept.then_some(backend).ok_or_else(|| "it opens only without its matrices".to_string())
 }
 

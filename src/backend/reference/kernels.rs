@@ -5,7 +5,7 @@ use super::run::{Outcome, Run};
 use super::scalar::{reduce, Cell};
 use crate::dtype::DType;
 use crate::kernel::{
-    Attend, Convolution, Inst, Kernel, Matmul, Operand, Order, PackedMatmul, Program, Space,
+    Attention, Convolution, Inst, Kernel, Matmul, Operand, Order, PackedMatmul, Program, Space,
 };
 use crate::op::Reduction;
 use crate::room::room;
@@ -240,7 +240,7 @@ fn convolution(run: &mut Run, conv: &Convolution) -> Outcome {
     epilogue(run, &conv.epilogue, &dims, &sums)
 }
 
-fn attention(run: &mut Run, a: &Attend) -> Outcome {
+fn attention(run: &mut Run, a: &Attention) -> Outcome {
     if a.kv_heads == 0 || !a.heads.is_multiple_of(a.kv_heads) {
         return Err(format!("{} heads over {}", a.heads, a.kv_heads));
     }

@@ -33,7 +33,7 @@ mod scalar;
 
 use crate::backend::{Backend, BufferId, Counters, DeviceKind, Info, Part, Pending};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Batch, Dispatch, Kernel, KernelConfig, Limits, Place};
+use crate::kernel::{Dispatch, Kernel, KernelConfig, Limits, Plan, SlotStorage};
 use crate::room::room;
 use run::Run;
 use std::collections::HashMap;
@@ -51,7 +51,7 @@ pub struct ReferenceBackend {
 struct State {
     buffers: HashMap<BufferId, Vec<u8>>,
     /// The batches that were run: another machine would have compiled their kernels.
-    seen: Vec<Arc<Batch>>,
+    seen: Vec<Arc<Plan>>,
     counters: Counters,
 }
 
@@ -142,12 +142,12 @@ impl Backend for ReferenceBackend {
         Ok(())
     }
 
-    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+    fn compile(&self, batch: &Arc<Plan>) -> Pending<Result<()>> {
         self.state().compile(batch);
         Box::pin(ready(Ok(())))
     }
 
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         let mut state = self.state();
         state.counters.submits += 1;
         state.compile(batch);
@@ -161,7 +161,7 @@ impl Backend for ReferenceBackend {
             if (memory.len() as u64) < slot.bytes {
                 return Err(outside(*buffer));
             }
-            if !matches!(slot.place, Place::Input(_)) {
+            if !matches!(slot.storage, SlotStorage::Input(_)) {
                 memory.fill(GARBAGE);
             }
         }
@@ -192,7 +192,7 @@ impl Backend for ReferenceBackend {
         Box::pin(ready(Ok(())))
     }
 
-    fn forget(&self, batch: &Arc<Batch>) {
+    fn forget(&self, batch: &Arc<Plan>) {
         self.state().seen.retain(|seen| !Arc::ptr_eq(seen, batch));
     }
 
@@ -206,7 +206,7 @@ impl Backend for ReferenceBackend {
 }
 
 impl State {
-    fn compile(&mut self, batch: &Arc<Batch>) {
+    fn compile(&mut self, batch: &Arc<Plan>) {
         if !self.seen.iter().any(|seen| Arc::ptr_eq(seen, batch)) {
             self.seen.push(batch.clone());
             self.counters.pipelines += batch.dispatches.len() as u64;
@@ -220,7 +220,7 @@ impl ReferenceBackend {
         &self,
         state: &mut State,
         dispatch: &Dispatch,
-        batch: &Batch,
+        batch: &Plan,
         buffers: &[BufferId],
         scalars: &[u32],
     ) -> std::result::Result<(), String> {

@@ -5,7 +5,7 @@ use super::platform::{self, Gpu};
 use super::{Choice, Power, WgpuBackend};
 use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Halves, Limits};
+use crate::kernel::{F16Matmul, Limits};
 
 /// Whether there is a GPU, other than a software one. Opens nothing.
 pub async fn is_available() -> bool {
@@ -50,7 +50,7 @@ pub(super) fn on(
     let binding_bytes = could.binding_bytes.min(has.binding_bytes);
     let mut config = could.config;
     if !has.cooperative {
-        config.halves = Halves::Tiles;
+        config.f16_matmul = F16Matmul::Tiles;
     }
     let limits = Limits { config, binding_bytes, ..has };
     Ok(WgpuBackend::new(info, limits, Gpu::new(device, queue, lent)?))

@@ -13,7 +13,7 @@ use super::times::Timer;
 use crate::backend::BufferId;
 use crate::codegen::{Source, PARAMS_HEAD};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{self, Batch, Limits};
+use crate::kernel::{self, Limits, Plan};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
@@ -25,14 +25,14 @@ const ALIGNMENT: usize = 256;
 pub(super) const MOST_PARAMS: usize = 64 << 10;
 
 /// What a batch is known by.
-pub(super) fn address(batch: &Arc<Batch>) -> usize {
+pub(super) fn address(batch: &Arc<Plan>) -> usize {
     Arc::as_ptr(batch) as usize
 }
 
 /// A batch ready to run.
 pub(super) struct Prepared {
     /// While this is held, no other batch gets the same address.
-    batch: Weak<Batch>,
+    batch: Weak<Plan>,
     pub(super) steps: Steps,
     /// The slots that it writes, and those that it only reads.
     written: Vec<usize>,
@@ -66,7 +66,7 @@ impl Steps {
         (groups, most): (&mut Groups, usize),
         (uniform, slots): (&Numbered, &[Bound<'_>]),
         encoder: &mut wgpu::CommandEncoder,
-        timer: Option<(&mut Timer, &Batch)>,
+        timer: Option<(&mut Timer, &Plan)>,
     ) {
         let groups = groups.of_batch(gpu, &mut self.sets, &self.all, (uniform, slots), most);
         let steps = self.all.iter().zip(groups);
@@ -100,7 +100,7 @@ impl Prepared {
         gpu: &Arc<Gpu>,
         limits: &Limits,
         pipelines: &mut Pipelines,
-        batch: &Arc<Batch>,
+        batch: &Arc<Plan>,
         text: &mut dyn FnMut(usize) -> Source,
     ) -> Result<Prepared> {
         let mut prepared = Prepared {
@@ -125,7 +125,7 @@ impl Prepared {
                 Use::Written => {
                     prepared.written.push(slot);
                     // In place: what is not written stays what it was.
-                    if matches!(batch.slots[slot].place, kernel::Place::Input(_)) {
+                    if matches!(batch.slots[slot].storage, kernel::SlotStorage::Input(_)) {
                         prepared.read.push(slot);
                     }
                 }
@@ -137,7 +137,7 @@ impl Prepared {
     }
 
     /// Adds a dispatch.
-    fn add(&mut self, limits: &Limits, batch: &Batch, number: usize, made: &Made) -> Result<()> {
+    fn add(&mut self, limits: &Limits, batch: &Plan, number: usize, made: &Made) -> Result<()> {
         let dispatch = &batch.dispatches[number];
         let kind = dispatch.kernel.kind();
         let buffers = dispatch.inputs.len() + dispatch.outputs.len();
@@ -230,7 +230,7 @@ impl Prepared {
 
     /// Each slot's buffer, if they are all there and large enough; of each no more than `most` bytes are bound.
     pub(super) fn slots<'a>(
-        batch: &Batch,
+        batch: &Plan,
         buffers: &[BufferId],
         memory: &'a Buffers,
         most: u64,
@@ -283,7 +283,7 @@ impl Kernels {
         gpu: &Arc<Gpu>,
         limits: &Limits,
         pipelines: &mut Pipelines,
-        batch: &Batch,
+        batch: &Plan,
         text: &mut dyn FnMut(usize) -> Source,
     ) -> Kernels {
         let mut seen = pipelines.shapes.take(batch.structure);
@@ -336,7 +336,7 @@ enum Use {
 }
 
 /// What the batch does with each slot.
-fn uses(batch: &Batch) -> Vec<Use> {
+fn uses(batch: &Plan) -> Vec<Use> {
     let mut uses = vec![Use::None; batch.slots.len()];
     for dispatch in &batch.dispatches {
         for &slot in &dispatch.inputs {
@@ -351,7 +351,7 @@ fn uses(batch: &Batch) -> Vec<Use> {
     uses
 }
 
-fn slot_of(batch: &Batch, slot: usize) -> Result<&crate::kernel::Slot> {
+fn slot_of(batch: &Plan, slot: usize) -> Result<&crate::kernel::Slot> {
     batch.slots.get(slot).ok_or_else(|| {
         let message = format!("run: the slot must be less than {}, got {slot}", batch.slots.len());
         Error::data(message)

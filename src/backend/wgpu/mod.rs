@@ -44,7 +44,7 @@ use super::{
 };
 use crate::codegen::{self, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Batch, Kernel, KernelConfig, Limits};
+use crate::kernel::{Kernel, KernelConfig, Limits, Plan};
 use crate::lru::Lru;
 use crate::schedule::schedule;
 use batch::{address, Prepared};
@@ -108,7 +108,7 @@ impl WgpuBackend {
     #[doc(hidden)]
     pub fn run_sources(
         &self,
-        batch: &Arc<Batch>,
+        batch: &Arc<Plan>,
         sources: &[Source],
         buffers: &[BufferId],
         scalars: &[u32],
@@ -118,7 +118,7 @@ impl WgpuBackend {
 
     fn run_text(
         &self,
-        batch: &Arc<Batch>,
+        batch: &Arc<Plan>,
         ids: &[BufferId],
         scalars: &[u32],
         text: &mut dyn FnMut(usize) -> Source,
@@ -177,7 +177,7 @@ impl WgpuBackend {
     /// Compiles a batch, unless that was done; the state that has it.
     fn prepare(
         &self,
-        batch: &Arc<Batch>,
+        batch: &Arc<Plan>,
         text: &mut dyn FnMut(usize) -> Source,
     ) -> Result<MutexGuard<'_, State>> {
         let known = || {
@@ -207,7 +207,7 @@ impl WgpuBackend {
     }
 
     /// The texts of a batch's kernels, by the numbers of their dispatches.
-    fn texts<'a>(&'a self, batch: &'a Batch) -> impl FnMut(usize) -> Source + 'a {
+    fn texts<'a>(&'a self, batch: &'a Plan) -> impl FnMut(usize) -> Source + 'a {
         |number| self.text(&batch.dispatches[number].kernel, batch.config)
     }
 
@@ -286,7 +286,7 @@ impl Backend for WgpuBackend {
         self.gpu.write(&target, offset, data)
     }
 
-    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+    fn compile(&self, batch: &Arc<Plan>) -> Pending<Result<()>> {
         let compiled = self.gpu.errors.check("compile").and_then(|()| {
             let mut state = self.prepare(batch, &mut self.texts(batch))?;
             let prepared = state.batches.get(&address(batch));
@@ -307,7 +307,7 @@ impl Backend for WgpuBackend {
         Some(self.gpu.check(text))
     }
 
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.run_text(batch, buffers, scalars, &mut self.texts(batch))
     }
 
@@ -335,7 +335,7 @@ impl Backend for WgpuBackend {
         })
     }
 
-    fn forget(&self, batch: &Arc<Batch>) {
+    fn forget(&self, batch: &Arc<Plan>) {
         lock(&self.state).batches.remove(&address(batch));
     }
 

@@ -14,7 +14,7 @@ use warpweft::backend::wgpu::WgpuBackend;
 use warpweft::backend::{Backend, BufferId, Part, Pending};
 use warpweft::device::{Device, KernelConfig};
 use warpweft::error::{Error, ErrorKind, Result};
-use warpweft::kernel::Batch;
+use warpweft::kernel::Plan;
 use warpweft::model::{
     Context, Example, GenerateOptions, LanguageModel, LoadOptions, LoraAdapter, LoraOptions,
     SamplingOptions,
@@ -87,7 +87,7 @@ impl<B: Backend> Wrapper for Mortal<B> {
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
         self.call().and_then(|()| self.machine.write(buffer, offset, data))
     }
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.call().and_then(|()| self.machine.run(batch, buffers, scalars))
     }
     fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {

@@ -252,7 +252,7 @@ impl<'a> Maker<'a> {
                     moves: moves.unwrap_or_default(),
                 }
             }
-            Inst::Before { output, .. } => {
+            Inst::LoadOutput { output, .. } => {
                 let (store, _) = self.program.store_to(*output).ok_or_else(unknown)?;
                 let StorePlace { target, walk, .. } = &self.places[store];
                 Work::Before(*target, walk.clone())

@@ -1,24 +1,33 @@
-//! A value that is used on its own and joined with others, as states of a loop are, would be copied to its place in the join
-//! by a kernel of its own. The kernel that computes it writes it to both places instead.
+//! Copy elision: removes kernels that only copy a value into a concatenation.
+//!
+//! Problem: a value that is an operand of a concatenation and used elsewhere, such as the state of a loop, is stored once and
+//! then copied to its place in the concatenation by another kernel.
+//! Idea: the kernel that computes the value stores each element twice, and the copy is removed.
+//! Cost: one pass over the kernels.
+//! Example: `h = tanh(x)`, `y = concat(h, z)`, `w = h + 1`. The kernel of `h` writes `h` and the first part of `y`.
 
-use super::piece::Piece;
+use super::planned_kernel::PlannedKernel;
 use crate::graph::Trace;
 use crate::kernel::{Atom, Index, Inst, Kernel, Limits};
 use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// So many parts of a value that is joined itself are written to both places at most.
-const PARTS: usize = 8;
+/// The most kernels that write parts of the copied value. Values in more parts are copied.
+const MAX_WRITERS: usize = 8;
 
-/// The pieces without those that only copy what some before them compute.
-pub fn forward(trace: &Trace, pieces: Vec<Piece>, limits: &Limits) -> Vec<Piece> {
-    // Of each node, the pieces that write it.
+/// Returns the kernels without those that only copy what earlier kernels compute.
+pub fn elide_copies(
+    trace: &Trace,
+    pieces: Vec<PlannedKernel>,
+    limits: &Limits,
+) -> Vec<PlannedKernel> {
+    // For each node, the kernels that write it.
     let mut writers: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-    let mut kept: Vec<Piece> = Vec::with_capacity(pieces.len());
+    let mut kept: Vec<PlannedKernel> = Vec::with_capacity(pieces.len());
     for piece in pieces {
-        if let Some((node, offset)) = copied(trace, &piece) {
-            let parts = writers.get(&node).filter(|parts| parts.len() <= PARTS);
+        if let Some((node, offset)) = copied_node(trace, &piece) {
+            let parts = writers.get(&node).filter(|parts| parts.len() <= MAX_WRITERS);
             let both = |&at: &usize| also_write(&kept[at], &piece, (node, offset), limits);
             let written =
                 parts.and_then(|parts| parts.iter().map(both).collect::<Option<Vec<_>>>());
@@ -36,8 +45,8 @@ pub fn forward(trace: &Trace, pieces: Vec<Piece>, limits: &Limits) -> Vec<Piece>
     kept
 }
 
-/// The node that a piece copies, all of it in order, and where its copy begins.
-fn copied(trace: &Trace, piece: &Piece) -> Option<(usize, i64)> {
+/// The node that a kernel copies, whole and in order, and the offset of the copy.
+fn copied_node(trace: &Trace, piece: &PlannedKernel) -> Option<(usize, i64)> {
     let Kernel::Loop { space, program } = &*piece.kernel else { return None };
     let (&[node], [store]) = (&piece.inputs[..], &program.stores[..]) else { return None };
     let [Inst::Load { index, dtype, .. }] = &program.insts[..] else { return None };
@@ -49,13 +58,13 @@ fn copied(trace: &Trace, piece: &Piece) -> Option<(usize, i64)> {
     whole.then_some((node, store.index.offset))
 }
 
-/// The piece, writing one of its results, a node, where a copy of it goes, too, if it can.
+/// Returns the kernel with a second store of the result `node` to the copy, if that is possible.
 fn also_write(
-    piece: &Piece,
-    copy: &Piece,
+    piece: &PlannedKernel,
+    copy: &PlannedKernel,
     (node, offset): (usize, i64),
     limits: &Limits,
-) -> Option<Piece> {
+) -> Option<PlannedKernel> {
     let output = copy.outputs[0];
     let full = piece.inputs.len() + piece.outputs.len() >= limits.buffers_per_kernel;
     if full || piece.outputs.contains(&output) {
@@ -75,7 +84,7 @@ fn also_write(
     store.output = piece.outputs.len() as u32;
     store.index.offset += offset;
     program.stores.push(store);
-    let mut both = Piece { kernel: Arc::new(kernel), ..piece.clone() };
+    let mut both = PlannedKernel { kernel: Arc::new(kernel), ..piece.clone() };
     both.outputs.push(output);
     both.operations.extend(&copy.operations);
     sorted::sort(&mut both.operations);

@@ -1,40 +1,40 @@
-//! A kernel before its buffers are placed.
+//! Planned kernels: kernels before slots are assigned.
 
 use crate::kernel::Kernel;
 use std::sync::Arc;
 
-/// What a word of a kernel's params holds.
+/// The content of one word of a kernel's params.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Param {
-    /// The number behind this node.
+    /// The number that this node stands for.
     Number(usize),
-    /// The same bits in each run.
+    /// A constant, as bits.
     Constant(u32),
 }
 
-/// A kernel before its buffers are placed.
+/// A kernel before slots are assigned to its buffers.
 #[derive(Clone)]
-pub struct Piece {
+pub struct PlannedKernel {
     pub kernel: Arc<Kernel>,
-    /// Nodes it reads.
+    /// The nodes that the kernel reads.
     pub inputs: Vec<usize>,
-    /// Nodes it writes.
+    /// The nodes that the kernel writes.
     pub outputs: Vec<usize>,
-    /// What its params hold.
+    /// The content of the params.
     pub params: Vec<Param>,
-    /// Operations it stands for.
+    /// The nodes whose operations the kernel computes.
     pub operations: Vec<usize>,
 }
 
-impl Piece {
-    /// The same with other nodes.
-    pub fn moved(&self, to: &impl Fn(usize) -> usize) -> Piece {
+impl PlannedKernel {
+    /// Returns the kernel for other nodes.
+    pub fn moved(&self, to: &impl Fn(usize) -> usize) -> PlannedKernel {
         let all = |nodes: &[usize]| nodes.iter().map(|&node| to(node)).collect();
         let param = |param: &Param| match *param {
             Param::Number(node) => Param::Number(to(node)),
             constant => constant,
         };
-        Piece {
+        PlannedKernel {
             kernel: self.kernel.clone(),
             inputs: all(&self.inputs),
             outputs: all(&self.outputs),

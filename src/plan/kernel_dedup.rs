@@ -1,21 +1,28 @@
-//! Kernels that differ in nothing but where they begin to read or write are one, which has that from its params. The parts of a
-//! join and the slices of a tensor are such: steps of a loop would be compiled one by one.
+//! Kernel deduplication: kernels that differ only in their offsets become one kernel that reads the offsets from its params.
+//!
+//! Problem: parts of a concatenation and slices of a tensor are read and written at different constant offsets. Each iteration
+//! of an unrolled loop would be compiled separately.
+//! Idea: kernels that are equal without their offsets form a group. Offsets that differ within the group become params. Offsets
+//! that differ by the same amount share one param.
+//! Cost: hashing each kernel once, and for each group the square of its number of indices.
+//! Example: three kernels that store to `out[i]`, `out[i + 64]` and `out[i + 128]` become one that stores to `out[i + 64 * p]`
+//! with `p` = 0, 1 and 2.
 
-use super::piece::{Param, Piece};
+use super::planned_kernel::{Param, PlannedKernel};
 use crate::dtype::DType;
 use crate::kernel::{Atom, Index, Inst, Kernel, Program, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::mem::take;
 use std::sync::Arc;
 
-/// Fewer kernels keep constants: compilers know more of them.
-const FEWEST: usize = 3;
+/// The fewest different kernels that are merged. Smaller groups keep constants, which shader compilers optimize better.
+const MIN_DIFFERENT_KERNELS: usize = 3;
 
-/// A piece, and the offsets of its kernel's indices.
+/// The position of a kernel, and the offsets of its indices.
 type Member = (usize, Vec<i64>);
 
-/// Gives pieces that are equal otherwise one kernel.
-pub fn share(pieces: &mut [Piece]) {
+/// Gives kernels that differ only in their offsets one kernel with params.
+pub fn parameterize_offsets(pieces: &mut [PlannedKernel]) {
     let mut alike: FxHashMap<Kernel, Vec<Member>> = FxHashMap::default();
     for (at, piece) in pieces.iter().enumerate() {
         let mut kernel = Kernel::clone(&piece.kernel);
@@ -26,15 +33,15 @@ pub fn share(pieces: &mut [Piece]) {
     }
     for (kernel, members) in alike {
         let different: FxHashSet<&Vec<i64>> = members.iter().map(|member| &member.1).collect();
-        if different.len() >= FEWEST {
-            share_all(pieces, kernel, &members);
+        if different.len() >= MIN_DIFFERENT_KERNELS {
+            parameterize_group(pieces, kernel, &members);
         }
     }
 }
 
-/// Gives these pieces this kernel, whose indices begin where params say wherever the pieces differ. Indices that differ
-/// from piece to piece by the same have that from one param.
-fn share_all(pieces: &mut [Piece], mut kernel: Kernel, members: &[Member]) {
+/// Gives the members of a group one kernel, whose offsets are params wherever the members differ. Indices that differ by the
+/// same amount from member to member share a param.
+fn parameterize_group(pieces: &mut [PlannedKernel], mut kernel: Kernel, members: &[Member]) {
     let (first, offsets) = &members[0];
     let mut word = pieces[*first].params.len() as u32;
     // The places whose offsets the params hold, in units.
@@ -46,9 +53,9 @@ fn share_all(pieces: &mut [Piece], mut kernel: Kernel, members: &[Member]) {
         let leaders: Vec<usize> = places.clone().map(|n| leader(members, n, &places)).collect();
         let mut own: Vec<(usize, i64)> = Vec::new();
         for n in places.clone().filter(|n| leaders.contains(n)) {
-            own.extend(Some((n, unit(members, n))).filter(|(_, unit)| *unit != 0));
+            own.extend(Some((n, common_unit(members, n))).filter(|(_, unit)| *unit != 0));
         }
-        lead(program, value, word..word + own.len() as u32);
+        prepend_params(program, value, word..word + own.len() as u32);
         word += own.len() as u32;
         for ((index, n), leader) in indices(program).zip(places).zip(leaders) {
             match own.iter().position(|held| held.0 == leader) {
@@ -69,7 +76,7 @@ fn share_all(pieces: &mut [Piece], mut kernel: Kernel, members: &[Member]) {
     }
 }
 
-/// Of the places that differ from piece to piece by the same as the n-th, the one that comes first in memory.
+/// The first in memory of the indices that differ from member to member by the same amount as the n-th.
 fn leader(members: &[Member], n: usize, places: &std::ops::Range<usize>) -> usize {
     let first = &members[0].1;
     let alike = |&other: &usize| {
@@ -78,26 +85,26 @@ fn leader(members: &[Member], n: usize, places: &std::ops::Range<usize>) -> usiz
     places.clone().filter(alike).min_by_key(|&other| first[other]).unwrap_or(n)
 }
 
-/// What the n-th offsets have in common, if they differ: whether four elements lie in one `vec4` is seen by that. Else 0.
-fn unit(members: &[Member], n: usize) -> i64 {
+/// The greatest common divisor of the n-th offsets if they differ, else 0. It keeps visible that offsets are multiples of 4.
+fn common_unit(members: &[Member], n: usize) -> i64 {
     let offsets = || members.iter().map(|(_, offsets)| offsets[n]);
     match offsets().all(|offset| offset == members[0].1[n]) {
         true => 0,
-        false => offsets().fold(0, common),
+        false => offsets().fold(0, greatest_common_divisor),
     }
 }
 
 /// The greatest common divisor.
-fn common(a: i64, b: i64) -> i64 {
+fn greatest_common_divisor(a: i64, b: i64) -> i64 {
     if b == 0 {
         a.abs()
     } else {
-        common(b, a % b)
+        greatest_common_divisor(b, a % b)
     }
 }
 
-/// Puts params, by the words that have them, before all that a program does.
-fn lead(program: &mut Program, value: Option<&mut ValueId>, words: std::ops::Range<u32>) {
+/// Inserts loads of params at the start of a program.
+fn prepend_params(program: &mut Program, value: Option<&mut ValueId>, words: std::ops::Range<u32>) {
     let count = words.len();
     let moved: Vec<ValueId> = (count as ValueId..).take(program.insts.len()).collect();
     for inst in &mut program.insts {

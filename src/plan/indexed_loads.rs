@@ -1,8 +1,8 @@
-//! Loads whose place depends on a comparison or on data: padding and gathering.
+//! Loads whose index depends on a comparison or on data: slices, padding and gather.
 
 use super::index::broadcast;
-use super::lower::{Context, Stop};
-use super::writer::Writer;
+use super::lower::{Context, LowerError};
+use super::writer::ProgramWriter;
 use crate::dtype::DType;
 use crate::expr::Binary;
 use crate::graph::TraceNode;
@@ -10,14 +10,14 @@ use crate::kernel::{Atom, Index, Inst, ValueId};
 use crate::op::{Margin, Start};
 
 impl Context<'_> {
-    /// Where something begins that does so at `latest` or before: what is data is the next of `numbers`.
-    pub fn start(
+    /// The start of a span, at most `latest`. A start that is data is the next of `numbers`.
+    pub fn span_start(
         &mut self,
-        writer: &mut Writer,
+        writer: &mut ProgramWriter,
         start: Start,
         latest: usize,
         numbers: &mut &[usize],
-    ) -> Result<Index, Stop> {
+    ) -> Result<Index, LowerError> {
         let (unit, node) = match (start, numbers.split_first()) {
             (Start::At(at), _) => return Ok(Index::constant(at as i64)),
             (Start::Times(unit), Some((&node, rest))) => {
@@ -31,23 +31,23 @@ impl Context<'_> {
         Ok(Index::constant(0).plus(&number, unit as i64))
     }
 
-    /// The operand where the coordinates lie inside it, else the fill value.
-    pub fn pad(
+    /// The operand if the coordinates are inside it, otherwise the fill value.
+    pub fn padded_value(
         &mut self,
-        writer: &mut Writer,
+        writer: &mut ProgramWriter,
         traced: &TraceNode,
         margins: &[Margin],
         coords: &[Index],
-    ) -> Result<ValueId, Stop> {
+    ) -> Result<ValueId, LowerError> {
         let (input, fill) = (traced.inputs[0], traced.inputs[1]);
         let from = self.trace.nodes[input].shape;
         let mut inside: Option<ValueId> = None;
         let (mut moved, mut numbers) = (Vec::with_capacity(coords.len()), &traced.inputs[2..]);
         for ((coord, margin), &extent) in coords.iter().zip(margins).zip(from.iter()) {
-            let before = self.start(writer, margin.before, margin.more, &mut numbers)?;
+            let before = self.span_start(writer, margin.before, margin.more, &mut numbers)?;
             let coord = coord.plus(&before, -1);
             if margin.more > 0 {
-                // As unsigned numbers, what lies before the start is too large as well.
+                // Compared as unsigned numbers, an index before the start is too large as well.
                 let value = writer.builder.index(&coord);
                 let value = writer.builder.push(Inst::Cast(DType::U32, value));
                 let extent = writer.builder.number(DType::U32, extent as f64);
@@ -68,31 +68,31 @@ impl Context<'_> {
         Ok(writer.builder.push(Inst::Select(inside, value, fill)))
     }
 
-    /// Where in `node`, which pads it, the operand's elements lie.
-    pub fn padded(
+    /// The coordinates in `node`, which pads its operand, of the operand's elements.
+    pub fn padded_coords(
         &mut self,
-        writer: &mut Writer,
+        writer: &mut ProgramWriter,
         node: usize,
         margins: &[Margin],
         coords: &[Index],
-    ) -> Result<Vec<Index>, Stop> {
+    ) -> Result<Vec<Index>, LowerError> {
         let mut numbers = &self.trace.nodes[node].inputs[2..];
         let mut to = Vec::with_capacity(coords.len());
         for (coord, margin) in coords.iter().zip(margins) {
-            let before = self.start(writer, margin.before, margin.more, &mut numbers)?;
+            let before = self.span_start(writer, margin.before, margin.more, &mut numbers)?;
             to.push(coord.plus(&before, 1));
         }
         Ok(to)
     }
 
-    /// The operand's elements at loaded positions; 0 where those lie outside.
-    pub fn gather(
+    /// The operand's elements at loaded positions, or 0 outside the operand.
+    pub fn gathered_value(
         &mut self,
-        writer: &mut Writer,
+        writer: &mut ProgramWriter,
         traced: &TraceNode,
         (axis, paired): (usize, bool),
         coords: &[Index],
-    ) -> Result<ValueId, Stop> {
+    ) -> Result<ValueId, LowerError> {
         let (input, indices) = (traced.inputs[0], traced.inputs[1]);
         let from = self.trace.nodes[input].shape;
         let first = if paired { 0 } else { axis };
