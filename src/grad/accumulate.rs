@@ -1,7 +1,13 @@
-//! Gradients that come in many parts. A sequence is sliced at each step, and a weight used at each step: added one by one,
-//! the slices' gradients would be as many tensors of the whole sequence's size, and the weight's as many of its own.
+//! Gradient accumulation for tensors that are used many times.
+//!
+//! Problem: a sequence is sliced at each step of a loop, and a weight is multiplied at each step. Added one by one, the gradients
+//! of 100 slices would be 100 tensors of the whole sequence's size, and those of a weight 100 tensors of the weight's size.
+//! Idea: contributions are collected until the node is reached. Slices that are next to each other are concatenated instead of
+//! padded and added. Products `a1^T b1 + a2^T b2` become one product of the stacked rows `[a1; a2]^T [b1; b2]`.
+//! Cost: sorting the contributions. Up to `MAX_SEPARATE_ADDS` contributions are added one by one.
+//! Example: `y = concat(x[0] @ w, x[1] @ w, ...)` over 100 steps. The gradient of `w` is one matmul, and that of `x` one concat.
 
-use super::{Part, Path, Product, Slice, Tape};
+use super::{Contribution, Path, Product, Slice, Tape};
 use crate::error::Result;
 use crate::graph::NodeId;
 use crate::op::{Op, Pointwise, Routine, Span, Start};
@@ -10,23 +16,23 @@ use crate::sorted;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// So many parts are added one by one: one kernel reads them all.
-const FEW: usize = 8;
+/// Up to this many contributions are added one by one; they still fuse into one kernel.
+const MAX_SEPARATE_ADDS: usize = 8;
 
 impl Tape<'_> {
-    /// Adds a part to a node's gradient, or keeps it until all are there.
+    /// Adds a contribution to a node's gradient, or stores the contribution until [`Tape::finish`].
     pub(super) fn add_to(
         &mut self,
         path: &mut Path,
         node: NodeId,
-        part: Option<Part>,
+        part: Option<Contribution>,
     ) -> Result<()> {
         let (Some(place), Some(part)) = (path.place(node), part) else { return Ok(()) };
         match part {
-            Part::Whole(part) => {
+            Contribution::Whole(part) => {
                 path.gradients[place] = self.sum_of(path.gradients[place], part).map(Some)?;
             }
-            part => path.parts.entry(place).or_default().push(part),
+            part => path.contributions.entry(place).or_default().push(part),
         }
         Ok(())
     }
@@ -38,40 +44,40 @@ impl Tape<'_> {
         }
     }
 
-    /// Hands products of a transposed matrix on to the matrix itself: so those of all steps meet there, even if each step
-    /// transposed it anew.
-    pub(super) fn pass_transposed(&self, path: &mut Path, place: usize, wrt: &[NodeId]) {
+    /// Moves product contributions of a transposed matrix to the matrix itself. The contributions of all steps are then joined
+    /// there, even if each step transposed the matrix separately.
+    pub(super) fn forward_through_transpose(&self, path: &mut Path, place: usize, wrt: &[NodeId]) {
         let node = path.nodes[place];
         let (Op::Permute(order), &[matrix]) = self.graph.history_of(node) else { return };
         let Some(to) = path.place(matrix).filter(|_| order[..] == [1, 0]) else { return };
         if wrt.contains(&node) || self.graph.checkpoint(node).is_some() {
             return;
         }
-        let Some(mut parts) = path.parts.remove(&place) else { return };
-        let turned = |part: &mut Part| match part {
-            Part::Product(Product { left, right, .. }) => {
+        let Some(mut parts) = path.contributions.remove(&place) else { return };
+        let turned = |part: &mut Contribution| match part {
+            Contribution::Product(Product { left, right, .. }) => {
                 std::mem::swap(left, right);
                 true
             }
             _ => false,
         };
-        let products: Vec<Part> = parts.extract_if(.., turned).collect();
-        path.parts.entry(to).or_default().extend(products);
-        path.parts.entry(place).or_default().extend(parts);
+        let products: Vec<Contribution> = parts.extract_if(.., turned).collect();
+        path.contributions.entry(to).or_default().extend(products);
+        path.contributions.entry(place).or_default().extend(parts);
     }
 
-    /// Adds the parts that were kept: no more will come.
-    pub(super) fn settle(&mut self, path: &mut Path, place: usize) -> Result<()> {
-        let Some(parts) = path.parts.remove(&place) else { return Ok(()) };
+    /// Adds the stored contributions of a node. No others follow.
+    pub(super) fn finish(&mut self, path: &mut Path, place: usize) -> Result<()> {
+        let Some(parts) = path.contributions.remove(&place) else { return Ok(()) };
         let shape = self.shape(path.nodes[place]);
         let (mut slices, mut products) = (Vec::new(), Vec::new());
         for part in parts {
             match part {
-                Part::Whole(part) => {
+                Contribution::Whole(part) => {
                     path.gradients[place] = self.sum_of(path.gradients[place], part).map(Some)?;
                 }
-                Part::Slice(slice) => slices.push(slice),
-                Part::Product(product) => products.push(product),
+                Contribution::Slice(slice) => slices.push(slice),
+                Contribution::Product(product) => products.push(product),
             }
         }
         let mut wholes = self.place_slices(slices, &shape)?;
@@ -82,12 +88,12 @@ impl Tape<'_> {
         Ok(())
     }
 
-    /// What products add to the gradient of a matrix: many of them are one, over the rows of all.
+    /// Computes product contributions. Many products become one product over all their rows.
     fn multiply(&mut self, mut products: Vec<Product>, shape: &Shape) -> Result<Vec<NodeId>> {
-        let pairs = match products.len() > FEW {
+        let pairs = match products.len() > MAX_SEPARATE_ADDS {
             true => {
-                // In the order of the uses: so they may be rows of one tensor.
-                sorted::by_key(&mut products, |product| product.born);
+                // In recorded order, so that they may be consecutive rows of one tensor.
+                sorted::by_key(&mut products, |product| product.seq);
                 let lefts = products.iter().map(|product| product.left).collect();
                 let rights = products.iter().map(|product| product.right).collect();
                 vec![(self.rows(lefts)?, self.rows(rights)?)]
@@ -103,7 +109,7 @@ impl Tape<'_> {
         Ok(wholes)
     }
 
-    /// Matrices one below the other. Weights that are used together share a side of their products.
+    /// Concatenates matrices along their rows. Weights that are used together share one side of their products.
     fn rows(&mut self, matrices: Vec<NodeId>) -> Result<NodeId> {
         if let Some(&known) = self.joined.get(&matrices) {
             return Ok(known);
@@ -116,8 +122,8 @@ impl Tape<'_> {
         Ok(joined)
     }
 
-    /// The tensor that these matrices are slices of, one after the other, and the shape of all of them together, if they are.
-    /// Slices that somebody holds stay: derivatives by them may be asked for.
+    /// The tensor that these matrices are consecutive slices of, and the shape of all of them together. `None` if they are not,
+    /// or if a slice is held, because a derivative by the slice may be requested.
     fn cut_from(&self, matrices: &[NodeId]) -> Option<(NodeId, usize, usize)> {
         let (mut from, mut end) = (None, 0);
         for &matrix in matrices {
@@ -133,7 +139,7 @@ impl Tape<'_> {
             }
             let (Op::Slice(spans), &[whole, ref starts @ ..]) = past else { return None };
             let shape = self.shape(whole);
-            // Whole but for the outermost axis: elements that follow each other.
+            // A slice of only the outermost axis is contiguous.
             let axis = shape.iter().position(|&extent| extent != 1)?;
             let inner = |(span, &extent): (&Span, &usize)| *span == Span::whole(extent);
             let start = match (spans[axis].start, starts) {
@@ -156,11 +162,11 @@ impl Tape<'_> {
         Some((whole, self.shape(whole).numel() / columns.max(1), columns))
     }
 
-    /// What slices add to the gradient of a tensor of this shape. Many that lie side by side along an axis are joined.
+    /// Computes slice contributions to a tensor of this shape. Many slices along one axis are concatenated.
     fn place_slices(&mut self, slices: Vec<Slice>, shape: &Shape) -> Result<Vec<NodeId>> {
         let mut wholes = Vec::new();
         let mut lines: Vec<Vec<(usize, NodeId)>> = vec![Vec::new(); shape.rank()];
-        let many = slices.len() > FEW || self.make_up(&slices, shape);
+        let many = slices.len() > MAX_SEPARATE_ADDS || self.make_up(&slices, shape);
         for slice in slices {
             match self.line(&slice).filter(|_| many) {
                 Some((axis, start)) => lines[axis].push((start, slice.node)),
@@ -175,10 +181,10 @@ impl Tape<'_> {
         Ok(wholes)
     }
 
-    /// Whether slices are the parts that a tensor of this shape was cut into: no zeros are to be around them.
+    /// Whether the slices cover a tensor of this shape without gaps or overlaps, so that no padding is needed.
     fn make_up(&self, slices: &[Slice], shape: &Shape) -> bool {
         let lines: Option<Vec<_>> = slices.iter().map(|slice| self.line(slice)).collect();
-        // Each part is a kernel: a product that two halves share, and nothing else uses, would be computed in both.
+        // Each operand of a concatenation is a kernel. A product that only two halves use would be computed in both.
         let Some(mut lines) = lines.filter(|lines| lines.len() > 2) else { return false };
         let axis = lines[0].0;
         let mut parts = Vec::with_capacity(lines.len());
@@ -194,7 +200,7 @@ impl Tape<'_> {
             && end == shape[axis]
     }
 
-    /// The axis along which a slice is a part of its tensor, and where it begins, if both are known and there is one.
+    /// The one axis that a slice cuts, and its start, if the start is known.
     fn line(&self, slice: &Slice) -> Option<(usize, usize)> {
         let mut starts = slice.starts.iter();
         let mut found = None;
@@ -213,8 +219,7 @@ impl Tape<'_> {
         found
     }
 
-    /// Parts of an axis by where they begin, as few lists of parts that do not overlap, in order. Those of one place are
-    /// added.
+    /// Sorts slices of an axis into as few layers of non-overlapping slices as possible. Slices of equal ranges are added.
     fn layers(
         &mut self,
         mut line: Vec<(usize, NodeId)>,
@@ -222,7 +227,7 @@ impl Tape<'_> {
     ) -> Result<Vec<Vec<(usize, NodeId)>>> {
         sorted::by_key(&mut line, |&(start, node)| (start, self.shape(node)[axis]));
         let mut layers: Vec<Vec<(usize, NodeId)>> = Vec::new();
-        // Where the layers end: a part goes behind the one that ends first.
+        // The ends of the layers. A slice is appended to the layer that ends first.
         let mut ends: BinaryHeap<Reverse<(usize, usize)>> = BinaryHeap::new();
         let mut line = line.into_iter().peekable();
         while let Some((start, mut node)) = line.next() {
@@ -249,7 +254,7 @@ impl Tape<'_> {
         Ok(layers)
     }
 
-    /// Parts that lie along an axis, in order, as one tensor; zeros where there is none.
+    /// Concatenates the slices of a layer into one tensor, with zeros in the gaps.
     fn lay(&mut self, parts: &[(usize, NodeId)], axis: usize, shape: &Shape) -> Result<NodeId> {
         let mut joined = Vec::with_capacity(parts.len());
         for (n, &(start, node)) in parts.iter().enumerate() {
@@ -262,7 +267,7 @@ impl Tape<'_> {
         if let [whole] = joined[..] {
             return Ok(whole);
         }
-        // Products may need the same matrices below each other.
+        // Product contributions may need the same matrices concatenated.
         let columns = shape[shape.rank() - 1];
         let matrices: Option<Vec<NodeId>> =
             joined.iter().map(|&part| self.matrix(part, columns)).collect();
@@ -275,7 +280,7 @@ impl Tape<'_> {
         }
     }
 
-    /// The matrix of so many columns that a node is reshaped from.
+    /// The matrix of `columns` columns that a node is a reshape of.
     fn matrix(&self, mut node: NodeId, columns: usize) -> Option<NodeId> {
         while self.shape(node).rank() != 2 {
             let (Op::Reshape(_), &[input]) = self.graph.history_of(node) else { return None };
@@ -287,7 +292,7 @@ impl Tape<'_> {
         (self.shape(node)[1] == columns).then_some(node)
     }
 
-    /// A slice with zeros around it.
+    /// Pads a slice with zeros to the size of its tensor.
     fn surround(&mut self, slice: Slice) -> Result<NodeId> {
         let Slice { node, margins, starts } = slice;
         if margins.iter().all(|margin| margin.more == 0) {

@@ -1,6 +1,6 @@
 //! Gradients of what moves elements: they move them back, and add up what was repeated.
 
-use super::{Part, Slice, Tape};
+use super::{Contribution, Slice, Tape};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::NodeId;
@@ -72,7 +72,7 @@ impl Tape<'_> {
         from: &Shape,
         spans: &[Span],
         starts: &[NodeId],
-    ) -> Result<Part> {
+    ) -> Result<Contribution> {
         if spans.iter().any(|span| span.step == 0 && span.len > 1) {
             let message = "slice: step must not be 0 for a gradient, got 0";
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -96,7 +96,7 @@ impl Tape<'_> {
             let more = from[axis] - reach - 1;
             margins.push(Margin { before, more });
         }
-        Ok(Part::Slice(Slice { node: g, margins, starts: starts.to_vec() }))
+        Ok(Contribution::Slice(Slice { node: g, margins, starts: starts.to_vec() }))
     }
 
     /// Of windows: each element is added where it came from.
