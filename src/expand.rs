@@ -6,7 +6,7 @@ mod packed;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Trace, TraceNode};
-use crate::op::{Attention, Const, Conv2d, Margin, Op, Pointwise, Reduction, Routine, Span};
+use crate::op::{Attention, Const, Conv2d, Op, PadAmount, Pointwise, Reduction, Routine, Span};
 use crate::shape::{pick, Shape};
 use smallvec::SmallVec;
 
@@ -202,7 +202,7 @@ impl Writer<'_> {
         let (height, width) = (extent(0), extent(1));
         let zero = self.constant(self.trace.nodes[x].dtype, 0.0)?;
         let [rows, columns] = conv.padding;
-        let margins = Margin::all(&[(0, 0), (0, 0), rows, columns]);
+        let margins = PadAmount::all(&[(0, 0), (0, 0), rows, columns]);
         let padded = self.trace.push(Op::Pad(margins), &[x, zero])?;
         let mut sum: Option<usize> = None;
         for (ky, kx) in (0..weight[2]).flat_map(|ky| (0..weight[3]).map(move |kx| (ky, kx))) {

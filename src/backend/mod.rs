@@ -1,12 +1,12 @@
 //! Machines: what one must be able to do to run batches. No operation's name appears here.
 
 mod caches;
-mod reads;
+mod read;
 mod times;
 
 pub use caches::CacheLimits;
-pub(crate) use reads::take;
-pub use reads::{Part, Take};
+pub(crate) use read::read_callback;
+pub use read::{ReadRange, Take};
 pub use times::{resolution, Clock, RunTimes, RunsTimes, Times};
 
 use crate::error::Result;
@@ -175,10 +175,10 @@ pub trait Backend: Shared {
     fn defer_submit(&self) {}
     /// Reads parts of buffers, after the work submitted so far, as one submission: each part is taken once, in order. Of
     /// the errors there are, those of the machine come before those of who takes.
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>>;
+    fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>>;
     /// The `len` bytes from `offset` (multiples of 4): [`read_parts`](Backend::read_parts) with one part.
     fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
-        reads::read(self, buffer, offset, len)
+        read::read(self, buffer, offset, len)
     }
     /// Resolves when the work submitted so far is done.
     fn sync(&self) -> Pending<Result<()>>;

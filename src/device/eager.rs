@@ -50,7 +50,7 @@ impl Device {
             return Ok(());
         }
         drop(state);
-        let turn = self.turn();
+        let turn = self.run_guard();
         for node in nodes {
             let mut state = self.state();
             // Another thread may have computed what it was for.

@@ -1,6 +1,6 @@
 //! What a device's memory is held by.
 
-use super::pool::Held;
+use super::pool::PooledBuffer;
 use super::state::State;
 use super::Device;
 use crate::backend::{Backend, BufferId};
@@ -229,8 +229,8 @@ impl Device {
 
 impl State {
     /// Each buffer once, with the node that it is reported for: of those that share it, one that a variable or a tensor has.
-    fn owners(&self) -> impl Iterator<Item = (NodeId, &Held)> {
-        let mut owners: FxHashMap<BufferId, (NodeId, &Held)> = FxHashMap::default();
+    fn owners(&self) -> impl Iterator<Item = (NodeId, &PooledBuffer)> {
+        let mut owners: FxHashMap<BufferId, (NodeId, &PooledBuffer)> = FxHashMap::default();
         for (&node, held) in &self.buffers {
             let rank = |node| (self.graph.holder(node) as u8, node.seq);
             let owner = owners.entry(held.buffer).or_insert((node, held));

@@ -6,31 +6,26 @@
 mod caches;
 mod checks;
 mod choose;
-mod compiling;
 mod compute;
 mod drivers;
 mod eager;
 // Only models have something to evict.
 #[cfg_attr(not(feature = "model"), allow(dead_code))]
 mod evict;
-mod history;
 mod kernel_config;
 mod memory;
 mod pool;
 mod profiling;
-mod reads;
+mod read;
 mod replay;
-#[cfg(feature = "wgpu-interop")]
-mod sharing;
 mod state;
 mod stats;
-mod wanted;
 
 pub use crate::backend::CacheLimits;
-pub(crate) use crate::backend::{take, Take};
+pub(crate) use crate::backend::{read_callback, Take};
 pub use crate::kernel::{F16Matmul, KernelConfig, Plan, Rows, Tile, Transpose};
 pub use choose::{Found, Preference};
-pub(crate) use compute::Prepared;
+pub(crate) use compute::BoundPlan;
 pub use drivers::{register, Driver, Machine, Opening};
 #[cfg(feature = "model")]
 pub(crate) use evict::{Rank, Slot};
@@ -39,12 +34,12 @@ pub use kernel_config::Variants;
 pub use memory::{HeldTensor, MemoryReport};
 pub(crate) use replay::Replay;
 
-use crate::backend::{Backend, Info, Pending, Shared};
+use crate::backend::{Backend, Info, Listener, Pending, Shared};
 use crate::debug::{shows, Debug};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grad::{grad, reached};
-use crate::graph::{Capture, NodeId, Pullback};
+use crate::graph::{Capture, NodeId, Pullback, Recorded};
 use crate::kernel::Limits;
 use crate::op::{Op, ShaderCall};
 use crate::profile::Phase;
@@ -52,12 +47,13 @@ use crate::shape::Shape;
 use crate::span::span;
 use pool::{Fit, Purpose};
 use profiling::Profiling;
+pub(crate) use read::ReadRequest;
+use rustc_hash::FxHashSet;
 use state::State;
 pub use stats::Stats;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-pub(crate) use wanted::Wanted;
 use web_time::Instant;
 
 /// Nodes recorded since something was computed from which on a variable that is assigned has them submitted.
@@ -93,7 +89,7 @@ struct Inner {
     /// Contents that may be evicted when memory is short.
     slots: Mutex<evict::Slots>,
     /// One batch at a time is planned, compiled and run. Locked before `state`.
-    turn: Mutex<()>,
+    run_lock: Mutex<()>,
     /// Locked for moments only.
     state: Mutex<State>,
     /// Whether the state has notes of a profile: whoever takes none pays for looking at this.
@@ -187,7 +183,7 @@ impl Device {
         let (slots, turn, profiling) = Default::default();
         let state = State { eager: shows(Debug::Eager), ..State::default() };
         let state = Mutex::new(state);
-        let inner = Inner { backend, fallback, opener, slots, turn, state, profiling };
+        let inner = Inner { backend, fallback, opener, slots, run_lock: turn, state, profiling };
         Device { inner: Arc::new(inner) }
     }
 
@@ -212,7 +208,7 @@ impl Device {
     /// # Errors
     /// `Limit` and `Memory`, as with reading.
     pub fn flush(&self) -> Result<()> {
-        let turn = self.turn();
+        let turn = self.run_guard();
         let mut state = self.state();
         // What was left then was part of something else. Handles that nobody has dropped yet do not bring it back.
         let mut sinks = state.graph.sinks();
@@ -264,7 +260,7 @@ impl Device {
 
     /// What the last submission was planned as.
     pub fn last_plan(&self) -> Option<Arc<Plan>> {
-        self.state().latest.clone()
+        self.state().last_plan.clone()
     }
 
     /// Whether both are the same device.
@@ -492,7 +488,7 @@ impl Device {
 
     /// Makes the nodes' values, in one submission.
     pub(crate) fn run(&self, nodes: &[NodeId]) -> Result<()> {
-        self.evicting(|| self.evaluate(&self.turn(), self.state(), nodes))
+        self.evicting(|| self.evaluate(&self.run_guard(), self.state(), nodes))
     }
 
     /// Those that are not computed yet, each once.
@@ -516,5 +512,111 @@ impl Drop for Inner {
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Device({}: {})", self.info().backend, self.info().name)
+    }
+}
+
+impl Device {
+    /// Sets a listener that is called whenever a kernel of a batch or a program has been compiled, with the number of compiled
+    /// kernels and their total, for example for a progress bar. `None` removes the listener. Cached kernels are not compiled
+    /// again, and the CPU compiles none. The listener may be called from several threads, and must not wait for the device.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use std::sync::Arc;
+    /// # use warpweft::backend::Compiling;
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Auto).await?;
+    /// device.on_compile(Some(Arc::new(|Compiling { done, total }| println!("{done} of {total}"))));
+    /// device.tensor(&[1.0f32, 2.0], &[2])?.exp().read::<f32>().await?;
+    /// device.on_compile(None);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn on_compile(&self, listener: Option<Listener>) {
+        self.inner.backend.on_compile(listener);
+    }
+
+    /// Checks whether the device compiles a WGSL module. `None` on devices without WGSL.
+    pub(crate) fn check_source(&self, text: &str) -> Option<Pending<Result<()>>> {
+        self.inner.backend.check(text)
+    }
+
+    /// The history of a node, operands first. `None` if it has more than `most` nodes. The nodes that `wanted` picks are held,
+    /// and the caller releases them. They are held under the same lock, because an unheld node may be freed, or lose its
+    /// history, at any moment.
+    pub(crate) fn history(
+        &self,
+        of: NodeId,
+        most: usize,
+        leaves: &FxHashSet<NodeId>,
+        wanted: impl Fn(&Recorded) -> bool,
+    ) -> Option<Vec<(Recorded, Option<NodeId>)>> {
+        let mut state = self.state();
+        let all = state.graph.history(of, most, leaves)?;
+        let pick = |one: Recorded| {
+            let held = wanted(&one).then_some(one.id);
+            (one, held)
+        };
+        let all: Vec<(Recorded, Option<NodeId>)> = all.into_iter().map(pick).collect();
+        let held: Vec<NodeId> = all.iter().filter_map(|(_, held)| *held).collect();
+        state.graph.retain_all(&held);
+        state.reclaim(&*self.inner.backend);
+        Some(all)
+    }
+
+    /// Filters the nodes that are not computed yet.
+    pub(crate) fn open(&self, nodes: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
+        let state = self.state();
+        let open = nodes.filter(|&node| !state.graph.is_materialized(node));
+        // Aliases are computed together with their inputs.
+        open.flat_map(|node| [vec![node], state.graph.waiting_aliases(node)].concat()).collect()
+    }
+
+    /// Keeps the history of nodes that were computed only for inspection, as if they were uncomputed.
+    pub(crate) fn keep_open(&self, nodes: &[NodeId]) {
+        let mut state = self.state();
+        for &node in nodes {
+            if !state.graph.is_freed(node) && state.graph.is_materialized(node) {
+                state.graph.mark_eager(node);
+            }
+        }
+    }
+
+    /// The number of nodes recorded so far.
+    pub(crate) fn recorded(&self) -> u64 {
+        self.state().graph.count
+    }
+
+    /// Makes a node a checkpoint. Gradients record it again from nodes with sequence numbers below `since`.
+    pub(crate) fn set_checkpoint(&self, node: NodeId, since: u64) {
+        self.state().graph.set_checkpoint(node, since);
+    }
+}
+
+#[cfg(feature = "wgpu-interop")]
+impl Device {
+    /// The backend, if it is a `B`.
+    pub(crate) fn backend<B: Backend + 'static>(&self) -> Option<&B> {
+        self.inner.backend.as_any()?.downcast_ref()
+    }
+
+    /// Records a source in a buffer of the app, which `take` returns. The buffer is released with the source and never reused.
+    pub(crate) fn source_in(
+        &self,
+        name: &str,
+        (shape, dtype): (Shape, DType),
+        take: impl FnOnce() -> Result<crate::backend::BufferId>,
+    ) -> Result<NodeId> {
+        self.check(name, shape, dtype)?;
+        let held = pool::PooledBuffer::lent(take()?);
+        let mut state = self.state();
+        let node = state.graph.source(shape, dtype);
+        state.buffers.insert(node, Arc::new(held));
+        Ok(node)
+    }
+
+    /// Computes a node, and returns its buffer, which is valid as long as the node.
+    pub(crate) fn buffer_of(&self, node: NodeId) -> Result<crate::backend::BufferId> {
+        self.run(&[node])?;
+        Ok(self.state().buffers_of(&[node])?[0])
     }
 }

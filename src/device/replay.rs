@@ -1,6 +1,6 @@
 //! Running the plan of a program.
 
-use super::compute::Turn;
+use super::compute::RunGuard;
 use super::Device;
 use crate::debug::{shows, Debug};
 use crate::dtype::DType;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A program that is about to run. No other batch runs meanwhile, so nobody sees that its results are not there yet.
 pub(crate) struct Replay<'a> {
     device: &'a Device,
-    _turn: Turn<'a>,
+    _turn: RunGuard<'a>,
     results: Vec<NodeId>,
 }
 
@@ -27,7 +27,7 @@ impl Device {
         (segments, operands): (&[Segment], &[NodeId]),
         kinds: &[(Shape, DType)],
     ) -> Result<Replay<'_>> {
-        let turn = self.turn();
+        let turn = self.run_guard();
         self.evaluate(&turn, self.state(), sources)?;
         let mut state = self.state();
         state.graph.check_room("program")?;
@@ -87,7 +87,8 @@ impl Replay<'_> {
         let device = self.device;
         let state = device.state();
         let inputs = state.buffers_of(sources)?;
-        let (mut state, ran) = device.run_apart(state, &inputs, || Ok((batch.clone(), scalars)))?;
+        let (mut state, ran) =
+            device.run_unlocked(state, &inputs, || Ok((batch.clone(), scalars)))?;
         let backend = &*device.inner.backend;
         for (n, held) in state.memory_of(ran, sources) {
             let Some(held) = held else { continue };

@@ -1,7 +1,7 @@
-//! What changes on a device: the recorded graph, buffers, plans.
+//! The mutable state of a device: the recorded graph, buffers and plans.
 
 use super::checks::Check;
-use super::pool::{Fit, Held, Pool, Purpose};
+use super::pool::{Fit, Pool, PooledBuffer, Purpose};
 use super::profiling::Profiling;
 use crate::backend::{Backend, BufferId, CacheLimits};
 use crate::debug::{shows, Debug, Place};
@@ -13,32 +13,32 @@ use crate::profile::Ceilings;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// Nodes that are recorded and wait, at most. A node takes about half a kilobyte.
-const MOST_RECORDED: usize = 32_768;
-/// Bytes uploaded, at most, that may be there for what waits.
-const MOST_UPLOADED: u64 = 256 << 20;
+/// The most recorded nodes before they are submitted. A node takes about half a kilobyte.
+const MAX_PENDING_NODES: usize = 32_768;
+/// The most bytes uploaded for uncomputed nodes before they are submitted.
+const MAX_PENDING_UPLOAD_BYTES: u64 = 256 << 20;
 
 pub(super) struct State {
     pub graph: Graph,
-    /// The buffers of data. Aliases share one.
-    pub buffers: FxHashMap<NodeId, Arc<Held>>,
+    /// The buffers of materialized nodes. Aliases share a buffer.
+    pub buffers: FxHashMap<NodeId, Arc<PooledBuffer>>,
     pub pool: Pool,
     pub plans: Lru<Arc<Trace>, Arc<Plan>>,
-    /// How much of plans and vacant buffers is kept.
+    /// The limits of the plan cache and of pooled buffers.
     pub limits: CacheLimits,
-    /// Plans made so far.
-    pub made: u64,
-    /// What was submitted last.
-    pub latest: Option<Arc<Plan>>,
-    /// The kernels to plan for, where others were chosen than the backend's.
+    /// The number of plans made so far.
+    pub plans_created: u64,
+    /// The plan submitted last.
+    pub last_plan: Option<Arc<Plan>>,
+    /// The kernel configuration, if it is not the backend's default.
     pub config: Option<KernelConfig>,
-    /// How many nodes were recorded when something was computed last.
+    /// The sequence number at the last computation.
     pub computed_at: u64,
     /// The nodes that were left when everything recorded was last submitted, or fewer if some were dropped since then.
     pub settled: usize,
     /// Bytes uploaded since then.
     pub uploaded: u64,
-    /// Each operation runs as it is recorded.
+    /// Whether each operation runs as it is recorded.
     pub eager: bool,
     /// Indices are looked at when something is read: these are.
     pub check_indices: bool,
@@ -49,9 +49,9 @@ pub(super) struct State {
     pub places: FxHashMap<NodeId, Place>,
     /// The most it can do, once that was measured.
     pub ceilings: Option<Ceilings>,
-    /// How many bytes tensors held when that was told last.
+    /// The bytes of tensors that were last reported to the JavaScript garbage collector.
     #[cfg(feature = "js")]
-    pub told: u64,
+    pub reported_bytes: u64,
 }
 
 impl Default for State {
@@ -63,8 +63,8 @@ impl Default for State {
             pool: Pool::new(limits.pooled_bytes),
             plans: Lru::default(),
             limits,
-            made: 0,
-            latest: None,
+            plans_created: 0,
+            last_plan: None,
             config: None,
             computed_at: 0,
             settled: 0,
@@ -76,26 +76,26 @@ impl Default for State {
             places: FxHashMap::default(),
             ceilings: None,
             #[cfg(feature = "js")]
-            told: 0,
+            reported_bytes: 0,
         }
     }
 }
 
-/// About how many bytes a plan takes, with the trace that it is found by.
+/// The approximate bytes of a plan and of the trace that is its key.
 fn size_of_plan(trace: &Trace, batch: &Plan) -> u64 {
     let traced = trace.nodes.len() * (size_of::<TraceNode>() + 2 * size_of::<usize>());
     (traced + batch.size()) as u64
 }
 
 impl State {
-    /// Whether so much waits to be submitted that it is to be submitted now.
+    /// Whether enough work is pending to submit it now.
     pub fn is_full(&mut self) -> bool {
         let live = self.graph.live();
         self.settled = self.settled.min(live);
-        live - self.settled > MOST_RECORDED || self.uploaded > MOST_UPLOADED
+        live - self.settled > MAX_PENDING_NODES || self.uploaded > MAX_PENDING_UPLOAD_BYTES
     }
 
-    /// Those that are still needed and not computed yet, each once.
+    /// Filters the nodes that are needed and uncomputed, without duplicates.
     pub fn pending(&self, nodes: &[NodeId]) -> Vec<NodeId> {
         let mut seen = FxHashSet::default();
         let mut pending = nodes.to_vec();
@@ -105,13 +105,13 @@ impl State {
         pending
     }
 
-    /// Whether all that `nodes` are computed from is there.
+    /// Whether every source of `nodes` has data.
     pub fn has_data(&mut self, nodes: &[NodeId]) -> bool {
         let sources = self.graph.trace(nodes).sources;
         sources.iter().all(|source| self.buffers.contains_key(source))
     }
 
-    /// The buffers of sources that are gone are free.
+    /// Returns the buffers of freed sources to the pool.
     pub fn reclaim(&mut self, backend: &dyn Backend) {
         for source in self.graph.take_freed_sources() {
             if let Some(held) = self.buffers.remove(&source).and_then(Arc::into_inner) {
@@ -121,7 +121,7 @@ impl State {
     }
 
     /// A node was computed: it is data in this buffer from now on, and so are its aliases.
-    pub fn fill(&mut self, node: NodeId, held: Arc<Held>, backend: &dyn Backend) {
+    pub fn fill(&mut self, node: NodeId, held: Arc<PooledBuffer>, backend: &dyn Backend) {
         let aliases = self.graph.waiting_aliases(node);
         for id in std::iter::once(node).chain(aliases) {
             // An alias whose tensor is gone goes when its operand becomes data.
@@ -187,13 +187,13 @@ impl State {
     }
 
     /// A plan that was made lately.
-    pub fn known(&mut self, trace: &Trace) -> Option<Arc<Plan>> {
+    pub fn cached_plan(&mut self, trace: &Trace) -> Option<Arc<Plan>> {
         self.plans.get(trace).cloned()
     }
 
     /// Keeps a plan that was made.
     pub fn keep_plan(&mut self, trace: Trace, batch: &Arc<Plan>, backend: &dyn Backend) {
-        self.made += 1;
+        self.plans_created += 1;
         let bytes = size_of_plan(&trace, batch);
         self.plans.insert(Arc::new(trace), batch.clone(), bytes);
         self.shrink_plans(backend);
@@ -215,8 +215,8 @@ impl State {
     }
 
     /// Memory for what a batch writes: its results, then what it needs on the way.
-    pub fn take_all(&mut self, batch: &Plan, backend: &dyn Backend) -> Result<Vec<Held>> {
-        let mut taken: Vec<Held> = Vec::new();
+    pub fn take_all(&mut self, batch: &Plan, backend: &dyn Backend) -> Result<Vec<PooledBuffer>> {
+        let mut taken: Vec<PooledBuffer> = Vec::new();
         let results = batch.outputs.iter().map(|&bytes| (bytes, Purpose::Result));
         let others = batch.temporaries.iter().map(|&bytes| (bytes, Purpose::Temporary));
         for (bytes, purpose) in results.chain(others) {
@@ -238,7 +238,7 @@ impl State {
     }
 
     /// These buffers are not needed any more.
-    pub fn give_all(&mut self, buffers: &[Held], backend: &dyn Backend) {
+    pub fn give_all(&mut self, buffers: &[PooledBuffer], backend: &dyn Backend) {
         for &held in buffers {
             self.pool.give(backend, held);
         }

@@ -10,7 +10,7 @@
 use super::{Contribution, Path, Product, Slice, Tape};
 use crate::error::Result;
 use crate::graph::NodeId;
-use crate::op::{Op, Pointwise, Routine, Span, Start};
+use crate::op::{Offset, Op, Pointwise, Routine, Span};
 use crate::shape::Shape;
 use crate::sorted;
 use std::cmp::Reverse;
@@ -143,8 +143,8 @@ impl Tape<'_> {
             let axis = shape.iter().position(|&extent| extent != 1)?;
             let inner = |(span, &extent): (&Span, &usize)| *span == Span::whole(extent);
             let start = match (spans[axis].start, starts) {
-                (Start::At(start), _) => start,
-                (Start::Times(unit), &[start]) => self.graph.number(start)? as usize * unit,
+                (Offset::Static(start), _) => start,
+                (Offset::Dynamic(unit), &[start]) => self.graph.number(start)? as usize * unit,
                 _ => return None,
             };
             let follows = spans[axis].step == 1 && start == end;
@@ -206,8 +206,10 @@ impl Tape<'_> {
         let mut found = None;
         for (axis, margin) in slice.margins.iter().enumerate() {
             let start = match margin.before {
-                Start::At(start) => Some(start),
-                Start::Times(unit) => self.graph.number(*starts.next()?).map(|n| n as usize * unit),
+                Offset::Static(start) => Some(start),
+                Offset::Dynamic(unit) => {
+                    self.graph.number(*starts.next()?).map(|n| n as usize * unit)
+                }
             };
             if margin.more > 0 {
                 match found {

@@ -12,7 +12,7 @@ mod shaders;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{lost, Graph, NodeId, VariableId};
-use crate::op::{self, Const, Margin, Op, Pointwise, Reduction};
+use crate::op::{self, Const, Op, PadAmount, Pointwise, Reduction};
 use crate::shape::Shape;
 use rustc_hash::FxHashMap;
 
@@ -111,7 +111,7 @@ enum Contribution {
 /// The gradient of a slice, and the padding that places it in the tensor. `starts` are the pad amounts that are data.
 struct Slice {
     node: NodeId,
-    margins: Vec<Margin>,
+    margins: Vec<PadAmount>,
     starts: Vec<NodeId>,
 }
 

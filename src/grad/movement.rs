@@ -4,7 +4,7 @@ use super::{Contribution, Slice, Tape};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::NodeId;
-use crate::op::{Margin, Op, Pointwise, Routine, Span, Start, Windows};
+use crate::op::{Offset, Op, PadAmount, Pointwise, Routine, Span, Windows};
 use crate::shape::Shape;
 
 /// More positions than this are numbered with two digits.
@@ -37,7 +37,7 @@ impl Tape<'_> {
         }
         if grows {
             let zero = self.number(g, 0.0)?;
-            placed = self.push(Op::Pad(Margin::all(&grow)), &[g, zero])?;
+            placed = self.push(Op::Pad(PadAmount::all(&grow)), &[g, zero])?;
         }
         for (axis, &(a, b)) in ends.iter().enumerate() {
             let (start, end) = (a.min(0).unsigned_abs(), b.min(0).unsigned_abs());
@@ -90,11 +90,11 @@ impl Tape<'_> {
             g = self.dilate(g, axis, step)?;
             let reach = (span.len - 1) * step;
             let before = match span.start {
-                Start::At(last) if span.step < 0 => Start::At(last - reach),
+                Offset::Static(last) if span.step < 0 => Offset::Static(last - reach),
                 start => start,
             };
             let more = from[axis] - reach - 1;
-            margins.push(Margin { before, more });
+            margins.push(PadAmount { before, more });
         }
         Ok(Contribution::Slice(Slice { node: g, margins, starts: starts.to_vec() }))
     }
@@ -134,10 +134,11 @@ impl Tape<'_> {
         &mut self,
         g: NodeId,
         from: &Shape,
-        margins: &[Margin],
+        margins: &[PadAmount],
         starts: &[NodeId],
     ) -> Result<NodeId> {
-        let span = |(&len, margin): (&usize, &Margin)| Span { start: margin.before, len, step: 1 };
+        let span =
+            |(&len, margin): (&usize, &PadAmount)| Span { start: margin.before, len, step: 1 };
         let spans = from.iter().zip(margins).map(span).collect();
         self.push(Op::Slice(spans), &[&[g], starts].concat())
     }
@@ -147,7 +148,7 @@ impl Tape<'_> {
         &mut self,
         g: NodeId,
         (x, fill): (NodeId, Shape),
-        margins: &[Margin],
+        margins: &[PadAmount],
         starts: &[NodeId],
     ) -> Result<NodeId> {
         let shape = self.shape(x);

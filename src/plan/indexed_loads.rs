@@ -7,24 +7,24 @@ use crate::dtype::DType;
 use crate::expr::Binary;
 use crate::graph::TraceNode;
 use crate::kernel::{Atom, Index, Inst, ValueId};
-use crate::op::{Margin, Start};
+use crate::op::{Offset, PadAmount};
 
 impl Context<'_> {
     /// The start of a span, at most `latest`. A start that is data is the next of `numbers`.
     pub fn span_start(
         &mut self,
         writer: &mut ProgramWriter,
-        start: Start,
+        start: Offset,
         latest: usize,
         numbers: &mut &[usize],
     ) -> Result<Index, LowerError> {
         let (unit, node) = match (start, numbers.split_first()) {
-            (Start::At(at), _) => return Ok(Index::constant(at as i64)),
-            (Start::Times(unit), Some((&node, rest))) => {
+            (Offset::Static(at), _) => return Ok(Index::constant(at as i64)),
+            (Offset::Dynamic(unit), Some((&node, rest))) => {
                 *numbers = rest;
                 (unit, node)
             }
-            (Start::Times(_), None) => unreachable!("each start that is data has its operand"),
+            (Offset::Dynamic(_), None) => unreachable!("each start that is data has its operand"),
         };
         let value = self.value(writer, node, &[])?;
         let number = writer.number(value, latest / unit.max(1));
@@ -36,7 +36,7 @@ impl Context<'_> {
         &mut self,
         writer: &mut ProgramWriter,
         traced: &TraceNode,
-        margins: &[Margin],
+        margins: &[PadAmount],
         coords: &[Index],
     ) -> Result<ValueId, LowerError> {
         let (input, fill) = (traced.inputs[0], traced.inputs[1]);
@@ -73,7 +73,7 @@ impl Context<'_> {
         &mut self,
         writer: &mut ProgramWriter,
         node: usize,
-        margins: &[Margin],
+        margins: &[PadAmount],
         coords: &[Index],
     ) -> Result<Vec<Index>, LowerError> {
         let mut numbers = &self.trace.nodes[node].inputs[2..];

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::expand::{self, rewrite};
 use crate::graph::{Trace, TraceNode};
 use crate::kernel::{KernelConfig, Limits, Rows};
-use crate::op::{Attention, Const, Conv2d, Margin, Op, Reduction, Routine};
+use crate::op::{Attention, Const, Conv2d, Op, PadAmount, Reduction, Routine};
 use crate::shape::{Shape, MAX_RANK};
 
 /// Rows at least this long are cut.
@@ -213,7 +213,7 @@ fn lengthen(
     let fill = out.push(Op::Fill { shape: Shape::SCALAR, value: identity }, &[])?;
     let mut amounts = vec![(0, 0); shape.rank()];
     amounts[axis].1 = extent - shape[axis];
-    out.push(Op::Pad(Margin::all(&amounts)), &[node, fill])
+    out.push(Op::Pad(PadAmount::all(&amounts)), &[node, fill])
 }
 
 fn cut(

@@ -13,7 +13,7 @@ use super::capture::{self, Captured};
 use super::constant::Constant;
 use super::variable::{structure, Assignment, Layout, Structure};
 use super::{Tensor, Variable};
-use crate::device::{Device, Prepared, Replay};
+use crate::device::{BoundPlan, Device, Replay};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{NodeId, Recording, Segment};
@@ -371,7 +371,7 @@ impl Bound {
             |at: usize| known.iter().any(|(_, x)| matches!(x, Source::Operand(n) if *n == at));
         let offers = program.offers.iter().zip(&taken).filter(|(x, taken)| **taken && is_own(x.1));
         let offers = offers.map(|(&offer, _)| offer);
-        let Prepared { batch, sources: wanted, scalars } =
+        let BoundPlan { batch, sources: wanted, scalars } =
             device.prepare(&program.recording, &nodes, offers)?;
         let mut sources = Vec::with_capacity(wanted.len());
         for node in wanted {

@@ -4,7 +4,7 @@
 use super::slices::{resolve, written};
 use super::{within, Axes, Extents, Tensor};
 use crate::error::{Error, Result};
-use crate::op::{Margin, Op, Span, Start};
+use crate::op::{Offset, Op, PadAmount, Span};
 use crate::shape::Shape;
 use std::ops::RangeBounds;
 
@@ -195,8 +195,8 @@ impl Tensor {
                 let spread = self.unsqueeze(1)?.pad_out(&[(0, 0), (0, rows)], 0.0)?.ravel();
                 let length = (count - 1) * (rows + 1) + 1;
                 let spread = spread.spans(0, Span::at(0, length, 1))?;
-                let before = Start::At(right + down * rows);
-                let margin = Margin { before, more: rows * rows - length };
+                let before = Offset::Static(right + down * rows);
+                let margin = PadAmount { before, more: rows * rows - length };
                 spread.margined(vec![margin], 0.0)?.reshape(&*whole)
             }),
             _ => {

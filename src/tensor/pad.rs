@@ -2,7 +2,7 @@
 
 use super::{within, Amounts, Tensor};
 use crate::error::{Error, Result};
-use crate::op::{Margin, Op, Span};
+use crate::op::{Op, PadAmount, Span};
 use crate::shape::MAX_ELEMENTS;
 
 /// What lies outside of a tensor that is padded with its own elements.
@@ -39,16 +39,16 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(value = 0.0)))]
     pub fn pad(&self, amounts: impl Into<Amounts>, value: f64) -> Result<Tensor> {
         let (cropped, amounts) = self.cropped("pad", &amounts.into().pairs)?;
-        cropped.margined(Margin::all(&amounts), value)
+        cropped.margined(PadAmount::all(&amounts), value)
     }
 
     /// `value` before and after the elements, so many as structure says.
     pub(super) fn pad_out(&self, amounts: &[(usize, usize)], value: f64) -> Result<Tensor> {
-        self.with_number(Op::Pad(Margin::all(amounts)), value, &[])
+        self.with_number(Op::Pad(PadAmount::all(amounts)), value, &[])
     }
 
     /// `value` before and after the elements; how many of them are before is data.
-    pub(super) fn margined(&self, mut margins: Vec<Margin>, value: f64) -> Result<Tensor> {
+    pub(super) fn margined(&self, mut margins: Vec<PadAmount>, value: f64) -> Result<Tensor> {
         let mut numbers = Vec::new();
         for margin in &mut margins {
             // What is too large has no place.

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
-use warpweft::backend::wgpu::ticket::{Ticket, Tickets};
+use warpweft::backend::wgpu::completion::{Completion, Completions};
 
 #[derive(Default)]
 struct Woken(AtomicU32);
@@ -18,10 +18,10 @@ impl Wake for Woken {
 
 #[test]
 fn all_who_wait_are_woken() {
-    let (tickets, ticket) = (Tickets::<()>::default(), Ticket::new());
+    let (tickets, ticket) = (Completions::<()>::default(), Completion::new());
     tickets.open(&ticket, ());
     let wakers = [Arc::<Woken>::default(), Arc::<Woken>::default()];
-    let mut waiting = [Box::pin(ticket.kept()), Box::pin(ticket.kept())];
+    let mut waiting = [Box::pin(ticket.succeeded()), Box::pin(ticket.succeeded())];
     for _ in 0..2 {
         for (waker, future) in wakers.iter().zip(&mut waiting) {
             let waker = waker.clone().into();
@@ -29,7 +29,7 @@ fn all_who_wait_are_woken() {
         }
     }
     tickets.lose();
-    let late = Ticket::new();
+    let late = Completion::new();
     tickets.open(&late, ());
     for (woken, future) in wakers.iter().zip(&mut waiting) {
         assert_eq!(woken.0.load(Ordering::SeqCst), 1);
@@ -37,6 +37,6 @@ fn all_who_wait_are_woken() {
         let answer = future.as_mut().poll(&mut Context::from_waker(&waker));
         assert_eq!(answer, Poll::Ready(false));
     }
-    let answer = pin!(late.kept()).poll(&mut Context::from_waker(std::task::Waker::noop()));
+    let answer = pin!(late.succeeded()).poll(&mut Context::from_waker(std::task::Waker::noop()));
     assert_eq!(answer, Poll::Ready(false));
 }

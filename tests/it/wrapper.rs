@@ -1,7 +1,9 @@
 //! Machines of tests that are another machine, but for what they do otherwise.
 
 use std::sync::Arc;
-use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Listener, Part, Pending};
+use warpweft::backend::{
+    Backend, BufferId, CacheLimits, Counters, Info, Listener, Pending, ReadRange,
+};
 use warpweft::device::Device;
 use warpweft::error::Result;
 use warpweft::kernel::{Kernel, KernelConfig, Limits, Plan};
@@ -36,7 +38,7 @@ forwarded! {
     fn compile(batch: &Arc<Plan>) -> Pending<Result<()>>;
     fn on_compile(listener: Option<Listener>);
     fn run(batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
-    fn read_parts(parts: Vec<Part>) -> Pending<Result<()>>;
+    fn read_parts(parts: Vec<ReadRange>) -> Pending<Result<()>>;
     fn sync() -> Pending<Result<()>>;
     fn forget(batch: &Arc<Plan>);
     fn set_cache_limits(limits: &CacheLimits);

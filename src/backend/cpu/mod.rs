@@ -7,7 +7,9 @@ mod math;
 mod prepared;
 mod routines;
 
-use crate::backend::{Backend, BufferId, CacheLimits, Clock, Counters, DeviceKind, Info, Part};
+use crate::backend::{
+    Backend, BufferId, CacheLimits, Clock, Counters, DeviceKind, Info, ReadRange,
+};
 use crate::backend::{Pending, RunTimes, RunsTimes};
 use crate::error::{Error, Result};
 use crate::kernel::{Dispatch, Kernel, KernelConfig, Limits, Plan, SlotStorage};
@@ -88,7 +90,7 @@ impl CpuBackend {
 
     /// Bytes of the machine's memory, where the system tells.
     pub fn memory(&self) -> Option<u64> {
-        memory::installed()
+        crate::alloc::total_bytes()
     }
 
     fn on(pool: Pool) -> CpuBackend {
@@ -200,11 +202,11 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+    fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>> {
         let read = || {
             let state = self.state();
             let mut places = Vec::with_capacity(parts.len());
-            for Part { buffer, offset, len, take } in parts {
+            for ReadRange { buffer, offset, len, take } in parts {
                 let words = state.buffers.get(&buffer).ok_or_else(|| unknown("read", buffer))?;
                 state.there(buffer)?;
                 let bytes: &[u8] = bytemuck::cast_slice(words);

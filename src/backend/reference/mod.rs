@@ -31,10 +31,10 @@ mod program;
 mod run;
 mod scalar;
 
-use crate::backend::{Backend, BufferId, Counters, DeviceKind, Info, Part, Pending};
+use crate::alloc::try_vec;
+use crate::backend::{Backend, BufferId, Counters, DeviceKind, Info, Pending, ReadRange};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Dispatch, Kernel, KernelConfig, Limits, Plan, SlotStorage};
-use crate::room::room;
 use run::Run;
 use std::collections::HashMap;
 use std::future::ready;
@@ -116,7 +116,7 @@ impl Backend for ReferenceBackend {
                 format!("reference: a buffer must have at most {most} bytes, got {bytes}");
             Error::new(ErrorKind::Limit, message)
         })?;
-        let mut memory = room("reference", count)?;
+        let mut memory = try_vec("reference", count)?;
         memory.resize(count, GARBAGE);
         let mut state = self.state();
         state.counters.buffers += 1;
@@ -178,9 +178,9 @@ impl Backend for ReferenceBackend {
         Ok(())
     }
 
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+    fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>> {
         let state = self.state();
-        let taken = parts.into_iter().try_for_each(|Part { buffer, offset, len, take }| {
+        let taken = parts.into_iter().try_for_each(|ReadRange { buffer, offset, len, take }| {
             let memory = state.buffers.get(&buffer).ok_or_else(|| unknown(buffer))?;
             let place = range(offset, len).and_then(|range| memory.get(range));
             take(place.ok_or_else(|| outside(buffer))?)

@@ -1,14 +1,14 @@
 //! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform
 //! buffer.
 
-use super::deferred::{DeferredResult, History, Unresolved};
-use super::groups::{Bound, Groups, Sets};
-use super::memory::{bound_bytes, Buffers, Memory, Numbered};
+use super::bind_groups::{BindGroupCache, Bound, DispatchBindings};
+use super::deferred::{DeferredResult, ErrorDependencies, History};
+use super::dynamic_shapes::Dynamic;
+use super::memory::{bound_bytes, Buffers, GpuBuffer, Memory};
 use super::pipeline::{Pipeline, Recipe};
 use super::pipelines::{fold, Pipelines};
 use super::platform::Gpu;
-use super::shapes::Dynamic;
-use super::step::Step;
+use super::prepared_dispatch::PreparedDispatch;
 use super::times::Timer;
 use crate::backend::BufferId;
 use crate::codegen::{Source, PARAMS_HEAD};
@@ -49,8 +49,8 @@ pub(super) struct Prepared {
 /// The dispatches that do something, and the bind groups that they ran with.
 #[derive(Default)]
 pub(super) struct Steps {
-    pub(super) all: Vec<Step>,
-    sets: Sets,
+    pub(super) all: Vec<PreparedDispatch>,
+    sets: DispatchBindings,
 }
 
 impl Steps {
@@ -63,8 +63,8 @@ impl Steps {
     pub(super) fn record(
         &mut self,
         gpu: &Gpu,
-        (groups, most): (&mut Groups, usize),
-        (uniform, slots): (&Numbered, &[Bound<'_>]),
+        (groups, most): (&mut BindGroupCache, usize),
+        (uniform, slots): (&GpuBuffer, &[Bound<'_>]),
         encoder: &mut wgpu::CommandEncoder,
         timer: Option<(&mut Timer, &Plan)>,
     ) {
@@ -183,7 +183,7 @@ impl Prepared {
         self.image[offset + 16 * made.params..][..sizes.len()].copy_from_slice(sizes);
         let block = (vectors * 16).next_multiple_of(ALIGNMENT) as u64;
         let (pipeline, offset) = (made.pipeline.clone(), offset as u32);
-        self.steps.all.push(Step { number, pipeline, grid, offset, block, slots });
+        self.steps.all.push(PreparedDispatch { number, pipeline, grid, offset, block, slots });
         Ok(())
     }
 
@@ -208,8 +208,8 @@ impl Prepared {
         trial: Option<&DeferredResult>,
     ) {
         let read = self.read.iter().filter_map(|&slot| memory.unresolved(ids[slot]));
-        let buffers = ids.iter().filter_map(|&id| memory.there(id)).filter(|there| !there.good());
-        let unresolved: Unresolved = self.history.unresolved(trial, buffers, read);
+        let buffers = ids.iter().filter_map(|&id| memory.there(id)).filter(|there| !there.is_ok());
+        let unresolved: ErrorDependencies = self.history.unresolved(trial, buffers, read);
         for &slot in &self.written {
             memory.depend(ids[slot], &unresolved);
         }

@@ -21,16 +21,16 @@ pub(super) struct Readback {
     home: Arc<Readbacks>,
 }
 
-/// Bytes of a buffer that are to be read, in a range that was checked, and who takes them.
-pub(super) struct Wanted {
+/// A pending copy to a readback buffer: a checked range of a buffer, and the callback for its bytes.
+pub(super) struct PendingCopy {
     pub(super) source: wgpu::Buffer,
     pub(super) offset: u64,
     pub(super) len: u64,
     pub(super) take: Take,
 }
 
-impl Wanted {
-    /// Records the copy of them.
+impl PendingCopy {
+    /// Records the copy.
     pub(super) fn record(&self, to: &Readback, encoder: &mut wgpu::CommandEncoder) {
         encoder.copy_buffer_to_buffer(&self.source, self.offset, to.buffer(), 0, self.len);
     }

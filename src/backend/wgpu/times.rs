@@ -2,7 +2,7 @@
 
 use super::error_log::lock;
 use super::platform::Gpu;
-use super::readbacks::Wanted;
+use super::readbacks::PendingCopy;
 use crate::backend::{self, resolution, Clock, Pending, RunTimes, RunsTimes, Times};
 use crate::error::Result;
 use std::future::ready;
@@ -135,11 +135,11 @@ impl Profiler {
         for (n, source) in buffers.iter().enumerate() {
             let last = n + 1 == buffers.len();
             let len = if last { self.used } else { BUFFER };
-            let (take, taken) = backend::take(len as usize, |bytes, all: &mut Vec<u8>| {
+            let (take, taken) = backend::read_callback(len as usize, |bytes, all: &mut Vec<u8>| {
                 all.extend_from_slice(bytes);
                 Ok(())
             });
-            wanted.push(Wanted { source: source.clone(), offset: 0, len, take });
+            wanted.push(PendingCopy { source: source.clone(), offset: 0, len, take });
             parts.push(taken);
         }
         let done = gpu.done();

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::Arc;
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::wgpu::WgpuBackend;
-use warpweft::backend::{Backend, BufferId, Part, Pending};
+use warpweft::backend::{Backend, BufferId, Pending, ReadRange};
 use warpweft::device::{Device, KernelConfig};
 use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::kernel::Plan;
@@ -90,7 +90,7 @@ impl<B: Backend> Wrapper for Mortal<B> {
     fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.call().and_then(|()| self.machine.run(batch, buffers, scalars))
     }
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+    fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>> {
         match self.call() {
             Ok(()) => self.machine.read_parts(parts),
             Err(lost) => Box::pin(std::future::ready(Err(lost))),

@@ -10,13 +10,13 @@
 //! below. In a row without order few items are, so the row is hardly more than read once. At worst each item is collected,
 //! which takes about as long as a selection among all.
 
+use crate::alloc::try_vec;
 use crate::backend::cpu::exec::inputs::Inputs;
 use crate::backend::cpu::exec::output::too_short;
 use crate::backend::cpu::exec::parallel;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::Order;
-use crate::room::room;
 use bytemuck::cast_slice;
 use std::borrow::Cow;
 
@@ -123,7 +123,7 @@ impl Keys {
 /// All items of a row, sorted.
 fn sorted(order: &Order, values: &[u32], threads: bool) -> Result<Vec<u64>> {
     let keys = Keys::of(order);
-    let mut items: Vec<u64> = room("sort", values.len())?;
+    let mut items: Vec<u64> = try_vec("sort", values.len())?;
     items.extend(values.iter().enumerate().map(|(at, &bits)| keys.item(bits, at)));
     let part = items.len().div_ceil(parallel::threads());
     if !threads || part < TASK {
@@ -159,7 +159,7 @@ fn selected(order: &Order, values: &[u32], threads: bool) -> Result<Vec<u64>> {
 /// The first `most` items of values, whose first one stands at `first`, in no order; or all, if these are fewer.
 fn collect(keys: Keys, values: &[u32], first: usize, most: usize) -> Result<Vec<u64>> {
     let full = (2 * most).max(COLLECTED);
-    let mut items: Vec<u64> = room("sort", full + BLOCK)?;
+    let mut items: Vec<u64> = try_vec("sort", full + BLOCK)?;
     let mut limit: Option<u64> = None;
     for (n, block) in values.chunks(BLOCK).enumerate() {
         let below = limit.map_or(u32::MAX, |limit| (limit >> 32) as u32);

@@ -1,4 +1,4 @@
-//! How the threads of a row combine what each of them has gathered.
+//! Reductions across the threads of a row.
 
 use super::Writer;
 use crate::codegen::memory::{shared, unshared};
@@ -8,24 +8,28 @@ use crate::op::Reduction;
 use crate::schedule::{RowSchedule, Traversal};
 
 impl Writer<'_> {
-    /// The threads of a row combine their results.
-    pub(super) fn meet(&mut self, stage: u32, reduces: &[(ValueId, Reduction, ValueId)]) {
+    /// Combines the results of the threads of a row.
+    pub(super) fn combine_lanes(&mut self, stage: u32, reduces: &[(ValueId, Reduction, ValueId)]) {
         let arrays = self.arrays(stage);
-        // Truth values are not passed.
+        // Subgroup operations do not take booleans.
         if self.schedule.subgroups && arrays.iter().all(|array| array.1 != DType::Bool) {
-            self.pass_on(&arrays, reduces);
+            self.subgroup_reduce(&arrays, reduces);
         } else {
-            self.meet_in_memory(&arrays, reduces);
+            self.workgroup_reduce(&arrays, reduces);
         }
         if stage + 1 < self.last_stage() {
-            // The arrays are used again.
+            // The next stage reuses the arrays.
             self.text += "workgroupBarrier();\n";
         }
     }
 
-    /// First by exchanging with neighbours twice, four, ... times as far, as wide as the machine has it and the row is; all
-    /// of these then know their result, and one puts it into workgroup memory, where each thread combines what is there.
-    fn pass_on(&mut self, arrays: &[(String, DType)], reduces: &[(ValueId, Reduction, ValueId)]) {
+    /// Reduces within subgroups by shuffles over 1, 2, 4, ... lanes. One lane of each subgroup then stores the result in workgroup
+    /// memory, and each thread combines the stored results.
+    fn subgroup_reduce(
+        &mut self,
+        arrays: &[(String, DType)],
+        reduces: &[(ValueId, Reduction, ValueId)],
+    ) {
         let lanes = self.schedule.lanes;
         let combine = |writer: &Self, id, op, x: &str, y: &str| {
             writer.place(None).combine(op, x, y, writer.dtype(id), false)
@@ -62,7 +66,7 @@ impl Writer<'_> {
     }
 
     /// In workgroup memory, in a fixed order.
-    fn meet_in_memory(
+    fn workgroup_reduce(
         &mut self,
         arrays: &[(String, DType)],
         reduces: &[(ValueId, Reduction, ValueId)],

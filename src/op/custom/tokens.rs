@@ -1,26 +1,26 @@
-//! The words of a user's WGSL: as much of the language as it takes to find what a text declares, and to rename that.
+//! The tokenizer for custom WGSL. It handles as much of the language as is needed to find and rename declarations.
 
 use crate::error::{Error, Result};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Brackets that stand in each other.
-const MOST_DEPTH: usize = 64;
-/// Words between two semicolons or braces.
-const MOST_WORDS: usize = 1000;
-/// How often `else` may stand in a text.
-const MOST_ELSE: usize = 200;
-/// Bytes that a text may have.
-const MOST_BYTES: usize = 1 << 20;
+/// The deepest nesting of brackets.
+const MAX_BRACKET_DEPTH: usize = 64;
+/// The most tokens between two semicolons or braces.
+const MAX_STATEMENT_TOKENS: usize = 1000;
+/// The most occurrences of `else` in a source.
+const MAX_ELSE: usize = 200;
+/// The most bytes of a source.
+const MAX_SOURCE_BYTES: usize = 1 << 20;
 
 /// A name, a keyword, a number, or one other character.
 #[derive(Clone, Debug)]
-pub struct Word {
+pub struct Token {
     pub at: Range<usize>,
     pub kind: Kind,
 }
 
-/// What kind of word it is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Name,
@@ -28,14 +28,14 @@ pub enum Kind {
     Symbol,
 }
 
-/// A text with its words.
+/// A source with its tokens.
 #[derive(Clone, Debug)]
 pub struct Text {
     pub source: String,
-    pub words: Vec<Word>,
+    pub tokens: Vec<Token>,
 }
 
-/// An error at a place of a text, `what` being what the text is: lines and columns are counted from 1, columns in
+/// Creates an error at a position of a source. `what` names the source. Lines and columns count from 1, columns in
 /// characters.
 pub fn located(what: &str, source: &str, at: usize, message: &str) -> Error {
     let before = source.get(..at).unwrap_or(source);
@@ -47,8 +47,8 @@ pub fn located(what: &str, source: &str, at: usize, message: &str) -> Error {
 impl Text {
     /// The words of `source`; `what` it is, for errors.
     pub fn new(what: &str, source: &str) -> Result<Text> {
-        if source.len() > MOST_BYTES {
-            let (bytes, most) = (source.len(), MOST_BYTES);
+        if source.len() > MAX_SOURCE_BYTES {
+            let (bytes, most) = (source.len(), MAX_SOURCE_BYTES);
             return Err(Error::data(format!(
                 "{what}: the source must have at most {most} bytes, got {bytes}"
             )));
@@ -93,9 +93,9 @@ impl Text {
                     return Err(located(what, source, at, &message));
                 }
             };
-            words.push(Word { at: start..at, kind });
+            words.push(Token { at: start..at, kind });
         }
-        let text = Text { source: source.to_string(), words };
+        let text = Text { source: source.to_string(), tokens: words };
         text.check_depth(what)?;
         Ok(text)
     }
@@ -103,7 +103,7 @@ impl Text {
     /// Compilers go down into what is nested, and have a stack to lose.
     fn check_depth(&self, what: &str) -> Result<()> {
         let (mut depth, mut length, mut others) = (0usize, 0, 0);
-        for n in 0..self.words.len() {
+        for n in 0..self.tokens.len() {
             length += 1;
             match self.word(n) {
                 "(" | "[" => depth += 1,
@@ -115,9 +115,9 @@ impl Text {
                 _ => {}
             }
             let excess = [
-                (depth, MOST_DEPTH, "brackets in each other"),
-                (length, MOST_WORDS, "words of one statement"),
-                (others, MOST_ELSE, "times `else`"),
+                (depth, MAX_BRACKET_DEPTH, "brackets in each other"),
+                (length, MAX_STATEMENT_TOKENS, "words of one statement"),
+                (others, MAX_ELSE, "times `else`"),
             ];
             if let Some((_, most, of)) = excess.into_iter().find(|(count, most, _)| count > most) {
                 return Err(located(
@@ -133,34 +133,34 @@ impl Text {
 
     /// The n-th word; nothing after the last.
     pub fn word(&self, n: usize) -> &str {
-        self.words.get(n).map_or("", |word| &self.source[word.at.clone()])
+        self.tokens.get(n).map_or("", |word| &self.source[word.at.clone()])
     }
 
     /// Where the n-th word begins.
     pub fn at(&self, n: usize) -> usize {
-        self.words.get(n).map_or(self.source.len(), |word| word.at.start)
+        self.tokens.get(n).map_or(self.source.len(), |word| word.at.start)
     }
 
     /// Whether the n-th word is a name or a keyword.
     pub fn is_name(&self, n: usize) -> bool {
-        self.words.get(n).is_some_and(|word| word.kind == Kind::Name)
+        self.tokens.get(n).is_some_and(|word| word.kind == Kind::Name)
     }
 
     /// Where these two words stand one after the other.
     pub fn pair(&self, first: &str, second: &str) -> Option<usize> {
-        (0..self.words.len()).find(|&n| self.word(n) == first && self.word(n + 1) == second)
+        (0..self.tokens.len()).find(|&n| self.word(n) == first && self.word(n + 1) == second)
     }
 
     /// Whether some name begins so.
     pub fn has_prefix(&self, prefix: &str) -> bool {
-        (0..self.words.len()).any(|n| self.is_name(n) && self.word(n).starts_with(prefix))
+        (0..self.tokens.len()).any(|n| self.is_name(n) && self.word(n).starts_with(prefix))
     }
 
     /// The text without comments, with `prefix` before each name among those `declared`.
     pub fn renamed(&self, declared: &BTreeSet<String>, prefix: &str) -> String {
         let members = self.members();
         let (mut text, mut from) = (String::with_capacity(self.source.len()), 0);
-        for (n, word) in self.words.iter().enumerate() {
+        for (n, word) in self.tokens.iter().enumerate() {
             text += &blank(&self.source[from..word.at.start]);
             from = word.at.end;
             let name = self.word(n);
@@ -176,7 +176,7 @@ impl Text {
     /// The words that are names of members where a structure declares them.
     fn members(&self) -> BTreeSet<usize> {
         let (mut members, mut inside) = (BTreeSet::new(), false);
-        for n in 0..self.words.len() {
+        for n in 0..self.tokens.len() {
             match self.word(n) {
                 "struct" => inside = true,
                 "}" => inside = false,

@@ -1,22 +1,22 @@
-//! A dispatch ready to run: what a batch records, and what bind groups are made for.
+//! Prepared dispatches: the pipeline, grid and bindings of a dispatch. Batches record them, and bind groups belong to them.
 
 use super::pipeline::{Compiled, Pipeline};
 use std::sync::Arc;
 
 /// A dispatch ready to run.
-pub(super) struct Step {
-    /// Its dispatch's number.
+pub(super) struct PreparedDispatch {
+    /// The number of the dispatch in the plan.
     pub(super) number: usize,
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) grid: [u32; 3],
-    /// Where its params begin, and how many bytes of them are bound.
+    /// The offset of the params, and the bytes of them that are bound.
     pub(super) offset: u32,
     pub(super) block: u64,
-    /// Each binding's slot.
+    /// The slot of each binding.
     pub(super) slots: Vec<usize>,
 }
 
-impl Step {
+impl PreparedDispatch {
     pub(super) fn compiled(&self) -> &Compiled {
         match &self.pipeline.compiled {
             Some(compiled) => compiled,

@@ -1,10 +1,10 @@
-//! Bind groups, kept as long as their buffers live and there are not too many.
+//! The bind group cache. A bind group is cached until one of its buffers is freed, or the cache is full.
 
-use super::memory::Numbered;
+use super::memory::GpuBuffer;
 use super::pipeline::Layout;
 use super::platform::Gpu;
-use super::step::Step;
-use crate::lru::{Lru, Spot};
+use super::prepared_dispatch::PreparedDispatch;
+use crate::lru::{EntryId, Lru};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -14,47 +14,47 @@ type Key = Arc<[u64]>;
 
 /// A buffer as it is bound: so many bytes from its beginning. That is all of it, whatever a kernel needs, so that other
 /// sizes in the same buffers find their groups.
-pub(super) type Bound<'a> = (&'a Numbered, u64);
+pub(super) type Bound<'a> = (&'a GpuBuffer, u64);
 
 /// Words of a key before the first buffer.
 const HEAD: usize = 2;
 
-/// All bind groups of a device.
+/// The bind groups of a device.
 #[derive(Default)]
-pub(super) struct Groups {
+pub(super) struct BindGroupCache {
     pub(super) all: Lru<Key, wgpu::BindGroup>,
     /// Which groups a buffer is in.
-    of_buffer: FxHashMap<u64, FxHashSet<Spot>>,
-    /// Written anew for every lookup, so that finding a group allocates nothing.
+    of_buffer: FxHashMap<u64, FxHashSet<EntryId>>,
+    /// The key of the current lookup, reused so that a lookup allocates nothing.
     key: Vec<u64>,
     /// How many were ever made.
     pub(super) made: u64,
 }
 
-/// The groups of a batch's steps, by the buffers it ran with lately: a batch that is run with the same again looks
-/// nothing up.
+/// The bind groups of a batch's dispatches, by the buffers of its latest runs. A batch that runs with the same buffers again
+/// needs no lookup.
 #[derive(Default)]
-pub(super) struct Sets(Vec<Set>);
+pub(super) struct DispatchBindings(Vec<BindingSet>);
 
-struct Set {
+struct BindingSet {
     /// The uniform buffer's number, and those of its slots.
     buffers: Vec<u64>,
-    groups: Vec<Spot>,
+    groups: Vec<EntryId>,
 }
 
-impl Sets {
-    /// So many sets of buffers may alternate.
-    const MOST: usize = 16;
+impl DispatchBindings {
+    /// The most sets of buffers that may alternate.
+    const MAX_BINDING_SETS: usize = 16;
 }
 
-impl Groups {
+impl BindGroupCache {
     /// The groups of a batch's steps with these buffers; they stay where there are more than `most`, and others go.
     pub(super) fn of_batch<'a>(
         &'a mut self,
         gpu: &Gpu,
-        sets: &'a mut Sets,
-        steps: &[Step],
-        (uniform, slots): (&Numbered, &[Bound<'_>]),
+        sets: &'a mut DispatchBindings,
+        steps: &[PreparedDispatch],
+        (uniform, slots): (&GpuBuffer, &[Bound<'_>]),
         most: usize,
     ) -> impl Iterator<Item = &'a wgpu::BindGroup> + use<'a> {
         let numbers =
@@ -67,9 +67,9 @@ impl Groups {
             None => {
                 let buffers: Vec<u64> = numbers().collect();
                 sets.0.retain(|set| set.buffers != buffers);
-                sets.0.truncate(Sets::MOST - 1);
+                sets.0.truncate(DispatchBindings::MAX_BINDING_SETS - 1);
                 let groups = steps.iter().map(|step| self.find(gpu, step, uniform, slots));
-                sets.0.insert(0, Set { groups: groups.collect(), buffers });
+                sets.0.insert(0, BindingSet { groups: groups.collect(), buffers });
             }
         }
         // Those of the batch were used last.
@@ -82,12 +82,18 @@ impl Groups {
     }
 
     /// Whether all of these are there still, which are used now.
-    fn touch(&mut self, groups: &[Spot]) -> bool {
+    fn touch(&mut self, groups: &[EntryId]) -> bool {
         groups.iter().all(|&spot| self.all.touch(spot))
     }
 
     /// The bind group of a step: its params and its slots.
-    fn find(&mut self, gpu: &Gpu, step: &Step, uniform: &Numbered, slots: &[Bound<'_>]) -> Spot {
+    fn find(
+        &mut self,
+        gpu: &Gpu,
+        step: &PreparedDispatch,
+        uniform: &GpuBuffer,
+        slots: &[Bound<'_>],
+    ) -> EntryId {
         let layout = &step.compiled().layout;
         let own = step.slots.iter().map(|&slot| slots[slot]);
         let bound = std::iter::once((uniform, step.block)).chain(own);
@@ -108,7 +114,7 @@ impl Groups {
         gpu: &Gpu,
         layout: &Layout,
         bound: impl Iterator<Item = Bound<'a>>,
-    ) -> Spot {
+    ) -> EntryId {
         let entry = |(i, (held, bytes)): (usize, Bound<'a>)| wgpu::BindGroupEntry {
             binding: i as u32,
             resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
@@ -149,7 +155,7 @@ impl Groups {
     }
 
     /// A group is gone.
-    fn unlist(&mut self, spot: Spot, key: &Key) {
+    fn unlist(&mut self, spot: EntryId, key: &Key) {
         for number in numbers(key) {
             if let Some(spots) = self.of_buffer.get_mut(&number) {
                 spots.remove(&spot);

@@ -12,7 +12,7 @@ pub fn split(space: &Space, program: &Program) -> Option<(Space, Program)> {
     if divisors.iter().all(Vec::is_empty) {
         return None;
     }
-    let digits = Digits::new(space, &divisors);
+    let digits = SplitDims::new(space, &divisors);
     let coordinates: Vec<Index> = (0..space.dims.len()).map(|d| digits.whole(d)).collect();
     let mut b = Builder::default();
     let mut values: Vec<ValueId> = Vec::with_capacity(program.insts.len());
@@ -41,16 +41,16 @@ pub fn split(space: &Space, program: &Program) -> Option<(Space, Program)> {
     Some((digits.space, b.finish()))
 }
 
-/// A space whose coordinates are split, as the digits of a number with several bases.
-struct Digits {
+/// A space whose coordinates are split into several, like the digits of a number with mixed bases.
+struct SplitDims {
     space: Space,
     /// For each coordinate of the space before its digits, slowest first: a digit's number in the new space, and what a
     /// step of it counts.
     places: Vec<Vec<(u32, usize)>>,
 }
 
-impl Digits {
-    fn new(space: &Space, divisors: &[Vec<usize>]) -> Digits {
+impl SplitDims {
+    fn new(space: &Space, divisors: &[Vec<usize>]) -> SplitDims {
         let (mut dims, mut outer, mut places) = (Vec::new(), 0, Vec::new());
         for (d, divisors) in divisors.iter().enumerate() {
             let mut digits = Vec::new();
@@ -65,7 +65,7 @@ impl Digits {
                 outer = dims.len();
             }
         }
-        Digits { space: Space { dims, outer }, places }
+        SplitDims { space: Space { dims, outer }, places }
     }
 
     /// A coordinate before it was split.

@@ -1,5 +1,9 @@
-//! Dynamic shapes. A batch that was seen with two sizes and comes with a third is compiled anew once more, so that what
-//! differed is read from the params: from then on it fits all sizes. What is computed is the same.
+//! Dynamic shapes: kernels that read their sizes from the params.
+//!
+//! Problem: a program runs with inputs of many sizes, and compiling kernels for each size takes long.
+//! Idea: the first two sizes of a structure compile specialized kernels. The third compiles kernels that read every size that
+//! differed so far from the params, and later sizes reuse those. Results are the same bits.
+//! Example: a text of 10, then 11, then 12 tokens. From the third length on, the length is a param.
 
 use super::pipeline::Pipeline;
 use crate::codegen::Source;
@@ -7,30 +11,30 @@ use crate::lru::Lru;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Weak};
 
-/// Bytes that are kept about what was seen.
-const MOST_BYTES: u64 = 4 << 20;
+/// The most bytes of statistics.
+const MAX_STATS_BYTES: u64 = 4 << 20;
 
-/// How often a batch must have come before its sizes are read.
-const ENOUGH: u32 = 2;
+/// How often a structure must have been seen before its kernels read sizes from params.
+const MIN_SIGHTINGS: u32 = 2;
 
-/// The batches that were compiled, by structure.
+/// Statistics of the compiled batches, by structure.
 #[derive(Default)]
 pub(super) struct Shapes {
-    all: Lru<u64, Seen>,
-    /// Whether every size is read, always: for tests.
+    all: Lru<u64, StructureStats>,
+    /// Whether kernels always read every size, for tests.
     pub(super) always: bool,
 }
 
-/// The batches of one structure.
+/// Statistics of the batches of one structure.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct StructureStats {
     times: u32,
     always: bool,
     kernels: FxHashMap<Key, Sizes>,
-    /// How many kernels of the batch that is being compiled have such a structure.
-    met: FxHashMap<(u64, (usize, usize)), u32>,
-    /// The sizes that stayed in all batches before it.
-    stayed: FxHashSet<u32>,
+    /// How many kernels of the current batch have each structure.
+    occurrences: FxHashMap<(u64, (usize, usize)), u32>,
+    /// The sizes that were equal in all earlier batches.
+    constant_sizes: FxHashSet<u32>,
 }
 
 /// A kernel of a batch: the structure of its text, its numbers of inputs and outputs, and how many of the batch before it
@@ -68,44 +72,45 @@ struct Sizes {
 
 impl Shapes {
     /// Begins with a batch of this structure.
-    pub(super) fn take(&mut self, structure: u64) -> Seen {
+    pub(super) fn take(&mut self, structure: u64) -> StructureStats {
         let mut seen = self.all.remove(&structure).unwrap_or_default();
         seen.always = self.always;
-        seen.stayed.clear();
+        seen.constant_sizes.clear();
         for sizes in seen.kernels.values().filter(|sizes| sizes.times > 1) {
             let groups = sizes.values.iter().zip(&sizes.varies);
-            seen.stayed.extend(groups.filter(|(_, varies)| !**varies).map(|(value, _)| value));
+            seen.constant_sizes
+                .extend(groups.filter(|(_, varies)| !**varies).map(|(value, _)| value));
         }
         seen
     }
 
     /// Such a batch was compiled.
-    pub(super) fn keep(&mut self, structure: u64, mut seen: Seen) {
+    pub(super) fn keep(&mut self, structure: u64, mut seen: StructureStats) {
         seen.times += 1;
-        (seen.met, seen.stayed) = Default::default();
+        (seen.occurrences, seen.constant_sizes) = Default::default();
         let of = |sizes: &Sizes| 64 + 8 * sizes.group.len() + 5 * sizes.values.len();
         let bytes = seen.kernels.values().map(of).sum::<usize>() as u64;
         self.all.insert(structure, seen, bytes);
-        while self.all.evict(usize::MAX, MOST_BYTES).is_some() {}
+        while self.all.evict(usize::MAX, MAX_STATS_BYTES).is_some() {}
     }
 }
 
-impl Seen {
+impl StructureStats {
     /// Which sizes a kernel reads; `None` where it has them as constants.
     pub(super) fn settle(&mut self, source: &Source, arity: (usize, usize)) -> Option<Dynamic> {
         let structure = source.structure();
-        let met = self.met.entry((structure, arity)).or_default();
+        let met = self.occurrences.entry((structure, arity)).or_default();
         *met += 1;
         let key = (structure, arity, *met);
         let values: Vec<u32> = source.sizes.iter().map(|size| size.value).collect();
         let sizes = self.kernels.entry(key).or_insert_with(|| Sizes::new(&values));
         sizes.refine(&values);
-        if sizes.times == 1 && self.times >= ENOUGH && !self.stayed.is_empty() {
+        if sizes.times == 1 && self.times >= MIN_SIGHTINGS && !self.constant_sizes.is_empty() {
             // Kernels of another structure, as sizes near these bring them: what did not stay elsewhere will not here.
             let varies = sizes.varies.iter_mut().zip(&sizes.values);
-            varies.for_each(|(varies, value)| *varies = !self.stayed.contains(value));
+            varies.for_each(|(varies, value)| *varies = !self.constant_sizes.contains(value));
         }
-        if self.times < ENOUGH && !self.always {
+        if self.times < MIN_SIGHTINGS && !self.always {
             return None;
         }
         let (mut of_group, mut read) = (vec![None; sizes.values.len()], Vec::new());

@@ -1,19 +1,27 @@
-//! Reading: values made by one batch, and taken by one submission.
+//! Reading: values computed by one batch and copied by one submission.
 
-use super::wanted::Wanted;
 use super::Device;
-use crate::backend::{Part, Pending, Take};
+use crate::backend::{Pending, ReadRange, Take};
 use crate::error::{Error, Result};
+use crate::graph::NodeId;
 use crate::span::span;
 use std::future::ready;
 
+/// A read request: a range of a node's elements, and the callback that receives the bytes.
+pub(crate) struct ReadRequest {
+    pub node: NodeId,
+    pub start: usize,
+    pub len: usize,
+    pub take: Take,
+}
+
 impl Device {
-    /// Makes the nodes' values, as one batch, and has their elements taken.
-    pub(crate) fn read_nodes(&self, wanted: Vec<Wanted>) -> Result<Pending<Result<()>>> {
+    /// Computes the nodes in one batch, and passes their elements to the callbacks.
+    pub(crate) fn read_nodes(&self, wanted: Vec<ReadRequest>) -> Result<Pending<Result<()>>> {
         self.with_checks(wanted, |wanted| self.read_wanted(wanted))
     }
 
-    fn read_wanted(&self, wanted: Vec<Wanted>) -> Result<Pending<Result<()>>> {
+    fn read_wanted(&self, wanted: Vec<ReadRequest>) -> Result<Pending<Result<()>>> {
         let mut nodes = Vec::with_capacity(wanted.len());
         for part in &wanted {
             nodes.push(part.node);
@@ -22,7 +30,7 @@ impl Device {
         self.run(&nodes)?;
         let state = self.state();
         let mut parts = Vec::with_capacity(wanted.len());
-        for Wanted { node, start, len, take } in wanted {
+        for ReadRequest { node, start, len, take } in wanted {
             let size = state.graph.dtype(node).size();
             let buffer = state.buffer_of(node)?;
             if len == 0 {
@@ -38,7 +46,7 @@ impl Device {
                 let there = words.get(skip..).and_then(|bytes| bytes.get(..len * size));
                 take(there.ok_or_else(short)?)
             });
-            parts.push(Part { buffer, offset: from - skip as u64, len: bytes, take });
+            parts.push(ReadRange { buffer, offset: from - skip as u64, len: bytes, take });
         }
         if parts.is_empty() {
             return Ok(Box::pin(ready(Ok(()))));

@@ -1,54 +1,54 @@
-//! What a device was asked for and answers later: bytes that are mapped, work that is done.
+//! Completions: the outcome of requests to a device that finish later, such as mapping a buffer or running a submission.
 
 use super::error_log::lock;
 use std::future::poll_fn;
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// A promise of the device. Several may wait for it.
+/// The completion of a request. Several tasks may wait for it.
 #[derive(Default)]
-pub struct Ticket {
+pub struct Completion {
     state: Mutex<TicketState>,
 }
 
 #[derive(Default)]
 struct TicketState {
-    /// Whether it was kept, once that is known.
-    kept: Option<bool>,
+    /// Whether the request succeeded, once it has finished.
+    outcome: Option<bool>,
     wakers: Vec<Waker>,
 }
 
-impl Ticket {
-    pub fn new() -> Arc<Ticket> {
+impl Completion {
+    pub fn new() -> Arc<Completion> {
         Arc::default()
     }
 
-    /// Says whether the promise was kept; only the first word counts.
-    pub fn settle(&self, kept: bool) {
+    /// Finishes the request. Later calls have no effect.
+    pub fn resolve(&self, succeeded: bool) {
         let wakers = {
             let mut state = lock(&self.state);
-            state.kept.get_or_insert(kept);
+            state.outcome.get_or_insert(succeeded);
             std::mem::take(&mut state.wakers)
         };
-        // Woken without the lock: a waker may run anything.
+        // Wakers run without the lock, because a waker may run any code.
         for waker in wakers {
             waker.wake();
         }
     }
 
-    pub fn settled(&self) -> bool {
-        lock(&self.state).kept.is_some()
+    pub fn is_resolved(&self) -> bool {
+        lock(&self.state).outcome.is_some()
     }
 
-    /// Whether the promise was kept, once that is known.
-    pub async fn kept(&self) -> bool {
+    /// Waits for the request, and returns whether it succeeded.
+    pub async fn succeeded(&self) -> bool {
         poll_fn(|context| self.poll(context)).await
     }
 
     fn poll(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = lock(&self.state);
-        if let Some(kept) = state.kept {
-            return Poll::Ready(kept);
+        if let Some(succeeded) = state.outcome {
+            return Poll::Ready(succeeded);
         }
         if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
             state.wakers.push(context.waker().clone());
@@ -57,38 +57,38 @@ impl Ticket {
     }
 }
 
-/// The tickets that are awaited, each with what the device knows it by.
+/// The pending completions, each with the device's handle for the request.
 #[derive(Default)]
-pub struct Tickets<A> {
+pub struct Completions<A> {
     pub state: Mutex<Open<A>>,
-    /// A ticket was opened, or the device was lost.
+    /// Notified when a completion is added or the device is lost.
     pub changed: Condvar,
 }
 
 #[derive(Default)]
 pub struct Open<A> {
-    pub tickets: Vec<(Arc<Ticket>, A)>,
+    pub tickets: Vec<(Arc<Completion>, A)>,
     pub lost: bool,
 }
 
-impl<A> Tickets<A> {
-    /// A ticket is awaited from now on: where the device is lost it is broken.
-    pub fn open(&self, ticket: &Arc<Ticket>, awaited: A) {
+impl<A> Completions<A> {
+    /// Adds a completion. It fails at once if the device is lost.
+    pub fn open(&self, ticket: &Arc<Completion>, awaited: A) {
         let lost = {
             let mut open = lock(&self.state);
-            open.tickets.retain(|(other, _)| !other.settled());
+            open.tickets.retain(|(other, _)| !other.is_resolved());
             if !open.lost {
                 open.tickets.push((ticket.clone(), awaited));
             }
             open.lost
         };
         if lost {
-            ticket.settle(false);
+            ticket.resolve(false);
         }
         self.changed.notify_all();
     }
 
-    /// Nothing that was promised will come.
+    /// Fails all pending completions, because the device is lost.
     pub fn lose(&self) {
         let broken = {
             let mut open = lock(&self.state);
@@ -97,7 +97,7 @@ impl<A> Tickets<A> {
         };
         self.changed.notify_all();
         for (ticket, _) in broken {
-            ticket.settle(false);
+            ticket.resolve(false);
         }
     }
 }
