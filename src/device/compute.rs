@@ -81,7 +81,8 @@ impl Device {
             if self.compute(guard, state, &all).is_ok() {
                 return Ok(());
             }
-            // A value that was not requested may depend on inputs without data, or be too large. Requesting it returns the error.
+            // A value that was not requested may depend on inputs without data, or be too large. Requesting it returns the
+            // error.
             state = self.state();
         }
         let asked = state.pending(&asked);

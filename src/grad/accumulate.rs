@@ -1,11 +1,13 @@
 //! Gradient accumulation for tensors that are used many times.
 //!
-//! Problem: a sequence is sliced at each step of a loop, and a weight is multiplied at each step. Added one by one, the gradients
-//! of 100 slices would be 100 tensors of the whole sequence's size, and those of a weight 100 tensors of the weight's size.
+//! Problem: a sequence is sliced at each step of a loop, and a weight is multiplied at each step. Added one by one, the
+//! gradients of 100 slices would be 100 tensors of the whole sequence's size, and those of a weight 100 tensors of the
+//! weight's size.
 //! Idea: contributions are collected until the node is reached. Slices that are next to each other are concatenated instead of
 //! padded and added. Products `a1^T b1 + a2^T b2` become one product of the stacked rows `[a1; a2]^T [b1; b2]`.
 //! Cost: sorting the contributions. Up to `MAX_SEPARATE_ADDS` contributions are added one by one.
-//! Example: `y = concat(x[0] @ w, x[1] @ w, ...)` over 100 steps. The gradient of `w` is one matmul, and that of `x` one concat.
+//! Example: `y = concat(x[0] @ w, x[1] @ w, ...)` over 100 steps. The gradient of `w` is one matmul, and that of `x` one
+//! concat.
 
 use super::{Contribution, Path, Product, Slice, Tape};
 use crate::error::Result;

@@ -72,8 +72,8 @@ struct Targets<'a> {
     oldest: u64,
     /// Whether gradients stop at each target, so that the targets count as independent of each other.
     independent: bool,
-    /// The variables that the targets are values of, each with the age of the value. Dropped history hides a variable only if it
-    /// was computed from that variable and is not older than the value.
+    /// The variables that the targets are values of, each with the age of the value. Dropped history hides a variable only
+    /// if it was computed from that variable and is not older than the value.
     variables: Option<Vec<(VariableId, u64)>>,
 }
 

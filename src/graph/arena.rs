@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 impl Graph {
     /// How many entries of a list may be out of date before the list is cleaned, and how many dirty nodes one call updates.
     pub(super) const MAX_STALE_ENTRIES: usize = 64;
-    /// The arena keeps capacity for this many nodes (about a megabyte), so that each iteration of a loop reuses the same memory.
+    /// The arena keeps capacity for this many nodes (about a megabyte), so that each iteration of a loop reuses the same
+    /// memory.
     const RETAINED_NODES: usize = 4096;
 
     /// The most nodes that a graph can have. They fill half of the largest possible list, because the list doubles while it

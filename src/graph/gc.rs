@@ -12,8 +12,8 @@
 //! A computed node keeps its inputs only while `newest_held` is above `cut.before`. Both numbers of a node follow from those of
 //! its inputs, so a change is propagated from inputs to users, in recording order.
 //!
-//! Cost: dropping a tensor can change the numbers of every later node. Unreferenced nodes are therefore freed at once, but users
-//! with outdated numbers are queued in `dirty`, oldest first, and each call updates at most `MAX_STALE_ENTRIES` of them.
+//! Cost: dropping a tensor can change the numbers of every later node. Unreferenced nodes are therefore freed at once, but
+//! users with outdated numbers are queued in `dirty`, oldest first, and each call updates at most `MAX_STALE_ENTRIES` of them.
 //! [`Graph::collect_all`] updates all of them before a batch or a gradient. Each queued node is updated once, however many of
 //! its inputs have changed. Without the queue, each of a thousand dropped tensors could touch thousands of later nodes.
 //!
@@ -120,8 +120,8 @@ impl Graph {
         self.collect_all();
     }
 
-    /// Call after changing these nodes. Frees the unreferenced ones and updates their inputs at once. Propagates changed numbers
-    /// to users incrementally, at most `MAX_STALE_ENTRIES` nodes per call, so that dropping many tensors stays cheap.
+    /// Call after changing these nodes. Frees the unreferenced ones and updates their inputs at once. Propagates changed
+    /// numbers to users incrementally, at most `MAX_STALE_ENTRIES` nodes per call, so that dropping many tensors stays cheap.
     pub(super) fn notify_changed(&mut self, nodes: &[NodeId]) {
         self.pending.extend_from_slice(nodes);
         self.collect(Graph::MAX_STALE_ENTRIES);
@@ -147,7 +147,8 @@ impl Graph {
         }
     }
 
-    /// Frees the node if nothing references it. Otherwise recomputes its reach, and drops its history if no gradient can use it.
+    /// Frees the node if nothing references it. Otherwise recomputes its reach, and drops its history if no gradient can use
+    /// it.
     fn update_node(&mut self, id: NodeId) {
         let Some(node) = self.get(id) else { return };
         let mut reach = self.reach_of_inputs(node);

@@ -40,8 +40,8 @@ pub enum Inst {
     Cast(DType, ValueId),
     /// The same bits as `f32`, `i32` or `u32`.
     Bitcast(DType, ValueId),
-    /// A call of an elementwise function, whose result has this compute type. A backend that cannot call it computes its formula
-    /// instead ([`Program::inlined`]).
+    /// A call of an elementwise function, whose result has this compute type. A backend that cannot call it computes its
+    /// formula instead ([`Program::inlined`]).
     Call(Function, SmallVec<[ValueId; 3]>, DType),
     /// Combines a value over all inner coordinates of the space, in a fixed order.
     Reduce(Reduction, ValueId),

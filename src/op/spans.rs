@@ -5,8 +5,8 @@
 pub enum Offset {
     /// A constant, which is part of the structure.
     Static(usize),
-    /// This factor times a number that is data. The number is an extra `i32` operand of rank 0, after all others, in the order of
-    /// axes.
+    /// This factor times a number that is data. The number is an extra `i32` operand of rank 0, after all others, in the
+    /// order of axes.
     Dynamic(usize),
 }
 

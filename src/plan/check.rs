@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 /// `Data` that says which kernel reads what is not there.
 pub fn check(
     trace: &Trace,
-    pieces: &[PlannedKernel],
+    planned_kernels: &[PlannedKernel],
     memory: &Memory,
     donated: &[(usize, usize)],
 ) -> Result<()> {
@@ -45,8 +45,8 @@ pub fn check(
             values.insert(at, n);
         }
     }
-    for (at, piece) in pieces.iter().enumerate() {
-        for &input in &piece.inputs {
+    for (at, planned) in planned_kernels.iter().enumerate() {
+        for &input in &planned.inputs {
             let Some(from) = place(input) else {
                 return refuse(format!(
                     "kernel {at} must read memory, got {} without it",
@@ -68,14 +68,14 @@ pub fn check(
                     ));
                 }
             }
-            if piece.outputs.iter().any(|&output| place(output) == Some(from)) {
+            if planned.outputs.iter().any(|&output| place(output) == Some(from)) {
                 return refuse(format!(
                     "kernel {at} must not write its input, got {}",
                     name(input)
                 ));
             }
         }
-        for &output in &piece.outputs {
+        for &output in &planned.outputs {
             match place(output) {
                 Some(to) => drop(values.insert(to, output)),
                 None => {

@@ -7,10 +7,10 @@ use crate::op::Op;
 use crate::shape::Shape;
 use std::fmt;
 
-/// The operations a piece stands for.
-pub fn label(trace: &Trace, piece: &PlannedKernel) -> String {
+/// The operations a kernel stands for.
+pub fn label(trace: &Trace, planned: &PlannedKernel) -> String {
     let mut label = String::new();
-    for &n in &piece.operations {
+    for &n in &planned.operations {
         let node = &trace.nodes[n];
         if !label.is_empty() {
             label += " + ";
@@ -33,7 +33,7 @@ pub fn label(trace: &Trace, piece: &PlannedKernel) -> String {
     }
     if label.is_empty() {
         // Nothing but movement: a copy.
-        label += trace.nodes[piece.outputs[0]].op.name();
+        label += trace.nodes[planned.outputs[0]].op.name();
     }
     label
 }

@@ -41,8 +41,8 @@ impl DeferredResult {
     }
 }
 
-/// The operations that some contents depend on and that are not known to have succeeded, oldest first, without duplicates. If one
-/// is known to have failed, only that one. Usually empty; in a browser, outcomes arrive late.
+/// The operations that some contents depend on and that are not known to have succeeded, oldest first, without duplicates.
+/// If one is known to have failed, only that one. Usually empty; in a browser, outcomes arrive late.
 #[derive(Clone, Default)]
 pub struct ErrorDependencies(Option<Arc<[DeferredResult]>>);
 

@@ -23,8 +23,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Reduces within subgroups by shuffles over 1, 2, 4, ... lanes. One lane of each subgroup then stores the result in workgroup
-    /// memory, and each thread combines the stored results.
+    /// Reduces within subgroups by shuffles over 1, 2, 4, ... lanes. One lane of each subgroup then stores the result in
+    /// workgroup memory, and each thread combines the stored results.
     fn subgroup_reduce(
         &mut self,
         arrays: &[(String, DType)],

@@ -104,7 +104,8 @@ impl Gpu {
         }))
     }
 
-    /// Does `work` inside error scopes, which resolve `deferred` later and add to the error log. The error's message begins with
+    /// Does `work` inside error scopes, which resolve `deferred` later and add to the error log. The error's message begins
+    /// with
     /// `what`.
     pub(super) fn watch<T>(
         &self,

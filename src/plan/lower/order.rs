@@ -1,9 +1,9 @@
 //! Sorted rows as kernels: each reads its rows from memory, and nothing follows in the same kernel.
 
-use super::planned_kernel::PlannedKernel;
 use crate::graph::Trace;
 use crate::kernel::{Kernel, Order};
 use crate::op::Op;
+use crate::plan::planned_kernel::PlannedKernel;
 use std::sync::Arc;
 
 /// The node whose elements a sort reads: its operand, or what that reshapes, which has the same elements in the same order.
@@ -24,7 +24,7 @@ pub fn rows_of(trace: &Trace, sort: usize) -> usize {
 }
 
 /// The kernel of a sort.
-pub fn piece(trace: &Trace, root: usize, descending: bool, most: usize) -> PlannedKernel {
+pub fn order_kernel(trace: &Trace, root: usize, descending: bool, most: usize) -> PlannedKernel {
     let rows = &trace.nodes[trace.nodes[root].inputs[0]];
     let (shape, dtype) = (rows.shape, rows.dtype);
     let order = Order { rows: shape[0], count: shape[1], most, descending, dtype };

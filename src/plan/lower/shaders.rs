@@ -1,9 +1,9 @@
 //! Shaders of users as kernels: each runs once, and writes all its results, whether something reads them or not.
 
-use super::planned_kernel::{Param, PlannedKernel};
 use crate::graph::{Trace, TraceNode};
 use crate::kernel::Kernel;
 use crate::op::{Op, ShaderCall};
+use crate::plan::planned_kernel::{Param, PlannedKernel};
 use std::sync::Arc;
 
 /// The same computation with a node for each result of a shader.
@@ -31,7 +31,7 @@ fn find(trace: &Trace, shader: usize, output: usize) -> Option<usize> {
 }
 
 /// The kernel of a shader.
-pub fn piece(trace: &Trace, root: usize, call: &ShaderCall) -> PlannedKernel {
+pub fn shader_kernel(trace: &Trace, root: usize, call: &ShaderCall) -> PlannedKernel {
     let (inputs, params) = trace.nodes[root].inputs.split_at(call.shader.inputs.len());
     let outputs = (0..call.outputs.len()).filter_map(|n| find(trace, root, n));
     PlannedKernel {

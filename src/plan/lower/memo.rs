@@ -1,13 +1,13 @@
 //! Writes the kernel of equal parts of a trace once: layers of a network and steps of a loop differ in nothing but which
 //! nodes they read.
 
+use super::context::LowerError;
 use super::kernels;
-use super::lower::LowerError;
-use super::placement::{NodePlacement, Placement};
-use super::planned_kernel::PlannedKernel;
 use crate::graph::{Trace, TraceNode};
 use crate::kernel::Limits;
 use crate::op::Op;
+use crate::plan::fuse::placement::{NodePlacement, Placement};
+use crate::plan::planned_kernel::PlannedKernel;
 use crate::sorted;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
@@ -45,28 +45,28 @@ impl<'a> Memo<'a> {
         Memo { trace, limits, known: FxHashMap::default(), cones: 0, places }
     }
 
-    /// The kernels that compute `root`, as [`kernels::pieces`] writes them.
-    pub fn pieces(
+    /// The kernels that compute `root`, as [`kernels::kernels`] writes them.
+    pub fn lower_root(
         &mut self,
         placement: &Placement<'_>,
         root: usize,
     ) -> Result<Vec<PlannedKernel>, Vec<LowerError>> {
         if matches!(self.trace.nodes[root].op, Op::Shader(_) | Op::Order { .. }) {
-            return kernels::pieces(self.trace, placement, self.limits, root);
+            return kernels::lower_root(self.trace, placement, self.limits, root);
         }
         let cone = self.cone(placement, root);
         let key = self.hash(&cone);
-        for (known, pieces) in self.known.get(&key).into_iter().flatten() {
+        for (known, planned_kernels) in self.known.get(&key).into_iter().flatten() {
             if self.are_equal(known, &cone) {
                 let moved = |node| cone.in_place_of(known, node);
-                return Ok(pieces.iter().map(|piece| piece.moved(&moved)).collect());
+                return Ok(planned_kernels.iter().map(|planned| planned.moved(&moved)).collect());
             }
         }
-        let pieces = kernels::pieces(self.trace, placement, self.limits, root)?;
+        let planned_kernels = kernels::lower_root(self.trace, placement, self.limits, root)?;
         if cone.nodes.len() <= LARGEST {
-            self.known.entry(key).or_default().push((cone, pieces.clone()));
+            self.known.entry(key).or_default().push((cone, planned_kernels.clone()));
         }
-        Ok(pieces)
+        Ok(planned_kernels)
     }
 
     /// The cone of `root`; of a very large one as much as shows that.

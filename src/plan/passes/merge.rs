@@ -2,10 +2,10 @@
 //! parameter once, many small tensors take few dispatches, and what a kernel reads at the very elements that the one before
 //! it writes stays in registers.
 
-use super::planned_kernel::PlannedKernel;
-use super::rewrite::{append, compact, prune, Remap};
 use crate::graph::Trace;
 use crate::kernel::{Builder, Index, Inst, Kernel, Limits, Space};
+use crate::plan::lower::rewrite::{append, compact, prune, Remap};
+use crate::plan::planned_kernel::PlannedKernel;
 use crate::sorted;
 use std::sync::Arc;
 
@@ -19,26 +19,30 @@ const SMALL: usize = 1 << 14;
 const AT_HAND: u32 = u32::MAX;
 
 /// The same work in fewer kernels, still in an order in which every value is written before it is read.
-pub fn merge(trace: &Trace, pieces: Vec<PlannedKernel>, limits: &Limits) -> Vec<PlannedKernel> {
-    let mut merged: Vec<PlannedKernel> = Vec::with_capacity(pieces.len());
+pub fn merge(
+    trace: &Trace,
+    planned_kernels: Vec<PlannedKernel>,
+    limits: &Limits,
+) -> Vec<PlannedKernel> {
+    let mut merged: Vec<PlannedKernel> = Vec::with_capacity(planned_kernels.len());
     // Where each node is written, as a position in `merged`.
     let mut written: Vec<Option<usize>> = vec![None; trace.nodes.len()];
-    for piece in pieces {
+    for planned in planned_kernels {
         // What it reads may be written by the same kernel, but by none that comes after.
         let mut ready = merged.len().saturating_sub(WINDOW);
-        for &input in &piece.inputs {
+        for &input in &planned.inputs {
             ready = ready.max(written[input].unwrap_or(0));
         }
         let mut at = merged.len();
         for earlier in (ready..merged.len()).rev() {
-            if let Some(joined) = join(&merged[earlier], &piece, limits) {
+            if let Some(joined) = join(&merged[earlier], &planned, limits) {
                 merged[earlier] = joined;
                 at = earlier;
                 break;
             }
         }
         if at == merged.len() {
-            merged.push(piece);
+            merged.push(planned);
         }
         for &output in &merged[at].outputs {
             // A concatenation is written by several: it is there after the last.
@@ -162,22 +166,22 @@ fn cut_as(whole: &[usize], fine: &[usize]) -> Option<Vec<Index>> {
 }
 
 /// Stores nothing that no kernel reads any more.
-fn forget(trace: &Trace, pieces: &mut [PlannedKernel]) {
+fn forget(trace: &Trace, planned_kernels: &mut [PlannedKernel]) {
     let mut needed = vec![false; trace.nodes.len()];
     trace.outputs.iter().for_each(|&node| needed[node] = true);
-    for piece in pieces.iter_mut().rev() {
-        let kept: Vec<bool> = piece.outputs.iter().map(|&output| needed[output]).collect();
+    for planned in planned_kernels.iter_mut().rev() {
+        let kept: Vec<bool> = planned.outputs.iter().map(|&output| needed[output]).collect();
         // What nothing needs at all is no kernel.
         if kept.contains(&false) && kept.contains(&true) {
-            store_only(piece, &kept);
+            store_only(planned, &kept);
         }
-        piece.inputs.iter().for_each(|&input| needed[input] = true);
+        planned.inputs.iter().for_each(|&input| needed[input] = true);
     }
 }
 
 /// Takes the outputs from a kernel that are not to be kept, and what is computed for them alone.
-fn store_only(piece: &mut PlannedKernel, kept: &[bool]) {
-    let Kernel::Loop { space, program } = &*piece.kernel else { return };
+fn store_only(planned: &mut PlannedKernel, kept: &[bool]) {
+    let Kernel::Loop { space, program } = &*planned.kernel else { return };
     let mut program = program.clone();
     program.stores.retain(|store| kept[store.output as usize]);
     for store in &mut program.stores {
@@ -185,10 +189,10 @@ fn store_only(piece: &mut PlannedKernel, kept: &[bool]) {
         store.output = before.count() as u32;
     }
     let mut kernel = Kernel::Loop { space: space.clone(), program: prune(program) };
-    compact(&mut kernel, &mut piece.inputs, &mut piece.params);
-    piece.kernel = Arc::new(kernel);
+    compact(&mut kernel, &mut planned.inputs, &mut planned.params);
+    planned.kernel = Arc::new(kernel);
     let mut kept = kept.iter();
-    piece.outputs.retain(|_| kept.next() == Some(&true));
+    planned.outputs.retain(|_| kept.next() == Some(&true));
 }
 
 /// Both lists without repetition, and where the elements of the second went.

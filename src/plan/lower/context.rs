@@ -1,15 +1,15 @@
 //! Lowers recorded operations to the instructions of one kernel. Movement becomes index arithmetic, and elementwise operations
 //! become instructions. A node that cannot be in the kernel is an error that names the node to materialize first.
 
-use super::fusion_limits::{MAX_NODES_PER_KERNEL, MAX_OPERATIONS_PER_KERNEL};
 use super::index::{broadcast, Coordinates};
-use super::placement::Placement;
 use super::rewrite::prune_to;
 use super::writer::{ProgramRole, ProgramWriter};
 use crate::expr::Expr;
 use crate::graph::{Trace, TraceNode};
 use crate::kernel::{Index, Inst, Operand, ValueId};
 use crate::op::{Const, Function, Op, Span};
+use crate::plan::fuse::fusion_limits::{MAX_NODES_PER_KERNEL, MAX_OPERATIONS_PER_KERNEL};
+use crate::plan::fuse::placement::Placement;
 use smallvec::SmallVec;
 
 /// The reason why a kernel cannot be lowered as tried. The type is small because every function returns it.

@@ -1,7 +1,7 @@
 //! Loads whose index depends on a comparison or on data: slices, padding and gather.
 
+use super::context::{Context, LowerError};
 use super::index::broadcast;
-use super::lower::{Context, LowerError};
 use super::writer::ProgramWriter;
 use crate::dtype::DType;
 use crate::expr::Binary;

@@ -1,11 +1,9 @@
 //! Writes the kernel that computes one node: a loop over its elements or rows, or a routine with its epilogue.
 
 use super::collapse::collapse;
+use super::context::{Context, Hint, LowerError};
 use super::index::Coordinates;
-use super::lower::{Context, Hint, LowerError};
 use super::order;
-use super::placement::Placement;
-use super::planned_kernel::{Param, PlannedKernel};
 use super::rewrite::{compact, prune};
 use super::routines::routine_kernel;
 use super::shaders;
@@ -13,13 +11,15 @@ use super::writer::{ProgramRole, ProgramWriter};
 use crate::graph::Trace;
 use crate::kernel::{Atom, Index, Kernel, Limits, Program, Space, Store};
 use crate::op::Op;
+use crate::plan::fuse::placement::Placement;
+use crate::plan::planned_kernel::{Param, PlannedKernel};
 use crate::shape::{pick, Shape};
 use crate::sorted;
 use std::sync::Arc;
 
-/// The kernels that compute `root`: one, or one per operand of a concatenation; of what is written in place, one that
-/// writes what is new. Or all that is in their way.
-pub fn pieces(
+/// Lowers the kernels that compute `root`: one, or one per operand of a concatenation, or one that updates a part in place. The
+/// errors are those of every kernel that failed.
+pub fn lower_root(
     trace: &Trace,
     placement: &Placement<'_>,
     limits: &Limits,
@@ -27,47 +27,47 @@ pub fn pieces(
 ) -> Result<Vec<PlannedKernel>, Vec<LowerError>> {
     let node = &trace.nodes[root];
     if let Op::Shader(call) = &node.op {
-        return Ok(vec![shaders::piece(trace, root, call)]);
+        return Ok(vec![shaders::shader_kernel(trace, root, call)]);
     }
     if let Op::Order { descending, most } = node.op {
-        return Ok(vec![order::piece(trace, root, descending, most)]);
+        return Ok(vec![order::order_kernel(trace, root, descending, most)]);
     }
     let region = Region { output: root, offset: 0, in_place: false };
     if placement.in_place[root] {
         let region = Region { in_place: true, ..region };
-        let written = piece(trace, placement, limits, node.inputs[0], region);
+        let written = lower_kernel(trace, placement, limits, node.inputs[0], region);
         let mut written = written.map_err(|stop| vec![stop])?;
         written.operations.push(root);
         return Ok(vec![written]);
     }
     let Op::Concat { axis } = node.op else {
-        let written = piece(trace, placement, limits, root, region);
-        return written.map(|piece| vec![piece]).map_err(|stop| vec![stop]);
+        let written = lower_kernel(trace, placement, limits, root, region);
+        return written.map(|planned| vec![planned]).map_err(|stop| vec![stop]);
     };
     let strides = node.shape.strides();
-    let (mut pieces, mut stops, mut start) = (Vec::new(), Vec::new(), 0);
+    let (mut planned_kernels, mut stops, mut start) = (Vec::new(), Vec::new(), 0);
     for &input in &node.inputs {
         let offset = (start * strides[axis]) as i64;
         start += trace.nodes[input].shape[axis];
         if trace.nodes[input].shape.numel() > 0 {
             let region = Region { offset, ..region };
-            match piece(trace, placement, limits, input, region) {
+            match lower_kernel(trace, placement, limits, input, region) {
                 Ok(mut written) => {
                     written.operations.push(root);
-                    pieces.push(written);
+                    planned_kernels.push(written);
                 }
                 Err(stop) => stops.push(stop),
             }
         }
     }
     match stops.is_empty() {
-        true => Ok(pieces),
-        // All at once: one after the other would write all pieces anew for each operand.
+        true => Ok(planned_kernels),
+        // All errors at once, because otherwise every kernel would be lowered again for each operand.
         false => Err(stops),
     }
 }
 
-/// Where a kernel writes the node it computes: the elements of `output` from `offset` on.
+/// The region that a kernel writes: the elements of `output` from `offset` on.
 #[derive(Clone, Copy)]
 struct Region {
     output: usize,
@@ -76,7 +76,7 @@ struct Region {
     in_place: bool,
 }
 
-fn piece(
+fn lower_kernel(
     trace: &Trace,
     placement: &Placement<'_>,
     limits: &Limits,

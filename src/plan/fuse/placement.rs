@@ -2,9 +2,10 @@
 
 use super::cost::{self, Costs};
 use super::fusion_limits::{FusionLimits, KernelSize};
-use super::{donation, order};
 use crate::graph::Trace;
 use crate::op::{Op, Routine};
+use crate::plan::lower::order;
+use crate::plan::passes::donation;
 use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Reductions inside a kernel: which fit into its rows, and what is to be in memory for those that do not.
 
-use super::lower::{Context, LowerError};
+use super::context::{Context, LowerError};
 use super::writer::{ProgramRole, ProgramWriter};
 use crate::graph::TraceNode;
 use crate::kernel::{Index, ValueId};

@@ -13,10 +13,10 @@
 //! Example: `w.assign(w - lr * g)` with `loss = f(w)` in one batch. The kernels of `f` and of `g` run first; the update reads
 //! `w[i]` and writes `w[i]`. All three cases are checked once more, by `plan/check.rs` in debug builds.
 
-use super::planned_kernel::PlannedKernel;
 use crate::graph::Trace;
 use crate::kernel::{Atom, Index, Inst, Kernel, Space};
 use crate::op::Op;
+use crate::plan::planned_kernel::PlannedKernel;
 use std::sync::Arc;
 
 /// Offered results that are data with other elements in a region. Their kernels write the region alone, so this is decided
@@ -41,20 +41,21 @@ pub fn updates_of_parts(trace: &Trace) -> Vec<(usize, usize)> {
 
 /// Accepts offers, and has their kernels read old elements from the output. Returns the results with the data whose memory
 /// they take.
-pub fn accept(trace: &Trace, pieces: &mut [PlannedKernel]) -> Vec<(usize, usize)> {
+pub fn accept(trace: &Trace, planned_kernels: &mut [PlannedKernel]) -> Vec<(usize, usize)> {
     let mut accepted = updates_of_parts(trace);
     let parts = accepted.len();
     for &(result, data) in &trace.donated {
         if accepted[..parts].contains(&(result, data)) {
             continue;
         }
-        let mut writers = (0..pieces.len()).filter(|&at| pieces[at].outputs.contains(&result));
+        let mut writers =
+            (0..planned_kernels.len()).filter(|&at| planned_kernels[at].outputs.contains(&result));
         let (first, second) = (writers.next(), writers.next());
-        let last = pieces.iter().rposition(|piece| piece.inputs.contains(&data));
+        let last = planned_kernels.iter().rposition(|planned| planned.inputs.contains(&data));
         let Some(first) = first else { continue };
         let fits = match last {
             Some(last) if last == first && second.is_none() => {
-                update(trace, &mut pieces[first], result, data)
+                update(trace, &mut planned_kernels[first], result, data)
             }
             Some(last) => last < first,
             None => true,
@@ -66,11 +67,11 @@ pub fn accept(trace: &Trace, pieces: &mut [PlannedKernel]) -> Vec<(usize, usize)
     accepted
 }
 
-/// Has a piece read data from where it writes a result; says whether it can.
-fn update(trace: &Trace, piece: &mut PlannedKernel, result: usize, data: usize) -> bool {
-    let Kernel::Loop { space, program } = &*piece.kernel else { return false };
+/// Has a kernel read data from where it writes a result; says whether it can.
+fn update(trace: &Trace, planned: &mut PlannedKernel, result: usize, data: usize) -> bool {
+    let Kernel::Loop { space, program } = &*planned.kernel else { return false };
     let place = |list: &[usize], node| list.iter().position(|&n| n == node).map(|at| at as u32);
-    let (input, output) = (place(&piece.inputs, data), place(&piece.outputs, result));
+    let (input, output) = (place(&planned.inputs, data), place(&planned.outputs, result));
     let (Some(input), Some(output)) = (input, output) else { return false };
     let Some((_, store)) = program.store_to(output) else { return false };
     let all = in_order(space, &store.index) && space.rows() == trace.nodes[result].shape.numel();
@@ -97,8 +98,8 @@ fn update(trace: &Trace, piece: &mut PlannedKernel, result: usize, data: usize) 
         }
     }
     let kernel = Kernel::Loop { space: space.clone(), program };
-    piece.kernel = Arc::new(kernel);
-    piece.inputs.remove(input as usize);
+    planned.kernel = Arc::new(kernel);
+    planned.inputs.remove(input as usize);
     true
 }
 

@@ -1,7 +1,7 @@
 //! Routines as kernels: their operands' programs, and what they work on.
 
+use super::context::{Context, LowerError};
 use super::index::broadcast;
-use super::lower::{Context, LowerError};
 use crate::kernel::{self, Convolution, Index, Kernel, Matmul, Operand, PackedMatmul, Program};
 use crate::op::{Attention, Conv2d, Op, Routine};
 use crate::shape::Shape;

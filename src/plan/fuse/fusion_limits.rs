@@ -76,8 +76,8 @@ impl<'a> FusionLimits<'a> {
         FusionLimits { trace, hashes: neighbourhoods, cut_hashes: places, size_at_last_cut: passed }
     }
 
-    /// Whether a node of size `own` is stored before the kernel of `root`, which has `size` without it. Either the node does not
-    /// fit, or the next node at the same position in the loop body will not.
+    /// Whether a node of size `own` is stored before the kernel of `root`, which has `size` without it. Either the node does
+    /// not fit, or the next node at the same position in the loop body will not.
     pub fn is_cut(&mut self, n: usize, root: usize, size: KernelSize, own: KernelSize) -> bool {
         let together = size.and(own);
         if together.is_too_large() {

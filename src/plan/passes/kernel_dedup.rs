@@ -8,9 +8,9 @@
 //! Example: three kernels that store to `out[i]`, `out[i + 64]` and `out[i + 128]` become one that stores to `out[i + 64 * p]`
 //! with `p` = 0, 1 and 2.
 
-use super::planned_kernel::{Param, PlannedKernel};
 use crate::dtype::DType;
 use crate::kernel::{Atom, Index, Inst, Kernel, Program, ValueId};
+use crate::plan::planned_kernel::{Param, PlannedKernel};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::mem::take;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ const MIN_DIFFERENT_KERNELS: usize = 3;
 type Member = (usize, Vec<i64>);
 
 /// Gives kernels that differ only in their offsets one kernel with params.
-pub fn parameterize_offsets(pieces: &mut [PlannedKernel]) {
+pub fn parameterize_offsets(mut planned_kernels: Vec<PlannedKernel>) -> Vec<PlannedKernel> {
     let mut alike: FxHashMap<Kernel, Vec<Member>> = FxHashMap::default();
-    for (at, piece) in pieces.iter().enumerate() {
-        let mut kernel = Kernel::clone(&piece.kernel);
+    for (at, planned) in planned_kernels.iter().enumerate() {
+        let mut kernel = Kernel::clone(&planned.kernel);
         let programs = kernel.programs_mut().into_iter();
         let all = programs.flat_map(|(program, _)| indices(program));
         let offsets = all.map(|index| take(&mut index.offset)).collect();
@@ -34,16 +34,21 @@ pub fn parameterize_offsets(pieces: &mut [PlannedKernel]) {
     for (kernel, members) in alike {
         let different: FxHashSet<&Vec<i64>> = members.iter().map(|member| &member.1).collect();
         if different.len() >= MIN_DIFFERENT_KERNELS {
-            parameterize_group(pieces, kernel, &members);
+            parameterize_group(&mut planned_kernels, kernel, &members);
         }
     }
+    planned_kernels
 }
 
 /// Gives the members of a group one kernel, whose offsets are params wherever the members differ. Indices that differ by the
 /// same amount from member to member share a param.
-fn parameterize_group(pieces: &mut [PlannedKernel], mut kernel: Kernel, members: &[Member]) {
+fn parameterize_group(
+    planned_kernels: &mut [PlannedKernel],
+    mut kernel: Kernel,
+    members: &[Member],
+) {
     let (first, offsets) = &members[0];
-    let mut word = pieces[*first].params.len() as u32;
+    let mut word = planned_kernels[*first].params.len() as u32;
     // The places whose offsets the params hold, in units.
     let mut held: Vec<(usize, i64)> = Vec::new();
     let mut next = 0;
@@ -70,9 +75,9 @@ fn parameterize_group(pieces: &mut [PlannedKernel], mut kernel: Kernel, members:
     }
     let kernel = Arc::new(kernel);
     for (at, offsets) in members {
-        pieces[*at].kernel = kernel.clone();
+        planned_kernels[*at].kernel = kernel.clone();
         let words = held.iter().map(|&(n, unit)| Param::Constant((offsets[n] / unit) as u32));
-        pieces[*at].params.extend(words);
+        planned_kernels[*at].params.extend(words);
     }
 }
 
