@@ -67,7 +67,7 @@ impl Device {
         mut state: MutexGuard<'a, State>,
         nodes: &[NodeId],
     ) -> Result<()> {
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         state.check()?;
         self.ask(&mut state, nodes);
         let asked = state.pending(nodes);
@@ -124,7 +124,7 @@ impl Device {
                 state.pool.give(&*self.inner.backend, held);
             }
         }
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         Ok(())
     }
 

@@ -90,7 +90,7 @@ impl Device {
     /// ```
     pub fn memory(&self) -> MemoryReport {
         let mut state = self.state();
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         let mut memory = state.memory(&*self.inner.backend);
         let mut all: Vec<(u64, NodeId)> =
             state.owners().map(|(node, held)| (held.bytes, node)).collect();
@@ -171,14 +171,14 @@ impl Device {
         variables: &[(VariableId, NodeId)],
     ) -> std::result::Result<(), StaleValue> {
         let mut state = self.state();
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         state.graph.check_values(of, variables)
     }
 
     /// Whether something else than one tensor needs the node.
     pub(crate) fn is_used(&self, node: NodeId) -> bool {
         let mut state = self.state();
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         state.graph.is_used(node)
     }
 
@@ -198,27 +198,27 @@ impl Device {
         there
     }
 
-    /// It is a variable's value: `flush` is to compute it even where other operations use it.
-    pub(crate) fn keep(&self, node: NodeId) {
+    /// Marks the node as the value of a variable, so that `flush` computes it even if other operations use it.
+    pub(crate) fn hold_for_variable(&self, node: NodeId) {
         self.state().graph.hold_for_variable(node);
     }
 
-    /// The same, of what a variable is assigned; `before` is what it had.
+    /// Replaces the value of a variable: `before` by `after`.
     pub(crate) fn replace(&self, before: NodeId, after: NodeId) {
         self.state().graph.replace(before, after);
     }
 
-    /// It is no variable's value any more.
-    pub(crate) fn let_go(&self, node: NodeId) {
+    /// Notes that a variable no longer has this value.
+    pub(crate) fn release_variable(&self, node: NodeId) {
         self.state().graph.release_variable(node);
     }
 
-    /// One of its handles is a compiled program's, from now on or no more.
+    /// Notes that a handle of the node belongs to a compiled program, or no longer does.
     pub(crate) fn set_constant(&self, node: NodeId, whether: bool) {
         self.state().graph.set_constant(node, whether);
     }
 
-    /// Remembers where in the program a node is made.
+    /// Stores the source location that records a node.
     pub(crate) fn note_place(&self, node: NodeId) {
         let place = Place::here();
         let mut state = self.state();

@@ -353,13 +353,13 @@ impl Device {
         Ok(())
     }
 
-    /// A source without data, which a program's inputs stand for.
+    /// Records a placeholder for an input of a program.
     pub(crate) fn placeholder(&self, shape: Shape, dtype: DType) -> NodeId {
         self.state().graph.placeholder(shape, dtype)
     }
 
-    /// Whether a node is made of what stands for a program's inputs.
-    pub(crate) fn stands_in(&self, node: NodeId) -> bool {
+    /// Whether a node is a placeholder, or is computed from one.
+    pub(crate) fn depends_on_placeholder(&self, node: NodeId) -> bool {
         self.state().graph.depends_on_placeholder(node)
     }
 
@@ -435,7 +435,7 @@ impl Device {
         by_variables: bool,
     ) -> Result<Vec<Option<NodeId>>> {
         let mut state = self.state();
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         let since = state.graph.count;
         let found = grad(&mut state.graph, of, seed, wrt, by_variables)?;
         let waiting = if state.eager { state.graph.uncomputed_since(since) } else { Vec::new() };
@@ -446,7 +446,7 @@ impl Device {
     /// The place of a variable's value that went into a node; see [`reached`].
     pub(crate) fn reached(&self, of: NodeId, values: &[NodeId]) -> Result<Option<usize>> {
         let mut state = self.state();
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         reached(&mut state.graph, of, values)
     }
 

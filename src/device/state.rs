@@ -144,8 +144,8 @@ impl State {
         Ok(alias)
     }
 
-    /// The same when all data has forgotten what is of no use.
-    pub fn catch_up(&mut self, backend: &dyn Backend) {
+    /// Drops all history that no gradient can use, and returns the freed buffers to the pool.
+    pub fn collect_garbage(&mut self, backend: &dyn Backend) {
         self.graph.collect_all();
         self.reclaim(backend);
     }

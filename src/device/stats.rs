@@ -53,7 +53,7 @@ impl Device {
     pub fn stats(&self) -> Stats {
         let counters = self.inner.backend.counters();
         let mut state = self.state();
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         Stats {
             plans: state.plans_created,
             plans_held: state.plans.len() as u64,

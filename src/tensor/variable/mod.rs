@@ -118,7 +118,7 @@ impl Variable {
         let own = value.own_node("variable").and_then(|_| value.value_of(id));
         let own = own.unwrap_or_else(|error| Tensor::failed(value, error));
         if let Ok(node) = own.node() {
-            value.device.keep(node);
+            value.device.hold_for_variable(node);
         }
         Variable::of(id, own)
     }
@@ -436,7 +436,7 @@ impl Tensor {
     /// It is no variable's value any more.
     fn let_go(&self) {
         if let Ok(node) = self.node() {
-            self.device.let_go(node);
+            self.device.release_variable(node);
         }
     }
 
@@ -516,7 +516,7 @@ impl Tensor {
     /// `Data` where it is made of a program's input; its own error if it carries one.
     fn own_node(&self, name: &str) -> Result<NodeId> {
         let node = self.node()?;
-        match self.device.stands_in(node) {
+        match self.device.depends_on_placeholder(node) {
             false => Ok(node),
             true => Err(Error::data(format!(
                 "{name}: the value must not depend on an input of a program or a variable that it reads, got one that \
