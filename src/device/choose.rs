@@ -325,7 +325,10 @@ async fn open_found(found: &Found) -> Result<Box<dyn Backend>> {
 #[cfg(all(target_arch = "wasm32", feature = "js", feature = "gpu"))]
 pub async fn open_only(low_power: bool) -> Result<Box<dyn Backend>> {
     use crate::backend::wgpu::{adapters, PowerPreference};
-    match adapters(if low_power { Power::Low } else { Power::High }).await.first() {
+    match adapters(if low_power { PowerPreference::Low } else { PowerPreference::High })
+        .await
+        .first()
+    {
         Some(adapter) => Ok(Box::new(adapter.open().await?)),
         None => {
             Err(Error::new(ErrorKind::NoDevice, "device: the browser must offer a GPU, got none"))

@@ -152,15 +152,15 @@ impl Device {
         let mut state = self.state();
         let mut used = Vec::new();
         for &loss in losses {
-            used.extend(state.graph.use_up(loss, values));
+            used.extend(state.graph.consume(loss, values));
         }
         used
     }
 
     /// The step that used up these nodes was taken, or it was not.
-    pub(crate) fn settle_use(&self, used: &[NodeId], was_taken: bool) {
+    pub(crate) fn finish_consume(&self, used: &[NodeId], was_taken: bool) {
         let mut state = self.state();
-        state.graph.settle_use(used, was_taken);
+        state.graph.finish_consume(used, was_taken);
         state.reclaim(&*self.inner.backend);
     }
 

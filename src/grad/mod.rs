@@ -271,8 +271,9 @@ impl Tape<'_> {
             if targets.ends(id) {
                 inputs = &[];
             } else if let Some(name) = self.graph.lost(id, targets.oldest) {
-                let hides =
-                    |all: &Vec<_>| all.iter().any(|&(of, age)| self.graph.hides(id, of, age));
+                let hides = |all: &Vec<_>| {
+                    all.iter().any(|&(of, age)| self.graph.may_hide_variable(id, of, age))
+                };
                 if targets.variables.as_ref().is_none_or(hides) {
                     return Err(lost(name));
                 }

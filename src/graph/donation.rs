@@ -2,8 +2,8 @@
 //! XLA, buffer donation of JAX.)
 //!
 //! Two questions are answered in two places. Here: may the memory be taken, because nothing needs the old value after the
-//! batch? In `plan/passes/donation.rs`: can the kernels take it, because all that read the old value have run, or read each element
-//! where they write it?
+//! batch? In `plan/passes/donation.rs`: can the kernels take it, because all that read the old value have run, or read each
+//! element where they write it?
 //!
 //! The old value is needed after the batch if
 //! - a tensor holds it, or its memory is shared (an alias) or an app's;

@@ -94,9 +94,9 @@ struct Node {
     /// The sequence number at which the variable was assigned. The value may have moved to another node since.
     value_since: u64,
     /// The variables whose values this node was computed from, as a superset ([`used_up`]).
-    reads: used_up::Span,
+    reads: used_up::VariableSet,
     /// Like `reads`, followed through assignments to other variables.
-    origins: used_up::Span,
+    origins: used_up::VariableSet,
     /// Whether an optimizer step consumed the node, so that gradients no longer pass.
     is_used_up: bool,
     /// Whether the optimizer step in progress will consume the node.

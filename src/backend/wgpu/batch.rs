@@ -2,7 +2,7 @@
 //! buffer.
 
 use super::bind_groups::{BindGroupCache, Bound, DispatchBindings};
-use super::deferred::{DeferredResult, ErrorDependencies, History};
+use super::deferred::{BatchHistory, DeferredResult, ErrorDependencies};
 use super::dynamic_shapes::Dynamic;
 use super::memory::{bound_bytes, Buffers, GpuBuffer, Memory};
 use super::pipeline::{Pipeline, Recipe};
@@ -38,7 +38,7 @@ pub(super) struct Prepared {
     written: Vec<usize>,
     read: Vec<usize>,
     /// How its kernels and its runs went.
-    pub(super) history: History,
+    pub(super) history: BatchHistory,
     /// The uniform buffer's contents, heads filled in. Kernels without params share the first
     /// block.
     pub(super) image: Vec<u8>,
@@ -108,7 +108,7 @@ impl Prepared {
             steps: Steps::default(),
             written: Vec::new(),
             read: Vec::new(),
-            history: History::default(),
+            history: BatchHistory::default(),
             image: Vec::new(),
             words: Vec::new(),
         };
@@ -119,7 +119,7 @@ impl Prepared {
         }
         let results: Vec<DeferredResult> =
             kernels.all.iter().map(|made| made.pipeline.deferred.clone()).collect();
-        prepared.history = History::new(&results);
+        prepared.history = BatchHistory::new(&results);
         for (slot, use_) in uses(batch).into_iter().enumerate() {
             match use_ {
                 Use::Written => {
@@ -209,7 +209,7 @@ impl Prepared {
     ) {
         let read = self.read.iter().filter_map(|&slot| memory.unresolved(ids[slot]));
         let buffers = ids.iter().filter_map(|&id| memory.there(id)).filter(|there| !there.is_ok());
-        let unresolved: ErrorDependencies = self.history.unresolved(trial, buffers, read);
+        let unresolved: ErrorDependencies = self.history.dependencies(trial, buffers, read);
         for &slot in &self.written {
             memory.depend(ids[slot], &unresolved);
         }

@@ -77,7 +77,7 @@ impl ErrorDependencies {
         ErrorDependencies((!left.is_empty()).then(|| left.into()))
     }
 
-    /// What is not known yet, or the one that is bad.
+    /// The pending results, or the failed one.
     pub fn results(&self) -> &[DeferredResult] {
         self.0.as_deref().unwrap_or_default()
     }
@@ -88,46 +88,46 @@ impl ErrorDependencies {
     }
 }
 
-/// What is known of a batch: of its kernels, and of its runs.
+/// The outcomes of a batch so far: of compiling its kernels, and of its runs.
 #[derive(Default)]
-pub struct History {
+pub struct BatchHistory {
     kernels: ErrorDependencies,
-    /// Whether a run is known to have gone well.
-    proven: bool,
-    /// While that is not so, the first run of which it is not known how it went. Later ones are taken to go as it does,
-    /// so that however many follow each other there is one to wait for.
+    /// Whether a run is known to have succeeded.
+    has_succeeded: bool,
+    /// Until a run has succeeded, the first run with a pending outcome. Later runs share its outcome, so that there is only one
+    /// outcome to wait for.
     first_run: DeferredResult,
 }
 
-impl History {
-    /// A batch whose kernels have these results.
-    pub fn new(kernels: &[DeferredResult]) -> History {
-        History { kernels: ErrorDependencies::union([kernels]), ..History::default() }
+impl BatchHistory {
+    /// The history of a batch whose kernels have these results.
+    pub fn new(kernels: &[DeferredResult]) -> BatchHistory {
+        BatchHistory { kernels: ErrorDependencies::union([kernels]), ..BatchHistory::default() }
     }
 
-    /// What is wrong with the first kernel that could not be made, where there is one.
-    pub fn broken(&self) -> Option<&Error> {
+    /// The error of the first kernel that failed to compile.
+    pub fn compile_error(&self) -> Option<&Error> {
         self.kernels.error()
     }
 
-    /// What settles whether the run that comes next goes well; none once one has.
+    /// The outcome that the next run depends on. `None` once a run has succeeded.
     pub fn first_run(&mut self) -> Option<DeferredResult> {
-        self.proven |= self.first_run.is_ok();
+        self.has_succeeded |= self.first_run.is_ok();
         if self.first_run.error().is_some() {
             self.first_run = DeferredResult::default();
         }
-        (!self.proven).then(|| self.first_run.clone())
+        (!self.has_succeeded).then(|| self.first_run.clone())
     }
 
-    /// What the contents that a run of it wrote hang on: its kernels, its trial, the buffers, and what it read.
-    pub fn unresolved<'a>(
+    /// The dependencies of the contents that a run writes: its kernels, the first run, the buffers, and what the run reads.
+    pub fn dependencies<'a>(
         &'a mut self,
-        trial: Option<&'a DeferredResult>,
+        first_run: Option<&'a DeferredResult>,
         buffers: impl IntoIterator<Item = &'a DeferredResult>,
         read: impl IntoIterator<Item = &'a ErrorDependencies>,
     ) -> ErrorDependencies {
         self.kernels = ErrorDependencies::union([self.kernels.results()]);
-        let own = [self.kernels.results(), trial.map(std::slice::from_ref).unwrap_or_default()];
+        let own = [self.kernels.results(), first_run.map(std::slice::from_ref).unwrap_or_default()];
         let buffers = buffers.into_iter().map(std::slice::from_ref);
         let read = read.into_iter().map(|one| one.results());
         ErrorDependencies::union(own.into_iter().chain(buffers).chain(read))

@@ -133,7 +133,7 @@ impl WgpuBackend {
         // Whole vectors are bound.
         let most = self.limits.binding_bytes / 16 * 16;
         let slots = Prepared::slots(batch, ids, buffers, most)?;
-        if let Some(error) = prepared.history.broken() {
+        if let Some(error) = prepared.history.compile_error() {
             // Not run at all: what it would have written means nothing, and reading it says so.
             errors.store(errors.tick(), error.clone());
             prepared.pass_on(ids, buffers, None);
@@ -290,7 +290,7 @@ impl Backend for WgpuBackend {
             let mut state = self.prepare(batch, &mut self.texts(batch))?;
             let prepared = state.batches.get(&address(batch));
             Ok(prepared
-                .map(|prepared| prepared.history.unresolved(None, [], []))
+                .map(|prepared| prepared.history.dependencies(None, [], []))
                 .unwrap_or_default())
         });
         let (gpu, known) = (self.gpu.clone(), self.gpu.heard());

@@ -35,12 +35,12 @@ pub struct Remap<'a> {
     pub param: &'a dyn Fn(u32) -> u32,
     pub output: &'a dyn Fn(u32) -> u32,
     /// Values that need not be loaded: of which of its inputs, from where, and what they are.
-    pub at_hand: &'a [(u32, Index, ValueId)],
+    pub in_registers: &'a [(u32, Index, ValueId)],
 }
 
 impl Default for Remap<'_> {
     fn default() -> Self {
-        Remap { coordinates: None, input: &|i| i, param: &|p| p, output: &|o| o, at_hand: &[] }
+        Remap { coordinates: None, input: &|i| i, param: &|p| p, output: &|o| o, in_registers: &[] }
     }
 }
 
@@ -65,7 +65,7 @@ pub fn append(
             Inst::LoadOutput { output, .. } => *output = (names.output)(*output),
             Inst::Load { input, index, dtype } => {
                 let known =
-                    names.at_hand.iter().find(|known| known.0 == *input && known.1 == *index);
+                    names.in_registers.iter().find(|known| known.0 == *input && known.1 == *index);
                 if let Some(&(_, _, value)) = known {
                     // As if it had been stored and read again.
                     let same = dtype.compute() == *dtype;

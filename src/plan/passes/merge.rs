@@ -87,11 +87,11 @@ fn join(a: &PlannedKernel, b: &PlannedKernel, limits: &Limits) -> Option<Planned
     let as_they_are = Remap { coordinates: first.as_deref(), ..Remap::default() };
     append(&mut builder, program, &[], as_they_are);
     // Where each of b's inputs that a writes is written, and which values lie there.
-    let mut at_hand = Vec::new();
+    let mut in_registers = Vec::new();
     for store in builder.stores() {
         let node = a.outputs[store.output as usize];
         if let Some(input) = b.inputs.iter().position(|&input| input == node) {
-            at_hand.push((input as u32, store.index.clone(), store.value));
+            in_registers.push((input as u32, store.index.clone(), store.value));
         }
     }
     let input = |i: u32| {
@@ -103,7 +103,7 @@ fn join(a: &PlannedKernel, b: &PlannedKernel, limits: &Limits) -> Option<Planned
         input: &input,
         param: &|p| param_map[p as usize],
         output: &|o| output_map[o as usize],
-        at_hand: &at_hand,
+        in_registers: &in_registers,
     };
     append(&mut builder, second, &[], renumbered);
     let mut program = builder.finish();
