@@ -10,8 +10,8 @@ use crate::op::{Attention, Const, Conv2d, Op, PadAmount, Pointwise, Reduction, R
 use crate::shape::{pick, Shape};
 use smallvec::SmallVec;
 
-/// Attention of so many queries, as in decoding, has kernels of its own.
-pub const FEW: usize = 4;
+/// The most queries of short attention, as in decoding, which has special kernels.
+pub const MAX_SHORT_ATTENTION_QUERIES: usize = 4;
 
 /// The same computation without routines.
 ///
@@ -313,7 +313,7 @@ impl Writer<'_> {
         }
         // Few queries of several heads are as many rows of one product, which reads b once.
         let (each, rows) = match left[2] {
-            ..=FEW => (1, heads / own * left[2]),
+            ..=MAX_SHORT_ATTENTION_QUERIES => (1, heads / own * left[2]),
             rows => (heads / own, rows),
         };
         let a = self.reshape(a, &[batch, own, each, rows, left[3]])?;

@@ -106,8 +106,8 @@ pub fn tiles(product: &ProductSchedule, dialect: Dialect) -> (Shader, Module) {
     (shader, module)
 }
 
-/// Products that a thread of a large tile adds one after the other, at most.
-const LONG_SUM: usize = 1 << 12;
+/// The most products that a thread of a large tile adds in sequence.
+const MAX_SERIAL_PRODUCTS: usize = 1 << 12;
 
 /// Products of a block of a longer sum: a power of two.
 const BLOCK: usize = 512;
@@ -116,7 +116,7 @@ const BLOCK: usize = 512;
 /// take as many registers again, so shorter sums do without.
 fn blocks(shader: &mut Shader, k: usize) {
     let (mut sums, mut block, mut total) = (String::new(), String::new(), String::new());
-    if k > LONG_SUM {
+    if k > MAX_SERIAL_PRODUCTS {
         put!(block, "if ((start & {}u) == {}u) {{\n", BLOCK - 8, BLOCK - 8);
         for name in (0..8).flat_map(|n| [format!("low{n}"), format!("high{n}")]) {
             put!(sums, "var all_{name} = vec4<f32>();\n");

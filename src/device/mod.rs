@@ -56,8 +56,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use web_time::Instant;
 
-/// Nodes recorded since something was computed from which on a variable that is assigned has them submitted.
-const MOST_WAITING: u64 = 2_000;
+/// The most nodes recorded since the last computation before assigning a variable submits them.
+const MAX_NODES_BEFORE_ASSIGNMENT_RUNS: u64 = 2_000;
 
 /// A machine that tensors live on. Cloning it is cheap and gives the same device.
 ///
@@ -463,7 +463,7 @@ impl Device {
             let state = self.state();
             state.graph.count - state.computed_at
         };
-        if waiting > MOST_WAITING {
+        if waiting > MAX_NODES_BEFORE_ASSIGNMENT_RUNS {
             return self.flush();
         }
         Ok(())

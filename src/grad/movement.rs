@@ -7,11 +7,11 @@ use crate::graph::NodeId;
 use crate::op::{Offset, Op, PadAmount, Pointwise, Routine, Span, Windows};
 use crate::shape::Shape;
 
-/// More positions than this are numbered with two digits.
-const WIDE: usize = 128;
+/// The most positions that are numbered with one digit. More are numbered with two.
+const MAX_ONE_DIGIT_POSITIONS: usize = 128;
 
-/// So many elements an operand of such a product has, about.
-const PIECE: usize = 1 << 24;
+/// The approximate elements of an operand of such a product.
+const ELEMENTS_PER_OPERAND: usize = 1 << 24;
 
 impl Tape<'_> {
     /// The sum over what was broadcast from the shape `to`.
@@ -195,14 +195,15 @@ impl Tape<'_> {
         }
         let index = self.reshape(index, &sized(&[count, 1]))?;
         let rows = self.reshape(g, &sized(&[before, count]))?;
-        if before > 1 || positions <= WIDE {
+        if before > 1 || positions <= MAX_ONE_DIGIT_POSITIONS {
             let ones = self.ones(index, 1, positions, self.dtype(g))?;
             let sums = self.push(matmul, &[rows, ones])?;
             return self.reshape(sums, from);
         }
         // The products' operands take memory on some devices.
         let rank = self.shape(rows).rank();
-        let piece = (PIECE / positions.isqrt() / own.iter().product::<usize>()).max(1);
+        let piece =
+            (ELEMENTS_PER_OPERAND / positions.isqrt() / own.iter().product::<usize>()).max(1);
         let mut sums = None;
         for start in (0..count).step_by(piece) {
             let length = piece.min(count - start);

@@ -16,8 +16,8 @@ type Key = Arc<[u64]>;
 /// sizes in the same buffers find their groups.
 pub(super) type Bound<'a> = (&'a GpuBuffer, u64);
 
-/// Words of a key before the first buffer.
-const HEAD: usize = 2;
+/// The words of a key before the first buffer.
+const KEY_HEADER_WORDS: usize = 2;
 
 /// The bind groups of a device.
 #[derive(Default)]
@@ -169,5 +169,5 @@ impl BindGroupCache {
 
 /// The buffers of a key.
 fn numbers(key: &Key) -> impl Iterator<Item = u64> + '_ {
-    key[HEAD..].chunks_exact(2).map(|pair| pair[0])
+    key[KEY_HEADER_WORDS..].chunks_exact(2).map(|pair| pair[0])
 }

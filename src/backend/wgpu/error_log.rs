@@ -35,9 +35,9 @@ impl ErrorLog {
 
     /// Keeps an error of moment `at` for the first read after it.
     pub(super) fn store(&self, at: u64, error: Error) {
-        const MOST: usize = 64;
+        const MAX_ERRORS: usize = 64;
         let errors = &mut lock(&self.state).errors;
-        if errors.len() < MOST {
+        if errors.len() < MAX_ERRORS {
             errors.push((at, error));
         }
     }

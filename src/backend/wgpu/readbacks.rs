@@ -46,9 +46,10 @@ fn size_for(len: u64) -> u64 {
 }
 
 impl Readbacks {
-    /// Bytes kept free at most, in at most so many buffers.
-    const MOST_BYTES: u64 = 64 << 20;
-    const MOST: usize = 8;
+    /// The most bytes of free buffers.
+    const MAX_FREE_BYTES: u64 = 64 << 20;
+    /// The most free buffers.
+    const MAX_FREE_BUFFERS: usize = 8;
 
     /// Bytes of all that there are, free or not.
     pub(super) fn bytes(&self) -> u64 {
@@ -111,7 +112,7 @@ impl Readback {
         free.push(buffer);
         let too_many = |free: &[wgpu::Buffer]| {
             let bytes: u64 = free.iter().map(|buffer| buffer.size()).sum();
-            free.len() > Readbacks::MOST || bytes > Readbacks::MOST_BYTES
+            free.len() > Readbacks::MAX_FREE_BUFFERS || bytes > Readbacks::MAX_FREE_BYTES
         };
         while too_many(&free) {
             self.home.discard(&free.remove(0));

@@ -9,8 +9,8 @@ use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use web_time::Instant;
 
-/// Kernels between two resolutions of timestamps: a query set holds 4096.
-const CHUNK: usize = 2048;
+/// The kernels between two resolves of timestamps. A query set has at most 4096 timestamps, two per kernel.
+const KERNELS_PER_RESOLVE: usize = 2048;
 
 /// Bytes of a buffer that timestamps are resolved into, and how many there are at most: of a million kernels. Later ones
 /// are not timed until what there is was taken.
@@ -57,7 +57,7 @@ impl Profiler {
             let descriptor = wgpu::QuerySetDescriptor {
                 label: Some("warpweft times"),
                 ty: wgpu::QueryType::Timestamp,
-                count: 2 * CHUNK as u32,
+                count: 2 * KERNELS_PER_RESOLVE as u32,
             };
             gpu.watch("profile", None, || gpu.device.create_query_set(&descriptor)).0
         });
@@ -82,7 +82,7 @@ impl Profiler {
     pub(super) fn timer(&mut self, gpu: &Gpu, dispatches: &[usize]) -> Result<Option<Timer>> {
         let Some(set) = self.set.clone() else { return Ok(None) };
         let mut chunks = Vec::new();
-        for chunk in dispatches.chunks(CHUNK) {
+        for chunk in dispatches.chunks(KERNELS_PER_RESOLVE) {
             let bytes = (chunk.len() as u64 * PAIR).next_multiple_of(ALIGNMENT);
             if self.buffers.is_empty() || self.used + bytes > BUFFER {
                 if self.buffers.len() == BUFFERS {

@@ -9,8 +9,8 @@ use crate::plan::planned_kernel::PlannedKernel;
 use crate::sorted;
 use std::sync::Arc;
 
-/// Earlier kernels that are looked at.
-const WINDOW: usize = 8;
+/// The most earlier kernels that a kernel is compared with.
+const MAX_MERGE_DISTANCE: usize = 8;
 /// Instructions a merged kernel may have.
 const INSTRUCTIONS: usize = 256;
 /// Spaces up to this many elements are merged even if they read nothing in common.
@@ -29,7 +29,7 @@ pub fn merge(
     let mut written: Vec<Option<usize>> = vec![None; trace.nodes.len()];
     for planned in planned_kernels {
         // What it reads may be written by the same kernel, but by none that comes after.
-        let mut ready = merged.len().saturating_sub(WINDOW);
+        let mut ready = merged.len().saturating_sub(MAX_MERGE_DISTANCE);
         for &input in &planned.inputs {
             ready = ready.max(written[input].unwrap_or(0));
         }

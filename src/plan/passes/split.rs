@@ -1,8 +1,9 @@
-//! Cuts reductions of few, long rows into two: partial results of chunks, then the rest; and so products and convolutions of
-//! few results.
-//! One workgroup would leave the machine idle, and a dispatch that runs too long is killed by drivers. Takes attention apart
-//! where the parts are faster, and unpacks packed matrices where
-//! no kernel does.
+//! Splits large operations of the trace into several.
+//!
+//! A reduction of few, long rows becomes two reductions: of chunks, then of the partial results. Products and convolutions
+//! of few results are split along their sums in the same way (split-K). One workgroup per row would leave the device idle,
+//! and drivers end dispatches that run too long. Attention becomes two products and a softmax where those are faster. Packed
+//! matrices are unpacked by ordinary operations on devices without a kernel for them.
 
 use crate::dtype::DType;
 use crate::error::Result;
@@ -12,14 +13,14 @@ use crate::kernel::{KernelConfig, Limits, Rows};
 use crate::op::{Attention, Const, Conv2d, Op, PadAmount, Reduction, Routine};
 use crate::shape::{Shape, MAX_RANK};
 
-/// Rows at least this long are cut.
-const LONG: usize = 1 << 16;
-/// Unless there are more rows than this.
-const FEW: usize = 64;
-/// Elements of a chunk, at least.
-const CHUNK: usize = 1 << 11;
-/// Chunks of a row, at most.
-const CHUNKS: usize = 1 << 10;
+/// The fewest elements of a row that is split.
+const MIN_SPLIT_ELEMENTS: usize = 1 << 16;
+/// The most rows of a reduction that is split.
+const MAX_SPLIT_ROWS: usize = 64;
+/// The fewest elements of a chunk.
+const MIN_CHUNK_ELEMENTS: usize = 1 << 11;
+/// The most chunks of a row.
+const MAX_CHUNKS_PER_ROW: usize = 1 << 10;
 
 /// A long product is cut so that it has about so many workgroups with 64 x 64 results, or fewer,
 const GROUPS: usize = 64;
@@ -76,7 +77,8 @@ fn is_long(trace: &Trace, input: usize, axes: &[usize], result: &Shape, limits: 
     for &axis in axes {
         row *= from[axis];
     }
-    row >= LONG && result.numel() <= FEW || row > STEPS && is_alone(&limits.config)
+    row >= MIN_SPLIT_ELEMENTS && result.numel() <= MAX_SPLIT_ROWS
+        || row > STEPS && is_alone(&limits.config)
 }
 
 /// Whether attention is two products and a softmax between them: where a thread works alone, it can hold a tile of a
@@ -90,7 +92,7 @@ fn is_apart(trace: &Trace, attention: &Attention, inputs: &[usize], limits: &Lim
     // The kernel reads only the keys that count, products all.
     let is_long = attention.length && k[2] > MAX_KEYS;
     let whole = is_long
-        || match q[2] > expand::FEW {
+        || match q[2] > expand::MAX_SHORT_ATTENTION_QUERIES {
             true => limits.config.fuse_long_attention,
             false => limits.config.fuse_short_attention,
         };
@@ -235,7 +237,7 @@ fn cut(
     order.extend_from_slice(axes);
     let rows = result.numel();
     let row = from.numel() / rows;
-    let length = row.div_ceil(CHUNKS).max(CHUNK);
+    let length = row.div_ceil(MAX_CHUNKS_PER_ROW).max(MIN_CHUNK_ELEMENTS);
     let chunks = row.div_ceil(length);
     let shape = |dims: &[usize]| Shape::new(op.name(), dims);
     let mut at = out.push(Op::Permute(order), &[input])?;

@@ -26,8 +26,8 @@ const MANY: usize = 4;
 const BLOCK: usize = 32;
 /// Items that are collected before a selection, at least.
 const COLLECTED: usize = 256;
-/// Elements of rows that are worth a task.
-const TASK: usize = 1 << 14;
+/// The fewest elements of rows for a task.
+const ELEMENTS_PER_TASK: usize = 1 << 14;
 /// Elements of a part of a row that a thread selects from.
 const PART: usize = 1 << 16;
 
@@ -57,7 +57,7 @@ pub fn run(order: &Order, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Re
     if rows < parallel::threads() {
         return out.chunks_mut(most).enumerate().try_for_each(|(n, out)| row(n, true, out));
     }
-    let each = (TASK / count).max(1);
+    let each = (ELEMENTS_PER_TASK / count).max(1);
     let tasks = out.chunks_mut(most * each).enumerate().collect();
     let done = parallel::map(tasks, |(task, out): (usize, &mut [u32])| {
         let mut rows = out.chunks_mut(most).enumerate();
@@ -126,7 +126,7 @@ fn sorted(order: &Order, values: &[u32], threads: bool) -> Result<Vec<u64>> {
     let mut items: Vec<u64> = try_vec("sort", values.len())?;
     items.extend(values.iter().enumerate().map(|(at, &bits)| keys.item(bits, at)));
     let part = items.len().div_ceil(parallel::threads());
-    if !threads || part < TASK {
+    if !threads || part < ELEMENTS_PER_TASK {
         items.sort_unstable();
         return Ok(items);
     }
