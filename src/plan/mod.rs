@@ -115,10 +115,11 @@ fn print_kernels(pass: &str, trace: &Trace, kernels: &[PlannedKernel]) {
     if !shows(Debug::Plan) {
         return;
     }
-    print(format_args!("after {pass}: {} kernels\n", kernels.len()));
+    let mut text = format!("after {pass}: {} kernels", kernels.len());
     for kernel in kernels {
-        print(format_args!("  {} {}\n", kernel.kernel.kind(), show::label(trace, kernel)));
+        text += &format!("\n  {} {}", kernel.kernel.kind(), show::label(trace, kernel));
     }
+    print(format_args!("{text}"));
 }
 
 /// Returns the equal kernel in the set, or adds the kernel to it.
