@@ -266,25 +266,34 @@ impl<'a> Context<'a> {
             Op::Gather { axis, paired } => {
                 self.gathered_value(writer, traced, (*axis, *paired), coords)
             }
-            Op::Routine(_) => {
-                let map = writer.role == ProgramRole::Body && writer.is_map();
-                let mut here = map && writer.dims[..] == traced.shape[..];
-                for (i, coord) in coords.iter().enumerate() {
-                    let first = traced.shape[i] == 1 && *coord == Index::constant(0);
-                    here &= first || *coord == Index::coordinate(i);
-                }
-                let free = map && self.routine.is_none();
-                if !here && free {
-                    self.hint.coordinates = Some(writer.found(coords));
-                    return Err(LowerError::WrongCoordinates(node));
-                }
-                if !here || self.routine.is_some_and(|r| r != node) {
-                    return Err(LowerError::Materialize(node));
-                }
-                self.routine = Some(node);
-                Ok(writer.builder.push(Inst::Accumulator))
-            }
+            Op::Routine(_) => self.routine_result(writer, node, traced, coords),
         }
+    }
+
+    /// The result of a routine in the epilogue of its kernel.
+    fn routine_result(
+        &mut self,
+        writer: &mut ProgramWriter,
+        node: usize,
+        traced: &TraceNode,
+        coords: &[Index],
+    ) -> Result<ValueId, LowerError> {
+        let map = writer.role == ProgramRole::Body && writer.is_map();
+        let mut here = map && writer.dims[..] == traced.shape[..];
+        for (i, coord) in coords.iter().enumerate() {
+            let first = traced.shape[i] == 1 && *coord == Index::constant(0);
+            here &= first || *coord == Index::coordinate(i);
+        }
+        let free = map && self.routine.is_none();
+        if !here && free {
+            self.hint.coordinates = Some(writer.found(coords));
+            return Err(LowerError::WrongCoordinates(node));
+        }
+        if !here || self.routine.is_some_and(|r| r != node) {
+            return Err(LowerError::Materialize(node));
+        }
+        self.routine = Some(node);
+        Ok(writer.builder.push(Inst::Accumulator))
     }
 
     fn slice(
