@@ -5,13 +5,13 @@ mod packed;
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{Trace, Traced};
-use crate::op::{Attention, Const, Conv2d, Margin, Op, Pointwise, Reduction, Routine, Span};
+use crate::graph::{Trace, TraceNode};
+use crate::op::{Attention, Const, Conv2d, Op, PadAmount, Pointwise, Reduction, Routine, Span};
 use crate::shape::{pick, Shape};
 use smallvec::SmallVec;
 
-/// Attention of so many queries, as in decoding, has kernels of its own.
-pub const FEW: usize = 4;
+/// The most queries of short attention, as in decoding, which has special kernels.
+pub const MAX_SHORT_ATTENTION_QUERIES: usize = 4;
 
 /// The same computation without routines.
 ///
@@ -37,7 +37,7 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
 
 /// Writes other operations for a node, whose operands have these numbers now, with a result of the same shape and type;
 /// `None` if it is to stay.
-pub type Rule<'a> = &'a dyn Fn(&mut Trace, &Traced, &[usize]) -> Result<Option<usize>>;
+pub type Rule<'a> = &'a dyn Fn(&mut Trace, &TraceNode, &[usize]) -> Result<Option<usize>>;
 
 /// The same computation with some of its operations replaced.
 ///
@@ -52,7 +52,7 @@ pub fn rewrite(trace: &Trace, rule: Rule) -> Result<Trace> {
             Some(at) => at,
             // What it works on has the shapes and types it had.
             None => {
-                out.nodes.push(Traced { op: node.op.clone(), inputs, ..*node });
+                out.nodes.push(TraceNode { op: node.op.clone(), inputs, ..*node });
                 out.nodes.len() - 1
             }
         };
@@ -202,7 +202,7 @@ impl Writer<'_> {
         let (height, width) = (extent(0), extent(1));
         let zero = self.constant(self.trace.nodes[x].dtype, 0.0)?;
         let [rows, columns] = conv.padding;
-        let margins = Margin::all(&[(0, 0), (0, 0), rows, columns]);
+        let margins = PadAmount::all(&[(0, 0), (0, 0), rows, columns]);
         let padded = self.trace.push(Op::Pad(margins), &[x, zero])?;
         let mut sum: Option<usize> = None;
         for (ky, kx) in (0..weight[2]).flat_map(|ky| (0..weight[3]).map(move |kx| (ky, kx))) {
@@ -313,7 +313,7 @@ impl Writer<'_> {
         }
         // Few queries of several heads are as many rows of one product, which reads b once.
         let (each, rows) = match left[2] {
-            ..=FEW => (1, heads / own * left[2]),
+            ..=MAX_SHORT_ATTENTION_QUERIES => (1, heads / own * left[2]),
             rows => (heads / own, rows),
         };
         let a = self.reshape(a, &[batch, own, each, rows, left[3]])?;

@@ -78,10 +78,10 @@ pub mod dtype;
 
 pub mod error;
 
+mod alloc;
 pub mod debug;
 #[doc(hidden)] // For its tests.
 pub mod lru;
-mod room;
 mod sorted;
 mod span;
 

@@ -1,7 +1,7 @@
-//! A map that knows which of its entries was not used for longest: what caches are made of. Every call takes constant
-//! time, but for those that look at all entries.
+//! A map that evicts the least recently used entry, for caches. Every call takes constant time, except those that visit all
+//! entries.
 
-// The CPU has no bind groups, which are found by where they lie.
+// Only bind groups use entry ids.
 #![cfg_attr(not(feature = "gpu"), allow(dead_code))]
 
 use rustc_hash::FxHashMap;
@@ -9,11 +9,11 @@ use std::borrow::Borrow;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Where an entry lies, if it still does: finding it by this hashes nothing.
+/// The id of an entry, if it still exists. Access by id needs no hashing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Spot {
+pub struct EntryId {
     at: usize,
-    /// Not used twice.
+    /// The number of the entry, which is not used twice.
     number: u64,
 }
 
@@ -80,13 +80,13 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
     }
 
     /// Where a key's entry is, which is used now.
-    pub fn find<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<Spot>
+    pub fn find<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<EntryId>
     where
         K: Borrow<Q>,
     {
         let at = *self.places.get(key)?;
         self.renew(at);
-        Some(Spot { at, number: self.entries[at].as_ref()?.number })
+        Some(EntryId { at, number: self.entries[at].as_ref()?.number })
     }
 
     /// A key's value, which is used now.
@@ -107,7 +107,7 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
     }
 
     /// Whether the entry is there still, which is used now.
-    pub fn touch(&mut self, spot: Spot) -> bool {
+    pub fn touch(&mut self, spot: EntryId) -> bool {
         let there = self.at(spot).is_some();
         if there {
             self.renew(spot.at);
@@ -116,13 +116,13 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
     }
 
     /// The value at a place, if it is there still. That is no use of it.
-    pub fn at(&self, spot: Spot) -> Option<&V> {
+    pub fn at(&self, spot: EntryId) -> Option<&V> {
         let entry = self.entries.get(spot.at)?.as_ref();
         entry.filter(|entry| entry.number == spot.number).map(|entry| &entry.value)
     }
 
     /// Adds an entry of so many bytes, used now; one with the same key goes.
-    pub fn insert(&mut self, key: K, value: V, bytes: u64) -> Spot {
+    pub fn insert(&mut self, key: K, value: V, bytes: u64) -> EntryId {
         self.remove(&key);
         self.inserted += 1;
         let at = self.vacant.pop().unwrap_or_else(|| {
@@ -134,7 +134,7 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
         self.entries[at] = Some(Entry { number, key, value, bytes, older: NONE, newer: NONE });
         self.bytes += bytes;
         self.append(at);
-        Spot { at, number }
+        EntryId { at, number }
     }
 
     /// Takes an entry out.
@@ -147,14 +147,14 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
     }
 
     /// Takes the entry at a place out, if it is there still.
-    pub fn remove_at(&mut self, spot: Spot) -> Option<(K, V)> {
+    pub fn remove_at(&mut self, spot: EntryId) -> Option<(K, V)> {
         self.at(spot)?;
         self.take(spot.at)
     }
 
     /// Takes out what was not used for longest where there are more entries than `most`, or more bytes and more than one
     /// entry. Called until there is nothing, it makes room.
-    pub fn evict(&mut self, most: usize, most_bytes: u64) -> Option<(Spot, K, V)> {
+    pub fn evict(&mut self, most: usize, most_bytes: u64) -> Option<(EntryId, K, V)> {
         let (len, at) = (self.len(), self.oldest);
         if len <= most && (len <= 1 || self.bytes <= most_bytes) {
             return None;
@@ -162,7 +162,7 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
         let number = self.entries.get(at)?.as_ref()?.number;
         let (key, value) = self.take(at)?;
         self.evicted += 1;
-        Some((Spot { at, number }, key, value))
+        Some((EntryId { at, number }, key, value))
     }
 
     /// Takes all that `keep` does not want out.

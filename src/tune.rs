@@ -1,7 +1,7 @@
 //! Measures which kernels are fastest on a device, where there are several for the same work: what wins on one adapter
 //! loses on another, and no table written beforehand knows all of them.
 
-use crate::device::{Device, Halves, KernelConfig, Rows, Tile, Transpose};
+use crate::device::{Device, F16Matmul, KernelConfig, Rows, Tile, Transpose};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::sorted;
@@ -176,36 +176,30 @@ fn answers(device: &Device, work: usize, now: KernelConfig) -> Vec<KernelConfig>
         }
         1..=3 => {
             for tile in TILES {
-                let mut products = now.products;
-                products[work - 1] = tile;
-                may(KernelConfig { products, ..now });
+                let mut matmul_tiles = now.matmul_tiles;
+                matmul_tiles[work - 1] = tile;
+                may(KernelConfig { matmul_tiles, ..now });
             }
         }
-        4 | 8 => {
-            let mut split_k = now.split_k;
-            split_k[usize::from(work == 8)] ^= true;
-            may(KernelConfig { split_k, ..now });
-        }
+        4 => may(KernelConfig { split_k_matmul: !now.split_k_matmul, ..now }),
+        8 => may(KernelConfig { split_k_conv: !now.split_k_conv, ..now }),
         5..=7 => {
             for tile in TILES {
-                let mut convolutions = now.convolutions;
-                convolutions[work - 5] = tile;
-                may(KernelConfig { convolutions, ..now });
+                let mut conv_tiles = now.conv_tiles;
+                conv_tiles[work - 5] = tile;
+                may(KernelConfig { conv_tiles, ..now });
             }
         }
-        9 | 10 => {
-            let mut attention = now.attention;
-            attention[work - 9] = !attention[work - 9];
-            may(KernelConfig { attention, ..now });
-        }
+        9 => may(KernelConfig { fuse_short_attention: !now.fuse_short_attention, ..now }),
+        10 => may(KernelConfig { fuse_long_attention: !now.fuse_long_attention, ..now }),
         11 => {
             for transpose in [Transpose::Direct, Transpose::Tiled] {
                 may(KernelConfig { transpose, ..now });
             }
         }
         _ => {
-            may(KernelConfig { halves: Halves::Tiles, ..now });
-            may(KernelConfig { halves: Halves::CooperativeMatrices, ..now });
+            may(KernelConfig { f16_matmul: F16Matmul::Tiles, ..now });
+            may(KernelConfig { f16_matmul: F16Matmul::CooperativeMatrices, ..now });
         }
     }
     answers

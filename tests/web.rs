@@ -18,7 +18,7 @@ mod shaders;
 
 use cases::{leftovers, Report, GROUPS};
 use std::cell::RefCell;
-use warpweft::backend::wgpu::{adapters, Power};
+use warpweft::backend::wgpu::{adapters, PowerPreference};
 use warpweft::device::{Device, KernelConfig, Preference, Rows};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test, wasm_bindgen_test_configure};
 

@@ -1,16 +1,16 @@
 //! Machines: what one must be able to do to run batches. No operation's name appears here.
 
 mod caches;
-mod reads;
+mod read;
 mod times;
 
 pub use caches::CacheLimits;
-pub(crate) use reads::take;
-pub use reads::{Part, Take};
+pub(crate) use read::read_callback;
+pub use read::{ReadRange, Take};
 pub use times::{resolution, Clock, RunTimes, RunsTimes, Times};
 
 use crate::error::Result;
-use crate::kernel::{Batch, Kernel, KernelConfig, Limits};
+use crate::kernel::{Kernel, KernelConfig, Limits, Plan};
 use std::any::Any;
 use std::future::{ready, Future};
 use std::pin::Pin;
@@ -136,7 +136,7 @@ pub struct Counters {
 /// [`Device::from_backend`](crate::device::Device::from_backend), or has it found and chosen like this crate's own by
 /// [`device::register`](crate::device::register). What is asked of it:
 ///
-/// - A [`Batch`] is all there is to run: kernels in order, each reading slots and writing others. No operation is named there.
+/// - A [`Plan`] is all there is to run: kernels in order, each reading slots and writing others. No operation is named there.
 ///   What a kernel computes says [`Kernel`]; how it is best run on a machine with such [`Limits`] says
 ///   [`schedule`](crate::schedule::schedule()), and [`wgsl`](crate::codegen::wgsl) prints that. A backend is free to run it
 ///   otherwise, as the CPU does.
@@ -158,7 +158,7 @@ pub trait Backend: Shared {
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()>;
     /// Compiles what a batch needs, unless that was done; resolves when it is known how that went. What a machine compiles
     /// only when it runs a batch it need not compile here.
-    fn compile(&self, _: &Arc<Batch>) -> Pending<Result<()>> {
+    fn compile(&self, _: &Arc<Plan>) -> Pending<Result<()>> {
         Box::pin(ready(Ok(())))
     }
     /// Whether it compiles a module of WGSL, and what is wrong with that if not: a `Data` error that says line and column.
@@ -169,21 +169,21 @@ pub trait Backend: Shared {
     /// Has a listener called for each kernel that is compiled, or nobody; what a machine need not compile it need not tell.
     fn on_compile(&self, _: Option<Listener>) {}
     /// Submits a batch: `buffers[i]` is slot i's buffer, `scalars` the bits of the user's numbers and, behind them, the
-    /// batch's own ([`Batch::constants`]).
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
+    /// batch's own ([`Plan::constants`]).
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
     /// A read follows the batch that is run next: both may be submitted together.
     fn defer_submit(&self) {}
     /// Reads parts of buffers, after the work submitted so far, as one submission: each part is taken once, in order. Of
     /// the errors there are, those of the machine come before those of who takes.
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>>;
+    fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>>;
     /// The `len` bytes from `offset` (multiples of 4): [`read_parts`](Backend::read_parts) with one part.
     fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
-        reads::read(self, buffer, offset, len)
+        read::read(self, buffer, offset, len)
     }
     /// Resolves when the work submitted so far is done.
     fn sync(&self) -> Pending<Result<()>>;
     /// Whatever was cached for a batch is not needed any more.
-    fn forget(&self, batch: &Arc<Batch>);
+    fn forget(&self, batch: &Arc<Plan>);
     /// Holds no more than this from now on. What a machine does not keep it need not limit.
     fn set_cache_limits(&self, _: &CacheLimits) {}
     /// What was made so far.

@@ -131,7 +131,7 @@ impl Place<'_> {
             Inst::Param { word, dtype } => return parameter(*word, dtype.compute()),
             Inst::Coord(d) => return self.coordinate(*d),
             Inst::Load { input, index, dtype } => return self.load(*input, index, *dtype, wide),
-            Inst::Before { output, dtype } => return self.before(*output, *dtype, wide),
+            Inst::LoadOutput { output, dtype } => return self.before(*output, *dtype, wide),
             Inst::Accumulator => "accumulator",
             Inst::Call(function, arguments, dtype) => {
                 return self.call(function, arguments, *dtype, wide)

@@ -6,7 +6,7 @@ use crate::codegen::shader::Shader;
 use crate::codegen::sizes::{Signed, Unsigned};
 use crate::codegen::slot::{fill, Slot};
 use crate::codegen::source::Source;
-use crate::kernel::{Attend, Convolution, Matmul};
+use crate::kernel::{Attention, Convolution, Matmul};
 use crate::schedule::{
     AttentionSchedule, ProductExtents, ProductSchedule, ProductTile, Schedule, WindowSchedule,
 };
@@ -106,8 +106,8 @@ pub fn tiles(product: &ProductSchedule, dialect: Dialect) -> (Shader, Module) {
     (shader, module)
 }
 
-/// Products that a thread of a large tile adds one after the other, at most.
-const LONG_SUM: usize = 1 << 12;
+/// The most products that a thread of a large tile adds in sequence.
+const MAX_SERIAL_PRODUCTS: usize = 1 << 12;
 
 /// Products of a block of a longer sum: a power of two.
 const BLOCK: usize = 512;
@@ -116,7 +116,7 @@ const BLOCK: usize = 512;
 /// take as many registers again, so shorter sums do without.
 fn blocks(shader: &mut Shader, k: usize) {
     let (mut sums, mut block, mut total) = (String::new(), String::new(), String::new());
-    if k > LONG_SUM {
+    if k > MAX_SERIAL_PRODUCTS {
         put!(block, "if ((start & {}u) == {}u) {{\n", BLOCK - 8, BLOCK - 8);
         for name in (0..8).flat_map(|n| [format!("low{n}"), format!("high{n}")]) {
             put!(sums, "var all_{name} = vec4<f32>();\n");
@@ -297,7 +297,7 @@ pub fn product_of_windows(
 
 /// The text of an attention.
 pub fn attention(
-    a: &Attend,
+    a: &Attention,
     attention: &AttentionSchedule,
     schedule: &Schedule,
     dialect: Dialect,

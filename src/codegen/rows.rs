@@ -6,7 +6,7 @@
 //! pairwise, [`BLOCK`] loops make a block, [`BLOCK`] blocks a larger one, and so on: no element passes through more than about
 //! `BLOCK` additions at each level.
 
-mod meet;
+mod reduce;
 mod threads;
 
 use crate::codegen::analysis::{bind_quads, coordinates, decompose};
@@ -405,7 +405,7 @@ impl<'a> Writer<'a> {
             self.walk(&roots, &sums, &each);
         }
         if self.schedule.lanes > 1 {
-            self.meet(stage, &reduces);
+            self.combine_lanes(stage, &reduces);
             return;
         }
         for &(id, op, _) in &reduces {

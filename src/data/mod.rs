@@ -20,10 +20,10 @@ mod image;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 
+use crate::alloc::try_vec;
 use crate::device::Device;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
-use crate::room::room;
 use crate::tensor::Tensor;
 use half::f16;
 use std::future::Future;
@@ -191,7 +191,7 @@ impl Tensor {
 
 /// What stored bytes stand for.
 fn decoded<T: Element>(dtype: DType, bytes: &[u8]) -> Result<Vec<T>> {
-    let mut values = room("to_data", bytes.len() / dtype.size())?;
+    let mut values = try_vec("to_data", bytes.len() / dtype.size())?;
     match T::from_bytes(dtype, bytes, &mut values) {
         true => Ok(values),
         false => Err(Error::dtype(format!(

@@ -28,7 +28,7 @@ impl Device {
     /// Gives memory that is kept for reuse back to the system.
     pub fn trim(&self) {
         let (mut state, backend) = (self.state(), &*self.inner.backend);
-        state.catch_up(backend);
+        state.collect_garbage(backend);
         state.pool.trim(backend);
     }
 

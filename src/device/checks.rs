@@ -1,6 +1,6 @@
 //! Looking whether indices are in range, to find what is wrong with a program.
 
-use super::wanted::Wanted;
+use super::read::ReadRequest;
 use super::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ pub(super) struct Check {
 
 impl Check {
     /// The index is read, and refused if it is out of range.
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> ReadRequest {
         let Check { op, extent, index, dtype } = self;
         let (op, extent, dtype) = (op.clone(), *extent, *dtype);
         let take = move |bytes: &[u8]| {
@@ -34,7 +34,7 @@ impl Check {
                 "read: an index of {op} must be in [-{extent}, {extent}), got {index}"
             )))
         };
-        Wanted { node: *index, start: 0, len: 1, take: Box::new(take) }
+        ReadRequest { node: *index, start: 0, len: 1, take: Box::new(take) }
     }
 }
 
@@ -77,8 +77,8 @@ impl Device {
     /// Does `read` with the indices that are to be looked at, which need nothing any more afterwards.
     pub(super) fn with_checks<T>(
         &self,
-        mut wanted: Vec<Wanted>,
-        read: impl FnOnce(Vec<Wanted>) -> Result<T>,
+        mut wanted: Vec<ReadRequest>,
+        read: impl FnOnce(Vec<ReadRequest>) -> Result<T>,
     ) -> Result<T> {
         let checks = std::mem::take(&mut self.state().checks);
         for check in &checks {

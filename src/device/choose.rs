@@ -207,9 +207,11 @@ async fn find(low_power: bool) -> Vec<Found> {
         open: Some(open),
     };
     #[cfg(feature = "gpu")]
-    use crate::backend::wgpu::{adapters, Power, EXPECTED};
+    use crate::backend::wgpu::{adapters, PowerPreference, EXPECTED};
     #[cfg(feature = "gpu")]
-    for adapter in adapters(if low_power { Power::Low } else { Power::High }).await {
+    for adapter in
+        adapters(if low_power { PowerPreference::Low } else { PowerPreference::High }).await
+    {
         let (info, limits) = (adapter.info.clone(), adapter.limits.clone());
         found.push(there(&info, &limits, adapter.memory, Choice::Gpu(Box::new(adapter))));
     }
@@ -322,8 +324,11 @@ async fn open_found(found: &Found) -> Result<Box<dyn Backend>> {
 /// Opens what this build of the browser's core is for. What there is, JavaScript has looked at.
 #[cfg(all(target_arch = "wasm32", feature = "js", feature = "gpu"))]
 pub async fn open_only(low_power: bool) -> Result<Box<dyn Backend>> {
-    use crate::backend::wgpu::{adapters, Power};
-    match adapters(if low_power { Power::Low } else { Power::High }).await.first() {
+    use crate::backend::wgpu::{adapters, PowerPreference};
+    match adapters(if low_power { PowerPreference::Low } else { PowerPreference::High })
+        .await
+        .first()
+    {
         Some(adapter) => Ok(Box::new(adapter.open().await?)),
         None => {
             Err(Error::new(ErrorKind::NoDevice, "device: the browser must offer a GPU, got none"))

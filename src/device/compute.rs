@@ -1,15 +1,15 @@
-//! Planning and running batches, one after the other. What takes long (planning, compiling, running) holds no lock that
+//! Planning and running batches, one after the other. The slow steps (planning, compiling, running) hold no lock that
 //! recording needs.
 
-use super::pool::Held;
+use super::pool::PooledBuffer;
 use super::profiling::Profiling;
 use super::state::State;
 use super::Device;
 use crate::backend::BufferId;
 use crate::debug::{print, shows, spend, Debug};
 use crate::error::Result;
-use crate::graph::{NodeId, Recording, Taken, Trace};
-use crate::kernel::{Batch, Limits, Place};
+use crate::graph::{Capture, CapturePolicy, NodeId, Recording, Trace};
+use crate::kernel::{Limits, Plan, SlotStorage};
 use crate::plan::{cheap, plan};
 use crate::profile::Phase;
 use crate::span::span;
@@ -17,28 +17,28 @@ use std::borrow::Cow;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use web_time::Instant;
 
-/// A plan, with the nodes and numbers that it is to be run with.
-pub(crate) struct Prepared {
-    pub batch: Arc<Batch>,
+/// A plan bound to its arguments: the nodes and numbers that it runs with.
+pub(crate) struct BoundPlan {
+    pub batch: Arc<Plan>,
     pub sources: Vec<NodeId>,
     pub scalars: Vec<u32>,
 }
 
-/// A batch that was run, and the memory of its results but for those in place.
-pub(super) struct Ran {
-    batch: Arc<Batch>,
-    outputs: Vec<Held>,
+/// The outputs of a plan that has run, without those updated in place.
+pub(super) struct PlanOutputs {
+    batch: Arc<Plan>,
+    outputs: Vec<PooledBuffer>,
 }
 
 impl State {
-    /// The memory of each result of a batch. What is in place takes that of its source.
+    /// The buffer of each result of a batch. A result that is updated in place has the buffer of its source.
     pub(super) fn memory_of(
         &mut self,
-        ran: Ran,
+        ran: PlanOutputs,
         sources: &[NodeId],
-    ) -> Vec<(usize, Option<Arc<Held>>)> {
+    ) -> Vec<(usize, Option<Arc<PooledBuffer>>)> {
         let places = ran.batch.in_place.iter();
-        let places: Vec<(usize, Option<Arc<Held>>)> =
+        let places: Vec<(usize, Option<Arc<PooledBuffer>>)> =
             places.map(|&(n, input)| (n, self.buffers.remove(&sources[input]))).collect();
         let count = ran.outputs.len() + places.len();
         let mut outputs = ran.outputs.into_iter();
@@ -51,23 +51,23 @@ impl State {
     }
 }
 
-/// Whoever has it may run a batch. It is taken before the state is locked.
-pub(super) type Turn<'a> = MutexGuard<'a, ()>;
+/// A lock guard that serializes batches. Take it before the state lock.
+pub(super) type RunGuard<'a> = MutexGuard<'a, ()>;
 
 impl Device {
     /// Waits for the batches of other threads.
-    pub(super) fn turn(&self) -> Turn<'_> {
-        self.inner.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn run_guard(&self) -> RunGuard<'_> {
+        self.inner.run_lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Computes `nodes`, and the values of variables with them: the next step would begin with those.
+    /// Computes `nodes`, and with them the values of variables, because the next step would begin by computing those.
     pub(super) fn evaluate<'a>(
         &'a self,
-        turn: &Turn<'a>,
+        guard: &RunGuard<'a>,
         mut state: MutexGuard<'a, State>,
         nodes: &[NodeId],
     ) -> Result<()> {
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         state.check()?;
         self.ask(&mut state, nodes);
         let asked = state.pending(nodes);
@@ -75,63 +75,66 @@ impl Device {
             return Ok(());
         }
         let mut all = asked.clone();
-        all.extend(state.graph.kept());
+        all.extend(state.graph.uncomputed_variable_values());
         let all = state.pending(&all);
         if all.len() > asked.len() {
-            if self.compute(turn, state, &all).is_ok() {
+            if self.compute(guard, state, &all).is_ok() {
                 return Ok(());
             }
-            // What nobody asked for may hang on inputs without data, or be too large. Asking for it will say so.
+            // A value that was not requested may depend on inputs without data, or be too large. Requesting it returns the
+            // error.
             state = self.state();
         }
         let asked = state.pending(&asked);
-        self.compute(turn, state, &asked)
+        self.compute(guard, state, &asked)
     }
 
-    /// Computes `nodes`, in one submission; with them what would otherwise be computed a third time.
+    /// Computes `nodes` in one submission, and stores the intermediate values that would otherwise be computed a third time.
     fn compute<'a>(
         &'a self,
-        _: &Turn<'a>,
+        _: &RunGuard<'a>,
         mut state: MutexGuard<'a, State>,
         nodes: &[NodeId],
     ) -> Result<()> {
         state.computed_at = state.graph.count;
-        let mut taken = state.graph.trace(nodes);
-        let inputs = state.buffers_of(&taken.sources)?;
-        state.graph.write_outputs(&mut taken);
-        state.graph.write_repeated(&mut taken, cheap);
-        if !state.eager && !shows(Debug::NoDonation) {
-            let State { graph, buffers, .. } = &*state;
-            let is_own = |held: &Arc<Held>| held.is_own() && Arc::strong_count(held) == 1;
-            graph.donate(&mut taken, |source| buffers.get(&source).is_some_and(is_own));
-        }
-        let trace = std::mem::take(&mut taken.trace);
-        let written: Vec<NodeId> = trace.outputs.iter().map(|&n| taken.nodes[n]).collect();
-        let prepare = || Ok((self.planned(trace)?, taken.scalars.as_slice()));
-        let (mut state, ran) = self.run_apart(state, &inputs, prepare)?;
-        state.graph.remember(&taken);
-        // All of these before one of the results lets its operands go.
-        for (n, held) in state.memory_of(ran, &taken.sources) {
-            // Its last handle may have gone meanwhile, and with it the memory that it would have been in.
+        let mut capture = {
+            let State { graph, buffers, eager, .. } = &mut *state;
+            let is_unshared =
+                |held: &Arc<PooledBuffer>| held.is_own() && Arc::strong_count(held) == 1;
+            let is_own = |source| buffers.get(&source).is_some_and(is_unshared);
+            let is_own: &dyn Fn(NodeId) -> bool = &is_own;
+            let donates = !*eager && !shows(Debug::NoDonation);
+            let is_own = donates.then_some(is_own);
+            graph.capture(nodes, &CapturePolicy { is_cheap: cheap, is_own })
+        };
+        let inputs = state.buffers_of(&capture.sources)?;
+        let trace = std::mem::take(&mut capture.trace);
+        let written: Vec<NodeId> = trace.outputs.iter().map(|&n| capture.nodes[n]).collect();
+        let prepare = || Ok((self.plan_for(trace)?, capture.scalars.as_slice()));
+        let (mut state, ran) = self.run_unlocked(state, &inputs, prepare)?;
+        state.graph.mark_computed(&capture);
+        // All buffers are taken before a result releases its operands.
+        for (n, held) in state.memory_of(ran, &capture.sources) {
+            // The last handle may have been dropped meanwhile, and with it the buffer for an in-place result.
             let Some(held) = held else { continue };
             let node = written[n];
-            if !state.graph.is_gone(node) {
+            if !state.graph.is_freed(node) {
                 state.fill(node, held, &*self.inner.backend);
             } else if let Some(held) = Arc::into_inner(held) {
                 state.pool.give(&*self.inner.backend, held);
             }
         }
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         Ok(())
     }
 
     /// The plan of what `nodes` need.
-    pub(crate) fn plan_of(&self, nodes: &[NodeId]) -> Result<Arc<Batch>> {
-        let Taken { trace, .. } = self.state().graph.trace(nodes);
-        self.planned(trace)
+    pub(crate) fn plan_of(&self, nodes: &[NodeId]) -> Result<Arc<Plan>> {
+        let Capture { trace, .. } = self.state().graph.trace(nodes);
+        self.plan_for(trace)
     }
 
-    /// What nodes were computed by since `since` nodes were recorded, and its sources.
+    /// The recording that computes `nodes` from nodes with sequence numbers below `since`, and its sources.
     pub(crate) fn recording(&self, nodes: &[NodeId], since: u64) -> (Recording, Vec<NodeId>) {
         self.state().graph.recording(nodes, since)
     }
@@ -142,28 +145,28 @@ impl Device {
         recording: &Recording,
         operands: &[NodeId],
         donated: impl Iterator<Item = (usize, usize)>,
-    ) -> Result<Prepared> {
-        let Taken { trace, sources, scalars, .. } = {
+    ) -> Result<BoundPlan> {
+        let Capture { trace, sources, scalars, .. } = {
             let mut state = self.state();
             let [results, recorded] = state.graph.play(recording, operands);
-            let results = state.graph.passed_on(&results);
-            let mut taken = state.graph.trace(&results);
+            let results = state.graph.behind_reshapes(&results);
+            let mut capture = state.graph.trace(&results);
             let places = donated.map(|(n, operand)| (results[n], operands[operand]));
-            state.graph.donate_all(&mut taken, places);
+            state.graph.donate_sources(&mut capture, places);
             for node in recorded {
                 state.graph.release(node);
             }
             state.reclaim(&*self.inner.backend);
-            taken
+            capture
         };
-        Ok(Prepared { batch: self.planned(trace)?, sources, scalars })
+        Ok(BoundPlan { batch: self.plan_for(trace)?, sources, scalars })
     }
 
     /// A plan from the cache, or a new one.
-    fn planned(&self, trace: Trace) -> Result<Arc<Batch>> {
+    fn plan_for(&self, trace: Trace) -> Result<Arc<Plan>> {
         let config = {
             let mut state = self.state();
-            if let Some(batch) = state.known(&trace) {
+            if let Some(batch) = state.cached_plan(&trace) {
                 return Ok(batch);
             }
             state.config.unwrap_or(self.limits().config)
@@ -177,13 +180,13 @@ impl Device {
             plan(&trace, &Limits { config, ..self.limits().clone() })
         })?;
         let batch = Arc::new(batch);
-        self.show(&batch);
+        self.print_plan(&batch);
         self.state().keep_plan(trace, &batch, &*self.inner.backend);
         Ok(batch)
     }
 
-    /// Prints a plan, where that is wanted.
-    fn show(&self, batch: &Batch) {
+    /// Prints a plan and its kernels if `WARPWEFT_DEBUG` requests them.
+    fn print_plan(&self, batch: &Plan) {
         if shows(Debug::Plan) {
             print(format_args!("{batch}"));
         }
@@ -197,32 +200,32 @@ impl Device {
         }
     }
 
-    /// Unlocks the state while a batch is planned and run; then the buffers of its results. Until then no buffer that is
-    /// given up is freed or handed on: it may be one of the inputs.
-    pub(super) fn run_apart<'a, 's>(
+    /// Plans and runs a batch with the state unlocked, and returns the buffers of its results. Meanwhile the pool neither frees
+    /// nor reuses released buffers, because they may be inputs of the batch.
+    pub(super) fn run_unlocked<'a, 's>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         inputs: &[BufferId],
-        prepare: impl FnOnce() -> Result<(Arc<Batch>, &'s [u32])>,
-    ) -> Result<(MutexGuard<'a, State>, Ran)> {
+        prepare: impl FnOnce() -> Result<(Arc<Plan>, &'s [u32])>,
+    ) -> Result<(MutexGuard<'a, State>, PlanOutputs)> {
         state.pool.hold();
         drop(state);
         let ran = prepare().and_then(|(batch, scalars)| {
             let outputs = self.submit(&batch, inputs, scalars)?;
-            Ok(Ran { batch, outputs })
+            Ok(PlanOutputs { batch, outputs })
         });
         let mut state = self.state();
         state.pool.settle(&*self.inner.backend);
         ran.map(|ran| (state, ran))
     }
 
-    /// Runs a batch; the buffers of its results.
+    /// Runs a batch, and returns the buffers of its results.
     fn submit(
         &self,
-        batch: &Arc<Batch>,
+        batch: &Arc<Plan>,
         inputs: &[BufferId],
         scalars: &[u32],
-    ) -> Result<Vec<Held>> {
+    ) -> Result<Vec<PooledBuffer>> {
         let backend = &*self.inner.backend;
         let mut taken = {
             let mut state = self.state();
@@ -231,10 +234,10 @@ impl Device {
         };
         let mut buffers = Vec::with_capacity(batch.slots.len());
         for slot in &batch.slots {
-            buffers.push(match slot.place {
-                Place::Input(n) => inputs[n],
-                Place::Output(n) => taken[n].buffer,
-                Place::Temporary(n) => taken[batch.outputs.len() + n].buffer,
+            buffers.push(match slot.storage {
+                SlotStorage::Input(n) => inputs[n],
+                SlotStorage::Output(n) => taken[n].buffer,
+                SlotStorage::Temporary(n) => taken[batch.outputs.len() + n].buffer,
             });
         }
         let scalars = match &batch.constants[..] {
@@ -258,7 +261,7 @@ impl Device {
             state.give_all(&taken, backend);
             return Err(error);
         }
-        state.latest = Some(batch.clone());
+        state.last_plan = Some(batch.clone());
         Ok(taken)
     }
 }

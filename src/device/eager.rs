@@ -39,7 +39,7 @@ impl Device {
         work()
     }
 
-    /// Runs the nodes, each by itself, where the device runs eagerly. If that fails, `made` are given up.
+    /// Runs each node separately if the device runs eagerly. If that fails, `made` are released.
     pub(super) fn run_early(
         &self,
         state: MutexGuard<'_, State>,
@@ -50,14 +50,14 @@ impl Device {
             return Ok(());
         }
         drop(state);
-        let turn = self.turn();
+        let guard = self.run_guard();
         for node in nodes {
             let mut state = self.state();
             // Another thread may have computed what it was for.
-            if state.graph.is_gone(*node) || !state.has_data(&[*node]) {
+            if state.graph.is_freed(*node) || !state.has_data(&[*node]) {
                 continue;
             }
-            let ran = self.evaluate(&turn, state, &[*node]);
+            let ran = self.evaluate(&guard, state, &[*node]);
             state = self.state();
             if let Err(error) = ran {
                 for &node in made {
@@ -66,18 +66,18 @@ impl Device {
                 }
                 return Err(error);
             }
-            if !state.graph.is_gone(*node) {
-                state.graph.set_early(*node);
+            if !state.graph.is_freed(*node) {
+                state.graph.mark_eager(*node);
             }
         }
         Ok(())
     }
 
-    /// Nodes are asked for: those that were computed before are so no longer.
+    /// Marks requested nodes that were computed eagerly as ordinary computed nodes.
     pub(super) fn ask(&self, state: &mut State, nodes: &[NodeId]) {
         for &node in nodes {
-            if state.graph.is_early(node) {
-                state.graph.materialise(node);
+            if state.graph.is_eager(node) {
+                state.graph.mark_materialized(node);
                 state.reclaim(&*self.inner.backend);
             }
         }

@@ -2,7 +2,7 @@
 
 use super::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Batch, Halves, KernelConfig, Rows};
+use crate::kernel::{F16Matmul, KernelConfig, Plan, Rows};
 
 impl Device {
     /// The kernels that are run where there are several for the same work.
@@ -21,7 +21,7 @@ impl Device {
                 format!("kernel config: the device must have subgroups, got {}", self.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        if config.halves == Halves::CooperativeMatrices && !self.limits().cooperative {
+        if config.f16_matmul == F16Matmul::CooperativeMatrices && !self.limits().cooperative {
             let message = format!(
                 "kernel config: the device must have cooperative matrices, got {}",
                 self.info().name
@@ -35,7 +35,7 @@ impl Device {
     }
 
     /// The text a kernel of a plan is compiled from; `None` on the CPU.
-    pub fn kernel_source(&self, batch: &Batch, kernel: usize) -> Option<String> {
+    pub fn kernel_source(&self, batch: &Plan, kernel: usize) -> Option<String> {
         self.inner.backend.source(&batch.dispatches.get(kernel)?.kernel, batch.config)
     }
 }

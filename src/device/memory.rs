@@ -1,13 +1,13 @@
 //! What a device's memory is held by.
 
-use super::pool::Held;
+use super::pool::PooledBuffer;
 use super::state::State;
 use super::Device;
 use crate::backend::{Backend, BufferId};
 use crate::debug::Place;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{Earlier, Holder, NodeId, VariableId};
+use crate::graph::{Holder, NodeId, StaleValue, VariableId};
 use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::fmt;
@@ -90,17 +90,17 @@ impl Device {
     /// ```
     pub fn memory(&self) -> MemoryReport {
         let mut state = self.state();
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         let mut memory = state.memory(&*self.inner.backend);
         let mut all: Vec<(u64, NodeId)> =
             state.owners().map(|(node, held)| (held.bytes, node)).collect();
         // Of as many bytes the one that was made first.
-        sorted::by_key(&mut all, |&(bytes, node)| (std::cmp::Reverse(bytes), node.born));
+        sorted::by_key(&mut all, |&(bytes, node)| (std::cmp::Reverse(bytes), node.seq));
         all.truncate(LISTED);
         let mut places = Vec::with_capacity(all.len());
         for (bytes, node) in all {
             let (shape, dtype) = (state.graph.shape(node).to_vec(), state.graph.dtype(node));
-            let (op, holder) = (state.graph.made_by(node), state.graph.holder(node).name());
+            let (op, holder) = (state.graph.operation_name(node), state.graph.holder(node).name());
             memory.largest.push(HeldTensor { bytes, shape, dtype, op, holder, made_at: None });
             places.push(state.places.get(&node).cloned());
         }
@@ -131,8 +131,8 @@ impl Device {
     pub(crate) fn freeze_history(&self, whether: bool) {
         let mut state = self.state();
         match whether {
-            true => state.graph.freeze(),
-            false => state.graph.thaw(),
+            true => state.graph.pause_forgetting(),
+            false => state.graph.resume_forgetting(),
         }
         state.reclaim(&*self.inner.backend);
     }
@@ -152,15 +152,15 @@ impl Device {
         let mut state = self.state();
         let mut used = Vec::new();
         for &loss in losses {
-            used.extend(state.graph.use_up(loss, values));
+            used.extend(state.graph.consume(loss, values));
         }
         used
     }
 
     /// The step that used up these nodes was taken, or it was not.
-    pub(crate) fn settle_use(&self, used: &[NodeId], was_taken: bool) {
+    pub(crate) fn finish_consume(&self, used: &[NodeId], was_taken: bool) {
         let mut state = self.state();
-        state.graph.settle_use(used, was_taken);
+        state.graph.finish_consume(used, was_taken);
         state.reclaim(&*self.inner.backend);
     }
 
@@ -169,16 +169,16 @@ impl Device {
         &self,
         of: NodeId,
         variables: &[(VariableId, NodeId)],
-    ) -> std::result::Result<(), Earlier> {
+    ) -> std::result::Result<(), StaleValue> {
         let mut state = self.state();
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         state.graph.check_values(of, variables)
     }
 
     /// Whether something else than one tensor needs the node.
     pub(crate) fn is_used(&self, node: NodeId) -> bool {
         let mut state = self.state();
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         state.graph.is_used(node)
     }
 
@@ -190,7 +190,7 @@ impl Device {
     /// Holds a node once more, unless it is gone.
     pub(crate) fn hold(&self, node: NodeId) -> bool {
         let mut state = self.state();
-        let there = !state.graph.is_gone(node);
+        let there = !state.graph.is_freed(node);
         if there {
             state.graph.retain(node);
             state.reclaim(&*self.inner.backend);
@@ -198,27 +198,27 @@ impl Device {
         there
     }
 
-    /// It is a variable's value: `flush` is to compute it even where other operations use it.
-    pub(crate) fn keep(&self, node: NodeId) {
-        self.state().graph.keep(node);
+    /// Marks the node as the value of a variable, so that `flush` computes it even if other operations use it.
+    pub(crate) fn hold_for_variable(&self, node: NodeId) {
+        self.state().graph.hold_for_variable(node);
     }
 
-    /// The same, of what a variable is assigned; `before` is what it had.
+    /// Replaces the value of a variable: `before` by `after`.
     pub(crate) fn replace(&self, before: NodeId, after: NodeId) {
         self.state().graph.replace(before, after);
     }
 
-    /// It is no variable's value any more.
-    pub(crate) fn let_go(&self, node: NodeId) {
-        self.state().graph.let_go(node);
+    /// Notes that a variable no longer has this value.
+    pub(crate) fn release_variable(&self, node: NodeId) {
+        self.state().graph.release_variable(node);
     }
 
-    /// One of its handles is a compiled program's, from now on or no more.
+    /// Notes that a handle of the node belongs to a compiled program, or no longer does.
     pub(crate) fn set_constant(&self, node: NodeId, whether: bool) {
         self.state().graph.set_constant(node, whether);
     }
 
-    /// Remembers where in the program a node is made.
+    /// Stores the source location that records a node.
     pub(crate) fn note_place(&self, node: NodeId) {
         let place = Place::here();
         let mut state = self.state();
@@ -229,10 +229,10 @@ impl Device {
 
 impl State {
     /// Each buffer once, with the node that it is reported for: of those that share it, one that a variable or a tensor has.
-    fn owners(&self) -> impl Iterator<Item = (NodeId, &Held)> {
-        let mut owners: FxHashMap<BufferId, (NodeId, &Held)> = FxHashMap::default();
+    fn owners(&self) -> impl Iterator<Item = (NodeId, &PooledBuffer)> {
+        let mut owners: FxHashMap<BufferId, (NodeId, &PooledBuffer)> = FxHashMap::default();
         for (&node, held) in &self.buffers {
-            let rank = |node| (self.graph.holder(node) as u8, node.born);
+            let rank = |node| (self.graph.holder(node) as u8, node.seq);
             let owner = owners.entry(held.buffer).or_insert((node, held));
             if rank(node) < rank(owner.0) {
                 owner.0 = node;
@@ -271,7 +271,7 @@ impl State {
     pub fn tidy_places(&mut self) {
         if self.places.len() > 64 + 2 * self.graph.live() {
             let graph = &self.graph;
-            self.places.retain(|&node, _| !graph.is_gone(node));
+            self.places.retain(|&node, _| !graph.is_freed(node));
         }
     }
 }

@@ -6,60 +6,56 @@
 mod caches;
 mod checks;
 mod choose;
-mod compiling;
 mod compute;
 mod drivers;
 mod eager;
 // Only models have something to evict.
 #[cfg_attr(not(feature = "model"), allow(dead_code))]
 mod evict;
-mod history;
 mod kernel_config;
 mod memory;
 mod pool;
 mod profiling;
-mod reads;
+mod read;
 mod replay;
-#[cfg(feature = "wgpu-interop")]
-mod sharing;
 mod state;
 mod stats;
-mod wanted;
 
 pub use crate::backend::CacheLimits;
-pub(crate) use crate::backend::{take, Take};
-pub use crate::kernel::{Batch as Plan, Halves, KernelConfig, Rows, Tile, Transpose};
+pub(crate) use crate::backend::{read_callback, Take};
+pub use crate::kernel::{F16Matmul, KernelConfig, Plan, Rows, Tile, Transpose};
 pub use choose::{Found, Preference};
-pub(crate) use compute::Prepared;
+pub(crate) use compute::BoundPlan;
 pub use drivers::{register, Driver, Machine, Opening};
 #[cfg(feature = "model")]
 pub(crate) use evict::{Rank, Slot};
 pub use memory::{HeldTensor, MemoryReport};
 pub(crate) use replay::Replay;
 
-use crate::backend::{Backend, Info, Pending, Shared};
+use crate::backend::{Backend, Info, Listener, Pending, Shared};
 use crate::debug::{shows, Debug};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grad::{grad, reached};
-use crate::graph::{NodeId, Pullback, Taken};
-use crate::kernel::{Batch, Limits};
+use crate::graph::{Capture, NodeId, Pullback, Recorded};
+use crate::kernel::Limits;
 use crate::op::{Op, ShaderCall};
 use crate::profile::Phase;
 use crate::shape::Shape;
 use crate::span::span;
 use pool::{Fit, Purpose};
 use profiling::Profiling;
+pub(crate) use read::ReadRequest;
+use rustc_hash::FxHashSet;
 use state::State;
 pub use stats::Stats;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-pub(crate) use wanted::Wanted;
 use web_time::Instant;
 
-/// Nodes recorded since something was computed from which on a variable that is assigned has them submitted.
-const MOST_WAITING: u64 = 2_000;
+/// The most nodes recorded since the last computation before assigning a variable submits them.
+const MAX_NODES_BEFORE_ASSIGNMENT_RUNS: u64 = 2_000;
 
 /// A machine that tensors live on. Cloning it is cheap and gives the same device.
 ///
@@ -91,7 +87,7 @@ struct Inner {
     /// Contents that may be evicted when memory is short.
     slots: Mutex<evict::Slots>,
     /// One batch at a time is planned, compiled and run. Locked before `state`.
-    turn: Mutex<()>,
+    run_lock: Mutex<()>,
     /// Locked for moments only.
     state: Mutex<State>,
     /// Whether the state has notes of a profile: whoever takes none pays for looking at this.
@@ -185,7 +181,7 @@ impl Device {
         let (slots, turn, profiling) = Default::default();
         let state = State { eager: shows(Debug::Eager), ..State::default() };
         let state = Mutex::new(state);
-        let inner = Inner { backend, fallback, opener, slots, turn, state, profiling };
+        let inner = Inner { backend, fallback, opener, slots, run_lock: turn, state, profiling };
         Device { inner: Arc::new(inner) }
     }
 
@@ -210,7 +206,7 @@ impl Device {
     /// # Errors
     /// `Limit` and `Memory`, as with reading.
     pub fn flush(&self) -> Result<()> {
-        let turn = self.turn();
+        let turn = self.run_guard();
         let mut state = self.state();
         // What was left then was part of something else. Handles that nobody has dropped yet do not bring it back.
         let mut sinks = state.graph.sinks();
@@ -238,7 +234,7 @@ impl Device {
     }
 
     /// Compiles what a batch needs, unless that was done.
-    pub(crate) fn compiled(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+    pub(crate) fn compiled(&self, batch: &Arc<Plan>) -> Pending<Result<()>> {
         self.inner.backend.compile(batch)
     }
 
@@ -261,8 +257,8 @@ impl Device {
     }
 
     /// What the last submission was planned as.
-    pub fn last_plan(&self) -> Option<Arc<Batch>> {
-        self.state().latest.clone()
+    pub fn last_plan(&self) -> Option<Arc<Plan>> {
+        self.state().last_plan.clone()
     }
 
     /// Whether both are the same device.
@@ -355,14 +351,14 @@ impl Device {
         Ok(())
     }
 
-    /// A source without data, which a program's inputs stand for.
+    /// Records a placeholder for an input of a program.
     pub(crate) fn placeholder(&self, shape: Shape, dtype: DType) -> NodeId {
-        self.state().graph.stand_in(shape, dtype)
+        self.state().graph.placeholder(shape, dtype)
     }
 
-    /// Whether a node is made of what stands for a program's inputs.
-    pub(crate) fn stands_in(&self, node: NodeId) -> bool {
-        self.state().graph.stands_in(node)
+    /// Whether a node is a placeholder, or is computed from one.
+    pub(crate) fn depends_on_placeholder(&self, node: NodeId) -> bool {
+        self.state().graph.depends_on_placeholder(node)
     }
 
     /// A number the user passed.
@@ -415,7 +411,7 @@ impl Device {
 
     /// What was recorded of `results` on `operands`, to be recorded again on others.
     pub(crate) fn pullback(&self, operands: &[NodeId], results: &[NodeId]) -> Result<Pullback> {
-        let Taken { trace, sources, scalars, nodes } = self.state().graph.trace(results);
+        let Capture { trace, sources, scalars, nodes } = self.state().graph.trace(results);
         let mut of = Vec::with_capacity(sources.len());
         for source in sources {
             let at = operands.iter().position(|&operand| operand == source);
@@ -437,10 +433,10 @@ impl Device {
         by_variables: bool,
     ) -> Result<Vec<Option<NodeId>>> {
         let mut state = self.state();
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         let since = state.graph.count;
         let found = grad(&mut state.graph, of, seed, wrt, by_variables)?;
-        let waiting = if state.eager { state.graph.waiting(since) } else { Vec::new() };
+        let waiting = if state.eager { state.graph.uncomputed_since(since) } else { Vec::new() };
         self.run_early(state, &waiting, &found.iter().copied().flatten().collect::<Vec<_>>())?;
         Ok(found)
     }
@@ -448,7 +444,7 @@ impl Device {
     /// The place of a variable's value that went into a node; see [`reached`].
     pub(crate) fn reached(&self, of: NodeId, values: &[NodeId]) -> Result<Option<usize>> {
         let mut state = self.state();
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         reached(&mut state.graph, of, values)
     }
 
@@ -465,7 +461,7 @@ impl Device {
             let state = self.state();
             state.graph.count - state.computed_at
         };
-        if waiting > MOST_WAITING {
+        if waiting > MAX_NODES_BEFORE_ASSIGNMENT_RUNS {
             return self.flush();
         }
         Ok(())
@@ -490,7 +486,7 @@ impl Device {
 
     /// Makes the nodes' values, in one submission.
     pub(crate) fn run(&self, nodes: &[NodeId]) -> Result<()> {
-        self.evicting(|| self.evaluate(&self.turn(), self.state(), nodes))
+        self.evicting(|| self.evaluate(&self.run_guard(), self.state(), nodes))
     }
 
     /// Those that are not computed yet, each once.
@@ -514,5 +510,111 @@ impl Drop for Inner {
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Device({}: {})", self.info().backend, self.info().name)
+    }
+}
+
+impl Device {
+    /// Sets a listener that is called whenever a kernel of a batch or a program has been compiled, with the number of compiled
+    /// kernels and their total, for example for a progress bar. `None` removes the listener. Cached kernels are not compiled
+    /// again, and the CPU compiles none. The listener may be called from several threads, and must not wait for the device.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use std::sync::Arc;
+    /// # use warpweft::backend::Compiling;
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Auto).await?;
+    /// device.on_compile(Some(Arc::new(|Compiling { done, total }| println!("{done} of {total}"))));
+    /// device.tensor(&[1.0f32, 2.0], &[2])?.exp().read::<f32>().await?;
+    /// device.on_compile(None);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn on_compile(&self, listener: Option<Listener>) {
+        self.inner.backend.on_compile(listener);
+    }
+
+    /// Checks whether the device compiles a WGSL module. `None` on devices without WGSL.
+    pub(crate) fn check_source(&self, text: &str) -> Option<Pending<Result<()>>> {
+        self.inner.backend.check(text)
+    }
+
+    /// The history of a node, operands first. `None` if it has more than `most` nodes. The nodes that `wanted` picks are held,
+    /// and the caller releases them. They are held under the same lock, because an unheld node may be freed, or lose its
+    /// history, at any moment.
+    pub(crate) fn history(
+        &self,
+        of: NodeId,
+        most: usize,
+        leaves: &FxHashSet<NodeId>,
+        wanted: impl Fn(&Recorded) -> bool,
+    ) -> Option<Vec<(Recorded, Option<NodeId>)>> {
+        let mut state = self.state();
+        let all = state.graph.history(of, most, leaves)?;
+        let pick = |one: Recorded| {
+            let held = wanted(&one).then_some(one.id);
+            (one, held)
+        };
+        let all: Vec<(Recorded, Option<NodeId>)> = all.into_iter().map(pick).collect();
+        let held: Vec<NodeId> = all.iter().filter_map(|(_, held)| *held).collect();
+        state.graph.retain_all(&held);
+        state.reclaim(&*self.inner.backend);
+        Some(all)
+    }
+
+    /// Filters the nodes that are not computed yet.
+    pub(crate) fn open(&self, nodes: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
+        let state = self.state();
+        let open = nodes.filter(|&node| !state.graph.is_materialized(node));
+        // Aliases are computed together with their inputs.
+        open.flat_map(|node| [vec![node], state.graph.waiting_aliases(node)].concat()).collect()
+    }
+
+    /// Keeps the history of nodes that were computed only for inspection, as if they were uncomputed.
+    pub(crate) fn keep_open(&self, nodes: &[NodeId]) {
+        let mut state = self.state();
+        for &node in nodes {
+            if !state.graph.is_freed(node) && state.graph.is_materialized(node) {
+                state.graph.mark_eager(node);
+            }
+        }
+    }
+
+    /// The number of nodes recorded so far.
+    pub(crate) fn recorded(&self) -> u64 {
+        self.state().graph.count
+    }
+
+    /// Makes a node a checkpoint. Gradients record it again from nodes with sequence numbers below `since`.
+    pub(crate) fn set_checkpoint(&self, node: NodeId, since: u64) {
+        self.state().graph.set_checkpoint(node, since);
+    }
+}
+
+#[cfg(feature = "wgpu-interop")]
+impl Device {
+    /// The backend, if it is a `B`.
+    pub(crate) fn backend<B: Backend + 'static>(&self) -> Option<&B> {
+        self.inner.backend.as_any()?.downcast_ref()
+    }
+
+    /// Records a source in a buffer of the app, which `take` returns. The buffer is released with the source and never reused.
+    pub(crate) fn source_in(
+        &self,
+        name: &str,
+        (shape, dtype): (Shape, DType),
+        take: impl FnOnce() -> Result<crate::backend::BufferId>,
+    ) -> Result<NodeId> {
+        self.check(name, shape, dtype)?;
+        let held = pool::PooledBuffer::lent(take()?);
+        let mut state = self.state();
+        let node = state.graph.source(shape, dtype);
+        state.buffers.insert(node, Arc::new(held));
+        Ok(node)
+    }
+
+    /// Computes a node, and returns its buffer, which is valid as long as the node.
+    pub(crate) fn buffer_of(&self, node: NodeId) -> Result<crate::backend::BufferId> {
+        self.run(&[node])?;
+        Ok(self.state().buffers_of(&[node])?[0])
     }
 }

@@ -13,10 +13,10 @@ pub struct Pool {
     /// By size, those given last at the end.
     vacant: BTreeMap<u64, VecDeque<Vacant>>,
     /// Given while a batch is made ready, which may read them.
-    waiting: Option<Vec<Held>>,
+    waiting: Option<Vec<PooledBuffer>>,
     /// Given back since memory ran out, but from before: machines say late that a buffer never came to be, so these are
     /// not handed on.
-    stale: Vec<Held>,
+    stale: Vec<PooledBuffer>,
     /// How often memory ran out.
     shortages: u64,
     /// How many were given back.
@@ -49,7 +49,7 @@ pub struct Pool {
 
 /// A buffer that lies here, and how many were given before it.
 struct Vacant {
-    held: Held,
+    held: PooledBuffer,
     given: u64,
 }
 
@@ -75,7 +75,7 @@ pub enum Fit {
 
 /// A buffer with the size it was made with.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub struct PooledBuffer {
     pub buffer: BufferId,
     pub bytes: u64,
     shortages: u64,
@@ -84,7 +84,7 @@ pub struct Held {
     purpose: Purpose,
 }
 
-impl Held {
+impl PooledBuffer {
     /// Whether it is not an app's buffer.
     pub fn is_own(&self) -> bool {
         !self.lent
@@ -92,8 +92,8 @@ impl Held {
 
     /// An app's buffer.
     #[cfg(feature = "wgpu-interop")]
-    pub fn lent(buffer: BufferId) -> Held {
-        Held { buffer, bytes: 0, shortages: 0, lent: true, purpose: Purpose::Upload }
+    pub fn lent(buffer: BufferId) -> PooledBuffer {
+        PooledBuffer { buffer, bytes: 0, shortages: 0, lent: true, purpose: Purpose::Upload }
     }
 }
 
@@ -146,7 +146,7 @@ impl Pool {
         bytes: u64,
         fit: Fit,
         purpose: Purpose,
-    ) -> Result<Held> {
+    ) -> Result<PooledBuffer> {
         self.free_stale(backend);
         // One up to a quarter larger will do: of the smallest, the one used last.
         let (bytes, most) = match fit {
@@ -158,10 +158,10 @@ impl Pool {
         };
         let near = self.vacant.range(bytes..=most).next().map(|(&size, _)| size);
         let held = match near.and_then(|size| self.pick(size, VecDeque::pop_back)) {
-            Some(held) => Held { purpose, ..held },
+            Some(held) => PooledBuffer { purpose, ..held },
             None => {
                 let buffer = self.allocate(backend, bytes)?;
-                Held { buffer, bytes, shortages: self.shortages, lent: false, purpose }
+                PooledBuffer { buffer, bytes, shortages: self.shortages, lent: false, purpose }
             }
         };
         self.used += held.bytes;
@@ -179,7 +179,7 @@ impl Pool {
         &mut self,
         size: u64,
         end: fn(&mut VecDeque<Vacant>) -> Option<Vacant>,
-    ) -> Option<Held> {
+    ) -> Option<PooledBuffer> {
         let list = self.vacant.get_mut(&size)?;
         let found = end(list)?.held;
         if list.is_empty() {
@@ -223,7 +223,7 @@ impl Pool {
     }
 
     /// The buffer is not needed any more.
-    pub fn give(&mut self, backend: &dyn Backend, held: Held) {
+    pub fn give(&mut self, backend: &dyn Backend, held: PooledBuffer) {
         if let Some(waiting) = &mut self.waiting {
             return waiting.push(held);
         }

@@ -4,7 +4,7 @@ use super::Device;
 use crate::backend::Pending;
 use crate::debug::{print, shows, Debug};
 use crate::error::{Error, Result};
-use crate::kernel::Batch;
+use crate::kernel::Plan;
 use crate::profile::{Ceilings, Phase, Profile, Recorder};
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -142,7 +142,7 @@ impl Device {
     }
 
     /// Compiles a batch before it is run, so that both can be told apart. Where times are to be printed that begins here.
-    pub(super) fn compile_apart(&self, batch: &Arc<Batch>) {
+    pub(super) fn compile_apart(&self, batch: &Arc<Plan>) {
         if shows(Debug::Time) && !self.profiles() {
             self.start_profile(false);
         }

@@ -1,12 +1,12 @@
 //! Running the plan of a program.
 
-use super::compute::Turn;
+use super::compute::RunGuard;
 use super::Device;
 use crate::debug::{shows, Debug};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{From, NodeId, Segment};
-use crate::kernel::Batch;
+use crate::kernel::Plan;
 use crate::shape::Shape;
 use crate::sorted;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A program that is about to run. No other batch runs meanwhile, so nobody sees that its results are not there yet.
 pub(crate) struct Replay<'a> {
     device: &'a Device,
-    _turn: Turn<'a>,
+    _turn: RunGuard<'a>,
     results: Vec<NodeId>,
 }
 
@@ -27,7 +27,7 @@ impl Device {
         (segments, operands): (&[Segment], &[NodeId]),
         kinds: &[(Shape, DType)],
     ) -> Result<Replay<'_>> {
-        let turn = self.turn();
+        let turn = self.run_guard();
         self.evaluate(&turn, self.state(), sources)?;
         let mut state = self.state();
         state.graph.check_room("program")?;
@@ -80,14 +80,15 @@ impl Replay<'_> {
 
     /// Runs a plan with these sources and numbers. Results that the plan writes in place have the memory of their sources
     /// afterwards, which these lose.
-    pub fn run(self, (batch, scalars): (&Arc<Batch>, &[u32]), sources: &[NodeId]) -> Result<()> {
+    pub fn run(self, (batch, scalars): (&Arc<Plan>, &[u32]), sources: &[NodeId]) -> Result<()> {
         if self.results.is_empty() {
             return Ok(());
         }
         let device = self.device;
         let state = device.state();
         let inputs = state.buffers_of(sources)?;
-        let (mut state, ran) = device.run_apart(state, &inputs, || Ok((batch.clone(), scalars)))?;
+        let (mut state, ran) =
+            device.run_unlocked(state, &inputs, || Ok((batch.clone(), scalars)))?;
         let backend = &*device.inner.backend;
         for (n, held) in state.memory_of(ran, sources) {
             let Some(held) = held else { continue };
@@ -95,8 +96,8 @@ impl Replay<'_> {
             filled.push(self.results[n]);
             state.fill(self.results[n], held, backend);
             // As an operation that was recorded now, it forgets its past when it was asked for and is not held any more.
-            filled.retain(|&node| !state.graph.is_gone(node));
-            filled.into_iter().for_each(|node| state.graph.set_early(node));
+            filled.retain(|&node| !state.graph.is_freed(node));
+            filled.into_iter().for_each(|node| state.graph.mark_eager(node));
         }
         state.reclaim(backend);
         Ok(())

@@ -1,44 +1,44 @@
-//! What changes on a device: the recorded graph, buffers, plans.
+//! The mutable state of a device: the recorded graph, buffers and plans.
 
 use super::checks::Check;
-use super::pool::{Fit, Held, Pool, Purpose};
+use super::pool::{Fit, Pool, PooledBuffer, Purpose};
 use super::profiling::Profiling;
 use crate::backend::{Backend, BufferId, CacheLimits};
 use crate::debug::{shows, Debug, Place};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, NodeId, Trace, Traced};
-use crate::kernel::{Batch, KernelConfig};
+use crate::graph::{Graph, NodeId, Trace, TraceNode};
+use crate::kernel::{KernelConfig, Plan};
 use crate::lru::Lru;
 use crate::profile::Ceilings;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// Nodes that are recorded and wait, at most. A node takes about half a kilobyte.
-const MOST_RECORDED: usize = 32_768;
-/// Bytes uploaded, at most, that may be there for what waits.
-const MOST_UPLOADED: u64 = 256 << 20;
+/// The most recorded nodes before they are submitted. A node takes about half a kilobyte.
+const MAX_PENDING_NODES: usize = 32_768;
+/// The most bytes uploaded for uncomputed nodes before they are submitted.
+const MAX_PENDING_UPLOAD_BYTES: u64 = 256 << 20;
 
 pub(super) struct State {
     pub graph: Graph,
-    /// The buffers of data. Aliases share one.
-    pub buffers: FxHashMap<NodeId, Arc<Held>>,
+    /// The buffers of materialized nodes. Aliases share a buffer.
+    pub buffers: FxHashMap<NodeId, Arc<PooledBuffer>>,
     pub pool: Pool,
-    pub plans: Lru<Arc<Trace>, Arc<Batch>>,
-    /// How much of plans and vacant buffers is kept.
+    pub plans: Lru<Arc<Trace>, Arc<Plan>>,
+    /// The limits of the plan cache and of pooled buffers.
     pub limits: CacheLimits,
-    /// Plans made so far.
-    pub made: u64,
-    /// What was submitted last.
-    pub latest: Option<Arc<Batch>>,
-    /// The kernels to plan for, where others were chosen than the backend's.
+    /// The number of plans made so far.
+    pub plans_created: u64,
+    /// The plan submitted last.
+    pub last_plan: Option<Arc<Plan>>,
+    /// The kernel configuration, if it is not the backend's default.
     pub config: Option<KernelConfig>,
-    /// How many nodes were recorded when something was computed last.
+    /// The sequence number at the last computation.
     pub computed_at: u64,
     /// The nodes that were left when everything recorded was last submitted, or fewer if some were dropped since then.
     pub settled: usize,
     /// Bytes uploaded since then.
     pub uploaded: u64,
-    /// Each operation runs as it is recorded.
+    /// Whether each operation runs as it is recorded.
     pub eager: bool,
     /// Indices are looked at when something is read: these are.
     pub check_indices: bool,
@@ -49,9 +49,9 @@ pub(super) struct State {
     pub places: FxHashMap<NodeId, Place>,
     /// The most it can do, once that was measured.
     pub ceilings: Option<Ceilings>,
-    /// How many bytes tensors held when that was told last.
+    /// The bytes of tensors that were last reported to the JavaScript garbage collector.
     #[cfg(feature = "js")]
-    pub told: u64,
+    pub reported_bytes: u64,
 }
 
 impl Default for State {
@@ -63,8 +63,8 @@ impl Default for State {
             pool: Pool::new(limits.pooled_bytes),
             plans: Lru::default(),
             limits,
-            made: 0,
-            latest: None,
+            plans_created: 0,
+            last_plan: None,
             config: None,
             computed_at: 0,
             settled: 0,
@@ -76,44 +76,44 @@ impl Default for State {
             places: FxHashMap::default(),
             ceilings: None,
             #[cfg(feature = "js")]
-            told: 0,
+            reported_bytes: 0,
         }
     }
 }
 
-/// About how many bytes a plan takes, with the trace that it is found by.
-fn size_of_plan(trace: &Trace, batch: &Batch) -> u64 {
-    let traced = trace.nodes.len() * (size_of::<Traced>() + 2 * size_of::<usize>());
+/// The approximate bytes of a plan and of the trace that is its key.
+fn size_of_plan(trace: &Trace, batch: &Plan) -> u64 {
+    let traced = trace.nodes.len() * (size_of::<TraceNode>() + 2 * size_of::<usize>());
     (traced + batch.size()) as u64
 }
 
 impl State {
-    /// Whether so much waits to be submitted that it is to be submitted now.
+    /// Whether enough work is pending to submit it now.
     pub fn is_full(&mut self) -> bool {
         let live = self.graph.live();
         self.settled = self.settled.min(live);
-        live - self.settled > MOST_RECORDED || self.uploaded > MOST_UPLOADED
+        live - self.settled > MAX_PENDING_NODES || self.uploaded > MAX_PENDING_UPLOAD_BYTES
     }
 
-    /// Those that are still needed and not computed yet, each once.
+    /// Filters the nodes that are needed and uncomputed, without duplicates.
     pub fn pending(&self, nodes: &[NodeId]) -> Vec<NodeId> {
         let mut seen = FxHashSet::default();
         let mut pending = nodes.to_vec();
         pending.retain(|&node| {
-            !self.graph.is_gone(node) && !self.graph.is_source(node) && seen.insert(node)
+            !self.graph.is_freed(node) && !self.graph.is_materialized(node) && seen.insert(node)
         });
         pending
     }
 
-    /// Whether all that `nodes` are computed from is there.
+    /// Whether every source of `nodes` has data.
     pub fn has_data(&mut self, nodes: &[NodeId]) -> bool {
         let sources = self.graph.trace(nodes).sources;
         sources.iter().all(|source| self.buffers.contains_key(source))
     }
 
-    /// The buffers of sources that are gone are free.
+    /// Returns the buffers of freed sources to the pool.
     pub fn reclaim(&mut self, backend: &dyn Backend) {
-        for source in self.graph.gone() {
+        for source in self.graph.take_freed_sources() {
             if let Some(held) = self.buffers.remove(&source).and_then(Arc::into_inner) {
                 self.pool.give(backend, held);
             }
@@ -121,13 +121,13 @@ impl State {
     }
 
     /// A node was computed: it is data in this buffer from now on, and so are its aliases.
-    pub fn fill(&mut self, node: NodeId, held: Arc<Held>, backend: &dyn Backend) {
+    pub fn fill(&mut self, node: NodeId, held: Arc<PooledBuffer>, backend: &dyn Backend) {
         let aliases = self.graph.waiting_aliases(node);
         for id in std::iter::once(node).chain(aliases) {
             // An alias whose tensor is gone goes when its operand becomes data.
-            if !self.graph.is_gone(id) {
+            if !self.graph.is_freed(id) {
                 self.buffers.insert(id, held.clone());
-                self.graph.materialise(id);
+                self.graph.mark_materialized(id);
             }
         }
         drop(held);
@@ -137,16 +137,16 @@ impl State {
     /// A node with the value of another one, in the same memory.
     pub fn alias(&mut self, of: NodeId, backend: &dyn Backend) -> Result<NodeId> {
         let alias = self.graph.alias(of)?;
-        if let Some(held) = self.buffers.get(&of).filter(|_| self.graph.is_source(alias)) {
+        if let Some(held) = self.buffers.get(&of).filter(|_| self.graph.is_materialized(alias)) {
             self.buffers.insert(alias, held.clone());
         }
         self.reclaim(backend);
         Ok(alias)
     }
 
-    /// The same when all data has forgotten what is of no use.
-    pub fn catch_up(&mut self, backend: &dyn Backend) {
-        self.graph.catch_up();
+    /// Drops all history that no gradient can use, and returns the freed buffers to the pool.
+    pub fn collect_garbage(&mut self, backend: &dyn Backend) {
+        self.graph.collect_all();
         self.reclaim(backend);
     }
 
@@ -159,7 +159,11 @@ impl State {
             return Ok(());
         }
         self.graph.check()?;
-        match self.buffers.keys().find(|&&id| self.graph.is_gone(id) || !self.graph.is_source(id)) {
+        match self
+            .buffers
+            .keys()
+            .find(|&&id| self.graph.is_freed(id) || !self.graph.is_materialized(id))
+        {
             Some(id) => {
                 Err(Error::data(format!("graph: a node with a buffer must be data, got {id:?}")))
             }
@@ -183,13 +187,13 @@ impl State {
     }
 
     /// A plan that was made lately.
-    pub fn known(&mut self, trace: &Trace) -> Option<Arc<Batch>> {
+    pub fn cached_plan(&mut self, trace: &Trace) -> Option<Arc<Plan>> {
         self.plans.get(trace).cloned()
     }
 
     /// Keeps a plan that was made.
-    pub fn keep_plan(&mut self, trace: Trace, batch: &Arc<Batch>, backend: &dyn Backend) {
-        self.made += 1;
+    pub fn keep_plan(&mut self, trace: Trace, batch: &Arc<Plan>, backend: &dyn Backend) {
+        self.plans_created += 1;
         let bytes = size_of_plan(&trace, batch);
         self.plans.insert(Arc::new(trace), batch.clone(), bytes);
         self.shrink_plans(backend);
@@ -211,8 +215,8 @@ impl State {
     }
 
     /// Memory for what a batch writes: its results, then what it needs on the way.
-    pub fn take_all(&mut self, batch: &Batch, backend: &dyn Backend) -> Result<Vec<Held>> {
-        let mut taken: Vec<Held> = Vec::new();
+    pub fn take_all(&mut self, batch: &Plan, backend: &dyn Backend) -> Result<Vec<PooledBuffer>> {
+        let mut taken: Vec<PooledBuffer> = Vec::new();
         let results = batch.outputs.iter().map(|&bytes| (bytes, Purpose::Result));
         let others = batch.temporaries.iter().map(|&bytes| (bytes, Purpose::Temporary));
         for (bytes, purpose) in results.chain(others) {
@@ -234,7 +238,7 @@ impl State {
     }
 
     /// These buffers are not needed any more.
-    pub fn give_all(&mut self, buffers: &[Held], backend: &dyn Backend) {
+    pub fn give_all(&mut self, buffers: &[PooledBuffer], backend: &dyn Backend) {
         for &held in buffers {
             self.pool.give(backend, held);
         }
@@ -242,7 +246,7 @@ impl State {
 }
 
 /// A plan is not kept any more. A program that runs it still keeps what the backend made of it, too.
-fn forget(backend: &dyn Backend, plan: &Arc<Batch>) {
+fn forget(backend: &dyn Backend, plan: &Arc<Plan>) {
     if Arc::strong_count(plan) == 1 {
         backend.forget(plan);
     }

@@ -53,9 +53,9 @@ impl Device {
     pub fn stats(&self) -> Stats {
         let counters = self.inner.backend.counters();
         let mut state = self.state();
-        state.catch_up(&*self.inner.backend);
+        state.collect_garbage(&*self.inner.backend);
         Stats {
-            plans: state.made,
+            plans: state.plans_created,
             plans_held: state.plans.len() as u64,
             plan_bytes: state.plans.bytes(),
             plans_evicted: state.plans.evicted(),
@@ -88,10 +88,10 @@ impl Device {
     /// that is not much.
     pub(crate) fn grown(&self) -> Option<u64> {
         let mut state = self.state();
-        let (held, told) = (state.graph.bytes() + state.pool.used, state.told);
+        let (held, told) = (state.graph.bytes() + state.pool.used, state.reported_bytes);
         let much = held > told + MUCH.max(told / 4);
         if much || held < told {
-            state.told = held;
+            state.reported_bytes = held;
         }
         much.then(|| held - told)
     }

@@ -1,11 +1,11 @@
-//! Gradients of parts that are computed again.
+//! Gradients of checkpoints, which are rematerialized.
 
-use super::{Part, Path, Tape};
+use super::{Contribution, Path, Tape};
 use crate::error::Result;
-use crate::graph::{Again, NodeId};
+use crate::graph::{NodeId, Rematerialized};
 
 impl Tape<'_> {
-    /// Carries the gradient of a checkpoint to what it was made of, by recording it again.
+    /// Propagates the gradient of a checkpoint to its inputs, by recording the checkpointed part again.
     pub(super) fn pull_checkpoint(
         &mut self,
         path: &mut Path,
@@ -13,14 +13,14 @@ impl Tape<'_> {
         g: NodeId,
         ends: &[NodeId],
     ) -> Result<()> {
-        let Again { result, recorded, ends } = self.graph.again(node, ends);
+        let Rematerialized { result, recorded, ends } = self.graph.rematerialize(node, ends);
         self.recorded.extend(recorded);
         let active = |end: &NodeId| path.place(*end).is_some() && *end != node;
         let ends: Vec<NodeId> = ends.into_iter().filter(active).collect();
-        let parts = self.flow_apart(&[(result, g)], &ends)?;
+        let parts = self.flow_independent(&[(result, g)], &ends)?;
         for end in ends {
             let part = parts.place(end).and_then(|place| parts.gradients[place]);
-            self.add_to(path, end, part.map(Part::Whole))?;
+            self.add_to(path, end, part.map(Contribution::Whole))?;
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Reverse-mode gradients, graph to graph: they only record further operations, so that planning, fusion and every
 //! machine serve them as any others, and gradients of gradients are gradients again.
 
+mod accumulate;
 mod checkpoint;
-mod moves;
-mod parts;
+mod movement;
 mod programs;
 mod routines;
 mod rules;
@@ -12,7 +12,7 @@ mod shaders;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{lost, Graph, NodeId, VariableId};
-use crate::op::{self, Const, Margin, Op, Pointwise, Reduction};
+use crate::op::{self, Const, Op, PadAmount, Pointwise, Reduction};
 use crate::shape::Shape;
 use rustc_hash::FxHashMap;
 
@@ -51,7 +51,7 @@ pub fn grad(
 pub fn reached(graph: &mut Graph, of: NodeId, values: &[NodeId]) -> Result<Option<usize>> {
     let since = graph.count;
     let tape = Tape { graph, recorded: Vec::new(), since, joined: FxHashMap::default() };
-    let path = tape.path(&[of], &tape.wanted(values, true))?;
+    let path = tape.path(&[of], &tape.targets(values, true))?;
     Ok(values.iter().position(|&value| path.place(value).is_some()))
 }
 
@@ -59,48 +59,48 @@ pub fn reached(graph: &mut Graph, of: NodeId, values: &[NodeId]) -> Result<Optio
 struct Tape<'a> {
     graph: &'a mut Graph,
     recorded: Vec<NodeId>,
-    /// How many nodes were recorded before it began.
+    /// The sequence number at which the gradient began.
     since: u64,
-    /// Matrices that were put one below the other, and the result.
+    /// Cached concatenations of matrices along their rows.
     joined: FxHashMap<Vec<NodeId>, NodeId>,
 }
 
-/// By what is differentiated.
-struct Wanted<'a> {
+/// The nodes to differentiate by.
+struct Targets<'a> {
     nodes: &'a [NodeId],
-    /// What was recorded before all of them does not depend on them.
+    /// The lowest sequence number of the targets. Older nodes do not depend on any target.
     oldest: u64,
-    /// They are taken as independent of each other.
-    apart: bool,
-    /// They are values of these variables, each as old as said: what is gone hides one only if it was computed from that
-    /// variable, and is not older than its value.
+    /// Whether gradients stop at each target, so that the targets count as independent of each other.
+    independent: bool,
+    /// The variables that the targets are values of, each with the age of the value. Dropped history hides a variable only
+    /// if it was computed from that variable and is not older than the value.
     variables: Option<Vec<(VariableId, u64)>>,
 }
 
-impl Wanted<'_> {
-    /// Whether gradients go no further.
+impl Targets<'_> {
+    /// Whether gradients stop at this node.
     fn ends(&self, node: NodeId) -> bool {
-        self.apart && self.nodes.contains(&node)
+        self.independent && self.nodes.contains(&node)
     }
 }
 
-/// The nodes through which something depends on what is wanted, each after those it is made of.
+/// The nodes between the differentiated nodes and the targets, inputs before users.
 #[derive(Default)]
 struct Path {
     nodes: Vec<NodeId>,
     /// The gradients found so far.
     gradients: Vec<Option<NodeId>>,
-    /// What is to be added to them once all of it is known, by their places.
-    parts: FxHashMap<usize, Vec<Part>>,
-    /// Those of the results of shaders.
+    /// Contributions to add once all of them are known, by position.
+    contributions: FxHashMap<usize, Vec<Contribution>>,
+    /// The gradients of the outputs of shaders.
     outputs: FxHashMap<(NodeId, usize), NodeId>,
-    /// Of each node that was looked at, its place in `nodes`, or `ASIDE`.
+    /// The position of each visited node in `nodes`, or `NOT_ON_PATH`.
     place: FxHashMap<NodeId, usize>,
 }
 
-/// What one use of a tensor adds to its gradient.
-enum Part {
-    /// This, of the tensor's shape.
+/// The contribution of one use of a tensor to its gradient.
+enum Contribution {
+    /// A gradient of the tensor's shape.
     Whole(NodeId),
     /// The gradient of a slice.
     Slice(Slice),
@@ -108,10 +108,10 @@ enum Part {
     Product(Product),
 }
 
-/// What lies where a slice was taken: zeros are to be around it. `starts` are those of the margins that are data.
+/// The gradient of a slice, and the padding that places it in the tensor. `starts` are the pad amounts that are data.
 struct Slice {
     node: NodeId,
-    margins: Vec<Margin>,
+    margins: Vec<PadAmount>,
     starts: Vec<NodeId>,
 }
 
@@ -119,24 +119,24 @@ struct Slice {
 struct Product {
     left: NodeId,
     right: NodeId,
-    /// When the use was recorded.
-    born: u64,
+    /// The sequence number of the use.
+    seq: u64,
 }
 
-/// The place of what depends on nothing wanted.
-const ASIDE: usize = usize::MAX;
+/// The position of a node that depends on no target.
+const NOT_ON_PATH: usize = usize::MAX;
 
 impl Path {
     fn place(&self, node: NodeId) -> Option<usize> {
-        self.place.get(&node).copied().filter(|&place| place != ASIDE)
+        self.place.get(&node).copied().filter(|&place| place != NOT_ON_PATH)
     }
 }
 
 impl Tape<'_> {
-    fn wanted<'a>(&self, nodes: &'a [NodeId], by_variables: bool) -> Wanted<'a> {
+    fn targets<'a>(&self, nodes: &'a [NodeId], by_variables: bool) -> Targets<'a> {
         let oldest = nodes.iter().map(|&node| self.graph.age(node)).min().unwrap_or(u64::MAX);
         let variables = by_variables.then(|| self.graph.variables_of(nodes));
-        Wanted { nodes, oldest, apart: false, variables }
+        Targets { nodes, oldest, independent: false, variables }
     }
 
     fn gradients(
@@ -150,7 +150,7 @@ impl Tape<'_> {
             Some(seed) => seed,
             None => self.everywhere(of, 1.0)?,
         };
-        let path = self.flow(&[(of, seed)], &self.wanted(wrt, by_variables))?;
+        let path = self.flow(&[(of, seed)], &self.targets(wrt, by_variables))?;
         let mut found = Vec::with_capacity(wrt.len());
         for &node in wrt {
             let Some(place) = path.place(node) else {
@@ -165,30 +165,31 @@ impl Tape<'_> {
         Ok(found)
     }
 
-    /// The gradient of one node by others, which are taken as independent of each other.
-    fn flow_apart(&mut self, seeds: &[(NodeId, NodeId)], ends: &[NodeId]) -> Result<Path> {
-        let oldest = ends.iter().map(|node| node.born).min().unwrap_or(u64::MAX);
+    /// Computes the gradient by `ends`, which count as independent of each other.
+    fn flow_independent(&mut self, seeds: &[(NodeId, NodeId)], ends: &[NodeId]) -> Result<Path> {
+        let oldest = ends.iter().map(|node| node.seq).min().unwrap_or(u64::MAX);
         // What they are for was checked before.
-        let wanted = Wanted { nodes: ends, oldest, apart: true, variables: Some(Vec::new()) };
-        self.flow(seeds, &wanted)
+        let targets =
+            Targets { nodes: ends, oldest, independent: true, variables: Some(Vec::new()) };
+        self.flow(seeds, &targets)
     }
 
-    /// Carries the gradient of each node of `seeds` back to what is wanted and went into it.
-    fn flow(&mut self, seeds: &[(NodeId, NodeId)], wanted: &Wanted) -> Result<Path> {
-        let wrt = wanted.nodes;
+    /// Carries the gradient of each node of `seeds` back to the targets among its inputs.
+    fn flow(&mut self, seeds: &[(NodeId, NodeId)], targets: &Targets) -> Result<Path> {
+        let wrt = targets.nodes;
         let of: Vec<NodeId> = seeds.iter().map(|(of, _)| *of).collect();
-        let mut path = self.path(&of, wanted)?;
+        let mut path = self.path(&of, targets)?;
         for &(of, seed) in seeds {
             if path.place(of).is_some() {
-                self.add_to(&mut path, of, Some(Part::Whole(seed)))?;
+                self.add_to(&mut path, of, Some(Contribution::Whole(seed)))?;
             }
         }
         for place in (0..path.nodes.len()).rev() {
             let node = path.nodes[place];
-            self.pass_transposed(&mut path, place, wrt);
-            self.settle(&mut path, place)?;
-            let (Some(g), false) = (path.gradients[place], wanted.ends(node)) else { continue };
-            let (op, inputs) = self.graph.past(node);
+            self.forward_through_transpose(&mut path, place, wrt);
+            self.finish(&mut path, place)?;
+            let (Some(g), false) = (path.gradients[place], targets.ends(node)) else { continue };
+            let (op, inputs) = self.graph.history_of(node);
             let (op, inputs) = (op.clone(), inputs.to_vec());
             if inputs.is_empty() {
                 continue;
@@ -229,7 +230,7 @@ impl Tape<'_> {
                     let len = self.shape(input)[axis];
                     if path.place(input).is_some() && self.shape(input).numel() > 0 {
                         let part = self.part(g, axis, before, len)?;
-                        self.add_to(&mut path, input, Some(Part::Whole(part)))?;
+                        self.add_to(&mut path, input, Some(Contribution::Whole(part)))?;
                     }
                     before += len;
                 }
@@ -248,17 +249,17 @@ impl Tape<'_> {
                     ends.push(inputs[n]);
                 }
             }
-            let parts = self.flow_apart(&[(meaning, g)], &ends)?;
+            let parts = self.flow_independent(&[(meaning, g)], &ends)?;
             for end in ends {
                 let part = parts.place(end).and_then(|place| parts.gradients[place]);
-                self.add_to(&mut path, end, part.map(Part::Whole))?;
+                self.add_to(&mut path, end, part.map(Contribution::Whole))?;
             }
         }
         Ok(path)
     }
 
-    /// From each of `of` to what is wanted.
-    fn path(&self, of: &[NodeId], wanted: &Wanted) -> Result<Path> {
+    /// The path from `of` to the targets.
+    fn path(&self, of: &[NodeId], targets: &Targets) -> Result<Path> {
         let mut path = Path::default();
         // With a stack of our own: a chain may be longer than the thread's.
         let mut stack: Vec<(NodeId, usize)> = of.iter().rev().map(|&of| (of, 0)).collect();
@@ -266,26 +267,27 @@ impl Tape<'_> {
             if path.place.contains_key(&id) {
                 continue;
             }
-            let (_, mut inputs) = self.graph.past(id);
-            if wanted.ends(id) {
+            let (_, mut inputs) = self.graph.history_of(id);
+            if targets.ends(id) {
                 inputs = &[];
-            } else if let Some(name) = self.graph.lost(id, wanted.oldest) {
-                let hides =
-                    |all: &Vec<_>| all.iter().any(|&(of, age)| self.graph.hides(id, of, age));
-                if wanted.variables.as_ref().is_none_or(hides) {
+            } else if let Some(name) = self.graph.lost(id, targets.oldest) {
+                let hides = |all: &Vec<_>| {
+                    all.iter().any(|&(of, age)| self.graph.may_hide_variable(id, of, age))
+                };
+                if targets.variables.as_ref().is_none_or(hides) {
                     return Err(lost(name));
                 }
             }
             if let Some(&input) = inputs.get(next) {
                 stack.push((id, next + 1));
-                if input.born >= wanted.oldest {
+                if input.seq >= targets.oldest {
                     stack.push((input, 0));
                 }
                 continue;
             }
             let through = inputs.iter().any(|&input| path.place(input).is_some());
-            let mut place = ASIDE;
-            if through || wanted.nodes.contains(&id) {
+            let mut place = NOT_ON_PATH;
+            if through || targets.nodes.contains(&id) {
                 place = path.nodes.len();
                 path.nodes.push(id);
                 path.gradients.push(None);
@@ -304,7 +306,7 @@ impl Tape<'_> {
 
     /// Whether the program holds a node that was there before.
     fn is_held(&self, node: NodeId) -> bool {
-        node.born < self.since && self.graph.is_held(node)
+        node.seq < self.since && self.graph.is_held(node)
     }
 
     fn dtype(&self, node: NodeId) -> DType {
@@ -337,7 +339,7 @@ impl Tape<'_> {
         let mut order: Vec<usize> = (0..rank).collect();
         order.swap(rank - 2, rank - 1);
         // Transposed twice it is itself. A tensor that somebody holds stays: derivatives by it may be asked for.
-        if let (Op::Permute(before), &[input]) = self.graph.past(node) {
+        if let (Op::Permute(before), &[input]) = self.graph.history_of(node) {
             if *before == order && !self.is_held(node) {
                 return Ok(input);
             }

@@ -1,6 +1,6 @@
 //! Gradients of the results of compiled programs.
 
-use super::{Part, Path, Tape};
+use super::{Contribution, Path, Tape};
 use crate::error::Result;
 use crate::graph::{NodeId, Recording};
 
@@ -25,10 +25,10 @@ impl Tape<'_> {
                 ends.push(source);
             }
         }
-        let parts = self.flow_apart(&[(results[0], g)], &ends)?;
+        let parts = self.flow_independent(&[(results[0], g)], &ends)?;
         for end in ends {
             let part = parts.place(end).and_then(|place| parts.gradients[place]);
-            self.add_to(path, end, part.map(Part::Whole))?;
+            self.add_to(path, end, part.map(Contribution::Whole))?;
         }
         Ok(())
     }

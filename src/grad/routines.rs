@@ -1,6 +1,6 @@
 //! Gradients of matrix products and convolutions, in terms of themselves.
 
-use super::{Part, Product, Tape};
+use super::{Contribution, Product, Tape};
 use crate::error::Result;
 use crate::graph::NodeId;
 use crate::op::{Conv2d, Op, Routine, Span};
@@ -13,7 +13,7 @@ impl Tape<'_> {
         inputs: &[NodeId],
         g: NodeId,
         n: usize,
-    ) -> Result<Part> {
+    ) -> Result<Contribution> {
         let (a, b) = (inputs[0], inputs[1]);
         let matmul = Op::Routine(Routine::Matmul);
         let (wide, narrow) = (self.shape(a), self.shape(b));
@@ -23,10 +23,10 @@ impl Tape<'_> {
             let b = self.transpose(b)?;
             if wide.rank() == 2 && narrow.rank() == 2 && is_thin(columns, wide[0], inner) {
                 let left = self.transpose(g)?;
-                return Ok(Part::Product(Product { left, right: b, born: node.born }));
+                return Ok(Contribution::Product(Product { left, right: b, seq: node.seq }));
             }
             let product = self.push(matmul, &[g, b])?;
-            return self.shrink(product, &wide).map(Part::Whole);
+            return self.shrink(product, &wide).map(Contribution::Whole);
         }
         let one = narrow.numel() == inner * columns;
         if one && wide.numel() / inner == self.shape(g).numel() / columns {
@@ -35,15 +35,15 @@ impl Tape<'_> {
             let left = self.reshape(a, &[rows, inner])?;
             let right = self.reshape(g, &[rows, columns])?;
             if is_thin(rows, inner, columns) {
-                return Ok(Part::Product(Product { left, right, born: node.born }));
+                return Ok(Contribution::Product(Product { left, right, seq: node.seq }));
             }
             let left = self.transpose(left)?;
             let product = self.push(matmul, &[left, right])?;
-            return self.reshape(product, &narrow).map(Part::Whole);
+            return self.reshape(product, &narrow).map(Contribution::Whole);
         }
         let a = self.transpose(a)?;
         let product = self.push(matmul, &[a, g])?;
-        self.shrink(product, &narrow).map(Part::Whole)
+        self.shrink(product, &narrow).map(Contribution::Whole)
     }
 
     /// By the input: the gradient, its elements as far apart as the stride, under the turned kernel with input and

@@ -1,6 +1,6 @@
 //! The gradient of each operation by one of its operands, and what an operation is taken apart into for it.
 
-use super::{Part, Tape};
+use super::{Contribution, Tape};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expand;
@@ -91,7 +91,7 @@ impl Tape<'_> {
         inputs: &[NodeId],
         g: NodeId,
         n: usize,
-    ) -> Result<Option<Part>> {
+    ) -> Result<Option<Contribution>> {
         let x = inputs[n];
         let from = self.shape(x);
         let pulled = match op {
@@ -101,15 +101,15 @@ impl Tape<'_> {
             Op::Shader(_) | Op::Output(..) | Op::Concat { .. } => return Ok(None),
             Op::Pointwise(row) => {
                 let pulled = self.pull_row(*row, None, node, inputs, g, n)?;
-                return Ok(pulled.map(Part::Whole));
+                return Ok(pulled.map(Contribution::Whole));
             }
             Op::Derivative { row, formula } => {
                 let pulled = self.pull_row(*row, Some(*formula), node, inputs, g, n)?;
-                return Ok(pulled.map(Part::Whole));
+                return Ok(pulled.map(Contribution::Whole));
             }
             Op::Element(element) => {
                 let pulled = self.pull_element(element, node, inputs, g, n)?;
-                return Ok(pulled.map(Part::Whole));
+                return Ok(pulled.map(Contribution::Whole));
             }
             Op::Cast(_) => self.cast(g, self.dtype(x))?,
             Op::Reshape(_) => self.reshape(g, &from)?,
@@ -145,7 +145,7 @@ impl Tape<'_> {
             Op::Routine(Routine::PackedMatmul { .. } | Routine::Unpack { .. }) => return Ok(None),
             Op::Routine(Routine::Attention(_)) => return Ok(None),
         };
-        Ok(Some(Part::Whole(pulled)))
+        Ok(Some(Contribution::Whole(pulled)))
     }
 
     /// Of a row, or of a `derivative` of it: the gradient times the derivative by one more argument.

@@ -1,6 +1,6 @@
 //! Gradients of users' shaders, by what users say they are.
 
-use super::{Part, Path, Tape};
+use super::{Contribution, Path, Tape};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{NodeId, Pullback};
 use crate::op::{Op, ShaderCall};
@@ -38,7 +38,7 @@ impl Tape<'_> {
         let gradients = self.replay(&pullback, &operands)?;
         for (&input, gradient) in tensors.iter().zip(gradients) {
             if self.dtype(input).is_float() {
-                self.add_to(path, input, Some(Part::Whole(gradient)))?;
+                self.add_to(path, input, Some(Contribution::Whole(gradient)))?;
             }
         }
         Ok(())

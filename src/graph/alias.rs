@@ -22,15 +22,16 @@ impl Graph {
     pub fn alias(&mut self, of: NodeId) -> Result<NodeId> {
         self.check_room("reshape")?;
         let node = self.node(of);
-        let (shape, dtype, data, early) = (node.shape, node.dtype, node.data, node.early);
-        let (stands_in, name) = (node.stands_in, self.made_by(of));
+        let (shape, dtype, is_materialized, is_eager) =
+            (node.shape, node.dtype, node.is_materialized, node.is_eager);
+        let (from_placeholder, name) = (node.depends_on_placeholder, self.operation_name(of));
         let id = self.insert(Op::Reshape(shape), smallvec![of], shape, dtype, 0);
-        if stands_in {
+        if from_placeholder {
             return Ok(id);
         }
         let node = self.node_mut(id);
-        (node.alias, node.data, node.early) = (Some(name), data, early);
-        self.changed(&[id]);
+        (node.alias, node.is_materialized, node.is_eager) = (Some(name), is_materialized, is_eager);
+        self.notify_changed(&[id]);
         Ok(id)
     }
 
@@ -38,7 +39,7 @@ impl Graph {
     pub fn computed_by(&self, mut id: NodeId) -> NodeId {
         loop {
             let node = self.node(id);
-            match (node.alias.is_some() && !node.data, &node.inputs[..]) {
+            match (node.alias.is_some() && !node.is_materialized, &node.inputs[..]) {
                 (true, &[input, ..]) => id = input,
                 _ => return id,
             }
@@ -50,9 +51,9 @@ impl Graph {
         let (mut found, mut stack) = (Vec::new(), vec![id]);
         while let Some(id) = stack.pop() {
             for &index in &self.node(id).users {
-                if let (born, Some(user)) = &self.nodes[index as usize] {
-                    if user.alias.is_some() && !user.data {
-                        let id = NodeId { index, born: *born };
+                if let (seq, Some(user)) = &self.nodes[index as usize] {
+                    if user.alias.is_some() && !user.is_materialized {
+                        let id = NodeId { index, seq: *seq };
                         found.push(id);
                         stack.push(id);
                     }

@@ -27,11 +27,11 @@ impl Graph {
         for (id, node) in self.all() {
             live += 1;
             for &input in &node.inputs {
-                if self.get(input).is_none() || input.born >= id.born {
+                if self.get(input).is_none() || input.seq >= id.seq {
                     return self.refuse(id, "must be computed from existing nodes");
                 }
                 *users.entry((input, id.index)).or_default() += 1;
-                *uses.entry(input).or_default() += u32::from(node.uses_inputs);
+                *uses.entry(input).or_default() += u32::from(node.is_pending_use);
             }
         }
         for (id, node) in self.all() {
@@ -39,8 +39,9 @@ impl Graph {
                 *users.entry((id, user)).or_default() -= 1;
             }
             let uses = uses.get(&id).copied().unwrap_or(0);
-            if node.uses != uses {
-                return self.refuse(id, &format!("must have {uses} uses, got {}", node.uses));
+            if node.pending_uses != uses {
+                return self
+                    .refuse(id, &format!("must have {uses} uses, got {}", node.pending_uses));
             }
             if node.handles == 0 && node.users.is_empty() {
                 return self.refuse(id, "must be needed by something");
@@ -61,8 +62,8 @@ impl Graph {
 
     fn all(&self) -> impl Iterator<Item = (NodeId, &super::Node)> {
         let all = self.nodes.iter().enumerate();
-        all.filter_map(|(n, (born, node))| {
-            Some((NodeId { index: n as u32, born: *born }, node.as_ref()?))
+        all.filter_map(|(n, (seq, node))| {
+            Some((NodeId { index: n as u32, seq: *seq }, node.as_ref()?))
         })
     }
 
@@ -93,11 +94,11 @@ mod tests {
 
     #[test]
     fn what_is_broken_is_found() {
-        assert!(broken(|graph, y| graph.node_mut(y).uses += 1).contains("counts 2 uses"));
+        assert!(broken(|graph, y| graph.node_mut(y).pending_uses += 1).contains("counts 2 uses"));
         assert!(broken(|graph, y| graph.node_mut(y).users.clear()).contains("as a user"));
         assert!(broken(|graph, _| graph.live += 1).contains("4 nodes are counted"));
         assert!(broken(|graph, y| graph.node_mut(y).programs = 2).contains("fewer handles"));
-        let gone = broken(|graph, y| drop(graph.vacate(y)));
+        let gone = broken(|graph, y| drop(graph.free(y)));
         assert!(gone.contains("made of a node that is gone"), "{gone}");
     }
 }

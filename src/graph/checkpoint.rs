@@ -1,25 +1,25 @@
-//! Parts that are computed again for gradients, so that what they compute on the way need not be kept until then.
+//! Checkpoints: parts that are rematerialized for gradients, so that their intermediate values need not be stored until then.
 
-use super::{Graph, Node, NodeId, Taken, Trace};
+use super::{Capture, Graph, Node, NodeId, Trace};
 use crate::op::Op;
 use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// What was recorded again.
-pub struct Again {
-    /// The node that was asked for.
+/// A rematerialized checkpoint.
+pub struct Rematerialized {
+    /// The copy of the checkpointed node.
     pub result: NodeId,
-    /// All that was recorded, which the caller holds.
+    /// All recorded nodes. The caller holds a handle to each.
     pub recorded: Vec<NodeId>,
-    /// What it is made of and was not recorded again.
+    /// The inputs of the part that was recorded again.
     pub ends: Vec<NodeId>,
 }
 
 impl Graph {
-    /// From now on gradients pass a node by recording it again, out of what was recorded before the `since`-th.
+    /// Makes a node a checkpoint. Gradients pass it by recording it again from nodes with sequence numbers below `since`.
     pub fn set_checkpoint(&mut self, id: NodeId, since: u64) {
-        if id.born < since {
+        if id.seq < since {
             return;
         }
         let (mut ends, mut seen, mut stack) = (Vec::new(), FxHashMap::default(), vec![id]);
@@ -28,7 +28,7 @@ impl Graph {
                 continue;
             }
             // The value of a variable is the same, whenever it is read.
-            match id.born < since || self.node(id).value_of.is_some() {
+            match id.seq < since || self.node(id).value_of.is_some() {
                 true => ends.push(id),
                 false => stack.extend_from_slice(&self.node(id).inputs),
             }
@@ -36,15 +36,15 @@ impl Graph {
         self.node_mut(id).checkpoint = Some(ends.into());
     }
 
-    /// What a node is recorded again from, if it is a checkpoint.
+    /// The nodes that a checkpoint is recorded again from; `None` for other nodes.
     pub fn checkpoint(&self, id: NodeId) -> Option<Arc<[NodeId]>> {
         self.node(id).checkpoint.clone()
     }
 
-    /// Records a node again, out of `ends` and of what is there already.
-    pub fn again(&mut self, id: NodeId, ends: &[NodeId]) -> Again {
+    /// Records a node again, from `ends` and from values that are in memory.
+    pub fn rematerialize(&mut self, id: NodeId, ends: &[NodeId]) -> Rematerialized {
         let mut copies: FxHashMap<NodeId, NodeId> = ends.iter().map(|&end| (end, end)).collect();
-        let mut again = Again { result: id, recorded: Vec::new(), ends: Vec::new() };
+        let mut copied = Rematerialized { result: id, recorded: Vec::new(), ends: Vec::new() };
         // With a stack of our own: a chain may be longer than the thread's.
         let mut stack = vec![(id, 0)];
         while let Some((at, next)) = stack.pop() {
@@ -52,7 +52,7 @@ impl Graph {
                 continue;
             }
             let node = self.node(at);
-            let computed = node.data && !node.early || node.op == Op::Source;
+            let computed = node.is_materialized && !node.is_eager || node.op == Op::Source;
             let there = computed || node.value_of.is_some();
             if at != id && (there || node.inputs.is_empty()) {
                 copies.insert(at, at);
@@ -65,66 +65,76 @@ impl Graph {
             }
             let copy = self.copy(at, &copies);
             if at == id {
-                // Gradients pass this one as they pass others.
+                // The copy is not a checkpoint, so that gradients pass its operations.
                 self.node_mut(copy).checkpoint = None;
             }
-            again.recorded.push(copy);
+            copied.recorded.push(copy);
             copies.insert(at, copy);
         }
-        again.result = copies[&id];
-        again.ends = copies.into_iter().filter(|(at, copy)| at == copy).map(|(at, _)| at).collect();
+        copied.result = copies[&id];
+        copied.ends =
+            copies.into_iter().filter(|(at, copy)| at == copy).map(|(at, _)| at).collect();
         // The same program is to have the same trace.
-        sorted::by_key(&mut again.ends, |end| end.born);
-        again
+        sorted::by_key(&mut copied.ends, |end| end.seq);
+        copied
     }
 
-    /// A node like this one, of the copies of its inputs.
+    /// Records a copy of a node, with copies of its inputs.
     fn copy(&mut self, id: NodeId, copies: &FxHashMap<NodeId, NodeId>) -> NodeId {
         let of = |id: &NodeId| copies.get(id).copied().unwrap_or(*id);
-        let Node { op, inputs, shape, dtype, scalar, detached, pullback, checkpoint, .. } =
-            self.node(id);
+        let Node {
+            op,
+            inputs,
+            shape,
+            dtype,
+            scalar,
+            is_detached: detached,
+            pullback,
+            checkpoint,
+            ..
+        } = self.node(id);
         let (shape, dtype, scalar, detached) = (*shape, *dtype, *scalar, *detached);
         let (pullback, inner) = (pullback.clone(), checkpoint.clone());
         let (op, inputs) = (op.clone(), inputs.iter().map(of).collect());
         let copy = self.insert(op, inputs, shape, dtype, scalar);
         let node = self.node_mut(copy);
-        (node.pullback, node.again) = (pullback, true);
+        (node.pullback, node.is_rematerialized) = (pullback, true);
         node.checkpoint = inner.map(|ends| ends.iter().map(of).collect());
         if detached {
-            // Nothing can be gone: it is not computed yet.
+            // No history is dropped by this: the copy is not computed yet.
             self.detach(copy);
         }
         copy
     }
 
-    /// Puts the nodes of a trace in the order in which they were recorded, if some were recorded again: else these would be
-    /// computed before the gradients that they are for, and kept.
-    pub(super) fn order_again(&self, taken: &mut Taken) {
-        if !taken.nodes.iter().any(|&id| self.node(id).again) {
+    /// Sorts the nodes of a trace in recorded order if some were rematerialized. Otherwise these would be computed before the
+    /// gradients that need them, and stored meanwhile.
+    pub(super) fn sort_by_recording(&self, capture: &mut Capture) {
+        if !capture.nodes.iter().any(|&id| self.node(id).is_rematerialized) {
             return;
         }
-        let mut order: Vec<usize> = (0..taken.nodes.len()).collect();
-        sorted::by_key(&mut order, |&n| taken.nodes[n].born);
+        let mut order: Vec<usize> = (0..capture.nodes.len()).collect();
+        sorted::by_key(&mut order, |&n| capture.nodes[n].seq);
         let mut place = vec![0; order.len()];
         for (at, &n) in order.iter().enumerate() {
             place[n] = at;
         }
         let moved = |n: usize| place[n];
-        let mut trace = Trace { by_age: true, ..Trace::default() };
-        trace.outputs = taken.trace.outputs.iter().copied().map(moved).collect();
+        let mut trace = Trace { in_recorded_order: true, ..Trace::default() };
+        trace.outputs = capture.trace.outputs.iter().copied().map(moved).collect();
         for &n in &order {
-            let mut node = taken.trace.nodes[n].clone();
+            let mut node = capture.trace.nodes[n].clone();
             node.inputs.iter_mut().for_each(|input| *input = place[*input]);
             trace.nodes.push(node);
         }
-        taken.trace = trace;
-        taken.nodes = order.iter().map(|&n| taken.nodes[n]).collect();
-        sorted::by_key(&mut taken.sources, |id| id.born);
-        taken.scalars.clear();
-        for &id in &taken.nodes {
+        capture.trace = trace;
+        capture.nodes = order.iter().map(|&n| capture.nodes[n]).collect();
+        sorted::by_key(&mut capture.sources, |id| id.seq);
+        capture.scalars.clear();
+        for &id in &capture.nodes {
             let node = self.node(id);
-            if node.op == Op::Scalar && !node.data {
-                taken.scalars.push(node.scalar);
+            if node.op == Op::Scalar && !node.is_materialized {
+                capture.scalars.push(node.scalar);
             }
         }
     }

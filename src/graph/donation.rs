@@ -2,8 +2,8 @@
 //! XLA, buffer donation of JAX.)
 //!
 //! Two questions are answered in two places. Here: may the memory be taken, because nothing needs the old value after the
-//! batch? In `plan/donation.rs`: can the kernels take it, because all that read the old value have run, or read each element
-//! where they write it?
+//! batch? In `plan/passes/donation.rs`: can the kernels take it, because all that read the old value have run, or read each
+//! element where they write it?
 //!
 //! The old value is needed after the batch if
 //! - a tensor holds it, or its memory is shared (an alias) or an app's;
@@ -14,35 +14,35 @@
 //! no gradient can pass it, so the old `w` is offered. If `loss` is held, and the inputs of `f` are held, then the gradient by
 //! them needs the old `w`, and the new one gets memory of its own.
 
-use super::{Graph, NodeId, Taken};
+use super::{Capture, Graph, NodeId};
 use crate::op::Op;
 
 impl Graph {
-    /// A variable's value is `after` from now on, and was `before`.
+    /// Replaces the value of a variable: `before` by `after`.
     pub fn replace(&mut self, before: NodeId, after: NodeId) {
-        // What was assigned and never computed has no memory, but what it replaces may have.
+        // A value that was never computed has no memory, but the value before it may have.
         let node = self.node(self.computed_by(before));
-        let memory = if node.data { Some(before) } else { node.replaces };
+        let memory = if node.is_materialized { Some(before) } else { node.replaces };
         let computed = self.computed_by(after);
         self.node_mut(computed).replaces = memory;
-        self.let_go(before);
-        self.keep(after);
+        self.release_variable(before);
+        self.hold_for_variable(after);
     }
 
-    /// Offers the memory of values that variables had to those that they have now. `own` says whose memory is not shared.
+    /// Offers the memory of old values of variables to their new values. `own` returns whether a node's memory is unshared.
     ///
-    /// What tensors hold, was computed from an old value and is not written by this batch needs that value. It is written by
-    /// this batch, too, where that takes less memory than the old value.
-    pub fn donate(&self, taken: &mut Taken, own: impl Fn(NodeId) -> bool) {
+    /// A held node that is computed from an old value and is not an output of this batch still needs the old value. Such nodes
+    /// become outputs if they take less memory than the old values.
+    pub(super) fn donate(&self, capture: &mut Capture, own: impl Fn(NodeId) -> bool) {
         let mut offers: Vec<(usize, usize)> = Vec::new();
-        for &n in &taken.trace.outputs {
-            let after = self.node(taken.nodes[n]);
+        for &n in &capture.trace.outputs {
+            let after = self.node(capture.nodes[n]);
             let Some(before) = after.replaces else { continue };
-            // The old value may be gone; then another node may have its place.
+            // The old value may have been freed; then another node may have its arena index.
             let Some(node) = self.get(before) else { continue };
-            let Some(at) = self.places.get(before) else { continue };
+            let Some(at) = self.positions.get(before) else { continue };
             let alike = (node.shape, node.dtype) == (after.shape, after.dtype);
-            let free = node.data && node.handles == 0 && alike && own(before);
+            let free = node.is_materialized && node.handles == 0 && alike && own(before);
             if free && !offers.iter().any(|&(_, s)| s == at) && !self.is_remembered(before) {
                 offers.push((n, at));
             }
@@ -50,15 +50,15 @@ impl Graph {
         if offers.is_empty() {
             return;
         }
-        let needs = self.needs(taken);
-        let trace = &mut taken.trace;
+        let needs = self.needs(capture);
+        let trace = &mut capture.trace;
         offers.retain(|&(_, s)| !needs[s].itself);
         let held: Vec<(usize, usize)>;
         (held, trace.donated) = offers.into_iter().partition(|&(_, s)| needs[s].later);
         if held.is_empty() {
             return;
         }
-        // What tensors hold and is made of those values.
+        // The held nodes that are computed from those values.
         let (mut made, mut write) = (vec![false; trace.nodes.len()], Vec::new());
         held.iter().for_each(|&(_, s)| made[s] = true);
         for (n, node) in trace.nodes.iter().enumerate() {
@@ -80,34 +80,38 @@ impl Graph {
         }
     }
 
-    /// Offers the memory of sources to results of a trace that was just taken: `(result, source)`.
-    pub fn donate_all(&self, taken: &mut Taken, places: impl Iterator<Item = (NodeId, NodeId)>) {
+    /// Offers the memory of sources to results of the newest trace: `(result, source)`.
+    pub fn donate_sources(
+        &self,
+        capture: &mut Capture,
+        places: impl Iterator<Item = (NodeId, NodeId)>,
+    ) {
         for (result, source) in places {
-            let place = |id| self.places.get(id);
-            taken.trace.donated.extend(place(result).zip(place(source)));
+            let place = |id| self.positions.get(id);
+            capture.trace.donated.extend(place(result).zip(place(source)));
         }
     }
 
-    /// Whether nothing needs data that one tensor holds but the results of a program that is about to run.
+    /// Whether one tensor holds the data, and nothing else needs it but the results of a program that is about to run.
     pub fn is_only_for(&self, id: NodeId, results: &[NodeId]) -> bool {
         let node = self.node(id);
         let is_result = |index: &u32| results.iter().any(|result| result.index == *index);
-        node.data
+        node.is_materialized
             && node.handles == 1
             && node.users.iter().all(is_result)
             && !self.is_remembered(id)
     }
 
-    /// Which nodes of a trace something needs when it was run.
-    fn needs(&self, taken: &Taken) -> Vec<Need> {
-        let mut needs = vec![Need::default(); taken.nodes.len()];
-        for &output in &taken.trace.outputs {
+    /// For each node of a trace, whether it is needed after the batch.
+    fn needs(&self, capture: &Capture) -> Vec<Need> {
+        let mut needs = vec![Need::default(); capture.nodes.len()];
+        for &output in &capture.trace.outputs {
             needs[output].written = true;
         }
-        for (n, id) in taken.nodes.iter().enumerate().rev() {
+        for (n, id) in capture.nodes.iter().enumerate().rev() {
             let Need { written, later, .. } = needs[n];
             needs[n].itself = !written && self.is_needed_later(*id);
-            for &input in &taken.trace.nodes[n].inputs {
+            for &input in &capture.trace.nodes[n].inputs {
                 needs[input].later |= !written && (needs[n].itself || later);
             }
         }
@@ -120,17 +124,17 @@ impl Graph {
         let (mut seen, mut stack) = (rustc_hash::FxHashSet::default(), vec![id]);
         while let Some(id) = stack.pop() {
             for &index in &self.node(id).users {
-                let (born, Some(user)) = &self.nodes[index as usize] else { continue };
+                let (seq, Some(user)) = &self.nodes[index as usize] else { continue };
                 // Gradients do not pass a condition, but they need its value: it is followed unless it is computed already.
-                let ends = user.is_spent || !user.is_passed() && user.data;
+                let ends = user.is_spent || !user.is_passed() && user.is_materialized;
                 if ends || !seen.insert(index) {
                     continue;
                 }
                 match user.handles > 0 && user.is_passed() {
-                    true if user.behind > user.cut.before => return true,
+                    true if user.inputs_reach > user.cut.before => return true,
                     // What is computed from it is computed from its own value.
                     true => {}
-                    false => stack.push(NodeId { index, born: *born }),
+                    false => stack.push(NodeId { index, seq: *seq }),
                 }
             }
         }
@@ -138,13 +142,13 @@ impl Graph {
     }
 }
 
-/// What of a node of a trace something needs when that was run.
+/// Which parts of a traced node are needed after the batch.
 #[derive(Clone, Copy, Default)]
 struct Need {
-    /// The batch writes it.
+    /// The batch writes the node.
     written: bool,
-    /// It is not written, and a tensor holds it, or what is no part of the trace is to be computed from it.
+    /// The node is not written, and a tensor holds it, or a node outside the trace is to be computed from it.
     itself: bool,
-    /// Something that is made of it is such, or is made of such.
+    /// Some node downstream of this one is still needed after the batch.
     later: bool,
 }

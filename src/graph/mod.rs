@@ -1,18 +1,13 @@
-//! What was asked: recorded operations waiting to be run, and the trace of those that a result needs.
+//! The graph: recorded operations, and the trace of those that a result needs.
 
 mod alias;
 mod arena;
 mod check;
 mod checkpoint;
 mod donation;
-mod history;
-mod holders;
-mod past;
-mod pending;
+mod gc;
 mod pullback;
 mod recording;
-mod settling;
-mod show;
 mod trace;
 mod used_up;
 
@@ -20,157 +15,156 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::shape::Shape;
-pub use checkpoint::Again;
-pub use history::Recorded;
-pub use holders::Holder;
-use past::{Cut, Past};
+pub use checkpoint::Rematerialized;
+pub use gc::Holder;
+use gc::{GradReach, HistoryCut};
 pub use pullback::Pullback;
 pub use recording::{From, Recording, Segment};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use trace::Places;
-pub use trace::{Taken, Trace, Traced};
-pub use used_up::{Earlier, VariableId};
+use trace::TracePositions;
+pub use trace::{Capture, CapturePolicy, Recorded, Trace, TraceNode};
+pub use used_up::{StaleValue, VariableId};
 
 /// A recorded node. Ids of freed nodes are not valid again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeId {
     index: u32,
-    /// How many nodes were recorded before: what a node is made of was born before it.
-    pub born: u64,
+    /// The sequence number: how many nodes were recorded before this one. Inputs have lower numbers than their users.
+    pub seq: u64,
 }
 
 #[derive(Debug)]
 struct Node {
     op: Op,
-    /// What it is made of: all of it, until it is data whose past is forgotten.
+    /// The operands. Empty once a materialized node has dropped its history.
     inputs: Inputs,
-    /// Where the nodes are that have it as an input, once for each time.
+    /// Arena indices of the nodes that have this node as an input, once for each occurrence.
     users: SmallVec<[u32; 4]>,
     shape: Shape,
     dtype: DType,
-    /// The number's bits, for `Op::Scalar`.
+    /// The bits of the number, for `Op::Scalar`.
     scalar: u32,
-    /// It has a value: a source, or computed.
-    data: bool,
-    /// It was computed before anything asked for it: it forgets its past no sooner than one that is not computed.
-    early: bool,
-    /// Gradients do not pass.
-    detached: bool,
-    /// It stands for a program's input, or is made of what does: it has no value outside of that program.
-    stands_in: bool,
-    /// A variable's value: a result, whatever else it is used for.
-    kept: bool,
-    /// A batch computed it on the way to others, and did not write it.
-    computed: bool,
-    /// Tensors that hold it, and of these compiled programs' own.
+    /// Whether the node has a value in memory: a source, or computed.
+    is_materialized: bool,
+    /// Whether the node was computed eagerly, before anything requested it. Such a node keeps its history as long as an
+    /// uncomputed node would.
+    is_eager: bool,
+    /// Whether the user cut gradients off here.
+    is_detached: bool,
+    /// Whether the node is a placeholder for an input of a compiled program, or is computed from one. Such a node has no value
+    /// outside the program.
+    depends_on_placeholder: bool,
+    /// Whether a variable has or had this value. A batch then stores it even if other nodes use it.
+    is_variable_value: bool,
+    /// Whether a batch computed the node as an intermediate value and did not store it.
+    was_computed: bool,
+    /// The number of tensors that hold the node.
     handles: u32,
+    /// The number of `handles` that belong to compiled programs.
     programs: u32,
-    /// Variables whose value it is.
+    /// The number of variables whose value this node is.
     variables: u32,
-    /// Users that are to be computed from it.
-    uses: u32,
-    /// It is one of those to its inputs.
-    uses_inputs: bool,
-    /// What gradients do not get to any more, because its past is forgotten.
-    cut: Cut,
-    /// What its users know of it.
-    past: Past,
-    /// How far its inputs reach.
-    behind: u64,
-    /// It is among `Graph::stale`.
-    stale: bool,
-    /// How gradients pass it, for `Op::Shader`.
+    /// The number of users that are still to be computed from this node.
+    pending_uses: u32,
+    /// Whether this node currently counts towards `pending_uses` of its inputs.
+    is_pending_use: bool,
+    /// Where gradients through this node end, because history was dropped.
+    cut: HistoryCut,
+    /// The held nodes that gradients reach from here, this node included. Users derive their own `reach` from it.
+    reach: GradReach,
+    /// `newest_held` of the inputs alone.
+    inputs_reach: u64,
+    /// Whether the node is queued in `Graph::dirty`.
+    is_dirty: bool,
+    /// The custom gradient, for `Op::Shader`.
     pullback: Option<Arc<Pullback>>,
-    /// Gradients pass it by recording it again, out of these.
+    /// For a checkpoint, the nodes that it is rematerialized from when a gradient needs it.
     checkpoint: Option<Arc<[NodeId]>>,
-    /// It was recorded again.
-    again: bool,
-    /// The value that a variable had before it, whose memory it may take.
+    /// Whether the node is a copy that a checkpoint recorded for a gradient.
+    is_rematerialized: bool,
+    /// The variable's previous value, whose memory this node may take.
     replaces: Option<NodeId>,
-    /// It has the value of its input, in the same memory ([`Graph::alias`]): the operation that computes that.
+    /// For an alias ([`Graph::alias`]), the name of the operation that computes the shared value.
     alias: Option<&'static str>,
-    /// The variable that it is a value of, if it is one: [`Graph::set_value_of`].
+    /// The variable that has or had this value ([`Graph::set_value_of`]).
     value_of: Option<VariableId>,
-    /// How many nodes were recorded before the variable was assigned: the value is as old as that, wherever it lies now.
-    since: u64,
-    /// A span of variables that holds those whose values it was computed from ([`used_up`]).
-    reads: used_up::Span,
-    /// The same through what was assigned to other variables.
-    origins: used_up::Span,
-    /// A step of an optimizer used it up: gradients do not pass any more.
-    used_up: bool,
-    /// A step that is being taken will have used it up.
+    /// The sequence number at which the variable was assigned. The value may have moved to another node since.
+    value_since: u64,
+    /// The variables whose values this node was computed from, as a superset ([`used_up`]).
+    reads: used_up::VariableSet,
+    /// Like `reads`, followed through assignments to other variables.
+    origins: used_up::VariableSet,
+    /// Whether an optimizer step consumed the node, so that gradients no longer pass.
+    is_used_up: bool,
+    /// Whether the optimizer step in progress will consume the node.
     is_spent: bool,
-    /// It is the result of a program that recorded this of its inputs.
+    /// For a result of a compiled program, the operations that compute it.
     recording: Option<Arc<Recording>>,
 }
 
-/// Few enough to need no memory of their own.
+/// Operands, stored inline up to three.
 type Inputs = SmallVec<[NodeId; 3]>;
 
 impl Node {
     fn is_needed(&self) -> bool {
-        self.handles > 0 || self.uses > 0
+        self.handles > 0 || self.pending_uses > 0
     }
 
-    /// A tensor holds it that is not a compiled program's own.
+    /// Whether a tensor that does not belong to a compiled program holds the node.
     fn is_held(&self) -> bool {
         self.handles > self.programs
     }
 
-    /// Gradients pass it.
+    /// Whether gradients pass through the node.
     fn is_passed(&self) -> bool {
-        self.dtype.is_float() && !self.detached && !self.used_up
+        self.dtype.is_float() && !self.is_detached && !self.is_used_up
     }
 
-    /// It has no value itself.
+    /// Whether the node is a shader call, which has no value itself.
     fn is_shader(&self) -> bool {
         matches!(self.op, Op::Shader(_))
     }
 
-    /// It is to be computed, or was before anything asked for it.
-    fn is_open(&self) -> bool {
-        !self.data || self.early
+    /// Whether the node is uncomputed, or was computed eagerly.
+    fn is_uncomputed(&self) -> bool {
+        !self.is_materialized || self.is_eager
     }
 }
 
-/// All nodes that a tensor holds, and what these are made of: an arena, so that chains of any length are freed without
-/// recursion.
-///
-/// Data remembers how it was made, with all that its gradient needs, while it is needed itself and gradients reach
-/// something else that a tensor holds. What it then forgets is cut: no gradient gets to what was held there. What is made
-/// of that holds a past only for what is younger than the cut, so no loop holds more than a round of its past.
+/// The graph: every node that a tensor holds, and the nodes that these are computed from. Nodes are in an arena, so that
+/// chains of any length are freed without recursion. `gc.rs` explains when nodes are freed and when history is dropped.
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: Vec<(u64, Option<Node>)>,
-    /// Places to use again, the lowest first, so that the end of the arena can be given back. Some may be in use, or gone.
-    vacant: BinaryHeap<Reverse<u32>>,
+    /// Indices to reuse, the lowest first, so that the end of the arena can be freed. Some entries may be out of date.
+    free_slots: BinaryHeap<Reverse<u32>>,
+    /// The number of nodes.
     live: usize,
     /// Nodes recorded so far.
     pub count: u64,
-    /// Operations recorded since `sinks` was asked last, and perhaps gone since.
-    recent: Vec<NodeId>,
-    /// Values of variables, and perhaps computed or gone since.
-    kept: Vec<NodeId>,
-    places: Places,
-    /// What `settle` has to look at at once; empty between two calls.
-    unsettled: Vec<NodeId>,
-    /// Nodes whose inputs know another past than they do, the oldest first: by how many were born before, and place.
-    stale: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Sources that nothing needs any more, and whose buffers nobody has taken back yet.
-    gone: Vec<NodeId>,
-    /// No history is forgotten, because what was let go of may come back ([`Graph::freeze`]).
+    /// Operations recorded since the last call of `sinks`. Some may have been freed since.
+    recent_operations: Vec<NodeId>,
+    /// Values of variables. Some may have been computed or freed since.
+    variable_values: Vec<NodeId>,
+    positions: TracePositions,
+    /// Nodes that the collection in progress must update at once. Empty between two collections.
+    pending: Vec<NodeId>,
+    /// Nodes whose inputs changed their `reach`, the oldest first: sequence number and arena index.
+    dirty: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Freed sources whose buffers have not been returned to the pool yet.
+    freed_sources: Vec<NodeId>,
+    /// Whether dropping history is paused, because released tensors may be held again ([`Graph::pause_forgetting`]).
     is_frozen: bool,
-    /// Nodes that would have forgotten theirs meanwhile.
-    thawing: Vec<NodeId>,
-    /// How many nodes were recorded when the graph was validated last.
+    /// Nodes whose history is dropped once the pause ends.
+    deferred: Vec<NodeId>,
+    /// The value of `count` when the graph was last validated.
     checked_at: u64,
 }
 
-/// What cuts the history of a loss that a step used up, in place of an operation.
+/// The name in [`HistoryCut::op`] for a loss that an optimizer step consumed.
 const USED_UP: &str = "step";
 
 /// The error for gradients that would pass a result of the operation that is gone, or what a step used up.
@@ -193,6 +187,18 @@ impl Graph {
         self.insert(Op::Source, Inputs::new(), shape, dtype, 0)
     }
 
+    /// Records a placeholder: data that a compiled program gets when it runs.
+    pub fn placeholder(&mut self, shape: Shape, dtype: DType) -> NodeId {
+        let id = self.source(shape, dtype);
+        self.node_mut(id).depends_on_placeholder = true;
+        id
+    }
+
+    /// Whether the node is a placeholder, or is computed from one.
+    pub fn depends_on_placeholder(&self, id: NodeId) -> bool {
+        self.node(id).depends_on_placeholder
+    }
+
     /// A number the user passed, for operations on tensors of `dtype`.
     pub fn scalar(&mut self, dtype: DType, bits: u32) -> NodeId {
         self.insert(Op::Scalar, Inputs::new(), Shape::SCALAR, dtype, bits)
@@ -212,24 +218,25 @@ impl Graph {
         Ok(self.insert(op, inputs.into(), shape, dtype, 0))
     }
 
-    /// Gradients do not pass this node.
+    /// Stops gradients at this node.
     pub fn detach(&mut self, id: NodeId) {
         let node = self.node_mut(id);
-        (node.detached, node.cut) = (true, Cut::default());
-        self.changed(&[id]);
+        (node.is_detached, node.cut) = (true, HistoryCut::default());
+        self.notify_changed(&[id]);
     }
 
-    /// How a node was made: the operation, and its operands as far as gradients pass to them.
-    pub fn past(&self, id: NodeId) -> (&Op, &[NodeId]) {
+    /// The operation of a node, and its operands if gradients pass to them.
+    pub fn history_of(&self, id: NodeId) -> (&Op, &[NodeId]) {
         let node = self.node(id);
         (&node.op, if node.is_passed() { &node.inputs } else { &[] })
     }
 
-    /// The operation whose result is gone, where that hides whether the node was made of what was recorded as the
-    /// `born`-th.
-    pub fn lost(&self, id: NodeId, born: u64) -> Option<&'static str> {
+    /// The operation whose history was dropped, if that hides whether `id` was computed from the node with sequence number
+    /// `seq`.
+    pub fn lost(&self, id: NodeId, seq: u64) -> Option<&'static str> {
         let node = self.node(id);
-        ((node.inputs.is_empty() || node.used_up) && born < node.cut.before).then_some(node.cut.op)
+        ((node.inputs.is_empty() || node.is_used_up) && seq < node.cut.before)
+            .then_some(node.cut.op)
     }
 
     /// The bits of a number that the user passed; `None` for all other nodes.
@@ -248,52 +255,52 @@ impl Graph {
         self.node(id).dtype
     }
 
-    /// Whether nothing needs the node any more.
-    pub fn is_gone(&self, id: NodeId) -> bool {
+    /// Whether the node has been freed.
+    pub fn is_freed(&self, id: NodeId) -> bool {
         self.get(id).is_none()
     }
 
-    /// Whether the node is data already.
-    pub fn is_source(&self, id: NodeId) -> bool {
-        self.node(id).data
+    /// Whether the node has a value in memory.
+    pub fn is_materialized(&self, id: NodeId) -> bool {
+        self.node(id).is_materialized
     }
 
-    /// One more tensor holds the node.
+    /// Adds a handle to the node.
     pub fn retain(&mut self, id: NodeId) {
         self.retain_all(&[id]);
     }
 
-    /// One more tensor holds each of these nodes.
+    /// Adds a handle to each of these nodes.
     pub fn retain_all(&mut self, ids: &[NodeId]) {
         for &id in ids {
             self.node_mut(id).handles += 1;
         }
-        self.unsettled.extend_from_slice(ids);
-        // All hear of it: data that has not would forget a past that can be reached.
-        self.catch_up();
+        self.pending.extend_from_slice(ids);
+        // Propagate at once. A node with outdated numbers could drop history that is now reachable.
+        self.collect_all();
     }
 
-    /// One tensor less holds the node. If nothing needs it any more, its id is invalid now.
+    /// Releases one handle of the node. Frees the node if nothing needs it; its id is then invalid.
     pub fn release(&mut self, id: NodeId) {
         self.node_mut(id).handles -= 1;
-        self.changed(&[id]);
+        self.notify_changed(&[id]);
     }
 
-    /// The node has been computed: it is data from now on.
-    pub fn materialise(&mut self, id: NodeId) {
+    /// Marks the node as computed.
+    pub fn mark_materialized(&mut self, id: NodeId) {
         let node = self.node_mut(id);
-        (node.data, node.early) = (true, false);
-        self.changed(&[id]);
+        (node.is_materialized, node.is_eager) = (true, false);
+        self.notify_changed(&[id]);
     }
 
-    /// The node was computed before anything asked for it.
-    pub fn set_early(&mut self, id: NodeId) {
-        self.node_mut(id).early = true;
+    /// Marks the node as computed eagerly, before anything requested it.
+    pub fn mark_eager(&mut self, id: NodeId) {
+        self.node_mut(id).is_eager = true;
     }
 
-    /// Whether nothing has asked for the node yet, though it was computed.
-    pub fn is_early(&self, id: NodeId) -> bool {
-        self.node(id).early
+    /// Whether the node was computed eagerly and nothing has requested it yet.
+    pub fn is_eager(&self, id: NodeId) -> bool {
+        self.node(id).is_eager
     }
 
     /// About how many bytes the nodes take.
@@ -324,59 +331,59 @@ impl Graph {
             shape,
             dtype,
             scalar,
-            data,
-            early: false,
-            detached: false,
-            stands_in: false,
-            kept: false,
-            computed: false,
+            is_materialized: data,
+            is_eager: false,
+            is_detached: false,
+            depends_on_placeholder: false,
+            is_variable_value: false,
+            was_computed: false,
             handles: 1,
             programs: 0,
             variables: 0,
-            uses: 0,
-            uses_inputs: !data,
-            cut: Cut::default(),
-            past: Past::default(),
-            behind: 0,
-            stale: false,
+            pending_uses: 0,
+            is_pending_use: !data,
+            cut: HistoryCut::default(),
+            reach: GradReach::default(),
+            inputs_reach: 0,
+            is_dirty: false,
             pullback: None,
             checkpoint: None,
-            again: false,
+            is_rematerialized: false,
             replaces: None,
             alias: None,
             value_of: None,
-            since: self.count,
+            value_since: self.count,
             reads,
             origins,
-            used_up: false,
+            is_used_up: false,
             is_spent: false,
             recording: None,
         };
-        let born = self.count;
+        let seq = self.count;
         self.count += 1;
-        let index = self.vacancy();
+        let index = self.allocate();
         self.live += 1;
         for &id in &inputs {
             let input = self.node_mut(id);
             input.users.push(index);
-            input.uses += u32::from(!data);
-            node.stands_in |= input.stands_in;
+            input.pending_uses += u32::from(!data);
+            node.depends_on_placeholder |= input.depends_on_placeholder;
         }
         node.inputs = inputs;
-        let id = NodeId { index, born };
-        node.past = self.behind(&node);
-        node.behind = node.past.reach;
+        let id = NodeId { index, seq };
+        node.reach = self.reach_of_inputs(&node);
+        node.inputs_reach = node.reach.newest_held;
         if dtype.is_float() {
-            node.past.reach = self.count;
+            node.reach.newest_held = self.count;
         }
         let asked = !data && !matches!(node.op, Op::Scalar);
-        self.nodes[index as usize] = (born, Some(node));
+        self.nodes[index as usize] = (seq, Some(node));
         if asked {
-            self.recent.push(id);
-            if self.recent.len() > Graph::SLACK + 2 * self.live {
-                let mut recent = std::mem::take(&mut self.recent);
+            self.recent_operations.push(id);
+            if self.recent_operations.len() > Graph::MAX_STALE_ENTRIES + 2 * self.live {
+                let mut recent = std::mem::take(&mut self.recent_operations);
                 recent.retain(|&id| self.get(id).is_some());
-                self.recent = recent;
+                self.recent_operations = recent;
             }
         }
         id

@@ -34,6 +34,6 @@ impl Graph {
             node.as_ref().is_some_and(|node| matches!(node.op, Op::Output(_, at) if at == n))
         };
         let index = *self.node(shader).users.iter().find(is_it)?;
-        Some(NodeId { index, born: self.nodes[index as usize].0 })
+        Some(NodeId { index, seq: self.nodes[index as usize].0 })
     }
 }

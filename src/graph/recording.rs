@@ -140,7 +140,7 @@ impl Graph {
     pub fn recording(&self, results: &[NodeId], since: u64) -> (Recording, Vec<NodeId>) {
         let is_source = |id: NodeId| {
             let node = self.node(id);
-            id.born < since || node.data || node.op == Op::Source
+            id.seq < since || node.is_materialized || node.op == Op::Source
         };
         let (mut sources, mut order) = (Vec::new(), Vec::new());
         let mut seen: FxHashMap<NodeId, ()> = FxHashMap::default();
@@ -173,7 +173,7 @@ impl Graph {
                 shape: node.shape,
                 dtype: node.dtype,
                 scalar: node.scalar,
-                detached: node.detached,
+                detached: node.is_detached,
                 pullback: node.pullback.clone(),
                 checkpoint: node.checkpoint.as_deref().map(known),
             }
@@ -207,7 +207,7 @@ impl Graph {
     }
 
     /// For each node, the node that computes its value, behind reshapes to the same shape. No node is returned twice.
-    pub fn passed_on(&self, nodes: &[NodeId]) -> Vec<NodeId> {
+    pub fn behind_reshapes(&self, nodes: &[NodeId]) -> Vec<NodeId> {
         let mut known: FxHashSet<NodeId> = nodes.iter().copied().collect();
         let one = |&id: &NodeId| {
             let mut id = id;
@@ -215,7 +215,7 @@ impl Graph {
                 (&self.node(id).op, &self.node(id).inputs[..])
             {
                 let from = self.node(input);
-                if from.shape != *shape || from.data || !known.insert(input) {
+                if from.shape != *shape || from.is_materialized || !known.insert(input) {
                     break;
                 }
                 id = input;
@@ -234,8 +234,8 @@ impl Graph {
     ) -> NodeId {
         let id = self.insert(Op::Source, sources.into(), shape, dtype, 0);
         let node = self.node_mut(id);
-        (node.recording, node.data) = (segment.recording.clone(), false);
-        self.changed(&[id]);
+        (node.recording, node.is_materialized) = (segment.recording.clone(), false);
+        self.notify_changed(&[id]);
         id
     }
 

@@ -1,19 +1,20 @@
-//! The structure of what is to be computed, taken from the graph.
+//! Traces: the structure of a computation, captured from the graph. Also the history of a node, for error reports and drawings.
 
-use super::{Graph, NodeId};
+use super::{Graph, Node, NodeId};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::op::Op;
 use crate::shape::Shape;
 use crate::sorted;
-use rustc_hash::{FxHashSet, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
 
 /// One operation of a [`Trace`]; its inputs are earlier positions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Traced {
+pub struct TraceNode {
     pub op: Op,
     pub inputs: SmallVec<[usize; 3]>,
     pub shape: Shape,
@@ -24,18 +25,18 @@ pub struct Traced {
 /// the user passed are not part of it, so two steps of a loop have equal traces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trace {
-    pub nodes: Vec<Traced>,
+    pub nodes: Vec<TraceNode>,
     pub outputs: Vec<usize>,
-    /// Results, each with the data whose memory it may take: nothing needs the data when all was computed. No data is offered
-    /// twice. The planner decides which offers it takes ([`Graph::donate`]).
+    /// Results, each with the data whose memory it may take, because nothing needs the data after the batch. No data is
+    /// offered twice. The planner decides which offers it takes ([`Graph::donate`]).
     pub donated: Vec<(usize, usize)>,
-    /// Parts of it are computed again rather than kept: its order is the one to compute it in.
-    pub by_age: bool,
+    /// Whether the trace has rematerialized nodes. Its order is then the order to compute it in.
+    pub in_recorded_order: bool,
 }
 
-/// A trace with what it was taken from.
+/// A trace, with the nodes of the graph that it was captured from.
 #[derive(Debug)]
-pub struct Taken {
+pub struct Capture {
     pub trace: Trace,
     /// The graph's nodes behind the trace's sources, in order of appearance.
     pub sources: Vec<NodeId>,
@@ -45,16 +46,24 @@ pub struct Taken {
     pub nodes: Vec<NodeId>,
 }
 
-/// Where nodes are in the trace that is being taken; what an earlier trace left there does not count.
+/// Options of [`Graph::capture`].
+pub struct CapturePolicy<'a> {
+    /// For each node of a trace, whether computing the node again costs no more than reading it from memory.
+    pub is_cheap: fn(&Trace) -> Vec<bool>,
+    /// Whether a node's memory is shared with nothing, so that it may be overwritten. `None`: no memory is offered.
+    pub is_own: Option<&'a dyn Fn(NodeId) -> bool>,
+}
+
+/// The position of each node in the newest trace. Entries that an earlier trace left are ignored.
 #[derive(Debug, Default)]
-pub(super) struct Places {
-    /// Which trace it is.
+pub(super) struct TracePositions {
+    /// The number of the newest trace.
     current: u64,
-    /// For each place in the arena: a trace, and where it is in that.
+    /// For each index of the arena, the number of a trace and the position in that trace.
     at: Vec<(u64, usize)>,
 }
 
-impl Places {
+impl TracePositions {
     fn begin(&mut self, nodes: usize) {
         self.current += 1;
         self.at.resize(nodes, (0, 0));
@@ -66,11 +75,11 @@ impl Places {
     }
 }
 
-impl Traced {
-    /// A hash of what it is, whatever its sizes.
+impl TraceNode {
+    /// A hash of the node without its sizes.
     fn kind(&self) -> u64 {
         let mut hasher = FxHasher::default();
-        let Traced { op, shape, dtype, .. } = self;
+        let TraceNode { op, shape, dtype, .. } = self;
         match op {
             // These say sizes.
             Op::Fill { .. } | Op::Iota { .. } | Op::Reshape(_) | Op::Expand(_) => {
@@ -95,7 +104,7 @@ impl Trace {
             types.push((self.nodes[input].shape, self.nodes[input].dtype));
         }
         let (shape, dtype) = op.infer(&types)?;
-        self.nodes.push(Traced { op, inputs: inputs.into(), shape, dtype });
+        self.nodes.push(TraceNode { op, inputs: inputs.into(), shape, dtype });
         Ok(self.nodes.len() - 1)
     }
 
@@ -126,23 +135,134 @@ impl Trace {
 
     /// Appends data or a number, which say their shape and type themselves.
     pub fn leaf(&mut self, op: Op, shape: Shape, dtype: DType) -> usize {
-        self.nodes.push(Traced { op, inputs: SmallVec::new(), shape, dtype });
+        self.nodes.push(TraceNode { op, inputs: SmallVec::new(), shape, dtype });
         self.nodes.len() - 1
     }
 }
 
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, node) in self.nodes.iter().enumerate() {
+            let name = match node.op {
+                Op::Source => "data",
+                Op::Scalar => "number",
+                ref op => op.name(),
+            };
+            write!(f, "%{n} = {name}")?;
+            for (i, input) in node.inputs.iter().enumerate() {
+                write!(f, "{}%{input}", if i == 0 { "(" } else { ", " })?;
+            }
+            let close = if node.inputs.is_empty() { "" } else { ")" };
+            writeln!(f, "{close} {} {}", node.dtype, node.shape)?;
+        }
+        write!(f, "results:")?;
+        self.outputs.iter().try_for_each(|output| write!(f, " %{output}"))
+    }
+}
+
+/// A node of a history.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    pub id: NodeId,
+    /// The operation, or `data`, `number` or `program`.
+    pub name: &'static str,
+    /// The positions of the operands in the history.
+    pub inputs: Vec<usize>,
+    pub shape: Shape,
+    pub dtype: DType,
+    /// The value, for a number.
+    pub number: Option<f64>,
+    /// Whether the node has a value. A custom shader itself does not; its outputs do.
+    pub has_value: bool,
+}
+
 impl Graph {
-    /// The structure of everything `outputs` need.
-    pub fn trace(&mut self, outputs: &[NodeId]) -> Taken {
-        let mut taken = Taken {
+    /// Marks the node as the value of a variable. Batches store it even if other nodes use it, as long as a tensor holds it.
+    pub fn hold_for_variable(&mut self, id: NodeId) {
+        let node = self.node_mut(id);
+        node.is_variable_value = true;
+        node.variables += 1;
+        self.variable_values.push(id);
+        if self.variable_values.len() > Graph::MAX_STALE_ENTRIES + 2 * self.live {
+            self.uncomputed_variable_values();
+        }
+    }
+
+    /// The values of variables that are still to be computed, in recorded order.
+    pub fn uncomputed_variable_values(&mut self) -> Vec<NodeId> {
+        let mut kept = std::mem::take(&mut self.variable_values);
+        kept.retain(|&id| {
+            self.get(id).is_some_and(|node| node.handles > 0 && node.is_uncomputed())
+        });
+        sorted::by_key(&mut kept, |id| id.seq);
+        kept.dedup();
+        self.variable_values.clone_from(&kept);
+        kept
+    }
+
+    /// The nodes with sequence numbers from `since` on that are needed and not computed, in recorded order.
+    pub fn uncomputed_since(&self, since: u64) -> Vec<NodeId> {
+        let mut waiting = Vec::new();
+        for id in self.recent_operations.iter().filter(|id| id.seq >= since) {
+            if self
+                .get(*id)
+                .is_some_and(|node| node.is_needed() && !node.is_materialized && !node.is_shader())
+            {
+                waiting.push(*id);
+            }
+        }
+        waiting
+    }
+
+    /// Returns the nodes to compute in a flush: nodes recorded since the last call that a tensor of the app holds and
+    /// nothing uses, and the values of variables.
+    pub fn sinks(&mut self) -> Vec<NodeId> {
+        let mut sinks = std::mem::take(&mut self.recent_operations);
+        sinks.retain(|&id| {
+            // A variable's value is in `variable_values`, or is a part of a variable that is.
+            let is_sink = |node: &Node| {
+                node.is_held()
+                    && node.pending_uses == 0
+                    && node.is_uncomputed()
+                    && node.value_of.is_none()
+            };
+            self.get(id).is_some_and(is_sink)
+        });
+        sinks.extend(self.uncomputed_variable_values());
+        // In recorded order, whatever the arena indices: the same step has the same trace.
+        sorted::by_key(&mut sinks, |sink| sink.seq);
+        sinks.dedup();
+        sinks
+    }
+
+    /// Captures one batch that computes `nodes`. The order of the steps matters:
+    /// 1. The trace is the structure of everything that `nodes` need.
+    /// 2. Held results of a shader that runs anyway become outputs. They count as stored for the next steps.
+    /// 3. Values that would otherwise be computed a third time become outputs.
+    /// 4. Memory of old values of variables is offered to outputs. A node that is now an output no longer needs that memory.
+    ///
+    /// Call [`Graph::mark_computed`] when the batch has run.
+    pub fn capture(&mut self, nodes: &[NodeId], policy: &CapturePolicy<'_>) -> Capture {
+        let mut capture = self.trace(nodes);
+        self.store_shader_outputs(&mut capture);
+        self.store_recomputed(&mut capture, policy.is_cheap);
+        if let Some(is_own) = policy.is_own {
+            self.donate(&mut capture, is_own);
+        }
+        capture
+    }
+
+    /// Traces everything that `outputs` need.
+    pub fn trace(&mut self, outputs: &[NodeId]) -> Capture {
+        let mut capture = Capture {
             trace: Trace::default(),
             sources: Vec::new(),
             scalars: Vec::new(),
             nodes: Vec::new(),
         };
-        let mut places = std::mem::take(&mut self.places);
+        let mut places = std::mem::take(&mut self.positions);
         places.begin(self.nodes.len());
-        // Depth first with a stack of our own: a chain may be longer than the thread's stack.
+        // Depth first with an explicit stack, because a chain may be longer than the thread's stack.
         let mut stack: Vec<(NodeId, usize)> = Vec::new();
         let mut results: Vec<NodeId> = Vec::with_capacity(outputs.len());
         let mut known = FxHashSet::default();
@@ -159,21 +279,24 @@ impl Graph {
                     continue;
                 }
                 let node = self.node(id);
-                let (op, inputs) =
-                    if node.data { (&Op::Source, &[][..]) } else { (&node.op, &node.inputs[..]) };
+                let (op, inputs) = if node.is_materialized {
+                    (&Op::Source, &[][..])
+                } else {
+                    (&node.op, &node.inputs[..])
+                };
                 if let Some(&input) = inputs.get(next) {
                     stack.push((id, next + 1));
                     stack.push((self.computed_by(input), 0));
                     continue;
                 }
                 match op {
-                    Op::Source => taken.sources.push(id),
-                    Op::Scalar => taken.scalars.push(node.scalar),
+                    Op::Source => capture.sources.push(id),
+                    Op::Scalar => capture.scalars.push(node.scalar),
                     _ => {}
                 }
-                places.at[id.index as usize] = (places.current, taken.nodes.len());
-                taken.nodes.push(id);
-                taken.trace.nodes.push(Traced {
+                places.at[id.index as usize] = (places.current, capture.nodes.len());
+                capture.nodes.push(id);
+                capture.trace.nodes.push(TraceNode {
                     op: op.clone(),
                     inputs: inputs
                         .iter()
@@ -184,23 +307,24 @@ impl Graph {
                 });
             }
         }
-        taken.trace.outputs = results.iter().filter_map(|&id| places.get(id)).collect();
-        self.places = places;
-        self.order_again(&mut taken);
-        for (at, id) in taken.nodes.iter().enumerate().filter(|_| taken.trace.by_age) {
-            self.places.at[id.index as usize].1 = at;
+        capture.trace.outputs = results.iter().filter_map(|&id| places.get(id)).collect();
+        self.positions = places;
+        self.sort_by_recording(&mut capture);
+        for (at, id) in capture.nodes.iter().enumerate().filter(|_| capture.trace.in_recorded_order)
+        {
+            self.positions.at[id.index as usize].1 = at;
         }
-        taken
+        capture
     }
 
-    /// Has a trace write what an earlier batch computed already and something still needs afterwards, unless it is cheap to
-    /// compute: so nothing dear is computed more than twice.
-    pub fn write_repeated(&self, taken: &mut Taken, cheap: impl FnOnce(&Trace) -> Vec<bool>) {
-        let repeated = |&id: &NodeId| self.node(id).computed && !self.node(id).data;
-        if !taken.nodes.iter().any(repeated) {
+    /// Adds intermediate values to the outputs that an earlier batch computed already and something needs after this batch,
+    /// unless they are cheap to compute. Nothing expensive is therefore computed more than twice.
+    fn store_recomputed(&self, capture: &mut Capture, cheap: impl FnOnce(&Trace) -> Vec<bool>) {
+        let repeated = |&id: &NodeId| self.node(id).was_computed && !self.node(id).is_materialized;
+        if !capture.nodes.iter().any(repeated) {
             return;
         }
-        let trace = &mut taken.trace;
+        let trace = &mut capture.trace;
         let cheap = cheap(trace);
         let mut written = vec![false; trace.nodes.len()];
         for &output in &trace.outputs {
@@ -209,10 +333,10 @@ impl Graph {
         // Whether a user that is in the trace is to be computed from it later, too.
         let mut later = vec![false; trace.nodes.len()];
         let first = trace.outputs.len();
-        for (n, id) in taken.nodes.iter().enumerate().rev() {
+        for (n, id) in capture.nodes.iter().enumerate().rev() {
             let node = self.node(*id);
             let needed = later[n] || self.is_needed_later(*id);
-            if needed && node.computed && !written[n] && !node.data && !cheap[n] {
+            if needed && node.was_computed && !written[n] && !node.is_materialized && !cheap[n] {
                 written[n] = true;
                 trace.outputs.push(n);
             }
@@ -223,55 +347,140 @@ impl Graph {
         trace.outputs[first..].reverse();
     }
 
-    /// Whether a node is needed when the trace that was taken last was run: a tensor holds it, or something that is no part
-    /// of the trace is to be computed from it. An alias that waits for it stands for itself.
+    /// Whether a node is needed after the newest trace has run: a tensor holds it, or a node outside the trace is to be
+    /// computed from it. An uncomputed alias of the node counts if it is needed itself.
     pub(super) fn is_needed_later(&self, id: NodeId) -> bool {
         let node = self.node(id);
         let needs = |&index: &u32| {
-            let (born, Some(user)) = &self.nodes[index as usize] else { return false };
-            let id = NodeId { index, born: *born };
-            match user.data || !user.uses_inputs {
+            let (seq, Some(user)) = &self.nodes[index as usize] else { return false };
+            let id = NodeId { index, seq: *seq };
+            match user.is_materialized || !user.is_pending_use {
                 true => false,
                 false if user.alias.is_some() => self.is_needed_later(id),
-                false => self.places.get(id).is_none(),
+                false => self.positions.get(id).is_none(),
             }
         };
         node.handles > 0 || node.users.iter().any(needs)
     }
 
-    /// Has a trace write all results of a shader that tensors hold, if it computes one of them: so the shader runs once.
-    pub fn write_outputs(&mut self, taken: &mut Taken) {
-        let mut places = std::mem::take(&mut self.places);
-        for n in 0..taken.nodes.len() {
-            let Op::Shader(_) = taken.trace.nodes[n].op else { continue };
-            for &index in &self.node(taken.nodes[n]).users {
-                let id = NodeId { index, born: self.nodes[index as usize].0 };
+    /// Adds all held results of a shader to the outputs if the trace computes one of them, so that the shader runs once.
+    fn store_shader_outputs(&mut self, capture: &mut Capture) {
+        let mut places = std::mem::take(&mut self.positions);
+        for n in 0..capture.nodes.len() {
+            let Op::Shader(_) = capture.trace.nodes[n].op else { continue };
+            for &index in &self.node(capture.nodes[n]).users {
+                let id = NodeId { index, seq: self.nodes[index as usize].0 };
                 let node = self.node(id);
-                if node.data || node.handles == 0 {
+                if node.is_materialized || node.handles == 0 {
                     continue;
                 }
-                let at = places.get(id).unwrap_or(taken.nodes.len());
-                if at == taken.nodes.len() {
+                let at = places.get(id).unwrap_or(capture.nodes.len());
+                if at == capture.nodes.len() {
                     places.at[index as usize] = (places.current, at);
                     let (op, inputs) = (node.op.clone(), std::iter::once(n).collect());
                     let (shape, dtype) = (node.shape, node.dtype);
-                    taken.nodes.push(id);
-                    taken.trace.nodes.push(Traced { op, inputs, shape, dtype });
+                    capture.nodes.push(id);
+                    capture.trace.nodes.push(TraceNode { op, inputs, shape, dtype });
                 }
-                if !taken.trace.outputs.contains(&at) {
-                    taken.trace.outputs.push(at);
+                if !capture.trace.outputs.contains(&at) {
+                    capture.trace.outputs.push(at);
                 }
             }
         }
-        self.places = places;
+        self.positions = places;
     }
 
-    /// A batch computed what was taken.
-    pub fn remember(&mut self, taken: &Taken) {
-        for &id in &taken.nodes {
+    /// Marks the captured nodes as computed by a batch.
+    pub fn mark_computed(&mut self, capture: &Capture) {
+        for &id in &capture.nodes {
             if let Some(node) = self.get_mut(id) {
-                node.computed = true;
+                node.was_computed = true;
             }
         }
     }
+
+    /// The history of a node: everything it was computed from, operands first, without aliases. `None` if the history has more
+    /// than `most` nodes. Views of data among `leaves` count as data, because parameters of an optimizer are parts of a
+    /// flat variable.
+    pub fn history(
+        &self,
+        of: NodeId,
+        most: usize,
+        leaves: &FxHashSet<NodeId>,
+    ) -> Option<Vec<Recorded>> {
+        let mut history: Vec<Recorded> = Vec::new();
+        let mut places: FxHashMap<NodeId, usize> = FxHashMap::default();
+        // With an explicit stack, because a chain may be longer than the thread's stack.
+        let mut stack = vec![(of, 0)];
+        let original = |mut id: NodeId| loop {
+            let node = self.node(id);
+            match (node.alias.is_some() && !leaves.contains(&id), &node.inputs[..]) {
+                (true, &[input, ..]) => id = input,
+                _ => return id,
+            }
+        };
+        while let Some((id, next)) = stack.pop() {
+            let id = original(id);
+            if places.contains_key(&id) {
+                continue;
+            }
+            let node = self.node(id);
+            let leaf = leaves.contains(&id) && self.is_view_of_data(id);
+            let inputs = if leaf { &[][..] } else { &node.inputs[..] };
+            if let Some(&input) = inputs.get(next) {
+                stack.push((id, next + 1));
+                stack.push((input, 0));
+                // Every entry is either visited or on the stack.
+                if stack.len() > most {
+                    return None;
+                }
+                continue;
+            }
+            if history.len() == most {
+                return None;
+            }
+            let name = match &node.op {
+                Op::Source if inputs.is_empty() => "data",
+                Op::Source => "program",
+                Op::Scalar => "number",
+                _ if leaf => "data",
+                // The node was computed, and its history was dropped.
+                op if inputs.is_empty() && only_moves(op) => "data",
+                _ => self.operation_name(id),
+            };
+            let number = match &node.op {
+                Op::Scalar => Some(node.dtype.number(node.scalar)),
+                Op::Fill { value, .. } => Some(value.dtype.number(value.bits)),
+                _ => None,
+            };
+            places.insert(id, history.len());
+            history.push(Recorded {
+                id,
+                name,
+                inputs: inputs.iter().map(|&input| places[&original(input)]).collect(),
+                shape: node.shape,
+                dtype: node.dtype,
+                number,
+                has_value: !node.is_shader() && (node.op != Op::Source || node.is_materialized),
+            });
+        }
+        Some(history)
+    }
+
+    /// Whether the node is data, or a reshaped, sliced or permuted view of data.
+    fn is_view_of_data(&self, mut id: NodeId) -> bool {
+        loop {
+            let node = self.node(id);
+            match (&node.op, &node.inputs[..]) {
+                (_, []) => return true,
+                (Op::Reshape(_) | Op::Slice(_) | Op::Permute(_), &[input, ..]) => id = input,
+                _ => return false,
+            }
+        }
+    }
+}
+
+/// Whether an operation only moves elements.
+fn only_moves(op: &Op) -> bool {
+    matches!(op, Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Concat { .. })
 }

@@ -1,13 +1,13 @@
 //! Variables in a history: which values a loss was computed from, and losses that a step of an optimizer used up.
 //!
-//! The gradient by a variable is taken at the value that the loss used. A node that is a value of a variable knows which
-//! variable that is ([`Graph::set_value_of`]), so a loss that used an earlier value is recognized, and refused with the
-//! variable's name. Each node also knows a span of variables that holds all those whose values it was computed from. Where
-//! the history of a node is gone, that span says whether a variable may be hidden there; elsewhere it saves the way.
+//! The gradient by a variable is taken at the value that the loss used. A node that is a value of a variable stores that
+//! variable ([`Graph::set_value_of`]), so a loss that used an earlier value is recognized, and rejected with the
+//! variable's name. Each node also has a set of variables that includes all those whose values it was computed from. Where
+//! the history of a node was dropped, the set shows whether a variable may be hidden there. Elsewhere it shortens the search.
 //!
-//! Variables end the search: a value that was assigned is a value of its own variable, and no earlier value of another.
+//! The search ends at variables, because an assigned value belongs to its own variable and is not an earlier value of another.
 
-use super::past::Cut;
+use super::gc::HistoryCut;
 use super::{Graph, NodeId, USED_UP};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct VariableId(u64);
 
 impl VariableId {
-    /// A new one.
+    /// Creates a new id.
     pub fn next() -> VariableId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         VariableId(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -27,30 +27,30 @@ impl VariableId {
 /// A set of variables that may hold more than were put in: their range, and a bit for each of 128 remainders. It is exact
 /// for variables whose numbers are less than 128 apart, as those of most models are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct VariableSet {
     first: u64,
     last: u64,
     bits: u128,
 }
 
-impl Span {
-    pub const NONE: Span = Span { first: u64::MAX, last: 0, bits: 0 };
+impl VariableSet {
+    pub const NONE: VariableSet = VariableSet { first: u64::MAX, last: 0, bits: 0 };
 
-    pub fn join(self, other: Span) -> Span {
-        Span {
+    pub fn join(self, other: VariableSet) -> VariableSet {
+        VariableSet {
             first: self.first.min(other.first),
             last: self.last.max(other.last),
             bits: self.bits | other.bits,
         }
     }
 
-    fn of(variables: impl Iterator<Item = VariableId>) -> Span {
-        let one = |n| Span { first: n, last: n, bits: 1 << (n % 128) };
-        variables.fold(Span::NONE, |span, VariableId(n)| span.join(one(n)))
+    fn of(variables: impl Iterator<Item = VariableId>) -> VariableSet {
+        let one = |n| VariableSet { first: n, last: n, bits: 1 << (n % 128) };
+        variables.fold(VariableSet::NONE, |span, VariableId(n)| span.join(one(n)))
     }
 
-    /// Whether both may have a variable in common.
-    fn meets(self, other: Span) -> bool {
+    /// Whether the sets may have a variable in common.
+    fn meets(self, other: VariableSet) -> bool {
         let near = self.first <= other.last && other.first <= self.last;
         near && self.bits & other.bits != 0
     }
@@ -58,19 +58,19 @@ impl Span {
 
 /// Why a gradient by variables cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Earlier {
-    /// The value was used that the n-th variable had before it was assigned.
+pub enum StaleValue {
+    /// An earlier value of the n-th variable was used.
     Value(usize),
-    /// The history is gone at a result of this operation, and may have had a value of a variable.
+    /// The history was dropped at a result of this operation, and may have had a value of a variable.
     Gone(&'static str),
 }
 
 impl Graph {
-    /// The node is the value of a variable. Its gradient belongs to that variable.
+    /// Marks the node as the value of a variable. Its gradient belongs to that variable.
     pub fn set_value_of(&mut self, id: NodeId, variable: VariableId) {
         let node = self.node_mut(id);
         node.value_of = Some(variable);
-        node.reads = Span::of(std::iter::once(variable));
+        node.reads = VariableSet::of(std::iter::once(variable));
         node.origins = node.origins.join(node.reads);
     }
 
@@ -79,59 +79,58 @@ impl Graph {
         values.iter().filter_map(|&id| Some((self.node(id).value_of?, self.age(id)))).collect()
     }
 
-    /// Whether a variable's value of this age may lie in the history of a node that is gone, through whatever was assigned to
-    /// others. What is behind a value of the variable itself is an earlier one, and so is what is older than the value.
-    pub fn hides(&self, id: NodeId, variable: VariableId, age: u64) -> bool {
+    /// Whether the dropped history of a node may have a value of the variable of this age, also through assignments to other
+    /// variables. History behind a value of the variable itself, or older than the value, has only earlier values.
+    pub fn may_hide_variable(&self, id: NodeId, variable: VariableId, age: u64) -> bool {
         let node = self.node(id);
-        let own = Span::of(std::iter::once(variable));
+        let own = VariableSet::of(std::iter::once(variable));
         node.value_of != Some(variable) && age < node.cut.before && node.origins.meets(own)
     }
 
-    /// The node is a value that a variable had before the node was recorded: it is as old as that.
+    /// Sets the sequence number since when the node's value exists, if a variable had the value before the node was recorded.
     pub fn set_since(&mut self, id: NodeId, since: u64) {
-        self.node_mut(id).since = since;
+        self.node_mut(id).value_since = since;
     }
 
-    /// How many nodes were recorded before there was this value, as a node of its own or as part of another.
+    /// The sequence number since when the value exists, as this node or as a part of another.
     pub fn age(&self, id: NodeId) -> u64 {
-        self.since(id).min(id.born)
+        self.since(id).min(id.seq)
     }
 
-    /// How many nodes were recorded before the value was there.
+    /// The sequence number since when the value exists.
     pub fn since(&self, id: NodeId) -> u64 {
-        self.node(id).since
+        self.node(id).value_since
     }
 
-    /// The variables that a node with these inputs was computed from: up to the values of variables, and through them.
-    pub(super) fn spans_of(&self, inputs: &[NodeId]) -> (Span, Span) {
-        let (mut reads, mut origins) = (Span::NONE, Span::NONE);
+    /// The variables that a node with these inputs is computed from: up to the values of variables, and through them.
+    pub(super) fn spans_of(&self, inputs: &[NodeId]) -> (VariableSet, VariableSet) {
+        let (mut reads, mut origins) = (VariableSet::NONE, VariableSet::NONE);
         for &input in inputs {
             let node = self.node(input);
-            if node.dtype.is_float() && !node.detached {
+            if node.dtype.is_float() && !node.is_detached {
                 (reads, origins) = (reads.join(node.reads), origins.join(node.origins));
             }
         }
         (reads, origins)
     }
 
-    /// Refuses a loss that was not computed from the current values of these variables alone, as far as it was computed
-    /// from theirs at all.
+    /// Rejects a loss that was computed from an earlier value of one of these variables.
     pub fn check_values(
         &self,
         of: NodeId,
         variables: &[(VariableId, NodeId)],
-    ) -> Result<(), Earlier> {
-        let wanted = Span::of(variables.iter().map(|(variable, _)| *variable));
+    ) -> Result<(), StaleValue> {
+        let wanted = VariableSet::of(variables.iter().map(|(variable, _)| *variable));
         let current: FxHashSet<NodeId> = variables.iter().map(|(_, node)| *node).collect();
         let mut at: FxHashMap<VariableId, usize> = FxHashMap::default();
         for (n, (variable, _)) in variables.iter().enumerate() {
             at.entry(*variable).or_insert(n);
         }
-        // With a stack of our own: a chain may be longer than the thread's.
+        // With an explicit stack, because a chain may be longer than the thread's stack.
         let (mut seen, mut stack) = (FxHashSet::default(), vec![of]);
         while let Some(id) = stack.pop() {
             let node = self.node(id);
-            let passed = node.dtype.is_float() && !node.detached;
+            let passed = node.dtype.is_float() && !node.is_detached;
             if !passed || !node.reads.meets(wanted) || current.contains(&id) {
                 continue;
             }
@@ -140,32 +139,32 @@ impl Graph {
             }
             if let Some(variable) = node.value_of {
                 match at.get(&variable) {
-                    Some(&n) => return Err(Earlier::Value(n)),
+                    Some(&n) => return Err(StaleValue::Value(n)),
                     None => continue,
                 }
             }
-            if node.used_up || node.inputs.is_empty() {
+            if node.is_used_up || node.inputs.is_empty() {
                 // This node was recorded before the variable was assigned, so it used an earlier value.
                 let is_earlier = |&(variable, current): &(VariableId, NodeId)| {
-                    let own = Span::of(std::iter::once(variable));
-                    node.reads.meets(own) && self.since(current) > id.born
+                    let own = VariableSet::of(std::iter::once(variable));
+                    node.reads.meets(own) && self.since(current) > id.seq
                 };
                 if let Some(n) = variables.iter().position(is_earlier) {
-                    return Err(Earlier::Value(n));
+                    return Err(StaleValue::Value(n));
                 }
-                return Err(Earlier::Gone(if node.used_up { USED_UP } else { node.cut.op }));
+                return Err(StaleValue::Gone(if node.is_used_up { USED_UP } else { node.cut.op }));
             }
             stack.extend_from_slice(&node.inputs);
         }
         Ok(())
     }
 
-    /// A step uses up a loss: gradients do not pass any more from it to these variables' values, or to anything else behind
-    /// the nodes that were computed from them. Returns those nodes, which forget their history when the step was taken
-    /// ([`Graph::settle_use`]).
-    pub fn use_up(&mut self, of: NodeId, values: &[NodeId]) -> Vec<NodeId> {
+    /// Lets an optimizer step consume a loss. Gradients no longer pass from the loss to these values of variables, or to
+    /// anything else behind the nodes computed from them. Returns those nodes. They drop their history once the step was taken
+    /// ([`Graph::finish_consume`]).
+    pub fn consume(&mut self, of: NodeId, values: &[NodeId]) -> Vec<NodeId> {
         let variables = values.iter().filter_map(|&value| self.get(value)?.value_of);
-        let wanted = Span::of(variables);
+        let wanted = VariableSet::of(variables);
         let values: FxHashSet<NodeId> = values.iter().copied().collect();
         let mut depends: FxHashMap<NodeId, bool> = FxHashMap::default();
         let (mut used, mut stack) = (Vec::new(), vec![(of, 0)]);
@@ -196,19 +195,19 @@ impl Graph {
         used
     }
 
-    /// The step that used up these nodes was taken, or it was not.
-    pub fn settle_use(&mut self, used: &[NodeId], was_taken: bool) {
+    /// Ends a step that consumes these nodes: it was taken, or it failed.
+    pub fn finish_consume(&mut self, used: &[NodeId], was_taken: bool) {
         let mut changed = Vec::with_capacity(used.len());
         for &id in used {
             let Some(node) = self.get_mut(id) else { continue };
             node.is_spent = false;
             if was_taken {
                 // Gradients reach nothing behind this node any more, whether they could before or were cut off already.
-                let before = node.behind.max(node.past.cut.before).max(node.cut.before);
-                (node.used_up, node.cut) = (true, Cut { before, op: USED_UP });
+                let before = node.inputs_reach.max(node.reach.cut.before).max(node.cut.before);
+                (node.is_used_up, node.cut) = (true, HistoryCut { before, op: USED_UP });
                 changed.push(id);
             }
         }
-        self.changed(&changed);
+        self.notify_changed(&changed);
     }
 }

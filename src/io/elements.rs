@@ -1,9 +1,9 @@
 //! Elements as files store them: their types, and how they become those of tensors.
 
+use crate::alloc::try_vec;
 use crate::device::Device;
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, Result};
-use crate::room::room;
 use crate::tensor::Tensor;
 use half::bf16;
 
@@ -111,7 +111,7 @@ struct Elements<'a> {
 impl Elements<'_> {
     /// What each one's bits are converted to.
     fn each<T>(&self, convert: impl Fn(u64) -> std::result::Result<T, String>) -> Result<Vec<T>> {
-        let mut all = room(self.what, self.bytes.len() / self.size)?;
+        let mut all = try_vec(self.what, self.bytes.len() / self.size)?;
         for (at, element) in self.bytes.chunks_exact(self.size).enumerate() {
             let mut own = [0; 8];
             own[..self.size].copy_from_slice(element);

@@ -1,7 +1,7 @@
 //! Reading a part of a file into memory, which may not be there, as the part may not.
 
+use crate::alloc::try_vec;
 use crate::error::{Error, Result};
-use crate::room::room;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use std::ops::Range;
 pub(super) fn taken(file: &mut impl Read, length: u64) -> Result<Vec<u8>> {
     let length = usize::try_from(length)
         .map_err(|_| Error::data(format!("the part must fit into memory, got {length} bytes")))?;
-    let mut bytes = room("file", length)?;
+    let mut bytes = try_vec("file", length)?;
     bytes.resize(length, 0);
     file.read_exact(&mut bytes).map_err(unread)?;
     Ok(bytes)

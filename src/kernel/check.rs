@@ -43,7 +43,7 @@ impl Program {
                 Inst::Load { input, index, .. } => {
                     (*input as usize) < counts.inputs && fits(index, at)
                 }
-                Inst::Before { output, dtype } => {
+                Inst::LoadOutput { output, dtype } => {
                     let alike = |(_, store): (usize, &Store)| store.dtype == *dtype;
                     let map = space.outer == space.dims.len() && !dtype.is_packed();
                     map && self.store_to(*output).is_some_and(alike)

@@ -1,5 +1,5 @@
-//! Which of several kernels for the same work a device runs. All give right results everywhere; which is fastest differs
-//! from machine to machine.
+//! The kernel configuration: which of several kernels for the same work a device runs. All of them give right results on every
+//! device. Which one is fastest depends on the device.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub enum Rows {
     Thread,
     /// Several threads per row, which combine their results in shared memory (WGSL's `workgroup` memory).
     SharedMemory,
-    /// The same, after a subgroup reduction, if supported ([`Limits::subgroups`](super::Limits::subgroups)).
+    /// Like [`Rows::SharedMemory`], after a subgroup reduction, if supported ([`Limits::subgroups`](super::Limits::subgroups)).
     Subgroups,
 }
 
@@ -21,13 +21,13 @@ pub enum Tile {
     Thread,
     /// A workgroup stages 32 x 32 results' operands in shared memory.
     Small,
-    /// The same with 64 x 64 results.
+    /// Like [`Tile::Small`], with 64 x 64 results.
     Medium,
-    /// The same with 128 x 128 results.
+    /// Like [`Tile::Small`], with 128 x 128 results.
     Large,
 }
 
-/// How elements are copied that lie along one axis and are written along another.
+/// How elements are copied from one axis to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transpose {
     /// Each thread reads what it writes.
@@ -38,7 +38,7 @@ pub enum Transpose {
 
 /// How products of two `f16` operands are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Halves {
+pub enum F16Matmul {
     /// Like all other products.
     #[default]
     Tiles,
@@ -50,19 +50,22 @@ pub enum Halves {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KernelConfig {
     pub rows: Rows,
-    /// For products with fewer than 64 tiles of 64 x 64 results, with more, and with at least 128 of 128 x 128. A product
-    /// of at most 16 rows or columns has tiles of its own in all but [`Tile::Thread`].
-    pub products: [Tile; 3],
-    /// The same for convolutions, seen as products of the weights and the windows.
-    pub convolutions: [Tile; 3],
-    /// Of products, and of convolutions: whether those of few results and long sums are computed in parts of the sums, which
-    /// are then added (split-K).
-    pub split_k: [bool; 2],
-    /// For attention of at most four queries, and of more: whether it is one kernel; otherwise it is two products and a
-    /// softmax, as long as the scores take at most 128 MiB.
-    pub attention: [bool; 2],
-    /// For products of halves with more than 16 rows and columns.
-    pub halves: Halves,
+    /// The tiles of matrix products by size: of fewer than 64 tiles of 64 x 64 results, of more, and of at least 128 tiles of
+    /// 128 x 128. Products of at most 16 rows or columns use special tiles unless the tile is [`Tile::Thread`].
+    pub matmul_tiles: [Tile; 3],
+    /// The tiles of convolutions by size, as matrix products of the weights and the windows.
+    pub conv_tiles: [Tile; 3],
+    /// Whether matrix products of few results and long sums are split along the sum, and the parts added (split-K).
+    pub split_k_matmul: bool,
+    /// Whether convolutions of few results and long sums are split along the sum (split-K).
+    pub split_k_conv: bool,
+    /// Whether attention of at most four queries is one kernel. Otherwise it is two products and a softmax, unless the scores
+    /// take more than 128 MiB.
+    pub fuse_short_attention: bool,
+    /// Whether attention of more than four queries is one kernel.
+    pub fuse_long_attention: bool,
+    /// The kernel for products of two `f16` matrices with more than 16 rows and columns.
+    pub f16_matmul: F16Matmul,
     pub transpose: Transpose,
 }
 
@@ -82,16 +85,16 @@ impl fmt::Display for KernelConfig {
                 write!(f, " {name},")
             })
         };
-        tiles(f, &self.products)?;
+        tiles(f, &self.matmul_tiles)?;
         f.write_str(" convolutions:")?;
-        tiles(f, &self.convolutions)?;
+        tiles(f, &self.conv_tiles)?;
         let cut = ["", " split-K of products;", " split-K of convolutions;", " split-K;"];
         write!(f, "{} attention:", cut[self.split() as usize])?;
-        for whole in self.attention {
+        for whole in [self.fuse_short_attention, self.fuse_long_attention] {
             f.write_str(if whole { " fused," } else { " separate," })?;
         }
         f.write_str([" transpose: direct", " transpose: tiled"][self.transpose as usize])?;
-        f.write_str(["", "; f16: cooperative matrices"][self.halves as usize])
+        f.write_str(["", "; f16: cooperative matrices"][self.f16_matmul as usize])
     }
 }
 
@@ -99,41 +102,45 @@ impl KernelConfig {
     /// The default of GPUs, before anything is measured.
     pub const GPU: KernelConfig = KernelConfig {
         rows: Rows::SharedMemory,
-        products: [Tile::Small, Tile::Medium, Tile::Large],
-        convolutions: [Tile::Small, Tile::Medium, Tile::Large],
-        split_k: [true; 2],
-        attention: [true; 2],
-        halves: Halves::Tiles,
+        matmul_tiles: [Tile::Small, Tile::Medium, Tile::Large],
+        conv_tiles: [Tile::Small, Tile::Medium, Tile::Large],
+        split_k_matmul: true,
+        split_k_conv: true,
+        fuse_short_attention: true,
+        fuse_long_attention: true,
+        f16_matmul: F16Matmul::Tiles,
         transpose: Transpose::Tiled,
     };
 
     /// The default of software GPUs: barriers are slow there, so no kernel has any but the fused one for long attention.
     pub const EMULATED: KernelConfig = KernelConfig {
         rows: Rows::Thread,
-        products: [Tile::Thread; 3],
-        convolutions: [Tile::Thread; 3],
-        split_k: [false, true],
-        attention: [false; 2],
-        halves: Halves::Tiles,
+        matmul_tiles: [Tile::Thread; 3],
+        conv_tiles: [Tile::Thread; 3],
+        split_k_matmul: false,
+        split_k_conv: true,
+        fuse_short_attention: false,
+        fuse_long_attention: false,
+        f16_matmul: F16Matmul::Tiles,
         transpose: Transpose::Direct,
     };
 
-    /// All as one number, for storing it.
+    /// Encodes the configuration as a number, for storage.
     pub fn number(&self) -> u32 {
-        let mut number = u32::from(self.attention[1]) << 2 | self.rows as u32;
-        for (at, tile) in self.products.iter().chain(&self.convolutions).enumerate() {
+        let mut number = u32::from(self.fuse_long_attention) << 2 | self.rows as u32;
+        for (at, tile) in self.matmul_tiles.iter().chain(&self.conv_tiles).enumerate() {
             number |= (*tile as u32) << (3 + 2 * at);
         }
-        number |= (self.halves as u32) << 15 | (self.transpose as u32) << 16;
-        number | u32::from(self.attention[0]) << 17 | self.split() << 18
+        number |= (self.f16_matmul as u32) << 15 | (self.transpose as u32) << 16;
+        number | u32::from(self.fuse_short_attention) << 17 | self.split() << 18
     }
 
-    /// Which sums are cut, as a number.
+    /// Encodes the split-K options in two bits.
     fn split(&self) -> u32 {
-        u32::from(self.split_k[0]) | u32::from(self.split_k[1]) << 1
+        u32::from(self.split_k_matmul) | u32::from(self.split_k_conv) << 1
     }
 
-    /// What [`number`](KernelConfig::number) gave; `None` for any other number.
+    /// Decodes a result of [`number`](KernelConfig::number). `None` for any other number.
     pub fn from_number(number: u32) -> Option<KernelConfig> {
         let tile = |at: u32| {
             let all = [Tile::Thread, Tile::Small, Tile::Medium, Tile::Large];
@@ -141,18 +148,20 @@ impl KernelConfig {
         };
         let rows = *[Rows::Thread, Rows::SharedMemory, Rows::Subgroups].get(number as usize & 3)?;
         let transpose = [Transpose::Direct, Transpose::Tiled][number as usize >> 16 & 1];
-        let halves = [Halves::Tiles, Halves::CooperativeMatrices][number as usize >> 15 & 1];
+        let halves = [F16Matmul::Tiles, F16Matmul::CooperativeMatrices][number as usize >> 15 & 1];
         if number >> 20 != 0 {
             return None;
         }
         Some(KernelConfig {
             rows,
-            products: [tile(0), tile(1), tile(2)],
-            convolutions: [tile(3), tile(4), tile(5)],
-            split_k: [number >> 18 & 1 != 0, number >> 19 & 1 != 0],
-            attention: [number >> 17 & 1 != 0, number & 4 != 0],
+            matmul_tiles: [tile(0), tile(1), tile(2)],
+            conv_tiles: [tile(3), tile(4), tile(5)],
+            split_k_matmul: number >> 18 & 1 != 0,
+            split_k_conv: number >> 19 & 1 != 0,
+            fuse_short_attention: number >> 17 & 1 != 0,
+            fuse_long_attention: number & 4 != 0,
             transpose,
-            halves,
+            f16_matmul: halves,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! One dispatch, and the batch of them: plain data that the planner writes and every backend executes.
+//! Kernels, dispatches and plans: plain data that the planner writes and every backend executes.
 
 mod calls;
 mod check;
@@ -8,7 +8,7 @@ mod program;
 mod work;
 
 pub use check::Counts;
-pub use config::{Halves, KernelConfig, Rows, Tile, Transpose};
+pub use config::{F16Matmul, KernelConfig, Rows, Tile, Transpose};
 pub use index::{Atom, Index, ValueId};
 pub use program::{Builder, Inst, Program, Store};
 pub use work::Work;
@@ -57,8 +57,8 @@ impl Operand {
         }
     }
 
-    /// Whether it reads neighbours along a coordinate from neighbouring places, or several from one.
-    pub fn lies_along(&self, axis: u32) -> bool {
+    /// Whether elements that are adjacent along this coordinate are read from adjacent memory.
+    pub fn is_contiguous_along(&self, axis: u32) -> bool {
         let insts = &self.program.insts;
         let live = self.program.live(&[self.value]);
         let mut depends: Vec<bool> = Vec::with_capacity(insts.len());
@@ -89,7 +89,7 @@ pub enum Kernel {
     },
     Matmul(Matmul),
     Conv2d(Convolution),
-    Attention(Box<Attend>),
+    Attention(Box<Attention>),
     PackedMatmul(PackedMatmul),
     Order(Order),
     /// A user's, with a grid of so many workgroups.
@@ -150,7 +150,7 @@ pub struct Convolution {
 /// `[batch, head, query, d]`, k and v `[batch, kv head, key, d]`, mask `[batch, head, query, key]`, epilogue
 /// `[batch, head, query, dv]`. A query that sees no key (all masked by -Inf) gives zeros.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Attend {
+pub struct Attention {
     pub causal: bool,
     pub window: Option<usize>,
     pub batch: usize,
@@ -183,7 +183,7 @@ pub struct Order {
     pub dtype: DType,
 }
 
-/// A kernel with its slots. Inputs are only read, and outputs written, and read where [`Inst::Before`] says so; no slot is
+/// A kernel with its slots. Inputs are only read, and outputs written, and read where [`Inst::LoadOutput`] says so; no slot is
 /// both.
 #[derive(Clone, Debug)]
 pub struct Dispatch {
@@ -198,53 +198,53 @@ pub struct Dispatch {
     pub label: String,
 }
 
-/// Where a slot's bytes live while a batch runs.
+/// The storage of a slot while a plan runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum SlotStorage {
     /// The n-th buffer passed in.
     Input(usize),
-    /// The n-th result that is not in place.
+    /// The n-th result that is not updated in place.
     Output(usize),
-    /// The n-th temporary; temporaries whose lifetimes do not meet share one.
+    /// The n-th temporary. Values whose lifetimes do not overlap share one.
     Temporary(usize),
 }
 
-/// A buffer as the kernels of a batch see it.
+/// A buffer, as the kernels of a plan see it.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    pub place: Place,
+    pub storage: SlotStorage,
     pub bytes: u64,
     pub dtype: DType,
 }
 
-/// A whole program, planned: kernels in order, one submit.
+/// A planned computation: kernels in order, run as one submission.
 #[derive(Clone, Debug, Default)]
-pub struct Batch {
+pub struct Plan {
     pub slots: Vec<Slot>,
     pub dispatches: Vec<Dispatch>,
-    /// Bytes of each result, but for those in place.
+    /// Bytes of each result that is not updated in place.
     pub outputs: Vec<u64>,
-    /// The results that lie where an input lay, and which input that is.
+    /// The results that are updated in place, each with the input whose buffer it takes.
     pub in_place: Vec<(usize, usize)>,
     /// Bytes of each temporary.
     pub temporaries: Vec<u64>,
     /// How many buffers are passed in.
     pub inputs: usize,
-    /// How many numbers are passed in: the user's, then [`constants`](Batch::constants).
+    /// How many numbers are passed in: the app's, then [`constants`](Plan::constants).
     pub scalars: usize,
-    /// Numbers that are the same in each run: where kernels that are equal otherwise begin to write.
+    /// Numbers that are the same in each run, such as offsets of kernels that are otherwise equal.
     pub constants: Vec<u32>,
-    /// How many recorded operations it stands for; data and numbers are none.
+    /// The number of recorded operations that the plan computes, without data and numbers.
     pub operations: usize,
-    /// The kernels it was planned for.
+    /// The kernel configuration that the plan was made for.
     pub config: KernelConfig,
-    /// A hash of what it computes but for the sizes, and of the configuration: the same program with inputs of other shapes
-    /// has the same.
+    /// A hash of the computation without its sizes, and of the configuration. The same program with inputs of other shapes has
+    /// the same hash.
     pub structure: u64,
 }
 
-impl Batch {
-    /// About how many bytes it takes, kernels included.
+impl Plan {
+    /// The approximate size in bytes, kernels included.
     pub fn size(&self) -> usize {
         let mut bytes = self.slots.len() * size_of::<Slot>();
         for dispatch in &self.dispatches {
@@ -272,7 +272,7 @@ pub struct Limits {
     pub f16: bool,
     /// Whether neighbouring threads can pass values to each other ([`Rows::Subgroups`]).
     pub subgroups: bool,
-    /// Whether subgroups multiply matrices of 8 x 8 together, `f16` into `f32` sums ([`Halves::CooperativeMatrices`]).
+    /// Whether subgroups multiply matrices of 8 x 8 together, `f16` into `f32` sums ([`F16Matmul::CooperativeMatrices`]).
     pub cooperative: bool,
     /// Whether it sorts rows in one kernel ([`Kernel::Order`]). Elsewhere they are merged by many kernels.
     pub sorts: bool,

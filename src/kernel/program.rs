@@ -19,20 +19,20 @@ pub enum Inst {
     },
     /// The coordinate along a dimension of the space, `i32`.
     Coord(u32),
-    /// An element of an input. Where a surrounding `Select` throws the value away the index may lie outside the
-    /// buffer: the load gives anything then, but must not trap.
+    /// An element of an input. If a surrounding `Select` discards the value, the index may be outside the buffer. The load then
+    /// gives any value, but must not trap.
     Load {
         input: u32,
         index: Index,
         dtype: DType,
     },
-    /// What lay where the program's only store to this output writes, before it does. Of maps alone, and not of types of 8
-    /// bits: whoever writes an element has read it.
-    Before {
+    /// The previous contents of the element that this program stores to (in-place update). The program has one store to this
+    /// output. Only maps have this instruction, and not for 8-bit types.
+    LoadOutput {
         output: u32,
         dtype: DType,
     },
-    /// In a routine's epilogue: what the routine computed at these coordinates.
+    /// In the epilogue of a routine, the result of the routine at these coordinates.
     Accumulator,
     Unary(Unary, ValueId),
     Binary(Binary, ValueId, ValueId),
@@ -40,8 +40,8 @@ pub enum Inst {
     Cast(DType, ValueId),
     /// The same bits as `f32`, `i32` or `u32`.
     Bitcast(DType, ValueId),
-    /// A function of elements; its result has this compute type. A backend calls it where it can, and else computes what
-    /// it is made of ([`Program::inlined`]).
+    /// A call of an elementwise function, whose result has this compute type. A backend that cannot call it computes its
+    /// formula instead ([`Program::inlined`]).
     Call(Function, SmallVec<[ValueId; 3]>, DType),
     /// Combines a value over all inner coordinates of the space, in a fixed order.
     Reduce(Reduction, ValueId),
@@ -57,7 +57,7 @@ pub struct Store {
     pub dtype: DType,
 }
 
-/// What one thread computes at its coordinates: instructions in order, each used after it is made.
+/// The program of one thread: instructions in order. Operands are earlier instructions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Program {
     pub insts: Vec<Inst>,
@@ -66,7 +66,7 @@ pub struct Program {
     pub stores: Vec<Store>,
 }
 
-/// Writes a [`Program`]; equal instructions become one value.
+/// A builder of a [`Program`] that merges equal instructions.
 #[derive(Default)]
 pub struct Builder {
     program: Program,
@@ -199,9 +199,9 @@ impl Builder {
     fn infer(&self, inst: &Inst) -> DType {
         match inst {
             Inst::Const(c) => c.dtype.compute(),
-            Inst::Param { dtype, .. } | Inst::Load { dtype, .. } | Inst::Before { dtype, .. } => {
-                dtype.compute()
-            }
+            Inst::Param { dtype, .. }
+            | Inst::Load { dtype, .. }
+            | Inst::LoadOutput { dtype, .. } => dtype.compute(),
             Inst::Coord(_) => DType::I32,
             Inst::Accumulator => DType::F32,
             Inst::Unary(Unary::IsNan | Unary::IsInf | Unary::SignBit, _) => DType::Bool,
@@ -354,7 +354,7 @@ impl Inst {
             Inst::Const(_)
             | Inst::Param { .. }
             | Inst::Coord(_)
-            | Inst::Before { .. }
+            | Inst::LoadOutput { .. }
             | Inst::Accumulator => Vec::new(),
             Inst::Load { index, .. } => index.values(),
             Inst::Unary(_, x) | Inst::Cast(_, x) | Inst::Bitcast(_, x) | Inst::Reduce(_, x) => {
@@ -387,7 +387,7 @@ impl Inst {
             Inst::Const(_)
             | Inst::Param { .. }
             | Inst::Coord(_)
-            | Inst::Before { .. }
+            | Inst::LoadOutput { .. }
             | Inst::Accumulator => self.clone(),
         }
     }

@@ -133,7 +133,7 @@ fn coordinates(program: &Program, outer: usize) -> Vec<u64> {
         let mask = match inst {
             Inst::Coord(d) => 1u64 << d,
             Inst::Load { index, .. } => of_index(index, &masks),
-            Inst::Before { output, .. } => {
+            Inst::LoadOutput { output, .. } => {
                 program.store_to(*output).map_or(0, |(_, store)| of_index(&store.index, &masks))
             }
             Inst::Reduce(_, x) => masks[*x as usize] & ((1u64 << outer) - 1),
@@ -241,7 +241,7 @@ impl Dispatch {
                 });
                 let stores = stores.collect::<Vec<_>>();
                 add(1, n, &stores, size(slot));
-                let before = |inst: &Inst| matches!(inst, Inst::Before { output, .. } if *output as usize == n);
+                let before = |inst: &Inst| matches!(inst, Inst::LoadOutput { output, .. } if *output as usize == n);
                 if program.insts.iter().any(before) {
                     add(0, inputs + n, &stores, size(slot));
                 }

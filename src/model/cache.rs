@@ -2,10 +2,10 @@
 
 use super::config::ModelConfig;
 use super::PROMPT;
+use crate::alloc::try_vec;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::room::room;
 use crate::shape::Shape;
 use crate::tensor::{AttentionOptions, Tensor, Variable};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ struct Layer {
 /// something reads it, so the first tokens would write the whole cache.)
 fn zeros(device: &Device, shape: &[usize], dtype: DType) -> Result<Variable> {
     let count = Shape::new("model", shape)?.numel() * dtype.size();
-    let mut bytes: Vec<u8> = room("model", count)?;
+    let mut bytes: Vec<u8> = try_vec("model", count)?;
     bytes.resize(count, 0);
     Ok(Variable::new(&device.tensor_from_bytes(&bytes, shape, dtype)?))
 }

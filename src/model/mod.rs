@@ -37,13 +37,13 @@ pub use lora::{Example, LoraAdapter, LoraOptions};
 pub use peft::PeftFiles;
 pub use sampling::SamplingOptions;
 
+use crate::alloc::available_bytes;
 use crate::backend::{DeviceKind, Pending, Shared};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{at_once, Gguf, Source};
 use crate::op::PackedArithmetic;
-use crate::room::available;
 use crate::tensor::Tensor;
 use crate::text::{ChatOptions, ChatTemplate, Message, Tokenizer};
 use adapter::Adapter;
@@ -307,7 +307,7 @@ impl LanguageModel {
 fn refuse_too_large(device: &Device, need: &Estimate) -> Result<()> {
     device.evicting(|| {
         let free = match device.info().kind {
-            DeviceKind::Cpu => available(),
+            DeviceKind::Cpu => available_bytes(),
             _ => None,
         };
         let used = device.stats().used_bytes;

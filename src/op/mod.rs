@@ -16,5 +16,5 @@ pub use function::Function;
 pub use packed::{PackedArithmetic, PackedFormat};
 pub use pointwise::{Pointwise, Row, Types};
 pub use routine::{Attention, Conv2d, Routine};
-pub use spans::{Margin, Span, Start, Windows};
+pub use spans::{Offset, PadAmount, Span, Windows};
 pub use structural::{Op, Reduction};

@@ -1,19 +1,19 @@
-//! Parts of axes: what slices take, padding adds and windows see. Where they begin may be data.
+//! Parts of axes: the spans of slices, pad amounts, and windows. Offsets may be data.
 
-/// Where along an axis something begins.
+/// An offset along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Start {
-    /// Here, which is part of the structure.
-    At(usize),
-    /// At so many times a number that is data: one more operand, `i32` of rank 0, behind all others in the order of axes.
-    Times(usize),
+pub enum Offset {
+    /// A constant, which is part of the structure.
+    Static(usize),
+    /// This factor times a number that is data. The number is an extra `i32` operand of rank 0, after all others, in the
+    /// order of axes.
+    Dynamic(usize),
 }
 
-/// One axis of a slice: `len` elements from `start`, `step` apart (negative steps walk backwards, from where the structure
-/// says).
+/// One axis of a slice: `len` elements from `start`, `step` apart. A span with a negative step has a static start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
-    pub start: Start,
+    pub start: Offset,
     pub len: usize,
     pub step: isize,
 }
@@ -21,38 +21,38 @@ pub struct Span {
 impl Span {
     /// A span whose start is part of the structure.
     pub fn at(start: usize, len: usize, step: isize) -> Span {
-        Span { start: Start::At(start), len, step }
+        Span { start: Offset::Static(start), len, step }
     }
 
-    /// All of an axis of `len` elements.
+    /// A span of all `len` elements of an axis.
     pub fn whole(len: usize) -> Span {
         Span::at(0, len, 1)
     }
 
-    /// The last place on an axis of `extent` elements where it can begin; `None` if it does not fit, or walks backwards.
+    /// The last valid start on an axis of `extent` elements. `None` if the span does not fit or has a negative step.
     pub fn latest(&self, extent: usize) -> Option<usize> {
         let step = usize::try_from(self.step).ok()?;
         extent.checked_sub(self.len.saturating_sub(1).checked_mul(step)?.checked_add(1)?)
     }
 }
 
-/// What is added to one axis: `more` elements in all, of which so many before it that the axis begins at `before`.
+/// The padding of one axis: `more` elements in all, of which `before` are before the first element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Margin {
-    pub before: Start,
+pub struct PadAmount {
+    pub before: Offset,
     pub more: usize,
 }
 
-impl Margin {
-    /// So many elements before and after, which are part of the structure.
-    pub fn of(before: usize, after: usize) -> Margin {
-        // What is too large is so after saturating, too.
-        Margin { before: Start::At(before), more: before.saturating_add(after) }
+impl PadAmount {
+    /// Static padding before and after.
+    pub fn of(before: usize, after: usize) -> PadAmount {
+        // A sum that is too large stays too large when it saturates.
+        PadAmount { before: Offset::Static(before), more: before.saturating_add(after) }
     }
 
-    /// The margins of each axis, all of them part of the structure.
-    pub fn all(amounts: &[(usize, usize)]) -> Vec<Margin> {
-        amounts.iter().map(|&(before, after)| Margin::of(before, after)).collect()
+    /// Static padding of each axis.
+    pub fn all(amounts: &[(usize, usize)]) -> Vec<PadAmount> {
+        amounts.iter().map(|&(before, after)| PadAmount::of(before, after)).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::op::custom::{Element, ShaderCall};
 use crate::op::function::Function;
 use crate::op::pointwise::Pointwise;
 use crate::op::routine::Routine;
-use crate::op::spans::{Margin, Span, Start, Windows};
+use crate::op::spans::{Offset, PadAmount, Span, Windows};
 use crate::shape::{pick, Shape};
 use crate::sorted;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ pub enum Op {
     Unfold(Windows),
     /// Elements before and after each axis. The second operand says what they are: a number, or a tensor of the result's
     /// shape, of which they are the elements in the same places.
-    Pad(Vec<Margin>),
+    Pad(Vec<PadAmount>),
     /// The axes stay, with extent 1.
     Reduce {
         op: Reduction,
@@ -282,10 +282,10 @@ impl Op {
 /// Each start that is data has its operand.
 fn need_starts(
     name: &str,
-    starts: impl Iterator<Item = Start>,
+    starts: impl Iterator<Item = Offset>,
     operands: &[(Shape, DType)],
 ) -> Result<()> {
-    let count = starts.filter(|start| matches!(start, Start::Times(_))).count();
+    let count = starts.filter(|start| matches!(start, Offset::Dynamic(_))).count();
     if count != operands.len() || operands.iter().any(|o| *o != (Shape::SCALAR, DType::I32)) {
         let message = format!(
             "{name}: each start must be one number of dtype i32, got {operands:?} for {count}"
@@ -311,8 +311,8 @@ fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, 
             last.is_some_and(|last| last >= 0 && (last as usize) < extent)
         };
         let (fits, from_where) = match start {
-            Start::At(start) => (start < extent && last(start), start.to_string()),
-            Start::Times(_) => (span.latest(extent).is_some(), "any start".into()),
+            Offset::Static(start) => (start < extent && last(start), start.to_string()),
+            Offset::Dynamic(_) => (span.latest(extent).is_some(), "any start".into()),
         };
         if len > 0 && !fits {
             let message = format!(
@@ -326,7 +326,7 @@ fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, 
     Ok((Shape::new("slice", &dims)?, dtype))
 }
 
-fn infer_pad((from, dtype): (Shape, DType), margins: &[Margin]) -> Result<(Shape, DType)> {
+fn infer_pad((from, dtype): (Shape, DType), margins: &[PadAmount]) -> Result<(Shape, DType)> {
     if margins.len() != from.rank() {
         let message = format!(
             "pad: there must be one pair for each axis of shape {from}, got {}",

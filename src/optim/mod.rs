@@ -355,7 +355,7 @@ impl Optimizer {
         // What is held when the batch is made would be kept.
         let parked: Vec<Taken> = self.shards_mut().map(Shard::take).collect();
         let submitted = device.flush();
-        device.settle_use(&used, submitted.is_ok());
+        device.finish_consume(&used, submitted.is_ok());
         match submitted {
             Ok(()) => {
                 self.losses.clear();

@@ -5,10 +5,10 @@
 //! early, and an in-place update before the last read, are found whatever caused them. Debug builds do it for every plan.
 
 use super::memory::Memory;
-use super::piece::Piece;
+use super::planned_kernel::PlannedKernel;
 use crate::error::{Error, Result};
 use crate::graph::Trace;
-use crate::kernel::Place;
+use crate::kernel::SlotStorage;
 use crate::op::Op;
 use rustc_hash::FxHashMap;
 
@@ -18,16 +18,16 @@ use rustc_hash::FxHashMap;
 /// `Data` that says which kernel reads what is not there.
 pub fn check(
     trace: &Trace,
-    pieces: &[Piece],
+    planned_kernels: &[PlannedKernel],
     memory: &Memory,
     donated: &[(usize, usize)],
 ) -> Result<()> {
     let refuse =
         |what: String| Err(Error::data(format!("plan: {what}; this is a bug in warpweft")));
     let name = |node: usize| format!("%{node} ({})", trace.nodes[node].op.name());
-    let place = |node: usize| memory.slot[node].map(|slot| memory.slots[slot].place);
+    let place = |node: usize| memory.slot[node].map(|slot| memory.slots[slot].storage);
     // Which node's value each buffer has. An update of a part has the rest of the data.
-    let mut values: FxHashMap<Place, usize> = FxHashMap::default();
+    let mut values: FxHashMap<SlotStorage, usize> = FxHashMap::default();
     let mut is_taken = vec![false; trace.nodes.len()];
     for &(result, data) in donated {
         if std::mem::replace(&mut is_taken[data], true) {
@@ -45,8 +45,8 @@ pub fn check(
             values.insert(at, n);
         }
     }
-    for (at, piece) in pieces.iter().enumerate() {
-        for &input in &piece.inputs {
+    for (at, planned) in planned_kernels.iter().enumerate() {
+        for &input in &planned.inputs {
             let Some(from) = place(input) else {
                 return refuse(format!(
                     "kernel {at} must read memory, got {} without it",
@@ -68,14 +68,14 @@ pub fn check(
                     ));
                 }
             }
-            if piece.outputs.iter().any(|&output| place(output) == Some(from)) {
+            if planned.outputs.iter().any(|&output| place(output) == Some(from)) {
                 return refuse(format!(
                     "kernel {at} must not write its input, got {}",
                     name(input)
                 ));
             }
         }
-        for &output in &piece.outputs {
+        for &output in &planned.outputs {
             match place(output) {
                 Some(to) => drop(values.insert(to, output)),
                 None => {

@@ -1,8 +1,8 @@
 //! Gives every value in memory a slot; temporaries whose lifetimes do not meet share one.
 
-use super::piece::Piece;
+use super::planned_kernel::PlannedKernel;
 use crate::graph::Trace;
-use crate::kernel::{Place, Slot};
+use crate::kernel::{Slot, SlotStorage};
 use crate::op::Op;
 use crate::sorted;
 use std::cmp::Reverse;
@@ -26,9 +26,13 @@ pub fn bytes(trace: &Trace, node: usize) -> u64 {
     bytes.max(1).next_multiple_of(16)
 }
 
-/// Places sources, results and temporaries of the pieces, which run in order.
+/// Places sources, results and temporaries of the kernels, which run in order.
 /// `donated` are results in the memory of data.
-pub fn place(trace: &Trace, pieces: &[Piece], donated: &[(usize, usize)]) -> Memory {
+pub fn place(
+    trace: &Trace,
+    planned_kernels: &[PlannedKernel],
+    donated: &[(usize, usize)],
+) -> Memory {
     let count = trace.nodes.len();
     let mut memory = Memory {
         slots: Vec::new(),
@@ -40,7 +44,7 @@ pub fn place(trace: &Trace, pieces: &[Piece], donated: &[(usize, usize)]) -> Mem
     };
     for (n, node) in trace.nodes.iter().enumerate() {
         if let Op::Source = node.op {
-            memory.push(trace, n, Place::Input(memory.inputs));
+            memory.push(trace, n, SlotStorage::Input(memory.inputs));
             memory.inputs += 1;
         }
     }
@@ -57,13 +61,13 @@ pub fn place(trace: &Trace, pieces: &[Piece], donated: &[(usize, usize)]) -> Mem
             memory.in_place.push((i, slot));
             continue;
         }
-        memory.push(trace, output, Place::Output(memory.outputs.len()));
+        memory.push(trace, output, SlotStorage::Output(memory.outputs.len()));
         memory.outputs.push(bytes(trace, output));
     }
-    // Of each node in a temporary, the first and the last piece that have to do with it.
+    // Of each node in a temporary, the first and the last kernel that have to do with it.
     let mut lives: Vec<Option<Life>> = vec![None; count];
-    for (at, piece) in pieces.iter().enumerate() {
-        for &node in piece.outputs.iter().chain(&piece.inputs) {
+    for (at, planned) in planned_kernels.iter().enumerate() {
+        for &node in planned.outputs.iter().chain(&planned.inputs) {
             if memory.slot[node].is_none() {
                 let life = Life { node, bytes: bytes(trace, node), first: at, last: at };
                 lives[node].get_or_insert(life).last = at;
@@ -74,7 +78,7 @@ pub fn place(trace: &Trace, pieces: &[Piece], donated: &[(usize, usize)]) -> Mem
     memory
 }
 
-/// A value that is needed from the piece that writes it to the last that reads it.
+/// A value that is needed from the kernel that writes it to the last that reads it.
 #[derive(Clone, Copy)]
 struct Life {
     node: usize,
@@ -87,10 +91,10 @@ struct Life {
 const GAPS: usize = 64;
 
 impl Memory {
-    fn push(&mut self, trace: &Trace, node: usize, place: Place) {
+    fn push(&mut self, trace: &Trace, node: usize, place: SlotStorage) {
         let dtype = trace.nodes[node].dtype;
         self.slot[node] = Some(self.slots.len());
-        self.slots.push(Slot { place, bytes: bytes(trace, node), dtype });
+        self.slots.push(Slot { storage: place, bytes: bytes(trace, node), dtype });
     }
 
     /// The slots of nodes in memory.
@@ -106,7 +110,7 @@ impl Memory {
     /// until it is not needed any more. (Greedy by size, Pisarchyk and Lee 2020.)
     fn share(&mut self, trace: &Trace, mut lives: Vec<Life>) {
         sorted::by_key(&mut lives, |life| (Reverse(life.bytes), life.first));
-        // When a temporary is vacant: from a piece on, to before another.
+        // When a temporary is vacant: from a kernel on, to before another.
         let mut gaps: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         let mut sizes: Vec<u64> = Vec::new();
         let mut placed: Vec<(Life, usize)> = Vec::with_capacity(lives.len());
@@ -133,7 +137,7 @@ impl Memory {
                 self.temporaries.push(sizes[temporary]);
                 self.temporaries.len() - 1
             });
-            self.push(trace, life.node, Place::Temporary(number));
+            self.push(trace, life.node, SlotStorage::Temporary(number));
         }
     }
 }

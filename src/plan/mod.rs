@@ -1,65 +1,60 @@
-//! Graph to batch: which operations share a kernel, in what order kernels run, and where their values lie. Knows
-//! nothing of devices but their [`Limits`].
+//! The planner: from a trace to a plan. It decides which operations share a kernel, in which order kernels run, and where
+//! their values are. It knows nothing of a device but its [`Limits`].
+//!
+//! The steps, in order:
+//! 1. `passes/split.rs` rewrites the trace: long sums and large routines become several operations.
+//! 2. `fuse/` decides which nodes are materialized. All others are computed inside the kernels that use them.
+//! 3. `lower/` writes a kernel for each materialized node. Where that fails, more nodes are materialized, and it tries again.
+//! 4. `passes/` improves the kernels, in the order of `PASSES`.
+//! 5. `passes/donation.rs` accepts in-place updates, and `memory.rs` assigns slots.
+//!
+//! `WARPWEFT_DEBUG=plan` prints the kernels after each pass.
 
 mod check;
-mod choose;
-mod collapse;
-mod copies;
-mod cost;
-mod cuts;
-mod donation;
-mod early;
-mod index;
-mod kernels;
+mod fuse;
 mod lower;
-mod memo;
 mod memory;
-mod merge;
-mod offsets;
-mod order;
-mod piece;
-mod placement;
-mod reduce;
-mod rewrite;
-mod routines;
-mod shaders;
+mod passes;
+mod planned_kernel;
 mod show;
-mod split;
-mod writer;
 
-use crate::debug::{shows, Debug};
+use crate::debug::{print, shows, Debug};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Trace;
-use crate::kernel::{Batch, Dispatch, Kernel, Limits};
+use crate::kernel::{Dispatch, Kernel, Limits, Plan};
 use crate::op::Op;
-pub use cost::cheap;
-use lower::Stop;
-use memo::Memo;
-use piece::{Param, Piece};
-use placement::Placement;
+pub use fuse::cost::cheap;
+use fuse::placement::Placement;
+use lower::context::LowerError;
+use lower::memo::Memo;
+use lower::shaders;
+use passes::{donation, split, PassContext, PASSES};
+use planned_kernel::{Param, PlannedKernel};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Plans `trace` for a device with `limits`.
-pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
+pub fn plan(trace: &Trace, limits: &Limits) -> Result<Plan> {
     let structure = trace.structure(&limits.config);
     let mut operations = 0;
     for node in &trace.nodes {
-        // Data and numbers were there before.
+        // Data and numbers are not operations.
         operations += usize::from(!matches!(node.op, Op::Source | Op::Scalar));
     }
-    let by_age = trace.by_age;
+    let in_recorded_order = trace.in_recorded_order;
     let trace = shaders::complete(split::split(trace, limits)?);
-    let mut pieces = pieces(&trace, limits)?;
-    pieces = early::early(pieces, by_age);
-    let pieces = copies::forward(&trace, pieces, limits);
-    let mut pieces = merge::merge(&trace, pieces, limits);
-    offsets::share(&mut pieces);
-    let donated = donation::accept(&trace, &mut pieces);
-    let memory = memory::place(&trace, &pieces, &donated);
+    let mut planned_kernels = lower_kernels(&trace, limits)?;
+    print_kernels("lowering", &trace, &planned_kernels);
+    let context = PassContext { trace: &trace, limits, in_recorded_order };
+    for (name, pass) in PASSES {
+        planned_kernels = pass(planned_kernels, &context);
+        print_kernels(name, &trace, &planned_kernels);
+    }
+    let donated = donation::accept(&trace, &mut planned_kernels);
+    let memory = memory::place(&trace, &planned_kernels, &donated);
     if cfg!(debug_assertions) || shows(Debug::Check) {
-        check::check(&trace, &pieces, &memory, &donated)?;
+        check::check(&trace, &planned_kernels, &memory, &donated)?;
     }
     for (node, slot) in trace.nodes.iter().zip(&memory.slot) {
         // A browser's `usize` does not hold all counts of bytes.
@@ -73,7 +68,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
             return Err(Error::new(ErrorKind::Limit, message));
         }
     }
-    // Which of the trace's numbers each is.
+    // The position of each node among the numbers of the trace.
     let mut scalar = vec![0; trace.nodes.len()];
     let mut scalars = 0;
     for (n, node) in trace.nodes.iter().enumerate() {
@@ -88,19 +83,19 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
             scalars + constants.len() - 1
         }),
     };
-    let mut dispatches = Vec::with_capacity(pieces.len());
+    let mut dispatches = Vec::with_capacity(planned_kernels.len());
     // Layers of a model share their kernels.
     let mut kernels: FxHashSet<Arc<Kernel>> = FxHashSet::default();
-    for piece in pieces {
+    for planned in planned_kernels {
         dispatches.push(Dispatch {
-            inputs: memory.slots_of(&piece.inputs),
-            outputs: memory.slots_of(&piece.outputs),
-            label: show::label(&trace, &piece),
-            kernel: shared(&mut kernels, piece.kernel),
-            params: piece.params.iter().map(&mut word).collect(),
+            inputs: memory.slots_of(&planned.inputs),
+            outputs: memory.slots_of(&planned.outputs),
+            label: show::label(&trace, &planned),
+            kernel: shared(&mut kernels, planned.kernel),
+            params: planned.params.iter().map(&mut word).collect(),
         });
     }
-    Ok(Batch {
+    Ok(Plan {
         slots: memory.slots,
         dispatches,
         outputs: memory.outputs,
@@ -115,7 +110,19 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     })
 }
 
-/// The one among those equal to a kernel.
+/// Prints the kernels after a pass, for `WARPWEFT_DEBUG=plan`.
+fn print_kernels(pass: &str, trace: &Trace, kernels: &[PlannedKernel]) {
+    if !shows(Debug::Plan) {
+        return;
+    }
+    let mut text = format!("after {pass}: {} kernels", kernels.len());
+    for kernel in kernels {
+        text += &format!("\n  {} {}", kernel.kernel.kind(), show::label(trace, kernel));
+    }
+    print(format_args!("{text}"));
+}
+
+/// Returns the equal kernel in the set, or adds the kernel to it.
 fn shared(kernels: &mut FxHashSet<Arc<Kernel>>, kernel: Arc<Kernel>) -> Arc<Kernel> {
     if let Some(known) = kernels.get(&kernel) {
         return known.clone();
@@ -124,9 +131,9 @@ fn shared(kernels: &mut FxHashSet<Arc<Kernel>>, kernel: Arc<Kernel>) -> Arc<Kern
     kernel
 }
 
-/// The kernels in order. A node that turns out not to fit in the kernel that uses it gets memory and a kernel of its own,
-/// and only that kernel is written anew.
-fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
+/// Lowers the kernels, in order. A node that does not fit in the kernel that uses it is materialized by another kernel, and
+/// only the kernel that uses it is lowered again.
+fn lower_kernels(trace: &Trace, limits: &Limits) -> Result<Vec<PlannedKernel>> {
     let mut placement = Placement::new(trace, limits.buffers_per_kernel);
     let computed = |n: &usize| {
         let node = &trace.nodes[*n];
@@ -135,11 +142,11 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
     let mut roots = BTreeSet::new();
     roots.extend((0..trace.nodes.len()).filter(|&n| placement.in_memory[n]).filter(computed));
     let mut memo = Memo::new(trace, limits);
-    let mut pieces = BTreeMap::new();
+    let mut planned_kernels = BTreeMap::new();
     while let Some(root) = roots.pop_first() {
-        let stops = match memo.pieces(&placement, root) {
+        let stops = match memo.lower_root(&placement, root) {
             Ok(found) => {
-                pieces.insert(root, found);
+                planned_kernels.insert(root, found);
                 continue;
             }
             Err(stops) => stops,
@@ -157,20 +164,20 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
             roots.extend(placement.force(n).into_iter().filter(computed));
         }
     }
-    Ok(pieces.into_values().flatten().collect())
+    Ok(planned_kernels.into_values().flatten().collect())
 }
 
-/// What is to be in memory before `root` is computed: the nodes that stand in the way, or else all that it is made of.
+/// The nodes to materialize before `root`: the nodes that the errors name, or otherwise all inputs of `root`.
 fn before(
     trace: &Trace,
     placement: &Placement<'_>,
     root: usize,
-    stops: &[Stop],
+    stops: &[LowerError],
 ) -> BTreeSet<usize> {
     let absent = |n: usize| !placement.in_memory[n] && !matches!(trace.nodes[n].op, Op::Scalar);
     let mut named = BTreeSet::new();
     for stop in stops {
-        if let Stop::Materialise(n) = *stop {
+        if let LowerError::Materialize(n) = *stop {
             named.extend(absent(n).then(|| placement.with_epilogue(n)));
         }
     }

@@ -1,16 +1,16 @@
 //! A batch as people read it: one line per kernel, `#0 matmul[8,4]x[4,2] + add + relu`.
 
-use super::piece::Piece;
+use super::planned_kernel::PlannedKernel;
 use crate::graph::Trace;
-use crate::kernel::{Batch, Place};
+use crate::kernel::{Plan, SlotStorage};
 use crate::op::Op;
 use crate::shape::Shape;
 use std::fmt;
 
-/// The operations a piece stands for.
-pub fn label(trace: &Trace, piece: &Piece) -> String {
+/// The operations a kernel stands for.
+pub fn label(trace: &Trace, planned: &PlannedKernel) -> String {
     let mut label = String::new();
-    for &n in &piece.operations {
+    for &n in &planned.operations {
         let node = &trace.nodes[n];
         if !label.is_empty() {
             label += " + ";
@@ -33,7 +33,7 @@ pub fn label(trace: &Trace, piece: &Piece) -> String {
     }
     if label.is_empty() {
         // Nothing but movement: a copy.
-        label += trace.nodes[piece.outputs[0]].op.name();
+        label += trace.nodes[planned.outputs[0]].op.name();
     }
     label
 }
@@ -46,7 +46,7 @@ fn compact(text: &mut String, shape: &Shape) {
     *text += if shape.is_empty() { "[]" } else { "]" };
 }
 
-impl Batch {
+impl Plan {
     /// Bytes of all it writes: results and temporaries.
     pub fn bytes_written(&self) -> u64 {
         let mut bytes = 0;
@@ -59,17 +59,17 @@ impl Batch {
     /// The slots' names, with a blank before each.
     fn names(&self, f: &mut fmt::Formatter<'_>, slots: &[usize]) -> fmt::Result {
         for &slot in slots {
-            match self.slots[slot].place {
-                Place::Input(n) => write!(f, " in{n}")?,
-                Place::Output(n) => write!(f, " out{n}")?,
-                Place::Temporary(n) => write!(f, " tmp{n}")?,
+            match self.slots[slot].storage {
+                SlotStorage::Input(n) => write!(f, " in{n}")?,
+                SlotStorage::Output(n) => write!(f, " out{n}")?,
+                SlotStorage::Temporary(n) => write!(f, " tmp{n}")?,
             }
         }
         Ok(())
     }
 }
 
-impl fmt::Display for Batch {
+impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.bytes_written();
         let (ops, kernels) = (self.operations, self.dispatches.len());

@@ -1,7 +1,7 @@
 //! What each kernel took and did.
 
 use super::Submission;
-use crate::kernel::{Batch, Work};
+use crate::kernel::{Plan, Work};
 use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl KernelProfile {
 /// All kernels of submissions, what took longest first.
 pub(super) fn kernels(submissions: &[Submission]) -> Vec<KernelProfile> {
     // What a batch's kernels do is found out once, by its address.
-    let mut works: FxHashMap<*const Batch, Vec<Work>> = FxHashMap::default();
+    let mut works: FxHashMap<*const Plan, Vec<Work>> = FxHashMap::default();
     let mut places: FxHashMap<(&'static str, &str), usize> = FxHashMap::default();
     let mut all: Vec<KernelProfile> = Vec::new();
     for Submission { batch, kernels, .. } in submissions {

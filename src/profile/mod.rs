@@ -12,7 +12,7 @@ pub use kernels::KernelProfile;
 pub(crate) use recorder::Recorder;
 
 use crate::backend::{Clock, Info, Times};
-use crate::kernel::Batch;
+use crate::kernel::Plan;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ pub(crate) struct Span {
 /// A batch that was submitted.
 #[derive(Clone, Debug)]
 pub(crate) struct Submission {
-    pub batch: Arc<Batch>,
+    pub batch: Arc<Plan>,
     /// While it was handed over.
     pub host: Times,
     /// While its kernels ran, where that is known, on the host's clock.

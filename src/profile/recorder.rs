@@ -3,7 +3,7 @@
 use super::kernels::kernels;
 use super::{Ceilings, Phase, Profile, Span, Submission};
 use crate::backend::{Clock, Info, RunsTimes, Times};
-use crate::kernel::Batch;
+use crate::kernel::Plan;
 use std::sync::Arc;
 use web_time::Instant;
 
@@ -51,7 +51,7 @@ impl Recorder {
     }
 
     /// A batch was submitted.
-    pub fn submitted(&mut self, batch: &Arc<Batch>, begun: Instant) {
+    pub fn submitted(&mut self, batch: &Arc<Plan>, begun: Instant) {
         let host = (self.at(begun), self.at(Instant::now()));
         self.host[Phase::Submit as usize] += host.1 - host.0;
         if self.kernels + batch.dispatches.len() > MOST {

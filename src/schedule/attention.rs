@@ -2,7 +2,7 @@
 
 use super::products::vector;
 use super::strategy::{AttentionSchedule, Schedule, Strategy};
-use crate::kernel::{Attend, Operand};
+use crate::kernel::{Attention, Operand};
 
 /// So few queries are few: a workgroup each, where a tile would leave most of its rows empty.
 const FEW: usize = 4;
@@ -11,8 +11,8 @@ const MOST_SIZE: usize = 1024;
 /// Queries of a tile.
 const TILE: usize = 32;
 
-pub(super) fn schedule(attend: &Attend) -> Schedule {
-    let Attend { batch, heads, kv_heads, queries, head_size, value_size, .. } = *attend;
+pub(super) fn schedule(attend: &Attention) -> Schedule {
+    let Attention { batch, heads, kv_heads, queries, head_size, value_size, .. } = *attend;
     let value_size = value_size.max(1);
     let few = queries <= FEW && head_size <= MOST_SIZE && value_size <= MOST_SIZE;
     let rows = if few { 1 } else { TILE };

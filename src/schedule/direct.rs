@@ -18,7 +18,7 @@ pub fn matmul(matmul: &Matmul, config: KernelConfig) -> Option<Kernel> {
     let ProductExtents { batch, m, n, k } = extents;
     let results = batch * m * n;
     let (thin, tiny) = (m == 1 || n == 1, results * k <= 4096);
-    let worth = match config.products[class(extents)] {
+    let worth = match config.matmul_tiles[class(extents)] {
         Tile::Thread => m.max(n) <= 4,
         _ => thin || k >= 512 && results <= 4096,
     };
@@ -54,7 +54,7 @@ pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<Kernel> {
     let ProductExtents { m: out, n: pixels, k: taps, .. } = extents;
     let (channels, [kh, kw]) = (conv.channels / params.groups, conv.kernel);
     let many = out >= 8 && taps >= 16;
-    let alone = config.convolutions[class(extents)] == Tile::Thread;
+    let alone = config.conv_tiles[class(extents)] == Tile::Thread;
     let threads = pixels >= 16 && conv.out_width > 4 && taps > 0;
     if many && pixels >= 16 || alone && (threads || many && windows_exceed_result(conv)) {
         return None;

@@ -34,7 +34,7 @@ pub(super) fn schedule(packed: &PackedMatmul, config: KernelConfig) -> Schedule 
     if m > MOST_ROWS[0] && !alone {
         // Neighbours along a packed row have words and a scale in common: they are the quads of a left operand.
         let extents = ProductExtents { batch: 1, m: n, n: m, k };
-        let tile = shared(config.products[class(extents)], n, m);
+        let tile = shared(config.matmul_tiles[class(extents)], n, m);
         let (transposed, vectors) = ([false, true], NO_VECTORS);
         return product(ProductSchedule { extents, tile, transposed, vectors });
     }

@@ -12,7 +12,7 @@ pub fn preset(words: &str, software: bool) -> KernelConfig {
     match software {
         // Barriers cost it little: measured there (BENCHMARKS.md), and so for products alone.
         true if has(words, &["llvmpipe"]) => KernelConfig {
-            products: [Tile::Thread, Tile::Large, Tile::Large],
+            matmul_tiles: [Tile::Thread, Tile::Large, Tile::Large],
             transpose: Transpose::Tiled,
             ..KernelConfig::EMULATED
         },

@@ -8,7 +8,7 @@ use super::vectors::Vector;
 use crate::dtype::DType;
 use crate::expr::{Binary, Unary};
 use crate::kernel::{
-    Convolution, Halves, Inst, KernelConfig, Limits, Matmul, Operand, Program, Tile, ValueId,
+    Convolution, F16Matmul, Inst, KernelConfig, Limits, Matmul, Operand, Program, Tile, ValueId,
 };
 
 /// Which entry of a list of tiles a product gets.
@@ -27,15 +27,15 @@ pub(super) const NO_VECTORS: [Option<Vector>; 3] = [const { None }; 3];
 
 /// Whether an operand is transposed in tiles: whether its neighbours lie along `axis`, not along the next one.
 pub fn is_transposed(operand: &Operand, axis: usize) -> bool {
-    operand.lies_along(axis as u32) && !operand.lies_along(axis as u32 + 1)
+    operand.is_contiguous_along(axis as u32) && !operand.is_contiguous_along(axis as u32 + 1)
 }
 
 pub(super) fn matmul(matmul: &Matmul, limits: &Limits, config: KernelConfig) -> Schedule {
     let extents = ProductExtents::of_matmul(matmul);
     let ProductExtents { batch, m, n, k } = extents;
     let (class, rank) = (class(extents), matmul.batch.len());
-    let matrices = config.halves == Halves::CooperativeMatrices && limits.cooperative;
-    let tile = match config.products[class] {
+    let matrices = config.f16_matmul == F16Matmul::CooperativeMatrices && limits.cooperative;
+    let tile = match config.matmul_tiles[class] {
         _ if matrices && takes_matrices(matmul) => {
             ProductTile::CooperativeMatrices { across: if class == 0 { 2 } else { 4 } }
         }
@@ -65,7 +65,7 @@ pub(super) fn matmul(matmul: &Matmul, limits: &Limits, config: KernelConfig) -> 
 pub(super) fn conv2d(conv: &Convolution, config: KernelConfig) -> Schedule {
     let extents = ProductExtents::of_conv2d(conv);
     let ProductExtents { batch, m, n, k } = extents;
-    let tile = match config.convolutions[class(extents)] {
+    let tile = match config.conv_tiles[class(extents)] {
         Tile::Thread if !windows_exceed_result(conv) => return window(conv, extents),
         Tile::Thread => {
             // Which way fewer of a thread's results are none.

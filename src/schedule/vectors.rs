@@ -99,7 +99,7 @@ fn wide(program: &Program, outer: usize, axis: u32) -> Vec<bool> {
             Inst::Coord(d) => *d == axis,
             Inst::Accumulator => true,
             Inst::Load { index, .. } => of || index.stride(Atom::Coord(axis)) != 0,
-            Inst::Before { output, .. } => program
+            Inst::LoadOutput { output, .. } => program
                 .store_to(*output)
                 .is_some_and(|(_, store)| store.index.stride(Atom::Coord(axis)) != 0),
             Inst::Reduce(..) => of && (axis as usize) < outer,

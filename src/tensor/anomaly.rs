@@ -131,7 +131,7 @@ fn origin(history: &[Recorded], bad: &[bool]) -> Option<usize> {
     let (mut first, mut seen, mut stack) = (last, FxHashSet::default(), vec![last]);
     while let Some(n) = stack.pop() {
         if seen.insert(n) {
-            if history[n].id.born < history[first].id.born {
+            if history[n].id.seq < history[first].id.seq {
                 first = n;
             }
             stack.extend(history[n].inputs.iter().filter(|&&input| bad[input]));

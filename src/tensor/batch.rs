@@ -52,7 +52,7 @@ impl Batch {
     ///
     /// # Errors
     /// `Limit` if it cannot be planned.
-    pub fn plan(&self) -> Result<Arc<kernel::Batch>> {
+    pub fn plan(&self) -> Result<Arc<kernel::Plan>> {
         let pending = self.pending()?;
         self.device.plan_of(&pending)
     }

@@ -12,7 +12,7 @@
 use super::capture::{self, Captured};
 use super::variable::{structure, Assignment, Layout, Structure};
 use super::{State, Tensor, Variable};
-use crate::device::{Device, Prepared, Replay};
+use crate::device::{BoundPlan, Device, Replay};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::{NodeId, Recording, Segment};
@@ -72,7 +72,7 @@ struct Bound {
     layouts: Vec<Layout>,
     /// Which of the offers are taken.
     taken: Vec<bool>,
-    batch: Arc<kernel::Batch>,
+    batch: Arc<kernel::Plan>,
     scalars: Vec<u32>,
     sources: Vec<Source>,
 }
@@ -121,7 +121,7 @@ impl Compiled {
             nodes.push(result.node()?);
         }
         // What was recorded before is there before.
-        let new: Vec<NodeId> = nodes.iter().copied().filter(|node| node.born >= since).collect();
+        let new: Vec<NodeId> = nodes.iter().copied().filter(|node| node.seq >= since).collect();
         let pending = device.pending(&new);
         let mut answers = Vec::with_capacity(nodes.len());
         let (mut known, mut places): (Vec<Tensor>, FxHashMap<NodeId, usize>) = Default::default();
@@ -131,7 +131,7 @@ impl Compiled {
                 (Some(Operand::Input(n)), _) => Answer::Input(*n),
                 (Some(Operand::Variable(variable)), _) => Answer::Variable(variable.clone()),
                 (_, Some(n)) => Answer::Computed(n),
-                (_, None) if node.born >= since => {
+                (_, None) if node.seq >= since => {
                     let place = *places.entry(*node).or_insert(known.len());
                     if place == known.len() {
                         known.push(result.clone());
@@ -178,7 +178,7 @@ impl Compiled {
     }
 
     /// The plan that it ran by last, or will run by.
-    pub fn plan(&self) -> Arc<kernel::Batch> {
+    pub fn plan(&self) -> Arc<kernel::Plan> {
         self.bound().batch.clone()
     }
 
@@ -370,7 +370,7 @@ impl Bound {
             |at: usize| known.iter().any(|(_, x)| matches!(x, Source::Operand(n) if *n == at));
         let offers = program.offers.iter().zip(&taken).filter(|(x, taken)| **taken && is_own(x.1));
         let offers = offers.map(|(&offer, _)| offer);
-        let Prepared { batch, sources: wanted, scalars } =
+        let BoundPlan { batch, sources: wanted, scalars } =
             device.prepare(&program.recording, &nodes, offers)?;
         let mut sources = Vec::with_capacity(wanted.len());
         for node in wanted {

@@ -174,7 +174,7 @@ impl Program {
     ///
     /// # Errors
     /// `Data` if it has such axes and was not run.
-    pub fn plan(&self) -> Result<Arc<kernel::Batch>> {
+    pub fn plan(&self) -> Result<Arc<kernel::Plan>> {
         match &self.known().latest {
             Some(compiled) => Ok(compiled.plan()),
             None => Err(Error::data("program: the axes must have extents, got names; such a program is planned when it runs")),

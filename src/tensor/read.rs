@@ -1,7 +1,7 @@
 //! Reads one tensor or several tensors at once.
 
 use super::Tensor;
-use crate::device::{take, Device, Take, Wanted};
+use crate::device::{read_callback, Device, ReadRequest, Take};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use std::future::Future;
@@ -47,7 +47,7 @@ fn begin<T: Send + 'static>(
             }
             let dtype = tensor.dtype;
             let count = len.saturating_mul(each(dtype));
-            let (take, taken) = take(count, move |bytes, into| append(dtype, bytes, into));
+            let (take, taken) = read_callback(count, move |bytes, into| append(dtype, bytes, into));
             wanted.push(tensor.wanted(start, len, take)?);
             all.push(taken);
         }
@@ -180,7 +180,7 @@ impl Tensor {
     }
 
     /// Elements that are to be read, and who takes their bytes.
-    pub(crate) fn wanted(&self, start: usize, len: usize, take: Take) -> Result<Wanted> {
+    pub(crate) fn wanted(&self, start: usize, len: usize, take: Take) -> Result<ReadRequest> {
         if start.checked_add(len).is_none_or(|end| end > self.numel()) {
             let shape = &self.shape;
             let message = format!(
@@ -188,6 +188,6 @@ impl Tensor {
             );
             return Err(Error::shape(message));
         }
-        Ok(Wanted { node: self.node()?, start, len, take })
+        Ok(ReadRequest { node: self.node()?, start, len, take })
     }
 }

@@ -20,14 +20,15 @@ const COMPUTE: [DType; 4] = [DType::F32, DType::I32, DType::U32, DType::Bool];
 pub fn configs() -> [KernelConfig; 4] {
     let large = KernelConfig {
         rows: Rows::Subgroups,
-        products: [Tile::Large; 3],
-        convolutions: [Tile::Large; 3],
+        matmul_tiles: [Tile::Large; 3],
+        conv_tiles: [Tile::Large; 3],
         ..KernelConfig::GPU
     };
     let middle = KernelConfig {
-        products: [Tile::Medium; 3],
-        convolutions: [Tile::Medium; 3],
-        attention: [false; 2],
+        matmul_tiles: [Tile::Medium; 3],
+        conv_tiles: [Tile::Medium; 3],
+        fuse_short_attention: false,
+        fuse_long_attention: false,
         ..KernelConfig::GPU
     };
     [KernelConfig::GPU, KernelConfig::EMULATED, large, middle]
@@ -327,7 +328,7 @@ fn maps(all: &mut All) {
     for (dtype, count) in TYPES.into_iter().flat_map(|dtype| [(dtype, 33), (dtype, 64)]) {
         let mut draft = Draft::default();
         for (from, to) in [(1, 0), (0, 1)] {
-            let before = draft.builder.push(Inst::Before { output: from, dtype });
+            let before = draft.builder.push(Inst::LoadOutput { output: from, dtype });
             draft.store(to, dtype, before, &[1]);
         }
         all.push((format!("map before {dtype} {count}"), draft.kernel(&[count], 1)));

@@ -2,7 +2,7 @@
 
 use super::{bias_epilogue, operand, plain_epilogue, prologue, strides, All, Draft};
 use warpweft::dtype::DType;
-use warpweft::kernel::{Attend, Inst, Kernel, Operand, PackedMatmul};
+use warpweft::kernel::{Attention, Inst, Kernel, Operand, PackedMatmul};
 use warpweft::op::{PackedArithmetic, PackedFormat};
 
 pub fn attentions(all: &mut All) {
@@ -33,7 +33,7 @@ pub fn attentions(all: &mut All) {
                 let v = strides(&[batch, kv_heads, keys, value_size]);
                 let mut scale = Draft::default();
                 let value = scale.builder.push(Inst::Param { word: 0, dtype: DType::F32 });
-                let attend = Attend {
+                let attend = Attention {
                     causal,
                     window: None,
                     batch,

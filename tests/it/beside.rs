@@ -10,7 +10,7 @@ use warpweft::backend::reference::ReferenceBackend;
 use warpweft::backend::{Backend, BufferId, Counters};
 use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
-use warpweft::kernel::{self, Batch, Dispatch, Slot};
+use warpweft::kernel::{self, Dispatch, Plan, Slot};
 
 /// A machine whose kernels are held against the reference's.
 struct Beside {
@@ -24,7 +24,7 @@ impl Beside {
     /// Runs one kernel on both, on what the machine's buffers hold now.
     fn dispatch(
         &self,
-        batch: &Batch,
+        batch: &Plan,
         dispatch: &Dispatch,
         buffers: &[BufferId],
         scalars: &[u32],
@@ -33,9 +33,11 @@ impl Beside {
             block_on(self.inner.read(buffers[slot], 0, batch.slots[slot].bytes.next_multiple_of(4)))
         };
         // Nothing of a batch of one kernel is its own: what it writes, too, was there before.
-        let given =
-            |(n, slot): (usize, &Slot)| Slot { place: kernel::Place::Input(n), ..slot.clone() };
-        let one = Arc::new(Batch {
+        let given = |(n, slot): (usize, &Slot)| Slot {
+            storage: kernel::SlotStorage::Input(n),
+            ..slot.clone()
+        };
+        let one = Arc::new(Plan {
             slots: batch.slots.iter().enumerate().map(given).collect(),
             dispatches: vec![dispatch.clone()],
             ..batch.clone()
@@ -99,7 +101,7 @@ impl Wrapper for Beside {
     fn inner(&self) -> &dyn Backend {
         &*self.inner
     }
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.batches.fetch_add(1, Ordering::Relaxed);
         let one = |dispatch| self.dispatch(batch, dispatch, buffers, scalars);
         batch.dispatches.iter().try_for_each(one)

@@ -14,8 +14,8 @@ use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
 use warpweft::expr::{Binary, Unary};
 use warpweft::kernel::{
-    Atom, Attend, Batch, Builder, Convolution, Dispatch, Index, Inst, Kernel, Matmul, Operand,
-    Place, Program, Slot, Space, Store, ValueId,
+    Atom, Attention, Builder, Convolution, Dispatch, Index, Inst, Kernel, Matmul, Operand, Plan,
+    Program, Slot, SlotStorage, Space, Store, ValueId,
 };
 use warpweft::op::{Conv2d, Reduction};
 
@@ -23,11 +23,12 @@ use warpweft::op::{Conv2d, Reduction};
 type Pair<T> = (fn(ValueId) -> Inst, fn(T) -> T);
 
 /// A batch of one kernel.
-fn batch_of(kernel: Kernel, inputs: &[usize], outputs: &[usize], scalars: usize) -> Arc<Batch> {
-    let slot = |place, words: usize| Slot { place, bytes: words as u64 * 4, dtype: DType::F32 };
-    let ins = inputs.iter().enumerate().map(|(i, &words)| slot(Place::Input(i), words));
-    let outs = outputs.iter().enumerate().map(|(i, &words)| slot(Place::Output(i), words));
-    Arc::new(Batch {
+fn batch_of(kernel: Kernel, inputs: &[usize], outputs: &[usize], scalars: usize) -> Arc<Plan> {
+    let slot =
+        |place, words: usize| Slot { storage: place, bytes: words as u64 * 4, dtype: DType::F32 };
+    let ins = inputs.iter().enumerate().map(|(i, &words)| slot(SlotStorage::Input(i), words));
+    let outs = outputs.iter().enumerate().map(|(i, &words)| slot(SlotStorage::Output(i), words));
+    Arc::new(Plan {
         slots: ins.chain(outs).collect(),
         dispatches: vec![Dispatch {
             kernel: Arc::new(kernel),
@@ -39,7 +40,7 @@ fn batch_of(kernel: Kernel, inputs: &[usize], outputs: &[usize], scalars: usize)
         outputs: outputs.iter().map(|&words| words as u64 * 4).collect(),
         inputs: inputs.len(),
         scalars,
-        ..Batch::default()
+        ..Plan::default()
     })
 }
 
@@ -169,12 +170,12 @@ fn dot(at: &[usize], strides: &[i64]) -> usize {
 #[test]
 fn what_a_failed_batch_wrote_over_is_not_read() {
     let mut b = Builder::default();
-    let before = b.push(Inst::Before { output: 0, dtype: DType::F32 });
+    let before = b.push(Inst::LoadOutput { output: 0, dtype: DType::F32 });
     let twice = b.push(Inst::Binary(Binary::Add, before, before));
     b.store(Store { output: 0, index: index(0, &[1]), value: twice, dtype: DType::F32 });
     let kernel = Kernel::Loop { space: Space { dims: vec![4], outer: 1 }, program: b.finish() };
     // The second of its kernels reads what it writes.
-    let mut batch = Batch::clone(&batch_of(kernel, &[4], &[4], 0));
+    let mut batch = Plan::clone(&batch_of(kernel, &[4], &[4], 0));
     (batch.dispatches[0].inputs, batch.dispatches[0].outputs) = (vec![], vec![0]);
     let wrong = Dispatch { inputs: vec![1], outputs: vec![1], ..batch.dispatches[0].clone() };
     let right = Arc::new(batch.clone());
@@ -200,7 +201,7 @@ fn what_lies_in_two_outputs_changes_places() {
         let mut b = Builder::default();
         let strides = row_major(&[rows, columns]);
         let x = b.push(Inst::Load { input: 0, index: index(0, &[1, rows as i64]), dtype });
-        let [before, other] = [0, 1].map(|output| b.push(Inst::Before { output, dtype }));
+        let [before, other] = [0, 1].map(|output| b.push(Inst::LoadOutput { output, dtype }));
         let sum = b.push(Inst::Binary(Binary::Add, x, other));
         b.store(Store { output: 0, index: index(0, &strides), value: sum, dtype });
         b.store(Store { output: 1, index: index(0, &strides), value: before, dtype });

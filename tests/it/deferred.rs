@@ -1,14 +1,18 @@
 //! What a GPU answers late: what there is to wait for, and who is told that something went wrong.
 
-use warpweft::backend::wgpu::deferred::{DeferredResult, History, Unresolved};
+use warpweft::backend::wgpu::deferred::{BatchHistory, DeferredResult, ErrorDependencies};
 use warpweft::error::{Error, ErrorKind};
 
 /// A batch of five kernels which reads what it wrote, run again and again on a machine that answers late: what there
 /// is to wait for, run by run.
-fn loop_of(runs: usize, variables: &mut [Unresolved], history: &mut History) -> Vec<usize> {
+fn loop_of(
+    runs: usize,
+    variables: &mut [ErrorDependencies],
+    history: &mut BatchHistory,
+) -> Vec<usize> {
     let step = |_| {
-        let trial = history.trial();
-        let written = history.unresolved(trial.as_ref(), [], &*variables);
+        let trial = history.first_run();
+        let written = history.dependencies(trial.as_ref(), [], &*variables);
         variables.fill(written);
         variables[0].results().len()
     };
@@ -22,17 +26,19 @@ fn five() -> [DeferredResult; 5] {
 #[test]
 fn doubts_do_not_grow_with_the_runs() {
     let kernels = five();
-    let mut history = History::new(&kernels);
+    let mut history = BatchHistory::new(&kernels);
     for variables in [1, 3, 4] {
-        let counts = loop_of(10_000, &mut vec![Unresolved::default(); variables], &mut history);
+        let counts =
+            loop_of(10_000, &mut vec![ErrorDependencies::default(); variables], &mut history);
         assert!(counts.iter().all(|&count| count == 6), "{:?}", counts.iter().max());
     }
 }
 
 #[test]
 fn two_batches_in_turns() {
-    let mut histories = [History::new(&five()), History::new(&five())];
-    let mut variables = [Unresolved::default(), Unresolved::default(), Unresolved::default()];
+    let mut histories = [BatchHistory::new(&five()), BatchHistory::new(&five())];
+    let mut variables =
+        [ErrorDependencies::default(), ErrorDependencies::default(), ErrorDependencies::default()];
     for run in 0..1000 {
         let count = loop_of(1, &mut variables, &mut histories[run % 2])[0];
         assert_eq!(count, if run == 0 { 6 } else { 12 });
@@ -42,55 +48,59 @@ fn two_batches_in_turns() {
 #[test]
 fn what_went_well_is_forgotten() {
     let kernels = five();
-    let mut history = History::new(&kernels);
-    let mut variables = [Unresolved::default()];
+    let mut history = BatchHistory::new(&kernels);
+    let mut variables = [ErrorDependencies::default()];
     loop_of(10, &mut variables, &mut history);
-    kernels.iter().for_each(|kernel| kernel.settle(None));
+    kernels.iter().for_each(|kernel| kernel.resolve(None));
     assert_eq!(loop_of(2, &mut variables, &mut history), [1, 1]);
-    history.trial().expect("it is not known yet").settle(None);
+    history.first_run().expect("it is not known yet").resolve(None);
     assert_eq!(loop_of(2, &mut variables, &mut history), [0, 0]);
-    assert!(history.trial().is_none());
+    assert!(history.first_run().is_none());
 }
 
 #[test]
 fn what_went_wrong_stays_with_all_that_comes_of_it() {
     let kernels = five();
-    let (mut first, mut second) = (History::new(&kernels), History::new(&five()));
-    let mut variables = [Unresolved::default(), Unresolved::default()];
+    let (mut first, mut second) = (BatchHistory::new(&kernels), BatchHistory::new(&five()));
+    let mut variables = [ErrorDependencies::default(), ErrorDependencies::default()];
     let fine = variables[0].clone();
     loop_of(10, &mut variables, &mut first);
     loop_of(10, &mut variables, &mut second);
     assert!(variables[0].error().is_none());
-    kernels[3].settle(Some(Error::data("no such kernel")));
+    kernels[3].resolve(Some(Error::data("no such kernel")));
     assert_eq!(variables[1].error().map(Error::message), Some("no such kernel"));
     assert_eq!(loop_of(2, &mut variables, &mut second), [1, 1]);
     assert_eq!(variables[1].error().map(Error::message), Some("no such kernel"));
-    assert!(first.broken().is_some() && second.broken().is_none() && fine.error().is_none());
+    assert!(
+        first.compile_error().is_some()
+            && second.compile_error().is_none()
+            && fine.error().is_none()
+    );
 }
 
 #[test]
 fn after_a_run_that_failed_the_next_one_is_told_apart() {
-    let mut history = History::new(&[]);
-    let mut variables = [Unresolved::default()];
+    let mut history = BatchHistory::new(&[]);
+    let mut variables = [ErrorDependencies::default()];
     loop_of(3, &mut variables, &mut history);
     let failed = variables[0].clone();
-    history.trial().expect("it is not known yet").settle(Some(Error::data("no memory")));
-    let next = history.trial().expect("none went well");
+    history.first_run().expect("it is not known yet").resolve(Some(Error::data("no memory")));
+    let next = history.first_run().expect("none went well");
     assert!(next.error().is_none() && failed.error().is_some());
 }
 
 /// A run into a buffer that there was no memory for fails in its own words first, also where earlier runs went well.
 #[test]
 fn what_there_is_no_memory_for_says_so() {
-    let mut history = History::new(&[]);
-    history.trial().expect("it is not known yet").settle(None);
+    let mut history = BatchHistory::new(&[]);
+    history.first_run().expect("it is not known yet").resolve(None);
     let (full, buffer) = (Error::new(ErrorKind::Memory, "full"), DeferredResult::default());
-    let proven = history.trial();
-    let written = history.unresolved(proven.as_ref(), [&buffer], []);
+    let proven = history.first_run();
+    let written = history.dependencies(proven.as_ref(), [&buffer], []);
     assert!(proven.is_none() && written.error().is_none());
-    buffer.settle(Some(full.clone()));
+    buffer.resolve(Some(full.clone()));
     assert_eq!(written.error(), Some(&full));
     let trial = DeferredResult::default();
-    trial.settle(Some(Error::data("an invalid buffer")));
-    assert_eq!(history.unresolved(Some(&trial), [&buffer], []).error(), Some(&full));
+    trial.resolve(Some(Error::data("an invalid buffer")));
+    assert_eq!(history.dependencies(Some(&trial), [&buffer], []).error(), Some(&full));
 }

@@ -5,8 +5,8 @@ use crate::suite::{self, Place};
 use crate::wrapper::{self, Wrapper};
 use pollster::block_on;
 use warpweft::backend::reference::ReferenceBackend;
-use warpweft::backend::wgpu::{adapters, Power};
-use warpweft::backend::{Backend, BufferId, Part, Pending};
+use warpweft::backend::wgpu::{adapters, PowerPreference};
+use warpweft::backend::{Backend, BufferId, Pending, ReadRange};
 use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
 use warpweft::kernel::{KernelConfig, Limits};
@@ -80,7 +80,7 @@ impl Wrapper for Small {
         }
         self.reference.allocate(bytes)
     }
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+    fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>> {
         match self.check(0) {
             Ok(()) => self.reference.read_parts(parts),
             Err(error) => Box::pin(std::future::ready(Err(error))),
@@ -188,7 +188,7 @@ fn all_cases_fit_or_say_that_they_do_not() {
 #[test]
 fn a_gpu_goes_on_after_what_does_not_fit() {
     for config in [KernelConfig::GPU, KernelConfig::EMULATED] {
-        let mut first = match block_on(adapters(Power::High)).into_iter().next() {
+        let mut first = match block_on(adapters(PowerPreference::High)).into_iter().next() {
             Some(first) => first,
             None => return suite::absent(Place::Wgpu, "what does not fit", "there is no GPU"),
         };

@@ -13,11 +13,11 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, SendError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use warpweft::backend::wgpu::WgpuBackend;
-use warpweft::backend::{Backend, BufferId, Part, Pending};
+use warpweft::backend::{Backend, BufferId, Pending, ReadRange};
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{Error, ErrorKind, Result};
-use warpweft::kernel::Batch;
+use warpweft::kernel::Plan;
 use warpweft::tensor::{Tensor, Variable};
 
 const PLACES: [Place; 4] = [Place::Reference, Place::Cpu, Place::Wgpu, Place::Plain];
@@ -126,7 +126,7 @@ impl Wrapper for Faulty {
         self.call("write")?;
         self.inner().write(buffer, offset, data)
     }
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.call("run")?;
         let faults = &self.faults;
         let pause = faults.pause.lock().expect("no panic").take();
@@ -146,7 +146,7 @@ impl Wrapper for Faulty {
         sources[0].text.push_str("\nfn broken() -> f32 { return no_such_thing; }\n");
         backend.run_sources(batch, &sources, buffers, scalars)
     }
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+    fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>> {
         let failed = match self.call("read") {
             Ok(()) if Faults::strikes(&self.faults.reads, &self.faults.read) => {
                 error(ErrorKind::Memory, "read")

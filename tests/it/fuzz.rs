@@ -16,7 +16,7 @@ use std::sync::Arc;
 use warpweft::backend::reference::ReferenceBackend;
 use warpweft::backend::{Backend, BufferId};
 use warpweft::error::Result;
-use warpweft::kernel::{Batch, Place};
+use warpweft::kernel::{Plan, SlotStorage};
 use warpweft::tensor::PadMode;
 
 /// Programs of each kind of which some are like `wanted`, made smaller as long as they are.
@@ -83,11 +83,11 @@ impl Wrapper for Spoiled {
     fn inner(&self) -> &dyn Backend {
         &self.0
     }
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.0.run(batch, buffers, scalars)?;
         let spoils = batch.dispatches.iter().any(|d| d.kernel.kind() == "matmul");
         for (slot, &buffer) in batch.slots.iter().zip(buffers).filter(|_| spoils) {
-            if matches!(slot.place, Place::Output(_)) {
+            if matches!(slot.storage, SlotStorage::Output(_)) {
                 self.0.write(buffer, 0, &77.5f32.to_le_bytes())?;
             }
         }

@@ -10,7 +10,7 @@ use std::slice::from_ref;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 use warpweft::backend::cpu::CpuBackend;
-use warpweft::backend::wgpu::{adapters, fold, open, Choice, Power, WgpuBackend};
+use warpweft::backend::wgpu::{adapters, fold, open, AdapterOptions, PowerPreference, WgpuBackend};
 use warpweft::backend::{Backend, BufferId, DeviceKind};
 use warpweft::device::Device;
 use warpweft::error::{ErrorKind, Result};
@@ -20,7 +20,7 @@ use wgsl_kernels::{batch, busy, pattern, source, to_words, two};
 /// a failure if `WARPWEFT_REQUIRE` names wgpu.
 fn device() -> Option<WgpuBackend> {
     static SAID: Once = Once::new();
-    match block_on(open(Choice { software: true, ..Choice::default() })) {
+    match block_on(open(AdapterOptions { software: true, ..AdapterOptions::default() })) {
         Ok(backend) => Some(backend),
         Err(error) => {
             let required = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
@@ -91,7 +91,7 @@ fn folding_wastes_little() {
 
 #[test]
 fn no_such_device() {
-    let choice = Choice { index: Some(1000), ..Choice::default() };
+    let choice = AdapterOptions { index: Some(1000), ..AdapterOptions::default() };
     let Err(error) = block_on(open(choice)) else { panic!("there is no thousandth GPU") };
     assert_eq!(error.kind(), ErrorKind::NoDevice);
     assert!(error.message().contains("number 1000"), "{error}");
@@ -106,7 +106,7 @@ mod cases {
     use super::*;
 
     pub fn describes_itself(backend: WgpuBackend) {
-        let listed = block_on(adapters(Power::High));
+        let listed = block_on(adapters(PowerPreference::High));
         let info = backend.info();
         assert!(listed.iter().any(|adapter| adapter.info == *info), "{info:?} in {listed:?}");
         assert!(["vulkan", "metal", "dx12"].contains(&info.backend));
@@ -116,7 +116,7 @@ mod cases {
         kinds.retain(|&kind| kind != DeviceKind::Software);
         assert!(sorted);
         // Without being asked for, one that is computed by the CPU is never opened.
-        match block_on(open(Choice::default())) {
+        match block_on(open(AdapterOptions::default())) {
             Ok(other) => assert_ne!(other.info().kind, DeviceKind::Software),
             Err(error) => {
                 assert!(kinds.is_empty() && error.kind() == ErrorKind::NoDevice);

@@ -3,7 +3,7 @@
 use pollster::block_on;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use warpweft::backend::wgpu::{open, Choice};
+use warpweft::backend::wgpu::{open, AdapterOptions};
 use warpweft::device::{Device, Preference};
 use warpweft::dtype::DType;
 use warpweft::error::{Error, ErrorKind, Result};
@@ -213,7 +213,9 @@ fn a_tensor_is_shown_without_a_copy() {
 /// A device that was opened here shows its buffers, too.
 #[test]
 fn any_gpu_shows_its_buffers() {
-    let Ok(backend) = block_on(open(Choice { software: true, ..Choice::default() })) else {
+    let Ok(backend) =
+        block_on(open(AdapterOptions { software: true, ..AdapterOptions::default() }))
+    else {
         return;
     };
     let device = Device::from_backend(Box::new(backend), None);

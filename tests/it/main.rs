@@ -7,6 +7,7 @@ mod beside;
 mod caches;
 #[path = "../cases/mod.rs"]
 mod cases;
+mod completion;
 #[path = "../conformance/mod.rs"]
 mod conformance;
 mod costs;
@@ -47,7 +48,6 @@ mod suite;
 mod table;
 mod teaching;
 mod text;
-mod ticket;
 mod tidy;
 mod toy;
 mod train;

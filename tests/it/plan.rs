@@ -11,13 +11,13 @@ use warpweft::backend::reference::ReferenceBackend;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::kernel::{Atom, Batch, Inst, Kernel, KernelConfig, Limits, Place, Program};
+use warpweft::kernel::{Atom, Inst, Kernel, KernelConfig, Limits, Plan, Program, SlotStorage};
 use warpweft::schedule::{schedule, ProductTile, Strategy};
 use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Operand, Tensor};
 use warpweft_native::TensorSync;
 
 /// Plans the results of `build` as one batch, and holds the plan against the snapshot called `name`.
-fn plan(name: &str, build: impl FnOnce(&Device) -> Result<Vec<Tensor>>) -> Arc<Batch> {
+fn plan(name: &str, build: impl FnOnce(&Device) -> Result<Vec<Tensor>>) -> Arc<Plan> {
     plan_on(reference::device(), name, build)
 }
 
@@ -36,7 +36,7 @@ fn plan_on(
     device: Device,
     name: &str,
     build: impl FnOnce(&Device) -> Result<Vec<Tensor>>,
-) -> Arc<Batch> {
+) -> Arc<Plan> {
     let results = build(&device).expect("it can be recorded");
     let mut batch = device.batch();
     for result in &results {
@@ -56,7 +56,7 @@ fn data(device: &Device, shape: &[usize]) -> Result<Tensor> {
 }
 
 /// The kinds of a plan's kernels, in order.
-fn kinds(plan: &Batch) -> Vec<&'static str> {
+fn kinds(plan: &Plan) -> Vec<&'static str> {
     plan.dispatches.iter().map(|d| d.kernel.kind()).collect()
 }
 
@@ -298,11 +298,11 @@ fn attention_is_taken_apart_where_threads_work_alone() {
     let half = half.attention(&half, &half, AttentionOptions::default()).expect("recorded");
     let plan = planned(&device, &half);
     assert_eq!(kinds(&plan), ["matmul", "row", "matmul"], "{plan}");
-    let temporaries = plan.slots.iter().filter(|s| matches!(s.place, Place::Temporary(_)));
+    let temporaries = plan.slots.iter().filter(|s| matches!(s.storage, SlotStorage::Temporary(_)));
     assert!(temporaries.clone().count() > 0 && temporaries.clone().all(|s| s.dtype == DType::F32));
 }
 
-fn planned(device: &Device, result: &Tensor) -> Arc<Batch> {
+fn planned(device: &Device, result: &Tensor) -> Arc<Plan> {
     let mut batch = device.batch();
     batch.add(result).expect("it lives on this device");
     batch.plan().expect("it can be planned")
@@ -329,7 +329,7 @@ fn a_product_of_few_results_and_a_long_sum_is_cut() {
     let many = data(&device, &[4096, 1024]).expect("data");
     let many = many.matmul(&many.transpose(0, 1).expect("recorded")).expect("recorded");
     assert_eq!(kinds(&planned(&device, &many)), ["matmul"]);
-    let device = choosing(KernelConfig { split_k: [false, true], ..KernelConfig::GPU });
+    let device = choosing(KernelConfig { split_k_matmul: false, ..KernelConfig::GPU });
     assert_eq!(kinds(&planned(&device, &few(&device, 4096).expect("recorded"))), ["matmul"]);
 }
 
@@ -356,7 +356,7 @@ fn a_convolution_of_few_results_and_a_long_sum_is_cut() {
     let one = x.conv2d(&w, None, Conv2dOptions::default()).expect("recorded");
     assert_eq!(kinds(&planned(&device, &one)), ["conv2d"]);
     assert_eq!(kinds(&planned(&device, &few(&device, 5).expect("recorded"))), ["conv2d"]);
-    let device = choosing(KernelConfig { split_k: [true, false], ..KernelConfig::GPU });
+    let device = choosing(KernelConfig { split_k_conv: false, ..KernelConfig::GPU });
     assert_eq!(kinds(&planned(&device, &few(&device, 64).expect("recorded"))), ["conv2d"]);
 }
 
@@ -374,7 +374,7 @@ fn a_product_that_is_cut_keeps_its_shape() {
 
 #[test]
 fn decoding_is_taken_apart_where_it_is_asked_for() {
-    let apart = KernelConfig { attention: [false, true], ..KernelConfig::GPU };
+    let apart = KernelConfig { fuse_short_attention: false, ..KernelConfig::GPU };
     let attend = |d: &Device, queries: usize| {
         let (q, k) = (data(d, &[1, 8, queries, 64])?, data(d, &[1, 2, 4096, 64])?);
         q.attention(&k, &k, AttentionOptions::default())
@@ -591,7 +591,7 @@ fn temporaries_share_memory() {
     });
     assert_eq!(plan.dispatches.len(), 6);
     assert_eq!(plan.temporaries.len(), 2);
-    let uses = plan.slots.iter().filter(|s| matches!(s.place, Place::Temporary(_))).count();
+    let uses = plan.slots.iter().filter(|s| matches!(s.storage, SlotStorage::Temporary(_))).count();
     assert_eq!(uses, 5);
 }
 

@@ -13,7 +13,7 @@ use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::{Backend, BufferId};
 use warpweft::device::Device;
 use warpweft::error::Result;
-use warpweft::kernel::{self, Batch};
+use warpweft::kernel::{self, Plan};
 
 /// A machine whose memory is poisoned.
 pub struct Poisoned {
@@ -76,9 +76,9 @@ impl Wrapper for Poisoned {
             _ => Ok(()),
         }
     }
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         for (slot, &buffer) in batch.slots.iter().zip(buffers) {
-            if !matches!(slot.place, kernel::Place::Input(_)) {
+            if !matches!(slot.storage, kernel::SlotStorage::Input(_)) {
                 self.poison(buffer, 0)?;
             }
         }
@@ -149,8 +149,8 @@ fn reads_stale(backend: &dyn Backend) -> Result<f32> {
     let mut batch = planner.batch();
     let mut plan = (*batch.add(&y)?.plan()?).clone();
     for slot in &mut plan.slots {
-        if matches!(slot.place, kernel::Place::Input(_)) {
-            slot.place = kernel::Place::Temporary(0);
+        if matches!(slot.storage, kernel::SlotStorage::Input(_)) {
+            slot.storage = kernel::SlotStorage::Temporary(0);
         }
     }
     let mut buffers = Vec::new();
@@ -160,7 +160,7 @@ fn reads_stale(backend: &dyn Backend) -> Result<f32> {
         buffers.push(buffer);
     }
     backend.run(&Arc::new(plan.clone()), &buffers, &[])?;
-    let output = |slot: &kernel::Slot| matches!(slot.place, kernel::Place::Output(_));
+    let output = |slot: &kernel::Slot| matches!(slot.storage, kernel::SlotStorage::Output(_));
     let output = plan.slots.iter().position(output).expect("there is one");
     first(backend, buffers[output], 0)
 }

@@ -8,7 +8,7 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::expr::Binary;
 use warpweft::kernel::{
-    Atom, Batch, Builder, Dispatch, Index, Inst, Kernel, Place, Program, Slot, Space, Store,
+    Atom, Builder, Dispatch, Index, Inst, Kernel, Plan, Program, Slot, SlotStorage, Space, Store,
 };
 
 /// A device on the reference, with a browser's limits.
@@ -32,8 +32,8 @@ fn store(b: &mut Builder, index: Index, value: u32) {
 }
 
 /// A map over four coordinates, of a batch of one kernel that reads slot 0 and writes slot 1.
-fn batch(program: Program, change: impl FnOnce(&mut Dispatch)) -> Batch {
-    let slot = |place| Slot { place, bytes: 16, dtype: DType::F32 };
+fn batch(program: Program, change: impl FnOnce(&mut Dispatch)) -> Plan {
+    let slot = |place| Slot { storage: place, bytes: 16, dtype: DType::F32 };
     let space = Space { dims: vec![4], outer: 1 };
     let mut dispatch = Dispatch {
         kernel: Arc::new(Kernel::Loop { space, program }),
@@ -43,17 +43,17 @@ fn batch(program: Program, change: impl FnOnce(&mut Dispatch)) -> Batch {
         label: "four".into(),
     };
     change(&mut dispatch);
-    Batch {
-        slots: vec![slot(Place::Input(0)), slot(Place::Output(0))],
+    Plan {
+        slots: vec![slot(SlotStorage::Input(0)), slot(SlotStorage::Output(0))],
         dispatches: vec![dispatch],
         outputs: vec![16],
         inputs: 1,
-        ..Batch::default()
+        ..Plan::default()
     }
 }
 
 /// Runs a batch on 1, 2, 3 and 4.
-fn run(batch: Batch) -> Result<Vec<f32>> {
+fn run(batch: Plan) -> Result<Vec<f32>> {
     let backend = ReferenceBackend::default();
     let buffers: Vec<BufferId> =
         (0..2).map(|_| backend.allocate(16)).collect::<Result<Vec<_>>>()?;

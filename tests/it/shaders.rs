@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use warpweft::codegen::{wgsl, Dialect, Source};
 use warpweft::dtype::DType;
-use warpweft::kernel::{Halves, Kernel, KernelConfig, Limits, Rows};
+use warpweft::kernel::{F16Matmul, Kernel, KernelConfig, Limits, Rows};
 use warpweft::schedule::{schedule, ProductTile, Strategy};
 
 #[path = "../cases/kernels.rs"]
@@ -157,7 +157,7 @@ fn kind(strategy: &Strategy) -> String {
 /// Whatever a stored shader lacks that codegen puts into it is a panic: of each way to print some sample has it.
 #[test]
 fn samples_are_printed_in_every_way() {
-    let matrices = KernelConfig { halves: Halves::CooperativeMatrices, ..KernelConfig::GPU };
+    let matrices = KernelConfig { f16_matmul: F16Matmul::CooperativeMatrices, ..KernelConfig::GPU };
     let mut seen = BTreeSet::new();
     for (name, kernel) in samples().iter().chain(&kernels::windows()) {
         for config in kernels::configs().into_iter().chain([matrices]) {
@@ -244,7 +244,7 @@ fn names_are_no_words_of_the_language() {
     let words: Vec<&str> = WORDS.split_whitespace().collect();
     let text = "let fn = 1; var<private> a_1: u32; // let x\nfn f(y: array<u32>) {";
     assert_eq!(declared(text), ["fn", "a_1", "f", "y"]);
-    let matrices = KernelConfig { halves: Halves::CooperativeMatrices, ..KernelConfig::GPU };
+    let matrices = KernelConfig { f16_matmul: F16Matmul::CooperativeMatrices, ..KernelConfig::GPU };
     for (name, kernel) in samples().iter().chain(&kernels::windows()) {
         for config in kernels::configs().into_iter().chain([matrices]) {
             let text = source(kernel, config).text;
@@ -259,10 +259,10 @@ fn names_are_no_words_of_the_language() {
 #[test]
 fn products_of_halves_are_those_of_matrices() {
     let samples = samples();
-    let halves = Halves::CooperativeMatrices;
+    let halves = F16Matmul::CooperativeMatrices;
     for (name, kernel) in &samples {
         for config in [KernelConfig::GPU, KernelConfig::EMULATED] {
-            let found = source(kernel, KernelConfig { halves, ..config });
+            let found = source(kernel, KernelConfig { f16_matmul: halves, ..config });
             let f16 = name.starts_with("matmul f16");
             let wanted = f16 && !name.contains("x1x") && !name.contains("16 1x");
             assert_eq!(

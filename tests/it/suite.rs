@@ -9,9 +9,9 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::reference::ReferenceBackend;
-use warpweft::backend::wgpu::{adapters, Power, WgpuBackend};
+use warpweft::backend::wgpu::{adapters, PowerPreference, WgpuBackend};
 use warpweft::backend::{Backend, DeviceKind};
-use warpweft::device::{Device, Halves, KernelConfig};
+use warpweft::device::{Device, F16Matmul, KernelConfig};
 use warpweft::op::pointwise::TABLE;
 
 /// Where cases run.
@@ -97,19 +97,20 @@ impl Place {
 
 /// The first GPU, or a software GPU, with these kernels.
 pub fn gpu(config: KernelConfig) -> Result<WgpuBackend, String> {
-    let mut first = block_on(adapters(Power::High)).into_iter().next().ok_or("there is no GPU")?;
+    let mut first =
+        block_on(adapters(PowerPreference::High)).into_iter().next().ok_or("there is no GPU")?;
     first.limits.config = config;
     block_on(first.open()).map_err(|error| error.to_string())
 }
 
 /// The first GPU with cooperative matrices, or a software GPU, with the kernels that use them.
 fn gpu_with_matrices() -> Result<WgpuBackend, String> {
-    let mut all = block_on(adapters(Power::High)).into_iter();
+    let mut all = block_on(adapters(PowerPreference::High)).into_iter();
     let first = all.find(|adapter| adapter.limits.cooperative);
     let mut first = first.ok_or("no GPU has cooperative matrices for halves")?;
-    first.limits.config.halves = Halves::CooperativeMatrices;
+    first.limits.config.f16_matmul = F16Matmul::CooperativeMatrices;
     let backend = block_on(first.open()).map_err(|error| error.to_string())?;
-    let kept = backend.limits().config.halves == Halves::CooperativeMatrices;
+    let kept = backend.limits().config.f16_matmul == F16Matmul::CooperativeMatrices;
     kept.then_some(backend).ok_or_else(|| "it opens only without its matrices".to_string())
 }
 

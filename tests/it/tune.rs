@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::{Backend, BufferId, Info};
-use warpweft::device::{Device, Halves, KernelConfig, Rows, Tile, Transpose};
+use warpweft::device::{Device, F16Matmul, KernelConfig, Rows, Tile, Transpose};
 use warpweft::error::{Error, ErrorKind, Result};
-use warpweft::kernel::{self, Batch, Limits};
+use warpweft::kernel::{self, Limits, Plan};
 use warpweft::tune::{tune, Tuned};
 use warpweft_native::tuned::Store;
 
@@ -55,7 +55,7 @@ impl Wrapper for MadeUp {
     fn limits(&self) -> &Limits {
         &self.limits
     }
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         // Making the operands is not measured.
         if batch.inputs == 0 {
             return self.cpu.run(batch, buffers, scalars);
@@ -66,8 +66,8 @@ impl Wrapper for MadeUp {
                 self.clock.fetch_add(1, Ordering::Relaxed);
                 self.cpu.run(batch, buffers, scalars)?;
                 let written = batch.slots.iter().zip(buffers);
-                let mut written =
-                    written.filter(|(slot, _)| matches!(slot.place, kernel::Place::Output(_)));
+                let mut written = written
+                    .filter(|(slot, _)| matches!(slot.storage, kernel::SlotStorage::Output(_)));
                 return written.try_for_each(|(_, &buffer)| self.write(buffer, 0, &[0; 4]));
             }
             Act::Fails(kind) => return Err(Error::new(kind, "run: made to fail")),
@@ -88,24 +88,26 @@ fn the_fastest_kernels_are_chosen() {
     let (device, tuned) = tuned(true, |config| {
         let mut time = 1000;
         time -= 100 * u64::from(config.rows == Rows::Subgroups);
-        time -= 100 * u64::from(config.products[0] == Tile::Thread);
+        time -= 100 * u64::from(config.matmul_tiles[0] == Tile::Thread);
         // Too little to change anything for.
-        time -= 10 * u64::from(config.products[1] == Tile::Large);
-        time -= 100 * u64::from(config.convolutions[2] == Tile::Small);
-        time -= 100 * u64::from(!config.split_k[0]);
-        time -= 100 * u64::from(!config.attention[0]);
+        time -= 10 * u64::from(config.matmul_tiles[1] == Tile::Large);
+        time -= 100 * u64::from(config.conv_tiles[2] == Tile::Small);
+        time -= 100 * u64::from(!config.split_k_matmul);
+        time -= 100 * u64::from(!config.fuse_short_attention);
         time -= 100 * u64::from(config.transpose == Transpose::Direct);
-        time -= 100 * u64::from(config.halves == Halves::CooperativeMatrices);
+        time -= 100 * u64::from(config.f16_matmul == F16Matmul::CooperativeMatrices);
         Act::Takes(time)
     });
     let tuned = tuned.expect("it can be measured");
     let expected = KernelConfig {
         rows: Rows::Subgroups,
-        products: [Tile::Thread, Tile::Medium, Tile::Large],
-        convolutions: [Tile::Small, Tile::Medium, Tile::Small],
-        split_k: [false, true],
-        attention: [false, true],
-        halves: Halves::CooperativeMatrices,
+        matmul_tiles: [Tile::Thread, Tile::Medium, Tile::Large],
+        conv_tiles: [Tile::Small, Tile::Medium, Tile::Small],
+        split_k_matmul: false,
+        split_k_conv: true,
+        fuse_short_attention: false,
+        fuse_long_attention: true,
+        f16_matmul: F16Matmul::CooperativeMatrices,
         transpose: Transpose::Direct,
     };
     assert_eq!(tuned.config, expected);
@@ -120,23 +122,29 @@ fn the_fastest_kernels_are_chosen() {
 fn what_is_wrong_is_refused_or_takes_long_is_not_chosen() {
     let (device, tuned) = tuned(false, |config| match config {
         KernelConfig { rows: Rows::Thread, .. } => Act::Lies,
-        KernelConfig { attention: [true, false], .. } => Act::Fails(ErrorKind::Unsupported),
-        KernelConfig { products: [Tile::Large, ..], .. } => Act::Takes(9000),
-        KernelConfig { products: [Tile::Small, ..], .. } => Act::Takes(1000),
+        KernelConfig { fuse_short_attention: true, fuse_long_attention: false, .. } => {
+            Act::Fails(ErrorKind::Unsupported)
+        }
+        KernelConfig { matmul_tiles: [Tile::Large, ..], .. } => Act::Takes(9000),
+        KernelConfig { matmul_tiles: [Tile::Small, ..], .. } => Act::Takes(1000),
         _ => Act::Takes(500),
     });
     let tuned = tuned.expect("it can be measured");
     let unmeasured = tuned.figures.iter().filter(|figure| figure.milliseconds.is_none());
     let unmeasured: Vec<&str> = unmeasured.map(|figure| figure.work).collect();
     assert_eq!(unmeasured, ["rows", "few products", "attention"]);
-    let expected =
-        KernelConfig { products: [Tile::Thread, Tile::Medium, Tile::Large], ..KernelConfig::GPU };
+    let expected = KernelConfig {
+        matmul_tiles: [Tile::Thread, Tile::Medium, Tile::Large],
+        ..KernelConfig::GPU
+    };
     assert_eq!(device.kernel_config(), expected);
     // No subgroups are tried where there are none.
     assert!(tuned.figures.iter().all(|figure| figure.config.rows != Rows::Subgroups));
-    assert!(tuned.figures.iter().all(|figure| figure.config.halves == Halves::Tiles));
+    assert!(tuned.figures.iter().all(|figure| figure.config.f16_matmul == F16Matmul::Tiles));
     let subgroups = KernelConfig { rows: Rows::Subgroups, ..expected };
-    for config in [subgroups, KernelConfig { halves: Halves::CooperativeMatrices, ..expected }] {
+    for config in
+        [subgroups, KernelConfig { f16_matmul: F16Matmul::CooperativeMatrices, ..expected }]
+    {
         let error = device.set_kernel_config(config).expect_err("there are none");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
     }

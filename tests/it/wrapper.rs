@@ -1,10 +1,12 @@
 //! Machines of tests that are another machine, but for what they do otherwise.
 
 use std::sync::Arc;
-use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Listener, Part, Pending};
+use warpweft::backend::{
+    Backend, BufferId, CacheLimits, Counters, Info, Listener, Pending, ReadRange,
+};
 use warpweft::device::Device;
 use warpweft::error::Result;
-use warpweft::kernel::{Batch, Kernel, KernelConfig, Limits};
+use warpweft::kernel::{Kernel, KernelConfig, Limits, Plan};
 
 /// The methods that a [`Wrapper`] has from the machine inside, each written once.
 macro_rules! forwarded {
@@ -33,12 +35,12 @@ forwarded! {
     fn allocate(bytes: u64) -> Result<BufferId>;
     fn free(buffer: BufferId);
     fn write(buffer: BufferId, offset: u64, data: &[u8]) -> Result<()>;
-    fn compile(batch: &Arc<Batch>) -> Pending<Result<()>>;
+    fn compile(batch: &Arc<Plan>) -> Pending<Result<()>>;
     fn on_compile(listener: Option<Listener>);
-    fn run(batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
-    fn read_parts(parts: Vec<Part>) -> Pending<Result<()>>;
+    fn run(batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
+    fn read_parts(parts: Vec<ReadRange>) -> Pending<Result<()>>;
     fn sync() -> Pending<Result<()>>;
-    fn forget(batch: &Arc<Batch>);
+    fn forget(batch: &Arc<Plan>);
     fn set_cache_limits(limits: &CacheLimits);
     fn counters() -> Counters;
     fn source(kernel: &Kernel, config: KernelConfig) -> Option<String>;

@@ -6,12 +6,12 @@ use warpweft::backend::{Backend, BufferId};
 use warpweft::codegen::{Features, Source};
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::kernel::{Batch, Dispatch, Kernel, Place, Program, Slot, Space};
+use warpweft::kernel::{Dispatch, Kernel, Plan, Program, Slot, SlotStorage, Space};
 
 /// A batch of dispatches on two slots, each reading the first and writing the second; `params`
 /// names the scalars that each takes.
-pub fn batch(bytes: u64, params: &[&[usize]], scalars: usize) -> Arc<Batch> {
-    let slot = |place| Slot { place, bytes, dtype: DType::F32 };
+pub fn batch(bytes: u64, params: &[&[usize]], scalars: usize) -> Arc<Plan> {
+    let slot = |place| Slot { storage: place, bytes, dtype: DType::F32 };
     let dispatches = params.iter().map(|params| Dispatch {
         // One of its own: texts are given by kernel.
         kernel: Arc::new(Kernel::Loop {
@@ -23,14 +23,14 @@ pub fn batch(bytes: u64, params: &[&[usize]], scalars: usize) -> Arc<Batch> {
         params: params.to_vec(),
         label: "by hand".to_string(),
     });
-    Arc::new(Batch {
-        slots: vec![slot(Place::Input(0)), slot(Place::Output(0))],
+    Arc::new(Plan {
+        slots: vec![slot(SlotStorage::Input(0)), slot(SlotStorage::Output(0))],
         dispatches: dispatches.collect(),
         outputs: vec![bytes],
         inputs: 1,
         scalars,
         operations: params.len(),
-        ..Batch::default()
+        ..Plan::default()
     })
 }
 

@@ -7,10 +7,12 @@ mod math;
 mod prepared;
 mod routines;
 
-use crate::backend::{Backend, BufferId, CacheLimits, Clock, Counters, DeviceKind, Info, Part};
+use crate::backend::{
+    Backend, BufferId, CacheLimits, Clock, Counters, DeviceKind, Info, ReadRange,
+};
 use crate::backend::{Pending, RunTimes, RunsTimes};
 use crate::error::{Error, Result};
-use crate::kernel::{Batch, Dispatch, Kernel, KernelConfig, Limits, Place};
+use crate::kernel::{Dispatch, Kernel, KernelConfig, Limits, Plan, SlotStorage};
 use crate::lru::Lru;
 use crate::span::span;
 use exec::inputs::Inputs;
@@ -42,7 +44,7 @@ struct State {
     /// Prepared kernels, each once.
     kernels: Lru<Key, Arc<Prepared>>,
     /// Batches by address; the weak reference keeps the address from being used again.
-    batches: Lru<usize, (Weak<Batch>, Ready)>,
+    batches: Lru<usize, (Weak<Plan>, Ready)>,
     limits: CacheLimits,
     counters: Counters,
     /// The times of kernels, where they are taken.
@@ -88,7 +90,7 @@ impl CpuBackend {
 
     /// Bytes of the machine's memory, where the system tells.
     pub fn memory(&self) -> Option<u64> {
-        memory::installed()
+        crate::alloc::total_bytes()
     }
 
     fn on(pool: Pool) -> CpuBackend {
@@ -115,7 +117,11 @@ impl CpuBackend {
             int8: cfg!(not(target_arch = "wasm32")),
             timestamps: false,
             // Routines stay whole.
-            config: KernelConfig { split_k: [false; 2], ..KernelConfig::GPU },
+            config: KernelConfig {
+                split_k_matmul: false,
+                split_k_conv: false,
+                ..KernelConfig::GPU
+            },
         };
         CpuBackend { info, limits, pool, state: Mutex::default() }
     }
@@ -167,11 +173,11 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+    fn compile(&self, batch: &Arc<Plan>) -> Pending<Result<()>> {
         Box::pin(std::future::ready(self.state().prepare(batch).map(drop)))
     }
 
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         let mut state = self.state();
         let state = &mut *state;
         state.check(batch, buffers, scalars)?;
@@ -196,11 +202,11 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+    fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>> {
         let read = || {
             let state = self.state();
             let mut places = Vec::with_capacity(parts.len());
-            for Part { buffer, offset, len, take } in parts {
+            for ReadRange { buffer, offset, len, take } in parts {
                 let words = state.buffers.get(&buffer).ok_or_else(|| unknown("read", buffer))?;
                 state.there(buffer)?;
                 let bytes: &[u8] = bytemuck::cast_slice(words);
@@ -216,7 +222,7 @@ impl Backend for CpuBackend {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn forget(&self, batch: &Arc<Batch>) {
+    fn forget(&self, batch: &Arc<Plan>) {
         self.state().batches.remove(&address(batch));
     }
 
@@ -257,7 +263,7 @@ impl Backend for CpuBackend {
 }
 
 impl State {
-    fn check(&mut self, batch: &Batch, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn check(&mut self, batch: &Plan, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         if buffers.len() != batch.slots.len() || scalars.len() < batch.scalars {
             return Err(Error::data(format!(
                 "run: there must be {} buffers and {} numbers, got {} and {}",
@@ -276,8 +282,8 @@ impl State {
                     slot.bytes
                 )));
             }
-            match slot.place {
-                Place::Input(_) => self.there(id)?,
+            match slot.storage {
+                SlotStorage::Input(_) => self.there(id)?,
                 _ => drop(self.lost.remove(&id)),
             }
         }
@@ -290,15 +296,17 @@ impl State {
     }
 
     /// The n-th kernel of a batch failed: those so far may have written over what they were given.
-    fn lose(&mut self, batch: &Batch, n: usize, buffers: &[BufferId], error: &Error) {
+    fn lose(&mut self, batch: &Plan, n: usize, buffers: &[BufferId], error: &Error) {
         for &slot in batch.dispatches[..=n].iter().flat_map(|dispatch| &dispatch.outputs) {
-            if let (Place::Input(_), Some(&id)) = (batch.slots[slot].place, buffers.get(slot)) {
+            if let (SlotStorage::Input(_), Some(&id)) =
+                (batch.slots[slot].storage, buffers.get(slot))
+            {
                 self.lost.insert(id, error.clone());
             }
         }
     }
 
-    fn prepare(&mut self, batch: &Arc<Batch>) -> Result<Ready> {
+    fn prepare(&mut self, batch: &Arc<Plan>) -> Result<Ready> {
         let address = address(batch);
         if let Some((_, prepared)) = self.batches.get(&address) {
             return Ok(prepared.clone());
@@ -369,7 +377,7 @@ impl State {
     }
 }
 
-fn address(batch: &Arc<Batch>) -> usize {
+fn address(batch: &Arc<Plan>) -> usize {
     Arc::as_ptr(batch) as usize
 }
 

@@ -3,12 +3,12 @@
 use super::program::Machine;
 use super::run::{Outcome, Run};
 use super::scalar::{reduce, Cell};
+use crate::alloc::try_vec;
 use crate::dtype::DType;
 use crate::kernel::{
-    Attend, Convolution, Inst, Kernel, Matmul, Operand, Order, PackedMatmul, Program, Space,
+    Attention, Convolution, Inst, Kernel, Matmul, Operand, Order, PackedMatmul, Program, Space,
 };
 use crate::op::Reduction;
-use crate::room::room;
 
 /// Runs it.
 pub fn run(run: &mut Run, kernel: &Kernel) -> Outcome {
@@ -47,7 +47,7 @@ fn check(run: &Run, program: &Program, dims: &[usize], outer: usize, epilogue: b
 /// An empty list for a value at each of `dims`.
 fn list<T>(dims: &[usize]) -> Outcome<Vec<T>> {
     let count = dims.iter().try_fold(1usize, |count, &d| count.checked_mul(d));
-    room("reference", count.unwrap_or(usize::MAX)).map_err(|error| error.message().to_string())
+    try_vec("reference", count.unwrap_or(usize::MAX)).map_err(|error| error.message().to_string())
 }
 
 fn rows(run: &mut Run, space: &Space, program: &Program) -> Outcome {
@@ -240,7 +240,7 @@ fn convolution(run: &mut Run, conv: &Convolution) -> Outcome {
     epilogue(run, &conv.epilogue, &dims, &sums)
 }
 
-fn attention(run: &mut Run, a: &Attend) -> Outcome {
+fn attention(run: &mut Run, a: &Attention) -> Outcome {
     if a.kv_heads == 0 || !a.heads.is_multiple_of(a.kv_heads) {
         return Err(format!("{} heads over {}", a.heads, a.kv_heads));
     }

@@ -31,10 +31,10 @@ mod program;
 mod run;
 mod scalar;
 
-use crate::backend::{Backend, BufferId, Counters, DeviceKind, Info, Part, Pending};
+use crate::alloc::try_vec;
+use crate::backend::{Backend, BufferId, Counters, DeviceKind, Info, Pending, ReadRange};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Batch, Dispatch, Kernel, KernelConfig, Limits, Place};
-use crate::room::room;
+use crate::kernel::{Dispatch, Kernel, KernelConfig, Limits, Plan, SlotStorage};
 use run::Run;
 use std::collections::HashMap;
 use std::future::ready;
@@ -51,7 +51,7 @@ pub struct ReferenceBackend {
 struct State {
     buffers: HashMap<BufferId, Vec<u8>>,
     /// The batches that were run: another machine would have compiled their kernels.
-    seen: Vec<Arc<Batch>>,
+    seen: Vec<Arc<Plan>>,
     counters: Counters,
 }
 
@@ -116,7 +116,7 @@ impl Backend for ReferenceBackend {
                 format!("reference: a buffer must have at most {most} bytes, got {bytes}");
             Error::new(ErrorKind::Limit, message)
         })?;
-        let mut memory = room("reference", count)?;
+        let mut memory = try_vec("reference", count)?;
         memory.resize(count, GARBAGE);
         let mut state = self.state();
         state.counters.buffers += 1;
@@ -142,12 +142,12 @@ impl Backend for ReferenceBackend {
         Ok(())
     }
 
-    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+    fn compile(&self, batch: &Arc<Plan>) -> Pending<Result<()>> {
         self.state().compile(batch);
         Box::pin(ready(Ok(())))
     }
 
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         let mut state = self.state();
         state.counters.submits += 1;
         state.compile(batch);
@@ -161,7 +161,7 @@ impl Backend for ReferenceBackend {
             if (memory.len() as u64) < slot.bytes {
                 return Err(outside(*buffer));
             }
-            if !matches!(slot.place, Place::Input(_)) {
+            if !matches!(slot.storage, SlotStorage::Input(_)) {
                 memory.fill(GARBAGE);
             }
         }
@@ -178,9 +178,9 @@ impl Backend for ReferenceBackend {
         Ok(())
     }
 
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+    fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>> {
         let state = self.state();
-        let taken = parts.into_iter().try_for_each(|Part { buffer, offset, len, take }| {
+        let taken = parts.into_iter().try_for_each(|ReadRange { buffer, offset, len, take }| {
             let memory = state.buffers.get(&buffer).ok_or_else(|| unknown(buffer))?;
             let place = range(offset, len).and_then(|range| memory.get(range));
             take(place.ok_or_else(|| outside(buffer))?)
@@ -192,7 +192,7 @@ impl Backend for ReferenceBackend {
         Box::pin(ready(Ok(())))
     }
 
-    fn forget(&self, batch: &Arc<Batch>) {
+    fn forget(&self, batch: &Arc<Plan>) {
         self.state().seen.retain(|seen| !Arc::ptr_eq(seen, batch));
     }
 
@@ -206,7 +206,7 @@ impl Backend for ReferenceBackend {
 }
 
 impl State {
-    fn compile(&mut self, batch: &Arc<Batch>) {
+    fn compile(&mut self, batch: &Arc<Plan>) {
         if !self.seen.iter().any(|seen| Arc::ptr_eq(seen, batch)) {
             self.seen.push(batch.clone());
             self.counters.pipelines += batch.dispatches.len() as u64;
@@ -220,7 +220,7 @@ impl ReferenceBackend {
         &self,
         state: &mut State,
         dispatch: &Dispatch,
-        batch: &Batch,
+        batch: &Plan,
         buffers: &[BufferId],
         scalars: &[u32],
     ) -> std::result::Result<(), String> {

@@ -82,7 +82,7 @@ impl<'a> Machine<'a> {
             Inst::Load { input, ref index, dtype } => {
                 Ok(run.load(input as usize, self.position(index, coords), dtype))
             }
-            Inst::Before { output, dtype } => {
+            Inst::LoadOutput { output, dtype } => {
                 Ok(self.program.store_to(output).and_then(|(_, store)| {
                     run.before(output as usize, self.position(&store.index, coords), dtype)
                 }))

@@ -2,25 +2,28 @@
 
 use super::adapter::Adapter;
 use super::platform::{self, Gpu};
-use super::{Choice, Power, WgpuBackend};
+use super::{AdapterOptions, PowerPreference, WgpuBackend};
 use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Halves, Limits};
+use crate::kernel::{F16Matmul, Limits};
 
 /// Whether there is a GPU, other than a software one. Opens nothing.
 pub async fn is_available() -> bool {
-    adapters(Power::High).await.iter().any(|adapter| adapter.info.kind != DeviceKind::Software)
+    adapters(PowerPreference::High)
+        .await
+        .iter()
+        .any(|adapter| adapter.info.kind != DeviceKind::Software)
 }
 
 /// All GPUs, the preferred kinds first. A browser has one or none, by how much power it may take.
-pub async fn adapters(power: Power) -> Vec<Adapter> {
+pub async fn adapters(power: PowerPreference) -> Vec<Adapter> {
     let mut found = platform::list(power).await;
     found.sort_by_key(|adapter| adapter.info.kind);
     found
 }
 
 /// Opens the GPU that `choice` says.
-pub async fn open(choice: Choice) -> Result<WgpuBackend> {
+pub async fn open(choice: AdapterOptions) -> Result<WgpuBackend> {
     let found = adapters(choice.power).await;
     let infos: Vec<&Info> = found.iter().map(|adapter| &adapter.info).collect();
     let chosen = choice.pick(&infos, platform::NONE)?;
@@ -50,7 +53,7 @@ pub(super) fn on(
     let binding_bytes = could.binding_bytes.min(has.binding_bytes);
     let mut config = could.config;
     if !has.cooperative {
-        config.halves = Halves::Tiles;
+        config.f16_matmul = F16Matmul::Tiles;
     }
     let limits = Limits { config, binding_bytes, ..has };
     Ok(WgpuBackend::new(info, limits, Gpu::new(device, queue, lent)?))

@@ -1,19 +1,19 @@
 //! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform
 //! buffer.
 
-use super::deferred::{DeferredResult, History, Unresolved};
-use super::groups::{Bound, Groups, Sets};
-use super::memory::{bound_bytes, Buffers, Memory, Numbered};
+use super::bind_groups::{BindGroupCache, Bound, DispatchBindings};
+use super::deferred::{BatchHistory, DeferredResult, ErrorDependencies};
+use super::dynamic_shapes::Dynamic;
+use super::memory::{bound_bytes, Buffers, GpuBuffer, Memory};
 use super::pipeline::{Pipeline, Recipe};
 use super::pipelines::{fold, Pipelines};
 use super::platform::Gpu;
-use super::shapes::Dynamic;
-use super::step::Step;
+use super::prepared_dispatch::PreparedDispatch;
 use super::times::Timer;
 use crate::backend::BufferId;
 use crate::codegen::{Source, PARAMS_HEAD};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{self, Batch, Limits};
+use crate::kernel::{self, Limits, Plan};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
@@ -25,20 +25,20 @@ const ALIGNMENT: usize = 256;
 pub(super) const MOST_PARAMS: usize = 64 << 10;
 
 /// What a batch is known by.
-pub(super) fn address(batch: &Arc<Batch>) -> usize {
+pub(super) fn address(batch: &Arc<Plan>) -> usize {
     Arc::as_ptr(batch) as usize
 }
 
 /// A batch ready to run.
 pub(super) struct Prepared {
     /// While this is held, no other batch gets the same address.
-    batch: Weak<Batch>,
+    batch: Weak<Plan>,
     pub(super) steps: Steps,
     /// The slots that it writes, and those that it only reads.
     written: Vec<usize>,
     read: Vec<usize>,
     /// How its kernels and its runs went.
-    pub(super) history: History,
+    pub(super) history: BatchHistory,
     /// The uniform buffer's contents, heads filled in. Kernels without params share the first
     /// block.
     pub(super) image: Vec<u8>,
@@ -49,8 +49,8 @@ pub(super) struct Prepared {
 /// The dispatches that do something, and the bind groups that they ran with.
 #[derive(Default)]
 pub(super) struct Steps {
-    pub(super) all: Vec<Step>,
-    sets: Sets,
+    pub(super) all: Vec<PreparedDispatch>,
+    sets: DispatchBindings,
 }
 
 impl Steps {
@@ -63,10 +63,10 @@ impl Steps {
     pub(super) fn record(
         &mut self,
         gpu: &Gpu,
-        (groups, most): (&mut Groups, usize),
-        (uniform, slots): (&Numbered, &[Bound<'_>]),
+        (groups, most): (&mut BindGroupCache, usize),
+        (uniform, slots): (&GpuBuffer, &[Bound<'_>]),
         encoder: &mut wgpu::CommandEncoder,
-        timer: Option<(&mut Timer, &Batch)>,
+        timer: Option<(&mut Timer, &Plan)>,
     ) {
         let groups = groups.of_batch(gpu, &mut self.sets, &self.all, (uniform, slots), most);
         let steps = self.all.iter().zip(groups);
@@ -100,7 +100,7 @@ impl Prepared {
         gpu: &Arc<Gpu>,
         limits: &Limits,
         pipelines: &mut Pipelines,
-        batch: &Arc<Batch>,
+        batch: &Arc<Plan>,
         text: &mut dyn FnMut(usize) -> Source,
     ) -> Result<Prepared> {
         let mut prepared = Prepared {
@@ -108,7 +108,7 @@ impl Prepared {
             steps: Steps::default(),
             written: Vec::new(),
             read: Vec::new(),
-            history: History::default(),
+            history: BatchHistory::default(),
             image: Vec::new(),
             words: Vec::new(),
         };
@@ -119,13 +119,13 @@ impl Prepared {
         }
         let results: Vec<DeferredResult> =
             kernels.all.iter().map(|made| made.pipeline.deferred.clone()).collect();
-        prepared.history = History::new(&results);
+        prepared.history = BatchHistory::new(&results);
         for (slot, use_) in uses(batch).into_iter().enumerate() {
             match use_ {
                 Use::Written => {
                     prepared.written.push(slot);
                     // In place: what is not written stays what it was.
-                    if matches!(batch.slots[slot].place, kernel::Place::Input(_)) {
+                    if matches!(batch.slots[slot].storage, kernel::SlotStorage::Input(_)) {
                         prepared.read.push(slot);
                     }
                 }
@@ -137,7 +137,7 @@ impl Prepared {
     }
 
     /// Adds a dispatch.
-    fn add(&mut self, limits: &Limits, batch: &Batch, number: usize, made: &Made) -> Result<()> {
+    fn add(&mut self, limits: &Limits, batch: &Plan, number: usize, made: &Made) -> Result<()> {
         let dispatch = &batch.dispatches[number];
         let kind = dispatch.kernel.kind();
         let buffers = dispatch.inputs.len() + dispatch.outputs.len();
@@ -183,7 +183,7 @@ impl Prepared {
         self.image[offset + 16 * made.params..][..sizes.len()].copy_from_slice(sizes);
         let block = (vectors * 16).next_multiple_of(ALIGNMENT) as u64;
         let (pipeline, offset) = (made.pipeline.clone(), offset as u32);
-        self.steps.all.push(Step { number, pipeline, grid, offset, block, slots });
+        self.steps.all.push(PreparedDispatch { number, pipeline, grid, offset, block, slots });
         Ok(())
     }
 
@@ -208,8 +208,8 @@ impl Prepared {
         trial: Option<&DeferredResult>,
     ) {
         let read = self.read.iter().filter_map(|&slot| memory.unresolved(ids[slot]));
-        let buffers = ids.iter().filter_map(|&id| memory.there(id)).filter(|there| !there.good());
-        let unresolved: Unresolved = self.history.unresolved(trial, buffers, read);
+        let buffers = ids.iter().filter_map(|&id| memory.there(id)).filter(|there| !there.is_ok());
+        let unresolved: ErrorDependencies = self.history.dependencies(trial, buffers, read);
         for &slot in &self.written {
             memory.depend(ids[slot], &unresolved);
         }
@@ -230,7 +230,7 @@ impl Prepared {
 
     /// Each slot's buffer, if they are all there and large enough; of each no more than `most` bytes are bound.
     pub(super) fn slots<'a>(
-        batch: &Batch,
+        batch: &Plan,
         buffers: &[BufferId],
         memory: &'a Buffers,
         most: u64,
@@ -283,7 +283,7 @@ impl Kernels {
         gpu: &Arc<Gpu>,
         limits: &Limits,
         pipelines: &mut Pipelines,
-        batch: &Batch,
+        batch: &Plan,
         text: &mut dyn FnMut(usize) -> Source,
     ) -> Kernels {
         let mut seen = pipelines.shapes.take(batch.structure);
@@ -336,7 +336,7 @@ enum Use {
 }
 
 /// What the batch does with each slot.
-fn uses(batch: &Batch) -> Vec<Use> {
+fn uses(batch: &Plan) -> Vec<Use> {
     let mut uses = vec![Use::None; batch.slots.len()];
     for dispatch in &batch.dispatches {
         for &slot in &dispatch.inputs {
@@ -351,7 +351,7 @@ fn uses(batch: &Batch) -> Vec<Use> {
     uses
 }
 
-fn slot_of(batch: &Batch, slot: usize) -> Result<&crate::kernel::Slot> {
+fn slot_of(batch: &Plan, slot: usize) -> Result<&crate::kernel::Slot> {
     batch.slots.get(slot).ok_or_else(|| {
         let message = format!("run: the slot must be less than {}, got {slot}", batch.slots.len());
         Error::data(message)

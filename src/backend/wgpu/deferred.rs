@@ -25,28 +25,28 @@ impl Default for DeferredResult {
 }
 
 impl DeferredResult {
-    /// Only the first word counts.
-    pub fn settle(&self, error: Option<Error>) {
+    /// Sets the outcome. Later calls have no effect.
+    pub fn resolve(&self, error: Option<Error>) {
         let _ = self.0.error.set(error);
     }
 
-    /// Whether it is known to have gone well.
-    pub fn good(&self) -> bool {
+    /// Whether the operation is known to have succeeded.
+    pub fn is_ok(&self) -> bool {
         matches!(self.0.error.get(), Some(None))
     }
 
-    /// What is known to have gone wrong.
+    /// The error, if the operation is known to have failed.
     pub fn error(&self) -> Option<&Error> {
         self.0.error.get()?.as_ref()
     }
 }
 
-/// What must have gone well for some contents to mean something and is not known to have: each once, the oldest
-/// first, or the one that is known to be bad. Empty but for the first moments in a browser, and after a failure.
+/// The operations that some contents depend on and that are not known to have succeeded, oldest first, without duplicates.
+/// If one is known to have failed, only that one. Usually empty; in a browser, outcomes arrive late.
 #[derive(Clone, Default)]
-pub struct Unresolved(Option<Arc<[DeferredResult]>>);
+pub struct ErrorDependencies(Option<Arc<[DeferredResult]>>);
 
-/// The first of these that is known to be bad: that there was no memory explains all that follows from it.
+/// The first result that is known to have failed. It explains the failures after it.
 fn explanation(results: &[DeferredResult]) -> Option<&DeferredResult> {
     let no_memory = |deferred: &&DeferredResult| {
         deferred.error().is_some_and(|e| e.kind() == ErrorKind::Memory)
@@ -57,16 +57,16 @@ fn explanation(results: &[DeferredResult]) -> Option<&DeferredResult> {
         .or_else(|| results.iter().find(|deferred| deferred.error().is_some()))
 }
 
-impl Unresolved {
+impl ErrorDependencies {
     /// What is left of these together.
-    fn union<'a>(parts: impl IntoIterator<Item = &'a [DeferredResult]>) -> Unresolved {
+    fn union<'a>(parts: impl IntoIterator<Item = &'a [DeferredResult]>) -> ErrorDependencies {
         let mut left: Vec<DeferredResult> = Vec::new();
         // What one run wrote has one list.
         let mut seen: Vec<*const DeferredResult> = Vec::new();
         for part in parts {
             if !part.is_empty() && !seen.contains(&part.as_ptr()) {
                 seen.push(part.as_ptr());
-                left.extend(part.iter().filter(|deferred| !deferred.good()).cloned());
+                left.extend(part.iter().filter(|deferred| !deferred.is_ok()).cloned());
             }
         }
         sorted::by_key(&mut left, |deferred| deferred.0.number);
@@ -74,62 +74,62 @@ impl Unresolved {
         if let Some(bad) = explanation(&left) {
             left = vec![bad.clone()];
         }
-        Unresolved((!left.is_empty()).then(|| left.into()))
+        ErrorDependencies((!left.is_empty()).then(|| left.into()))
     }
 
-    /// What is not known yet, or the one that is bad.
+    /// The pending results, or the failed one.
     pub fn results(&self) -> &[DeferredResult] {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// What is known to have gone wrong.
+    /// The error, if the operation is known to have failed.
     pub fn error(&self) -> Option<&Error> {
         explanation(self.results())?.error()
     }
 }
 
-/// What is known of a batch: of its kernels, and of its runs.
+/// The outcomes of a batch so far: of compiling its kernels, and of its runs.
 #[derive(Default)]
-pub struct History {
-    kernels: Unresolved,
-    /// Whether a run is known to have gone well.
-    proven: bool,
-    /// While that is not so, the first run of which it is not known how it went. Later ones are taken to go as it does,
-    /// so that however many follow each other there is one to wait for.
-    trial: DeferredResult,
+pub struct BatchHistory {
+    kernels: ErrorDependencies,
+    /// Whether a run is known to have succeeded.
+    has_succeeded: bool,
+    /// Until a run has succeeded, the first run with a pending outcome. Later runs share its outcome, so that there is only one
+    /// outcome to wait for.
+    first_run: DeferredResult,
 }
 
-impl History {
-    /// A batch whose kernels have these results.
-    pub fn new(kernels: &[DeferredResult]) -> History {
-        History { kernels: Unresolved::union([kernels]), ..History::default() }
+impl BatchHistory {
+    /// The history of a batch whose kernels have these results.
+    pub fn new(kernels: &[DeferredResult]) -> BatchHistory {
+        BatchHistory { kernels: ErrorDependencies::union([kernels]), ..BatchHistory::default() }
     }
 
-    /// What is wrong with the first kernel that could not be made, where there is one.
-    pub fn broken(&self) -> Option<&Error> {
+    /// The error of the first kernel that failed to compile.
+    pub fn compile_error(&self) -> Option<&Error> {
         self.kernels.error()
     }
 
-    /// What settles whether the run that comes next goes well; none once one has.
-    pub fn trial(&mut self) -> Option<DeferredResult> {
-        self.proven |= self.trial.good();
-        if self.trial.error().is_some() {
-            self.trial = DeferredResult::default();
+    /// The outcome that the next run depends on. `None` once a run has succeeded.
+    pub fn first_run(&mut self) -> Option<DeferredResult> {
+        self.has_succeeded |= self.first_run.is_ok();
+        if self.first_run.error().is_some() {
+            self.first_run = DeferredResult::default();
         }
-        (!self.proven).then(|| self.trial.clone())
+        (!self.has_succeeded).then(|| self.first_run.clone())
     }
 
-    /// What the contents that a run of it wrote hang on: its kernels, its trial, the buffers, and what it read.
-    pub fn unresolved<'a>(
+    /// The dependencies of the contents that a run writes: its kernels, the first run, the buffers, and what the run reads.
+    pub fn dependencies<'a>(
         &'a mut self,
-        trial: Option<&'a DeferredResult>,
+        first_run: Option<&'a DeferredResult>,
         buffers: impl IntoIterator<Item = &'a DeferredResult>,
-        read: impl IntoIterator<Item = &'a Unresolved>,
-    ) -> Unresolved {
-        self.kernels = Unresolved::union([self.kernels.results()]);
-        let own = [self.kernels.results(), trial.map(std::slice::from_ref).unwrap_or_default()];
+        read: impl IntoIterator<Item = &'a ErrorDependencies>,
+    ) -> ErrorDependencies {
+        self.kernels = ErrorDependencies::union([self.kernels.results()]);
+        let own = [self.kernels.results(), first_run.map(std::slice::from_ref).unwrap_or_default()];
         let buffers = buffers.into_iter().map(std::slice::from_ref);
         let read = read.into_iter().map(|one| one.results());
-        Unresolved::union(own.into_iter().chain(buffers).chain(read))
+        ErrorDependencies::union(own.into_iter().chain(buffers).chain(read))
     }
 }

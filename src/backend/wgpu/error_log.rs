@@ -1,6 +1,6 @@
 //! What went wrong, on one clock: errors no read has heard of yet, and whether the device is lost.
 
-use super::deferred::Unresolved;
+use super::deferred::ErrorDependencies;
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -35,9 +35,9 @@ impl ErrorLog {
 
     /// Keeps an error of moment `at` for the first read after it.
     pub(super) fn store(&self, at: u64, error: Error) {
-        const MOST: usize = 64;
+        const MAX_ERRORS: usize = 64;
         let errors = &mut lock(&self.state).errors;
-        if errors.len() < MOST {
+        if errors.len() < MAX_ERRORS {
             errors.push((at, error));
         }
     }
@@ -78,10 +78,15 @@ impl ErrorLog {
 
     /// What is told to a read of moment `at`: that the device is lost, what is wrong with what it
     /// reads, or else the first earlier error that nobody heard of.
-    pub(super) fn finish(&self, at: u64, operation: &str, unresolved: &[Unresolved]) -> Result<()> {
+    pub(super) fn finish(
+        &self,
+        at: u64,
+        operation: &str,
+        unresolved: &[ErrorDependencies],
+    ) -> Result<()> {
         self.check(operation)?;
         let unheard = self.take_before(at);
-        match unresolved.iter().find_map(Unresolved::error).cloned().or(unheard) {
+        match unresolved.iter().find_map(ErrorDependencies::error).cloned().or(unheard) {
             Some(error) => Err(error),
             None => Ok(()),
         }

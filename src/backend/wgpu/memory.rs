@@ -1,6 +1,6 @@
 //! Buffers by number, and the uniform buffer that all kernels' params lie in.
 
-use super::deferred::{DeferredResult, Unresolved};
+use super::deferred::{DeferredResult, ErrorDependencies};
 #[cfg(feature = "wgpu-interop")]
 use super::platform::is_same;
 use super::platform::Gpu;
@@ -9,15 +9,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Limits;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A buffer with its number.
+/// A wgpu buffer with its number.
 #[derive(Clone)]
-pub(super) struct Numbered {
+pub(super) struct GpuBuffer {
     pub(super) number: u64,
     pub(super) buffer: wgpu::Buffer,
 }
 
-/// A buffer's number says where it lies in the list of its device, and in the upper bits how many were made before, by
-/// any device: numbers are not used twice, and a mix-up is found out.
+/// The low bits of a buffer's number that are its position in the list of its device. The upper bits count the buffers made
+/// before by any device, so that no number is used twice.
 const PLACE_BITS: u32 = 24;
 
 fn number(place: usize) -> u64 {
@@ -31,12 +31,12 @@ fn place(id: BufferId) -> usize {
 
 /// A buffer, and the bytes it has.
 pub(super) struct Memory {
-    pub(super) held: Numbered,
+    pub(super) held: GpuBuffer,
     pub(super) bytes: u64,
     /// Whether there was memory for it.
     there: DeferredResult,
     /// What must have gone well for its contents to mean something.
-    pub(super) written: Unresolved,
+    pub(super) written: ErrorDependencies,
     /// Of an app's buffer, how many use it here; 0 of one that was made here.
     lent: usize,
 }
@@ -108,9 +108,10 @@ impl Buffers {
         there: DeferredResult,
         lent: usize,
     ) -> BufferId {
-        let held = Numbered { number: number(place), buffer };
+        let held = GpuBuffer { number: number(place), buffer };
         let id = BufferId(held.number);
-        let memory = Some(Memory { held, bytes, there, written: Unresolved::default(), lent });
+        let memory =
+            Some(Memory { held, bytes, there, written: ErrorDependencies::default(), lent });
         match self.vacant.pop() {
             Some(place) => self.all[place] = memory,
             None => self.all.push(memory),
@@ -125,7 +126,7 @@ impl Buffers {
         buffer: &wgpu::Buffer,
         there: DeferredResult,
     ) -> Result<BufferId> {
-        if let Some(memory) = self.lent(buffer) {
+        if let Some(memory) = self.borrowed(buffer) {
             memory.lent += 1;
             return Ok(BufferId(memory.held.number));
         }
@@ -137,7 +138,7 @@ impl Buffers {
 
     /// An app's buffer, if it is in use here.
     #[cfg(feature = "wgpu-interop")]
-    pub(super) fn lent(&mut self, buffer: &wgpu::Buffer) -> Option<&mut Memory> {
+    pub(super) fn borrowed(&mut self, buffer: &wgpu::Buffer) -> Option<&mut Memory> {
         let same = |memory: &&mut Memory| memory.lent > 0 && is_same(&memory.held.buffer, buffer);
         self.all.iter_mut().flatten().find(same)
     }
@@ -206,12 +207,12 @@ impl Buffers {
     }
 
     /// What the contents of a buffer depend on.
-    pub(super) fn unresolved(&self, id: BufferId) -> Option<&Unresolved> {
+    pub(super) fn unresolved(&self, id: BufferId) -> Option<&ErrorDependencies> {
         self.find(id).map(|memory| &memory.written)
     }
 
     /// The contents of a buffer depend on these from now on.
-    pub(super) fn depend(&mut self, id: BufferId, on: &Unresolved) {
+    pub(super) fn depend(&mut self, id: BufferId, on: &ErrorDependencies) {
         let found = self.all.get_mut(place(id)).and_then(Option::as_mut);
         if let Some(memory) = found.filter(|memory| memory.held.number == id.0) {
             memory.written = on.clone();
@@ -222,7 +223,7 @@ impl Buffers {
 /// The params of the batch that runs next.
 #[derive(Default)]
 pub(super) struct Uniform {
-    held: Option<Numbered>,
+    held: Option<GpuBuffer>,
     bytes: usize,
     /// Whether there was memory for it.
     there: DeferredResult,
@@ -232,7 +233,7 @@ pub(super) struct Uniform {
 
 impl Uniform {
     /// Sees to it that so many bytes fit; the buffer that is replaced, where one is.
-    pub(super) fn make_room(&mut self, gpu: &Gpu, bytes: usize) -> Result<Option<Numbered>> {
+    pub(super) fn make_room(&mut self, gpu: &Gpu, bytes: usize) -> Result<Option<GpuBuffer>> {
         const SMALLEST: usize = 16 << 10;
         if bytes <= self.bytes && self.there.error().is_none() {
             return Ok(None);
@@ -243,7 +244,7 @@ impl Uniform {
         let buffer = gpu.create("run", bytes as u64, usage, false, Some(&there))?;
         (self.bytes, self.there) = (bytes, there);
         self.contents.clear();
-        Ok(self.held.replace(Numbered { number: number(0), buffer }))
+        Ok(self.held.replace(GpuBuffer { number: number(0), buffer }))
     }
 
     /// The bytes of the buffer.
@@ -257,7 +258,7 @@ impl Uniform {
     }
 
     /// The buffer for `params`, for which there is room, and what must be written to it first: all of them, or nothing.
-    pub(super) fn ready<'a>(&mut self, params: &'a [u8]) -> (&Numbered, &'a [u8]) {
+    pub(super) fn ready<'a>(&mut self, params: &'a [u8]) -> (&GpuBuffer, &'a [u8]) {
         let Some(held) = &self.held else { unreachable!("there is room") };
         if self.contents.starts_with(params) {
             return (held, &[]);

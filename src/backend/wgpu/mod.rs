@@ -4,21 +4,20 @@
 mod adapter;
 mod adapters;
 mod batch;
-mod choice;
+mod bind_groups;
+#[doc(hidden)]
+pub mod completion;
 #[doc(hidden)] // For its tests, as `ticket` is.
 pub mod deferred;
+mod dynamic_shapes;
 mod error_log;
-mod groups;
 mod memory;
 mod pipeline;
 mod pipelines;
+mod prepared_dispatch;
 mod readbacks;
-mod shapes;
 #[cfg(feature = "wgpu-interop")]
 mod sharing;
-mod step;
-#[doc(hidden)]
-pub mod ticket;
 mod times;
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -30,9 +29,8 @@ mod web;
 #[cfg(target_arch = "wasm32")]
 use web as platform;
 
-pub use adapter::Adapter;
+pub use adapter::{Adapter, AdapterOptions, PowerPreference};
 pub use adapters::{adapters, is_available, open};
-pub use choice::{Choice, Power};
 #[doc(hidden)]
 pub use pipelines::fold;
 pub use platform::EXPECTED;
@@ -40,21 +38,21 @@ pub use platform::EXPECTED;
 pub use web::sharing as from_javascript;
 
 use super::{
-    Backend, BufferId, CacheLimits, Clock, Counters, Info, Listener, Part, Pending, RunsTimes,
+    Backend, BufferId, CacheLimits, Clock, Counters, Info, Listener, Pending, ReadRange, RunsTimes,
 };
 use crate::codegen::{self, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Batch, Kernel, KernelConfig, Limits};
+use crate::kernel::{Kernel, KernelConfig, Limits, Plan};
 use crate::lru::Lru;
 use crate::schedule::schedule;
 use batch::{address, Prepared};
-use deferred::Unresolved;
+use bind_groups::BindGroupCache;
+use deferred::ErrorDependencies;
 use error_log::lock;
-use groups::Groups;
 use memory::{Buffers, Uniform};
 use pipelines::Pipelines;
 use platform::Gpu;
-use readbacks::Wanted;
+use readbacks::PendingCopy;
 use std::any::Any;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -76,7 +74,7 @@ pub struct WgpuBackend {
 struct State {
     buffers: Buffers,
     uniform: Uniform,
-    groups: Groups,
+    groups: BindGroupCache,
     /// By the batch's address.
     batches: Lru<usize, Prepared>,
     caches: CacheLimits,
@@ -108,7 +106,7 @@ impl WgpuBackend {
     #[doc(hidden)]
     pub fn run_sources(
         &self,
-        batch: &Arc<Batch>,
+        batch: &Arc<Plan>,
         sources: &[Source],
         buffers: &[BufferId],
         scalars: &[u32],
@@ -118,7 +116,7 @@ impl WgpuBackend {
 
     fn run_text(
         &self,
-        batch: &Arc<Batch>,
+        batch: &Arc<Plan>,
         ids: &[BufferId],
         scalars: &[u32],
         text: &mut dyn FnMut(usize) -> Source,
@@ -135,7 +133,7 @@ impl WgpuBackend {
         // Whole vectors are bound.
         let most = self.limits.binding_bytes / 16 * 16;
         let slots = Prepared::slots(batch, ids, buffers, most)?;
-        if let Some(error) = prepared.history.broken() {
+        if let Some(error) = prepared.history.compile_error() {
             // Not run at all: what it would have written means nothing, and reading it says so.
             errors.store(errors.tick(), error.clone());
             prepared.pass_on(ids, buffers, None);
@@ -152,7 +150,7 @@ impl WgpuBackend {
             gpu.discard(&old.buffer);
         }
         let (uniform, params) = uniform.ready(&prepared.image);
-        let trial = prepared.history.trial();
+        let trial = prepared.history.first_run();
         let mut timing = match profiler {
             Some(profiler) => {
                 let timer = profiler.timer(gpu, &prepared.steps.dispatches())?;
@@ -177,7 +175,7 @@ impl WgpuBackend {
     /// Compiles a batch, unless that was done; the state that has it.
     fn prepare(
         &self,
-        batch: &Arc<Batch>,
+        batch: &Arc<Plan>,
         text: &mut dyn FnMut(usize) -> Source,
     ) -> Result<MutexGuard<'_, State>> {
         let known = || {
@@ -207,23 +205,24 @@ impl WgpuBackend {
     }
 
     /// The texts of a batch's kernels, by the numbers of their dispatches.
-    fn texts<'a>(&'a self, batch: &'a Batch) -> impl FnMut(usize) -> Source + 'a {
+    fn texts<'a>(&'a self, batch: &'a Plan) -> impl FnMut(usize) -> Source + 'a {
         |number| self.text(&batch.dispatches[number].kernel, batch.config)
     }
 
-    fn start_read(&self, parts: Vec<Part>) -> Result<Pending<Result<()>>> {
+    fn start_read(&self, parts: Vec<ReadRange>) -> Result<Pending<Result<()>>> {
         let gpu = self.gpu.clone();
         gpu.errors.check("read")?;
         let (mut wanted, mut unresolved) = (Vec::with_capacity(parts.len()), Vec::new());
         {
             let state = lock(&self.state);
-            for Part { buffer, offset, len, take } in parts {
+            for ReadRange { buffer, offset, len, take } in parts {
                 let memory = state.buffers.range("read", buffer, offset, len)?;
                 unresolved.push(memory.written.clone());
-                wanted.push(Wanted { source: memory.held.buffer.clone(), offset, len, take });
+                wanted.push(PendingCopy { source: memory.held.buffer.clone(), offset, len, take });
             }
         }
-        let (wanted, empty): (Vec<Wanted>, Vec<_>) = wanted.into_iter().partition(|w| w.len > 0);
+        let (wanted, empty): (Vec<PendingCopy>, Vec<_>) =
+            wanted.into_iter().partition(|w| w.len > 0);
         empty.into_iter().try_for_each(|nothing| (nothing.take)(&[]))?;
         if wanted.is_empty() {
             return Ok(self.sync());
@@ -276,7 +275,7 @@ impl Backend for WgpuBackend {
             let target = state.buffers.range("write", buffer, offset, len)?.held.buffer.clone();
             if offset == 0 {
                 // Written anew: what went wrong before does not matter any more.
-                state.buffers.depend(buffer, &Unresolved::default());
+                state.buffers.depend(buffer, &ErrorDependencies::default());
             }
             target
         };
@@ -286,12 +285,12 @@ impl Backend for WgpuBackend {
         self.gpu.write(&target, offset, data)
     }
 
-    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+    fn compile(&self, batch: &Arc<Plan>) -> Pending<Result<()>> {
         let compiled = self.gpu.errors.check("compile").and_then(|()| {
             let mut state = self.prepare(batch, &mut self.texts(batch))?;
             let prepared = state.batches.get(&address(batch));
             Ok(prepared
-                .map(|prepared| prepared.history.unresolved(None, [], []))
+                .map(|prepared| prepared.history.dependencies(None, [], []))
                 .unwrap_or_default())
         });
         let (gpu, known) = (self.gpu.clone(), self.gpu.heard());
@@ -307,7 +306,7 @@ impl Backend for WgpuBackend {
         Some(self.gpu.check(text))
     }
 
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.run_text(batch, buffers, scalars, &mut self.texts(batch))
     }
 
@@ -315,7 +314,7 @@ impl Backend for WgpuBackend {
         self.gpu.defer_submit();
     }
 
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+    fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>> {
         match self.start_read(parts) {
             Ok(pending) => pending,
             Err(error) => Box::pin(ready(Err(error))),
@@ -335,7 +334,7 @@ impl Backend for WgpuBackend {
         })
     }
 
-    fn forget(&self, batch: &Arc<Batch>) {
+    fn forget(&self, batch: &Arc<Plan>) {
         lock(&self.state).batches.remove(&address(batch));
     }
 

@@ -45,7 +45,7 @@ impl Recipe<'_> {
         if let Some(missing) = self.source.features.missing(limits) {
             let message =
                 format!("{kind}: the device must have {missing} for `{label}`, got one without it");
-            deferred.settle(Some(Error::new(ErrorKind::Unsupported, message)));
+            deferred.resolve(Some(Error::new(ErrorKind::Unsupported, message)));
             return Pipeline { compiled: None, deferred };
         }
         let device = &gpu.device;

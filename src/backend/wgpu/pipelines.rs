@@ -1,8 +1,8 @@
 //! The shaders that were compiled: each text once.
 
+use super::dynamic_shapes::Shapes;
 use super::pipeline::{Layout, Pipeline, Recipe};
 use super::platform::Gpu;
-use super::shapes::Shapes;
 use crate::backend::{Compiling, Listener};
 use crate::kernel::Limits;
 use crate::lru::Lru;

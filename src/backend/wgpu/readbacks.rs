@@ -21,16 +21,16 @@ pub(super) struct Readback {
     home: Arc<Readbacks>,
 }
 
-/// Bytes of a buffer that are to be read, in a range that was checked, and who takes them.
-pub(super) struct Wanted {
+/// A pending copy to a readback buffer: a checked range of a buffer, and the callback for its bytes.
+pub(super) struct PendingCopy {
     pub(super) source: wgpu::Buffer,
     pub(super) offset: u64,
     pub(super) len: u64,
     pub(super) take: Take,
 }
 
-impl Wanted {
-    /// Records the copy of them.
+impl PendingCopy {
+    /// Records the copy.
     pub(super) fn record(&self, to: &Readback, encoder: &mut wgpu::CommandEncoder) {
         encoder.copy_buffer_to_buffer(&self.source, self.offset, to.buffer(), 0, self.len);
     }
@@ -46,9 +46,10 @@ fn size_for(len: u64) -> u64 {
 }
 
 impl Readbacks {
-    /// Bytes kept free at most, in at most so many buffers.
-    const MOST_BYTES: u64 = 64 << 20;
-    const MOST: usize = 8;
+    /// The most bytes of free buffers.
+    const MAX_FREE_BYTES: u64 = 64 << 20;
+    /// The most free buffers.
+    const MAX_FREE_BUFFERS: usize = 8;
 
     /// Bytes of all that there are, free or not.
     pub(super) fn bytes(&self) -> u64 {
@@ -111,7 +112,7 @@ impl Readback {
         free.push(buffer);
         let too_many = |free: &[wgpu::Buffer]| {
             let bytes: u64 = free.iter().map(|buffer| buffer.size()).sum();
-            free.len() > Readbacks::MOST || bytes > Readbacks::MOST_BYTES
+            free.len() > Readbacks::MAX_FREE_BUFFERS || bytes > Readbacks::MAX_FREE_BYTES
         };
         while too_many(&free) {
             self.home.discard(&free.remove(0));

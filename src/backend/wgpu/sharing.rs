@@ -55,7 +55,7 @@ impl WgpuBackend {
         let operation = "tensor_from_wgpu";
         self.gpu.errors.check(operation)?;
         let mut state = lock(&self.state);
-        let there = match state.buffers.lent(buffer) {
+        let there = match state.buffers.borrowed(buffer) {
             Some(_) => DeferredResult::default(),
             None => self.probe(operation, buffer)?,
         };

@@ -2,15 +2,15 @@
 
 use super::error_log::lock;
 use super::platform::Gpu;
-use super::readbacks::Wanted;
+use super::readbacks::PendingCopy;
 use crate::backend::{self, resolution, Clock, Pending, RunTimes, RunsTimes, Times};
 use crate::error::Result;
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
 use web_time::Instant;
 
-/// Kernels between two resolutions of timestamps: a query set holds 4096.
-const CHUNK: usize = 2048;
+/// The kernels between two resolves of timestamps. A query set has at most 4096 timestamps, two per kernel.
+const KERNELS_PER_RESOLVE: usize = 2048;
 
 /// Bytes of a buffer that timestamps are resolved into, and how many there are at most: of a million kernels. Later ones
 /// are not timed until what there is was taken.
@@ -57,7 +57,7 @@ impl Profiler {
             let descriptor = wgpu::QuerySetDescriptor {
                 label: Some("warpweft times"),
                 ty: wgpu::QueryType::Timestamp,
-                count: 2 * CHUNK as u32,
+                count: 2 * KERNELS_PER_RESOLVE as u32,
             };
             gpu.watch("profile", None, || gpu.device.create_query_set(&descriptor)).0
         });
@@ -82,7 +82,7 @@ impl Profiler {
     pub(super) fn timer(&mut self, gpu: &Gpu, dispatches: &[usize]) -> Result<Option<Timer>> {
         let Some(set) = self.set.clone() else { return Ok(None) };
         let mut chunks = Vec::new();
-        for chunk in dispatches.chunks(CHUNK) {
+        for chunk in dispatches.chunks(KERNELS_PER_RESOLVE) {
             let bytes = (chunk.len() as u64 * PAIR).next_multiple_of(ALIGNMENT);
             if self.buffers.is_empty() || self.used + bytes > BUFFER {
                 if self.buffers.len() == BUFFERS {
@@ -135,11 +135,11 @@ impl Profiler {
         for (n, source) in buffers.iter().enumerate() {
             let last = n + 1 == buffers.len();
             let len = if last { self.used } else { BUFFER };
-            let (take, taken) = backend::take(len as usize, |bytes, all: &mut Vec<u8>| {
+            let (take, taken) = backend::read_callback(len as usize, |bytes, all: &mut Vec<u8>| {
                 all.extend_from_slice(bytes);
                 Ok(())
             });
-            wanted.push(Wanted { source: source.clone(), offset: 0, len, take });
+            wanted.push(PendingCopy { source: source.clone(), offset: 0, len, take });
             parts.push(taken);
         }
         let done = gpu.done();

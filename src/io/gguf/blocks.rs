@@ -2,9 +2,9 @@
 //!
 //! The layouts and formulas are those of `ggml-common.h` and `ggml-quants.c` (llama.cpp).
 
+use crate::alloc::try_vec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::packed::{half_of_power, E2M1, UNEVEN};
-use crate::room::room;
 use half::{bf16, f16};
 use std::fmt;
 
@@ -105,7 +105,7 @@ impl BlockFormat {
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let count = bytes.len() / size * length;
-        let mut all = room("decode", count)?;
+        let mut all = try_vec("decode", count)?;
         all.resize(count, 0.0);
         for (block, y) in bytes.chunks_exact(size).zip(all.chunks_exact_mut(length)) {
             decode(block, y);

@@ -16,9 +16,9 @@ pub use value::{GgufArray, GgufValue};
 
 use super::other::other_kind;
 use super::source::{at_once, Source};
+use crate::alloc::try_vec;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::room::room;
 use crate::tensor::{PackedBuilder, PackedTensor, Tensor};
 use scan::{about, wrong, Scan};
 use std::collections::BTreeMap;
@@ -159,7 +159,7 @@ impl Gguf {
             let what = "the tensors of the table must fit into the rest of the file";
             wrong(tensors_at, &format!("{what}, {left} bytes, got {tensors} tensors"))
         })?;
-        let mut rows = room("gguf", count)?;
+        let mut rows = try_vec("gguf", count)?;
         for _ in 0..count {
             rows.push(row(scan)?);
         }

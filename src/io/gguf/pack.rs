@@ -1,9 +1,9 @@
 //! Blocks of files as rows of packed matrices: the same bits in another order.
 
 use super::blocks::{scale_and_minimum, BlockFormat};
+use crate::alloc::try_vec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::packed::{PackedFormat, Planes};
-use crate::room::room;
 
 /// Elements of a chunk: those that lie together in a packed row.
 const CHUNK: usize = 32;
@@ -51,7 +51,7 @@ impl BlockFormat {
         }
         let width = format.row_words(columns);
         let count = blocks.len() / bytes * width;
-        let mut words = room("pack", count)?;
+        let mut words = try_vec("pack", count)?;
         words.resize(count, 0u32);
         for (blocks, row) in blocks.chunks_exact(bytes).zip(words.chunks_exact_mut(width)) {
             pack_row(format, columns, blocks, bytemuck::cast_slice_mut(row));

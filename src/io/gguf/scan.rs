@@ -1,7 +1,7 @@
 //! Reading the head of a GGUF file: numbers and strings one after the other, each checked against what the file still has.
 
+use crate::alloc::try_vec;
 use crate::error::{Error, Result};
-use crate::room::room;
 
 /// Bytes that a name may have, as in the format's description.
 const LONGEST: u64 = 65_535;
@@ -73,7 +73,7 @@ impl<'a> Scan<'a> {
     /// The next `count` bytes.
     pub fn bytes(&mut self, what: &str, count: u64) -> Result<Vec<u8>> {
         let bytes = self.taken(what, count)?;
-        let mut own = room("gguf", bytes.len())?;
+        let mut own = try_vec("gguf", bytes.len())?;
         own.extend_from_slice(bytes);
         Ok(own)
     }

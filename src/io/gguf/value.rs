@@ -1,8 +1,8 @@
 //! The values of a GGUF file's metadata.
 
 use super::scan::{wrong, Scan};
+use crate::alloc::try_vec;
 use crate::error::Result;
-use crate::room::room;
 use std::fmt;
 
 /// Arrays in arrays in arrays: no file has more.
@@ -166,14 +166,14 @@ impl GgufArray {
                 GgufArray::Bool(each.collect::<Result<_>>()?)
             }
             8 => {
-                let mut all = room("gguf", scan.need(what, count, 8)?)?;
+                let mut all = try_vec("gguf", scan.need(what, count, 8)?)?;
                 for _ in 0..count {
                     all.push(scan.string(what)?);
                 }
                 GgufArray::String(all)
             }
             9 => {
-                let mut all = room("gguf", scan.need(what, count, 12)?)?;
+                let mut all = try_vec("gguf", scan.need(what, count, 12)?)?;
                 for _ in 0..count {
                     all.push(GgufArray::read(scan, what, depth + 1)?);
                 }
@@ -194,7 +194,7 @@ fn numbers<T, const N: usize>(
     count: u64,
     number: impl Fn([u8; N]) -> T,
 ) -> Result<Vec<T>> {
-    let mut all = room("gguf", scan.need(what, count, N as u64)?)?;
+    let mut all = try_vec("gguf", scan.need(what, count, N as u64)?)?;
     for _ in 0..count {
         all.push(number(scan.number(what)?));
     }

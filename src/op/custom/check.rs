@@ -1,7 +1,7 @@
 //! What naga says of a user's text.
 
 use super::shader::Shader;
-use super::words::located;
+use super::tokens::located;
 use crate::error::{Error, Result};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::Module;

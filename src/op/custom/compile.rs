@@ -3,7 +3,7 @@
 
 use super::element::{Element, Steps, WHAT};
 use super::steps::{unsupported, Value, Writer};
-use super::words::located;
+use super::tokens::located;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expr::Binary;
 use crate::sorted;

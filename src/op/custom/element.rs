@@ -1,7 +1,7 @@
 //! A user's function of elements: its text, its signature, and, where it was compiled for machines without a compiler of
 //! WGSL, the steps it takes.
 
-use super::words::{located, Text};
+use super::tokens::{located, Text};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expr::{Binary, Unary};
@@ -89,7 +89,7 @@ impl Element {
         let text = Text::new(WHAT, source)?;
         let fail = |n: usize, message: &str| Err(located(WHAT, source, text.at(n), message));
         let (mut declared, mut depth, mut last, mut begins) = (BTreeSet::new(), 0usize, None, true);
-        for n in 0..text.words.len() {
+        for n in 0..text.tokens.len() {
             let word = text.word(n);
             if text.is_name(n) && REFUSED.iter().any(|refused| word.contains(refused)) {
                 return fail(n, &format!("`{word}` is not supported in an element function"));
@@ -133,7 +133,7 @@ impl Element {
             return fail(0, "there must be a function, got none");
         };
         let (name, parameters, result) = signature(&text, last)?;
-        let length = text.words.iter().filter(|word| {
+        let length = text.tokens.iter().filter(|word| {
             matches!(&source[word.at.clone()], "(" | "+" | "-" | "*" | "/" | "%" | "<" | ">")
         });
         let length = length.count() as u32;

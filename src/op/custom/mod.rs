@@ -10,9 +10,9 @@ mod places;
 mod shader;
 #[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
 mod steps;
+mod tokens;
 #[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
 mod values;
-mod words;
 
 #[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
 pub use check::shader as check_shader;

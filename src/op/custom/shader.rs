@@ -1,6 +1,6 @@
 //! A user's compute shader: its text and what it binds; and a call of it, with the shapes of its results and its grid.
 
-use super::words::{located, Text};
+use super::tokens::{located, Text};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::shape::Shape;
@@ -151,7 +151,7 @@ impl Shader {
         let (mut all, mut n): (Vec<Declared>, usize) = (Vec::new(), 0);
         // The attributes that stand before what comes next.
         let (mut group, mut binding, mut begins) = (None, None, 0);
-        while n < text.words.len() {
+        while n < text.tokens.len() {
             let number = || text.word(n + 3).trim_end_matches(['u', 'i']).parse::<usize>().ok();
             match (text.word(n), text.word(n + 1)) {
                 ("@", "group") => {

@@ -1,7 +1,7 @@
 //! Diagonals and triangles of matrices: `diagonal`, `diag`, `trace`, `tril` and `triu`.
 
 use crate::error::{Error, Result};
-use crate::op::{Margin, Op, Span, Start};
+use crate::op::{Offset, Op, PadAmount, Span};
 use crate::shape::Shape;
 use crate::tensor::{with_op_name, Operand, Pointwise, Tensor};
 
@@ -106,8 +106,8 @@ impl Tensor {
                 let spread = self.unsqueeze(1)?.pad_static(&[(0, 0), (0, rows)], 0.0)?.ravel();
                 let length = (count - 1) * (rows + 1) + 1;
                 let spread = spread.span_static(0, Span::at(0, length, 1))?;
-                let before = Start::At(right + down * rows);
-                let margin = Margin { before, more: rows * rows - length };
+                let before = Offset::Static(right + down * rows);
+                let margin = PadAmount { before, more: rows * rows - length };
                 spread.pad_dynamic(vec![margin], 0.0)?.reshape(&*whole)
             }),
             _ => {

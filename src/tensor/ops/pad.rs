@@ -1,7 +1,7 @@
 //! `pad` and `pad_with`: padding with a number or with the elements of the tensor, and cropping.
 
 use crate::error::{Error, Result};
-use crate::op::{Margin, Op, Span};
+use crate::op::{Op, PadAmount, Span};
 use crate::shape::MAX_ELEMENTS;
 use crate::tensor::{with_op_name, Amounts, Tensor};
 
@@ -39,16 +39,16 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(value = 0.0)))]
     pub fn pad(&self, amounts: impl Into<Amounts>, value: f64) -> Result<Tensor> {
         let (cropped, amounts) = self.crop_negative("pad", &amounts.into().pairs)?;
-        cropped.pad_dynamic(Margin::all(&amounts), value)
+        cropped.pad_dynamic(PadAmount::all(&amounts), value)
     }
 
     /// Pads with `value`. The amounts are part of the structure of the plan.
     pub(super) fn pad_static(&self, amounts: &[(usize, usize)], value: f64) -> Result<Tensor> {
-        self.with_number(Op::Pad(Margin::all(amounts)), value, &[])
+        self.with_number(Op::Pad(PadAmount::all(amounts)), value, &[])
     }
 
     /// Pads with `value`. The amounts before the elements are data, so that other amounts reuse the plan.
-    pub(super) fn pad_dynamic(&self, mut margins: Vec<Margin>, value: f64) -> Result<Tensor> {
+    pub(super) fn pad_dynamic(&self, mut margins: Vec<PadAmount>, value: f64) -> Result<Tensor> {
         let mut numbers = Vec::new();
         for margin in &mut margins {
             // What is too large has no place.

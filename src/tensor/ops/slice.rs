@@ -4,7 +4,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::op::{Margin, Op, Span, Start, Windows};
+use crate::op::{Offset, Op, PadAmount, Span, Windows};
 use crate::tensor::Tensor;
 use std::ops::{Bound, RangeBounds};
 
@@ -152,11 +152,11 @@ impl Tensor {
                 format!("{name}: the range must be inside axis {axis} of shape {shape}, got {len} elements from {start} on");
             return Err(Error::shape(message));
         };
-        let mut margins = vec![Margin::of(0, 0); self.rank()];
+        let mut margins = vec![PadAmount::of(0, 0); self.rank()];
         let mut numbers = Vec::new();
-        margins[at] = Margin { before: Start::At(first), more };
+        margins[at] = PadAmount { before: Offset::Static(first), more };
         if more > 0 {
-            margins[at].before = self.dynamic_start(Start::At(first), 1, &mut numbers);
+            margins[at].before = self.dynamic_start(Offset::Static(first), 1, &mut numbers);
         }
         let others = [&[self][..], &numbers.iter().collect::<Vec<_>>()].concat();
         source.apply(Op::Pad(margins), &others)
@@ -252,7 +252,7 @@ impl Tensor {
             return Ok(self.clone());
         }
         let mut spans: Vec<Span> = self.shape.iter().map(|&len| Span::whole(len)).collect();
-        spans[axis] = Span { start: Start::Times(1), len, step: 1 };
+        spans[axis] = Span { start: Offset::Dynamic(1), len, step: 1 };
         self.apply(Op::Slice(spans), &[start])
     }
 
@@ -268,22 +268,22 @@ impl Tensor {
         if more == 0 {
             return Ok(source.clone());
         }
-        let mut margins = vec![Margin::of(0, 0); self.rank()];
-        margins[axis] = Margin { before: Start::Times(1), more };
+        let mut margins = vec![PadAmount::of(0, 0); self.rank()];
+        margins[axis] = PadAmount { before: Offset::Dynamic(1), more };
         source.apply(Op::Pad(margins), &[self, start])
     }
 
     /// Turns a start into data, counted in units of `unit`. Appends its tensor to `numbers`.
     pub(super) fn dynamic_start(
         &self,
-        start: Start,
+        start: Offset,
         unit: usize,
         numbers: &mut Vec<Tensor>,
-    ) -> Start {
-        let Start::At(at) = start else { return start };
+    ) -> Offset {
+        let Offset::Static(at) = start else { return start };
         let node = self.device.scalar(DType::I32, (at / unit) as u32);
         numbers.push(Tensor::adopt(&self.device, node));
-        Start::Times(unit)
+        Offset::Dynamic(unit)
     }
 
     /// `length` elements along an axis from `start` on, which counts from the end where it is negative: as

@@ -26,7 +26,7 @@ impl Variable {
         let id = VariableId::next();
         if let Ok(node) = all.node() {
             all.device.set_value_of(node, id);
-            all.device.keep(node);
+            all.device.hold_for_variable(node);
         }
         let flat = Variable::of(id, all);
         let mut start = 0;
@@ -121,7 +121,7 @@ impl Variable {
             Place::Own(own) => {
                 match own.node() {
                     Ok(before) => device.replace(before, node),
-                    Err(_) => device.keep(node),
+                    Err(_) => device.hold_for_variable(node),
                 }
                 let before = std::mem::replace(own, value);
                 drop(held);
@@ -137,7 +137,7 @@ impl Variable {
         let before = part.value.replace(value);
         match before.as_ref().filter(|_| part.is_loose).map(Tensor::node) {
             Some(Ok(before)) => device.replace(before, node),
-            _ => device.keep(node),
+            _ => device.hold_for_variable(node),
         }
         part.is_loose = true;
         Ok(())

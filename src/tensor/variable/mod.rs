@@ -11,7 +11,7 @@ use super::{with_op_name, Tensor};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{lost, Earlier, NodeId, VariableId};
+use crate::graph::{lost, NodeId, StaleValue, VariableId};
 use crate::shape::Shape;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -118,7 +118,7 @@ impl Variable {
         let own = value.own_node("variable").and_then(|_| value.value_of(id));
         let own = own.unwrap_or_else(|error| Tensor::failed(value, error));
         if let Ok(node) = own.node() {
-            value.device.keep(node);
+            value.device.hold_for_variable(node);
         }
         Variable::of(id, own)
     }
@@ -436,7 +436,7 @@ impl Tensor {
     /// It is no variable's value any more.
     fn let_go(&self) {
         if let Ok(node) = self.node() {
-            self.device.let_go(node);
+            self.device.release_variable(node);
         }
     }
 
@@ -499,14 +499,14 @@ impl Tensor {
         };
         match checked {
             Ok(()) => Ok(values),
-            Err(Earlier::Value(n)) => {
+            Err(StaleValue::Value(n)) => {
                 let shape = values[n].shape();
                 Err(Error::data(format!(
                     "{op}: the loss must be computed from the latest values, got one from before {what} {n} {shape:?} was \
                      assigned; compute the loss again, or `detach` that value"
                 )))
             }
-            Err(Earlier::Gone(name)) => Err(lost(name)),
+            Err(StaleValue::Gone(name)) => Err(lost(name)),
         }
     }
 
@@ -516,7 +516,7 @@ impl Tensor {
     /// `Data` where it is made of a program's input; its own error if it carries one.
     fn own_node(&self, name: &str) -> Result<NodeId> {
         let node = self.node()?;
-        match self.device.stands_in(node) {
+        match self.device.depends_on_placeholder(node) {
             false => Ok(node),
             true => Err(Error::data(format!(
                 "{name}: the value must not depend on an input of a program or a variable that it reads, got one that \

@@ -348,11 +348,11 @@ struct Heads {
 }
 
 impl Heads {
-    fn kernel(&self) -> Attend {
+    fn kernel(&self) -> Attention {
         let &Heads { batch, heads, kv_heads, queries, keys, size: [d, dv], causal, mask } = self;
         let dims =
             |heads: usize, length: usize, size: usize| row_major(&[batch, heads, length, size]);
-        Attend {
+        Attention {
             causal,
             window: None,
             batch,

@@ -2,13 +2,14 @@
 //! (`tests/golden/decoders.py`), changed settings, and damaged files.
 
 use super::tiny::{close_to, devices};
+use pollster::block_on;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::PathBuf;
 use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
-use warpweft::io::{at_once, load_safetensors, save_safetensors};
+use warpweft::io::{load_safetensors, save_safetensors};
 use warpweft::model::{LanguageModel, LoadOptions, LoraAdapter, ModelFiles};
 use warpweft::text::{ChatOptions, Message};
 use warpweft_native::files;
@@ -51,8 +52,8 @@ fn cpu() -> Device {
 
 fn load(device: &Device, folder: &Folder) -> Result<LanguageModel> {
     let files = folder.iter().map(|(name, bytes)| (name.clone(), Cursor::new(bytes.clone())));
-    let files = at_once(ModelFiles::folder(files.collect()))?;
-    at_once(LanguageModel::load_files(device, files, F32_CACHE))
+    let files = block_on(ModelFiles::folder(files.collect()))?;
+    block_on(LanguageModel::load_files(device, files, F32_CACHE))
 }
 
 fn refused(folder: &Folder) -> (ErrorKind, String) {
@@ -199,7 +200,7 @@ fn adapters_are_in_the_order_of_the_folder() {
         (format!("base_model.model.{module}.lora_A.weight"), tensor(&a, &[1, 24])),
         (format!("base_model.model.{module}.lora_B.weight"), tensor(&b, &[32, 1])),
     ]);
-    let saved = |tensors| pollster::block_on(save_safetensors(tensors, &BTreeMap::new()));
+    let saved = |tensors| block_on(save_safetensors(tensors, &BTreeMap::new()));
     let config = br#"{"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["q_proj"]}"#;
     let adapter = LoraAdapter::load(&model, config, &saved(&pair).expect("a file"));
     let adapted = model.with_adapter(&adapter.expect("an adapter")).expect("a model");

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::Arc;
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::wgpu::WgpuBackend;
-use warpweft::backend::{Backend, BufferId, Part, Pending};
+use warpweft::backend::{Backend, BufferId, Pending, ReadRange};
 use warpweft::device::{Device, KernelConfig};
 use warpweft::error::{Error, ErrorKind, Result};
-use warpweft::kernel::Batch;
+use warpweft::kernel::Plan;
 use warpweft::model::{
     Context, Example, GenerateOptions, LanguageModel, LoadOptions, LoraAdapter, LoraOptions,
     SamplingOptions,
@@ -87,10 +87,10 @@ impl<B: Backend> Wrapper for Mortal<B> {
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
         self.call().and_then(|()| self.machine.write(buffer, offset, data))
     }
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.call().and_then(|()| self.machine.run(batch, buffers, scalars))
     }
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+    fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>> {
         match self.call() {
             Ok(()) => self.machine.read_parts(parts),
             Err(lost) => Box::pin(std::future::ready(Err(lost))),

@@ -9,7 +9,7 @@ use warpweft::backend::reference::ReferenceBackend;
 use warpweft::backend::{Backend, BufferId, Compiling, DeviceKind, Info, Listener, Pending};
 use warpweft::device::{Driver, Machine};
 use warpweft::error::{Error, ErrorKind, Result};
-use warpweft::kernel::{Batch, Kernel, KernelConfig};
+use warpweft::kernel::{Kernel, KernelConfig, Plan};
 use warpweft::schedule::{schedule, Strategy};
 
 /// Kernels that were lowered to loops, and all kernels, of all machines.
@@ -21,7 +21,7 @@ struct Toy {
     info: Info,
     plain: ReferenceBackend,
     /// Batches by address, which is theirs while they are held, and as they are scheduled.
-    scheduled: Mutex<HashMap<usize, [Arc<Batch>; 2]>>,
+    scheduled: Mutex<HashMap<usize, [Arc<Plan>; 2]>>,
     listener: Mutex<Option<Listener>>,
 }
 
@@ -31,10 +31,10 @@ fn info(name: &str, kind: DeviceKind) -> Info {
 }
 
 impl Toy {
-    fn scheduled(&self, batch: &Arc<Batch>) -> Arc<Batch> {
+    fn scheduled(&self, batch: &Arc<Plan>) -> Arc<Plan> {
         let mut known = self.scheduled.lock().expect("nothing panics here");
         let lowered = || {
-            let mut lowered = Batch::clone(batch);
+            let mut lowered = Plan::clone(batch);
             for dispatch in &mut lowered.dispatches {
                 let plan = schedule(&dispatch.kernel, self.limits(), batch.config);
                 let threads = plan.workgroups * plan.workgroup_size as u64;
@@ -60,7 +60,7 @@ impl Wrapper for Toy {
     fn info(&self) -> &Info {
         &self.info
     }
-    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+    fn compile(&self, batch: &Arc<Plan>) -> Pending<Result<()>> {
         let before = self.counters().pipelines;
         let compiled = self.plain.compile(&self.scheduled(batch));
         let total = (self.counters().pipelines - before) as usize;
@@ -72,10 +72,10 @@ impl Wrapper for Toy {
     fn on_compile(&self, listener: Option<Listener>) {
         *self.listener.lock().expect("nothing panics here") = listener;
     }
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.plain.run(&self.scheduled(batch), buffers, scalars)
     }
-    fn forget(&self, batch: &Arc<Batch>) {
+    fn forget(&self, batch: &Arc<Plan>) {
         let forgotten = self.scheduled.lock().expect("nothing panics here");
         let forgotten = { forgotten }.remove(&(Arc::as_ptr(batch) as usize));
         if let Some([_, batch]) = forgotten {

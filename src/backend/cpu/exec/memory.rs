@@ -1,27 +1,17 @@
-//! Memory that may not be there.
+//! Memory of the CPU backend: zeroed buffers, and registers that threads reuse.
 
+use crate::alloc::try_vec;
 use crate::error::Result;
-use crate::room::room;
 use std::cell::RefCell;
 
-/// Bytes of the machine's memory, where the system tells: Linux does in a file.
-pub fn installed() -> Option<u64> {
-    let text = match cfg!(target_os = "linux") {
-        true => std::fs::read_to_string("/proc/meminfo").ok()?,
-        false => return None,
-    };
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
-/// `words` zeros.
+/// Allocates `words` zeros.
 pub fn zeroed(words: usize) -> Result<Vec<u32>> {
-    let mut memory = room("cpu", words)?;
+    let mut memory = try_vec("cpu", words)?;
     memory.resize(words, 0);
     Ok(memory)
 }
 
-/// Words that begin where a line of the cache does: vectors of them then never lie in two lines.
+/// Words aligned to a cache line, so that no vector crosses two lines.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
     memory: Vec<u32>,
@@ -29,33 +19,34 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// All words there are.
+    /// All words.
     pub fn words(&self) -> &[u32] {
         &self.memory[self.first..]
     }
 
-    /// The same to write to; `width` words of them anew if there are fewer than `len`.
+    /// All words for writing. Allocates `width` words if there are fewer than `len`.
     pub fn room(&mut self, len: usize, width: usize) -> &mut [u32] {
         if self.memory.len() - self.first < len {
-            self.memory = vec![0; width + LINE];
-            // Where it cannot be known, it is slower and nothing else.
-            self.first = self.memory.as_ptr().align_offset(4 * LINE).min(LINE);
+            self.memory = vec![0; width + CACHE_LINE_WORDS];
+            // If the alignment is unknown, the words are unaligned, which is only slower.
+            self.first =
+                self.memory.as_ptr().align_offset(4 * CACHE_LINE_WORDS).min(CACHE_LINE_WORDS);
         }
         &mut self.memory[self.first..]
     }
 }
 
-/// Words of a line of the cache.
-const LINE: usize = 16;
+/// The words in a cache line.
+const CACHE_LINE_WORDS: usize = 16;
 
 /// The most registers that a thread keeps for later kernels. Allocating them takes longer than a small kernel.
-const KEPT: usize = 32;
+const MAX_SPARE_REGISTERS: usize = 32;
 
 thread_local! {
     static SPARE: RefCell<Vec<Lines>> = const { RefCell::new(Vec::new()) };
 }
 
-/// So many registers, whose words may be anything.
+/// Returns `count` registers with any content.
 pub fn registers(count: usize) -> Vec<Lines> {
     let mut registers =
         SPARE.with_borrow_mut(|spare| spare.split_off(spare.len().saturating_sub(count)));
@@ -67,6 +58,6 @@ pub fn registers(count: usize) -> Vec<Lines> {
 pub fn keep(registers: Vec<Lines>) {
     SPARE.with_borrow_mut(|spare| {
         let used = registers.into_iter().filter(|lines| !lines.memory.is_empty());
-        spare.extend(used.take(KEPT.saturating_sub(spare.len())));
+        spare.extend(used.take(MAX_SPARE_REGISTERS.saturating_sub(spare.len())));
     });
 }

@@ -1,6 +1,6 @@
 //! Outputs, divided between tasks.
 
-use crate::backend::cpu::lower::plan::{After, Level, Target};
+use crate::backend::cpu::lower::plan::{Level, SerialStore, Target};
 use crate::backend::cpu::lower::walk::Walk;
 use crate::backend::cpu::math::elementary::{from_half, to_half};
 use crate::dtype::DType;
@@ -172,7 +172,7 @@ pub struct Part {
 
 /// Moves words on the side to where they belong.
 pub fn settle(
-    after: &After,
+    after: &SerialStore,
     buffer: &mut [u32],
     values: &[u32],
     positions: Option<&[u32]>,

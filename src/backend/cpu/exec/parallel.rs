@@ -14,11 +14,11 @@ mod native {
     use std::sync::{Arc, OnceLock};
     use std::time::{Duration, Instant};
 
-    /// Threads that stay awake together, at most.
-    const AWAKE: usize = 8;
+    /// The most threads that stay awake together.
+    const MAX_AWAKE_THREADS: usize = 8;
 
-    /// Kernels from which on threads stay awake for the next one.
-    const LONG: usize = 16;
+    /// The fewest kernels of a plan for which threads stay awake between kernels.
+    const MIN_KERNELS_TO_STAY_AWAKE: usize = 16;
 
     /// How long a thread looks for work before it sleeps.
     const PATIENCE: Duration = Duration::from_micros(500);
@@ -53,7 +53,7 @@ mod native {
                 // No thread could be started: rayon then does everything on this one.
                 return work();
             };
-            let work = || if kernels >= LONG { awake(work) } else { work() };
+            let work = || if kernels >= MIN_KERNELS_TO_STAY_AWAKE { awake(work) } else { work() };
             if rayon::current_thread_index().is_none() {
                 return pool.install(work);
             }
@@ -71,7 +71,7 @@ mod native {
     fn awake<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         let (over, leader) = (AtomicBool::new(false), rayon::current_thread_index());
         rayon::scope(|scope| {
-            for _ in 1..rayon::current_num_threads().min(AWAKE) {
+            for _ in 1..rayon::current_num_threads().min(MAX_AWAKE_THREADS) {
                 scope.spawn(|_| {
                     // Whoever does the work may find this while it waits for others.
                     if rayon::current_thread_index() != leader {

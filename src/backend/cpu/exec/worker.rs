@@ -249,7 +249,7 @@ impl<'r> Worker<'r> {
                 }
             }
             Work::Coordinate(walk) => walk.indices(start, out),
-            Work::Before(target, walk) => {
+            Work::LoadOutput(target, walk) => {
                 if let Some(piece) = pieces.get(*target) {
                     piece.load(walk, start, out);
                 }

@@ -39,7 +39,7 @@ impl<'a> InstructionList<'a> {
         let store_levels = program.stores.iter().map(of_store).collect();
         let pairs = pairs(program, &levels);
         let stages = program.stages();
-        let before = |inst: &Inst| matches!(inst, Inst::Before { .. });
+        let before = |inst: &Inst| matches!(inst, Inst::LoadOutput { .. });
         let read_before = program.insts.iter().rposition(before).unwrap_or(0) as ValueId;
         let needed = Vec::new();
         let mut list =
@@ -261,7 +261,7 @@ fn levels(program: &Program, outer: usize) -> Vec<Level> {
 fn varies(inst: &Inst, before: &[Level]) -> bool {
     let coordinate = |term: &(Atom, i64)| matches!(term.0, Atom::Coord(_));
     match inst {
-        Inst::Coord(_) | Inst::Before { .. } | Inst::Accumulator | Inst::Reduce(..) => true,
+        Inst::Coord(_) | Inst::LoadOutput { .. } | Inst::Accumulator | Inst::Reduce(..) => true,
         Inst::Load { index, .. } if index.terms.iter().any(coordinate) => true,
         _ => inst.operands().iter().any(|&v| before[v as usize] > Level::Uniform),
     }

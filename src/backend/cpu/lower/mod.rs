@@ -1,12 +1,12 @@
 //! From kernels to plans: what can be decided about a loop before the buffers are known.
 
-mod digits;
 pub mod formula;
 mod instruction_list;
 mod origins;
 pub mod plan;
 mod region;
 mod registers;
+mod split_dims;
 mod steps;
 mod superinstruction;
 pub mod tiling;
@@ -14,12 +14,12 @@ pub mod walk;
 
 use crate::error::Result;
 use crate::kernel::{Counts, Program, Space};
-use digits::split;
 use instruction_list::InstructionList;
 use origins::origins;
 use plan::LoopPlan;
 use region::{regions, Region};
 use registers::{assign, Assigned};
+use split_dims::split;
 pub use steps::moves;
 use steps::{Maker, Orders};
 use tiling::Tiling;

@@ -47,7 +47,7 @@ pub enum Work {
     },
     Coordinate(Walk),
     /// What lies at a target already, along a walk: the routine's result, or what is to be overwritten.
-    Before(usize, Walk),
+    LoadOutput(usize, Walk),
     Unary(UnaryFn, Register),
     Binary(BinaryFn, Register, Register),
     Select(Register, Register, Register),
@@ -127,16 +127,16 @@ impl Target {
     }
 }
 
-/// An output that begins where params say.
+/// An output whose offset depends on params.
 #[derive(Clone, Debug)]
 pub struct Origin {
     pub output: usize,
     pub moves: Moves,
 }
 
-/// A store that cannot be divided between tasks: one thread moves words on the side into place.
+/// A store that cannot be divided between tasks. One thread copies its values from a temporary.
 #[derive(Clone, Debug)]
-pub struct After {
+pub struct SerialStore {
     pub output: usize,
     pub dtype: DType,
     /// The target that has the values.
@@ -146,9 +146,9 @@ pub struct After {
     pub walk: Walk,
 }
 
-/// Where a routine may leave its result for the epilogue.
+/// The output in which a routine may leave its result for the epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Home {
+pub struct RoutineOutput {
     pub target: usize,
     pub output: usize,
     pub offset: usize,
@@ -167,13 +167,13 @@ pub struct LoopPlan {
     pub body: Body,
     pub targets: Vec<Target>,
     pub origins: Vec<Origin>,
-    pub afters: Vec<After>,
+    pub afters: Vec<SerialStore>,
     /// The number of registers.
     pub registers: usize,
     /// Words in each.
     pub width: usize,
     /// For an epilogue; without it the routine's result is one more input, after all others.
-    pub home: Option<Home>,
+    pub home: Option<RoutineOutput>,
     /// For an epilogue: whether it does nothing to what lies in its home.
     pub identity: bool,
 }

@@ -7,8 +7,8 @@ use crate::schedule::tiled_transpose;
 /// Elements along a square's side; two cache lines.
 const SIDE: usize = 32;
 
-/// Dimensions of fewer elements are not worth it.
-const FEW: usize = 4;
+/// The fewest elements of a dimension of a square.
+const MIN_DIM_ELEMENTS: usize = 4;
 
 /// A dimension along which a map is taken in squares, and how far they reach along it.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ fn crossed(space: &Space, program: &Program) -> Option<[Side; 2]> {
     if space.outer != space.dims.len() || accumulates {
         return None;
     }
-    let (read, write, _) = tiled_transpose(&space.dims, program, [SIDE, FEW])?;
+    let (read, write, _) = tiled_transpose(&space.dims, program, [SIDE, MIN_DIM_ELEMENTS])?;
     // What is short is taken whole.
     let length = if space.dims[write] >= 2 * SIDE { SIDE } else { space.dims[write] };
     Some([Side { dim: read, length: SIDE }, Side { dim: write, length }])

@@ -1,13 +1,13 @@
-//! In which registers the values of a program lie, and in what order they are computed.
+//! Register allocation: the register of each value of a program, and the order of the steps.
 
 use super::instruction_list::{InstructionList, Key};
 use super::plan::{Level, Register};
 use crate::kernel::ValueId;
 use std::collections::HashMap;
 
-/// A step with its registers; those it uses are in the order of the instruction's operands.
+/// A step with its registers. `uses` has the order of the instruction's operands.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct AllocatedStep {
     pub key: Key,
     pub level: Level,
     pub target: Register,
@@ -26,22 +26,22 @@ pub struct PlacedReduce {
 /// See [`super::plan::Stage`].
 #[derive(Clone, Debug)]
 pub struct PlacedStage {
-    pub elements: Vec<Placed>,
+    pub elements: Vec<AllocatedStep>,
     pub reduces: Vec<PlacedReduce>,
-    pub rows: Vec<Placed>,
+    pub rows: Vec<AllocatedStep>,
 }
 
 /// See [`super::plan::Body`].
 #[derive(Clone, Debug)]
 pub enum PlacedBody {
-    Whole(Vec<Placed>),
-    Staged { first: Vec<Placed>, stages: Vec<PlacedStage>, last: Vec<Placed> },
+    Whole(Vec<AllocatedStep>),
+    Staged { first: Vec<AllocatedStep>, stages: Vec<PlacedStage>, last: Vec<AllocatedStep> },
 }
 
 /// All steps of a kernel with their registers; see [`super::plan::LoopPlan`].
 #[derive(Clone, Debug)]
 pub struct Assigned {
-    pub uniform: Vec<Placed>,
+    pub uniform: Vec<AllocatedStep>,
     pub uniforms: Vec<Register>,
     pub shared: Vec<Register>,
     pub body: PlacedBody,
@@ -82,10 +82,10 @@ impl Registers<'_> {
     }
 
     /// Steps whose values stay.
-    fn keep(&mut self, keys: &[Key]) -> Vec<Placed> {
+    fn keep(&mut self, keys: &[Key]) -> Vec<AllocatedStep> {
         self.reserve(keys.iter().copied());
         let register = |key: &Key| self.held[key];
-        let placed = keys.iter().map(|&key| Placed {
+        let placed = keys.iter().map(|&key| AllocatedStep {
             key,
             level: self.list.level(key),
             target: register(&key),
@@ -123,7 +123,7 @@ impl Registers<'_> {
     }
 
     /// A pass over the elements for these reductions, which `rows` follow.
-    fn stage(&mut self, reductions: &[ValueId], rows: Vec<Placed>) -> PlacedStage {
+    fn stage(&mut self, reductions: &[ValueId], rows: Vec<AllocatedStep>) -> PlacedStage {
         let list = self.list;
         let of_elements = |key: Key| list.level(key) == Level::Element;
         let sources = reductions.iter().flat_map(|&v| list.uses(Key::Value(v)));
@@ -141,7 +141,7 @@ impl Registers<'_> {
 
     /// Steps whose registers are used again after a value's last use; `results` stay to the end of the list, and
     /// their registers are the second result.
-    fn reuse(&mut self, keys: &[Key], results: &[Key]) -> (Vec<Placed>, Vec<Register>) {
+    fn reuse(&mut self, keys: &[Key], results: &[Key]) -> (Vec<AllocatedStep>, Vec<Register>) {
         let last = self.last_uses(keys, results);
         let mut mine: HashMap<Key, Register> = HashMap::new();
         let (mut free, mut next) = (Vec::new(), self.next);
@@ -154,7 +154,7 @@ impl Registers<'_> {
             mine.insert(key, target);
             let used = self.list.uses(key);
             let uses = used.iter().map(|key| self.register(key, &mine)).collect();
-            placed.push(Placed { key, level: self.list.level(key), target, uses });
+            placed.push(AllocatedStep { key, level: self.list.level(key), target, uses });
             let done = used.iter().chain([&key]).filter(|key| last[*key] == at);
             let mut done: Vec<Register> = done.filter_map(|key| mine.get(key).copied()).collect();
             // What is used twice is free once.

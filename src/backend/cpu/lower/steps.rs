@@ -2,10 +2,11 @@
 
 use super::instruction_list::{InstructionList, Key};
 use super::plan::{
-    After, Body, Combine, Home, Level, Moves, Register, Source, Stage, Step, Target, Work,
+    Body, Combine, Level, Moves, Register, RoutineOutput, SerialStore, Source, Stage, Step, Target,
+    Work,
 };
 use super::region::Region;
-use super::registers::{Placed, PlacedBody, PlacedStage};
+use super::registers::{AllocatedStep, PlacedBody, PlacedStage};
 use super::superinstruction::Function;
 use super::tiling::{cut, Tiling};
 use super::walk::{Order, Walk};
@@ -77,8 +78,8 @@ pub struct Maker<'a> {
     counts: Counts,
     places: Vec<StorePlace>,
     pub targets: Vec<Target>,
-    pub afters: Vec<After>,
-    pub home: Option<Home>,
+    pub afters: Vec<SerialStore>,
+    pub home: Option<RoutineOutput>,
 }
 
 impl<'a> Maker<'a> {
@@ -111,7 +112,7 @@ impl<'a> Maker<'a> {
                 let offset = walk.offset_if_contiguous(rows).filter(|_| sole);
                 let words = dtype.size() == size_of::<u32>();
                 if let (None, Level::Row, true, Some(offset)) = (home, level, words, offset) {
-                    let found = Home { target, output, offset };
+                    let found = RoutineOutput { target, output, offset };
                     home = lists.follows_accumulator(number).then_some(found);
                 }
                 let target = *known.entry(store.output).or_insert(target);
@@ -130,7 +131,7 @@ impl<'a> Maker<'a> {
                 targets.push(aside());
             }
             let positions = by_value(store).then_some(target + 1);
-            afters.push(After { output, dtype, values: target, positions, walk });
+            afters.push(SerialStore { output, dtype, values: target, positions, walk });
             places.push(StorePlace { target, walk: beside, positions });
         }
         Maker { program, lists, orders, counts, places, targets, afters, home }
@@ -185,8 +186,8 @@ impl<'a> Maker<'a> {
     }
 
     /// A list.
-    pub fn steps(&self, list: &[Placed]) -> Result<Vec<Step>> {
-        let step = |placed: &Placed| {
+    pub fn steps(&self, list: &[AllocatedStep]) -> Result<Vec<Step>> {
+        let step = |placed: &AllocatedStep| {
             let work = match placed.key {
                 Key::Value(v) => self.value(v, placed)?,
                 Key::Expanded(_) => Work::Expand(placed.uses[0]),
@@ -216,7 +217,7 @@ impl<'a> Maker<'a> {
         Ok(steps)
     }
 
-    fn value(&self, value: ValueId, placed: &Placed) -> Result<Work> {
+    fn value(&self, value: ValueId, placed: &AllocatedStep) -> Result<Work> {
         let inst = &self.program.insts[value as usize];
         let (uses, level) = (&placed.uses, placed.level);
         if let Some(pair) = self.lists.pair(value) {
@@ -252,15 +253,15 @@ impl<'a> Maker<'a> {
                     moves: moves.unwrap_or_default(),
                 }
             }
-            Inst::Before { output, .. } => {
+            Inst::LoadOutput { output, .. } => {
                 let (store, _) = self.program.store_to(*output).ok_or_else(unknown)?;
                 let StorePlace { target, walk, .. } = &self.places[store];
-                Work::Before(*target, walk.clone())
+                Work::LoadOutput(*target, walk.clone())
             }
             Inst::Accumulator => match self.home {
                 Some(home) => {
                     let walk = self.targets[home.target].walks[0].clone();
-                    Work::Before(home.target, walk)
+                    Work::LoadOutput(home.target, walk)
                 }
                 None => Work::Load {
                     input: self.counts.inputs,

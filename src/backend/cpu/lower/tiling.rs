@@ -15,8 +15,8 @@ const WHOLE: usize = 8192;
 /// Rows that lie side by side in memory are taken together from this many on.
 const NEIGHBOURS: usize = 8;
 
-/// Work per task, in additions; enough to hide what a task costs.
-const TASK: usize = 1 << 18;
+/// The work of a task in additions, enough to hide the overhead of the task.
+const ADDITIONS_PER_TASK: usize = 1 << 18;
 
 /// What a loop kernel's tasks and blocks are.
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ impl Tiling {
 fn task(elements: usize, unit: usize, cost: usize) -> usize {
     let unit = unit.max(1);
     let each = elements.max(1).saturating_mul(cost.max(1)).saturating_mul(unit);
-    unit.saturating_mul((TASK / each).max(1))
+    unit.saturating_mul((ADDITIONS_PER_TASK / each).max(1))
 }
 
 /// The order in which most lies side by side; columns only where those are worth it.

@@ -9,7 +9,7 @@ use crate::backend::cpu::lower::tiling::count;
 use crate::backend::cpu::math::elementary::exp;
 use crate::backend::cpu::math::function::larger;
 use crate::error::{Error, Result};
-use crate::kernel::{Attend, Counts};
+use crate::kernel::{Attention, Counts};
 use std::ops::Range;
 
 /// Queries and keys taken together.
@@ -58,8 +58,9 @@ struct Scratch {
 
 impl AttentionPlan {
     /// Prepares `attend`.
-    pub fn new(attend: &Attend, counts: Counts) -> Result<AttentionPlan> {
-        let &Attend { batch, heads, kv_heads, queries, keys, head_size, value_size, .. } = attend;
+    pub fn new(attend: &Attention, counts: Counts) -> Result<AttentionPlan> {
+        let &Attention { batch, heads, kv_heads, queries, keys, head_size, value_size, .. } =
+            attend;
         if kv_heads == 0 || heads % kv_heads != 0 {
             let message =
                 format!("cpu: heads of a kernel must be a multiple of {kv_heads}, got {heads}");

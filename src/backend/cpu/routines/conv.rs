@@ -15,8 +15,8 @@ use std::borrow::Cow;
 /// Numbers in a stretch's matrix of windows: as many as stay in a core's own cache.
 const WINDOWS: usize = 1 << 17;
 
-/// Fewer numbers than this in a row of a product are few.
-const FEW: usize = 32;
+/// The fewest numbers in a row of a product that the general kernel computes.
+const MIN_ROW_NUMBERS: usize = 32;
 
 /// Results of one channel from which on laying out its windows pays for itself.
 const PLANES: usize = 4;
@@ -211,7 +211,7 @@ impl ConvPlan {
             let strides = if whole { [1, k as i64] } else { [n as i64, 1] };
             let windows = Matrix { data: windows, offset: 0, strides };
             let out = &mut out[top * self.out_width..];
-            if n >= FEW || n >= m {
+            if n >= MIN_ROW_NUMBERS || n >= m {
                 multiply([m, n, k], out, area, weights, windows, (false, threads));
                 continue;
             }

@@ -16,11 +16,11 @@ use bytemuck::cast_slice;
 /// Products of more multiplications than this are spread over threads one by one; others as wholes.
 const LARGE: usize = 1 << 24;
 
-/// Multiplications that are worth a task.
-const TASK: usize = 1 << 16;
+/// The fewest multiplications for a task.
+const MULTIPLICATIONS_PER_TASK: usize = 1 << 16;
 
-/// Rows up to which each thread multiplies the columns that it computes.
-const FEW: usize = 12;
+/// The most rows for which each thread multiplies the columns that it computes.
+const MAX_ROWS_BY_COLUMN: usize = 12;
 
 /// Numbers of an operand that are computed at once, and by one thread.
 const PANEL: usize = 1 << 20;
@@ -82,7 +82,7 @@ impl MatmulPlan {
         fn matrix(words: &[u32], depth: usize) -> Matrix<'_> {
             Matrix { data: cast_slice(words), offset: 0, strides: [1, depth as i64] }
         }
-        if m > FEW {
+        if m > MAX_ROWS_BY_COLUMN {
             let wide = (PANEL / k).max(1);
             let mut words = vec![0; wide.min(n) * k];
             for (first, past) in cut(n, wide) {
@@ -168,7 +168,7 @@ impl MatmulPlan {
             out.chunks_mut(size).enumerate().for_each(|(number, out)| one(number, out, true));
             return;
         }
-        let each = (TASK / work).max(1);
+        let each = (MULTIPLICATIONS_PER_TASK / work).max(1);
         let tasks = out.chunks_mut(size.saturating_mul(each)).enumerate().collect();
         parallel::for_each(tasks, |(task, out): (usize, &mut [f32])| {
             for (number, out) in out.chunks_mut(size).enumerate() {

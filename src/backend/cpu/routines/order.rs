@@ -10,13 +10,13 @@
 //! below. In a row without order few items are, so the row is hardly more than read once. At worst each item is collected,
 //! which takes about as long as a selection among all.
 
+use crate::alloc::try_vec;
 use crate::backend::cpu::exec::inputs::Inputs;
 use crate::backend::cpu::exec::output::too_short;
 use crate::backend::cpu::exec::parallel;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::Order;
-use crate::room::room;
 use bytemuck::cast_slice;
 use std::borrow::Cow;
 
@@ -26,8 +26,8 @@ const MANY: usize = 4;
 const BLOCK: usize = 32;
 /// Items that are collected before a selection, at least.
 const COLLECTED: usize = 256;
-/// Elements of rows that are worth a task.
-const TASK: usize = 1 << 14;
+/// The fewest elements of rows for a task.
+const ELEMENTS_PER_TASK: usize = 1 << 14;
 /// Elements of a part of a row that a thread selects from.
 const PART: usize = 1 << 16;
 
@@ -57,7 +57,7 @@ pub fn run(order: &Order, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Re
     if rows < parallel::threads() {
         return out.chunks_mut(most).enumerate().try_for_each(|(n, out)| row(n, true, out));
     }
-    let each = (TASK / count).max(1);
+    let each = (ELEMENTS_PER_TASK / count).max(1);
     let tasks = out.chunks_mut(most * each).enumerate().collect();
     let done = parallel::map(tasks, |(task, out): (usize, &mut [u32])| {
         let mut rows = out.chunks_mut(most).enumerate();
@@ -123,10 +123,10 @@ impl Keys {
 /// All items of a row, sorted.
 fn sorted(order: &Order, values: &[u32], threads: bool) -> Result<Vec<u64>> {
     let keys = Keys::of(order);
-    let mut items: Vec<u64> = room("sort", values.len())?;
+    let mut items: Vec<u64> = try_vec("sort", values.len())?;
     items.extend(values.iter().enumerate().map(|(at, &bits)| keys.item(bits, at)));
     let part = items.len().div_ceil(parallel::threads());
-    if !threads || part < TASK {
+    if !threads || part < ELEMENTS_PER_TASK {
         items.sort_unstable();
         return Ok(items);
     }
@@ -159,7 +159,7 @@ fn selected(order: &Order, values: &[u32], threads: bool) -> Result<Vec<u64>> {
 /// The first `most` items of values, whose first one stands at `first`, in no order; or all, if these are fewer.
 fn collect(keys: Keys, values: &[u32], first: usize, most: usize) -> Result<Vec<u64>> {
     let full = (2 * most).max(COLLECTED);
-    let mut items: Vec<u64> = room("sort", full + BLOCK)?;
+    let mut items: Vec<u64> = try_vec("sort", full + BLOCK)?;
     let mut limit: Option<u64> = None;
     for (n, block) in values.chunks(BLOCK).enumerate() {
         let below = limit.map_or(u32::MAX, |limit| (limit >> 32) as u32);

@@ -14,8 +14,8 @@ const FEW: [usize; 2] = if cfg!(target_arch = "wasm32") { [16, 12] } else { [24,
 /// Numbers of the large matrix from which on this is worth the trouble.
 const WORTH: usize = 1 << 12;
 
-/// Numbers of a large matrix whose columns are contiguous that are worth a task, and the most tasks for each thread.
-const TASK: usize = 1 << 16;
+/// The fewest numbers of a large matrix with contiguous columns for a task, and the most tasks for each thread.
+const NUMBERS_PER_TASK: usize = 1 << 16;
 const TASKS: usize = 4;
 
 /// Lines of the large matrix that are worth sums of their own, and the most parts that lines are cut into.
@@ -56,7 +56,8 @@ fn down(
     mut visit: impl FnMut(usize, usize, &[f32]),
 ) {
     let few = Rows::new(few, rows, depth);
-    let tasks = (columns.saturating_mul(depth) / TASK).clamp(1, TASKS * parallel::threads());
+    let tasks =
+        (columns.saturating_mul(depth) / NUMBERS_PER_TASK).clamp(1, TASKS * parallel::threads());
     let wide = columns.div_ceil(tasks).next_multiple_of(LANES);
     let work = |first: usize| {
         let mut out = vec![0f32; rows * wide.min(columns - first)];

@@ -5,7 +5,7 @@ use super::{matrices, memory};
 use crate::backend::wgpu::adapter::Adapter;
 #[cfg(feature = "wgpu-interop")]
 use crate::backend::wgpu::batch::MOST_PARAMS;
-use crate::backend::wgpu::Power;
+use crate::backend::wgpu::PowerPreference;
 use crate::backend::{DeviceKind, Info};
 use crate::codegen::Dialect;
 use crate::kernel::{KernelConfig, Limits};
@@ -33,7 +33,7 @@ pub(super) fn instance() -> &'static wgpu::Instance {
 }
 
 /// All adapters: how much power they take makes no difference here.
-pub(in super::super) async fn list(_: Power) -> Vec<Adapter> {
+pub(in super::super) async fn list(_: PowerPreference) -> Vec<Adapter> {
     let mut found = instance().enumerate_adapters(wgpu::Backends::all()).await;
     found.retain(|adapter| {
         let can = adapter.get_downlevel_capabilities().flags;

@@ -16,10 +16,10 @@ pub(super) use adapters::{has, list, open, DIALECT, NONE};
 pub(super) use objects::is_same;
 pub(super) use objects::{discard, Handle};
 
+use super::completion::Completion;
 use super::deferred::DeferredResult;
 use super::error_log::{lock, ErrorLog};
-use super::readbacks::{Readbacks, Wanted};
-use super::ticket::Ticket;
+use super::readbacks::{PendingCopy, Readbacks};
 use crate::backend::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use polling::Poller;
@@ -115,7 +115,7 @@ impl Gpu {
         let answers = [now(validation.pop()), now(memory.pop()), now(internal.pop())];
         let error = answers.iter().flatten().next().map(|error| convert(&what.into(), error));
         if let Some(deferred) = deferred {
-            deferred.settle(error.clone());
+            deferred.resolve(error.clone());
         }
         (made, error)
     }
@@ -221,14 +221,14 @@ impl Gpu {
     /// Has bytes taken, copied by one submission; none where they could not be mapped.
     pub(super) fn read(
         self: &Arc<Self>,
-        wanted: Vec<Wanted>,
+        wanted: Vec<PendingCopy>,
     ) -> Result<Pending<Option<Result<()>>>> {
         let mut reads = Vec::with_capacity(wanted.len());
         for part in wanted {
             let readback = Readbacks::take(&self.readbacks, part.len, |bytes, usage| {
                 self.create("read", bytes, usage, false, None)
             })?;
-            reads.push((part, readback, Ticket::new()));
+            reads.push((part, readback, Completion::new()));
         }
         let submission = self.watch_for_read("read", None, || {
             let mut encoder = self.device.create_command_encoder(&Default::default());
@@ -238,7 +238,8 @@ impl Gpu {
             let submission = self.queue.submit([encoder.finish()]);
             for (part, readback, ticket) in &reads {
                 let mapped = ticket.clone();
-                let settle = move |answer: std::result::Result<_, _>| mapped.settle(answer.is_ok());
+                let settle =
+                    move |answer: std::result::Result<_, _>| mapped.resolve(answer.is_ok());
                 readback.buffer().map_async(wgpu::MapMode::Read, ..part.len, settle);
             }
             submission
@@ -250,8 +251,8 @@ impl Gpu {
         let gpu = self.clone();
         Ok(Box::pin(async move {
             let mut all = Ok(());
-            for (Wanted { len, take, .. }, readback, ticket) in reads {
-                let kept = ticket.kept().await;
+            for (PendingCopy { len, take, .. }, readback, ticket) in reads {
+                let kept = ticket.succeeded().await;
                 // It is not mapped any more where the device was lost meanwhile.
                 let view = readback.buffer().get_mapped_range(..len).ok().filter(|_| kept);
                 let Some(taken) = view.map(|view| take(&view)) else {
@@ -267,25 +268,25 @@ impl Gpu {
 
     /// Resolves when the work submitted so far is done.
     pub(super) fn done(self: &Arc<Self>) -> Pending<()> {
-        let ticket = Ticket::new();
+        let ticket = Completion::new();
         let done = ticket.clone();
-        self.queue.on_submitted_work_done(move || done.settle(true));
+        self.queue.on_submitted_work_done(move || done.resolve(true));
         self.submitted();
         self.poller.tickets.open(&ticket, None);
         let gpu = self.clone();
         Box::pin(async move {
-            ticket.kept().await;
+            ticket.succeeded().await;
             gpu.ask_whether_lost();
         })
     }
 
     /// Does something, for others to see, when the work submitted so far is done.
     pub(super) fn when_done(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) {
-        let ticket = Ticket::new();
+        let ticket = Completion::new();
         let done = ticket.clone();
         self.queue.on_submitted_work_done(move || {
             work();
-            done.settle(true);
+            done.resolve(true);
         });
         self.poller.tickets.open(&ticket, None);
     }

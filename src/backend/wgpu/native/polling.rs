@@ -1,8 +1,8 @@
 //! The thread that polls for what is awaited.
 
 use super::lock;
+use crate::backend::wgpu::completion::{Completion, Completions};
 use crate::backend::wgpu::error_log::ErrorLog;
-use crate::backend::wgpu::ticket::{Ticket, Tickets};
 use crate::error::{Error, ErrorKind, Result};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Poller {
     device: wgpu::Device,
     errors: Arc<ErrorLog>,
-    pub(super) tickets: Tickets<super::Awaited>,
+    pub(super) tickets: Completions<super::Awaited>,
     /// The device is not used any more.
     closing: AtomicBool,
 }
@@ -27,7 +27,7 @@ pub(super) struct Poller {
 /// What the polling thread does next.
 enum Next {
     /// Wait for this ticket.
-    Ticket(Arc<Ticket>, super::Awaited),
+    Ticket(Arc<Completion>, super::Awaited),
     /// The device is lost: one poll lets wgpu give its memory back.
     Release,
     /// The device is not used any more, and nothing is awaited.
@@ -36,7 +36,7 @@ enum Next {
 
 impl Poller {
     pub(super) fn new(device: wgpu::Device, errors: Arc<ErrorLog>) -> Poller {
-        Poller { device, errors, tickets: Tickets::default(), closing: AtomicBool::new(false) }
+        Poller { device, errors, tickets: Completions::default(), closing: AtomicBool::new(false) }
     }
 
     /// The device is gone: nothing that was promised will come.
@@ -72,7 +72,7 @@ impl Poller {
     fn next(&self, released: bool) -> Next {
         let mut open = lock(&self.tickets.state);
         loop {
-            open.tickets.retain(|(ticket, _)| !ticket.settled());
+            open.tickets.retain(|(ticket, _)| !ticket.is_resolved());
             if let Some((ticket, submission)) = open.tickets.first() {
                 return Next::Ticket(ticket.clone(), submission.clone());
             }
@@ -96,7 +96,7 @@ pub(super) fn start(poller: Arc<Poller>) -> Result<JoinHandle<()>> {
             match poller.next(released) {
                 Next::Ticket(ticket, submission) => {
                     poller.poll(submission);
-                    if !ticket.settled() {
+                    if !ticket.is_resolved() {
                         std::thread::sleep(Duration::from_micros(200));
                     }
                 }

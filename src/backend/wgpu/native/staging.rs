@@ -5,11 +5,11 @@ use crate::error::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-/// Bytes of one staging buffer.
-const PIECE: usize = 8 << 20;
+/// The bytes of a staging buffer.
+const STAGING_BUFFER_BYTES: usize = 8 << 20;
 
-/// So many staging buffers at most; with all of them in use an upload waits for the first.
-const MOST: usize = 8;
+/// The most staging buffers. If all are in use, an upload waits for the first.
+const MAX_STAGING_BUFFERS: usize = 8;
 
 /// So many stay when they are not in use.
 const KEPT: usize = 4;
@@ -33,7 +33,7 @@ struct Pool {
 impl Staging {
     /// Bytes of the buffers that there are.
     pub(super) fn bytes(&self) -> u64 {
-        (lock(&self.pool).there * PIECE) as u64
+        (lock(&self.pool).there * STAGING_BUFFER_BYTES) as u64
     }
 
     /// Copies `data` to `offset` of `target` in pieces.
@@ -44,7 +44,7 @@ impl Staging {
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
-        for (number, piece) in data.chunks(PIECE).enumerate() {
+        for (number, piece) in data.chunks(STAGING_BUFFER_BYTES).enumerate() {
             let staging = self.take(gpu)?;
             let len = piece.len() as u64;
             match staging.get_mapped_range_mut(..len) {
@@ -58,7 +58,7 @@ impl Staging {
                 }
             }
             staging.unmap();
-            let at = offset + (number * PIECE) as u64;
+            let at = offset + (number * STAGING_BUFFER_BYTES) as u64;
             let submission = gpu.watch_for_read("write", None, || {
                 let mut encoder = gpu.device.create_command_encoder(&Default::default());
                 encoder.copy_buffer_to_buffer(&staging, 0, target, at, len);
@@ -93,7 +93,7 @@ impl Staging {
                 if let Some(buffer) = pool.free.pop() {
                     return Ok(buffer);
                 }
-                if pool.there < MOST {
+                if pool.there < MAX_STAGING_BUFFERS {
                     pool.there += 1;
                     None
                 } else {
@@ -102,7 +102,7 @@ impl Staging {
             };
             let Some(oldest) = oldest else {
                 let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
-                let made = gpu.create("write", PIECE as u64, usage, true, None);
+                let made = gpu.create("write", STAGING_BUFFER_BYTES as u64, usage, true, None);
                 if made.is_err() {
                     lock(&self.pool).there -= 1;
                 }

@@ -4,7 +4,7 @@
 use super::objects::Handle;
 use super::{pause, raw};
 use crate::backend::wgpu::adapter::Adapter;
-use crate::backend::wgpu::Power;
+use crate::backend::wgpu::PowerPreference;
 use crate::backend::{DeviceKind, Info};
 use crate::codegen::Dialect;
 use crate::kernel::{KernelConfig, Limits};
@@ -65,9 +65,9 @@ pub(super) fn looks_often() -> bool {
 }
 
 /// The adapter that the browser offers for this preference, or none.
-pub(in super::super) async fn list(power: Power) -> Vec<Adapter> {
+pub(in super::super) async fn list(power: PowerPreference) -> Vec<Adapter> {
     let options = Object::new();
-    let preference = if power == Power::Low { "low-power" } else { "high-performance" };
+    let preference = if power == PowerPreference::Low { "low-power" } else { "high-performance" };
     set(&options, "powerPreference", &preference.into());
     // Browsers give none now and then at the first time of asking.
     for tries in 0..3 {

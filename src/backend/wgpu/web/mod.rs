@@ -15,10 +15,10 @@ pub(super) use adapters::{has, list, open, DIALECT, NONE};
 pub(super) use objects::is_same;
 pub(super) use objects::{discard, Handle};
 
+use super::completion::{Completion, Completions};
 use super::deferred::DeferredResult;
 use super::error_log::{lock, ErrorLog};
-use super::readbacks::{Readbacks, Wanted};
-use super::ticket::{Ticket, Tickets};
+use super::readbacks::{PendingCopy, Readbacks};
 use crate::backend::Pending;
 use crate::error::{need_room, Error, Result};
 use js_sys::Promise;
@@ -51,7 +51,7 @@ pub(super) struct Gpu {
     lent: bool,
     queue: wgpu::Queue,
     scopes: Scopes,
-    tickets: Arc<Tickets<Awaited>>,
+    tickets: Arc<Completions<Awaited>>,
     readbacks: Arc<Readbacks>,
     /// A read follows the batch that comes next.
     held: Cell<bool>,
@@ -78,7 +78,7 @@ fn raw(device: &wgpu::Device) -> &JsValue {
 impl Gpu {
     pub(super) fn new(device: wgpu::Device, queue: wgpu::Queue, lent: bool) -> Result<Arc<Gpu>> {
         let errors = Arc::<ErrorLog>::default();
-        let tickets = Arc::<Tickets<Awaited>>::default();
+        let tickets = Arc::<Completions<Awaited>>::default();
         let on_loss = (errors.clone(), tickets.clone());
         device.set_device_lost_callback(move |reason, message| {
             match message.trim().trim_end_matches('.') {
@@ -104,7 +104,8 @@ impl Gpu {
         }))
     }
 
-    /// Does `work` inside error scopes, which settle `deferred` later and tell the error log. The error's message begins with
+    /// Does `work` inside error scopes, which resolve `deferred` later and add to the error log. The error's message begins
+    /// with
     /// `what`.
     pub(super) fn watch<T>(
         &self,
@@ -167,14 +168,14 @@ impl Gpu {
     /// mapped.
     pub(super) fn read(
         self: &Arc<Self>,
-        wanted: Vec<Wanted>,
+        wanted: Vec<PendingCopy>,
     ) -> Result<Pending<Option<Result<()>>>> {
         self.held.set(false);
         let mut reads = Vec::with_capacity(wanted.len());
         for part in wanted {
             need_room("read", part.len)?;
             let readback = Readbacks::vacant(&self.readbacks, part.len);
-            reads.push((part, readback, Ticket::new()));
+            reads.push((part, readback, Completion::new()));
         }
         // A new buffer may be none, and its copy would take the batch along.
         let join = reads.iter().all(|(_, readback, _)| readback.is_some());
@@ -206,7 +207,8 @@ impl Gpu {
             }
             for (part, readback, ticket) in &mapped {
                 let ticket = ticket.clone();
-                let settle = move |answer: std::result::Result<_, _>| ticket.settle(answer.is_ok());
+                let settle =
+                    move |answer: std::result::Result<_, _>| ticket.resolve(answer.is_ok());
                 readback.buffer().map_async(wgpu::MapMode::Read, ..part.len, settle);
             }
         });
@@ -216,9 +218,9 @@ impl Gpu {
         let (gpu, known) = (self.clone(), self.known());
         Ok(Box::pin(async move {
             let mut all = Ok(());
-            for (Wanted { len, take, .. }, readback, ticket) in mapped {
-                let mapped = ticket.kept().await;
-                known.kept().await;
+            for (PendingCopy { len, take, .. }, readback, ticket) in mapped {
+                let mapped = ticket.succeeded().await;
+                known.succeeded().await;
                 if need_room("read", len).is_err() {
                     return None;
                 }
@@ -240,14 +242,14 @@ impl Gpu {
     /// Resolves when the work submitted so far is done and its errors are known.
     pub(super) fn done(self: &Arc<Self>) -> Pending<()> {
         self.flush();
-        let ticket = Ticket::new();
+        let ticket = Completion::new();
         let done = ticket.clone();
-        self.queue.on_submitted_work_done(move || done.settle(true));
+        self.queue.on_submitted_work_done(move || done.resolve(true));
         self.wait_for(&ticket);
         let (gpu, known) = (self.clone(), self.known());
         Box::pin(async move {
-            ticket.kept().await;
-            known.kept().await;
+            ticket.succeeded().await;
+            known.succeeded().await;
             drop(gpu);
         })
     }
@@ -255,11 +257,11 @@ impl Gpu {
     /// Does something when the work submitted so far is done.
     pub(super) fn when_done(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) {
         self.flush();
-        let ticket = Ticket::new();
+        let ticket = Completion::new();
         let done = ticket.clone();
         self.queue.on_submitted_work_done(move || {
             work();
-            done.settle(true);
+            done.resolve(true);
         });
         self.wait_for(&ticket);
     }
@@ -277,7 +279,7 @@ impl Gpu {
     /// A ticket is awaited. Browsers look whether work is done where commands come in, and else now and then: Chromium
     /// after some milliseconds, Firefox after a hundred. So there are commands, none: one soon, and for Firefox more at
     /// growing intervals, as each takes a fifth of a millisecond from a GPU that is computed by the same CPU.
-    fn wait_for(self: &Arc<Self>, ticket: &Arc<Ticket>) {
+    fn wait_for(self: &Arc<Self>, ticket: &Arc<Completion>) {
         self.tickets.open(ticket, ());
         let wait = self.waits.get() + 1;
         self.waits.set(wait);
@@ -302,7 +304,7 @@ impl Gpu {
 
     fn is_awaited(&self) -> bool {
         let mut open = lock(&self.tickets.state);
-        open.tickets.retain(|(ticket, _)| !ticket.settled());
+        open.tickets.retain(|(ticket, _)| !ticket.is_resolved());
         !open.tickets.is_empty()
     }
 
@@ -315,7 +317,7 @@ impl Gpu {
     pub(super) fn when_heard(&self, work: impl FnOnce() + 'static) {
         let known = self.known();
         spawn_local(async move {
-            if known.kept().await {
+            if known.succeeded().await {
                 work();
             }
         });
@@ -325,12 +327,12 @@ impl Gpu {
     pub(super) fn heard(&self) -> Pending<()> {
         let known = self.known();
         Box::pin(async move {
-            known.kept().await;
+            known.succeeded().await;
         })
     }
 
     /// A ticket for when it is known how all calls so far went.
-    fn known(&self) -> Arc<Ticket> {
+    fn known(&self) -> Arc<Completion> {
         let ticket = self.scopes.known();
         self.tickets.open(&ticket, ());
         ticket
@@ -338,14 +340,14 @@ impl Gpu {
 
     /// Browsers may refuse a mapping before they say that the device is lost: Firefox after the kernel that is running.
     async fn hear_of_loss(&self) {
-        let lost = Ticket::new();
+        let lost = Completion::new();
         self.tickets.open(&lost, ());
         let late = lost.clone();
         spawn_local(async move {
             pause(5000.0).await;
-            late.settle(false);
+            late.resolve(false);
         });
-        lost.kept().await;
+        lost.succeeded().await;
     }
 
     /// Gives a buffer's memory back; work already submitted still sees it.

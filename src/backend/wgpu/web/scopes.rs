@@ -1,8 +1,8 @@
 //! Error scopes on the browser's own device: wgpu panics where one caught an internal error.
 
+use crate::backend::wgpu::completion::Completion;
 use crate::backend::wgpu::deferred::DeferredResult;
 use crate::backend::wgpu::error_log::ErrorLog;
-use crate::backend::wgpu::ticket::Ticket;
 use crate::error::{Error, ErrorKind};
 use js_sys::{Array, Promise, Reflect};
 use std::cell::RefCell;
@@ -39,8 +39,8 @@ struct Answers {
     /// The number of the oldest call without an answer, and from it on whether there is one.
     first: u64,
     known: VecDeque<bool>,
-    /// Tickets for those that wait for all calls below a number.
-    waiting: Vec<(u64, Arc<Ticket>)>,
+    /// Completions for those that wait for all calls below a number.
+    waiting: Vec<(u64, Arc<Completion>)>,
 }
 
 impl Answers {
@@ -49,7 +49,7 @@ impl Answers {
     }
 
     /// A call has its answer; the tickets of those who waited for no more than that.
-    fn answer(&mut self, number: u64) -> Vec<Arc<Ticket>> {
+    fn answer(&mut self, number: u64) -> Vec<Arc<Completion>> {
         self.known[(number - self.first) as usize] = true;
         while self.known.front() == Some(&true) {
             self.known.pop_front();
@@ -76,7 +76,7 @@ impl Scopes {
         }
     }
 
-    /// The call was made: how it went settles `deferred` later, and is told to the error log.
+    /// The call was made: its outcome resolves `deferred` later and goes to the error log.
     pub(super) fn pop(&self, what: String, deferred: Option<DeferredResult>) {
         let at = self.errors.tick();
         let popped = FILTERS.map(|_| match self.device.pop_error_scope() {
@@ -92,14 +92,14 @@ impl Scopes {
             let caught = told.await.unwrap_or_default();
             let error = error(&what, &caught);
             if let Some(deferred) = deferred {
-                deferred.settle(error.clone());
+                deferred.resolve(error.clone());
             }
             if let Some(error) = error {
                 errors.store(at, error);
             }
             let ready = answers.borrow_mut().answer(number);
             for ticket in ready {
-                ticket.settle(true);
+                ticket.resolve(true);
             }
         });
     }
@@ -115,12 +115,12 @@ impl Scopes {
     }
 
     /// A ticket for when all calls so far have their answers.
-    pub(super) fn known(&self) -> Arc<Ticket> {
-        let ticket = Ticket::new();
+    pub(super) fn known(&self) -> Arc<Completion> {
+        let ticket = Completion::new();
         let mut answers = self.answers.borrow_mut();
         let next = answers.next();
         if answers.first == next {
-            ticket.settle(true);
+            ticket.resolve(true);
         } else {
             answers.waiting.push((next, ticket.clone()));
         }

@@ -4,8 +4,8 @@ use crate::backend::cpu::math::lanes::{half, Lanes, Sixteen};
 use crate::op::packed::{half_of_power, Layout, PackedFormat, Planes, Shared, E2M1, SUPER, UNEVEN};
 use bytemuck::{cast_slice, pod_read_unaligned};
 
-/// Elements that are decoded together.
-pub const CHUNK: usize = 32;
+/// The elements that are decoded together.
+pub const DECODE_ELEMENTS: usize = 32;
 
 /// Words of a line of the cache.
 const LINE: usize = 16;
@@ -41,7 +41,7 @@ pub trait Decode: Copy {
     /// Bytes of a chunk in the lower plane, and in the upper one.
     const BYTES: [usize; 2];
     /// Elements of a group; 0 where there are no scales.
-    const GROUP: usize = CHUNK;
+    const GROUP: usize = DECODE_ELEMENTS;
     /// Groups of a chunk.
     const GROUPS: usize = if Self::GROUP == 16 { 2 } else { 1 };
     fn chunk<L: Lanes>(self, lanes: L, low: &[u8], high: &[u8]) -> [L::Floats; 2];
@@ -263,7 +263,7 @@ pub fn quants<'w, D: Decode>(
     let [low, high]: [&[u8]; 2] = places.planes.quants.map(|start| cast_slice(&words[start..]));
     // Formats without an upper plane do not look at `high`.
     let high = if D::BYTES[1] == 0 { low } else { high };
-    let whole = places.columns / CHUNK;
+    let whole = places.columns / DECODE_ELEMENTS;
     let low = low[..whole * D::BYTES[0]].chunks_exact(D::BYTES[0]);
     low.zip(high.chunks_exact(D::BYTES[1].max(1)))
 }

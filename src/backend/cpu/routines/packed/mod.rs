@@ -19,14 +19,14 @@ use crate::op::packed::{PackedArithmetic, PackedFormat};
 use bytemuck::cast_slice;
 use decode::Packed;
 use rounded::Rounded;
-use rows::{Few, Products, Unpacked, MOST};
+use rows::{Few, Products, Unpacked, MAX_ROWS_PER_PASS};
 use std::borrow::Cow;
 
-/// Rows up to which unpacking a panel is not worth it.
-const FEW: usize = PackedArithmetic::ROWS;
+/// The most rows for which no panel is unpacked.
+const MAX_ROWS_WITHOUT_PANEL: usize = PackedArithmetic::ROWS;
 
-/// Words of packed rows that are worth a task.
-const TASK: usize = 1 << 12;
+/// The fewest words of packed rows for a task.
+const WORDS_PER_TASK: usize = 1 << 12;
 
 /// Tasks for each thread, so that one that is held up does not hold up the others. Each product is computed as a whole, so
 /// results do not depend on the tasks.
@@ -80,7 +80,7 @@ impl PackedPlan {
             let x = in_rows(&x, self.m, self.k);
             let w = in_rows(&w, self.n, self.format.row_words(self.k));
             let packed = Packed { format: self.format, columns: self.k, words: cast_slice(&w) };
-            match self.m <= FEW {
+            match self.m <= MAX_ROWS_WITHOUT_PANEL {
                 true => self.few(out, &x, packed),
                 false => self.many(out, &x, packed),
             }
@@ -92,14 +92,14 @@ impl PackedPlan {
     fn few(&self, out: &mut [f32], x: &[f32], packed: Packed<'_>) {
         let (n, k) = (self.n, self.k);
         let rows: Vec<&[f32]> = (0..self.m).map(|row| &x[row * k..][..k]).collect();
-        let least = TASK.div_ceil(self.format.row_words(k).max(1));
+        let least = WORDS_PER_TASK.div_ceil(self.format.row_words(k).max(1));
         let each = n.div_ceil(TASKS * parallel::threads()).max(least);
-        for (block, rows) in rows.chunks(MOST).enumerate() {
+        for (block, rows) in rows.chunks(MAX_ROWS_PER_PASS).enumerate() {
             let few = match self.rounds {
                 true => Rows::Int8(Rounded::new(self.format, k, rows)),
                 false => Rows::Exact(Few::new(self.format, k, rows)),
             };
-            let out = &mut out[block * MOST * n..][..rows.len() * n];
+            let out = &mut out[block * MAX_ROWS_PER_PASS * n..][..rows.len() * n];
             if rows.len() == 1 {
                 let tasks = out.chunks_mut(each).enumerate().collect();
                 parallel::for_each(tasks, |(task, out): (usize, &mut [f32])| {

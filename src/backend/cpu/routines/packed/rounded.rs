@@ -2,7 +2,7 @@
 //!
 //! The integers of 32 neighbours are exact in 32 bits, so all that is lost is lost where the floats are rounded.
 
-use super::decode::{quants, Decode, GroupSums, Groups, Places, CHUNK};
+use super::decode::{quants, Decode, GroupSums, Groups, Places, DECODE_ELEMENTS};
 use super::rows::{together, Left};
 use crate::backend::cpu::math::lanes::{self, LaneWork, Lanes};
 use crate::op::packed::PackedFormat;
@@ -13,7 +13,7 @@ const LARGEST: f32 = 127.0;
 /// Rows of floats as integers: 32 neighbours have a scale. The first 32 of every row come first, then the next 32, and so on.
 pub struct Rounded {
     rows: usize,
-    integers: Vec<[i8; CHUNK]>,
+    integers: Vec<[i8; DECODE_ELEMENTS]>,
     /// A scale for each group of the format: where a group has 16 elements, two groups have the same.
     scales: Vec<f32>,
     sums: GroupSums,
@@ -38,15 +38,17 @@ impl LaneWork for Rounding<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, _: L) -> Rounded {
         let Rounding { format, columns, rows } = self;
-        let (m, length) = (together(rows.len()), columns / CHUNK);
-        let groups = CHUNK / format.layout().group;
-        let mut integers = vec![[0i8; CHUNK]; m * length];
+        let (m, length) = (together(rows.len()), columns / DECODE_ELEMENTS);
+        let groups = DECODE_ELEMENTS / format.layout().group;
+        let mut integers = vec![[0i8; DECODE_ELEMENTS]; m * length];
         let mut scales = vec![0f32; m * length * groups];
         let mut numbers = vec![0f32; rows.len() * columns];
         for i in 0..m {
             let row = i.min(rows.len() - 1);
-            let numbers = numbers[row * columns..][..columns].chunks_exact_mut(CHUNK);
-            for (at, (x, numbers)) in rows[row].chunks_exact(CHUNK).zip(numbers).enumerate() {
+            let numbers = numbers[row * columns..][..columns].chunks_exact_mut(DECODE_ELEMENTS);
+            for (at, (x, numbers)) in
+                rows[row].chunks_exact(DECODE_ELEMENTS).zip(numbers).enumerate()
+            {
                 let integers = &mut integers[at * m + i];
                 let scale = round(x, integers);
                 (0..groups).for_each(|group| scales[(at * groups + group) * m + i] = scale);
@@ -63,7 +65,7 @@ impl LaneWork for Rounding<'_> {
 
 /// Writes neighbours as integers and returns their scale, which is NaN if one of them is infinite or NaN.
 #[inline(always)]
-fn round(x: &[f32], integers: &mut [i8; CHUNK]) -> f32 {
+fn round(x: &[f32], integers: &mut [i8; DECODE_ELEMENTS]) -> f32 {
     // Sizes of floats have the order of their bits, of which a machine finds the largest more easily.
     let sizes = x.iter().map(|x| x.abs().to_bits());
     let largest = f32::from_bits(sizes.max().unwrap_or(0));

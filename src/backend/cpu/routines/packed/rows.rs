@@ -1,14 +1,14 @@
 //! Rows of a packed matrix on the CPU: their products with a few rows of floats, and their numbers.
 
 use super::decode::{
-    by_format, quants, Chunk, Decode, GroupSums, Groups, Packed, Places, With, CHUNK,
+    by_format, quants, Chunk, Decode, GroupSums, Groups, Packed, Places, With, DECODE_ELEMENTS,
 };
 use crate::backend::cpu::math::lanes::{LaneWork, Lanes};
 use crate::op::packed::PackedFormat;
 use bytemuck::cast_slice;
 
-/// Rows of floats that one pass over a packed row serves.
-pub const MOST: usize = 4;
+/// The most rows of floats that one pass over a packed row multiplies.
+pub const MAX_ROWS_PER_PASS: usize = 4;
 
 /// One to [`MOST`] rows of the left operand of a product, prepared to meet packed rows.
 pub trait Left {
@@ -33,7 +33,7 @@ pub trait Left {
 pub fn together(rows: usize) -> usize {
     match rows {
         1 => 1,
-        _ => MOST,
+        _ => MAX_ROWS_PER_PASS,
     }
 }
 
@@ -64,7 +64,7 @@ impl<L: Lanes, X: Left> With for OnLanes<L, Products<'_, X>> {
         let OnLanes(lanes, work) = self;
         match together(work.left.rows()) {
             1 => work.by_rows::<L, D, 1>(lanes, decode),
-            _ => work.by_rows::<L, D, MOST>(lanes, decode),
+            _ => work.by_rows::<L, D, MAX_ROWS_PER_PASS>(lanes, decode),
         }
     }
 }
@@ -98,11 +98,11 @@ pub struct Few {
 impl Few {
     /// Prepares rows for products with matrices of a format.
     pub fn new(format: PackedFormat, columns: usize, rows: &[&[f32]]) -> Few {
-        let (m, length) = (together(rows.len()), columns.div_ceil(CHUNK));
+        let (m, length) = (together(rows.len()), columns.div_ceil(DECODE_ELEMENTS));
         let mut chunks = vec![[[0f32; 16]; 2]; m * length];
         for i in 0..m {
             let row = &rows[i.min(rows.len() - 1)][..columns];
-            for (chunk, x) in chunks[i..].iter_mut().step_by(m).zip(row.chunks(CHUNK)) {
+            for (chunk, x) in chunks[i..].iter_mut().step_by(m).zip(row.chunks(DECODE_ELEMENTS)) {
                 chunk.as_flattened_mut()[..x.len()].copy_from_slice(x);
             }
         }
@@ -152,8 +152,8 @@ fn dots<L: Lanes, D: Decode, const M: usize>(
         let scale = (D::GROUP > 0).then(|| [scales[0], scales[D::GROUPS - 1]]);
         add::<L, M>(lanes, q, (scale, D::GROUP), x, &mut sums);
     }
-    let whole = places.columns / CHUNK;
-    if !places.columns.is_multiple_of(CHUNK) {
+    let whole = places.columns / DECODE_ELEMENTS;
+    if !places.columns.is_multiple_of(DECODE_ELEMENTS) {
         let mut bytes = [0; 128];
         let low: &[u8] = cast_slice(&words[places.planes.quants[0]..]);
         let rest = &low[whole * D::BYTES[0]..];
@@ -175,7 +175,7 @@ fn add<L: Lanes, const M: usize>(
     sums: &mut [L::Floats; M],
 ) {
     match scale {
-        Some(scale) if M == 1 && group == CHUNK => {
+        Some(scale) if M == 1 && group == DECODE_ELEMENTS => {
             let product = lanes.mul(q[0], lanes.load(&x[0][0]));
             let product = lanes.mul_add(q[1], lanes.load(&x[0][1]), product);
             sums[0] = lanes.mul_add(product, lanes.splat(scale[0]), sums[0]);
@@ -223,9 +223,9 @@ impl<L: Lanes> With for OnLanes<L, Unpacked<'_>> {
         for (row, out) in out.chunks_exact_mut(columns.max(1)).enumerate() {
             let words = packed.row::<D>(first + row, width);
             places.read(lanes, words, &mut groups);
-            let whole = columns / CHUNK;
-            let (chunks, rest) = out.split_at_mut(whole * CHUNK);
-            let chunks = chunks.chunks_exact_mut(CHUNK).enumerate();
+            let whole = columns / DECODE_ELEMENTS;
+            let (chunks, rest) = out.split_at_mut(whole * DECODE_ELEMENTS);
+            let chunks = chunks.chunks_exact_mut(DECODE_ELEMENTS).enumerate();
             for ((low, high), (at, out)) in quants::<D>(&places, words).zip(chunks) {
                 let q = decode.chunk(lanes, low, high);
                 for i in 0..2 {
@@ -241,7 +241,7 @@ impl<L: Lanes> With for OnLanes<L, Unpacked<'_>> {
                 }
             }
             for (i, out) in rest.iter_mut().enumerate() {
-                *out = format.number(words, columns, whole * CHUNK + i);
+                *out = format.number(words, columns, whole * DECODE_ELEMENTS + i);
             }
         }
     }

@@ -1,0 +1,51 @@
+//! Fallible allocation, and the amount of memory that the system has.
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The least bytes for which the available memory is checked first, because the check reads a file.
+const MIN_CHECKED_BYTES: u64 = 1 << 28;
+
+/// Allocates an empty list with capacity for `count` elements.
+///
+/// # Errors
+/// `Memory`, in the name of `what`.
+pub fn try_vec<T>(what: &str, count: usize) -> Result<Vec<T>> {
+    let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
+    let refuse = |why: String| {
+        Error::new(
+            ErrorKind::Memory,
+            format!("{what}: the bytes must fit into memory, got {bytes}: {why}"),
+        )
+    };
+    // Linux overcommits: the allocation would succeed, and the OOM killer would end the process on first touch.
+    if bytes >= MIN_CHECKED_BYTES {
+        if let Some(free) = available_bytes().filter(|&free| bytes > free) {
+            return Err(refuse(format!("{free} are available")));
+        }
+    }
+    let mut memory = Vec::new();
+    memory.try_reserve_exact(count).map_err(|error| refuse(error.to_string()))?;
+    Ok(memory)
+}
+
+/// The bytes of memory that are available without swapping. `None` if the system does not report them.
+pub fn available_bytes() -> Option<u64> {
+    meminfo("MemAvailable:")
+}
+
+/// The bytes of installed memory. `None` if the system does not report them.
+#[cfg(feature = "cpu")]
+pub fn total_bytes() -> Option<u64> {
+    meminfo("MemTotal:")
+}
+
+/// Reads a field of Linux's `/proc/meminfo`, in bytes.
+fn meminfo(field: &str) -> Option<u64> {
+    if cfg!(not(target_os = "linux")) {
+        return None;
+    }
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
