@@ -109,8 +109,8 @@ impl Site {
     }
 }
 
-/// Splits a path of Hugging Face's libraries inside a decoder, such as `layers.0.self_attn.q_proj`, into the number of the layer
-/// and the rest.
+/// Splits a path of Hugging Face's libraries inside a decoder, such as `layers.0.self_attn.q_proj`, into the number of the
+/// layer and the rest.
 pub fn split_layer(path: &str) -> Option<(usize, &str)> {
     let (layer, rest) = path.strip_prefix("layers.")?.split_once('.')?;
     // Digits alone: `parse` would take a sign, too.

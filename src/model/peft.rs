@@ -176,8 +176,8 @@ impl LoraAdapter {
 
 /// The layer that a tensor belongs to, and whether it is its A (0) or its B (1).
 fn place(name: &str) -> Option<(Site, usize)> {
-    let path = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix))?;
-    let (layer, rest) = split_layer(path)?;
+    let in_layer = |prefix: &&str| split_layer(name.strip_prefix(prefix)?);
+    let (layer, rest) = PREFIXES.iter().find_map(in_layer)?;
     let (module, matrix) = match rest.strip_suffix(".lora_A.weight") {
         Some(module) => (module, 0),
         None => (rest.strip_suffix(".lora_B.weight")?, 1),

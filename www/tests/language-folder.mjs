@@ -59,8 +59,11 @@ function check(family, { likeliest, text, end, isEstimated }) {
 
 /** The files in a folder by their names. */
 async function filesByName(family, change) {
-  const names = readdirSync(folder(family)).filter((name) => name !== "logits.txt");
-  return Object.fromEntries(await Promise.all(names.map(async (name) => [name, await change(join(folder(family), name), name)])));
+  const files = {};
+  for (const name of readdirSync(folder(family))) {
+    if (name !== "logits.txt") files[name] = await change(join(folder(family), name), name);
+  }
+  return files;
 }
 
 const sources = {
@@ -95,8 +98,9 @@ await test("what is no folder of a model is refused", async () => {
   await refused(without, {}, "Data", 'load: model: "tokenizer.json" must be there, got none');
   const { "model-00002-of-00004.safetensors": __, ...partial } = files;
   await refused(partial, {}, "Data", '"model-00002-of-00004.safetensors" must be there');
-  const index = '{"weight_map": {"x": "../secret"}}';
-  await refused({ ...files, "model.safetensors.index.json": Buffer.from(index) }, {}, "Data", "must name files that are beside it");
+  const index = Buffer.from('{"weight_map": {"x": "../secret"}}');
+  const outside = { ...files, "model.safetensors.index.json": index };
+  await refused(outside, {}, "Data", "must name files that are beside it");
   await refused(files, { keep: true }, "Data", "the address of a GGUF file, because keep is set");
   await refused(files, { sha256: "0".repeat(64) }, "Data", "a GGUF file, because sha256 is set");
   await refused({}, {}, "Data", '"config.json" must be there');

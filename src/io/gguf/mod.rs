@@ -6,6 +6,8 @@
 mod blocks;
 mod pack;
 mod parts;
+// Only language models read safetensors files in this way.
+#[cfg(feature = "model")]
 mod safetensors;
 mod scan;
 mod value;
