@@ -582,7 +582,7 @@ export declare namespace Device {
    * ```
    */
   export function discover(): Promise<Found[]>;
-  /** Returns whether a GPU is available. Opens and loads nothing. */
+  /** Returns whether a GPU is available. A software GPU does not count. Opens and loads nothing. */
   export function isAvailable(): Promise<boolean>;
   export { create as new };
 }
