@@ -31,8 +31,8 @@ export type WasmSource = PlatformUrl | string | PlatformResponse | ArrayBuffer |
 /** The sources of the cores. Default: the files next to the package's JavaScript. */
 export interface WasmSources {
   /**
-   * The GPU core: `gpu.wasm`, or with layers or language models `gpu-nn.wasm` or `gpu-models.wasm`. Bundlers resolve these files
-   * as `warpweft/gpu.wasm` and so on.
+   * The GPU core: `gpu.wasm`, or with layers or language models `gpu-nn.wasm` or `gpu-models.wasm`. Bundlers resolve these
+   * files as `warpweft/gpu.wasm` and so on.
    */
   gpu?: WasmSource | PromiseLike<WasmSource>;
   /** The CPU core: `cpu.wasm`, or with language models `cpu-models.wasm`. */
