@@ -60,7 +60,7 @@ impl Graph {
         node
     }
 
-    /// The node, unless it was freed.
+    /// Returns the node, unless it was freed.
     pub(super) fn get(&self, id: NodeId) -> Option<&Node> {
         let (seq, node) = self.nodes.get(id.index as usize)?;
         node.as_ref().filter(|_| *seq == id.seq)
