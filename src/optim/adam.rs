@@ -164,7 +164,7 @@ hyperparameters! {
         /// The weight decay. By default it is L2 regularization, which adds the values, multiplied by this factor, to the
         /// gradients.
         weight_decay: f64 = 0.0 => 0.0..,
-        /// The rate at which the momentum rises to `betas.0`.
+        /// The rate at which the momentum rises to the first of the `betas`.
         momentum_decay: f64 = 4e-3 => 0.0..,
         /// Whether the weight decay is decoupled, as in [`AdamW`].
         decoupled_weight_decay: bool = false,

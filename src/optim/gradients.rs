@@ -51,7 +51,7 @@ pub(super) struct Taken {
     pending: Option<Parked>,
 }
 
-/// How gradients are clipped.
+/// The method of gradient clipping, with its bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Clip {
     Norm(f64),

@@ -247,15 +247,15 @@ impl Optimizer {
 
     /// Returns the number of updates, including those that [`Optimizer::mixed_precision`] skipped.
     ///
-    /// Rules with bias correction, such as Adam, count differently. They count the updates since their group was added that
-    /// were not skipped, even if some parameters had no gradient.
+    /// Rules that use the number of a step, such as Adam, count differently. They count the updates since their group was
+    /// added that were not skipped, even if some parameters had no gradient.
     pub fn steps(&self) -> u64 {
         self.groups[0].steps
     }
 
     /// Takes a step with the gradients of `loss`, a single number. The gradients of earlier [`Optimizer::accumulate`] and
     /// [`Tensor::backward`] calls are added and cleared. Everything recorded for the step is submitted, including the loss,
-    /// so a later read of the loss only waits. A parameter that the loss does not depend on keeps its value and its state.
+    /// so a later read of the loss only waits. A parameter without a gradient keeps its value and its state.
     ///
     /// The step uses up the loss. The loss and the tensors it was computed from keep their values. Gradients through the
     /// parameters' earlier values are errors afterwards, as after `backward` in PyTorch.
@@ -313,8 +313,9 @@ impl Optimizer {
     /// A parameter without a gradient keeps its value and its state.
     ///
     /// # Errors
-    /// `Data` if there are no gradients, if a parameter belongs to another optimizer, or if a learning rate or a clipping
-    /// bound is out of range. `Limit`, `Memory`. After an error, nothing has changed, and the gradients are still stored.
+    /// `Data` if there are no gradients, or if a parameter belongs to another optimizer. `Data` also if a learning rate or a
+    /// clipping bound is out of range. `Limit`, `Memory`. After an error, nothing has changed, and the gradients are still
+    /// stored.
     pub fn step(&mut self) -> Result<()> {
         self.check("step")?;
         let now = self.shards().map(|_| None).collect();

@@ -261,8 +261,9 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// automatically.
     ///
     /// # Errors
-    /// `Data` if the epoch has no step, if a loss was not finite (with the number of the step), or if early stopping monitors
-    /// a number that does not exist. Also the errors of [`Trainer::evaluate`]. After an error, nothing has changed.
+    /// `Data` if the epoch has no step, or if a loss was not finite (with the number of the step). `Data` also if early
+    /// stopping monitors a number that does not exist. Also the errors of [`Trainer::evaluate`]. After an error, nothing has
+    /// changed.
     pub async fn end_epoch(&mut self) -> Result<Epoch> {
         if self.batch == 0 {
             let message = format!(
@@ -343,7 +344,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     }
 }
 
-/// Returns the number for the plateau schedule: the validation loss, or the training loss if there is no validation.
+/// Returns the number for the plateau schedule: the validation loss, or without validation the training loss.
 pub(super) fn watched(epoch: &Epoch) -> f64 {
     epoch.get("validation_loss").unwrap_or(epoch.loss)
 }

@@ -225,7 +225,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         self
     }
 
-    /// Reduces the learning rate when the validation loss, or the training loss if there is no validation, stops improving.
+    /// Reduces the learning rate when the validation loss stops improving. Without validation, the training loss is used.
     #[must_use]
     pub fn reduce_on_plateau(mut self, plateau: ReduceLrOnPlateau) -> Trainer<M, O> {
         self.plateau = Some([plateau.clone(), plateau]);

@@ -64,9 +64,9 @@ impl Tensor {
         })
     }
 
-    /// Returns the cosine embedding loss of vectors along the last axis: the mean of `1 - cos` where the target is 1, and of
-    /// `max(0, cos - margin)` where it is -1. Other targets give 0, as in PyTorch. The target has this shape without the last
-    /// axis. PyTorch's default margin is 0. (`F.cosine_embedding_loss` of PyTorch.)
+    /// Returns the cosine embedding loss of vectors along the last axis. A target of 1 gives `1 - cos`, and -1 gives `max(0,
+    /// cos - margin)`. Other targets give 0, as in PyTorch. The target has this shape without the last axis. PyTorch's
+    /// default margin is 0. (`F.cosine_embedding_loss` of PyTorch.)
     ///
     /// # Errors
     /// `Shape` unless both inputs have one shape of rank 1 or more, and the target has that shape without the last axis.

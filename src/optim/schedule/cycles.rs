@@ -65,8 +65,8 @@ pub struct CosineAnnealingWarmRestarts {
 }
 
 impl CosineAnnealingWarmRestarts {
-    /// Creates a schedule from the rate at each restart, the number of steps until the first restart, the ratio of the
-    /// lengths of successive waves, and the smallest rate.
+    /// Creates a schedule. `lr` is the rate at each restart, and `eta_min` is the smallest rate. The first wave has `t_0`
+    /// steps, and each further wave has `t_mult` times as many as the previous one.
     ///
     /// # Errors
     /// `Data` unless the numbers are finite and at least 0, and `t_0` and `t_mult` are at least 1.
@@ -160,8 +160,8 @@ impl OneCycleLr {
     /// Creates a schedule from the largest rate and the total number of steps.
     ///
     /// # Errors
-    /// `Data` unless the numbers are finite and at least 0, the factors are above 0, `pct_start` is in `[0, 1]`, and there is
-    /// at least one step.
+    /// `Data` unless the numbers are finite and at least 0, and the factors are above 0. `Data` also unless `pct_start` is in
+    /// `[0, 1]` and there is at least one step.
     pub fn new(max_lr: f64, total_steps: u64, options: OneCycleOptions) -> Result<OneCycleLr> {
         let name = "OneCycleLr";
         let OneCycleOptions { pct_start, div_factor, final_div_factor, .. } = options;

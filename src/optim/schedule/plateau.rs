@@ -25,7 +25,7 @@ pub enum ThresholdMode {
     Abs,
 }
 
-/// Options of [`ReduceLrOnPlateau`].
+/// Options of a schedule that reduces the learning rate on plateaus.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlateauOptions {

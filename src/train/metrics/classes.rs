@@ -234,7 +234,7 @@ impl ConfusionMatrix {
     }
 }
 
-/// How the values of the classes are averaged (`average` of scikit-learn).
+/// The method of averaging the values of the classes (`average` of scikit-learn).
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Average {
