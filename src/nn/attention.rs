@@ -171,8 +171,8 @@ impl MultiheadAttention {
     }
 }
 
-/// Returns the mask for keys that were extended to `all`. Every query sees the added keys. For the other keys, the mask of
-/// `options` applies.
+/// Returns the mask for keys that were extended to `all`. Every query sees the added keys. For the other keys, the mask
+/// combines the mask, `causal`, `window` and `kv_length` of `options`.
 fn widened(
     query: &Tensor,
     [queries, keys, all]: [usize; 3],
