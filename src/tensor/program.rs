@@ -120,7 +120,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// None. The program is compiled when it runs, so [`Program::run`] returns these errors.
+    /// None. The program is compiled when it runs, and errors are returned then.
     pub fn compile_dynamic(
         &self,
         inputs: &[(&[Dim], DType)],
