@@ -29,9 +29,9 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if this tensor does not have exactly one element; `DType` unless all tensors are floats; `Data` if they
-    /// are on two devices, or if the gradient would pass a computed tensor that is no longer held; `Limit` if an
-    /// intermediate value is too large. While a program is compiled, `Data` if the gradient by a variable would pass a
-    /// tensor from outside that was computed from that variable.
+    /// are on two devices, if the gradient would pass a computed tensor that is no longer held, or if an optimizer step
+    /// has used up this tensor; `Limit` if an intermediate value is too large. While a program is compiled, `Data` if the
+    /// gradient by a variable would pass a tensor from outside that was computed from that variable.
     ///
     /// ```
     /// # pollster::block_on(async {
