@@ -1,7 +1,7 @@
-//! How much may be kept so that it need not be made again.
+//! Limits of caches.
 
-/// How much a device keeps so that it need not be made again. What was not used for longest goes first; what is being used
-/// stays, however small the limits are. Nothing but time depends on them.
+/// The limits of a device's caches. The least recently used entries are evicted first. Entries in use stay, however small the
+/// limits are. The limits affect only time.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -17,16 +17,16 @@
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
-    /// Plans of what was submitted. Default: 1024.
+    /// The most plans of submitted work. Default: 1024.
     pub plans: usize,
-    /// The bytes that these take, about. Default: 64 MiB.
+    /// The most bytes of these plans, approximately. Default: 64 MiB.
     pub plan_bytes: u64,
-    /// Compiled kernels (prepared ones, on the CPU); a single plan may need more. Default: 1024.
+    /// The most compiled kernels (prepared kernels on the CPU). A single plan may need more. Default: 1024.
     pub pipelines: usize,
-    /// Bind groups; a single plan may need more. Default: 8192.
+    /// The most bind groups. A single plan may need more. Default: 8192.
     pub bind_groups: usize,
-    /// Bytes of buffers that are not in use. There are never many more, in use or not, than were in use lately. Default: as
-    /// many as that.
+    /// The most bytes of unused buffers. Independently, used and unused buffers together never exceed the recent peak by much.
+    /// Default: only the recent peak limits them.
     pub pooled_bytes: u64,
 }
 
@@ -37,7 +37,7 @@ impl Default for CacheLimits {
             plan_bytes: 64 << 20,
             pipelines: 1024,
             bind_groups: 8192,
-            // The largest whole number of JavaScript's.
+            // The largest safe integer of JavaScript.
             pooled_bytes: (1 << 53) - 1,
         }
     }

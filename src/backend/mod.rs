@@ -1,4 +1,4 @@
-//! Machines: what one must be able to do to run batches. No operation's name appears here.
+//! Backends: the interface to machines that run batches. Backends know kernels, but no operations.
 
 mod caches;
 mod read;
@@ -24,73 +24,73 @@ pub mod reference;
 #[cfg(feature = "gpu")]
 pub mod wgpu;
 
-/// `Send + Sync` natively; nothing in a browser, where GPU objects stay on their thread.
+/// `Send + Sync` natively. In a browser any type, because GPU objects stay on their thread.
 #[cfg(not(target_arch = "wasm32"))]
 pub trait Shared: Send + Sync {}
 #[cfg(not(target_arch = "wasm32"))]
 impl<T: Send + Sync + ?Sized> Shared for T {}
 
-/// `Send + Sync` natively; nothing in a browser, where GPU objects stay on their thread.
+/// `Send + Sync` natively. In a browser any type, because GPU objects stay on their thread.
 #[cfg(target_arch = "wasm32")]
 pub trait Shared {}
 #[cfg(target_arch = "wasm32")]
 impl<T: ?Sized> Shared for T {}
 
-/// A future that a user may await under any executor: `Send` natively.
+/// A future that a user may await under any executor. Natively it is `Send`.
 #[cfg(not(target_arch = "wasm32"))]
 pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// A future that a user may await under any executor.
 #[cfg(target_arch = "wasm32")]
 pub type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// Kernels of a program or of operations are being compiled.
+/// The progress of compiling the kernels of a program or of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compiling {
-    /// How many are.
+    /// The number of kernels compiled so far.
     pub done: usize,
-    /// How many have to be.
+    /// The number of kernels to compile.
     pub total: usize,
 }
 
-/// Hears of kernels that were compiled.
+/// A listener that is called for each compiled kernel.
 #[cfg(not(target_arch = "wasm32"))]
 pub type Listener = Arc<dyn Fn(Compiling) + Send + Sync>;
-/// Hears of kernels that were compiled.
+/// A listener that is called for each compiled kernel.
 #[cfg(target_arch = "wasm32")]
 pub type Listener = Arc<dyn Fn(Compiling)>;
 
-/// A buffer on a machine, by number. Numbers are not used twice.
+/// The number of a buffer on a machine. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(pub u64);
 
-/// What a machine is.
+/// The description of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// The backend's word: `cpu`, `vulkan`, `metal`, `dx12`, `webgpu`, `cuda`.
+    /// The name of the backend: `cpu`, `vulkan`, `metal`, `dx12`, `webgpu`, `cuda`.
     pub backend: &'static str,
-    /// The adapter's own name.
+    /// The name of the adapter.
     pub name: String,
-    /// Who made it, where that is known.
+    /// The vendor, if known.
     pub vendor: String,
     pub kind: DeviceKind,
-    /// The driver and its version, where known.
+    /// The driver and its version, if known.
     pub driver: String,
 }
 
-/// What kind of machine it is; also the order in which machines are preferred.
+/// The kind of a machine, in order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DeviceKind {
     DiscreteGpu,
     IntegratedGpu,
-    /// A GPU of which nothing more is known (browsers do not tell).
+    /// A GPU of unknown kind. Browsers do not report the kind.
     Gpu,
     Cpu,
-    /// A software GPU, which computes on the CPU; never chosen unasked.
+    /// A software GPU, which computes on the CPU. Never chosen by default.
     Software,
 }
 
 impl DeviceKind {
-    /// The word for it: `discrete`, `integrated`, `gpu`, `cpu`, `software`.
+    /// Returns the kind as a word: `discrete`, `integrated`, `gpu`, `cpu`, `software`.
     pub fn name(self) -> &'static str {
         match self {
             DeviceKind::DiscreteGpu => "discrete",
@@ -102,26 +102,26 @@ impl DeviceKind {
     }
 }
 
-/// Counts of what a backend made since it started.
+/// Counters of a backend since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Pipelines compiled (kernels prepared, on the CPU).
+    /// Pipelines compiled, or kernels prepared on the CPU.
     pub pipelines: u64,
-    /// Those of them that are held now.
+    /// Pipelines held now.
     pub pipelines_held: u64,
-    /// Those that had to go because there were too many.
+    /// Pipelines evicted because the cache was full.
     pub pipelines_evicted: u64,
     /// Buffers allocated from the system.
     pub buffers: u64,
-    /// Bytes of them that are allocated now.
+    /// Bytes of these buffers allocated now.
     pub bytes: u64,
-    /// Bytes of what the backend has beside them: params, what is uploaded and read through, and times of kernels.
+    /// Bytes of other buffers: params, staging for uploads and reads, and times of kernels.
     pub staging_bytes: u64,
     /// Bind groups made.
     pub bind_groups: u64,
-    /// Those of them that are held now.
+    /// Bind groups held now.
     pub bind_groups_held: u64,
-    /// Those that had to go because there were too many.
+    /// Bind groups evicted because the cache was full.
     pub bind_groups_evicted: u64,
     /// Batches submitted.
     pub submits: u64,
@@ -129,77 +129,76 @@ pub struct Counters {
     pub dispatches: u64,
 }
 
-/// A machine: the driver interface. All calls return at once; only `read` and `sync` wait, and errors that a machine reports
-/// late (memory, device loss, a shader it refuses) arrive there.
+/// A machine that runs batches: the driver interface. All calls return at once. Only `read`, `read_parts` and `sync` wait. They
+/// also return errors that a machine reports late, such as lack of memory, device loss, or a rejected shader.
 ///
-/// Whoever implements it for a machine of one's own makes a device of it by
-/// [`Device::from_backend`](crate::device::Device::from_backend), or has it found and chosen like this crate's own by
-/// [`device::register`](crate::device::register). What is asked of it:
+/// To use a custom backend, pass it to [`Device::from_backend`](crate::device::Device::from_backend). To have it discovered and
+/// chosen like the backends of this crate, call [`device::register`](crate::device::register). A backend must keep these rules:
 ///
-/// - A [`Plan`] is all there is to run: kernels in order, each reading slots and writing others. No operation is named there.
-///   What a kernel computes says [`Kernel`]; how it is best run on a machine with such [`Limits`] says
-///   [`schedule`](crate::schedule::schedule()), and [`wgsl`](crate::codegen::wgsl) prints that. A backend is free to run it
-///   otherwise, as the CPU does.
-/// - Work is done in the order of the calls: a kernel sees what was written before it, a read what ran before it. Calls may
-///   come from several threads.
-/// - The same batch comes again and again, as the same `Arc`: what is prepared for it is kept until
-///   [`forget`](Backend::forget). One batch may come with other buffers each time.
-/// - Limits are true: planning keeps to them.
+/// - A [`Plan`] contains everything to run: kernels in order, which read and write slots. It names no operations. [`Kernel`]
+///   defines the result of each kernel. [`schedule`](crate::schedule::schedule()) plans how a machine with given [`Limits`]
+///   runs a kernel, and [`wgsl`](crate::codegen::wgsl) prints the schedule. A backend may run kernels in another way, as the
+///   CPU does.
+/// - Work is done in the order of the calls. A kernel sees all earlier writes, and a read sees the results of all earlier runs.
+///   Calls may come from several threads.
+/// - The same batch is run many times, as the same `Arc`. Prepared work for a batch is kept until [`forget`](Backend::forget).
+///   A batch may run with other buffers each time.
+/// - The limits are true, because plans rely on them.
 pub trait Backend: Shared {
-    /// What it is.
+    /// Returns the description of the machine.
     fn info(&self) -> &Info;
-    /// What it can do.
+    /// Returns the limits and features of the machine.
     fn limits(&self) -> &Limits;
-    /// A buffer of at least `bytes` bytes (a multiple of 4, not 0). Its contents are anything.
+    /// Allocates a buffer of at least `bytes` bytes (a multiple of 4, not 0). Its contents are undefined.
     fn allocate(&self, bytes: u64) -> Result<BufferId>;
-    /// Gives a buffer back; work already submitted still sees it.
+    /// Frees a buffer. Work that was already submitted may still use it.
     fn free(&self, buffer: BufferId);
     /// Copies `data` (a multiple of 4 bytes) to `offset`, after the work submitted so far.
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()>;
-    /// Compiles what a batch needs, unless that was done; resolves when it is known how that went. What a machine compiles
-    /// only when it runs a batch it need not compile here.
+    /// Compiles the kernels of a batch that are not compiled yet. Resolves when the outcome is known. A backend that compiles
+    /// only when a batch runs need not implement this.
     fn compile(&self, _: &Arc<Plan>) -> Pending<Result<()>> {
         Box::pin(ready(Ok(())))
     }
-    /// Whether it compiles a module of WGSL, and what is wrong with that if not: a `Data` error that says line and column.
-    /// None of a machine that takes no WGSL.
+    /// Checks whether the machine compiles a WGSL module. If not, the `Data` error has the line and the column. `None` if the
+    /// machine does not use WGSL.
     fn check(&self, _: &str) -> Option<Pending<Result<()>>> {
         None
     }
-    /// Has a listener called for each kernel that is compiled, or nobody; what a machine need not compile it need not tell.
+    /// Sets or removes the listener that is called for each compiled kernel. A backend that compiles nothing need not call it.
     fn on_compile(&self, _: Option<Listener>) {}
-    /// Submits a batch: `buffers[i]` is slot i's buffer, `scalars` the bits of the user's numbers and, behind them, the
-    /// batch's own ([`Plan::constants`]).
+    /// Submits a batch. `buffers[i]` is the buffer of slot i. `scalars` has the bits of the user's numbers, followed by the
+    /// batch's [`Plan::constants`].
     fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
-    /// A read follows the batch that is run next: both may be submitted together.
+    /// Announces that a read follows the next batch, so that both may be submitted together.
     fn defer_submit(&self) {}
-    /// Reads parts of buffers, after the work submitted so far, as one submission: each part is taken once, in order. Of
-    /// the errors there are, those of the machine come before those of who takes.
+    /// Reads parts of buffers as one submission, after the work submitted so far. Each part's callback is called once, in
+    /// order. Errors of the machine take precedence over errors of callbacks.
     fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>>;
-    /// The `len` bytes from `offset` (multiples of 4): [`read_parts`](Backend::read_parts) with one part.
+    /// Reads the `len` bytes from `offset`, both multiples of 4. Calls [`read_parts`](Backend::read_parts) with one part.
     fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
         read::read(self, buffer, offset, len)
     }
     /// Resolves when the work submitted so far is done.
     fn sync(&self) -> Pending<Result<()>>;
-    /// Whatever was cached for a batch is not needed any more.
+    /// Drops everything that was cached for a batch.
     fn forget(&self, batch: &Arc<Plan>);
-    /// Holds no more than this from now on. What a machine does not keep it need not limit.
+    /// Limits the caches from now on. A backend need not limit what it does not cache.
     fn set_cache_limits(&self, _: &CacheLimits) {}
-    /// What was made so far.
+    /// Returns the counters.
     fn counters(&self) -> Counters;
-    /// Takes the times of the kernels of each run from now on, or no more; what there is to take them by. Times by the host's
-    /// clock are counted from `since`. Whoever does not profile pays nothing.
+    /// Starts or stops measuring the times of kernels, and returns the clock for it. Host times are counted from `since`.
+    /// Without profiling, nothing is measured.
     fn profile(&self, _since: Option<Instant>) -> Clock {
         Clock::None
     }
-    /// The times of the runs since this was asked last, an entry for each that was accepted, once they are done.
+    /// Returns the times of the runs since the last call, once they are done. Each accepted run has an entry.
     fn take_times(&self) -> Pending<Result<RunsTimes>> {
         Box::pin(ready(Ok(RunsTimes::default())))
     }
-    /// The text of a kernel as this machine compiles it, where there is one.
+    /// Returns the source of a kernel as this machine compiles it, if the machine compiles text.
     fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String>;
-    /// The backend by its own type, where it has something to share with others.
+    /// Returns the backend as a concrete type, if it shares objects with an app.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }

@@ -1,22 +1,22 @@
-//! When kernels ran, for who profiles.
+//! Times of kernels, for profiles.
 
-/// What the times of kernels are taken by.
+/// The clock that measures the times of kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
-    /// The machine's own: it notes the time before and after each kernel (timestamp queries), each of which then has a pass of
-    /// its own. Its zero is anything.
+    /// The machine's clock, read before and after each kernel (timestamp queries). Each kernel then has a separate pass. The
+    /// zero of this clock is arbitrary.
     Timestamps,
-    /// The host's, read before and after each kernel: where the host computes them.
+    /// The host's clock, read before and after each kernel, if the host computes the kernels.
     Host,
-    /// The host's, from the submission of a batch until the host hears that it is done: of kernels nothing is known.
+    /// The host's clock, from the submission of a batch until it is reported as done. Times of single kernels are unknown.
     Submissions,
-    /// There is none.
+    /// No clock.
     #[default]
     None,
 }
 
 impl Clock {
-    /// The word for it: `timestamps`, `host`, `submissions`, `none`.
+    /// Returns the clock as a word: `timestamps`, `host`, `submissions`, `none`.
     pub fn name(self) -> &'static str {
         match self {
             Clock::Timestamps => "timestamps",
@@ -27,28 +27,28 @@ impl Clock {
     }
 }
 
-/// When something began and ended, in nanoseconds.
+/// The start and the end of something, in nanoseconds.
 pub type Times = (u64, u64);
 
-/// When a run of a batch was at work.
+/// The times of one run of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunTimes {
-    /// For each dispatch; none for those that had nothing to do or were not timed.
+    /// The times of each dispatch. `None` for dispatches that did nothing or were not timed.
     pub kernels: Vec<Option<Times>>,
-    /// All of it, where nothing is known of its kernels.
+    /// The time of the whole run, if the times of its kernels are unknown.
     pub whole: Option<Times>,
 }
 
-/// The runs since they were asked for last, in order.
+/// The runs since the last call, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunsTimes {
     pub runs: Vec<RunTimes>,
-    /// The nanoseconds between two times that the clock tells apart, as far as can be told from these.
+    /// The resolution of the clock in nanoseconds, estimated from these times.
     pub resolution: f64,
 }
 
-/// The nanoseconds between two times that a clock of timestamps tells apart, as far as can be told from these, of which each
-/// unit is `period` nanoseconds. Browsers round what the GPU says: Chromium to 65,536 ns, others to 100 us.
+/// Estimates the resolution of a timestamp clock in nanoseconds from these timestamps, whose unit is `period` nanoseconds.
+/// Browsers round timestamps of the GPU: Chromium to 65,536 ns, others to 100 us.
 ///
 /// ```
 /// use warpweft::backend::resolution;

@@ -1,4 +1,4 @@
-//! How much a device keeps, and how much memory it may take.
+//! Limits of a device: how much its caches keep, and how much memory tensors may take.
 
 use super::Device;
 use crate::backend::CacheLimits;
@@ -8,12 +8,12 @@ use crate::backend::CacheLimits;
     warpweft_macros::js(only(set_cache_limits, memory_limit, set_memory_limit, trim))
 )]
 impl Device {
-    /// How much it keeps so that it need not be made again. [`Device::stats`] says how much there is, and how much had to go.
+    /// Returns the limits of the caches. [`Device::stats`] counts their entries and evictions.
     pub fn cache_limits(&self) -> CacheLimits {
         self.state().limits
     }
 
-    /// Keeps no more than this from now on; what is there beyond goes at once.
+    /// Sets the limits of the caches, and evicts at once what exceeds them.
     #[cfg_attr(feature = "js", js(spread(limits)))]
     pub fn set_cache_limits(&self, limits: CacheLimits) {
         let backend = &*self.inner.backend;
@@ -25,24 +25,25 @@ impl Device {
         backend.set_cache_limits(&limits);
     }
 
-    /// Gives memory that is kept for reuse back to the system.
+    /// Returns the pooled memory, which is kept for reuse, to the system.
     pub fn trim(&self) {
         let (mut state, backend) = (self.state(), &*self.inner.backend);
         state.collect_garbage(backend);
         state.pool.trim(backend);
     }
 
-    /// The bytes of memory that tensors may take at most; nothing where only the machine limits them.
+    /// Returns the limit of [`Device::set_memory_limit`] in bytes. `None` if only the machine limits memory.
     pub fn memory_limit(&self) -> Option<u64> {
         self.state().pool.limit
     }
 
-    /// Limits the bytes of memory that tensors, and batches while they run, may take. What needs more is a `Memory` error at
-    /// once, and nothing is lost: memory that lies unused is given back before, and what is dropped makes room. A loop that
-    /// holds more and more ends in that error, not in a device that is lost. What is in use already stays.
+    /// Limits the memory of tensors and of running batches, in bytes. An operation that needs more returns a `Memory` error at
+    /// once, and nothing is lost. Unused pooled memory is returned to the system first, and dropped tensors free memory. So a
+    /// loop that holds more and more ends with this error, and not with a lost device. Memory already in use is kept.
     ///
-    /// Language models give up memory before: first the keys and values of contexts, the least recently used first; then the
-    /// weights of models without a context in memory, if they can be loaded again. Both come back when they are needed.
+    /// Language models evict memory before that error. Keys and values of contexts are evicted first, the least recently used
+    /// before others. Then follow the weights of models that have no context in memory and can be loaded again. Both are
+    /// restored when they are needed.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -1,4 +1,4 @@
-//! Looking whether indices are in range, to find what is wrong with a program.
+//! Bounds checks of indices, to find errors in a program.
 
 use super::read::ReadRequest;
 use super::Device;
@@ -6,7 +6,8 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
 
-/// An index, a number that is computed and not read yet, that an operation takes along an axis of `extent` elements.
+/// A pending bounds check of an index along an axis of `extent` elements. The index is one computed number that is not read
+/// yet.
 pub(super) struct Check {
     op: String,
     extent: usize,
@@ -15,7 +16,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// The index is read, and refused if it is out of range.
+    /// Returns a read request that rejects the index if it is out of range.
     fn wanted(&self) -> ReadRequest {
         let Check { op, extent, index, dtype } = self;
         let (op, extent, dtype) = (op.clone(), *extent, *dtype);
@@ -40,10 +41,9 @@ impl Check {
 
 #[cfg_attr(feature = "js", warpweft_macros::js(only(check_indices)))]
 impl Device {
-    /// Whether the next read refuses indices that are out of range, as a `Data` error that names the operation and the
-    /// index; otherwise they give 0, or go nowhere. It helps to find what is wrong with a program, for the price of the
-    /// least and the largest of the indices of each operation. The operations that a compiled program consists of are not
-    /// checked.
+    /// Whether the next read rejects indices that are out of range. The `Data` error names the operation and the index. Without
+    /// this check such an index reads 0, and a write to it is ignored. Use it to debug a program. Each operation then also
+    /// computes the minimum and the maximum of its indices. Operations inside a compiled program are not checked.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -65,7 +65,7 @@ impl Device {
         self.state().check_indices
     }
 
-    /// Has the next read look at an index, which is one number.
+    /// Queues a bounds check of `index`, which is one number, for the next read.
     pub(crate) fn check_index(&self, op: &str, index: NodeId, extent: usize) {
         let mut state = self.state();
         let dtype = state.graph.dtype(index);
@@ -74,7 +74,7 @@ impl Device {
         state.checks.push(Check { op: op.into(), extent, index, dtype });
     }
 
-    /// Does `read` with the indices that are to be looked at, which need nothing any more afterwards.
+    /// Calls `read` with the requests and all queued checks, and releases the checked indices afterwards.
     pub(super) fn with_checks<T>(
         &self,
         mut wanted: Vec<ReadRequest>,
@@ -82,7 +82,7 @@ impl Device {
     ) -> Result<T> {
         let checks = std::mem::take(&mut self.state().checks);
         for check in &checks {
-            // What a program is compiled from has no data.
+            // Indices recorded while a program was compiled have no data.
             if self.state().has_data(&[check.index]) {
                 wanted.push(check.wanted());
             }

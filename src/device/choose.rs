@@ -1,4 +1,4 @@
-//! Which machine to use: discovery, preference, and the fallback to the CPU.
+//! Selection of a machine: discovery, preference, and the fallback to the CPU.
 
 use super::drivers::{registered, Driver, Machine};
 use crate::backend::{Backend, DeviceKind, Info};
@@ -8,27 +8,27 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-/// What device is wanted.
+/// The device that a program prefers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Preference {
-    /// A discrete GPU, else an integrated one, else the CPU. Never a software GPU.
+    /// A discrete GPU, otherwise an integrated one, otherwise the CPU. Never a software GPU.
     Auto,
     /// A GPU, or an error.
     Gpu,
-    /// The GPU that takes least power, or an error.
+    /// The GPU with the lowest power consumption, or an error.
     LowPower,
     /// The CPU backend.
     Cpu,
-    /// A software GPU (lavapipe, SwiftShader, WARP): for tests.
+    /// A software GPU (lavapipe, SwiftShader, WARP), for tests.
     Software,
     /// The n-th of [`Device::discover`](crate::device::Device::discover).
     Index(usize),
-    /// The first whose backend is called this, or else whose name contains it, in any case.
+    /// The first device whose backend has this name, otherwise the first whose name contains it. Case is ignored.
     Name(String),
 }
 
 impl Preference {
-    /// What a word says: `auto`, `gpu`, `low-power`, `cpu`, `software`, an index, a backend's word, or part of a name.
+    /// Parses `auto`, `gpu`, `low-power`, `cpu`, `software`, an index, the name of a backend, or part of a device name.
     pub fn parse(word: &str) -> Preference {
         match word.trim() {
             "" | "auto" => Preference::Auto,
@@ -43,8 +43,8 @@ impl Preference {
         }
     }
 
-    /// Which of some devices, sorted by kind, answer to this: their positions, the one to take first. `Auto` begins with
-    /// discrete GPUs, then come integrated ones and those of which nothing more is known, then the CPU.
+    /// Returns the positions of the devices that match, the preferred one first. The devices must be sorted by kind. `Auto`
+    /// begins with discrete GPUs, followed by integrated GPUs, GPUs of unknown kind, and the CPU.
     ///
     /// ```
     /// use warpweft::{backend::Info, device::{Device, Preference}};
@@ -84,7 +84,7 @@ impl Preference {
         }
     }
 
-    /// What `WARPWEFT_DEVICE` says, `Auto` where it is not set.
+    /// Reads `WARPWEFT_DEVICE`. Returns `Auto` if it is not set.
     pub fn from_environment() -> Result<Preference> {
         match std::env::var("WARPWEFT_DEVICE") {
             Ok(word) => Ok(Preference::parse(&word)),
@@ -118,18 +118,18 @@ impl FromStr for Preference {
     }
 }
 
-/// A device that was found, or why one is not there.
+/// A device that was found, or a backend that offers none with the reason.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What it is. Where a backend offers nothing, its word alone.
+    /// The machine. For a backend without devices only `backend` is set.
     pub info: Info,
-    /// What it can do; `None` where it is not there.
+    /// Limits and features. `None` for a backend without devices.
     pub limits: Option<Limits>,
-    /// Bytes of the memory that its buffers lie in, where the platform tells: a GPU's own, or what it shares with the CPU.
+    /// The bytes of memory for buffers, if the platform reports them. A GPU has its own memory, or shares the CPU's.
     pub memory: Option<u64>,
-    /// Whether `Device::new` would take it.
+    /// Whether `Device::new` would open it.
     pub recommended: bool,
-    /// Why it is not there, or not taken unasked.
+    /// Why the device is missing, or is not the default.
     pub reason: Option<String>,
     open: Option<Choice>,
 }
@@ -140,12 +140,12 @@ enum Choice {
     Gpu(Box<crate::backend::wgpu::Adapter>),
     #[cfg(feature = "cpu")]
     Cpu,
-    /// The n-th machine of a driver from outside.
+    /// The n-th machine of a registered driver.
     Driver(Driver, usize),
 }
 
 impl Found {
-    /// Among machines of one kind those of a lower rank come first.
+    /// Returns the sort key among machines of one kind. Lower ranks come first.
     fn rank(&self) -> i32 {
         match &self.open {
             Some(Choice::Driver(driver, _)) => driver.rank,
@@ -153,12 +153,12 @@ impl Found {
         }
     }
 
-    /// Whether it can be opened.
+    /// Whether the device can be opened.
     pub fn is_available(&self) -> bool {
         self.open.is_some()
     }
 
-    /// A backend that offers nothing.
+    /// An entry for a backend that offers no device.
     fn absent(backend: &'static str, reason: &str) -> Found {
         let (name, vendor, driver) = Default::default();
         Found {
@@ -189,12 +189,12 @@ impl fmt::Display for Found {
     }
 }
 
-/// All devices, the recommended one first; then the backends that offer none.
+/// Lists all devices, the recommended one first, and then the backends that offer none.
 pub async fn discover() -> Vec<Found> {
     find(false).await
 }
 
-/// All devices; `low_power` is what a browser, which offers one GPU, chooses it by.
+/// Lists all devices. A browser offers only one GPU, and chooses it by `low_power`.
 #[cfg_attr(not(feature = "gpu"), allow(unused_variables))]
 async fn find(low_power: bool) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
@@ -241,7 +241,7 @@ async fn find(low_power: bool) -> Vec<Found> {
     found
 }
 
-/// Marks the one that is taken unasked, and says of the others why they are not.
+/// Marks the default device, and gives each other device the reason why it is not the default.
 fn give_reasons(found: &mut [Found]) {
     let infos: Vec<Info> = found.iter().map(|f| f.info.clone()).collect();
     let first = Preference::Auto.rank(&infos).first().copied();
@@ -259,9 +259,9 @@ fn is_gpu(kind: DeviceKind) -> bool {
     matches!(kind, DeviceKind::DiscreteGpu | DeviceKind::IntegratedGpu | DeviceKind::Gpu)
 }
 
-/// Opens what is preferred; also why it is the CPU, where a GPU was to be expected.
+/// Opens the preferred device. Also returns the reason if it is the CPU although a GPU was expected.
 pub async fn open(preference: Preference) -> Result<(Box<dyn Backend>, Option<String>)> {
-    // Asking for GPUs loads their drivers.
+    // Listing GPUs loads their drivers.
     #[cfg(feature = "cpu")]
     if preference == Preference::Cpu && registered().is_empty() {
         return Ok((Box::new(crate::backend::cpu::CpuBackend::new()), None));
@@ -321,7 +321,7 @@ async fn open_found(found: &Found) -> Result<Box<dyn Backend>> {
     }
 }
 
-/// Opens what this build of the browser's core is for. What there is, JavaScript has looked at.
+/// Opens the GPU that this build of the browser core supports. JavaScript has already checked what the browser offers.
 #[cfg(all(target_arch = "wasm32", feature = "js", feature = "gpu"))]
 pub async fn open_only(low_power: bool) -> Result<Box<dyn Backend>> {
     use crate::backend::wgpu::{adapters, PowerPreference};
@@ -336,7 +336,7 @@ pub async fn open_only(low_power: bool) -> Result<Box<dyn Backend>> {
     }
 }
 
-/// Opens what this build of the browser's core is for.
+/// Opens the CPU, the only device of this build of the browser core.
 #[cfg(all(target_arch = "wasm32", feature = "js", not(feature = "gpu")))]
 pub async fn open_only(_: bool) -> Result<Box<dyn Backend>> {
     Ok(Box::new(crate::backend::cpu::CpuBackend::new()))

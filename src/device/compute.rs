@@ -55,7 +55,7 @@ impl State {
 pub(super) type RunGuard<'a> = MutexGuard<'a, ()>;
 
 impl Device {
-    /// Waits for the batches of other threads.
+    /// Takes the lock that serializes batches.
     pub(super) fn run_guard(&self) -> RunGuard<'_> {
         self.inner.run_lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,7 +128,7 @@ impl Device {
         Ok(())
     }
 
-    /// The plan of what `nodes` need.
+    /// Returns the plan for computing `nodes`, without running it.
     pub(crate) fn plan_of(&self, nodes: &[NodeId]) -> Result<Arc<Plan>> {
         let Capture { trace, .. } = self.state().graph.trace(nodes);
         self.plan_for(trace)
@@ -139,7 +139,8 @@ impl Device {
         self.state().graph.recording(nodes, since)
     }
 
-    /// The plan of a recording on these operands. Results may take the memory of operands: `(result, operand)`.
+    /// Plans a recording on these operands. `donated` has pairs `(result, operand)` where the result may take the operand's
+    /// memory.
     pub(crate) fn prepare(
         &self,
         recording: &Recording,
@@ -162,7 +163,7 @@ impl Device {
         Ok(BoundPlan { batch: self.plan_for(trace)?, sources, scalars })
     }
 
-    /// A plan from the cache, or a new one.
+    /// Returns a plan from the cache, or makes and caches one.
     fn plan_for(&self, trace: Trace) -> Result<Arc<Plan>> {
         let config = {
             let mut state = self.state();

@@ -1,21 +1,21 @@
-//! Backends from outside: what joins discovery, preference and fallback.
+//! Drivers: backends from other crates that join discovery, preference and fallback.
 
 use crate::backend::{Backend, Info, Pending};
 use crate::error::Result;
 use crate::kernel::Limits;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A backend from outside this crate, as its machines are found and opened. See [`register`].
+/// A backend from another crate, with functions that find and open its machines. See [`register`].
 #[derive(Clone, Copy, Debug)]
 pub struct Driver {
-    /// The backend's word, as [`Info::backend`] of its machines has it. `WARPWEFT_DEVICE` and
-    /// [`Preference::Name`](super::Preference::Name) know it by that.
+    /// The name of the backend, as in [`Info::backend`] of its machines. `WARPWEFT_DEVICE` and
+    /// [`Preference::Name`](super::Preference::Name) select the backend by this name.
     pub name: &'static str,
-    /// Among machines of one [`kind`](Info::kind) those of a lower rank come first; this crate's own have 0.
+    /// The order among machines of one [`kind`](Info::kind), lowest first. Backends of this crate have rank 0.
     pub rank: i32,
-    /// The machines that are there. A driver that cannot be loaded finds none.
+    /// Finds the available machines. Returns none if the driver cannot be loaded.
     pub discover: fn() -> Pending<Vec<Machine>>,
-    /// Opens the n-th machine that it finds.
+    /// Opens the n-th machine that `discover` found.
     pub open: fn(usize) -> Opening,
 }
 
@@ -25,25 +25,25 @@ pub type Opening = Pending<Result<Box<dyn Backend>>>;
 /// A machine that a [`Driver`] finds.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// What it is.
+    /// The name, kind and driver of the machine.
     pub info: Info,
-    /// What it can do once it is open.
+    /// The limits and features of the machine once it is open.
     pub limits: Limits,
-    /// Bytes of the memory that its buffers lie in, where that is known.
+    /// The bytes of memory for buffers, if known.
     pub memory: Option<u64>,
 }
 
 static DRIVERS: Mutex<Vec<Driver>> = Mutex::new(Vec::new());
 
 fn lock() -> MutexGuard<'static, Vec<Driver>> {
-    // Nothing panics while it is locked.
+    // No code panics while holding this lock.
     DRIVERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds a backend to those that [`Device::discover`](super::Device::discover) asks, [`Preference`](super::Preference) and
-/// `WARPWEFT_DEVICE` choose from, and a device falls back to, from now on: call it before the first device is opened. One of
-/// the same name is replaced. What a backend must do says [`Backend`]; how a kernel is best run,
-/// [`schedule`](crate::schedule::schedule()).
+/// Registers a backend from another crate. [`Device::discover`](super::Device::discover) then lists its machines,
+/// [`Preference`](super::Preference) and `WARPWEFT_DEVICE` can select them, and a device may fall back to them. Call it before
+/// the first device is opened. A driver of the same name is replaced. [`Backend`] documents what a backend must do, and
+/// [`schedule`](crate::schedule::schedule()) plans how a kernel runs on a machine.
 ///
 /// ```
 /// use warpweft::backend::{Backend, DeviceKind, Info, cpu::CpuBackend};
@@ -74,7 +74,7 @@ pub fn register(driver: Driver) {
     drivers.push(driver);
 }
 
-/// The drivers that were registered.
+/// Returns the registered drivers.
 pub(super) fn registered() -> Vec<Driver> {
     lock().clone()
 }

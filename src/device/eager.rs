@@ -1,4 +1,4 @@
-//! Running each operation as it is recorded, to compare with.
+//! Eager mode: each operation runs as soon as it is recorded, for debugging.
 
 use super::state::State;
 use super::Device;
@@ -7,9 +7,9 @@ use crate::graph::NodeId;
 use std::sync::MutexGuard;
 
 impl Device {
-    /// Whether each operation runs as it is recorded, by itself and once. It helps to find what is wrong with a program:
-    /// values and gradients are the same, results of operations stay in memory, and every operation has kernels and a
-    /// submission of its own. What is recorded on the inputs of a program to be compiled waits as always.
+    /// Whether each operation runs separately as soon as it is recorded. Eager mode helps to find errors in a program. Values
+    /// and gradients are the same as without it. But results of operations stay in memory, and every operation has separate
+    /// kernels and a separate submission. Operations on the inputs of a program that is being compiled are still only recorded.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -26,7 +26,7 @@ impl Device {
         self.state().eager = whether;
     }
 
-    /// Does `work` without running what it records. A program is what was recorded, and not what that gave.
+    /// Calls `work` without running what it records. A program is compiled from recorded operations, not from their values.
     pub(crate) fn lazily<R>(&self, work: impl FnOnce() -> R) -> R {
         struct Restore<'a>(&'a Device, bool);
         impl Drop for Restore<'_> {
@@ -53,7 +53,7 @@ impl Device {
         let guard = self.run_guard();
         for node in nodes {
             let mut state = self.state();
-            // Another thread may have computed what it was for.
+            // Another thread may have computed and dropped the user of this node.
             if state.graph.is_freed(*node) || !state.has_data(&[*node]) {
                 continue;
             }

@@ -1,9 +1,9 @@
-//! Memory that is given up where memory is short, because its contents can be made again: keys and values of contexts first,
-//! then the weights of models that nothing uses.
+//! Eviction: memory that can be refilled is emptied when memory is short. Keys and values of contexts come first, then the
+//! weights of models that are not in use.
 //!
-//! A [`Slot`] holds such contents. Where an allocation fails, the device empties the slot of the lowest rank that was used
-//! least recently and that nobody uses now, and tries again ([`Device::evicting`]). Whoever needs the contents then finds the
-//! slot empty, and fills it.
+//! A [`Slot`] holds such contents. If an allocation fails, the device empties one slot and tries again ([`Device::evicting`]).
+//! It chooses the slot of the lowest rank that was used least recently and is not in use. The owner finds its slot empty at the
+//! next use, and refills it.
 
 use super::Device;
 use crate::backend::Shared;
@@ -11,22 +11,22 @@ use crate::error::{ErrorKind, Result};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
-/// Contents of a lower rank are evicted first.
+/// The order of eviction. Lower ranks are evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
-    /// Keys and values, which are computed again.
+    /// Keys and values, which can be computed again.
     Cache,
-    /// Weights, which are read from their file again.
+    /// Weights, which can be read from their file again.
     Weights,
 }
 
-/// Counts the uses of all slots.
+/// The number of uses of all slots so far.
 static USES: AtomicU64 = AtomicU64::new(0);
 
-/// Contents that may be evicted while nobody uses them.
+/// Contents that may be evicted while they are not in use.
 pub(crate) struct Slot<T> {
     contents: Mutex<Option<T>>,
-    /// The number of the last use.
+    /// The value of [`USES`] at the last use.
     used: AtomicU64,
     /// Whether these contents may be evicted now.
     may_evict: fn(&T) -> bool,
@@ -38,14 +38,14 @@ impl<T: Shared + 'static> Slot<T> {
         Arc::new(Slot { contents: Mutex::new(None), used: AtomicU64::new(0), may_evict })
     }
 
-    /// The contents, which are not evicted as long as the guard is there.
+    /// Locks the contents. They are not evicted while the guard exists.
     pub fn lock(&self) -> MutexGuard<'_, Option<T>> {
         self.used.store(USES.fetch_add(1, Relaxed), Relaxed);
-        // A panic elsewhere leaves the contents as they were between two calls.
+        // A panic in another thread leaves the contents as they were between two calls.
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a device evict the contents from now on. Once is enough, and more do no harm.
+    /// Allows a device to evict the contents. Repeated calls have no further effect.
     pub fn register(self: &Arc<Self>, device: &Device, rank: Rank) {
         let own: Weak<Self> = Arc::downgrade(self);
         let mut slots = device.slots();
@@ -58,10 +58,10 @@ impl<T: Shared + 'static> Slot<T> {
 
 /// A slot with contents of any type.
 pub(super) trait Evict: Shared {
-    /// The number of the last use.
+    /// Returns the value of [`USES`] at the last use.
     fn used(&self) -> u64;
 
-    /// Empties the slot, unless it is empty or in use.
+    /// Empties the slot. Returns false if the slot is empty or in use.
     fn evict(&self) -> bool;
 }
 
@@ -87,11 +87,11 @@ pub(super) type Slots = Vec<(Rank, Weak<dyn Evict>)>;
 
 impl Device {
     fn slots(&self) -> MutexGuard<'_, Slots> {
-        // Nothing panics while it is locked.
+        // No code panics while holding this lock.
         self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Empties one slot; false if all are empty or in use.
+    /// Empties one slot. Returns false if all slots are empty or in use.
     pub(crate) fn evict_one(&self) -> bool {
         let there = |(rank, slot): &(Rank, Weak<dyn Evict>)| Some((*rank, slot.upgrade()?));
         let mut slots: Vec<(Rank, Arc<dyn Evict>)> =
@@ -100,7 +100,7 @@ impl Device {
         slots.iter().any(|(_, slot)| slot.evict())
     }
 
-    /// Does `work`, and again as long as memory is short for it and there is something to evict. It must not hold locks of the
+    /// Calls `work`, and repeats it while it runs out of memory and a slot can be emptied. `work` must not hold locks of the
     /// device when it returns.
     pub(crate) fn evicting<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         loop {

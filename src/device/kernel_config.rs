@@ -1,20 +1,20 @@
-//! Which kernels a device runs.
+//! The kernel configuration: which kernel variants a device runs.
 
 use super::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{F16Matmul, KernelConfig, Plan, Rows};
 
 impl Device {
-    /// The kernels that are run where there are several for the same work.
+    /// Returns the variants that run where several kernels do the same work.
     pub fn kernel_config(&self) -> KernelConfig {
         self.state().config.unwrap_or(self.limits().config)
     }
 
-    /// Runs these kernels from now on. Compiled programs keep theirs. The CPU has one of each
-    /// kind, but also takes attention apart and cuts long sums where it is asked to.
+    /// Sets the kernel variants for everything that is planned from now on. Compiled programs keep their kernels. The CPU has
+    /// one kernel of each kind, but also splits attention and long sums if the configuration asks for it.
     ///
     /// # Errors
-    /// `Unsupported` where the device has no subgroups or no such matrices and these are asked for.
+    /// `Unsupported` if the configuration needs subgroups or cooperative matrices that the device does not have.
     pub fn set_kernel_config(&self, config: KernelConfig) -> Result<()> {
         if config.rows == Rows::Subgroups && !self.limits().subgroups {
             let message =
@@ -34,7 +34,7 @@ impl Device {
         Ok(())
     }
 
-    /// The text a kernel of a plan is compiled from; `None` on the CPU.
+    /// Returns the source that a kernel of a plan is compiled from. `None` on the CPU.
     pub fn kernel_source(&self, batch: &Plan, kernel: usize) -> Option<String> {
         self.inner.backend.source(&batch.dispatches.get(kernel)?.kernel, batch.config)
     }

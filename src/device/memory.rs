@@ -1,4 +1,4 @@
-//! What a device's memory is held by.
+//! Memory reports, and the device's access to the lifetimes of nodes.
 
 use super::pool::PooledBuffer;
 use super::state::State;
@@ -12,7 +12,8 @@ use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::fmt;
 
-/// What a device's memory is held by, in bytes. `tensors` to `pooled` together are `allocated`. In Rust it prints as a table.
+/// A report of a device's memory, in bytes. The fields from `tensors` to `pooled` add up to `allocated`. In Rust the report
+/// prints as a table.
 #[cfg_attr(feature = "js", warpweft_macros::js(result))]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryReport {
@@ -20,27 +21,27 @@ pub struct MemoryReport {
     pub tensors: u64,
     /// Values of variables.
     pub variables: u64,
-    /// Tensors that compiled programs keep and nothing else holds.
+    /// Tensors that only compiled programs hold.
     pub constants: u64,
-    /// Values that nothing holds, but that operations still to be computed need.
+    /// Values that nothing holds, but that pending operations need.
     pub pending: u64,
-    /// What batches need on the way, while they are made ready.
+    /// Intermediate values of batches that are being prepared.
     pub temporaries: u64,
-    /// Kept for reuse.
+    /// Unused memory kept for reuse.
     pub pooled: u64,
-    /// All that was allocated for tensors.
+    /// All memory allocated for tensors.
     pub allocated: u64,
-    /// What uploads, reads and the numbers of kernels go through, beside that.
+    /// Memory for uploads, reads and kernel parameters, in addition to `allocated`.
     pub staging: u64,
-    /// The most that was in use at once, which is `allocated` without `pooled`.
+    /// The most bytes in use at once. In use is `allocated` without `pooled`.
     pub peak: u64,
-    /// Of the peak, what was uploaded;
+    /// The uploaded part of the peak.
     pub peak_uploaded: u64,
-    /// what was computed;
+    /// The computed part of the peak.
     pub peak_computed: u64,
-    /// and what batches needed on the way.
+    /// The part of the peak that was intermediate values of batches.
     pub peak_temporaries: u64,
-    /// What the peak was reached by.
+    /// The work that reached the peak.
     pub peak_by: String,
     /// The ten largest values.
     #[cfg_attr(feature = "js", js(returns = "readonly HeldTensor[]"))]
@@ -51,30 +52,30 @@ pub struct MemoryReport {
 #[cfg_attr(feature = "js", warpweft_macros::js(result))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldTensor {
-    /// What it takes; memory comes in certain sizes.
+    /// The bytes of its buffer, whose size may be rounded up.
     pub bytes: u64,
-    /// Its extents.
+    /// The shape.
     #[cfg_attr(feature = "js", js(returns = "readonly number[]"))]
     pub shape: Vec<usize>,
     /// The type of its elements.
     #[cfg_attr(feature = "js", js(returns = "DType"))]
     pub dtype: DType,
-    /// The operation that it is the result of; `data` if it was uploaded.
+    /// The operation that computed the value; `data` if it was uploaded.
     pub op: &'static str,
     /// `tensor`, `variable`, `constant` or `pending`, as in [`MemoryReport`].
     pub holder: &'static str,
-    /// Where the program made it: file and line, or the function where these are not known. Only while `memory` is said in
-    /// `WARPWEFT_DEBUG` or to [`set_debug`](crate::debug::set_debug).
+    /// The source location that made the tensor: file and line, or the function if these are unknown. Set only while
+    /// `WARPWEFT_DEBUG` or [`set_debug`](crate::debug::set_debug) contains `memory`.
     pub made_at: Option<String>,
 }
 
-/// So many of the largest values are listed.
+/// The number of largest values in a report.
 const LISTED: usize = 10;
 
 #[cfg_attr(feature = "js", warpweft_macros::js(only(memory)))]
 impl Device {
-    /// What its memory is held by, what it was at its peak, and the largest values. Where they were made it says if
-    /// `WARPWEFT_DEBUG`, or [`set_debug`](crate::debug::set_debug), says `memory` before they are.
+    /// Returns a report of what holds the device's memory, its peak, and the largest values. The report has the places where
+    /// tensors were made if `WARPWEFT_DEBUG` or [`set_debug`](crate::debug::set_debug) contained `memory` when they were made.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -94,7 +95,7 @@ impl Device {
         let mut memory = state.memory(&*self.inner.backend);
         let mut all: Vec<(u64, NodeId)> =
             state.owners().map(|(node, held)| (held.bytes, node)).collect();
-        // Of as many bytes the one that was made first.
+        // Of equally large values, the older one comes first.
         sorted::by_key(&mut all, |&(bytes, node)| (std::cmp::Reverse(bytes), node.seq));
         all.truncate(LISTED);
         let mut places = Vec::with_capacity(all.len());
@@ -105,7 +106,7 @@ impl Device {
             places.push(state.places.get(&node).cloned());
         }
         drop(state);
-        // Finding out where a place is takes long.
+        // Resolving a source location is slow, so the state is unlocked.
         for (held, place) in memory.largest.iter_mut().zip(places) {
             held.made_at = place.map(|place| place.describe());
         }
@@ -114,20 +115,20 @@ impl Device {
 }
 
 impl Device {
-    /// A node with the value of another, in the same memory.
+    /// Records an alias: a node with the value of another node, in the same memory.
     ///
     /// # Errors
-    /// `Limit` where there is no room for it.
+    /// `Limit` if the graph is full.
     pub(crate) fn alias(&self, of: NodeId) -> Result<NodeId> {
         self.state().alias(of, &*self.inner.backend)
     }
 
-    /// The node is the value of a variable, whose gradient it is.
+    /// Marks the node as the value of a variable. Its gradient belongs to that variable.
     pub(crate) fn set_value_of(&self, node: NodeId, variable: VariableId) {
         self.state().graph.set_value_of(node, variable);
     }
 
-    /// Whether histories stay that are of no use, because what was let go of may come back.
+    /// Pauses or resumes dropping useless history, because tensors that are released now may be held again.
     pub(crate) fn freeze_history(&self, whether: bool) {
         let mut state = self.state();
         match whether {
@@ -137,17 +138,17 @@ impl Device {
         state.reclaim(&*self.inner.backend);
     }
 
-    /// How many nodes were recorded before the value of a variable was there.
+    /// Returns the sequence number since when the value of a variable exists.
     pub(crate) fn since(&self, node: NodeId) -> u64 {
         self.state().graph.since(node)
     }
 
-    /// Says that of a node that stands for that value now.
+    /// Sets the sequence number since when the value of this node exists.
     pub(crate) fn set_since(&self, node: NodeId, since: u64) {
         self.state().graph.set_since(node, since);
     }
 
-    /// A step uses up losses that were computed from these values of variables: the nodes that it uses up.
+    /// Begins a step that consumes losses computed from these values of variables. Returns the nodes that the step consumes.
     pub(crate) fn use_up(&self, losses: &[NodeId], values: &[NodeId]) -> Vec<NodeId> {
         let mut state = self.state();
         let mut used = Vec::new();
@@ -157,14 +158,14 @@ impl Device {
         used
     }
 
-    /// The step that used up these nodes was taken, or it was not.
+    /// Ends the step that consumes these nodes. `was_taken` is false if the step failed.
     pub(crate) fn finish_consume(&self, used: &[NodeId], was_taken: bool) {
         let mut state = self.state();
         state.graph.finish_consume(used, was_taken);
         state.reclaim(&*self.inner.backend);
     }
 
-    /// Refuses a loss that used earlier values of variables than these.
+    /// Rejects a loss that was computed from earlier values of these variables.
     pub(crate) fn check_values(
         &self,
         of: NodeId,
@@ -175,19 +176,19 @@ impl Device {
         state.graph.check_values(of, variables)
     }
 
-    /// Whether something else than one tensor needs the node.
+    /// Whether anything but one tensor needs the node, or the node has or had a history.
     pub(crate) fn is_used(&self, node: NodeId) -> bool {
         let mut state = self.state();
         state.collect_garbage(&*self.inner.backend);
         state.graph.is_used(node)
     }
 
-    /// Whether another tensor holds the node, or something is computed from it, or remembers that it was.
+    /// Whether another tensor holds the node, or the node has users.
     pub(crate) fn is_shared(&self, node: NodeId) -> bool {
         self.state().graph.is_shared(node)
     }
 
-    /// Holds a node once more, unless it is gone.
+    /// Adds a handle to a node. Returns false if the node was freed.
     pub(crate) fn hold(&self, node: NodeId) -> bool {
         let mut state = self.state();
         let there = !state.graph.is_freed(node);
@@ -228,7 +229,8 @@ impl Device {
 }
 
 impl State {
-    /// Each buffer once, with the node that it is reported for: of those that share it, one that a variable or a tensor has.
+    /// Lists each buffer once, with the node that it is reported for. Of several nodes, one of a variable or a tensor is
+    /// preferred.
     fn owners(&self) -> impl Iterator<Item = (NodeId, &PooledBuffer)> {
         let mut owners: FxHashMap<BufferId, (NodeId, &PooledBuffer)> = FxHashMap::default();
         for (&node, held) in &self.buffers {
@@ -241,7 +243,7 @@ impl State {
         owners.into_values()
     }
 
-    /// All but the largest values.
+    /// Makes the report without the largest values.
     fn memory(&self, backend: &dyn Backend) -> MemoryReport {
         let counters = backend.counters();
         let mut memory = MemoryReport {
@@ -267,7 +269,7 @@ impl State {
         memory
     }
 
-    /// Forgets the places of nodes that are gone, where these are most.
+    /// Removes the source locations of freed nodes, once most entries are out of date.
     pub fn tidy_places(&mut self) {
         if self.places.len() > 64 + 2 * self.graph.live() {
             let graph = &self.graph;
@@ -276,7 +278,7 @@ impl State {
     }
 }
 
-/// An amount of memory: `1.50 MiB`.
+/// Prints an amount of memory: `1.50 MiB`.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {

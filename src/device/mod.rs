@@ -1,7 +1,8 @@
-//! A device: a backend with the operations recorded on it, the plans made for them, and its memory.
+//! A device: a backend together with its recorded graph, its plan cache and its memory pool.
 //!
-//! [`Device::new`] opens the best there is, [`Device::with`] what a [`Preference`] says, [`Device::discover`] lists all. What
-//! it computed, compiled and holds is in [`Device::stats`]; what it keeps is limited by [`Device::set_cache_limits`].
+//! [`Device::new`] opens the best machine, [`Device::with`] the one that a [`Preference`] selects, and [`Device::discover`]
+//! lists all of them. [`Device::stats`] counts what the device computed, compiled and holds. [`Device::set_cache_limits`]
+//! limits its caches.
 
 mod caches;
 mod checks;
@@ -9,7 +10,7 @@ mod choose;
 mod compute;
 mod drivers;
 mod eager;
-// Only models have something to evict.
+// Only language models register slots.
 #[cfg_attr(not(feature = "model"), allow(dead_code))]
 mod evict;
 mod kernel_config;
@@ -54,67 +55,68 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use web_time::Instant;
 
-/// The most nodes recorded since the last computation before assigning a variable submits them.
+/// The most nodes recorded since the last computation before an assignment to a variable submits them.
 const MAX_NODES_BEFORE_ASSIGNMENT_RUNS: u64 = 2_000;
 
-/// A machine that tensors live on. Cloning it is cheap and gives the same device.
+/// An open machine that holds tensors. Cloning a device is cheap and returns a handle to the same device.
 ///
-/// Nothing runs when an operation is called: it is recorded. Reading a tensor, [`Device::flush`] or a batch runs all
-/// that is needed, as one submission. The device flushes by itself once 32,768 recorded
-/// operations and numbers, or 256 MiB of uploads, are waiting, so that a loop may run without reading.
+/// Calling an operation only records it. Reading a tensor, [`Device::flush`] or a batch runs everything that is needed, as one
+/// submission. The device also flushes automatically once 32,768 recorded nodes or 256 MiB of uploads are waiting, so a loop
+/// may run without reading.
 ///
-/// The device is closed when its last handle, and the last tensor on it, are dropped. That waits for the work in flight. A
-/// process that ends by `exit`, or has the device in a static, drops neither: it should wait for [`Device::sync`] before it
-/// ends, because a driver that still works then may crash.
+/// The device closes when its last handle and its last tensor are dropped. Closing waits for the work in flight. A process that
+/// ends by `exit`, or keeps the device in a static, drops neither. Such a process should wait for [`Device::sync`] before it
+/// ends, because a driver that is still working may crash then.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
 }
 
-/// Opens a backend, and tells why it is not the one that one would expect.
+/// Opens a backend. Also returns the reason for a fallback to the CPU.
 type Opener = Arc<dyn OpenBackend>;
 
-/// A function that opens a backend.
+/// A function that opens a backend. Each call opens a new one.
 trait OpenBackend: Fn() -> Pending<Result<(Box<dyn Backend>, Option<String>)>> + Shared {}
 impl<F: Fn() -> Pending<Result<(Box<dyn Backend>, Option<String>)>> + Shared> OpenBackend for F {}
 
 struct Inner {
     backend: Box<dyn Backend>,
-    /// Why this is not the device one would expect.
+    /// The reason why this is the CPU although a GPU was expected.
     fallback: Option<String>,
-    /// Opens a new device in the way that this one was opened. None if it was made from a backend.
+    /// Opens another device in the same way. `None` if the device was made from a backend.
     opener: Option<Opener>,
     /// Contents that may be evicted when memory is short.
     slots: Mutex<evict::Slots>,
-    /// One batch at a time is planned, compiled and run. Locked before `state`.
+    /// Serializes planning, compiling and running of batches. Locked before `state`.
     run_lock: Mutex<()>,
-    /// Locked for moments only.
+    /// Locked only for short times.
     state: Mutex<State>,
-    /// Whether the state has notes of a profile: whoever takes none pays for looking at this.
+    /// Whether `State::profile` is set. An atomic copy, so that an unprofiled device does not lock the state to check.
     profiling: AtomicBool,
 }
 
 #[cfg_attr(feature = "js", warpweft_macros::js(only(flush, sync)))]
 impl Device {
-    /// The best device there is: a discrete GPU, else an integrated one, else the CPU, which [`Device::fallback`] then
-    /// says openly. `WARPWEFT_DEVICE` (natively) chooses otherwise: `cpu`, `gpu`, `software`, an index into
-    /// [`Device::discover`], a backend's word (`vulkan`), or part of a name.
+    /// Opens the best device: a discrete GPU, otherwise an integrated one, otherwise the CPU. [`Device::fallback`] returns the
+    /// reason if it is the CPU. In native programs `WARPWEFT_DEVICE` overrides the choice. Its values are `cpu`, `gpu`,
+    /// `software`, an index into [`Device::discover`], the name of a backend (`vulkan`), or part of a device name.
     ///
     /// # Errors
-    /// `NoDevice` where nothing answers.
+    /// `NoDevice` if no device can be opened.
     pub async fn new() -> Result<Device> {
         Device::with(Preference::from_environment()?).await
     }
 
-    /// A device of a given kind; see [`Preference`].
+    /// Opens the device that a [`Preference`] selects.
     ///
     /// # Errors
-    /// `NoDevice` where nothing like it answers; the message says what does.
+    /// `NoDevice` if no device matches. The message lists the available devices.
     pub async fn with(preference: Preference) -> Result<Device> {
         Device::opening(Arc::new(move || Box::pin(choose::open(preference.clone())))).await
     }
 
-    /// The device that this build of the browser's core is for; `low_power` is what the browser chooses a GPU by.
+    /// Opens the device that this build of the browser core supports. `low_power` is the power preference passed to the
+    /// browser.
     #[cfg(all(target_arch = "wasm32", feature = "js"))]
     pub(crate) async fn only(low_power: bool, fallback: Option<String>) -> Result<Device> {
         let open = move || {
@@ -130,10 +132,11 @@ impl Device {
         Ok(Device::opened(backend, fallback, Some(opener)))
     }
 
-    /// A new device, opened as this one was and with the same memory limit: what to go on with after this one was lost.
+    /// Opens a new device in the way that this one was opened, with the same memory limit. Use it to continue after a device
+    /// was lost.
     ///
     /// # Errors
-    /// `NoDevice` where nothing answers; `Unsupported` for a device from [`Device::from_backend`].
+    /// `NoDevice` if no device can be opened; `Unsupported` for a device from [`Device::from_backend`].
     pub async fn reopen(&self) -> Result<Device> {
         let Some(opener) = self.inner.opener.clone() else {
             let message =
@@ -145,21 +148,21 @@ impl Device {
         Ok(device)
     }
 
-    /// What is the same for all that are the same device.
+    /// Returns a number that is equal for handles of the same device.
     #[cfg(all(target_arch = "wasm32", feature = "js"))]
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.inner) as *const () as usize
     }
 
-    /// Every device there is, the recommended one first; with a reason beside each that cannot be used.
+    /// Lists every device, the recommended one first. Devices that cannot be used have a reason.
     pub async fn discover() -> Vec<Found> {
         choose::discover().await
     }
 
-    /// A device on a backend of one's own, which `open` opens, and opens anew for [`Device::reopen`].
+    /// Opens a device on a custom backend. `open` is called now, and again by [`Device::reopen`].
     ///
     /// # Errors
-    /// Those of `open`.
+    /// The errors of `open`.
     pub async fn from_opener(open: impl Fn() -> Opening + Shared + 'static) -> Result<Device> {
         let opener = move || {
             let opening = open();
@@ -168,7 +171,7 @@ impl Device {
         Device::opening(Arc::new(opener)).await
     }
 
-    /// A device on a backend of one's own.
+    /// Creates a device on a custom backend. `fallback` is returned by [`Device::fallback`].
     pub fn from_backend(backend: Box<dyn Backend>, fallback: Option<String>) -> Device {
         Device::opened(backend, fallback, None)
     }
@@ -185,32 +188,33 @@ impl Device {
         Device { inner: Arc::new(inner) }
     }
 
-    /// What the device is.
+    /// Returns the name, kind and driver of the machine.
     pub fn info(&self) -> &Info {
         self.inner.backend.info()
     }
 
-    /// What the device can do.
+    /// Returns the limits and features of the machine.
     pub fn limits(&self) -> &Limits {
         self.inner.backend.limits()
     }
 
-    /// Why it is the CPU, where a GPU was to be expected.
+    /// Returns the reason why the device is the CPU although a GPU was expected.
     pub fn fallback(&self) -> Option<&str> {
         self.inner.fallback.as_deref()
     }
 
-    /// Submits everything recorded since the last time that a tensor holds and nothing else uses, and the values of
-    /// variables, as one batch.
+    /// Submits one batch. The batch computes the values of variables, and the nodes recorded since the last flush that a tensor
+    /// holds and nothing else uses.
     ///
     /// # Errors
-    /// `Limit` and `Memory`, as with reading.
+    /// `Limit` and `Memory`, as for reading.
     pub fn flush(&self) -> Result<()> {
         let turn = self.run_guard();
         let mut state = self.state();
-        // What was left then was part of something else. Handles that nobody has dropped yet do not bring it back.
+        // Older nodes were part of something that was computed then. A handle that is not dropped yet does not make them sinks
+        // again.
         let mut sinks = state.graph.sinks();
-        // What is left of building a program hangs on inputs without data.
+        // Nodes left over from compiling a program depend on inputs without data, so they cannot be computed.
         if !state.has_data(&sinks) {
             let all = std::mem::take(&mut sinks);
             for sink in all {
@@ -228,17 +232,17 @@ impl Device {
     /// Resolves when all work submitted so far is done.
     ///
     /// # Errors
-    /// What went wrong with it since something was last waited for.
+    /// The first error of that work since the last wait.
     pub fn sync(&self) -> Pending<Result<()>> {
         self.recovering(|| "sync".into(), self.inner.backend.sync())
     }
 
-    /// Compiles what a batch needs, unless that was done.
+    /// Compiles the kernels of a batch that are not compiled yet.
     pub(crate) fn compiled(&self, batch: &Arc<Plan>) -> Pending<Result<()>> {
         self.inner.backend.compile(batch)
     }
 
-    /// `work` that waits, after which memory is sorted out if it ran out.
+    /// Waits for `work`. Invalidates the pool if the work ran out of memory.
     fn recovering(
         &self,
         label: impl FnOnce() -> String,
@@ -256,32 +260,33 @@ impl Device {
         })
     }
 
-    /// What the last submission was planned as.
+    /// Returns the plan of the last submission.
     pub fn last_plan(&self) -> Option<Arc<Plan>> {
         self.state().last_plan.clone()
     }
 
-    /// Whether both are the same device.
+    /// Whether both handles refer to the same device.
     pub fn is_same(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves the state as it was between two calls.
+        // A panic in another thread leaves the state as it was between two calls.
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Data from the host, as a source.
+    /// Creates a source with data from the host.
     pub(crate) fn upload(&self, shape: Shape, dtype: DType, data: &[u8]) -> Result<NodeId> {
         self.source(shape, dtype, Fit::Class, data)
     }
 
-    /// A source whose data come in pieces ([`Device::fill`]) before anything reads it. It takes no more memory than they do.
+    /// Creates a source that [`Device::fill`] fills in chunks before anything reads it. Its buffer has the exact size of the
+    /// data.
     pub(crate) fn reserve(&self, shape: Shape, dtype: DType) -> Result<NodeId> {
         self.source(shape, dtype, Fit::Exact, &[])
     }
 
-    /// Puts data into a source that was reserved, at an offset in bytes. Both are multiples of four.
+    /// Writes data into a reserved source at an offset in bytes. The offset and the length are multiples of four.
     pub(crate) fn fill(&self, node: NodeId, offset: u64, data: &[u8]) -> Result<()> {
         span!("upload", bytes = data.len());
         let state = self.state();
@@ -290,7 +295,7 @@ impl Device {
         self.inner.backend.write(buffer, offset, data)
     }
 
-    /// A source of as many bytes as its shape says, which begins with these.
+    /// Creates a source with the size of its shape, and writes `data` at its start.
     fn source(&self, shape: Shape, dtype: DType, fit: Fit, data: &[u8]) -> Result<NodeId> {
         self.check("tensor", shape, dtype)?;
         self.evicting(|| self.allocated_source(shape, dtype, fit, data))
@@ -313,7 +318,7 @@ impl Device {
         let bytes = bytes.max(1).next_multiple_of(16);
         let held = state.pool.take(backend, bytes, fit, Purpose::Upload)?;
         state.pool.explain_peak(|| format!("an upload of {dtype} {shape}"));
-        // Machines write whole words: what is left of narrow elements is written on its own.
+        // Backends write whole words. The last bytes of narrow elements are padded to a word and written separately.
         let (whole, rest) = data.split_at(data.len() / 4 * 4);
         let mut written = backend.write(held.buffer, 0, whole);
         if written.is_ok() && !rest.is_empty() {
@@ -334,7 +339,7 @@ impl Device {
         Ok(node)
     }
 
-    /// Whether data of this shape and type can be here.
+    /// Checks that the device supports the type, and that a tensor of this shape fits in one buffer.
     pub(crate) fn check(&self, name: &str, shape: Shape, dtype: DType) -> Result<()> {
         if dtype == DType::F16 && !self.limits().f16 {
             let message = format!("{name}: the device must have f16, got {}", self.info().name);
@@ -361,7 +366,7 @@ impl Device {
         self.state().graph.depends_on_placeholder(node)
     }
 
-    /// A number the user passed.
+    /// Records a number that the user passed.
     pub(crate) fn scalar(&self, dtype: DType, bits: u32) -> NodeId {
         self.state().graph.scalar(dtype, bits)
     }
@@ -388,7 +393,7 @@ impl Device {
         Ok(node)
     }
 
-    /// The results of a shader; `pullback` is how gradients pass it.
+    /// Records a custom shader, and returns its results. `pullback` is its gradient.
     pub(crate) fn record_shader(
         &self,
         call: &Arc<ShaderCall>,
@@ -409,7 +414,7 @@ impl Device {
         Ok(outputs)
     }
 
-    /// What was recorded of `results` on `operands`, to be recorded again on others.
+    /// Captures the operations that compute `results` from `operands`, so that they can be recorded again on other operands.
     pub(crate) fn pullback(&self, operands: &[NodeId], results: &[NodeId]) -> Result<Pullback> {
         let Capture { trace, sources, scalars, nodes } = self.state().graph.trace(results);
         let mut of = Vec::with_capacity(sources.len());
@@ -424,7 +429,7 @@ impl Device {
         Ok(Pullback { trace, sources: of, scalars, results })
     }
 
-    /// The gradients of a node by others; see [`grad`].
+    /// Records the gradients of a node with respect to other nodes; see [`grad`].
     pub(crate) fn grad(
         &self,
         of: NodeId,
@@ -441,21 +446,21 @@ impl Device {
         Ok(found)
     }
 
-    /// The place of a variable's value that went into a node; see [`reached`].
+    /// Returns the index of a value in `values` that the node was computed from; see [`reached`].
     pub(crate) fn reached(&self, of: NodeId, values: &[NodeId]) -> Result<Option<usize>> {
         let mut state = self.state();
         state.collect_garbage(&*self.inner.backend);
         reached(&mut state.graph, of, values)
     }
 
-    /// Gradients do not pass a node.
+    /// Stops gradients at a node.
     pub(crate) fn detach(&self, node: NodeId) {
         let mut state = self.state();
         state.graph.detach(node);
         state.reclaim(&*self.inner.backend);
     }
 
-    /// Submits what is recorded where that is much, so that a loop that never waits does not record without end.
+    /// Flushes if many nodes are pending, so that a loop that never waits does not record without limit.
     pub(crate) fn flush_if_long(&self) -> Result<()> {
         let waiting = {
             let state = self.state();
@@ -484,12 +489,12 @@ impl Device {
         state.reclaim(&*self.inner.backend);
     }
 
-    /// Makes the nodes' values, in one submission.
+    /// Computes the nodes in one submission.
     pub(crate) fn run(&self, nodes: &[NodeId]) -> Result<()> {
         self.evicting(|| self.evaluate(&self.run_guard(), self.state(), nodes))
     }
 
-    /// Those that are not computed yet, each once.
+    /// Filters the nodes that are not computed yet, without duplicates.
     pub(crate) fn pending(&self, nodes: &[NodeId]) -> Vec<NodeId> {
         self.state().pending(nodes)
     }

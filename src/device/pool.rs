@@ -1,110 +1,116 @@
-//! Buffers that are not in use, kept for the next one who needs such a size.
+//! The memory pool: unused buffers, kept for later requests of about the same size.
+//!
+//! Problem: allocating device memory is slow, and a loop requests the same sizes in every step. But memory that was needed only
+//! once must not be kept forever.
+//!
+//! Idea: a freed buffer is reused as soon as the work that uses it was submitted, because work on a device runs in order. Sizes
+//! are rounded to a few classes. Used and pooled bytes together are limited to a quarter more than the recent peak.
+//!
+//! Cost: taking or returning a buffer takes constant time. There are at most a few hundred sizes, and each has a list.
+//!
+//! Example: a request of 1,000 bytes is rounded to 1,024. It also accepts a free buffer of up to 1,280 bytes.
 
 use crate::backend::{Backend, BufferId};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Free buffers. Work on a device runs in order, so a buffer may be handed on as soon as the work that uses it
-/// has been submitted.
-///
-/// Taking and giving one take constant time: there are a few hundred sizes at most, and each has a list. What lies here is
-/// limited by what was in use lately: after much was needed once, the memory is given back.
+/// The pool of free buffers.
 pub struct Pool {
-    /// By size, those given last at the end.
+    /// Free buffers by size. Each list has the most recently returned one at its end.
     vacant: BTreeMap<u64, VecDeque<Vacant>>,
-    /// Given while a batch is made ready, which may read them.
+    /// Buffers returned while a batch is prepared. They are held back, because the batch may read them.
     waiting: Option<Vec<PooledBuffer>>,
-    /// Given back since memory ran out, but from before: machines say late that a buffer never came to be, so these are
-    /// not handed on.
+    /// Buffers from before memory ran out, returned since then. Backends report late that an allocation failed, so these
+    /// buffers may not exist and are not reused.
     stale: Vec<PooledBuffer>,
-    /// How often memory ran out.
+    /// The number of times that memory ran out.
     shortages: u64,
-    /// How many were given back.
+    /// The number of buffers returned to the pool so far.
     given: u64,
-    /// The most bytes in use at once since some calls ago, and in as many calls before.
+    /// The most bytes in use at once, in the current and in the previous period of `LATELY` calls.
     recent: [u64; 2],
-    /// Calls since then.
+    /// Calls in the current period.
     calls: u32,
-    /// Bytes that may lie here at most.
+    /// The most pooled bytes.
     pub most: u64,
-    /// Bytes that may be allocated at most, in use or not.
+    /// The most allocated bytes, used and pooled, if limited.
     pub limit: Option<u64>,
-    /// Bytes that lie here unused.
+    /// Unused bytes in the pool.
     pub pooled: u64,
-    /// Bytes that are in use now.
+    /// Bytes in use now.
     pub used: u64,
-    /// Of these, by what they are for.
+    /// Bytes in use now, by [`Purpose`].
     used_of: [u64; 3],
-    /// The most bytes that were ever in use at once.
+    /// The most bytes ever in use at once.
     pub peak: u64,
-    /// Of these, what was uploaded, computed, and needed on the way.
+    /// The bytes at the peak, by [`Purpose`].
     pub peak_of: [u64; 3],
-    /// What that was reached by.
+    /// A description of the work that reached the peak.
     pub peak_by: String,
-    /// Nobody has said yet what by.
+    /// Whether there is a new peak whose cause is not described yet.
     peaked: bool,
-    /// How many buffers went because too many bytes lay here.
+    /// The number of buffers freed because the pool had too many bytes.
     pub evicted: u64,
 }
 
-/// A buffer that lies here, and how many were given before it.
+/// A free buffer, and the number of buffers returned before it.
 struct Vacant {
     held: PooledBuffer,
     given: u64,
 }
 
-/// What a buffer is for.
+/// The use of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Data from the host.
     Upload,
     /// The result of a batch.
     Result,
-    /// What a batch needs on the way.
+    /// An intermediate value of a batch.
     Temporary,
 }
 
-/// How close the size of a buffer is to what is asked for.
+/// The allowed difference between a requested size and the buffer's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// Rounded up to one of a few sizes, so that others can have it afterwards.
+    /// Rounded up to a size class, so that later requests can reuse the buffer.
     Class,
-    /// No larger: it stays for long, as weights do.
+    /// The exact size, for long-lived data such as weights.
     Exact,
 }
 
-/// A buffer with the size it was made with.
+/// A buffer with its allocated size.
 #[derive(Clone, Copy, Debug)]
 pub struct PooledBuffer {
     pub buffer: BufferId,
     pub bytes: u64,
     shortages: u64,
-    /// An app's buffer, which is not handed on. Its bytes are not counted.
+    /// Whether the buffer belongs to the app. Such a buffer is not reused, and its bytes are not counted.
     lent: bool,
     purpose: Purpose,
 }
 
 impl PooledBuffer {
-    /// Whether it is not an app's buffer.
+    /// Whether the buffer belongs to the pool, and not to the app.
     pub fn is_own(&self) -> bool {
         !self.lent
     }
 
-    /// An app's buffer.
+    /// Wraps a buffer of the app.
     #[cfg(feature = "wgpu-interop")]
     pub fn lent(buffer: BufferId) -> PooledBuffer {
         PooledBuffer { buffer, bytes: 0, shortages: 0, lent: true, purpose: Purpose::Upload }
     }
 }
 
-/// Submissions and uploads after which the peak before them is forgotten: a loop has its largest step more often.
+/// The number of submissions and uploads in one period of `recent`. A loop reaches its largest step more often than that.
 const LATELY: u32 = 64;
 
-/// Bytes that may be held, whatever was in use.
+/// The bytes, used and pooled, that are always allowed.
 const LEAST: u64 = 32 << 20;
 
-/// Eight sizes per doubling: at most an eighth is wasted, and sizes that differ a little share buffers. Close to the
-/// largest buffer of the machine, `most`, no size is rounded.
+/// Rounds a size up to a class. Eight classes per doubling waste at most an eighth, and similar sizes share buffers. `most` is
+/// the size of the machine's largest buffer. A size is not rounded up beyond it.
 fn class(bytes: u64, most: u64) -> u64 {
     let step = (bytes.next_power_of_two() / 16).max(256);
     let class = bytes.next_multiple_of(step);
@@ -116,7 +122,7 @@ fn class(bytes: u64, most: u64) -> u64 {
 }
 
 impl Pool {
-    /// An empty one that keeps at most so many bytes.
+    /// Creates an empty pool that keeps at most `most` bytes.
     pub fn new(most: u64) -> Pool {
         Pool {
             vacant: BTreeMap::new(),
@@ -139,7 +145,7 @@ impl Pool {
         }
     }
 
-    /// A buffer of at least `bytes` bytes with any contents.
+    /// Takes a buffer of at least `bytes` bytes. Its contents are undefined.
     pub fn take(
         &mut self,
         backend: &dyn Backend,
@@ -148,7 +154,7 @@ impl Pool {
         purpose: Purpose,
     ) -> Result<PooledBuffer> {
         self.free_stale(backend);
-        // One up to a quarter larger will do: of the smallest, the one used last.
+        // A buffer up to a quarter larger is accepted. Of the smallest size that fits, the most recently returned one is taken.
         let (bytes, most) = match fit {
             Fit::Class => {
                 let bytes = class(bytes, backend.limits().binding_bytes);
@@ -174,7 +180,7 @@ impl Pool {
         Ok(held)
     }
 
-    /// Takes one of a size out of its list.
+    /// Removes a buffer of this size from one end of its list.
     fn pick(
         &mut self,
         size: u64,
@@ -189,7 +195,7 @@ impl Pool {
         Some(found)
     }
 
-    /// Where memory is short, or limited, what lies unused is given back first.
+    /// Allocates a buffer. If memory is short or limited, unused buffers are freed first.
     fn allocate(&mut self, backend: &dyn Backend, bytes: u64) -> Result<BufferId> {
         if let Some(limit) = self.limit {
             let needed = self.used.saturating_add(bytes);
@@ -222,7 +228,7 @@ impl Pool {
         })
     }
 
-    /// The buffer is not needed any more.
+    /// Returns a buffer to the pool.
     pub fn give(&mut self, backend: &dyn Backend, held: PooledBuffer) {
         if let Some(waiting) = &mut self.waiting {
             return waiting.push(held);
@@ -242,31 +248,31 @@ impl Pool {
         }
     }
 
-    /// Says what the peak was reached by, if it was a moment ago.
+    /// Stores the cause of the peak, if the last request reached a new one.
     pub fn explain_peak(&mut self, by: impl FnOnce() -> String) {
         if std::mem::take(&mut self.peaked) {
             self.peak_by = by();
         }
     }
 
-    /// Bytes that will not be handed on.
+    /// Returns the bytes of buffers that will not be reused.
     pub fn stale_bytes(&self) -> u64 {
         self.stale.iter().map(|held| held.bytes).sum()
     }
 
-    /// From now on what is given waits.
+    /// Holds returned buffers back until [`Pool::settle`].
     pub fn hold(&mut self) {
         self.waiting.get_or_insert_default();
     }
 
-    /// What waited is not needed any more.
+    /// Releases the buffers that were held back.
     pub fn settle(&mut self, backend: &dyn Backend) {
         for held in self.waiting.take().into_iter().flatten() {
             self.give(backend, held);
         }
     }
 
-    /// Something is submitted or uploaded: what was in use long before does not count any more.
+    /// Counts a submission or an upload, and ends a period of `recent` from time to time.
     pub fn called(&mut self, backend: &dyn Backend) {
         self.calls += 1;
         if self.calls == LATELY {
@@ -276,8 +282,8 @@ impl Pool {
         }
     }
 
-    /// Gives back what goes beyond the limits, what was given first before others: with what is in use, the pool holds a
-    /// quarter more than was in use lately.
+    /// Frees buffers beyond the limits, the least recently returned first. Used and pooled bytes together are at most a quarter
+    /// more than the recent peak.
     pub fn shrink(&mut self, backend: &dyn Backend) {
         let recent = self.recent[0].max(self.recent[1]);
         let ceiling = recent.saturating_add(recent / 4).max(LEAST);
@@ -294,7 +300,7 @@ impl Pool {
         }
     }
 
-    /// Memory ran out some time ago: no buffer there is now will be handed on.
+    /// Call after the backend reported that memory ran out. No buffer that exists now will be reused.
     pub fn invalidate(&mut self, backend: &dyn Backend) {
         self.shortages += 1;
         self.trim(backend);
@@ -306,7 +312,7 @@ impl Pool {
         }
     }
 
-    /// Gives everything unused back to the system.
+    /// Frees all unused buffers.
     pub fn trim(&mut self, backend: &dyn Backend) {
         for vacant in std::mem::take(&mut self.vacant).into_values().flatten() {
             backend.free(vacant.held.buffer);

@@ -1,4 +1,4 @@
-//! Profiling: what the device does, and how long it takes.
+//! Profiling: records what the device does, and how long it takes.
 
 use super::Device;
 use crate::backend::Pending;
@@ -11,14 +11,14 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use web_time::Instant;
 
-/// A profile that is being made.
+/// A profile in progress.
 pub(super) struct Profiling {
     pub recorder: Recorder,
-    /// Somebody waits for it; otherwise it is printed.
+    /// Whether a caller waits for the profile. Otherwise it is printed.
     asked: bool,
 }
 
-/// A profile that somebody waits for, until it is finished or given up.
+/// Guard of a requested profile. Dropping it stops profiling, also if the work failed.
 struct Asked<'a>(&'a Device);
 
 impl Drop for Asked<'_> {
@@ -28,11 +28,12 @@ impl Drop for Asked<'_> {
 }
 
 impl Device {
-    /// Does `work`, and says what the device did for it and how long that took: by kernel on the device, by phase on the
-    /// host, as a table, as JSON and as a trace. It ends when all is done that the work recorded and holds. What was recorded
-    /// before is done before, and is no part of it; what other threads do meanwhile is.
+    /// Runs `work`, and returns its value with a profile of the device: times by kernel on the device, and by phase on the
+    /// host. The profile prints as a table, and converts to JSON and to a trace. It ends when all work that `work` recorded and
+    /// holds is done. Work recorded before is finished first and does not count. Work of other threads meanwhile counts.
     ///
-    /// By timestamps of a GPU each kernel gets a pass of its own while this lasts, which takes longer than many in one.
+    /// On GPUs with timestamps each kernel runs in a separate pass while profiling, which is slower than many kernels in one
+    /// pass.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -48,7 +49,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// Those of the work; `Data` if the device is being profiled already.
+    /// The errors of the work; `Data` if the device is already being profiled.
     pub async fn profile<T>(&self, work: impl Future<Output = Result<T>>) -> Result<(T, Profile)> {
         self.begin_profile().await?;
         let asked = Asked(self);
@@ -58,7 +59,7 @@ impl Device {
         Ok((value, profile))
     }
 
-    /// What [`Device::profile`] does before its work.
+    /// Begins a profile for [`Device::profile`], after all earlier work is done.
     pub(crate) async fn begin_profile(&self) -> Result<()> {
         let twice = || {
             Error::data(
@@ -78,7 +79,7 @@ impl Device {
         Ok(())
     }
 
-    /// What it does after its work.
+    /// Waits for all work, and returns the profile that [`Device::begin_profile`] began.
     pub(crate) async fn end_profile(&self) -> Result<Profile> {
         self.flush()?;
         self.sync().await?;
@@ -95,7 +96,7 @@ impl Device {
         self.inner.profiling.store(true, Ordering::Relaxed);
     }
 
-    /// Nothing is noted any more.
+    /// Stops profiling and drops the profile.
     pub(crate) fn stop_profile(&self) {
         let mut state = self.state();
         if state.profile.take().is_some() {
@@ -104,7 +105,7 @@ impl Device {
         }
     }
 
-    /// Waits for the times of what was submitted; none if nothing was noted.
+    /// Waits for the times of submitted work, and returns the profile. `None` if none is in progress.
     async fn finish_profile(&self) -> Result<Option<Profile>> {
         let end = Instant::now();
         let times = self.inner.backend.take_times().await;
@@ -118,12 +119,12 @@ impl Device {
         Ok(Some(recorder.finish(end, self.info(), times?, ceilings)))
     }
 
-    /// Whether notes are taken.
+    /// Whether the device is being profiled.
     pub(super) fn profiles(&self) -> bool {
         self.inner.profiling.load(Ordering::Relaxed)
     }
 
-    /// Does something, of which a note is taken. It must not lock the state for longer.
+    /// Runs `work` and notes its time. `work` must not keep the state locked.
     pub(super) fn noting<T>(
         &self,
         phase: Phase,
@@ -141,7 +142,7 @@ impl Device {
         done
     }
 
-    /// Compiles a batch before it is run, so that both can be told apart. Where times are to be printed that begins here.
+    /// Compiles a batch before it runs, so that both are timed separately. Starts a profile if times are to be printed.
     pub(super) fn compile_apart(&self, batch: &Arc<Plan>) {
         if shows(Debug::Time) && !self.profiles() {
             self.start_profile(false);
@@ -151,7 +152,7 @@ impl Device {
         }
         let backend = &*self.inner.backend;
         let (before, begun) = (backend.counters().pipelines, Instant::now());
-        // What is wrong with a kernel is told when it is run.
+        // An error of a kernel is reported when it runs.
         drop(backend.compile(batch));
         let made = backend.counters().pipelines - before;
         if let (1.., Some(Profiling { recorder, .. })) = (made, &mut self.state().profile) {
@@ -159,7 +160,7 @@ impl Device {
         }
     }
 
-    /// `work`, of which a note is taken when it is done.
+    /// Waits for `work`, and notes the time of the wait.
     pub(super) fn noting_wait(
         &self,
         label: impl FnOnce() -> String,
@@ -187,7 +188,7 @@ impl Device {
         })
     }
 
-    /// What the device was measured to do at most, if it was.
+    /// Returns the measured peak performance of the machine, if it was measured.
     pub(crate) fn ceilings(&self) -> Option<Ceilings> {
         self.state().ceilings
     }

@@ -37,7 +37,7 @@ impl Device {
                 take(&[])?;
                 continue;
             }
-            // Machines read whole words. A browser's `usize` does not hold all positions.
+            // Backends read whole words. Offsets are `u64`, because a browser's `usize` cannot hold all of them.
             let from = start as u64 * size as u64;
             let skip = (from % 4) as usize;
             let bytes = (skip as u64 + len as u64 * size as u64).next_multiple_of(4);

@@ -1,4 +1,4 @@
-//! Running the plan of a program.
+//! Runs of compiled programs.
 
 use super::compute::RunGuard;
 use super::Device;
@@ -11,7 +11,7 @@ use crate::shape::Shape;
 use crate::sorted;
 use std::sync::Arc;
 
-/// A program that is about to run. No other batch runs meanwhile, so nobody sees that its results are not there yet.
+/// A program run in progress. No other batch runs meanwhile, so no thread sees that the results have no data yet.
 pub(crate) struct Replay<'a> {
     device: &'a Device,
     _turn: RunGuard<'a>,
@@ -19,8 +19,8 @@ pub(crate) struct Replay<'a> {
 }
 
 impl Device {
-    /// Makes nodes for the results of a program, which the caller holds. `segments` say how each is computed from `operands`,
-    /// for gradients. What the program's sources need is computed before.
+    /// Begins a run. Creates nodes for the results of a program, which the caller holds. `segments` describe how each result is
+    /// computed from `operands`, for gradients. The sources of the program are computed first.
     pub(crate) fn replay(
         &self,
         sources: &[NodeId],
@@ -32,7 +32,7 @@ impl Device {
         let mut state = self.state();
         state.graph.check_room("program")?;
         let backend = &*self.inner.backend;
-        // A result that another one is computed from comes first.
+        // A result comes after the results that it is computed from.
         let mut order: Vec<usize> = (0..kinds.len()).collect();
         sorted::by_key(&mut order, |&n| segments[n].place());
         let mut results: Vec<Option<NodeId>> = vec![None; kinds.len()];
@@ -68,7 +68,7 @@ impl Replay<'_> {
         &self.results
     }
 
-    /// Whether a result may be written over an operand that one tensor holds, which nobody else can get at.
+    /// Whether a result may overwrite an operand. One tensor holds the operand, and nothing else needs its value.
     pub fn may_take(&self, operand: NodeId) -> bool {
         let state = self.device.state();
         let held = state.buffers.get(&operand);
@@ -78,8 +78,7 @@ impl Replay<'_> {
             && state.graph.is_only_for(operand, &self.results)
     }
 
-    /// Runs a plan with these sources and numbers. Results that the plan writes in place have the memory of their sources
-    /// afterwards, which these lose.
+    /// Runs a plan with these sources and scalars. A result that the plan writes in place takes the buffer of its source.
     pub fn run(self, (batch, scalars): (&Arc<Plan>, &[u32]), sources: &[NodeId]) -> Result<()> {
         if self.results.is_empty() {
             return Ok(());
@@ -95,7 +94,7 @@ impl Replay<'_> {
             let mut filled = state.graph.waiting_aliases(self.results[n]);
             filled.push(self.results[n]);
             state.fill(self.results[n], held, backend);
-            // As an operation that was recorded now, it forgets its past when it was asked for and is not held any more.
+            // Like a newly recorded operation, the result keeps its history until it is requested.
             filled.retain(|&node| !state.graph.is_freed(node));
             filled.into_iter().for_each(|node| state.graph.mark_eager(node));
         }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// The most recorded nodes before they are submitted. A node takes about half a kilobyte.
 const MAX_PENDING_NODES: usize = 32_768;
-/// The most bytes uploaded for uncomputed nodes before they are submitted.
+/// The most bytes uploaded since the last flush before pending work is submitted.
 const MAX_PENDING_UPLOAD_BYTES: u64 = 256 << 20;
 
 pub(super) struct State {
@@ -34,20 +34,20 @@ pub(super) struct State {
     pub config: Option<KernelConfig>,
     /// The sequence number at the last computation.
     pub computed_at: u64,
-    /// The nodes that were left when everything recorded was last submitted, or fewer if some were dropped since then.
+    /// The number of live nodes after the last flush, or fewer if some were dropped since.
     pub settled: usize,
-    /// Bytes uploaded since then.
+    /// Bytes uploaded since the last flush.
     pub uploaded: u64,
     /// Whether each operation runs as it is recorded.
     pub eager: bool,
-    /// Indices are looked at when something is read: these are.
+    /// Whether the next read checks indices ([`Device::check_indices`](super::Device::check_indices)).
     pub check_indices: bool,
     pub checks: Vec<Check>,
-    /// Notes of what the device does, while it is profiled.
+    /// The profile in progress.
     pub profile: Option<Profiling>,
-    /// Where tensors were made, while somebody wants to know.
+    /// The source locations where tensors were made, recorded while `memory` is debugged.
     pub places: FxHashMap<NodeId, Place>,
-    /// The most it can do, once that was measured.
+    /// The measured peak performance of the machine, if it was measured.
     pub ceilings: Option<Ceilings>,
     /// The bytes of tensors that were last reported to the JavaScript garbage collector.
     #[cfg(feature = "js")]
@@ -120,11 +120,11 @@ impl State {
         }
     }
 
-    /// A node was computed: it is data in this buffer from now on, and so are its aliases.
+    /// Marks a node as computed, with its value in this buffer. Its waiting aliases get the same buffer.
     pub fn fill(&mut self, node: NodeId, held: Arc<PooledBuffer>, backend: &dyn Backend) {
         let aliases = self.graph.waiting_aliases(node);
         for id in std::iter::once(node).chain(aliases) {
-            // An alias whose tensor is gone goes when its operand becomes data.
+            // An alias without a tensor is freed when its input is materialized.
             if !self.graph.is_freed(id) {
                 self.buffers.insert(id, held.clone());
                 self.graph.mark_materialized(id);
@@ -134,7 +134,7 @@ impl State {
         self.reclaim(backend);
     }
 
-    /// A node with the value of another one, in the same memory.
+    /// Records an alias: a node with the value of another node, in the same memory.
     pub fn alias(&mut self, of: NodeId, backend: &dyn Backend) -> Result<NodeId> {
         let alias = self.graph.alias(of)?;
         if let Some(held) = self.buffers.get(&of).filter(|_| self.graph.is_materialized(alias)) {
@@ -171,12 +171,12 @@ impl State {
         }
     }
 
-    /// The buffers of sources.
+    /// Returns the buffers of sources.
     pub fn buffers_of(&self, sources: &[NodeId]) -> Result<Vec<BufferId>> {
         sources.iter().map(|&source| self.buffer_of(source)).collect()
     }
 
-    /// The buffer of a source, which has data.
+    /// Returns the buffer of a source. Fails if the source has no data.
     pub fn buffer_of(&self, source: NodeId) -> Result<BufferId> {
         let held = self.buffers.get(&source).ok_or_else(|| {
             Error::data(
@@ -186,12 +186,12 @@ impl State {
         Ok(held?.buffer)
     }
 
-    /// A plan that was made lately.
+    /// Returns the plan from the cache, if there is one.
     pub fn cached_plan(&mut self, trace: &Trace) -> Option<Arc<Plan>> {
         self.plans.get(trace).cloned()
     }
 
-    /// Keeps a plan that was made.
+    /// Stores a plan in the cache.
     pub fn keep_plan(&mut self, trace: Trace, batch: &Arc<Plan>, backend: &dyn Backend) {
         self.plans_created += 1;
         let bytes = size_of_plan(&trace, batch);
@@ -199,7 +199,7 @@ impl State {
         self.shrink_plans(backend);
     }
 
-    /// Forgets what goes beyond the limits. Whoever holds such a plan can go on running it.
+    /// Evicts plans beyond the limits. A program that holds an evicted plan can still run it.
     pub fn shrink_plans(&mut self, backend: &dyn Backend) {
         let CacheLimits { plans, plan_bytes, .. } = self.limits;
         while let Some((_, _, old)) = self.plans.evict(plans.max(1), plan_bytes) {
@@ -207,14 +207,14 @@ impl State {
         }
     }
 
-    /// What is planned from now on is planned anew.
+    /// Clears the plan cache, so that everything is planned again.
     pub fn forget_plans(&mut self, backend: &dyn Backend) {
         for old in self.plans.drain() {
             forget(backend, &old);
         }
     }
 
-    /// Memory for what a batch writes: its results, then what it needs on the way.
+    /// Allocates the buffers that a batch writes: its results, followed by its temporaries.
     pub fn take_all(&mut self, batch: &Plan, backend: &dyn Backend) -> Result<Vec<PooledBuffer>> {
         let mut taken: Vec<PooledBuffer> = Vec::new();
         let results = batch.outputs.iter().map(|&bytes| (bytes, Purpose::Result));
@@ -237,7 +237,7 @@ impl State {
         Ok(taken)
     }
 
-    /// These buffers are not needed any more.
+    /// Returns buffers to the pool.
     pub fn give_all(&mut self, buffers: &[PooledBuffer], backend: &dyn Backend) {
         for &held in buffers {
             self.pool.give(backend, held);
@@ -245,7 +245,7 @@ impl State {
     }
 }
 
-/// A plan is not kept any more. A program that runs it still keeps what the backend made of it, too.
+/// Drops what the backend prepared for an evicted plan, unless a program still holds the plan.
 fn forget(backend: &dyn Backend, plan: &Arc<Plan>) {
     if Arc::strong_count(plan) == 1 {
         backend.forget(plan);

@@ -1,35 +1,35 @@
-//! What a device has made and holds, in numbers.
+//! Counters of a device: what it has made, and what it holds.
 
 use super::Device;
 
-/// What a device has made and holds. Counts of what was made or evicted only grow; a loop that has settled leaves `plans`,
-/// `pipelines` and `buffers` as they are. How much is held, cache limits say.
+/// Counters of a device. Counts of things made or evicted only grow. In a loop that has settled, `plans`, `pipelines` and
+/// `buffers` stay constant. The cache limits ([`Device::set_cache_limits`]) determine how much is held.
 #[cfg_attr(feature = "js", warpweft_macros::js(result))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Plans made.
     pub plans: u64,
-    /// Those of them that are held now.
+    /// Plans held now.
     pub plans_held: u64,
-    /// About how many bytes these take.
+    /// The approximate bytes of the held plans.
     pub plan_bytes: u64,
-    /// Those that were evicted because there were too many.
+    /// Plans evicted because the cache was full.
     pub plans_evicted: u64,
     /// Pipelines compiled.
     pub pipelines: u64,
-    /// Those of them that are held now.
+    /// Pipelines held now.
     pub pipelines_held: u64,
-    /// Those that were evicted because there were too many.
+    /// Pipelines evicted because the cache was full.
     pub pipelines_evicted: u64,
     /// Buffers allocated.
     pub buffers: u64,
-    /// Those that were evicted because too many bytes were not in use.
+    /// Buffers evicted because too many bytes were unused.
     pub buffers_evicted: u64,
     /// Bind groups made.
     pub bind_groups: u64,
-    /// Those of them that are held now.
+    /// Bind groups held now.
     pub bind_groups_held: u64,
-    /// Those that were evicted because there were too many.
+    /// Bind groups evicted because the cache was full.
     pub bind_groups_evicted: u64,
     /// Batches submitted.
     pub submits: u64,
@@ -43,13 +43,13 @@ pub struct Stats {
     pub pooled_bytes: u64,
     /// The most bytes in use at once so far.
     pub peak_bytes: u64,
-    /// Recorded nodes alive now: tensors and what they still need.
+    /// Live recorded nodes: tensors, and the nodes that they still need.
     pub nodes: u64,
 }
 
 #[cfg_attr(feature = "js", warpweft_macros::js(only(stats)))]
 impl Device {
-    /// Counters and memory.
+    /// Returns the counters and the memory use.
     pub fn stats(&self) -> Stats {
         let counters = self.inner.backend.counters();
         let mut state = self.state();
@@ -78,14 +78,14 @@ impl Device {
     }
 }
 
-/// Growth by so many bytes is worth telling.
+/// The least growth, in bytes, that is reported to the JavaScript garbage collector.
 #[cfg(feature = "js")]
 const MUCH: u64 = 64 << 20;
 
 #[cfg(feature = "js")]
 impl Device {
-    /// By about how many bytes what tensors hold has grown, with what they remember, since this was said last; nothing where
-    /// that is not much.
+    /// Returns the approximate bytes by which tensors and their history have grown since the last report. `None` if the growth
+    /// is small.
     pub(crate) fn grown(&self) -> Option<u64> {
         let mut state = self.state();
         let (held, told) = (state.graph.bytes() + state.pool.used, state.reported_bytes);

@@ -1,5 +1,5 @@
-//! Reverse-mode gradients, graph to graph: they only record further operations, so that planning, fusion and every
-//! machine serve them as any others, and gradients of gradients are gradients again.
+//! Reverse-mode gradients, from graph to graph. A gradient only records more operations. Planning, fusion and every backend
+//! therefore treat it like any other computation, and gradients of gradients need no extra code.
 
 mod accumulate;
 mod checkpoint;
@@ -16,12 +16,13 @@ use crate::op::{self, Const, Op, PadAmount, Pointwise, Reduction};
 use crate::shape::Shape;
 use rustc_hash::FxHashMap;
 
-/// The gradients of `of` by each of `wrt`, weighted with `seed` (of the same shape and type) or with ones: one node
-/// each, which the caller holds; nothing where nothing of it goes into `of`. All nodes are of floats. `by_variables` says
-/// that `wrt` are values of variables, which were checked ([`Graph::check_values`]).
+/// Records the gradients of `of` with respect to each of `wrt`. They are weighted with `seed`, which has the shape and type of
+/// `of`, or with ones. Returns one node each, which the caller holds, or `None` if `of` does not depend on the node. All nodes
+/// must have float types. `by_variables` means that `wrt` are values of variables, which the caller has checked
+/// ([`Graph::check_values`]).
 ///
 /// # Errors
-/// `Data` where how `of` was made is not known any more, `Unsupported` where an operation has no gradient.
+/// `Data` if the history of `of` was dropped, `Unsupported` if an operation has no gradient.
 pub fn grad(
     graph: &mut Graph,
     of: NodeId,
@@ -37,17 +38,16 @@ pub fn grad(
         nodes.iter().flatten().for_each(|&node| graph.retain(node));
     }
     for node in recorded {
-        // What goes here is younger than all data.
+        // The released nodes are newer than all data, so no history is dropped.
         graph.release(node);
     }
     found
 }
 
-/// The place among `values` of one that went into `of`, as far as gradients pass; nothing where none did. They are values of
-/// variables.
+/// Returns the position of the first of `values` that gradients of `of` reach, or `None`. `values` are values of variables.
 ///
 /// # Errors
-/// `Data` where the history of `of` is gone, and may have had one of them.
+/// `Data` if the history of `of` was dropped and may have contained one of them.
 pub fn reached(graph: &mut Graph, of: NodeId, values: &[NodeId]) -> Result<Option<usize>> {
     let since = graph.count;
     let tape = Tape { graph, recorded: Vec::new(), since, joined: FxHashMap::default() };
@@ -55,7 +55,7 @@ pub fn reached(graph: &mut Graph, of: NodeId, values: &[NodeId]) -> Result<Optio
     Ok(values.iter().position(|&value| path.place(value).is_some()))
 }
 
-/// Records operations, and holds them until all are recorded.
+/// A tape that records operations, and holds them until all are recorded.
 struct Tape<'a> {
     graph: &'a mut Graph,
     recorded: Vec<NodeId>,
@@ -168,7 +168,7 @@ impl Tape<'_> {
     /// Computes the gradient by `ends`, which count as independent of each other.
     fn flow_independent(&mut self, seeds: &[(NodeId, NodeId)], ends: &[NodeId]) -> Result<Path> {
         let oldest = ends.iter().map(|node| node.seq).min().unwrap_or(u64::MAX);
-        // What they are for was checked before.
+        // The caller has already checked whether the history is complete.
         let targets =
             Targets { nodes: ends, oldest, independent: true, variables: Some(Vec::new()) };
         self.flow(seeds, &targets)
@@ -201,7 +201,7 @@ impl Tape<'_> {
             if let Op::Output(_, n) = op {
                 path.outputs.insert((inputs[0], n), g);
                 if let Some(place) = path.place(inputs[0]) {
-                    // It has no value: that there is one says that it is to be looked at.
+                    // The shader has no value. The gradient marks that it must be visited.
                     path.gradients[place] = Some(g);
                 }
                 continue;
@@ -258,10 +258,10 @@ impl Tape<'_> {
         Ok(path)
     }
 
-    /// The path from `of` to the targets.
+    /// Finds the path from `of` to the targets.
     fn path(&self, of: &[NodeId], targets: &Targets) -> Result<Path> {
         let mut path = Path::default();
-        // With a stack of our own: a chain may be longer than the thread's.
+        // With an explicit stack, because a chain may be longer than the thread's stack.
         let mut stack: Vec<(NodeId, usize)> = of.iter().rev().map(|&of| (of, 0)).collect();
         while let Some((id, next)) = stack.pop() {
             if path.place.contains_key(&id) {
@@ -298,13 +298,13 @@ impl Tape<'_> {
     }
 }
 
-/// What rules are written with.
+/// Helpers for gradient rules.
 impl Tape<'_> {
     fn shape(&self, node: NodeId) -> Shape {
         self.graph.shape(node)
     }
 
-    /// Whether the program holds a node that was there before.
+    /// Whether the program holds a node that is older than this gradient.
     fn is_held(&self, node: NodeId) -> bool {
         node.seq < self.since && self.graph.is_held(node)
     }
@@ -338,7 +338,8 @@ impl Tape<'_> {
         let rank = self.shape(node).rank();
         let mut order: Vec<usize> = (0..rank).collect();
         order.swap(rank - 2, rank - 1);
-        // Transposed twice it is itself. A tensor that somebody holds stays: derivatives by it may be asked for.
+        // A transposition cancels an earlier one, unless a tensor holds the earlier node, because derivatives by it may be
+        // requested.
         if let (Op::Permute(before), &[input]) = self.graph.history_of(node) {
             if *before == order && !self.is_held(node) {
                 return Ok(input);
@@ -358,13 +359,13 @@ impl Tape<'_> {
         self.push(Op::Reduce { op: Reduction::Sum, axes }, &[node])
     }
 
-    /// A constant of the type and shape of `like`.
+    /// Records a constant with the type and shape of `like`.
     fn everywhere(&mut self, like: NodeId, value: f64) -> Result<NodeId> {
         let (shape, dtype) = (self.shape(like), self.dtype(like));
         self.fill(shape, dtype, value)
     }
 
-    /// A constant number of the type of `like`.
+    /// Records a constant number with the type of `like`.
     fn number(&mut self, like: NodeId, value: f64) -> Result<NodeId> {
         let dtype = self.dtype(like);
         self.fill(Shape::SCALAR, dtype, value)
@@ -375,7 +376,7 @@ impl Tape<'_> {
         self.push(Op::Fill { shape, value }, &[])
     }
 
-    /// The ranges that `span` gives for each axis and its extent.
+    /// Slices each axis. `span` returns the range for an axis and its extent.
     fn slice(&mut self, node: NodeId, span: &dyn Fn(usize, usize) -> op::Span) -> Result<NodeId> {
         let shape = self.shape(node);
         let mut spans = Vec::with_capacity(shape.rank());
@@ -385,7 +386,7 @@ impl Tape<'_> {
         self.push(Op::Slice(spans), &[node])
     }
 
-    /// The part of an axis.
+    /// Slices one axis.
     fn part(&mut self, node: NodeId, axis: usize, start: usize, len: usize) -> Result<NodeId> {
         if (start, len) == (0, self.shape(node)[axis]) {
             return Ok(node);

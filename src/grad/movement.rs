@@ -1,4 +1,4 @@
-//! Gradients of what moves elements: they move them back, and add up what was repeated.
+//! Gradients of movement operations: elements are moved back, and repeated elements are added up.
 
 use super::{Contribution, Slice, Tape};
 use crate::dtype::DType;
@@ -10,11 +10,11 @@ use crate::shape::Shape;
 /// The most positions that are numbered with one digit. More are numbered with two.
 const MAX_ONE_DIGIT_POSITIONS: usize = 128;
 
-/// The approximate elements of an operand of such a product.
+/// The approximate number of elements of an operand of a scatter product.
 const ELEMENTS_PER_OPERAND: usize = 1 << 24;
 
 impl Tape<'_> {
-    /// The sum over what was broadcast from the shape `to`.
+    /// Sums over the axes that were broadcast from shape `to`.
     pub(super) fn shrink(&mut self, g: NodeId, to: &Shape) -> Result<NodeId> {
         let wide = self.shape(g);
         let more = wide.rank() - to.rank();
@@ -28,7 +28,7 @@ impl Tape<'_> {
         self.reshape(sum, to)
     }
 
-    /// With zeros before and after each axis; negative numbers cut off.
+    /// Adds zeros before and after each axis. Negative amounts cut elements off.
     pub(super) fn place(&mut self, g: NodeId, ends: &[(isize, isize)]) -> Result<NodeId> {
         let (mut grow, mut placed, mut grows) = (Vec::with_capacity(ends.len()), g, false);
         for &(a, b) in ends {
@@ -47,14 +47,14 @@ impl Tape<'_> {
         Ok(placed)
     }
 
-    /// With `step - 1` zeros between the elements of an axis that is not empty.
+    /// Inserts `step - 1` zeros between the elements of a non-empty axis.
     pub(super) fn dilate(&mut self, g: NodeId, axis: usize, step: usize) -> Result<NodeId> {
         let mut dims = self.shape(g).to_vec();
         let len = dims[axis];
         if step <= 1 || len <= 1 {
             return Ok(g);
         }
-        // As [before, axis, after], which any rank has room for.
+        // As [before, axis, after], because every rank has room for these dimensions.
         let (before, after) =
             (dims[..axis].iter().product::<usize>(), dims[axis + 1..].iter().product::<usize>());
         let apart = self.reshape(g, &[before, len, 1, after])?;
@@ -65,7 +65,8 @@ impl Tape<'_> {
         self.reshape(flat, &dims)
     }
 
-    /// Of a slice: the elements as far apart as they were, to be put where they came from. `starts` are those that are data.
+    /// Returns the gradient of a slice: the elements spread by the step, with the padding that moves them back. `starts` are
+    /// the dynamic starts.
     pub(super) fn unslice(
         &mut self,
         g: NodeId,
@@ -99,14 +100,14 @@ impl Tape<'_> {
         Ok(Contribution::Slice(Slice { node: g, margins, starts: starts.to_vec() }))
     }
 
-    /// Of windows: each element is added where it came from.
+    /// Returns the gradient of windows: each element is added at its source.
     pub(super) fn fold(&mut self, g: NodeId, from: &Shape, windows: &Windows) -> Result<NodeId> {
         let &Windows { axis, size, step, dilation } = windows;
         let (extent, count) = (from[axis], self.shape(g)[axis]);
         let before: usize = from[..axis].iter().product();
         let after: usize = from[axis + 1..].iter().product();
         let apart = self.reshape(g, &[before, count, after, size])?;
-        // Windows that do not meet are put one behind the other: nothing is added up.
+        // Windows that do not overlap are concatenated without additions.
         if dilation == 1 && step >= size {
             let rows = self.permute(apart, &[0, 1, 3, 2])?;
             let rows = self.place(rows, &[(0, 0), (0, 0), (0, (step - size) as isize), (0, 0)])?;
@@ -117,8 +118,8 @@ impl Tape<'_> {
         }
         let apart = self.permute(apart, &[0, 3, 1, 2])?;
         let apart = self.dilate(apart, 2, step)?;
-        // The n-th elements lie n times the dilation further on. Rows that are longer than the axis by the dilation,
-        // read as rows of the axis's length, are shifted so.
+        // The n-th elements of the windows are shifted by n times the dilation. Rows that are longer than the axis by the
+        // dilation, read as rows of the axis's length, have this shift.
         let long = extent + dilation;
         let missing = (long - self.shape(apart)[2]) as isize;
         let rows = self.place(apart, &[(0, 0), (0, 0), (0, missing), (0, 0)])?;
@@ -129,7 +130,7 @@ impl Tape<'_> {
         self.reshape(sum, from)
     }
 
-    /// Of the operand that was padded: what lies where it was put. `starts` are those that are data.
+    /// Returns the gradient of the padded operand: the part at its position. `starts` are the dynamic starts.
     pub(super) fn unpad(
         &mut self,
         g: NodeId,
@@ -143,7 +144,7 @@ impl Tape<'_> {
         self.push(Op::Slice(spans), &[&[g], starts].concat())
     }
 
-    /// Of what was padded with: the gradient outside of `x`, for a number the sum of that.
+    /// Returns the gradient of the fill value: the gradient outside of `x`. For a number it is summed.
     pub(super) fn border(
         &mut self,
         g: NodeId,
@@ -161,8 +162,8 @@ impl Tape<'_> {
         self.shrink(around, &fill)
     }
 
-    /// Of a gather: each element is added where its index points, as a product with ones at the indices. The ones are
-    /// never in memory, but the product takes as many steps as there are indices times positions.
+    /// Returns the gradient of a gather: each element is added at its index. This is a product with a matrix of ones at the
+    /// indices. The ones are not stored, but the product takes as many steps as indices times positions.
     pub(super) fn scatter(
         &mut self,
         g: NodeId,
@@ -174,7 +175,7 @@ impl Tape<'_> {
         let mut before: usize = from[..axis].iter().product();
         let after: usize = from[axis + 1..].iter().product();
         let index = self.cast(index, DType::I32)?;
-        // Rows that have their own indices are matrices of their own.
+        // Rows with separate indices are separate matrices.
         let mut own = Vec::new();
         if paired {
             own.push(before);
@@ -200,7 +201,7 @@ impl Tape<'_> {
             let sums = self.push(matmul, &[rows, ones])?;
             return self.reshape(sums, from);
         }
-        // The products' operands take memory on some devices.
+        // Some devices store the operands of the products, so their size is limited.
         let rank = self.shape(rows).rank();
         let piece =
             (ELEMENTS_PER_OPERAND / positions.isqrt() / own.iter().product::<usize>()).max(1);
@@ -218,9 +219,9 @@ impl Tape<'_> {
         self.reshape(sums.unwrap_or(rows), from)
     }
 
-    /// As many steps, but as a product of two matrices: positions are numbers of two digits. The elements stand in the row
-    /// of their index's first digit, and are multiplied with ones in the column of the second. From `[.., 1, count]` and
-    /// indices `[.., count, 1]` to `[.., 1, positions]`.
+    /// Scatters as a product of two matrices, with the same number of steps. Positions are written with two digits. Each
+    /// element is placed in the row of its index's first digit, and is multiplied with a one in the column of the second digit.
+    /// Maps `[.., 1, count]` and indices `[.., count, 1]` to `[.., 1, positions]`.
     fn scatter_wide(&mut self, rows: NodeId, index: NodeId, positions: usize) -> Result<NodeId> {
         let bits = positions.ilog2().div_ceil(2);
         let columns = 1 << bits;
@@ -242,7 +243,8 @@ impl Tape<'_> {
         self.part(sums, rank - 1, 0, positions)
     }
 
-    /// Ones where an index is its position's along an axis of extent 1, counted from the second last; zeros elsewhere.
+    /// Records ones where an index equals its position along an axis of extent 1, counted from the second last, and zeros
+    /// elsewhere.
     fn ones(
         &mut self,
         index: NodeId,

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::graph::{NodeId, Recording};
 
 impl Tape<'_> {
-    /// Carries the gradient of a program's result to what it was computed from, by recording its operations again.
+    /// Propagates the gradient of a program's result to its sources, by recording its operations again.
     pub(super) fn pull_result(
         &mut self,
         path: &mut Path,

@@ -1,4 +1,4 @@
-//! Gradients of matrix products and convolutions, in terms of themselves.
+//! Gradients of matrix products and convolutions, which are matrix products and convolutions again.
 
 use super::{Contribution, Product, Tape};
 use crate::error::Result;
@@ -6,7 +6,8 @@ use crate::graph::NodeId;
 use crate::op::{Conv2d, Op, Routine, Span};
 
 impl Tape<'_> {
-    /// `g b^T` and `a^T g`: products over rows, where both operands are smaller than the result.
+    /// Returns the gradient of a matrix product: `g b^T` or `a^T g`. Products over rows are collected if both operands are
+    /// smaller than the result.
     pub(super) fn pull_matmul(
         &mut self,
         node: NodeId,
@@ -30,7 +31,7 @@ impl Tape<'_> {
         }
         let one = narrow.numel() == inner * columns;
         if one && wide.numel() / inner == self.shape(g).numel() / columns {
-            // One matrix for all rows: a product over all of them, not a sum of products.
+            // One matrix multiplies all rows, so its gradient is one product over all rows instead of a sum of products.
             let rows = wide.numel() / inner;
             let left = self.reshape(a, &[rows, inner])?;
             let right = self.reshape(g, &[rows, columns])?;
@@ -46,8 +47,8 @@ impl Tape<'_> {
         self.shrink(product, &narrow).map(Contribution::Whole)
     }
 
-    /// By the input: the gradient, its elements as far apart as the stride, under the turned kernel with input and
-    /// output channels exchanged.
+    /// Returns the gradient of a convolution by its input. The gradient is dilated by the stride, and convolved with the
+    /// flipped kernel whose input and output channels are exchanged.
     pub(super) fn conv_input(
         &mut self,
         conv: &Conv2d,
@@ -72,7 +73,7 @@ impl Tape<'_> {
             let len = self.shape(apart)[2 + i] as isize;
             ends[i] = (before, x[2 + i] as isize + reach - len - before);
         }
-        // Zeros around it are the convolution's; only what has to be cut off is not.
+        // The convolution pads with zeros, unless something must be cut off.
         let mut padding = [(0, 0); 2];
         if ends.iter().all(|&(a, b)| a >= 0 && b >= 0) {
             padding = ends.map(|(a, b)| (a as usize, b as usize));
@@ -83,8 +84,8 @@ impl Tape<'_> {
         self.push(Op::Routine(Routine::Conv2d(back)), &[apart, kernel])
     }
 
-    /// By the weight: the input under the gradient as a kernel, batch and channels exchanged, and so stride and
-    /// dilation.
+    /// Returns the gradient of a convolution by its weight. The input is convolved with the gradient as the kernel. Batch and
+    /// channels are exchanged, and so are stride and dilation.
     pub(super) fn conv_weight(
         &mut self,
         conv: &Conv2d,
@@ -100,7 +101,7 @@ impl Tape<'_> {
         let across =
             Conv2d { stride: conv.dilation, padding: conv.padding, dilation: conv.stride, groups };
         let mut sums = self.push(Op::Routine(Routine::Conv2d(across)), &[seen, kernel])?;
-        // Rows and columns that no window reached add places at the end.
+        // Rows and columns that no window reached add positions at the end.
         for axis in 2..4 {
             sums = self.part(sums, axis, 0, w[axis])?;
         }
@@ -108,8 +109,8 @@ impl Tape<'_> {
     }
 }
 
-/// Whether two matrices of so many rows are smaller together than the product `[m, n]` over their rows: then many pairs are
-/// better joined than multiplied one by one.
+/// Whether two matrices of `rows` rows are together at most as large as the product `[m, n]` over their rows. Many pairs are
+/// then concatenated instead of multiplied one by one.
 fn is_thin(rows: usize, m: usize, n: usize) -> bool {
     rows.saturating_mul(m + n) <= m * n
 }

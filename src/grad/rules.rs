@@ -1,4 +1,4 @@
-//! The gradient of each operation by one of its operands, and what an operation is taken apart into for it.
+//! Gradient rules: the gradient of each operation by each operand, and expansions of operations without a rule.
 
 use super::{Contribution, Tape};
 use crate::dtype::DType;
@@ -9,7 +9,7 @@ use crate::graph::NodeId;
 use crate::op::{Element, Op, Pointwise, Reduction, Routine};
 
 impl Tape<'_> {
-    /// For an operation whose gradient is that of its meaning in others: that meaning, of the same operands.
+    /// Expands an operation without a rule into ordinary operations on the same operands. `None` if the operation has a rule.
     pub(super) fn meaning(&mut self, op: &Op, inputs: &[NodeId]) -> Result<Option<NodeId>> {
         match op {
             Op::Routine(Routine::Attention(attention)) => {
@@ -25,7 +25,7 @@ impl Tape<'_> {
                         operands.push(moved[input]);
                     }
                     let at = self.push(node.op.clone(), &operands)?;
-                    // Weights do not depend on what distances are measured from.
+                    // The softmax weights do not depend on the maximum that is subtracted.
                     if matches!(node.op, Op::Reduce { op: Reduction::Max, .. }) {
                         self.graph.detach(at);
                     }
@@ -51,7 +51,7 @@ impl Tape<'_> {
         }
     }
 
-    /// A product as a tree of products of halves: no factor is divided by, so zeros do no harm.
+    /// Records a product as a tree of pairwise products. The tree has no division, so zeros are no problem.
     fn product(&mut self, x: NodeId, axes: &[usize]) -> Result<NodeId> {
         let from = self.shape(x);
         // The reduced axes last.
@@ -83,7 +83,7 @@ impl Tape<'_> {
         self.reshape(at, &result)
     }
 
-    /// The part of the `n`-th operand in the gradient `g` of `node`; none where it is 0.
+    /// Returns the contribution of `node`'s gradient `g` to the gradient of the `n`-th operand. `None` if it is 0.
     pub(super) fn pull(
         &mut self,
         op: &Op,
@@ -97,7 +97,7 @@ impl Tape<'_> {
         let pulled = match op {
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => return Ok(None),
             Op::Bitcast(_) | Op::Order { .. } => return Ok(None),
-            // The walk itself looks after them.
+            // `flow` handles these operations.
             Op::Shader(_) | Op::Output(..) | Op::Concat { .. } => return Ok(None),
             Op::Pointwise(row) => {
                 let pulled = self.pull_row(*row, None, node, inputs, g, n)?;
@@ -148,7 +148,7 @@ impl Tape<'_> {
         Ok(Some(Contribution::Whole(pulled)))
     }
 
-    /// Of a row, or of a `derivative` of it: the gradient times the derivative by one more argument.
+    /// Returns the gradient of a pointwise row or of its `derivative`: `g` times the derivative by argument `n`.
     fn pull_row(
         &mut self,
         row: Pointwise,
@@ -160,7 +160,7 @@ impl Tape<'_> {
     ) -> Result<Option<NodeId>> {
         let from = self.shape(inputs[n]);
         let pulled = match (row, slope, n) {
-            // Chosen and not multiplied, so that what is not chosen may be infinite.
+            // A selection instead of a product, so that the discarded values may be infinite.
             (Pointwise::where_cond, None, 1) => {
                 let zero = self.number(g, 0.0)?;
                 self.row(Pointwise::where_cond, &[inputs[0], g, zero])?
@@ -171,13 +171,14 @@ impl Tape<'_> {
             }
             (Pointwise::div, None, 0) => self.row(Pointwise::div, &[g, inputs[1]])?,
             (Pointwise::exp, ..) => self.row(Pointwise::mul, &[g, node])?,
-            // It has the same slope at its result, which is needed anyway: the operand need not be kept.
+            // The slope of the result equals the slope of the operand. The result is needed anyway, so the operand need not be
+            // kept.
             (Pointwise::relu, None, _) => {
                 let slope = Op::Derivative { row, formula: row.row().derivative(0) };
                 let slope = self.push(slope, &[node])?;
                 self.row(Pointwise::mul, &[g, slope])?
             }
-            // By their results, too: `y (1 - y)` and `1 - y^2`.
+            // These also use only their results: `y (1 - y)` and `1 - y^2`.
             (Pointwise::sigmoid, None, _) => {
                 let one = self.number(g, 1.0)?;
                 let rest = self.row(Pointwise::sub, &[one, node])?;
@@ -212,7 +213,7 @@ impl Tape<'_> {
         self.shrink(pulled, &from).map(Some)
     }
 
-    /// Of a user's function: the gradient times the user's derivative.
+    /// Returns the gradient of a custom function: `g` times the custom derivative.
     fn pull_element(
         &mut self,
         element: &Element,
@@ -238,7 +239,7 @@ impl Tape<'_> {
         self.shrink(pulled, &self.shape(inputs[n])).map(Some)
     }
 
-    /// Of the largest or smallest: equal ones share the gradient.
+    /// Returns the gradient of a maximum or minimum. Equal elements share it.
     fn share(&mut self, g: NodeId, x: NodeId, best: NodeId, axes: &[usize]) -> Result<NodeId> {
         let found = self.row(Pointwise::eq, &[x, best])?;
         let one = self.cast(found, DType::F32)?;
@@ -246,7 +247,7 @@ impl Tape<'_> {
         let count = self.cast(count, self.dtype(g))?;
         let share = self.row(Pointwise::div, &[g, count])?;
         let zero = self.number(g, 0.0)?;
-        // Compared once more, each where it is used: else it would be in memory for both.
+        // The comparison is recorded again for this use. One comparison for both uses would be materialized.
         let found = self.row(Pointwise::eq, &[x, best])?;
         self.row(Pointwise::where_cond, &[found, share, zero])
     }

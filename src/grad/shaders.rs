@@ -1,4 +1,4 @@
-//! Gradients of users' shaders, by what users say they are.
+//! Gradients of custom shaders, by the gradient functions that users supply.
 
 use super::{Contribution, Path, Tape};
 use crate::error::{Error, ErrorKind, Result};
@@ -7,7 +7,7 @@ use crate::op::{Op, ShaderCall};
 use std::sync::Arc;
 
 impl Tape<'_> {
-    /// Carries the gradients of a shader's results to its inputs.
+    /// Propagates the gradients of a shader's results to its inputs.
     pub(super) fn pull_shader(
         &mut self,
         path: &mut Path,
@@ -44,7 +44,7 @@ impl Tape<'_> {
         Ok(())
     }
 
-    /// Records a trace again, of other operands.
+    /// Records a trace again on other operands.
     fn replay(&mut self, pullback: &Pullback, operands: &[NodeId]) -> Result<Vec<NodeId>> {
         let (mut sources, mut scalars) = (pullback.sources.iter(), pullback.scalars.iter());
         let mut moved: Vec<NodeId> = Vec::with_capacity(pullback.trace.nodes.len());

@@ -1,13 +1,14 @@
 //! Aliases: nodes with the value of another node, in the same memory.
 //!
-//! A variable's value must be a node of its own, so that its gradient belongs to that variable alone: two variables can be
-//! made from one tensor, and exchange their values. Copying would cost a kernel and memory. An alias is a `Reshape` to the
-//! same shape that no kernel computes: a trace has its input in its place ([`Graph::computed_by`]), and when the input is
-//! computed, the alias is data too, in the same buffer (`device/state.rs` counts who shares a buffer). A detached tensor is
-//! an alias as well.
+//! Problem: a variable's value must be a separate node, so that its gradient belongs to that variable alone. Two variables can
+//! be made from one tensor, and can exchange their values. Copying would cost a kernel and memory.
 //!
-//! Gradients pass an alias as they pass a `Reshape`. While an alias remembers how it was made, it keeps its input's history
-//! as a tensor that holds the input would.
+//! Idea: an alias is a `Reshape` to the same shape that no kernel computes. A trace contains the input of an alias instead of
+//! the alias ([`Graph::computed_by`]). When the input is computed, the alias is data in the same buffer, whose users
+//! `device/state.rs` counts. A detached tensor is an alias as well.
+//!
+//! Gradients pass an alias as they pass a `Reshape`. While an alias has its history, it keeps the history of its input, as a
+//! tensor that holds the input would.
 
 use super::{Graph, NodeId};
 use crate::error::Result;
@@ -15,10 +16,10 @@ use crate::op::Op;
 use smallvec::smallvec;
 
 impl Graph {
-    /// Records an alias. Of what has no data outside of a program that is being compiled it is an ordinary `Reshape`.
+    /// Records an alias. A node that depends on a placeholder has no data, so its alias is an ordinary `Reshape`.
     ///
     /// # Errors
-    /// `Limit` where there is no room for it.
+    /// `Limit` if the graph is full.
     pub fn alias(&mut self, of: NodeId) -> Result<NodeId> {
         self.check_room("reshape")?;
         let node = self.node(of);
@@ -35,7 +36,8 @@ impl Graph {
         Ok(id)
     }
 
-    /// The node whose computation gives the value of this one: itself, unless it is an alias of what is to be computed.
+    /// Returns the node whose computation gives the value of this one. That is the node itself, unless it is an alias of an
+    /// uncomputed node.
     pub fn computed_by(&self, mut id: NodeId) -> NodeId {
         loop {
             let node = self.node(id);
@@ -46,7 +48,7 @@ impl Graph {
         }
     }
 
-    /// The aliases of a node, and the aliases of those, that wait for its value.
+    /// Returns the uncomputed aliases of a node, and the aliases of those.
     pub fn waiting_aliases(&self, id: NodeId) -> Vec<NodeId> {
         let (mut found, mut stack) = (Vec::new(), vec![id]);
         while let Some(id) = stack.pop() {

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use std::cmp::Reverse;
 
 impl Graph {
-    /// How many entries of a list may be out of date before the list is cleaned, and how many dirty nodes one call updates.
+    /// The most outdated entries of a list before the list is cleaned, and the most dirty nodes that one call updates.
     pub(super) const MAX_STALE_ENTRIES: usize = 64;
     /// The arena keeps capacity for this many nodes (about a megabyte), so that each iteration of a loop reuses the same
     /// memory.
@@ -60,7 +60,7 @@ impl Graph {
         node
     }
 
-    /// The node, unless it was freed.
+    /// Returns the node, unless it was freed.
     pub(super) fn get(&self, id: NodeId) -> Option<&Node> {
         let (seq, node) = self.nodes.get(id.index as usize)?;
         node.as_ref().filter(|_| *seq == id.seq)

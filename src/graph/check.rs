@@ -1,12 +1,12 @@
-//! Validation of the graph: what nodes say of each other agrees. Debug builds do it again and again.
+//! Validation of the graph: checks that the counters and links of all nodes agree. Debug builds run it regularly.
 
 use super::{Graph, NodeId};
 use crate::error::{Error, Result};
 use rustc_hash::FxHashMap;
 
 impl Graph {
-    /// Whether the graph is to be validated now. It is validated each time an eighth of it is new, so that this takes a
-    /// constant time for each operation.
+    /// Whether the graph should be validated now. It is validated each time an eighth of it is new, so that validation takes
+    /// constant time per operation.
     pub fn check_is_due(&mut self) -> bool {
         let is_due = self.count - self.checked_at > self.live as u64 / 8;
         if is_due {
@@ -15,13 +15,13 @@ impl Graph {
         is_due
     }
 
-    /// Validates all nodes, when all is settled.
+    /// Validates all nodes. No update may be pending.
     ///
     /// # Errors
-    /// `Data` that says which node is wrong.
+    /// `Data` that names the wrong node.
     pub fn check(&self) -> Result<()> {
         let mut live = 0;
-        // How often each node is an input, by the place of the user; and how many of these are computed from it.
+        // Counts how often each node is an input, by the index of the user, and how many of these uses are pending.
         let mut users: FxHashMap<(NodeId, u32), i32> = FxHashMap::default();
         let mut uses: FxHashMap<NodeId, u32> = FxHashMap::default();
         for (id, node) in self.all() {
@@ -81,7 +81,7 @@ mod tests {
     use crate::op::Op;
     use crate::shape::Shape;
 
-    /// A graph of data and two operations, in which `change` breaks something.
+    /// Builds a graph of data and two operations, lets `change` break it, and returns the message of the check.
     fn broken(change: impl FnOnce(&mut Graph, NodeId)) -> String {
         let mut graph = Graph::default();
         let x = graph.source(Shape::new("test", &[2]).unwrap(), DType::F32);

@@ -27,7 +27,7 @@ impl Graph {
             if seen.insert(id, ()).is_some() {
                 continue;
             }
-            // The value of a variable is the same, whenever it is read.
+            // The value of a variable does not change, so it need not be recorded again.
             match id.seq < since || self.node(id).value_of.is_some() {
                 true => ends.push(id),
                 false => stack.extend_from_slice(&self.node(id).inputs),
@@ -45,7 +45,7 @@ impl Graph {
     pub fn rematerialize(&mut self, id: NodeId, ends: &[NodeId]) -> Rematerialized {
         let mut copies: FxHashMap<NodeId, NodeId> = ends.iter().map(|&end| (end, end)).collect();
         let mut copied = Rematerialized { result: id, recorded: Vec::new(), ends: Vec::new() };
-        // With a stack of our own: a chain may be longer than the thread's.
+        // With an explicit stack, because a chain may be longer than the thread's stack.
         let mut stack = vec![(id, 0)];
         while let Some((at, next)) = stack.pop() {
             if copies.contains_key(&at) && at != id {
@@ -74,7 +74,7 @@ impl Graph {
         copied.result = copies[&id];
         copied.ends =
             copies.into_iter().filter(|(at, copy)| at == copy).map(|(at, _)| at).collect();
-        // The same program is to have the same trace.
+        // Sorted, so that the same program has the same trace.
         sorted::by_key(&mut copied.ends, |end| end.seq);
         copied
     }
@@ -101,7 +101,7 @@ impl Graph {
         (node.pullback, node.is_rematerialized) = (pullback, true);
         node.checkpoint = inner.map(|ends| ends.iter().map(of).collect());
         if detached {
-            // No history is dropped by this: the copy is not computed yet.
+            // No history is dropped, because the copy is not computed yet.
             self.detach(copy);
         }
         copy

@@ -1,18 +1,18 @@
-//! In-place updates: the new value of a variable may be written into the memory of its old value. (Input-output aliasing of
-//! XLA, buffer donation of JAX.)
+//! In-place updates: the new value of a variable may be written into the memory of its old value. XLA calls this input-output
+//! aliasing, and JAX calls it buffer donation.
 //!
-//! Two questions are answered in two places. Here: may the memory be taken, because nothing needs the old value after the
-//! batch? In `plan/passes/donation.rs`: can the kernels take it, because all that read the old value have run, or read each
-//! element where they write it?
+//! Two conditions are checked in two places. This file checks that nothing needs the old value after the batch.
+//! `plan/passes/donation.rs` checks that the kernels can take the memory: all kernels that read the old value have run, or they
+//! read each element where they write it.
 //!
-//! The old value is needed after the batch if
-//! - a tensor holds it, or its memory is shared (an alias) or an app's;
-//! - something recorded is not written by this batch, is to be computed from it, and is held or used;
-//! - a gradient that can still be asked for passes something that was computed from it ([`Graph::is_remembered`]).
+//! The old value is needed after the batch in these cases:
+//! - A tensor holds it, or its memory is shared with an alias or belongs to the app.
+//! - A recorded node that is held or used is still to be computed from it, and this batch does not write that node.
+//! - A gradient that can still be requested passes a node that was computed from it ([`Graph::is_remembered`]).
 //!
-//! Example: `w.assign(w - g)`, `loss = f(w)`. The batch computes `loss` and the new `w`. If `loss` was used up by the step,
-//! no gradient can pass it, so the old `w` is offered. If `loss` is held, and the inputs of `f` are held, then the gradient by
-//! them needs the old `w`, and the new one gets memory of its own.
+//! Example: `w.assign(w - g)`, `loss = f(w)`. The batch computes `loss` and the new `w`. If the step consumed `loss`, no
+//! gradient can pass it, so the memory of the old `w` is offered. If `loss` and inputs of `f` are held, a gradient by those
+//! inputs needs the old `w`, and the new `w` gets a separate buffer.
 
 use super::{Capture, Graph, NodeId};
 use crate::op::Op;
@@ -20,7 +20,7 @@ use crate::op::Op;
 impl Graph {
     /// Replaces the value of a variable: `before` by `after`.
     pub fn replace(&mut self, before: NodeId, after: NodeId) {
-        // A value that was never computed has no memory, but the value before it may have.
+        // A value that was never computed has no memory, but the value that it replaced may have.
         let node = self.node(self.computed_by(before));
         let memory = if node.is_materialized { Some(before) } else { node.replaces };
         let computed = self.computed_by(after);
@@ -29,7 +29,8 @@ impl Graph {
         self.hold_for_variable(after);
     }
 
-    /// Offers the memory of old values of variables to their new values. `own` returns whether a node's memory is unshared.
+    /// Offers the memory of old values of variables to their new values. `own` returns whether no other node shares a node's
+    /// memory.
     ///
     /// A held node that is computed from an old value and is not an output of this batch still needs the old value. Such nodes
     /// become outputs if they take less memory than the old values.
@@ -92,7 +93,7 @@ impl Graph {
         }
     }
 
-    /// Whether one tensor holds the data, and nothing else needs it but the results of a program that is about to run.
+    /// Whether one tensor holds the data, and only the results of a program that is about to run still need it.
     pub fn is_only_for(&self, id: NodeId, results: &[NodeId]) -> bool {
         let node = self.node(id);
         let is_result = |index: &u32| results.iter().any(|result| result.index == *index);
@@ -118,21 +119,22 @@ impl Graph {
         needs
     }
 
-    /// Whether a gradient that can still be asked for passes something that was computed from the node: a tensor holds that,
-    /// and something else that is held went into it.
+    /// Whether a gradient that can still be requested passes a node that was computed from this one. A tensor must hold that
+    /// node, and that node must depend on another held tensor.
     fn is_remembered(&self, id: NodeId) -> bool {
         let (mut seen, mut stack) = (rustc_hash::FxHashSet::default(), vec![id]);
         while let Some(id) = stack.pop() {
             for &index in &self.node(id).users {
                 let (seq, Some(user)) = &self.nodes[index as usize] else { continue };
-                // Gradients do not pass a condition, but they need its value: it is followed unless it is computed already.
+                // Gradients do not pass a condition but need its value, so a condition is followed unless it is computed
+                // already.
                 let ends = user.is_spent || !user.is_passed() && user.is_materialized;
                 if ends || !seen.insert(index) {
                     continue;
                 }
                 match user.handles > 0 && user.is_passed() {
                     true if user.inputs_reach > user.cut.before => return true,
-                    // What is computed from it is computed from its own value.
+                    // Later nodes are computed from the value of this held node.
                     true => {}
                     false => stack.push(NodeId { index, seq: *seq }),
                 }

@@ -1,9 +1,9 @@
 //! Garbage collection for the graph. Frees nodes that nothing references, and drops the autograd history of computed nodes
 //! once no held tensor can be reached through it.
 //!
-//! Problem: a loop records nodes for ever. A node is freed when no tensor holds it and no node has it as an input. But a
-//! computed node has inputs only because a gradient may need them, and whether it may depends on everything before it in the
-//! graph. Searching the graph at each drop would take too long.
+//! Problem: a loop records nodes forever. A node is freed when no tensor holds it and no node has it as an input. But a
+//! computed node keeps inputs only because a gradient may need them, and that depends on everything before it in the graph.
+//! Searching the graph at each drop would take too long.
 //!
 //! Idea: reference counts free nodes, and two sequence numbers per node replace the search ([`GradReach`]).
 //! - `newest_held` is the newest held node that gradients can reach through the node.
@@ -18,8 +18,8 @@
 //! its inputs have changed. Without the queue, each of a thousand dropped tensors could touch thousands of later nodes.
 //!
 //! Example: `x` is held data, `y = exp(x)`, `z = y * 2`, and only `x` and `z` are held. `z` is computed and keeps its inputs,
-//! because a gradient by `x` can still be asked for. Then `x` is dropped: no held tensor is behind `z` any more. `z` drops its
-//! inputs, which frees `y` and then `x`, and its `cut` says that gradients that would pass `z` are an error.
+//! because a gradient by `x` can still be requested. Then `x` is dropped, so `z` depends on no held tensor any more. `z` drops
+//! its inputs, which frees `y` and then `x`. Gradients that would pass `z` are an error from then on, because of its `cut`.
 
 use super::{Graph, Inputs, Node, NodeId};
 use crate::op::Op;
@@ -202,7 +202,7 @@ impl Graph {
 
     /// Whether a gradient may flow into the node: a tensor holds it, or gradients pass one of its users.
     fn may_receive_gradient(&self, node: &Node) -> bool {
-        // An alias of a held node counts as held, with or without a handle of its own.
+        // An alias of a held node counts as held, with or without a handle.
         let is_held = |input: &NodeId| self.node(*input).handles > 0;
         let stays = node.is_eager || node.alias.is_some() && node.inputs.iter().any(is_held);
         let needed = node.is_needed() || stays && !node.users.is_empty();
@@ -245,7 +245,7 @@ impl Graph {
         self.node(id).handles > 0
     }
 
-    /// Whether anything but one handle needs the node, or the node has a history, or had one that was dropped.
+    /// Whether anything but one handle needs the node, or the node has or had a history.
     pub fn is_used(&self, id: NodeId) -> bool {
         let node = self.node(id);
         let remembers = node.is_materialized && !node.inputs.is_empty();

@@ -167,7 +167,8 @@ pub struct Graph {
 /// The name in [`HistoryCut::op`] for a loss that an optimizer step consumed.
 const USED_UP: &str = "step";
 
-/// The error for gradients that would pass a result of the operation that is gone, or what a step used up.
+/// Returns the error for a gradient that would pass a freed result of this operation, or a loss that an optimizer step
+/// consumed.
 pub fn lost(name: &str) -> Error {
     Error::data(match name {
         USED_UP => "grad: the loss must not be used up, got one that a step of an optimizer used; take gradients before \
@@ -182,7 +183,7 @@ pub fn lost(name: &str) -> Error {
 }
 
 impl Graph {
-    /// Data in a buffer. The caller holds one handle, as with all nodes made here.
+    /// Creates a source: data in a buffer. The caller holds one handle, as for every node made here.
     pub fn source(&mut self, shape: Shape, dtype: DType) -> NodeId {
         self.insert(Op::Source, Inputs::new(), shape, dtype, 0)
     }
@@ -199,15 +200,15 @@ impl Graph {
         self.node(id).depends_on_placeholder
     }
 
-    /// A number the user passed, for operations on tensors of `dtype`.
+    /// Records a number that the user passed, for operations on tensors of `dtype`.
     pub fn scalar(&mut self, dtype: DType, bits: u32) -> NodeId {
         self.insert(Op::Scalar, Inputs::new(), Shape::SCALAR, dtype, bits)
     }
 
-    /// An operation. Shape and type errors arise here.
+    /// Records an operation, and infers its shape and type.
     ///
     /// # Errors
-    /// `Limit` also where there is no place for it.
+    /// The errors of [`Op::infer`]; `Limit` if the graph is full.
     pub fn record(&mut self, op: Op, inputs: &[NodeId]) -> Result<NodeId> {
         self.check_room(op.name())?;
         let mut types: SmallVec<[_; 3]> = SmallVec::new();
@@ -303,7 +304,7 @@ impl Graph {
         self.node(id).is_eager
     }
 
-    /// About how many bytes the nodes take.
+    /// Returns the approximate bytes of all nodes.
     #[cfg(feature = "js")]
     pub fn bytes(&self) -> u64 {
         (self.live * size_of::<Node>()) as u64

@@ -1,33 +1,33 @@
-//! How gradients pass a shader of a user's: what was recorded of that, to be recorded again.
+//! Pullbacks: the gradients of custom shaders, captured once and recorded again for each use.
 
 use super::{Graph, NodeId, Trace};
 use crate::op::Op;
 use std::sync::Arc;
 
-/// The gradients by a shader's inputs, as a trace of its inputs, its results, and the gradients of these.
+/// The gradients by a shader's inputs, as a trace of its inputs, its results, and the gradients of its results.
 #[derive(Debug)]
 pub struct Pullback {
     pub trace: Trace,
-    /// Which of those operands each source of the trace is, in order of appearance.
+    /// For each source of the trace, the position among those operands.
     pub sources: Vec<usize>,
-    /// The numbers of the trace, in order of appearance.
+    /// The scalars of the trace, in order of appearance.
     pub scalars: Vec<u32>,
-    /// The gradients by the inputs, in order.
+    /// The positions of the gradients by the inputs, in order.
     pub results: Vec<usize>,
 }
 
 impl Graph {
-    /// Says how gradients pass a shader.
+    /// Sets the gradient of a shader.
     pub fn set_pullback(&mut self, id: NodeId, pullback: Arc<Pullback>) {
         self.node_mut(id).pullback = Some(pullback);
     }
 
-    /// How gradients pass a shader, if that is known.
+    /// Returns the gradient of a shader, if it has one.
     pub fn pullback(&self, id: NodeId) -> Option<Arc<Pullback>> {
         self.node(id).pullback.clone()
     }
 
-    /// The n-th result of a shader, if something still needs it.
+    /// Returns the n-th result of a shader, if something still needs it.
     pub fn output_of(&self, shader: NodeId, n: usize) -> Option<NodeId> {
         let is_it = |&&index: &&u32| {
             let (_, node) = &self.nodes[index as usize];

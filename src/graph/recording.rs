@@ -1,8 +1,9 @@
-//! Recordings: what a program records, apart from any graph, so that it can be recorded again on other operands.
+//! Recordings: the operations of a compiled program, apart from any graph, so that they can be recorded again on other
+//! operands.
 //!
-//! A compiled program runs as one batch, and its results are data. A gradient that gets to such a result records the
-//! program again, on what that run was given ([`Graph::play`]), and passes the operations as it passes all others. A
-//! recording is also what a program is planned from when the variables that it reads have moved to other memory.
+//! A compiled program runs as one batch, and its results are data. A gradient that reaches such a result records the program
+//! again on the operands of that run ([`Graph::play`]), and passes its operations like all others. A program is also planned
+//! again from its recording when the variables that it reads have moved to other memory.
 
 use super::{Graph, NodeId, Pullback};
 use crate::dtype::DType;
@@ -13,7 +14,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Operations on sources. A place below `sources` is a source, and the n-th operation has the place `sources + n`.
+/// A list of operations on sources. Positions below `sources` are sources, and the n-th operation has position `sources + n`.
 #[derive(Debug)]
 pub struct Recording {
     sources: usize,
@@ -34,45 +35,45 @@ struct Step {
     checkpoint: Option<Vec<usize>>,
 }
 
-/// What one result of a program was computed from, as far as gradients are concerned: operands, and other results.
+/// The operations that compute one result of a program from operands and other results, for gradients.
 #[derive(Debug)]
 pub struct Segment {
-    /// None where gradients pass to nothing: the result is a constant.
+    /// `None` if no gradient passes, so that the result is a constant.
     recording: Option<Arc<Recording>>,
     /// The sources of the recording, and whether gradients pass to them.
     sources: Vec<(From, bool)>,
-    /// Where the result is in the whole recording: what it is computed from comes before.
+    /// The position of the result in the whole recording. Its inputs have lower positions.
     place: usize,
 }
 
-/// Where a segment has a source from.
+/// The origin of a segment's source.
 #[derive(Clone, Copy, Debug)]
 pub enum From {
-    /// The n-th operand of the program.
+    /// An operand of the program, by position.
     Operand(usize),
-    /// The n-th result.
+    /// Another result, by position.
     Result(usize),
 }
 
 impl Segment {
-    /// Where the result is in the whole recording.
+    /// Returns the position of the result in the whole recording.
     pub fn place(&self) -> usize {
         self.place
     }
 
-    /// The sources, and whether gradients pass to them.
+    /// Returns the sources, and whether gradients pass to each.
     pub fn sources(&self) -> &[(From, bool)] {
         &self.sources
     }
 }
 
 impl Recording {
-    /// A segment for each result.
+    /// Returns a segment for each result.
     pub fn segments(&self) -> Vec<Segment> {
         (0..self.results.len()).map(|n| self.segment(n)).collect()
     }
 
-    /// Whether gradients pass a place to one where it ends.
+    /// Whether gradients from `root` reach a position where `end` returns something.
     fn passes<T>(&self, root: usize, end: &impl Fn(usize) -> Option<T>) -> bool {
         let (mut stack, mut seen) = (vec![root], FxHashSet::default());
         while let Some(place) = stack.pop() {
@@ -98,7 +99,7 @@ impl Recording {
         if !self.passes(root, &end) {
             return Segment { recording: None, sources: Vec::new(), place: root };
         }
-        // What is needed, and of that, where gradients pass.
+        // The needed positions, and whether gradients pass each of them.
         let mut needed: BTreeMap<usize, bool> = BTreeMap::from([(root, true)]);
         let mut open = BTreeSet::from([root]);
         while let Some(place) = open.pop_last() {
@@ -135,8 +136,8 @@ impl Recording {
 }
 
 impl Graph {
-    /// What `results` were computed by since `since` nodes were recorded, and the sources that it was computed from: data,
-    /// and what was recorded before.
+    /// Captures the operations that computed `results` since sequence number `since`. Returns them with their sources: data,
+    /// and older nodes.
     pub fn recording(&self, results: &[NodeId], since: u64) -> (Recording, Vec<NodeId>) {
         let is_source = |id: NodeId| {
             let node = self.node(id);
@@ -206,7 +207,7 @@ impl Graph {
         [results, nodes.split_off(recording.sources)]
     }
 
-    /// For each node, the node that computes its value, behind reshapes to the same shape. No node is returned twice.
+    /// Returns for each node the uncomputed node behind its reshapes to the same shape. No node is returned twice.
     pub fn behind_reshapes(&self, nodes: &[NodeId]) -> Vec<NodeId> {
         let mut known: FxHashSet<NodeId> = nodes.iter().copied().collect();
         let one = |&id: &NodeId| {
@@ -225,7 +226,8 @@ impl Graph {
         nodes.iter().map(one).collect()
     }
 
-    /// A result of a program that is about to run. Gradients pass it by playing its segment again on these sources.
+    /// Records a result of a program that is about to run. Gradients pass the result by playing its segment again on these
+    /// sources.
     pub fn result(
         &mut self,
         segment: &Segment,
@@ -239,7 +241,7 @@ impl Graph {
         id
     }
 
-    /// What a program recorded for a node, if that is the result of one.
+    /// Returns the segment of a program's result. `None` for other nodes.
     pub fn recorded(&self, id: NodeId) -> Option<Arc<Recording>> {
         self.node(id).recording.clone()
     }

@@ -21,8 +21,8 @@ pub struct TraceNode {
     pub dtype: DType,
 }
 
-/// The structure of a computation, apart from any graph: operations in order, and which of them are results. Numbers
-/// the user passed are not part of it, so two steps of a loop have equal traces.
+/// The structure of a computation, apart from any graph: operations in order, and the positions of the results. Numbers that
+/// the user passed are not part of a trace. Two steps of a loop therefore have equal traces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trace {
     pub nodes: Vec<TraceNode>,
@@ -42,7 +42,7 @@ pub struct Capture {
     pub sources: Vec<NodeId>,
     /// The bits behind the trace's scalars, in order of appearance.
     pub scalars: Vec<u32>,
-    /// The graph's node behind each of the trace's.
+    /// The node of the graph for each node of the trace.
     pub nodes: Vec<NodeId>,
 }
 
@@ -81,7 +81,7 @@ impl TraceNode {
         let mut hasher = FxHasher::default();
         let TraceNode { op, shape, dtype, .. } = self;
         match op {
-            // These say sizes.
+            // The fields of these operations are sizes.
             Op::Fill { .. } | Op::Iota { .. } | Op::Reshape(_) | Op::Expand(_) => {
                 discriminant(op).hash(&mut hasher);
             }
@@ -108,9 +108,9 @@ impl Trace {
         Ok(self.nodes.len() - 1)
     }
 
-    /// A hash of all but the sizes, and of what it is planned with: of which operations there are, the ranks and types of what
-    /// they give, and what kinds of results each uses. How many there are of a kind is a size, too: the same loop of more steps
-    /// has the same structure.
+    /// Returns a hash of the trace without its sizes, combined with `with`. It covers the operations, the ranks and types of
+    /// their results, and the kinds of their inputs. The number of nodes of a kind also counts as a size, so a loop of more
+    /// steps has the same structure.
     pub fn structure(&self, with: &impl Hash) -> u64 {
         let mut kinds: Vec<u64> = Vec::with_capacity(self.nodes.len());
         let (mut all, mut used) = (FxHashSet::default(), Vec::new());
@@ -125,7 +125,7 @@ impl Trace {
             all.insert(hasher.finish());
             kinds.push(kind);
         }
-        // In no order.
+        // The sum does not depend on the order.
         let sum = all.into_iter().fold(0, u64::wrapping_add);
         let mut hasher = FxHasher::default();
         with.hash(&mut hasher);
@@ -133,7 +133,7 @@ impl Trace {
         hasher.finish()
     }
 
-    /// Appends data or a number, which say their shape and type themselves.
+    /// Appends a source or a scalar, whose shape and type do not follow from inputs.
     pub fn leaf(&mut self, op: Op, shape: Shape, dtype: DType) -> usize {
         self.nodes.push(TraceNode { op, inputs: SmallVec::new(), shape, dtype });
         self.nodes.len() - 1
@@ -317,8 +317,8 @@ impl Graph {
         capture
     }
 
-    /// Adds intermediate values to the outputs that an earlier batch computed already and something needs after this batch,
-    /// unless they are cheap to compute. Nothing expensive is therefore computed more than twice.
+    /// Adds intermediate values to the outputs if an earlier batch already computed them and something needs them after this
+    /// batch. Cheap values are excluded. So nothing expensive is computed more than twice.
     fn store_recomputed(&self, capture: &mut Capture, cheap: impl FnOnce(&Trace) -> Vec<bool>) {
         let repeated = |&id: &NodeId| self.node(id).was_computed && !self.node(id).is_materialized;
         if !capture.nodes.iter().any(repeated) {
@@ -330,7 +330,7 @@ impl Graph {
         for &output in &trace.outputs {
             written[output] = true;
         }
-        // Whether a user that is in the trace is to be computed from it later, too.
+        // Whether a user in the trace is recomputed from this node later.
         let mut later = vec![false; trace.nodes.len()];
         let first = trace.outputs.len();
         for (n, id) in capture.nodes.iter().enumerate().rev() {

@@ -24,8 +24,8 @@ impl VariableId {
     }
 }
 
-/// A set of variables that may hold more than were put in: their range, and a bit for each of 128 remainders. It is exact
-/// for variables whose numbers are less than 128 apart, as those of most models are.
+/// A set of variables that may contain more than were added: their range, and a bit for each of 128 remainders. The set is
+/// exact for variables whose numbers differ by less than 128, as in most models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VariableSet {
     first: u64,
@@ -61,7 +61,7 @@ impl VariableSet {
 pub enum StaleValue {
     /// An earlier value of the n-th variable was used.
     Value(usize),
-    /// The history was dropped at a result of this operation, and may have had a value of a variable.
+    /// The history was dropped at a result of this operation, and may have contained a value of a variable.
     Gone(&'static str),
 }
 
@@ -79,8 +79,8 @@ impl Graph {
         values.iter().filter_map(|&id| Some((self.node(id).value_of?, self.age(id)))).collect()
     }
 
-    /// Whether the dropped history of a node may have a value of the variable of this age, also through assignments to other
-    /// variables. History behind a value of the variable itself, or older than the value, has only earlier values.
+    /// Whether the dropped history of a node may contain a value of this variable and age, also through assignments to other
+    /// variables. History behind a value of the variable, or older than the value, contains only earlier values.
     pub fn may_hide_variable(&self, id: NodeId, variable: VariableId, age: u64) -> bool {
         let node = self.node(id);
         let own = VariableSet::of(std::iter::once(variable));
@@ -102,7 +102,8 @@ impl Graph {
         self.node(id).value_since
     }
 
-    /// The variables that a node with these inputs is computed from: up to the values of variables, and through them.
+    /// Returns the variables that a node with these inputs is computed from. The first set ends at values of variables, and the
+    /// second follows them.
     pub(super) fn spans_of(&self, inputs: &[NodeId]) -> (VariableSet, VariableSet) {
         let (mut reads, mut origins) = (VariableSet::NONE, VariableSet::NONE);
         for &input in inputs {

@@ -1,4 +1,4 @@
-//! The forms in which operations take axes, shapes and the like.
+//! Conversions of axes, shapes and similar arguments.
 
 use super::at::At;
 use super::convert::FromJs;
@@ -12,7 +12,7 @@ use crate::tensor::{
 use wasm_bindgen::prelude::*;
 
 impl FromJs for Axes {
-    /// All of them where there is nothing.
+    /// Undefined means all axes.
     #[inline(never)]
     fn from_js(value: &JsValue, at: At) -> Result<Axes> {
         match value.is_undefined() {
@@ -62,7 +62,7 @@ impl FromJs for Scan {
     }
 }
 
-/// A shape, of which one number is that of a vector.
+/// Converts a shape. A single number is the shape of a vector.
 fn shape(value: &JsValue, at: At) -> Result<Vec<usize>> {
     match value.as_f64() {
         Some(_) => Ok(vec![usize::from_js(value, at)?]),
@@ -95,7 +95,7 @@ impl<const N: usize> FromJs for Padding<N> {
         if value.as_f64().is_some() {
             return Ok(Padding::Explicit([usize::from_js(value, at)?; N].map(|side| (side, side))));
         }
-        // Numbers for both sides of each axis, or pairs.
+        // One number for both sides of each axis, or one pair for each axis.
         if let Ok(sides) = <[usize; N]>::from_js(value, at) {
             return Ok(Padding::Explicit(sides.map(|side| (side, side))));
         }
@@ -110,7 +110,7 @@ impl<const N: usize> FromJs for Padding<N> {
     }
 }
 
-/// Filters by name; the cubic one has a slope of its own.
+/// Converts a filter's name. The slope of the cubic filter is a separate option.
 impl FromJs for Filter {
     #[inline(never)]
     fn from_js(value: &JsValue, at: At) -> Result<Filter> {
@@ -127,10 +127,11 @@ impl FromJs for Filter {
     }
 }
 
-/// Over how many axes a window moves: as many as its size has numbers, or all after batch and channels.
+/// Returns the number of axes that a window moves over. That is the length of `kernelSize`, or all axes after batch and
+/// channels.
 ///
 /// # Errors
-/// `Shape` unless they are one to three.
+/// `Shape` unless the number is one to three.
 pub fn spatial(tensor: &Tensor, options: &Options) -> Result<usize> {
     let size = options.get(0);
     let count = match size.as_f64() {

@@ -1,10 +1,10 @@
-//! Whose argument a value is, for errors.
+//! The location of an argument, for error messages.
 
 use super::host::host;
 use crate::error::{Error, ErrorKind};
 use wasm_bindgen::prelude::*;
 
-/// Whose argument a value is.
+/// The operation and the argument that a value is passed to.
 #[derive(Clone, Copy)]
 pub struct At {
     pub op: &'static str,
@@ -12,7 +12,7 @@ pub struct At {
 }
 
 impl At {
-    /// The error for a value that is not what it should be: `add: y must be a number, got "1"`.
+    /// Returns the error for a value of the wrong kind: `add: y must be a number, got "1"`.
     #[inline(never)]
     pub fn refuse(self, value: &JsValue, wanted: &str) -> Error {
         let At { op, what } = self;
@@ -20,7 +20,7 @@ impl At {
         Error::data(format!("{op}: {what} must be {wanted}, got {found}"))
     }
 
-    /// The error for a value that is not the list that it should be, or is too long a one.
+    /// Returns the error for a value that is not the required list, or that is too long a list.
     #[inline(never)]
     pub fn refuse_list(self, value: &JsValue, wanted: &str) -> Error {
         let At { op, what } = self;

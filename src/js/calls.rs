@@ -1,5 +1,5 @@
-//! What methods of one form have in common: arguments converted, the core's method called, the result converted. Each is
-//! there once for each list of types, and not in each method.
+//! Generic calls for methods with the same number of arguments: convert the arguments, call the core's method, convert the
+//! result. One instance per list of types, instead of one per method, keeps the WebAssembly small.
 
 use super::{given, Answer, At, FromJs, IntoJs, Shell};
 use wasm_bindgen::prelude::*;
@@ -22,14 +22,14 @@ macro_rules! calls {
 }
 
 calls! {
-    /// Of a method without arguments.
+    /// Calls a method without arguments.
     call0();
-    /// Of one with one.
+    /// Calls a method with one argument.
     call1(a: A);
-    /// Of one with two.
+    /// Calls a method with two arguments.
     call2(a: A, b: B);
-    /// Of one with three.
+    /// Calls a method with three arguments.
     call3(a: A, b: B, c: C);
-    /// Of one with four.
+    /// Calls a method with four arguments.
     call4(a: A, b: B, c: C, d: D);
 }

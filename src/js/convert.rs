@@ -1,4 +1,4 @@
-//! JavaScript's values as arguments: checked, in the name of the operation and the argument.
+//! Conversion of JavaScript values to arguments. Values are checked, and errors name the operation and the argument.
 
 use super::at::At;
 use super::host::{host, FOREIGN, NUMBER};
@@ -10,18 +10,18 @@ use crate::tensor::{ElementFunction, Operand, Tensor, Variable};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
-/// What is made of a value of JavaScript.
+/// Conversion from a JavaScript value.
 pub trait FromJs: Sized {
-    /// Made of the argument alone.
+    /// Converts the argument alone.
     ///
     /// # Errors
-    /// `Data` where it is not what it should be, `Shape` for extents and axes that there can not be.
+    /// `Data` for a value of the wrong kind, `Shape` for invalid sizes and axes.
     fn from_js(value: &JsValue, at: At) -> Result<Self>;
 
-    /// Made of the argument and of fields of options.
+    /// Converts the argument together with fields of the options.
     ///
     /// # Errors
-    /// The same.
+    /// Errors of `from_js`.
     fn from_call(value: &JsValue, _: Rest<'_>, at: At) -> Result<Self> {
         Self::from_js(value, at)
     }
@@ -37,10 +37,10 @@ impl<T: FromJs> FromJs for Option<T> {
     }
 }
 
-/// The place among words at which a word stands.
+/// Returns the position of a word in a list.
 ///
 /// # Errors
-/// `Data` where it does not.
+/// `Data` if the word is not in the list.
 pub fn word(value: &JsValue, words: &[&str], at: At) -> Result<usize> {
     let said = value.as_string();
     let found = said.and_then(|said| words.iter().position(|word| *word == said));
@@ -79,7 +79,8 @@ impl FromJs for String {
     }
 }
 
-/// An integer from `low` to `high`. Beyond 2^32 it is a question of limits, not of shape: sizes are as many bits here.
+/// Checks that a number is an integer from `low` to `high`. Above `high`, the error is `Limit` and not `Shape`, because
+/// WebAssembly's sizes have only 32 bits.
 fn whole(number: f64, (low, high): (f64, f64), at: At) -> Result<f64> {
     let At { op, what } = at;
     if number.fract() != 0.0 || number.is_infinite() || number < low {
@@ -93,7 +94,7 @@ fn whole(number: f64, (low, high): (f64, f64), at: At) -> Result<f64> {
     Ok(number)
 }
 
-/// Integers within their bounds. A boolean is none: `sum(true)` means something else.
+/// Implements conversion for integers, within their bounds. Booleans are refused, because `sum(true)` is most likely a mistake.
 macro_rules! integers {
     ($($ty:ty, $alone:literal;)*) => { $(
         impl FromJs for $ty {
@@ -120,7 +121,7 @@ macro_rules! integers {
 integers! {
     usize, false;
     u64, false;
-    // Axes: one is a list, too.
+    // Axes, where a single number is a list of one.
     isize, true;
     u32, false;
     i32, false;
@@ -151,7 +152,7 @@ impl<const N: usize> FromJs for [usize; N] {
     }
 }
 
-/// Pairs of numbers before and after, one for each axis.
+/// Implements conversion for pairs of numbers before and after, one pair for each axis.
 macro_rules! pairs {
     ($($ty:ty)*) => { $(
         impl FromJs for ($ty, $ty) {
@@ -175,7 +176,7 @@ macro_rules! pairs {
 }
 pairs!(usize isize f64);
 
-/// What a value is the object of; nothing for a number.
+/// Returns the object that a value represents, or nothing for a number.
 pub fn object(value: &JsValue, at: At, wanted: &str) -> Result<Option<Object>> {
     match host(|host| host.handle(value)) {
         NUMBER => Ok(None),
@@ -226,7 +227,7 @@ impl FromJs for std::rc::Rc<super::objects::Held> {
     }
 }
 
-/// Lists of what JavaScript has objects of.
+/// Implements conversion for lists of objects.
 macro_rules! lists {
     ($($ty:ty, $what:literal;)*) => { $(
         impl FromJs for Vec<$ty> {

@@ -1,4 +1,4 @@
-//! What users write in WGSL: functions of elements, and shaders.
+//! Custom WGSL: element functions and compute shaders.
 
 use super::objects::{keep, Object, Place};
 use super::programs::{call, thrown};
@@ -10,12 +10,12 @@ use js_sys::{Array, Promise};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
-/// A list's items, each converted.
+/// Converts each item of a list.
 fn all<T: FromJs>(values: &[JsValue], at: At) -> Result<Vec<T>> {
     values.iter().map(|value| T::from_js(value, at)).collect()
 }
 
-/// The one tensor that a function gave.
+/// Returns the only tensor of a fallback's result.
 fn only(mut made: Vec<Tensor>, what: &str) -> Result<Tensor> {
     match (made.pop(), made.len()) {
         (Some(tensor), 0) => Ok(tensor),
@@ -27,7 +27,7 @@ fn only(mut made: Vec<Tensor>, what: &str) -> Result<Tensor> {
 
 #[wasm_bindgen(js_class = "Device")]
 impl JsDevice {
-    /// Compiles a function of elements.
+    /// Compiles an element function.
     #[wasm_bindgen(js_name = madeElement, skip_typescript, skip_jsdoc)]
     pub fn element_function(
         &self,
@@ -55,7 +55,7 @@ impl JsDevice {
         }))
     }
 
-    /// Compiles a shader.
+    /// Compiles a compute shader.
     #[wasm_bindgen(js_name = madeShader, skip_typescript, skip_jsdoc)]
     pub fn shader(&self, source: String, gradient: JsValue, fallback: JsValue) -> Answer<Promise> {
         let device = self.core("shader")?;
@@ -69,7 +69,7 @@ impl JsDevice {
             }
             if !fallback.is_undefined() {
                 shader = shader.with_fallback(move |inputs, params| {
-                    // JavaScript's side has the numbers beside the tensors.
+                    // The host passes the numbers along with the tensors.
                     let numbers = Array::from_iter(params.iter().map(|&n| JsValue::from_f64(n)));
                     let bound = js_sys::Function::from(fallback.clone())
                         .bind1(&JsValue::UNDEFINED, &numbers);
@@ -84,10 +84,10 @@ impl JsDevice {
 
 #[wasm_bindgen(js_class = "ElementFunction")]
 impl JsElementFunction {
-    /// Records the function of these operands: tensors or numbers, which broadcast.
+    /// Records a call of the function with tensors or numbers, which broadcast.
     ///
-    /// @throws `Shape` if the operands do not broadcast, `DType` if they are of other types than its parameters, `Data` if
-    /// they are not as many or are all numbers, `Unsupported` on a CPU if there is no fallback.
+    /// @throws `Shape` if the operands do not broadcast, `DType` if their types differ from the parameters', `Data` if their
+    /// number differs or all are numbers, `Unsupported` on a CPU without a fallback.
     #[wasm_bindgen(variadic)]
     pub fn call(
         &self,
@@ -101,7 +101,7 @@ impl JsElementFunction {
         Ok(keep(thrown(function.call(&operands))?)?)
     }
 
-    /// The function's name.
+    /// The function's name in WGSL.
     #[wasm_bindgen(getter)]
     pub fn name(&self) -> Answer<String> {
         Ok(self.core("name")?.1.name().to_string())
@@ -110,7 +110,7 @@ impl JsElementFunction {
 
 #[wasm_bindgen(js_class = "Shader")]
 impl JsShader {
-    /// The names of what it binds.
+    /// Returns the names of the shader's inputs, outputs and params.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn names(&self) -> Answer<JsValue> {
         let (_, shader) = self.core("shader")?;
@@ -122,7 +122,7 @@ impl JsShader {
         Ok(named(&["inputs", "outputs", "params"], lists))
     }
 
-    /// Records a run: names and what they stand for.
+    /// Records a run. Names and values are in parallel lists.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     #[allow(clippy::too_many_arguments)]
     pub fn launch(

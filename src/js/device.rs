@@ -1,4 +1,4 @@
-//! Devices: opening one, data from JavaScript, what a submission was planned as, and which kernels run.
+//! Devices: opening, data from JavaScript, plans of submissions, and the choice of kernels.
 
 use super::objects::{dispose_device, Object, Place};
 use super::reading::{elements, Part};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use wasm_bindgen::prelude::*;
 use web_sys::WorkerGlobalScope;
 
-/// Milliseconds since some moment; pages have what workers have.
+/// Returns milliseconds since an arbitrary moment. Pages have the same `performance` as workers.
 fn now() -> f64 {
     let scope: WorkerGlobalScope = js_sys::global().unchecked_into();
     scope.performance().map_or(0.0, |performance| performance.now())
@@ -26,15 +26,15 @@ fn now() -> f64 {
 
 #[wasm_bindgen]
 extern "C" {
-    /// Tells of an error that nobody can catch, as the browser does of those in its own listeners.
+    /// Reports an error that no code can catch, as browsers do for errors in event listeners.
     #[wasm_bindgen(js_name = reportError)]
     fn report(error: &JsValue);
 }
 
 #[wasm_bindgen(js_class = "Device")]
 impl JsDevice {
-    /// Opens the device that this core is for: what there is, JavaScript has looked at. `fallback` says why it is not the
-    /// one to be expected.
+    /// Opens the device that this core is for. JavaScript has already checked which devices exist. `fallback` says why the
+    /// device is not the expected one.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn open(low_power: bool, fallback: Option<String>) -> Promise {
         promise(async move {
@@ -43,7 +43,7 @@ impl JsDevice {
         })
     }
 
-    /// What it is, what it can do, and why it is the CPU, where a GPU was to be expected.
+    /// Returns the device's info and limits, and why it is the CPU if a GPU was expected.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn facts(&self) -> Answer<JsValue> {
         let device = self.core("device")?;
@@ -56,7 +56,7 @@ impl JsDevice {
         Ok(named(&["info", "limits", "fallback"], facts))
     }
 
-    /// A tensor of elements as devices store them.
+    /// Makes a tensor from elements in the device's storage format.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn upload(
         &self,
@@ -79,21 +79,21 @@ impl JsDevice {
         Ok(device.tensor_from_bytes(&data.to_vec(), &shape, dtype)?.into_js()?)
     }
 
-    /// An empty batch: tensors that are to be computed together.
+    /// Makes an empty batch, which collects tensors to compute together.
     pub fn batch(&self) -> Answer<JsBatch> {
         let device = self.core("batch")?;
         let batch = Rc::new(RefCell::new(device.batch()));
         Ok(JsBatch(Place::new(Object::Batch(device, batch))))
     }
 
-    /// What the last submission was planned as; undefined before the first.
+    /// Returns the plan of the last submission, or undefined before the first.
     #[wasm_bindgen(js_name = lastPlan)]
     pub fn last_plan(&self) -> Answer<Option<JsPlan>> {
         let device = self.core("lastPlan")?;
         Ok(device.last_plan().map(|plan| plan_object(&device, plan)))
     }
 
-    /// Elements of several tensors, in order: computed as one batch, and read as one submission.
+    /// Reads elements of several tensors, in order. They are computed as one batch and read in one submission.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn read(&self, tensors: &JsValue) -> Answer<Promise> {
         let op = "read";
@@ -105,8 +105,7 @@ impl JsDevice {
         Ok(promise(async move { Ok(JsValue::from(Array::from_iter(read.await?))) }))
     }
 
-    /// How much it keeps so that it need not be made again: {@link Device.stats} says how much there is, and how much had to
-    /// go.
+    /// Returns the limits of the caches. {@link Device.stats} reports how much they hold, and how much was evicted.
     #[wasm_bindgen(js_name = cacheLimits, unchecked_return_type = "Required<CacheLimits>")]
     pub fn cache_limits(&self) -> Answer<JsValue> {
         let limits = self.core("cacheLimits")?.cache_limits();
@@ -122,9 +121,9 @@ impl JsDevice {
         Ok(named(&names, values))
     }
 
-    /// Has a listener called whenever one of the kernels that a batch or a program needs is compiled, with how many are done
-    /// and how many there are; without one that ends. Kernels that are known need not be compiled, and the CPU compiles
-    /// none.
+    /// Sets a listener that is called for each compiled kernel that a batch or a program needs. It receives the number of
+    /// compiled kernels and their total. Call it without a listener to stop. Cached kernels are not compiled again, and the CPU
+    /// compiles none.
     ///
     /// @example
     /// ```ts
@@ -158,7 +157,7 @@ impl JsDevice {
         Ok(())
     }
 
-    /// Empties it and all that lives on it.
+    /// Disposes of the device and of every object on it.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn end(&self) {
         if let Ok(device) = self.core("dispose") {
@@ -166,7 +165,7 @@ impl JsDevice {
         }
     }
 
-    /// The kernels that it runs, as a number, after others were chosen.
+    /// Selects kernels by their number, and returns a description of them.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn choose(&self, number: u32) -> Answer<String> {
         let device = self.core("tune")?;
@@ -175,7 +174,7 @@ impl JsDevice {
         Ok(device.kernel_config().to_string())
     }
 
-    /// `value` everywhere; for booleans the default type is `bool`.
+    /// Makes a tensor filled with `value`. The default type is `bool` for a boolean.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn full(&self, shape: &JsValue, value: &JsValue, options: &JsValue) -> Answer<JsTensor> {
         let op = "full";
@@ -195,7 +194,7 @@ impl JsDevice {
         Ok(device.full(&shape, value, dtype)?.into_js()?)
     }
 
-    /// `arange(end, options?)`, and `arange(start, end, step?, options?)`.
+    /// Implements `arange(end, options?)` and `arange(start, end, step?, options?)`.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn arange(
         &self,
@@ -221,13 +220,13 @@ impl JsDevice {
         Ok(device.arange_of(start, end, step, dtype)?.into_js()?)
     }
 
-    /// The version of this build.
+    /// Returns the version of this build.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn version(&self) -> String {
         env!("CARGO_PKG_VERSION").to_string()
     }
 
-    /// Measures which kernels are fastest; their number.
+    /// Measures which kernels are fastest, and resolves to their number.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn measure(&self) -> Answer<Promise> {
         let device = self.core("tune")?;

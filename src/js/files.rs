@@ -1,4 +1,4 @@
-//! Files of weights and arrays: bytes of JavaScript's as tensors, and the other way round.
+//! Files of weights and arrays: conversion between the bytes of JavaScript and tensors.
 
 use super::objects::keep_all;
 use super::reading::room;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use wasm_bindgen::prelude::*;
 
-/// A promise of a file's bytes; errors are told by `op`.
+/// Returns a promise of a file's bytes. Errors name `op`.
 fn written(op: &'static str, file: impl Future<Output = Result<Vec<u8>>> + 'static) -> Promise {
     promise(async move {
         let bytes = file.await.map_err(|error| error.within(op))?;
@@ -23,13 +23,13 @@ fn written(op: &'static str, file: impl Future<Output = Result<Vec<u8>>> + 'stat
     })
 }
 
-/// Names and tensors as JavaScript's.
+/// Returns names and tensors as parallel lists for JavaScript.
 fn listed(tensors: BTreeMap<String, Tensor>) -> Answer<JsValue> {
     let (names, values): (Vec<_>, Vec<_>) = tensors.into_iter().unzip();
     Ok(pairs(&names, Array::from_iter(keep_all(&values)?)))
 }
 
-/// A tensor that was not loaded, as JavaScript's: its type, its shape, and where its bytes are.
+/// Returns the type, the shape and the byte range of a tensor that was not loaded.
 fn place(skipped: &io::Skipped) -> JsValue {
     let number = |n: u64| JsValue::from_f64(n as f64);
     let shape: Array = skipped.shape.iter().map(|&extent| number(extent)).collect();
@@ -40,7 +40,7 @@ fn place(skipped: &io::Skipped) -> JsValue {
 
 #[wasm_bindgen(js_class = "Device")]
 impl JsDevice {
-    /// The tensors and notes of a safetensors file.
+    /// Reads the tensors and metadata of a safetensors file.
     #[wasm_bindgen(js_name = fromSafetensors, skip_typescript, skip_jsdoc)]
     pub fn read_safetensors(&self, bytes: &Uint8Array) -> Answer<JsValue> {
         let op = "loadSafetensors";
@@ -53,7 +53,7 @@ impl JsDevice {
         Ok(named(&["tensors", "metadata", "skipped"], [listed(file.tensors)?, notes, skipped]))
     }
 
-    /// A safetensors file of these tensors and notes.
+    /// Writes a safetensors file with these tensors and metadata.
     #[wasm_bindgen(js_name = toSafetensors, skip_typescript, skip_jsdoc)]
     pub fn write_safetensors(
         &self,
@@ -71,14 +71,14 @@ impl JsDevice {
         Ok(written(op, async move { io::save_safetensors(&tensors, &metadata).await }))
     }
 
-    /// The array of a `.npy` file.
+    /// Reads the array of a `.npy` file.
     #[wasm_bindgen(js_name = fromNpy, skip_typescript, skip_jsdoc)]
     pub fn read_npy(&self, bytes: &Uint8Array) -> Answer<JsTensor> {
         let op = "loadNpy";
         given(io::load_npy(&self.core(op)?, &bytes.to_vec()), op)
     }
 
-    /// The arrays of an `.npz` file.
+    /// Reads the arrays of an `.npz` file.
     #[wasm_bindgen(js_name = fromNpz, skip_typescript, skip_jsdoc)]
     pub fn read_npz(&self, bytes: &Uint8Array) -> Answer<JsValue> {
         let op = "loadNpz";
@@ -86,7 +86,7 @@ impl JsDevice {
         listed(arrays.map_err(|error| error.within(op))?)
     }
 
-    /// An `.npz` file of these arrays.
+    /// Writes an `.npz` file with these arrays.
     #[wasm_bindgen(js_name = toNpz, skip_typescript, skip_jsdoc)]
     pub fn write_npz(
         &self,
@@ -103,9 +103,9 @@ impl JsDevice {
 
 #[wasm_bindgen(js_class = "Tensor")]
 impl JsTensor {
-    /// A `.npy` file of it, which NumPy loads.
+    /// Writes a `.npy` file of the tensor, for NumPy.
     ///
-    /// @throws What {@link Tensor.read} rejects with.
+    /// @throws Errors of {@link Tensor.read}.
     #[wasm_bindgen(js_name = saveNpy, unchecked_return_type = "Promise<Bytes>")]
     pub fn save_npy(&self) -> Answer<Promise> {
         let op = "saveNpy";

@@ -1,88 +1,90 @@
-//! What the core asks of JavaScript: `www/src/host.ts`, which is passed to [`start`](super::start). Nothing that a user
-//! passed is looked at elsewhere: there a getter of theirs can throw without leaving WebAssembly half-way.
+//! The host: functions of `www/src/host.ts` that the core calls, passed to [`start`](super::start). All values that a user
+//! passed are inspected there. A getter of such a value may throw, and an exception must not unwind through WebAssembly.
 
 use std::cell::OnceCell;
 use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen]
 extern "C" {
-    /// JavaScript's side of this core.
+    /// The host object of this core.
     pub type Host;
 
-    /// The number of the object that this is: 0 if it was disposed, or why it is none ([`NUMBER`] and its like).
+    /// Returns the handle of the object that a value is. 0 means that it was disposed of; a negative number such as [`NUMBER`]
+    /// means that it is not an object.
     #[wasm_bindgen(method)]
     pub fn handle(this: &Host, value: &JsValue) -> i32;
 
-    /// A number or a boolean as a number; NaN for anything else.
+    /// Converts a number or a boolean to a number, and any other value to NaN.
     #[wasm_bindgen(method)]
     pub fn number(this: &Host, value: &JsValue) -> f64;
 
-    /// A list of numbers; nothing if it is none, or too long.
+    /// Returns a list of numbers, or nothing if the value is not a list of numbers or is too long.
     #[wasm_bindgen(method)]
     pub fn numbers(this: &Host, value: &JsValue) -> Option<Vec<f64>>;
 
-    /// What is said of a list that is too long; nothing of all other values.
+    /// Returns the error text for a list that is too long, or nothing for all other values.
     #[wasm_bindgen(method, js_name = tooLong)]
     pub fn too_long(this: &Host, value: &JsValue) -> Option<String>;
 
-    /// A list of anything; nothing if it is none, or too long: each item takes a place in a table of WebAssembly's.
+    /// Returns the items of a list, or nothing if the value is not a list or is too long. Each item takes an entry in a
+    /// WebAssembly table.
     #[wasm_bindgen(method)]
     pub fn items(this: &Host, value: &JsValue) -> Option<Vec<JsValue>>;
 
-    /// The fields of an object of options, in the order in which they are known; nothing if there are others.
+    /// Returns the fields of an options object in the order of the known names, or nothing if it has an unknown field.
     #[wasm_bindgen(method)]
     pub fn fields(this: &Host, value: &JsValue, known: &JsValue) -> Option<Vec<JsValue>>;
 
-    /// Why there are no such fields.
+    /// Returns the reason why `fields` returned nothing.
     #[wasm_bindgen(method, js_name = oddFields)]
     pub fn odd_fields(this: &Host, value: &JsValue, known: &JsValue) -> String;
 
-    /// The bytes of a `GPUBuffer`, and what it may be used for; nothing if it is none.
+    /// Returns the size in bytes and the usages of a `GPUBuffer`, or nothing for other values.
     #[cfg(feature = "wgpu-interop")]
     #[wasm_bindgen(method)]
     pub fn buffer(this: &Host, value: &JsValue) -> Option<Vec<f64>>;
 
-    /// A value in a few words.
+    /// Describes a value in a few words.
     #[wasm_bindgen(method)]
     pub fn describe(this: &Host, value: &JsValue) -> String;
 
-    /// An error, to be thrown.
+    /// Makes an error object to throw.
     #[wasm_bindgen(method)]
     pub fn error(this: &Host, code: &str, message: &str) -> JsValue;
 
-    /// An object with these fields.
+    /// Makes an object with these fields.
     #[wasm_bindgen(method)]
     pub fn object(this: &Host, names: &str, values: Vec<JsValue>) -> JsValue;
 
-    /// Bytes of JavaScript's; nothing where there is no room for so many.
+    /// Allocates an array of bytes in JavaScript, or returns nothing if there is not enough memory.
     #[wasm_bindgen(method)]
     pub fn room(this: &Host, bytes: usize) -> Option<js_sys::Uint8Array>;
 
-    /// Tells the garbage collector that objects hold so many more bytes than it knows of.
+    /// Notifies the garbage collector that objects hold this many more bytes than their own size.
     #[wasm_bindgen(method)]
     pub fn grown(this: &Host, bytes: f64);
 
-    /// A promise of the next turn of the page, where it has waited for one too long.
+    /// Returns a promise of the page's next turn, if the page has waited too long for one.
     #[wasm_bindgen(method)]
     pub fn turn(this: &Host) -> Option<js_sys::Promise>;
 
-    /// The object that was made for what is at an address, if it is still there.
+    /// Returns the object that was made for the value at an address, if it was not collected.
     #[wasm_bindgen(method)]
     pub fn known(this: &Host, address: usize) -> JsValue;
 
-    /// Remembers the object that was made for what is at an address.
+    /// Stores the object that was made for the value at an address.
     #[wasm_bindgen(method)]
     pub fn remember(this: &Host, address: usize, object: &JsValue);
 
-    /// Gives a tensor to a variable, which disposes of it: scopes do not any more. False if another variable has it.
+    /// Passes ownership of a tensor to a variable, so that scopes no longer dispose of it. False if another variable owns it.
     #[wasm_bindgen(method)]
     pub fn own(this: &Host, tensor: &JsValue) -> bool;
 
-    /// From now on tensors are noted that are made.
+    /// Opens a scope, which collects the tensors made from now on.
     #[wasm_bindgen(method, js_name = openScope)]
     pub fn open_scope(this: &Host);
 
-    /// Disposes of those that were made since.
+    /// Closes the scope and disposes of its tensors.
     #[wasm_bindgen(method, js_name = closeScope)]
     pub fn close_scope(this: &Host);
 
@@ -90,23 +92,23 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn dispose(this: &Host, object: &JsValue);
 
-    /// A promise that is also rejected when the core is lost.
+    /// Wraps a promise so that it is also rejected when the core is lost.
     #[wasm_bindgen(method)]
     pub fn waiting(this: &Host, promise: &js_sys::Promise) -> js_sys::Promise;
 
-    /// Remembers what a panic says: the error for whoever calls next tells it.
+    /// Stores the message of a panic, for the errors of later calls.
     #[wasm_bindgen(method)]
     pub fn panicked(this: &Host, message: &str);
 
-    /// Prints a text of some lines.
+    /// Prints a text of several lines.
     #[wasm_bindgen(method)]
     pub fn print(this: &Host, text: &str);
 
-    /// Where in the page's own code this is called from.
+    /// Returns the place in the page's own code that the current call comes from.
     #[wasm_bindgen(method)]
     pub fn place(this: &Host) -> String;
 
-    /// Calls a function with tensors: its results, or what is to be thrown.
+    /// Calls a function with tensors. Returns its results, or the value to throw.
     #[wasm_bindgen(method, catch)]
     pub fn build(
         this: &Host,
@@ -114,30 +116,30 @@ extern "C" {
         inputs: Vec<JsValue>,
     ) -> Result<Vec<JsValue>, JsValue>;
 
-    /// Changes the model of a trainer's function to training or evaluation, or gives what is to be thrown.
+    /// Switches the model of a trainer's function to training or evaluation. Returns the value to throw if that fails.
     #[cfg(feature = "js-nn")]
     #[wasm_bindgen(method, catch)]
     pub fn mode(this: &Host, forward: &JsValue, training: bool) -> Result<(), JsValue>;
 }
 
-/// What [`Host::handle`] says of a number or boolean.
+/// The result of [`Host::handle`] for a number or a boolean.
 pub const NUMBER: i32 = -1;
-/// What it says of an object of another core.
+/// The result of [`Host::handle`] for an object of another core.
 pub const FOREIGN: i32 = -3;
 
 thread_local!(static HOST: OnceCell<Host> = const { OnceCell::new() });
 
-/// JavaScript's side from now on.
+/// Sets the host. Later calls have no effect.
 pub fn set(host: Host) {
     HOST.with(|cell| cell.set(host).ok());
 }
 
-/// Asks JavaScript's side. Nothing can be asked before there is one: only it makes the first object.
+/// Calls the host. JavaScript makes the first object, so the host is always set before.
 pub fn host<T>(ask: impl FnOnce(&Host) -> T) -> T {
     HOST.with(|host| ask(host.get().expect("start() was called first")))
 }
 
-/// Tells JavaScript's side of a panic; a panic may also come before there is that side.
+/// Passes the message of a panic to the host, if it is set already.
 pub fn panicked(message: &str) {
     HOST.with(|host| host.get().map(|host| host.panicked(message)));
 }

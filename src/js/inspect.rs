@@ -1,4 +1,4 @@
-//! Looking at what tensors were made of, and saying what of it is not kept.
+//! Inspection of how tensors were computed, and checkpoints.
 
 use super::objects::keep;
 use super::{named, promise, Answer, At, FromJs, JsDevice, JsTensor, Shell};
@@ -10,7 +10,7 @@ use wasm_bindgen::JsCast;
 
 #[wasm_bindgen(js_class = "Device")]
 impl JsDevice {
-    /// How many operations were recorded: where a checkpoint begins.
+    /// Returns the number of recorded operations, which is where a checkpoint begins.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn recorded(&self) -> Answer<f64> {
         Ok(self.core("checkpoint")?.recorded() as f64)
@@ -19,8 +19,8 @@ impl JsDevice {
 
 #[wasm_bindgen(js_class = "Tensor")]
 impl JsTensor {
-    /// Makes it a checkpoint of what was recorded from the `since`-th operation on. The object that this gives is the
-    /// caller's: this one may be an argument, or somebody else's.
+    /// Makes the tensor a checkpoint of all operations since the `since`-th. Returns a new object for the caller, because this
+    /// object may be an argument of `work` or belong to other code.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn checkpointed(&self, since: &JsValue) -> Answer<JsTensor> {
         let op = "checkpoint";
@@ -30,18 +30,19 @@ impl JsTensor {
         Ok(keep(tensor)?)
     }
 
-    /// Another object for the same tensor: either can be disposed of without the other.
+    /// Returns another object for the same tensor. Each can be disposed of without the other.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn twin(&self) -> Answer<JsTensor> {
         Ok(keep(self.core("forward")?)?)
     }
 
-    /// The operations that this was made of, as text in the DOT language of Graphviz and as a picture. The tensors of `names`
-    /// have their name in it; each single number has its value, and, if this is a single number of floats, the gradient by it.
+    /// Draws the operations that this tensor was computed from: as text in Graphviz's DOT language, and as an SVG picture.
+    /// Tensors in `names` are labeled. Single numbers show their value. If this tensor is a single float, they also show the
+    /// gradient by it.
     ///
-    /// Gradients that would pass a tensor which is not held any more are left out.
+    /// Gradients that would pass through a tensor that is no longer held are left out.
     ///
-    /// @throws `Limit` if there are more than 500 operations and operands; as {@link Tensor.read}.
+    /// @throws `Limit` for more than 500 operations and operands; errors of {@link Tensor.read}.
     ///
     /// @example
     /// ```ts
@@ -76,11 +77,11 @@ impl JsTensor {
         }))
     }
 
-    /// The first operation that made a value of this tensor NaN or infinite out of values that are finite, as a sentence that
-    /// names it and the shapes of its operands; undefined if this tensor is finite. All that is known of how it was made is
-    /// computed again for it.
+    /// Finds the first operation that computed NaN or infinity from finite values. Returns a sentence with its name and the
+    /// shapes of its operands, or undefined if this tensor is finite. The recorded history of the tensor is computed again for
+    /// this.
     ///
-    /// @throws What {@link Tensor.read} rejects with.
+    /// @throws Errors of {@link Tensor.read}.
     ///
     /// @example
     /// ```ts

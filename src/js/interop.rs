@@ -1,4 +1,4 @@
-//! Sharing with the page that has a `GPUDevice` of its own: what `www/src/share.ts` needs of the core.
+//! Sharing a `GPUDevice` with the page: the core's part of `www/src/share.ts`.
 
 use super::host::host;
 use super::objects::{Object, Place};
@@ -13,7 +13,7 @@ use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen(js_class = "Device")]
 impl JsDevice {
-    /// A device on the page's own.
+    /// Opens a device on the page's `GPUDevice`.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn share(device: JsValue) -> Promise {
         promise(async move {
@@ -22,7 +22,7 @@ impl JsDevice {
         })
     }
 
-    /// A tensor of what lies in a buffer of the page's.
+    /// Makes a tensor from a buffer of the page.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn borrow(&self, buffer: &JsValue, dtype: &JsValue, shape: &JsValue) -> Answer<JsTensor> {
         let op = "tensorFromBuffer";
@@ -42,7 +42,7 @@ impl JsDevice {
 
 #[wasm_bindgen(js_class = "Tensor")]
 impl JsTensor {
-    /// The buffer that it lies in, the bytes of it, and the number of a place that keeps it there: see [`unpin`].
+    /// Returns the tensor's buffer, its length in bytes, and the number of a place that keeps the tensor alive until [`unpin`].
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn pin(&self) -> Answer<Vec<JsValue>> {
         let op = "gpuBuffer";
@@ -55,7 +55,7 @@ impl JsTensor {
     }
 }
 
-/// A buffer need not stay any more.
+/// Frees a place of [`JsTensor::pin`].
 #[wasm_bindgen(skip_typescript, skip_jsdoc)]
 pub fn unpin(place: u32) {
     drop(Place::left(place));

@@ -1,5 +1,5 @@
-//! What JavaScript's objects stand for: each owns a place in one list per thread, and gives it back when it goes. A place is
-//! empty once the object, or the device that it lives on, was disposed.
+//! The objects behind the JavaScript classes. Each JavaScript object owns a place in a thread-local list, and frees it when it
+//! is collected. The place becomes empty when the object, or the device it is on, is disposed of.
 
 use super::host::host;
 #[cfg(feature = "js-models")]
@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use wasm_bindgen::prelude::*;
 
-/// What an object of JavaScript stands for.
+/// The value behind a JavaScript object.
 #[derive(Clone)]
 pub enum Object {
     Device(Device),
@@ -35,11 +35,11 @@ pub enum Object {
     Language(Language),
 }
 
-/// A variable, and the objects that it disposes of when the next value comes. That the page looked at one of them keeps
-/// nothing, so they are weak references.
+/// A variable, and the JavaScript objects of its value, which it disposes of when the next value comes. The references are
+/// weak, so an object that only the page looked at is still collected.
 pub struct Held {
     pub variable: Variable,
-    /// The object that was given out for the value.
+    /// The object that was returned for the value.
     pub value: RefCell<Option<WeakRef>>,
     /// The object that was assigned.
     pub assigned: RefCell<Option<WeakRef>>,
@@ -47,7 +47,7 @@ pub struct Held {
 }
 
 impl Object {
-    /// What it lives on, if it does.
+    /// Returns the device of the object, if it has one.
     fn device(&self) -> Option<Device> {
         let device = match self {
             Object::Device(device)
@@ -72,21 +72,21 @@ impl Object {
 struct Places {
     objects: Vec<Option<Object>>,
     vacant: Vec<u32>,
-    /// Places whose JavaScript object is being made.
+    /// The number of places whose JavaScript object is being made.
     unclaimed: u32,
 }
 
 thread_local!(static PLACES: RefCell<Places> = RefCell::default());
 
-/// A place in the list.
+/// A place in the list, owned by a JavaScript object.
 pub struct Place {
-    /// From 1 on; 0 is no place.
+    /// The index plus 1. 0 is an empty place that is not in the list.
     handle: u32,
     claimed: Cell<bool>,
 }
 
 impl Place {
-    /// A place for an object.
+    /// Makes a place for an object.
     pub fn new(object: Object) -> Place {
         let handle = PLACES.with_borrow_mut(|places| {
             places.unclaimed += 1;
@@ -104,13 +104,13 @@ impl Place {
         Place { handle, claimed: Cell::new(false) }
     }
 
-    /// The place of what was disposed.
+    /// Makes an empty place, for an object that is already disposed of.
     pub fn gone() -> Place {
         PLACES.with_borrow_mut(|places| places.unclaimed += 1);
         Place { handle: 0, claimed: Cell::new(false) }
     }
 
-    /// Its number, for the object of JavaScript that is made for it.
+    /// Marks the place as claimed by a JavaScript object, and returns its handle.
     pub fn claim(&self) -> u32 {
         if !self.claimed.replace(true) {
             PLACES.with_borrow_mut(|places| places.unclaimed -= 1);
@@ -118,14 +118,14 @@ impl Place {
         self.handle
     }
 
-    /// Leaves it without an owner; its number.
+    /// Gives up ownership without freeing the place, and returns its handle.
     #[cfg(feature = "wgpu-interop")]
     pub fn leave(self) -> u32 {
         self.claim();
         std::mem::ManuallyDrop::new(self).handle
     }
 
-    /// The place that was left with this number.
+    /// Takes ownership of a place that `leave` gave up.
     #[cfg(feature = "wgpu-interop")]
     pub fn left(handle: u32) -> Place {
         Place { handle, claimed: Cell::new(true) }
@@ -135,9 +135,9 @@ impl Place {
         at(self.handle)
     }
 
-    /// Empties it.
+    /// Empties the place.
     pub fn clear(&self) {
-        // What goes here gives its memory back outside of the list's borrow.
+        // Dropped here, outside of the borrow, because dropping an object may use the list again.
         drop(PLACES.with_borrow_mut(|places| places.objects.get_mut(index(self.handle)?)?.take()));
     }
 }
@@ -156,18 +156,18 @@ fn index(handle: u32) -> Option<usize> {
     (handle as usize).checked_sub(1)
 }
 
-/// The object at a place.
+/// Returns the object at a place.
 pub fn at(handle: u32) -> Option<Object> {
     PLACES.with_borrow(|places| places.objects.get(index(handle)?)?.clone())
 }
 
-/// Whether an object of JavaScript is being made: nobody else says which place is whose.
+/// Whether the core is making a JavaScript object. Constructors refuse all other calls, so pages cannot forge handles.
 #[wasm_bindgen(skip_typescript)]
 pub fn unclaimed() -> bool {
     PLACES.with_borrow(|places| places.unclaimed > 0)
 }
 
-/// Empties the places of a device and of all that lives on it.
+/// Empties the places of a device and of all objects on it.
 pub fn dispose_device(device: &Device) {
     let gone: Vec<Option<Object>> = PLACES.with_borrow_mut(|places| {
         let lives = |object: &&mut Option<Object>| {
@@ -179,15 +179,15 @@ pub fn dispose_device(device: &Device) {
     drop(gone);
 }
 
-/// A JavaScript class, and what it stands for.
+/// A JavaScript class, and the type of the value behind it.
 pub trait Shell: Sized {
-    /// What it stands for.
+    /// The type of the value.
     type Core;
-    /// That, for a call in the name of `op`.
+    /// Returns the value. The error for a disposed object names `op`.
     fn core(&self, op: &str) -> Result<Self::Core>;
 }
 
-/// What was used after it was disposed.
+/// The error for an object that was disposed of.
 pub fn gone(op: &str) -> Error {
     Error::data(format!("{op}: used after dispose(), or after the scope() that made it"))
 }
@@ -211,19 +211,19 @@ macro_rules! shells {
 
         #[wasm_bindgen(js_class = $class)]
         impl $shell {
-            /// The number of its place, once.
+            /// Returns the handle of the object's place, and marks it as claimed.
             #[wasm_bindgen(skip_typescript, skip_jsdoc)]
             pub fn claim(&self) -> u32 {
                 self.0.claim()
             }
 
-            /// What all disposed objects become.
+            /// Makes a disposed object.
             #[wasm_bindgen(skip_typescript, skip_jsdoc)]
             pub fn gone() -> $shell {
                 $shell(Place::gone())
             }
 
-            /// Whether it, or the device it lives on, was disposed.
+            /// Whether the object, or the device it is on, was disposed of.
             #[wasm_bindgen(getter)]
             pub fn disposed(&self) -> bool {
                 self.0.get().is_none()
@@ -235,8 +235,8 @@ macro_rules! shells {
 pub(super) use shells;
 
 shells! {
-    /// A machine that tensors live on. Nothing runs when an operation is called: it is recorded. Reading a tensor,
-    /// {@link Device.flush} or a batch runs all that is needed, as one submission.
+    /// A GPU or CPU that computes with tensors. Operations are only recorded when they are called. Reading a tensor,
+    /// {@link Device.flush} or a batch runs everything that is needed, in one submission.
     ///
     /// @example
     /// ```ts
@@ -245,11 +245,11 @@ shells! {
     /// ```
     "Device" JsDevice => Device, Object::Device(device) => device;
 
-    /// An n-dimensional array on a device. Immutable. Operations only record what is to be done: reading runs it, all that
-    /// is needed as one submission.
+    /// An immutable n-dimensional array on a device. Operations are only recorded when they are called. Reading a tensor runs
+    /// everything that it needs, in one submission.
     ///
-    /// Methods throw a `WarpweftError`, whose `code` says what kind it is: `Shape` where extents or axes do not fit, `DType`
-    /// where types do not, `Data` where an argument is not what it should be or a tensor was disposed.
+    /// Methods throw a `WarpweftError` with a `code`. `Shape` means that sizes or axes do not fit, and `DType` that types do
+    /// not. `Data` means that an argument is invalid or that a tensor was disposed of.
     ///
     /// @example
     /// ```ts
@@ -260,11 +260,11 @@ shells! {
     /// ```
     "Tensor" JsTensor => Tensor, Object::Tensor(tensor) => tensor;
 
-    /// A place for a tensor of one shape and type: what a model learns, or keeps between steps. It owns what is assigned
-    /// to it and disposes of that when the next value comes.
+    /// A mutable slot for a tensor of fixed shape and type, used for parameters and state. A variable owns its value, and
+    /// disposes of the value when it is replaced.
     ///
-    /// Assigning runs nothing. {@link Device.flush} at the end of a step makes one submission of all that was recorded:
-    /// the step's loss, gradients and new values.
+    /// Assigning runs nothing. Call {@link Device.flush} at the end of a step. The step's loss, gradients and new values then
+    /// become one submission.
     ///
     /// @example
     /// ```ts
@@ -278,7 +278,7 @@ shells! {
     /// ```
     "Variable" JsVariable => Rc<Held>, Object::Variable(held) => held;
 
-    /// Tensors that are to be computed together, as one submission. They can be read afterwards in any order.
+    /// Tensors to compute together, in one submission. They can be read afterwards in any order.
     ///
     /// @example
     /// ```ts
@@ -290,8 +290,8 @@ shells! {
     /// ```
     "Batch" JsBatch => (Device, Rc<RefCell<Batch>>), Object::Batch(device, batch) => (device, batch);
 
-    /// A computation compiled once: running it plans, compiles and (once its earlier results are disposed) allocates
-    /// nothing.
+    /// A compiled computation. Later runs plan and compile nothing. They allocate nothing either, once earlier results are
+    /// disposed of.
     ///
     /// @example
     /// ```ts
@@ -301,7 +301,7 @@ shells! {
     /// ```
     "Program" JsProgram => (Device, Rc<Program>), Object::Program(device, program) => (device, program);
 
-    /// A function of elements, written in WGSL: {@link Device.elementFunction} makes it.
+    /// An elementwise function from WGSL source. {@link Device.elementFunction} compiles it.
     ///
     /// @example
     /// ```ts
@@ -314,17 +314,18 @@ shells! {
     "ElementFunction" JsElementFunction => (Device, Rc<ElementFunction>),
         Object::ElementFunction(device, function) => (device, function);
 
-    /// A compute shader, written in WGSL: {@link Device.shader} makes it.
+    /// A compute shader from WGSL source. {@link Device.shader} compiles it.
     "Shader" JsShader => (Device, Rc<Shader>), Object::Shader(device, shader) => (device, shader);
 
-    /// What a submission does, or would do.
+    /// The plan of a submission: its kernels and buffers.
     "Plan" JsPlan => (Device, Arc<Plan>), Object::Plan(device, plan) => (device, plan);
 
-    /// What a device did while something was profiled, and how long that took.
+    /// A profile: the work and times of a device during a call of {@link Device.profile}.
     "Profile" JsProfile => (Device, Arc<Profile>), Object::Profile(device, profile) => (device, profile);
 }
 
-/// The object for the result of an operation, unless it carries an error: JavaScript throws at once.
+/// Makes the JavaScript object for the result of an operation. If the result carries an error, JavaScript throws it
+/// immediately.
 pub fn keep(tensor: Tensor) -> Result<JsTensor> {
     match tensor.error() {
         Some(error) => Err(error.clone()),
@@ -335,15 +336,15 @@ pub fn keep(tensor: Tensor) -> Result<JsTensor> {
     }
 }
 
-/// Tells the garbage collector of what tensors hold, where that has grown by much: it knows their objects alone, which are
-/// small, and would leave forgotten ones until there is no memory.
+/// Notifies the garbage collector when the memory held by tensors has grown much. The collector sees only their small
+/// JavaScript objects. It would otherwise keep unused ones until memory runs out.
 fn tell_collector(device: &Device) {
     if let Some(bytes) = device.grown() {
         host(|host| host.grown(bytes as f64));
     }
 }
 
-/// The same as a value.
+/// Makes JavaScript objects for several tensors.
 pub fn keep_all(tensors: &[Tensor]) -> Answer<Vec<JsValue>> {
     tensors.iter().map(|tensor| Ok(keep(tensor.clone()).map_err(Thrown::from)?.into())).collect()
 }

@@ -1,4 +1,4 @@
-//! Objects of options, whose names are checked.
+//! Options objects, with checked names.
 
 use super::at::At;
 use super::host::host;
@@ -7,10 +7,10 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use wasm_bindgen::prelude::*;
 
-/// Names of options: lists with spaces between.
+/// Names of options: lists of names separated by spaces.
 pub type Known = &'static [&'static str];
 
-/// Known names as JavaScript's side knows them. It is told once.
+/// Returns the known names as a JavaScript string, which is made once and then cached.
 #[inline(never)]
 fn told(known: Known) -> &'static JsValue {
     type Told = FxHashMap<(*const &'static str, usize), &'static JsValue>;
@@ -21,22 +21,22 @@ fn told(known: Known) -> &'static JsValue {
     })
 }
 
-/// The object of options of one call.
+/// The options object of one call.
 pub struct Options {
     op: &'static str,
     values: Vec<JsValue>,
 }
 
 impl Options {
-    /// Of a method that has none.
+    /// Makes the options of a method that has none.
     pub fn none(op: &'static str) -> Options {
         Options { op, values: Vec::new() }
     }
 
-    /// Looks at what was passed: nothing at all is the empty object.
+    /// Reads the options object of a call. Undefined is an empty object.
     ///
     /// # Errors
-    /// `Data` where it is no object, or has a field that is not known.
+    /// `Data` if it is not an object, or has an unknown field.
     #[inline(never)]
     pub fn open(given: &JsValue, known: Known, op: &'static str) -> Result<Options> {
         if given.is_undefined() {
@@ -52,24 +52,24 @@ impl Options {
         }
     }
 
-    /// The operation that they are for.
+    /// The operation that the options are for.
     pub fn op(&self) -> &'static str {
         self.op
     }
 
-    /// The n-th field; undefined where it is left out.
+    /// Returns the n-th field, or undefined if it was omitted.
     #[inline(never)]
     pub fn get(&self, n: usize) -> JsValue {
         self.values.get(n).cloned().unwrap_or(JsValue::UNDEFINED)
     }
 
-    /// The fields from the n-th on.
+    /// Returns the fields from the n-th on.
     pub fn after(&self, n: usize) -> Rest<'_> {
         Rest { options: self, first: n }
     }
 }
 
-/// Fields of options that belong together.
+/// Consecutive fields of an options object that belong together.
 #[derive(Clone, Copy)]
 pub struct Rest<'a> {
     options: &'a Options,
@@ -77,17 +77,17 @@ pub struct Rest<'a> {
 }
 
 impl Rest<'_> {
-    /// The n-th of them.
+    /// Returns the n-th of these fields.
     pub fn get(&self, n: usize) -> JsValue {
         self.options.get(self.first + n)
     }
 
-    /// The operation that they are for.
+    /// The operation that the options are for.
     pub fn op(&self) -> &'static str {
         self.options.op
     }
 
-    /// A true or false among them, with what it is where it is left out.
+    /// Returns the n-th field as a boolean, or `usual` if it was omitted.
     pub fn flag(&self, n: usize, what: &'static str, usual: bool) -> Result<bool> {
         let value = self.get(n);
         if value.is_undefined() {
@@ -98,18 +98,18 @@ impl Rest<'_> {
     }
 }
 
-/// A struct of options: fields that are left out are what its default has.
+/// A struct made from options. Omitted fields have the struct's defaults.
 pub trait FromOptions: Sized {
-    /// The names of its fields, with spaces between.
+    /// The names of the fields, separated by spaces.
     const KNOWN: &'static str;
-    /// Made of the fields.
+    /// Makes the struct from the fields.
     ///
     /// # Errors
-    /// What the fields are refused with.
+    /// Errors of the fields' conversions.
     fn from_options(fields: Rest<'_>) -> Result<Self>;
 }
 
-/// A seed that nobody chose.
+/// Returns a random seed.
 pub fn random_seed() -> u32 {
     (js_sys::Math::random() * 4_294_967_296.0) as u32
 }

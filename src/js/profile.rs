@@ -1,4 +1,4 @@
-//! Profiles, and what is printed for whoever looks for what is wrong or slow.
+//! Profiles and debug output.
 
 use super::host::host;
 use super::objects::{Object, Place};
@@ -13,14 +13,14 @@ use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen(js_class = "Device")]
 impl JsDevice {
-    /// What `profile` does before its work.
+    /// Begins a profile, before the work.
     #[wasm_bindgen(js_name = beginProfile, skip_typescript, skip_jsdoc)]
     pub fn begin_profile(&self) -> Answer<Promise> {
         let device = self.core("profile")?;
         Ok(promise(async move { device.begin_profile().await }))
     }
 
-    /// What it does after its work: a promise of the profile.
+    /// Ends a profile, after the work. Returns a promise of the profile.
     #[wasm_bindgen(js_name = endProfile, skip_typescript, skip_jsdoc)]
     pub fn end_profile(&self) -> Answer<Promise> {
         let device = self.core("profile")?;
@@ -30,7 +30,7 @@ impl JsDevice {
         }))
     }
 
-    /// What it does where its work fails.
+    /// Cancels a profile after the work failed.
     #[wasm_bindgen(js_name = stopProfile, skip_typescript, skip_jsdoc)]
     pub fn stop_profile(&self) {
         if let Ok(device) = self.core("profile") {
@@ -38,9 +38,9 @@ impl JsDevice {
         }
     }
 
-    /// Measures the most that the device can do, the first time it is asked: bytes per second of a kernel that copies, and
-    /// operations per second of a product of two matrices. Profiles say from then on which part of it a kernel reaches. What
-    /// else the device does meanwhile disturbs it.
+    /// Measures the peak rates of the device, once: bytes per second of a copy kernel, and operations per second of a matrix
+    /// product. Later profiles report the fraction of these rates that a kernel reaches. Other work on the device disturbs the
+    /// measurement.
     #[wasm_bindgen(
         js_name = measureCeilings,
         unchecked_return_type = "Promise<{ bytesPerSecond: number; flopsPerSecond: number }>"
@@ -57,19 +57,20 @@ impl JsDevice {
 
 #[wasm_bindgen(js_class = "Profile")]
 impl JsProfile {
-    /// All of it for people: a table, with what took longest first.
+    /// The profile as a readable table, the slowest kernels first.
     #[wasm_bindgen(getter)]
     pub fn text(&self) -> Answer<String> {
         Ok(self.core("profile")?.1.to_string())
     }
 
-    /// All but the time line as JSON.
+    /// Returns the profile as JSON, without the timeline.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn json(&self) -> Answer<String> {
         Ok(self.core("profile")?.1.to_json())
     }
 
-    /// The time line in the Chrome trace event format: a `.json` file of it opens at <https://ui.perfetto.dev>.
+    /// Returns the timeline in the Chrome trace event format. Save it as a `.json` file and open it at
+    /// <https://ui.perfetto.dev>.
     #[wasm_bindgen(js_name = toChromeTrace)]
     pub fn to_chrome_trace(&self) -> Answer<String> {
         Ok(self.core("profile")?.1.to_chrome_trace())
@@ -96,7 +97,7 @@ impl Value for Vec<HeldTensor> {
     }
 }
 
-/// Prints these from now on, on this core; what is printed goes to the console.
+/// Sets the debug output of this core, which is printed on the console.
 #[wasm_bindgen(js_name = setDebug, skip_typescript, skip_jsdoc)]
 pub fn debug(words: &str) -> Answer<()> {
     print_by(|text| host(|host| host.print(text)));

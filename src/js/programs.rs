@@ -1,4 +1,4 @@
-//! Batches, programs, and what both are planned as.
+//! Batches, programs, and their plans.
 
 use super::host::host;
 use super::objects::{keep, keep_all, Object, Place};
@@ -14,7 +14,7 @@ use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen(js_class = "Batch")]
 impl JsBatch {
-    /// Adds a result, for JavaScript's `add`, which gives the batch.
+    /// Adds a result. JavaScript's `add` calls it and returns the batch.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn push(&self, tensor: &JsValue) -> Answer<()> {
         let op = "batch";
@@ -24,16 +24,16 @@ impl JsBatch {
         Ok(())
     }
 
-    /// What running it now would do.
+    /// Returns the plan of a run of the batch with its present tensors.
     ///
-    /// @throws `Limit` if it cannot be planned.
+    /// @throws `Limit` if the batch cannot be planned.
     pub fn plan(&self) -> Answer<JsPlan> {
         let (device, batch) = self.core("plan")?;
         let plan = batch.borrow().plan()?;
         Ok(plan_object(&device, plan))
     }
 
-    /// Submits it, without waiting.
+    /// Submits the batch without waiting.
     ///
     /// @throws `Limit`, `Memory`.
     pub fn run(&self) -> Answer<()> {
@@ -43,10 +43,10 @@ impl JsBatch {
 
 #[wasm_bindgen(js_class = "Program")]
 impl JsProgram {
-    /// Submits it with these inputs, which have the shapes and types it was compiled for; the results, in order. Where an axis
-    /// has a name and an extent that is new, its function is called again, and what it gives is planned.
+    /// Submits the program with these inputs and returns the results, in order. If a named axis has a new size, the program's
+    /// function is called again and planned for that size.
     ///
-    /// @throws `Shape`, `DType` or `Data` if the inputs are not those it was compiled for.
+    /// @throws `Shape`, `DType` or `Data` if the inputs differ from the declared ones.
     #[wasm_bindgen(variadic, unchecked_return_type = "Tensor[]")]
     pub fn run(
         &self,
@@ -60,10 +60,10 @@ impl JsProgram {
         Ok(results.into_iter().map(keep).collect::<Result<_>>()?)
     }
 
-    /// Compiles its kernels, which the first `run` does otherwise: the promise resolves when that need not compile any more,
-    /// and the page goes on meanwhile.
+    /// Compiles the program's kernels in advance, without blocking the page. Otherwise the first `run` compiles them. The
+    /// promise resolves when they are compiled.
     ///
-    /// @throws `Data` where axes of its inputs have names and it was not run; the promise rejects where the device refuses a
+    /// @throws `Data` if inputs have named axes and the program was not run yet. The promise rejects if the device rejects a
     /// kernel.
     #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
     pub fn ready(&self) -> Answer<Promise> {
@@ -75,9 +75,9 @@ impl JsProgram {
         }))
     }
 
-    /// What it does, or did the last time where axes of its inputs have names.
+    /// The plan of the program. If inputs have named axes, it is the plan of the last run.
     ///
-    /// @throws `Data` if it has such axes and was not run.
+    /// @throws `Data` if inputs have named axes and the program was not run yet.
     #[wasm_bindgen(getter)]
     pub fn plan(&self) -> Answer<JsPlan> {
         let (device, program) = self.core("plan")?;
@@ -86,18 +86,18 @@ impl JsProgram {
 }
 
 thread_local! {
-    /// What a program's function threw.
+    /// The value that a user's function threw.
     static THROWN: Cell<Option<JsValue>> = const { Cell::new(None) };
-    /// How many functions of users' are being called to record operations, one inside the other.
+    /// The number of nested calls of users' functions that record operations.
     static RECORDING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether a function of a user's is being called to record operations: a program's, above all.
+/// Whether a user's function is being called to record operations, such as the function of a program.
 pub fn is_recording() -> bool {
     RECORDING.get() > 0
 }
 
-/// A result, or what a function of JavaScript's threw meanwhile.
+/// Returns a result, or the value that a JavaScript function threw during the call.
 pub fn thrown<T>(result: Result<T>) -> Answer<T> {
     match THROWN.take() {
         Some(thrown) => Err(Thrown::from(thrown)),
@@ -105,8 +105,8 @@ pub fn thrown<T>(result: Result<T>) -> Answer<T> {
     }
 }
 
-/// Calls a function in tensors on JavaScript's side, for `op`. The objects that it makes, and those of its arguments, are
-/// disposed of afterwards: the results here are the tensors alone.
+/// Calls a JavaScript function of tensors, for `op`. The objects of the arguments and of the tensors it makes are disposed of
+/// afterwards. The returned tensors do not depend on these objects.
 pub fn call(op: &'static str, build: &JsValue, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
     host(|host| host.open_scope());
     RECORDING.set(RECORDING.get() + 1);
@@ -130,7 +130,7 @@ fn called(op: &'static str, build: &JsValue, inputs: &[Tensor]) -> Result<Vec<Te
     }
 }
 
-/// A shape whose axes may have names.
+/// Converts a shape whose axes may have names.
 fn dims(shape: &JsValue, at: At) -> Result<Vec<Dim>> {
     let one = |dim: JsValue| match dim.as_string() {
         Some(name) => Ok(Dim::Named(name)),
@@ -138,15 +138,15 @@ fn dims(shape: &JsValue, at: At) -> Result<Vec<Dim>> {
     };
     match shape.dyn_ref::<Array>() {
         Some(list) => list.iter().map(one).collect(),
-        // It is refused as every list of extents is that is none.
+        // Any other value is refused with the usual error for sizes.
         None => Ok(Vec::<usize>::from_js(shape, at)?.into_iter().map(Dim::Fixed).collect()),
     }
 }
 
 #[wasm_bindgen(js_class = "Device")]
 impl JsDevice {
-    /// Compiles a program: shapes and types of the inputs, and a function that JavaScript's side calls with tensors that
-    /// stand for them.
+    /// Compiles a program from shapes and types of the inputs and a function. The host calls the function with placeholder
+    /// tensors.
     #[wasm_bindgen(js_name = compiled, skip_typescript, skip_jsdoc)]
     pub fn compile(
         &self,
@@ -181,44 +181,44 @@ impl JsDevice {
 
 #[wasm_bindgen(js_class = "Plan")]
 impl JsPlan {
-    /// How many recorded operations it stands for.
+    /// The number of recorded operations in the plan.
     #[wasm_bindgen(getter)]
     pub fn operations(&self) -> Answer<usize> {
         Ok(self.core("plan")?.1.operations)
     }
 
-    /// How many kernels it runs.
+    /// The number of kernels in the plan.
     #[wasm_bindgen(getter)]
     pub fn kernels(&self) -> Answer<usize> {
         Ok(self.core("plan")?.1.dispatches.len())
     }
 
-    /// How many buffers it writes: results and temporaries.
+    /// The number of buffers that the plan writes: results and temporaries.
     #[wasm_bindgen(getter)]
     pub fn buffers(&self) -> Answer<usize> {
         let (_, plan) = self.core("plan")?;
         Ok(plan.temporaries.len() + plan.outputs.len())
     }
 
-    /// The bytes of these.
+    /// The bytes of these buffers.
     #[wasm_bindgen(getter)]
     pub fn bytes(&self) -> Answer<f64> {
         Ok(self.core("plan")?.1.bytes_written() as f64)
     }
 
-    /// All of it for people: a line of sums, then two lines for each kernel.
+    /// The plan as readable text: one line of totals, then two lines for each kernel.
     #[wasm_bindgen(getter)]
     pub fn text(&self) -> Answer<String> {
         Ok(self.core("plan")?.1.to_string())
     }
 
-    /// For each kernel the operations it stands for: `matmul[8,4]x[4,2] + add + relu`.
+    /// The operations of each kernel, such as `matmul[8,4]x[4,2] + add + relu`.
     #[wasm_bindgen(getter)]
     pub fn labels(&self) -> Answer<Vec<String>> {
         Ok(self.core("plan")?.1.dispatches.iter().map(|kernel| kernel.label.clone()).collect())
     }
 
-    /// For each kernel the text it is compiled from; undefined on the CPU, which compiles none.
+    /// Returns the source text of each kernel. Undefined on the CPU, which compiles none.
     #[wasm_bindgen(unchecked_return_type = "(string | undefined)[]")]
     pub fn sources(&self) -> Answer<Vec<JsValue>> {
         let (device, plan) = self.core("sources")?;

@@ -1,4 +1,4 @@
-//! What is read: elements as JavaScript's arrays.
+//! Reads: elements as JavaScript arrays.
 
 use super::host::host;
 use crate::device::{Device, Take};
@@ -14,19 +14,20 @@ use std::future::Future;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
-/// So many elements are read in one piece: WebAssembly's memory grows by a piece, and never shrinks.
+/// The number of elements that are read in one piece. WebAssembly's memory grows by a piece and never shrinks, so reading
+/// everything at once would keep that memory forever.
 const PIECE: usize = 1 << 24;
 
-/// The only element of stored bytes.
+/// Returns the only element of stored bytes.
 pub fn number(dtype: DType, bytes: &[u8]) -> JsValue {
     let stored = bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
     JsValue::from_f64(dtype.number(dtype.load(stored)))
 }
 
-/// A tensor, and which of its elements are to be read: so many from one on.
+/// A tensor, with the start and the number of the elements to read.
 pub type Part<'a> = (&'a Tensor, usize, usize);
 
-/// Stored elements as they are.
+/// Reads all elements in their storage format.
 pub fn stored(tensor: &Tensor) -> impl Future<Output = Result<JsValue>> + 'static + use<> {
     let all = [(tensor, 0, tensor.numel())];
     let read =
@@ -34,7 +35,7 @@ pub fn stored(tensor: &Tensor) -> impl Future<Output = Result<JsValue>> + 'stati
     async move { Ok(read.await?.remove(0).1.into()) }
 }
 
-/// Bytes of an element of JavaScript's.
+/// Returns the bytes of an element in the JavaScript array.
 fn size(dtype: DType) -> usize {
     match dtype {
         DType::Bool => 1,
@@ -43,7 +44,7 @@ fn size(dtype: DType) -> usize {
     }
 }
 
-/// Elements of tensors as what JavaScript reads their types into. All is submitted at once.
+/// Reads elements of tensors into the JavaScript arrays of their types. All reads are one submission.
 pub fn elements(
     device: &Device,
     parts: &[Part<'_>],
@@ -76,14 +77,14 @@ pub fn elements(
     }
 }
 
-/// The same of one tensor.
+/// Reads elements of one tensor.
 pub fn elements_of(part: Part<'_>) -> impl Future<Output = Result<JsValue>> + 'static + use<> {
     let read = elements(part.0.device(), &[part]);
     async move { Ok(read.await?.remove(0)) }
 }
 
-/// Stored elements, each piece put into an array of JavaScript's as soon as it is there, which `put` does; `size` says how
-/// many bytes an element has there.
+/// Reads stored elements in pieces. `put` copies each piece into a JavaScript array as soon as it arrives. `size` returns the
+/// bytes of an element in that array.
 fn pieces(
     device: &Device,
     parts: &[Part<'_>],
@@ -128,7 +129,7 @@ fn put(whole: &Uint8Array, at: usize, bytes: &[u8]) {
     whole.subarray(at as u32, (at + bytes.len()) as u32).copy_from(bytes);
 }
 
-/// An array of JavaScript's.
+/// Allocates a JavaScript array of bytes.
 pub fn room(bytes: usize) -> Result<Uint8Array> {
     let room = host(|host| host.room(bytes));
     room.ok_or_else(|| {

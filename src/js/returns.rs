@@ -1,4 +1,4 @@
-//! Results as JavaScript's values.
+//! Conversion of results to JavaScript values.
 
 use super::host::host;
 use super::objects::{keep, JsDevice, JsPlan, JsTensor, Object, Place};
@@ -14,21 +14,21 @@ use std::task::{Context, Poll, Waker};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{future_to_promise, JsFuture};
 
-/// A result, and what JavaScript gets for it.
+/// Conversion of a result for JavaScript.
 pub trait IntoJs {
-    /// What wasm-bindgen passes.
+    /// The type that wasm-bindgen passes.
     type Js;
-    /// Made of the result.
+    /// Converts the result.
     ///
     /// # Errors
-    /// What the result carries.
+    /// The error that the result carries.
     fn into_js(self) -> Result<Self::Js>;
 }
 
-/// What a method gives for a result; errors are its own. Once for each type, and not in each method.
+/// Converts the result of a method. One instance per type, instead of inline code in each method, keeps the WebAssembly small.
 ///
 /// # Errors
-/// What the result carries, in the name of `op`.
+/// The error that the result carries, with `op` as its operation.
 #[inline(never)]
 pub fn given<T: IntoJs>(result: T, op: &str) -> std::result::Result<T::Js, Thrown> {
     result.into_js().map_err(|error| Thrown::from(error.within(op)))
@@ -55,7 +55,7 @@ impl IntoJs for Vec<Tensor> {
     }
 }
 
-/// What is passed as it is.
+/// Implements conversion for plain values.
 macro_rules! plain {
     ($($ty:ty => $js:ty, |$value:ident| $made:expr;)*) => { $(
         impl IntoJs for $ty {
@@ -83,7 +83,7 @@ plain! {
     &Device => JsValue, |device| device_object(device);
 }
 
-/// An element type's word. These are the same few all the time.
+/// Returns the name of an element type as a JavaScript string. The few strings are cached.
 fn word_of(dtype: DType) -> JsValue {
     thread_local!(static WORDS: [JsValue; DType::ALL.len()] = {
         DType::ALL.map(|dtype| dtype.name().into())
@@ -91,7 +91,7 @@ fn word_of(dtype: DType) -> JsValue {
     WORDS.with(|words| words[dtype as usize].clone())
 }
 
-/// The object for a device: the same each time, as long as it is there.
+/// Returns the object for a device. It is the same object each time, as long as it is not collected.
 pub fn device_object(device: &Device) -> JsValue {
     let known = host(|host| host.known(device.address()));
     if !known.is_undefined() {
@@ -102,12 +102,12 @@ pub fn device_object(device: &Device) -> JsValue {
     made
 }
 
-/// The object for a plan.
+/// Makes the object for a plan.
 pub fn plan_object(device: &Device, plan: Arc<Plan>) -> JsPlan {
     JsPlan(Place::new(Object::Plan(device.clone(), plan)))
 }
 
-/// A field of an object that is given out.
+/// Conversion of a field of a returned object.
 pub trait Value {
     fn value(&self) -> JsValue;
 }
@@ -159,18 +159,18 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
-/// An object with these names and values.
+/// Makes an object with these names and values.
 pub fn named(names: &[&str], values: impl IntoIterator<Item = JsValue>) -> JsValue {
     let values = values.into_iter().collect();
     host(|host| host.object(&names.join(" "), values))
 }
 
-/// The parts of a tuple of tensors.
+/// Conversion of a tuple of tensors.
 pub trait Returned {
-    /// As objects.
+    /// Converts the tensors to objects.
     ///
     /// # Errors
-    /// What was returned or is carried, in the name of `op`.
+    /// The returned error, or the error that a tensor carries, with `op` as its operation.
     fn returned(self, op: &str) -> std::result::Result<[JsValue; 2], Thrown>;
 }
 
@@ -182,7 +182,8 @@ impl Returned for Result<(Tensor, Tensor)> {
     }
 }
 
-/// A promise of what work gives. Where all of it is done at once, as on the CPU, the page gets a turn now and then.
+/// Makes a promise of a future's result. If the future completes immediately, as on the CPU, the page still gets a turn from
+/// time to time.
 pub fn promise<T>(work: impl Future<Output = Result<T>> + 'static) -> js_sys::Promise
 where
     T: IntoJs + 'static,
@@ -194,12 +195,13 @@ where
     }))
 }
 
-/// Makes of a result what a promise resolves to, when nothing of the caller's is under way any more.
+/// Converts a result to the value that a promise resolves to, after all borrows of the future have ended.
 pub type Made = Box<dyn FnOnce() -> Answer<JsValue>>;
 
-/// The same of work that may end with what a user threw. It is one function for all work: that is much less code.
+/// Makes a promise of a future that may also end with a value thrown by user code. It is one function for all futures, which
+/// keeps the WebAssembly small.
 pub fn settle(mut work: Pin<Box<dyn Future<Output = Answer<Made>>>>) -> js_sys::Promise {
-    // What it begins with is done now: others may be waiting for just that.
+    // The first part runs immediately, because other work may be waiting for its submission.
     let begun = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let promise = future_to_promise(async move {
         let done = match begun {
@@ -214,7 +216,7 @@ pub fn settle(mut work: Pin<Box<dyn Future<Output = Answer<Made>>>>) -> js_sys::
     host(|host| host.waiting(&promise))
 }
 
-/// What a promise resolves to.
+/// Conversion to the value that a promise resolves to.
 pub trait Settled {
     fn settled(self) -> JsValue;
 }

@@ -1,4 +1,4 @@
-//! Names and what has them: states and files, as JavaScript's side takes and gives them.
+//! State dictionaries and files as parallel lists of names and values, the form that JavaScript passes.
 
 use super::{named, At, FromJs};
 use crate::error::Result;
@@ -7,13 +7,13 @@ use js_sys::Array;
 use std::collections::BTreeMap;
 use wasm_bindgen::prelude::*;
 
-/// Lists of names and of what has them, as an object of two.
+/// Makes an object with a list of names and a list of their values.
 pub fn pairs(names: &[String], values: Array) -> JsValue {
     let list = Array::from_iter(names.iter().map(|name| JsValue::from_str(name)));
     named(&["names", "values"], [list.into(), values.into()])
 }
 
-/// What a state of JavaScript's says.
+/// Makes a state dictionary from names and tensors.
 pub fn state(
     op: &'static str,
     names: Vec<String>,

@@ -1,4 +1,4 @@
-//! Tensors: reading, gradients, and what JavaScript calls in another form than Rust.
+//! Tensors: reading, gradients, and methods whose JavaScript form differs from Rust.
 
 use super::objects::{keep, Held};
 use super::reading::{elements_of, number, stored};
@@ -11,10 +11,10 @@ use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen(js_class = "Tensor")]
 impl JsTensor {
-    /// All elements, row-major. Everything it needs is submitted before this returns, as one batch; the promise waits for
-    /// it. `f32` and `f16` come as a `Float32Array`, `bool` as a `Uint8Array` of 0 and 1.
+    /// Reads all elements, row-major. Everything that the tensor needs is submitted as one batch before this returns, and the
+    /// promise waits for it. `f32` and `f16` become a `Float32Array`, and `bool` a `Uint8Array` of 0 and 1.
     ///
-    /// @throws `DeviceLost`, `Memory`, `Limit`: the promise rejects with what went wrong on the device.
+    /// @throws `DeviceLost`, `Memory`, `Limit`: the promise rejects with errors of the device.
     #[wasm_bindgen(unchecked_return_type = "Promise<DataOf[D]>")]
     pub fn read(&self) -> Answer<Promise> {
         let this = self.core("read")?;
@@ -22,9 +22,9 @@ impl JsTensor {
         Ok(promise(elements_of((&this, 0, length))))
     }
 
-    /// The `length` elements from the `start`-th on, row-major, as {@link Tensor.read} gives them.
+    /// Reads `length` elements from the `start`-th on, row-major, as by {@link Tensor.read}.
     ///
-    /// @throws `Shape` where they lie outside.
+    /// @throws `Shape` if the range is outside of the tensor.
     #[wasm_bindgen(js_name = readRange, unchecked_return_type = "Promise<DataOf[D]>")]
     pub fn read_range(
         &self,
@@ -45,9 +45,9 @@ impl JsTensor {
         Ok(promise(elements_of((&this, start, length))))
     }
 
-    /// The only element of a tensor that has one, as a number; `bool` gives 0 or 1.
+    /// Reads the only element of a tensor as a number. `bool` gives 0 or 1.
     ///
-    /// @throws `Shape` if it has more or none.
+    /// @throws `Shape` unless the tensor has exactly one element.
     #[wasm_bindgen(unchecked_return_type = "Promise<number>")]
     pub fn item(&self) -> Answer<Promise> {
         let this = self.core("item")?;
@@ -60,23 +60,25 @@ impl JsTensor {
         Ok(promise(async move { Ok(number(dtype, &bytes.await?)) }))
     }
 
-    /// Elements as the device stores them.
+    /// Reads the elements in the device's storage format.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn bytes(&self) -> Answer<Promise> {
         Ok(promise(stored(&self.core("to")?)))
     }
 
-    /// The gradients of this number by each of `wrt`, each of the shape and type of what it is by; zeros by what does not
-    /// go into it. They are tensors like any others: computed when read, best together in a batch or program, and
-    /// differentiable again. With a `seed` of this tensor's shape it need not be one number: the gradients of the sum of
-    /// the products with it.
+    /// Returns the gradients of this single number by each tensor of `wrt`, with that tensor's shape and type. If this number
+    /// does not depend on a tensor, its gradient is zeros. Gradients are ordinary tensors: they are computed when read, best
+    /// together in a batch or program. They can be differentiated again.
     ///
-    /// Equal largest or smallest elements share the gradient; `abs` and `relu` have 0 at 0; what rounds, compares or
-    /// chooses has 0.
+    /// With a `seed` of this tensor's shape, this tensor may have any shape. The result is the gradients of the sum of its
+    /// products with the seed.
     ///
-    /// @throws `DType` unless all are of floats; `Data` if a tensor on the way was computed and what it was computed from
-    /// was disposed, or if a program made it; in a program, if a tensor from outside on the way was computed from a variable
-    /// that the gradient is by. {@link Tensor.detach} it, if a constant is meant.
+    /// Equally large maxima or minima share the gradient. `abs` and `relu` have gradient 0 at 0. Rounding, comparing and
+    /// selecting by index have gradient 0.
+    ///
+    /// @throws `DType` unless all tensors are floats. `Data` if a tensor on the path was computed and its inputs were disposed
+    /// of, or if a program made it. In a program, also `Data` if a tensor from outside on the path was computed from a variable
+    /// of `wrt`. Use {@link Tensor.detach} to treat a tensor as a constant.
     ///
     /// @example
     /// ```ts
@@ -102,10 +104,10 @@ impl JsTensor {
         Ok(gradients.into_iter().map(keep).collect::<Result<_>>()?)
     }
 
-    /// The gradients by each of `wrt` of the sum of all `results`, each multiplied by its seed, which has its shape and type:
-    /// {@link Tensor.grad} of several tensors.
+    /// Returns the gradients of several tensors by each tensor of `wrt`, as {@link Tensor.grad} does. They are gradients of the
+    /// sum of all `results`, each multiplied by its seed. A seed has the shape and type of its result.
     ///
-    /// @throws `Data` unless there is one seed for each result; as {@link Tensor.grad}.
+    /// @throws `Data` unless there is one seed for each result; errors of {@link Tensor.grad}.
     #[wasm_bindgen(unchecked_return_type = "Tensor[]")]
     pub fn vjp(
         #[wasm_bindgen(unchecked_param_type = "readonly Tensor[]")] results: &JsValue,
@@ -123,8 +125,9 @@ impl JsTensor {
         Ok(gradients.into_iter().map(keep).collect::<Result<_>>()?)
     }
 
-    /// Leaves the gradients of this number by the values of `variables` with them, for {@link Variable.takeGradient}; what
-    /// is there already is added to. A variable of which nothing goes into it gets none. Errors as {@link Tensor.grad}.
+    /// Adds the gradients of this single number by the values of `variables` to these variables' gradients.
+    /// {@link Variable.takeGradient} returns them. A variable that this number does not depend on gets no gradient. Throws the
+    /// errors of {@link Tensor.grad}.
     pub fn backward(
         &self,
         #[wasm_bindgen(unchecked_param_type = "readonly Variable[]")] variables: &JsValue,
@@ -136,16 +139,16 @@ impl JsTensor {
         Ok(this.backward(&variables)?)
     }
 
-    /// The extents, for the property `shape`.
+    /// Returns the sizes of the axes, for the property `shape`.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn extents(&self) -> Answer<Vec<JsValue>> {
         Ok(self.core("shape")?.shape().into_js()?)
     }
 
-    /// Every `step`-th element along `axis` from `start` up to but not including `end`. Negative positions count from the
-    /// end; `step` is at least 1.
+    /// Returns every `step`-th element along `axis`, from `start` up to, but not including, `end`. Negative positions count
+    /// from the end. `step` is at least 1.
     ///
-    /// @throws `Shape` if the range does not lie within the axis.
+    /// @throws `Shape` if the range is not within the axis.
     ///
     /// @example
     /// ```ts
@@ -186,7 +189,7 @@ impl JsTensor {
         given(sliced, op)
     }
 
-    /// The axes from `startAxis` to `endAxis`, which is one of them, as one axis.
+    /// Merges the axes from `startAxis` to `endAxis`, inclusive, into one axis.
     ///
     /// @throws `Shape` if an axis does not exist.
     #[wasm_bindgen(unchecked_return_type = "Tensor<D>")]
@@ -212,10 +215,10 @@ impl JsTensor {
         given(this.flatten(start..=end), op)
     }
 
-    /// The elements limited to at least `min` and at most `max`; one of them may be left out. NaN stays NaN. The gradient
-    /// goes to the elements inside, both ends included, and to the limit outside.
+    /// Limits the elements to at least `min` and at most `max`, one of which may be omitted. NaN stays NaN. The gradient flows
+    /// to elements within the limits, including the limits themselves. Outside, it flows to the limit.
     ///
-    /// @throws `Shape` if they do not broadcast, `DType` if their types do not go together.
+    /// @throws `Shape` if the limits do not broadcast, `DType` if their types do not match.
     #[wasm_bindgen(unchecked_return_type = "Tensor<D>")]
     pub fn clamp(
         &self,
@@ -235,12 +238,12 @@ impl JsTensor {
         given(clamped, op)
     }
 
-    /// Scaled dot-product attention, `softmax(q k^T * scale + mask) v`, without the matrix of scores in memory. This is q,
-    /// `[batch, heads, queries, size]`; k is `[batch, kv heads, keys, size]`, v `[batch, kv heads, keys, value size]`; each
-    /// kv head serves `heads / kv heads` heads. The result is `[batch, heads, queries, value size]`. A query that sees no
-    /// key gives zeros. Takes `f32` and `f16`.
+    /// Computes scaled dot-product attention, `softmax(q k^T * scale + mask) v`, without storing the matrix of scores. This
+    /// tensor is q, `[batch, heads, queries, size]`. k is `[batch, kv heads, keys, size]`, and v is
+    /// `[batch, kv heads, keys, value size]`. Each kv head serves `heads / kv heads` heads. The result is
+    /// `[batch, heads, queries, value size]`. A query that sees no key gives zeros. Types are `f32` and `f16`.
     ///
-    /// @throws `Shape` if extents do not fit; `DType` unless all are of one float type (the mask may be `bool`).
+    /// @throws `Shape` if sizes do not match; `DType` unless all have the same float type (the mask may be `bool`).
     #[wasm_bindgen(unchecked_return_type = "Tensor<D>")]
     pub fn attention(
         &self,
@@ -255,10 +258,10 @@ impl JsTensor {
         given(this.attention(&k, &v, Attending::open(options, op)?.options()), op)
     }
 
-    /// An axis with `size` elements, the i-th made of those around the place `first + i * step` of this one's. Takes `f32`
-    /// and `f16`.
+    /// Resamples an axis to `size` elements. The i-th is interpolated from elements around position `first + i * step` of this
+    /// axis. Types are `f32` and `f16`.
     ///
-    /// @throws `Shape` if the axis does not exist or is empty, or the size is 0; `Data` where the numbers are not finite.
+    /// @throws `Shape` if the axis does not exist or is empty, or the size is 0; `Data` if a number is not finite.
     #[wasm_bindgen(unchecked_return_type = "Tensor<D>")]
     pub fn resample(
         &self,
@@ -289,7 +292,7 @@ impl JsTensor {
     }
 }
 
-/// Options of attention.
+/// The options of attention.
 pub struct Attending {
     causal: bool,
     window: Option<usize>,
@@ -299,10 +302,10 @@ pub struct Attending {
 }
 
 impl Attending {
-    /// Those that were passed.
+    /// Reads the options that were passed.
     ///
     /// # Errors
-    /// `Data` where it is no object, or has a field that is not known.
+    /// `Data` if it is not an object, or has an unknown field.
     pub fn open(options: &JsValue, op: &'static str) -> Result<Attending> {
         const KNOWN: Known = &["causal window mask scale kvLength"];
         let options = Options::open(options, KNOWN, op)?;
@@ -315,7 +318,7 @@ impl Attending {
         })
     }
 
-    /// As the core takes them.
+    /// Returns the options in the form of the core.
     pub fn options(&self) -> AttentionOptions<'_> {
         let Attending { causal, window, ref mask, scale, kv_length } = *self;
         AttentionOptions { causal, window, mask: mask.as_ref(), scale, kv_length }

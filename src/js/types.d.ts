@@ -1,30 +1,39 @@
 /**
- * The type of a tensor's elements: 32-bit float; 16-bit float, which is a storage type and computed as `f32`; 32-bit
- * integers, which wrap on overflow; `bool`; and integers of 8 and 16 bits, which are storage types: they are moved,
- * compared for equality, chosen from and cast, other operations ask for a cast first.
+ * The type of a tensor's elements.
+ *
+ * - `f32`: 32-bit float.
+ * - `f16`: 16-bit float, a storage type whose operations are computed in `f32`.
+ * - `i32`, `u32`: 32-bit integers, which wrap on overflow.
+ * - `bool`: true or false.
+ * - `i8`, `u8`, `i16`, `u16`: storage types. They can be moved, compared for equality, selected and cast. Cast them before
+ *   other operations.
  */
 export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8" | "i16" | "u16";
 
-/** Extents, outermost first; at most eight. */
+/** The sizes of a tensor's axes, outermost first. A tensor has at most eight axes. */
 export type Shape = readonly number[];
 
-/** One axis, several, or (left out) all. Negative ones count from the end, -1 being the last. */
+/** One axis, several axes, or all axes if omitted. Negative axes count from the end, and -1 is the last axis. */
 export type Axes = number | readonly number[];
 
-/** An operand: a tensor of the same device, or a number that takes the tensors' type (booleans are 1 and 0). */
+/** An operand: a tensor of the same device, or a number that is converted to the tensors' type. Booleans are 1 and 0. */
 export type Operand = Tensor | number | boolean;
 
-/** A number for every axis that a window moves over, or one for each. */
+/** A number for all spatial axes of a window, or a list with one number for each axis. */
 export type PerAxis = number | readonly number[];
 
 /**
- * How far the input is extended: as many elements on each side of every axis, of each axis, or before and after each
- * axis; `"valid"` for none; `"same"` for as many as give the input's extents divided by the stride, an odd one going to
- * the end.
+ * The padding of the input's spatial axes.
+ *
+ * - A number: this many elements on both sides of every axis.
+ * - A list of numbers: one amount for each axis, on both of its sides.
+ * - A list of pairs: the amounts before and after each axis.
+ * - `"valid"`: no padding.
+ * - `"same"`: the result has the input's size divided by the stride, rounded up. An odd element is added at the end.
  */
 export type Padding = PerAxis | readonly (readonly [before: number, after: number])[] | "same" | "valid";
 
-/** What a tensor of a type is read into: `f16` as `f32`, `bool` as 0 and 1. */
+/** The array type that a tensor of each type is read into. `f16` becomes `f32`, and `bool` becomes 0 and 1. */
 export interface DataOf {
   f32: Float32Array;
   f16: Float32Array;
@@ -37,16 +46,16 @@ export interface DataOf {
   u16: Uint16Array;
 }
 
-/** Bytes of a file, in memory that nothing else shares: `new Blob([bytes])` takes them. */
+/** The bytes of a file, in a buffer that is not shared, so that `new Blob([bytes])` accepts them. */
 export type Bytes = ReturnType<Uint8Array["slice"]>;
 
-/** What any tensor is read into. */
+/** The array types that tensors are read into. */
 export type TensorData = DataOf[DType];
 
 /** Numbers or booleans, nested as deep as the tensor has axes. */
 export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
 
-/** Arrays whose elements have a type of their own. */
+/** Arrays whose elements have a fixed type. */
 export type TypedArray =
   | Float32Array
   | Float64Array
@@ -61,14 +70,17 @@ export type TypedArray =
   | BigUint64Array;
 
 /**
- * What a tensor can be made from. `Float32Array`, `Float64Array` are `f32`, `Float16Array` is `f16`; signed integers are
- * `i32`, unsigned ones (`Uint8Array` too) `u32`, unless the `dtype` beside them says otherwise (`i8`, `u16`); of plain
- * values, booleans are `bool`, bigints `i32` and numbers `f32`. An `ArrayBuffer` has the elements of the `dtype` beside it, as they
- * are read (`f16` in two bytes, `bool` in one).
+ * The data that a tensor can be made from. Without a `dtype`, the tensor gets the type of the data.
+ *
+ * - `Float32Array` and `Float64Array` become `f32`, and `Float16Array` becomes `f16`.
+ * - Arrays of signed integers become `i32`, and arrays of unsigned integers (also `Uint8Array`) become `u32`. Pass `dtype` for
+ *   another type, such as `i8` or `u16`.
+ * - Plain booleans become `bool`, bigints `i32`, and numbers `f32`.
+ * - An `ArrayBuffer` holds elements of the `dtype` that is passed with it. An `f16` takes two bytes, and a `bool` one.
  */
 export type TensorSource = number | boolean | bigint | NestedArray | TypedArray | ArrayBuffer;
 
-/** The type of a tensor that is made from something. */
+/** The type of a tensor that is made from data of type `S`. */
 export type TypeOf<S> = S extends Float32Array | Float64Array
   ? "f32"
   : S extends Int8Array | Int16Array | Int32Array | BigInt64Array
@@ -83,7 +95,7 @@ export type TypeOf<S> = S extends Float32Array | Float64Array
             ? "f32"
             : DType;
 
-/** Elements, and the positions along the axis that they were at. */
+/** Sorted or selected elements, and their positions along the axis. */
 export interface Ordered<D extends DType = DType> {
   values: Tensor<D>;
   indices: Tensor<"i32">;
@@ -91,59 +103,71 @@ export interface Ordered<D extends DType = DType> {
 
 /** The parameters of {@link Tensor.attention}. */
 export interface AttentionOptions {
-  /** Whether the i-th query sees only keys up to `i + keys - queries`. Default: false. */
+  /** Whether the i-th query attends only to keys up to position `i + keys - queries`. Default: false. */
   causal?: boolean;
-  /** The i-th query sees only keys less than this far from its own place, `i + keys - queries`. Default: any distance. */
+  /**
+   * The window of local attention. The i-th query sees only keys less than this far from position `i + keys - queries`.
+   * Default: no limit.
+   */
   window?: number;
-  /** Broadcast to `[batch, heads, queries, keys]`: `bool` (true sees), or floats added to the scores. */
+  /**
+   * The mask, which broadcasts to `[batch, heads, queries, keys]`. A `bool` mask is true where a query may attend; floats are
+   * added to the scores.
+   */
   mask?: Tensor;
-  /** What the scores are multiplied with. Default: `1 / sqrt(size)`. */
+  /** The factor that the scores are multiplied by. Default: `1 / sqrt(size)`. */
   scale?: number;
   /**
-   * How many keys count, from the first on; `keys` above means those. So k and v can be a cache that is longer than what is
-   * in it: the rest makes no difference. The number is data: another one is no other plan. Default: all.
+   * The number of keys that are used, counted from the first. `keys` above means this number. A `k` and `v` that are only
+   * partly filled can therefore serve as a cache. The number is data, so another number reuses the plan. Default: all.
    */
   kvLength?: number;
 }
 
 /**
- * What is made of the elements around a place: the one before or after it, the nearest one (of two the one before or
- * after), the two around it, or the four, by the cubic convolution of Keys (1981).
+ * The interpolation filter: how elements around a position become one element.
+ *
+ * - `"floor"`, `"ceil"`: the element before or after the position.
+ * - `"half-down"`, `"half-up"`: the nearest element. Between two equally near elements, the one before or after.
+ * - `"linear"`: the two elements around the position.
+ * - `"cubic"`: the four elements around the position, by cubic convolution (Keys 1981).
  */
 export type Filter = "floor" | "ceil" | "half-down" | "half-up" | "linear" | "cubic";
 
 /** The parameters of {@link Tensor.resample}. */
 export interface ResampleOptions {
-  /** The place of the first element of the result. Default: 0. */
+  /** The position of the result's first element, in elements of the input. Default: 0. */
   first?: number;
-  /** How far it is from there to the next one's. Default: 1. */
+  /** The distance between the positions of two neighboring result elements. Default: 1. */
   step?: number;
-  /** Default: `"linear"`. */
+  /** The interpolation filter. Default: `"linear"`. */
   filter?: Filter;
-  /** Of the cubic filter, its slope at distance 1. Default: -0.75. */
+  /** The slope of the cubic filter at distance 1. Default: -0.75. */
   sharpness?: number;
-  /** Whether a filter is as much wider as a step is more than 1. Default: false. */
+  /** Whether a linear or cubic filter is widened by the step, if the step is more than 1. Default: false. */
   antialias?: boolean;
-  /** Whether what is beyond the edges counts for nothing; else the outermost elements go on. Default: false. */
+  /** Whether elements beyond the edges are ignored. Otherwise the edge elements are repeated. Default: false. */
   inside?: boolean;
 }
 
 /** An input of a program. */
 export interface InputSpec {
-  /** Extents; a name instead of one stands for any, and the same name for the same one in all inputs of a run. */
+  /**
+   * The sizes of its axes. A name instead of a number allows any size, and equal names mean equal sizes in all inputs of a run.
+   */
   shape: readonly (number | string)[];
-  /** Default: `"f32"`. */
+  /** The element type. Default: `"f32"`. */
   dtype?: DType;
 }
 
 export interface Tensor<D extends DType = DType> {
-  /** Its extents, outermost first. */
+  /** The sizes of the axes, outermost first. */
   readonly shape: Shape;
-  /** All elements, nested as deep as there are axes: what `device.tensor` takes. A number where there are none. */
+  /** Reads all elements as nested arrays, in the form that `device.tensor` accepts. A tensor without axes gives a number. */
   readNested(): Promise<number | NestedArray>;
   /**
-   * The same values on another device, of whatever kind both are: from the GPU to the CPU and back. They are computed and
-   * read here, and written there; what is recorded on the result is that device's, and gradients do not pass it.
+   * Copies the tensor to another device of any kind, such as from the GPU to the CPU. The values are computed and read here,
+   * and then uploaded there. Gradients do not pass through the copy.
    *
    * ```ts
    * const cpu = await Device.new({ prefer: "cpu" });
@@ -152,13 +176,15 @@ export interface Tensor<D extends DType = DType> {
    */
   to(device: Device): Promise<Tensor<D>>;
   /**
-   * The buffer that the tensor lies in, for shaders of the page's own that read it: on the page's `GPUDevice` after
-   * {@link Device.from}. The tensor is computed if it was not, and all work for it submitted, so that what the page submits
-   * next sees it; nothing is copied, and nothing waits. Elements are row-major without gaps, `bool` as 32-bit 0 or 1.
+   * Gives shaders of the page access to the tensor's buffer, without a copy. The device must share the page's `GPUDevice`
+   * ({@link Device.from}).
    *
-   * The buffer has the usages `STORAGE`, `COPY_SRC` and `COPY_DST`, may be longer than the tensor, and is to be read alone:
-   * other tensors may be computed from it. It stays the tensor's until it is disposed of, or the device is. What goes wrong
-   * while it is computed, the next read tells.
+   * The tensor is computed and its work submitted, so work that the page submits later sees the values. Nothing waits. Elements
+   * are row-major without gaps, and `bool` is a 32-bit 0 or 1.
+   *
+   * The buffer has the usages `STORAGE`, `COPY_SRC` and `COPY_DST`, and may be longer than the tensor. Shaders must only read
+   * it, because other tensors may be computed from it. The buffer belongs to the tensor until the result of this call, or the
+   * device, is disposed of. Errors of the computation are reported by the next read.
    *
    * ```js
    * const shared = tensor.gpuBuffer();
@@ -167,41 +193,43 @@ export interface Tensor<D extends DType = DType> {
    * shared.dispose();
    * ```
    *
-   * @throws `Unsupported` where the tensor is not on a GPU.
+   * @throws `Unsupported` if the tensor is not on a GPU.
    */
   gpuBuffer(): SharedBuffer;
   /**
-   * What `work` makes of this tensor, computed again for gradients rather than kept until then: the values in between take no
-   * memory while the rest of a net is computed, and time for computing them twice. (`torch.utils.checkpoint`; Chen and others
-   * 2016.) Values and gradients are the same as without, those of variables that `work` uses included. The result is an object
-   * of its own, also where `work` returns its argument.
+   * Runs `work` on this tensor without keeping its intermediate values for gradients. They are computed again when gradients
+   * are needed, which saves memory and takes time. (`torch.utils.checkpoint`; Chen and others 2016.)
+   *
+   * Values and gradients are the same as without a checkpoint, also for variables that `work` uses. The result is a new object,
+   * even if `work` returns its argument.
    *
    * ```ts
    * const model = new Sequential(...blocks.map((block) => (x: Tensor) => x.checkpoint((x) => block.forward(x))));
    * ```
    *
-   * @throws What `work` throws; `Data` if it gives no tensor of this device.
+   * @throws Errors of `work`; `Data` if the result is not a tensor of this device.
    */
   checkpoint(work: (x: Tensor) => Tensor): Tensor;
-  /** Reads it, and gives its numbers as text, as NumPy shows them: of a large tensor the corners. */
+  /** Reads the tensor and formats its numbers as text, as NumPy does. Large tensors show only their corners. */
   text(options?: { decimals?: number; most?: number }): Promise<string>;
-  /** Reads it, and prints its numbers on the console, as {@link Tensor.text} gives them. */
+  /** Reads the tensor and prints its numbers on the console, formatted as by {@link Tensor.text}. */
   print(options?: { decimals?: number; most?: number }): Promise<void>;
-  /** `Tensor(f32 [2, 3] on webgpu)`. */
+  /** Returns a short description, such as `Tensor(f32 [2, 3] on webgpu)`. */
   toString(): string;
 }
 
 export interface Device {
-  /** What it is. */
+  /** The name and kind of the device. */
   readonly info: DeviceInfo;
-  /** What it can do. */
+  /** The limits and features of the device. */
   readonly limits: DeviceLimits;
-  /** Why it is the CPU, where a GPU was to be expected. */
+  /** Why the device is the CPU although a GPU was expected. Undefined otherwise. */
   readonly fallback: string | undefined;
 
   /**
-   * A tensor of this data, row-major. The default shape is that of the data: none for a number, the nesting of arrays, the
-   * length of a typed array. One extent of a given shape may be -1. The default type is that of the data, too.
+   * Makes a tensor from data, in row-major order. The default shape follows from the data: no axes for a number, the nesting of
+   * arrays, the length of a typed array. One size of a given shape may be -1, and is then computed. The default type follows
+   * from the data, too.
    *
    * ```ts
    * device.tensor([[1, 2, 3], [4, 5, 6]]);                   // f32 [2, 3]
@@ -213,13 +241,15 @@ export interface Device {
   tensor<T extends DType>(data: TensorSource, shape: Shape | undefined, dtype: T): Tensor<T>;
 
   /**
-   * A tensor of what lies in a buffer of the page's own, from its beginning, row-major; `bool` as 32-bit 0 or 1. Nothing is
-   * copied, and the buffer stays the page's. It needs the usages `STORAGE` and `COPY_SRC`, and as many bytes as the tensor,
-   * rounded up to a multiple of 16: kernels read whole vectors.
+   * Makes a tensor from a buffer of the page, without a copy. Elements begin at the buffer's start and are row-major, and
+   * `bool` is a 32-bit 0 or 1. The buffer remains the page's.
    *
-   * A tensor does not change, so what it is computed into may be computed early, late or again. Whoever writes to the buffer
-   * afterwards makes a tensor of it anew, which costs next to nothing, best as the value of a {@link Variable}; what the old
-   * one is needed for is run before.
+   * The buffer needs the usages `STORAGE` and `COPY_SRC`. It must have the tensor's bytes, rounded up to a multiple of 16,
+   * because kernels read whole vectors.
+   *
+   * Tensors are immutable, and values that depend on one may be computed early, late or again. If you write to the buffer, make
+   * a new tensor from it, which is cheap, and best assign it to a {@link Variable}. Run the work that needs the old values
+   * before you write.
    *
    * ```js
    * const seen = new Variable(device.tensorFromBuffer(buffer, { shape: [64, 3] }));
@@ -227,27 +257,28 @@ export interface Device {
    * seen.assign(device.tensorFromBuffer(buffer, { shape: [64, 3] }));   // and says so.
    * ```
    *
-   * @throws `Data` where it is no `GPUBuffer`, mapped, too small or lacks a usage. Of a buffer that was destroyed or is
-   * another device's, reading tells.
+   * @throws `Data` if the buffer is not a `GPUBuffer`, is mapped, is too small, or lacks a usage. If it was destroyed or
+   * belongs to another device, the next read rejects.
    */
   tensorFromBuffer<T extends DType = "f32">(buffer: GpuBuffer, spec: BufferSpec<T>): Tensor<T>;
 
   /**
-   * The tensors of a safetensors file, and the notes in it. `BF16` becomes `f32`, which holds it exactly. Files are not
-   * trusted: a damaged one is an error that says what is wrong and where.
+   * Loads the tensors and the metadata of a safetensors file. `BF16` becomes `f32`, which holds its values exactly. Files are
+   * not trusted. The error for a damaged file names the problem and its position.
    *
    * ```ts
    * const { tensors } = await device.loadSafetensors(await fetch("model.safetensors"));
    * model.loadStateDict(tensors);
    * ```
    *
-   * A tensor of a type that no tensor here holds, such as `F8_E4M3`, is not loaded; `skipped` has its name, type and place.
+   * Tensors of other types, such as `F8_E4M3`, are not loaded. `skipped` lists their names, types and positions.
    *
-   * The promise rejects with `Data` if the file is damaged, with the tensor's name, or is something else, as a web page is.
+   * The promise rejects with `Data` if the file is damaged, naming the tensor, or if it is another kind of file, such as a web
+   * page.
    */
   loadSafetensors(source: FileSource, options?: FileOptions): Promise<Safetensors>;
   /**
-   * A safetensors file of these tensors and notes.
+   * Writes a safetensors file with these tensors and metadata.
    *
    * ```ts
    * const bytes = await device.saveSafetensors(model.stateDict());
@@ -255,46 +286,48 @@ export interface Device {
    * ```
    */
   saveSafetensors(tensors: Record<string, Tensor>, metadata?: Record<string, string>): Promise<Bytes>;
-  /** The array of a `.npy` file of NumPy's. The promise rejects with `Data` if the file is damaged. */
+  /** Loads the array of a NumPy `.npy` file. The promise rejects with `Data` if the file is damaged. */
   loadNpy(source: FileSource): Promise<Tensor>;
-  /** The arrays of an `.npz` file of NumPy's by their names. */
+  /** Loads the arrays of a NumPy `.npz` file, by their names. */
   loadNpz(source: FileSource): Promise<Record<string, Tensor>>;
-  /** An `.npz` file of these arrays. */
+  /** Writes an `.npz` file with these arrays. */
   saveNpz(tensors: Record<string, Tensor>, options?: { compressed?: boolean }): Promise<Bytes>;
 
   /**
-   * All elements of several tensors, in order, each as {@link Tensor.read} gives them: they are computed as one batch, and
-   * read as one submission. One that is named twice is read twice.
+   * Reads all elements of several tensors, in order, each as by {@link Tensor.read}. The tensors are computed as one batch and
+   * read in one submission. A tensor that is listed twice is read twice.
    *
    * ```ts
    * const [loss, scores] = await device.read([x.square().mean(), x.softmax(-1)]);
    * ```
    *
-   * @throws `Data` if one lives on another device. The promise rejects with what went wrong on this one.
+   * @throws `Data` if a tensor is on another device. The promise rejects with errors of this device.
    */
   read<const T extends readonly Tensor[]>(
     tensors: T,
   ): Promise<{ -readonly [I in keyof T]: T[I] extends Tensor<infer D extends DType> ? DataOf[D] : never }>;
 
-  /** `value` everywhere. The default type is `bool` for a boolean, and `f32` for a number. */
+  /** Makes a tensor filled with `value`. The default type is `bool` for a boolean, and `f32` for a number. */
   full(shape: Shape | number, value: boolean): Tensor<"bool">;
   full<T extends DType = "f32">(shape: Shape | number, value: number | boolean, options?: { dtype?: T }): Tensor<T>;
 
-  /** The whole numbers from 0 up to but not including `end`. */
+  /** Makes a tensor of the integers from 0 up to, but not including, `end`. */
   arange<T extends DType = "f32">(end: number, options?: { dtype?: T }): Tensor<T>;
-  /** The numbers from `start` up to but not including `end`, `step` apart (1 by default); a `step` below 0 goes down. */
+  /**
+   * Makes a tensor of the numbers from `start` up to, but not including, `end`. They are `step` apart (1 by default), and a
+   * negative `step` counts down.
+   */
   arange<T extends DType = "f32">(start: number, end: number, step?: number, options?: { dtype?: T }): Tensor<T>;
 
   /**
-   * Compiles a program. `build` is called once, with tensors that stand for the inputs, and returns the result or a list
-   * of results. Other tensors that it uses are kept by the program as they are; those made in it are the program's, and
-   * disposed of for others.
+   * Compiles a program. `build` is called once with placeholder tensors for the inputs, and returns one result or a list of
+   * results. The program keeps other tensors that `build` uses. Tensors that `build` makes are disposed of afterwards.
    *
-   * Where an axis has a name instead of an extent, `build` is called for each new extent that a run brings, and the plans
-   * of those that came last are kept. From the third on GPUs run the same kernels for all of them.
+   * If an axis has a name instead of a size, `build` is called again for each new size. The plans of the most recent sizes are
+   * kept. From the third size on, GPUs run the same kernels for all sizes.
    *
-   * Variables do not take what is made of the inputs, which have no data outside of the program: `build` returns it, and
-   * what it is called for assigns it.
+   * A variable that `build` reads has its current value at each run. Assignments to variables in `build` happen at each run,
+   * and not while the program is compiled.
    *
    * ```ts
    * const program = device.compile([{ shape: ["n", 2] }], (x) => x.mean(0));
@@ -304,9 +337,9 @@ export interface Device {
   compile(inputs: readonly InputSpec[], build: (...inputs: Tensor[]) => Tensor | readonly Tensor[]): Program;
 
   /**
-   * Compiles a function of elements, written in WGSL: its parameters and its result are `f32` (which stands for `f16`,
-   * too), `i32`, `u32` or `bool`. The last function of the source is the one; helpers, constants and structures stand before
-   * it. It shares kernels with what stands before and after it.
+   * Compiles an elementwise function from WGSL source. Parameters and the result are `f32` (also for `f16` tensors), `i32`,
+   * `u32` or `bool`. The last function of the source is compiled; helpers, constants and structures come before it. Calls fuse
+   * with neighboring operations.
    *
    * ```ts
    * const cube = await device.elementFunction("fn cube(x: f32) -> f32 { return x * x * x; }", {
@@ -316,16 +349,20 @@ export interface Device {
    * const y = cube.call(device.tensor([1, 2]));
    * ```
    *
-   * @throws `Data` where the source is something else; the promise rejects with what the browser's compiler says, with
-   * line and column.
+   * @throws `Data` if the source has another form. The promise rejects with the browser compiler's message, with line and
+   * column.
    */
   elementFunction(source: string, options?: ElementFunctionOptions): Promise<ElementFunction>;
 
   /**
-   * Compiles a compute shader, written in WGSL. In group 0 it binds, in this order: at 0 a uniform with numbers, if it takes
-   * any (one number, or a structure of `f32`, `i32`, `u32`); then what it reads, `var<storage, read>`; then what it writes,
-   * `var<storage, read_write>`: arrays of `f32`, `i32`, `u32` or `f16`. Its entry point is `main`. What it does not write may
-   * be anything, and memory may reach beyond a tensor's last element: sizes are numbers or constants, not `arrayLength`.
+   * Compiles a compute shader from WGSL source. Its entry point is `main`. In group 0, it binds in this order:
+   *
+   * - at binding 0 a uniform with the params, if it has any: one number, or a structure of `f32`, `i32` and `u32`;
+   * - the inputs as `var<storage, read>` arrays of `f32`, `i32`, `u32` or `f16`;
+   * - the outputs as `var<storage, read_write>` arrays of these types.
+   *
+   * Elements that the shader does not write are undefined. Buffers may be longer than their tensors. Pass sizes as params or
+   * constants, because `arrayLength` may be too large.
    *
    * ```ts
    * const twice = await device.shader(`
@@ -339,15 +376,14 @@ export interface Device {
    * const { y } = twice.run({ inputs: { x }, outputs: { y: [3] }, workgroups: [1], params: { size: 3 } });
    * ```
    *
-   * @throws `Data` where it binds something else; the promise rejects with what the browser's compiler says, with line and
-   * column.
+   * @throws `Data` if it has other bindings. The promise rejects with the browser compiler's message, with line and column.
    */
   shader(source: string, options?: ShaderOptions): Promise<Shader>;
 
   /**
-   * Runs `work`, then frees every tensor that was made in it but those it returns (one, a list, or an object of them).
-   * Intermediate results of long chains hold the memory of what they were made from until the garbage collector comes
-   * by: a loop that runs for long does its steps in scopes. `work` must not be async.
+   * Runs `work`, and then frees every tensor made in it except those that it returns: one, a list, or an object of them.
+   * Intermediate results otherwise hold their memory until the garbage collector runs. Use one scope per step in long loops.
+   * `work` must not be asynchronous.
    *
    * ```ts
    * weight = device.scope(() => weight.sub(gradient.mul(rate)));
@@ -356,10 +392,9 @@ export interface Device {
   scope<T>(work: () => T): T;
 
   /**
-   * Has the device run the kernels that are fastest on it, where there are several for the same work: as an earlier visit
-   * measured them in this browser (they are kept in IndexedDB), or else, and if `again`, by measuring. That took 45
-   * seconds on a software GPU; nobody has timed it on a real one. Programs that were compiled before keep their
-   * kernels.
+   * Chooses the fastest kernels for this device, where several do the same work. Kernels that an earlier visit measured in this
+   * browser are used again; they are stored in IndexedDB. Otherwise, or with `again`, they are measured. This took 45 seconds
+   * on a software GPU and was not timed on a real one. Programs that are already compiled keep their kernels.
    *
    * ```ts
    * const { kernelConfig, measured } = await device.tune();
@@ -369,144 +404,144 @@ export interface Device {
   tune(options?: TuneOptions): Promise<Tuned>;
 
   /**
-   * Does `work`, and says what the device did for it and how long that took: by kernel on the device, by phase on the host. It
-   * ends when all is done that the work recorded and that is still there. What was recorded before is done before.
+   * Profiles `work`: device time by kernel, and host time by phase. The measurement ends when all operations are done that
+   * `work` recorded and that are still needed. Operations that were recorded earlier are computed before it starts.
    *
-   * By timestamps of a GPU each kernel gets a pass of its own while this lasts, which takes longer than many in one. Browsers
-   * round times: of kernels that take less than {@link ProfileData.resolution} only sums over many runs mean something. While
-   * Chromium's Performance panel records, what ran is there, too.
+   * With GPU timestamps, each kernel runs in a separate pass, which takes longer than usual. Browsers round the times. Times of
+   * kernels that take less than {@link ProfileData.resolution} are therefore meaningful only as sums over many runs. If
+   * Chromium's Performance panel is recording, it shows the kernels, too.
    *
    * ```ts
    * const { value, profile } = await device.profile(() => x.matmul(w).relu());
    * console.log(profile.text);
    * ```
    *
-   * @throws What the work throws; `Data` if the device is being profiled already.
+   * @throws Errors of `work`; `Data` if the device is already being profiled.
    */
   profile<T>(work: () => T | Promise<T>): Promise<{ value: T; profile: Profile }>;
 
-  /** `Device(webgpu: NVIDIA H200)`. */
+  /** Returns a short description, such as `Device(webgpu: NVIDIA H200)`. */
   toString(): string;
 }
 
-/** What a kernel took and did while it was profiled; times in milliseconds. */
+/** The time and the work of one kernel in a profile. Times are in milliseconds. */
 export interface KernelProfile {
-  /** `map`, `row`, `matmul`, `conv2d` or `attention`. */
+  /** The kind of kernel: `map`, `row`, `matmul`, `conv2d` or `attention`. */
   readonly kind: string;
-  /** The operations it stands for: `matmul[8,4]x[4,2] + add + relu`. */
+  /** The operations that the kernel computes, such as `matmul[8,4]x[4,2] + add + relu`. */
   readonly label: string;
-  /** How often it ran. */
+  /** The number of runs. */
   readonly runs: number;
-  /** The runs that have a time. */
+  /** The number of runs that have a time. */
   readonly timed: number;
-  /** What these took together. */
+  /** The time of all timed runs. */
   readonly time: number;
-  /** What a run took on average. */
+  /** The mean time of a run. */
   readonly mean: number;
-  /** Bytes that all runs read, each once however often it is read. */
+  /** The bytes read by all runs. Each byte counts once per run, however often the kernel reads it. */
   readonly bytesRead: number;
-  /** Bytes that they wrote. */
+  /** The bytes written by all runs. */
   readonly bytesWritten: number;
-  /** Whether these are the bytes exactly; otherwise they are the most it can be. */
+  /** Whether the numbers of bytes are exact. Otherwise they are upper bounds. */
   readonly exactBytes: boolean;
-  /** Floating-point operations of all runs. */
+  /** The floating-point operations of all runs. */
   readonly flops: number;
   readonly bytesPerSecond?: number;
   readonly flopsPerSecond?: number;
-  /** The part of the device's speed of copying; there after {@link Device.measureCeilings}, as the next one. */
+  /** The fraction of the device's copy bandwidth. Present after {@link Device.measureCeilings}, like `productShare`. */
   readonly copyShare?: number;
-  /** The part of its speed of multiplying matrices. */
+  /** The fraction of the device's peak rate of matrix products. */
   readonly productShare?: number;
 }
 
-/** What a device did while something was profiled; times in milliseconds. */
+/** A profile as plain data. Times are in milliseconds. */
 export interface ProfileData {
   readonly device: DeviceInfo;
   /**
-   * What the times of kernels were taken by: the GPU's `timestamps`; the `host`'s clock, of the CPU; of `submissions` alone,
-   * where a GPU has no timestamps; or `none`.
+   * The clock of the kernel times. `timestamps` are the GPU's, and `host` is the clock of the CPU. `submissions` means that a
+   * GPU without timestamps could time only whole submissions. `none` means that there are no times.
    */
   readonly clock: "timestamps" | "host" | "submissions" | "none";
-  /** The time between two that the clock tells apart. */
+  /** The resolution of the clock: the smallest difference between two times. */
   readonly resolution: number;
-  /** From the beginning until all work was done. */
+  /** The time from the beginning until all work was done. */
   readonly total: number;
-  /** What the kernels took together. */
+  /** The sum of the kernel times. */
   readonly deviceTime: number;
-  /** What the host took. What is left of the total is the page's own. */
+  /** The host time by phase. The rest of `total` is time of the page. */
   readonly host: Readonly<Record<"recording" | "planning" | "compiling" | "uploading" | "submitting" | "waiting", number>>;
-  /** Operations recorded. */
+  /** The number of recorded operations. */
   readonly operations: number;
-  /** Batches submitted. */
+  /** The number of submitted batches. */
   readonly submissions: number;
-  /** Runs of kernels without a time. */
+  /** The number of kernel runs without a time. */
   readonly untimed: number;
-  /** The most the device can do, after {@link Device.measureCeilings}. */
+  /** The peak rates of the device, after {@link Device.measureCeilings}. */
   readonly ceilings?: { readonly bytesPerSecond: number; readonly flopsPerSecond: number };
-  /** What took longest first. */
+  /** The kernels, the slowest first. */
   readonly kernels: readonly KernelProfile[];
 }
 
 export interface Profile {
-  /** All but the time line. */
+  /** Returns the profile as plain data, without the timeline. */
   toJSON(): ProfileData;
-  /** The same as `text`. */
+  /** Returns the table that is also in `text`. */
   toString(): string;
 }
 
 export interface Batch {
   /**
-   * Adds a result.
+   * Adds a result to the batch.
    *
-   * @throws `Data` if it lives on another device.
+   * @throws `Data` if the tensor is on another device.
    */
   add(tensor: Tensor): this;
 }
 
-/** What an element function may be given. */
+/** The options of {@link Device.elementFunction}. */
 export interface ElementFunctionOptions {
   /**
-   * The derivatives by each parameter: functions of the same parameters, or of these and the function's result, that give
-   * `f32`. The one by an integer may be any.
+   * The derivative by each parameter, as an element function that returns `f32`. Each takes the function's parameters,
+   * optionally followed by its result. The derivative by an integer parameter may be any function.
    */
   gradients?: readonly ElementFunction[];
   /**
-   * What is computed in its place on the CPU, which takes no WGSL in a browser. It must give what the function gives: a tensor of
-   * the shape that the operands broadcast to, and of the type of the function's result.
+   * The replacement on the CPU, which cannot run WGSL in a browser. It must return a tensor of the shape that the operands
+   * broadcast to, with the type of the function's result.
    */
   fallback?: (...operands: Tensor[]) => Tensor;
 }
 
-/** Tensors by the names that a shader has for them. */
+/** Tensors by their names in a shader. */
 export type Tensors = Record<string, Tensor>;
 
-/** What a shader may be given. */
+/** The options of {@link Device.shader}. */
 export interface ShaderOptions {
   /**
-   * The gradients by its inputs, of these, its results, and the gradients of those. It is called once for inputs of the same
-   * shapes, with tensors that stand for them, and may use no others.
+   * Computes the gradients of the inputs from the inputs, the outputs, and the gradients of the outputs. It is called once for
+   * each set of input shapes, with placeholder tensors. It must not use other tensors.
    */
   gradient?: (inputs: Tensors, outputs: Tensors, gradients: Tensors) => Tensors;
-  /** What is computed in its place on the CPU. */
+  /** The replacement on the CPU. */
   fallback?: (inputs: Tensors, params: Record<string, number>) => Tensors;
 }
 
-/** What a run of a shader takes. */
+/** The arguments of one run of a shader. */
 export interface ShaderRun {
   inputs: Tensors;
-  /** The shapes of what it writes. */
+  /** The shapes of the outputs. */
   outputs: Record<string, Shape>;
-  /** How many workgroups it has along each dimension: one to three. */
+  /** The number of workgroups along each dimension. One to three numbers. */
   workgroups: readonly number[];
   params?: Record<string, number>;
 }
 
 export interface Shader {
   /**
-   * Records a run: its results by name.
+   * Records a run and returns its results by name.
    *
-   * @throws `Data` for names that it does not have or that are missing, `DType`, `Shape` for what has no elements, `Limit`
-   * for more workgroups than the device takes, `Unsupported` on a CPU without a fallback.
+   * @throws `Data` for unknown or missing names, `DType` for inputs of another type, `Shape` for empty tensors, `Limit` for
+   * more workgroups than the device supports, `Unsupported` on a CPU without a fallback.
    */
   run(run: ShaderRun): Tensors;
 }
@@ -522,9 +557,9 @@ export declare namespace Device {
    */
   function create(options?: DeviceOptions): Promise<Device>;
   /**
-   * A device on the page's own `GPUDevice`, with the features and limits that it was opened with: the page's shaders and
-   * tensors work on the same memory ({@link Tensor.gpuBuffer}, {@link Device.tensorFromBuffer}), in the order in which work
-   * is submitted. What the page made stays the page's: disposing of this device ends the tensors on it, and nothing else.
+   * Opens a device on the page's own `GPUDevice`, with the features and limits it was created with. The page's shaders and the
+   * tensors share its memory ({@link Tensor.gpuBuffer}, {@link Device.tensorFromBuffer}). Work runs in the order of submission.
+   * Disposing of the device frees its tensors, and leaves the page's objects alone.
    *
    * ```ts
    * const adapter = await navigator.gpu.requestAdapter();
@@ -532,12 +567,13 @@ export declare namespace Device {
    * const device = await Device.from(gpu);
    * ```
    *
-   * @throws `Data` where it is no `GPUDevice`, `DeviceLost` where it was lost, `Limit` where it was opened with too little.
+   * @throws `Data` if it is not a `GPUDevice`, `DeviceLost` if it was lost, `Limit` if its limits are too low.
    */
   export function from(device: GpuDevice, options?: ShareOptions): Promise<Device>;
   /**
-   * Every device there is, the recommended one first, and WebGPU where it offers none; with a reason beside each that is not
-   * taken. Opens and loads nothing. Browsers do not tell how much memory a GPU has.
+   * Lists all available devices, the recommended one first. WebGPU is listed even if the browser does not offer it, with the
+   * reason. Devices that are not recommended have a reason, too. Opens and loads nothing. Browsers do not report the memory of
+   * a GPU.
    *
    * ```ts
    * for (const { info, recommended, reason } of await Device.discover()) {
@@ -546,7 +582,7 @@ export declare namespace Device {
    * ```
    */
   export function discover(): Promise<Found[]>;
-  /** Whether there is a GPU. Opens and loads nothing. */
+  /** Returns whether a GPU is available. A software GPU does not count. Opens and loads nothing. */
   export function isAvailable(): Promise<boolean>;
   export { create as new };
 }

@@ -1,4 +1,4 @@
-//! Variables: which object of JavaScript is given out for a value, and when it is disposed of.
+//! Variables: which JavaScript object represents a value, and when it is disposed of.
 
 use super::host::host;
 use super::objects::{keep, Held, Object, Place};
@@ -14,7 +14,7 @@ use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen(js_class = "Variable")]
 impl JsVariable {
-    /// A variable with this value, which it takes over.
+    /// Makes a variable with this value, and takes ownership of the tensor.
     #[wasm_bindgen(constructor)]
     pub fn new(
         #[wasm_bindgen(unchecked_param_type = "Tensor")] value: &JsValue,
@@ -30,13 +30,13 @@ impl JsVariable {
         Ok(JsVariable(Place::new(Object::Variable(Rc::new(held)))))
     }
 
-    /// The present value: the same object each time, until another value is assigned or a step is taken. It belongs to the
-    /// variable, which disposes of it then. {@link Tensor.detach} gives one that stays.
+    /// The present value. It is the same object until another value is assigned or an optimizer takes a step. The variable owns
+    /// the object and then disposes of it. Use {@link Tensor.detach} to keep the value.
     #[wasm_bindgen(getter, unchecked_return_type = "Tensor")]
     pub fn value(&self) -> Answer<JsValue> {
         let held = self.core("value")?;
         let now = held.variable.value();
-        // An optimizer may have changed it since, or the object been disposed of.
+        // An optimizer may have changed the value, or the object was disposed of.
         let is_now = |known: &JsValue| {
             Tensor::from_js(known, At { op: "value", what: "value" })
                 .is_ok_and(|known| known.is_same(&now))
@@ -49,18 +49,18 @@ impl JsVariable {
             return Ok(assigned);
         }
         let made: JsValue = keep(now)?.into();
-        // A program has tensors of its own for the values that it reads: outside of it the value is the one before.
+        // While a program is compiled, the value is a placeholder. Outside of the program, the value is unchanged.
         if !is_recording() {
             held.give_out(&made);
         }
         Ok(made)
     }
 
-    /// Takes this value from now on, and disposes of the one before. Where more than 2,000 operations were recorded since
-    /// something was computed, they are submitted, as by `flush`: so steps that nobody waits for do not pile up. In the
-    /// function of a program, the variable has the value from there on, and each run of the program assigns the last one.
+    /// Assigns a new value, and disposes of the old one. If more than 2,000 operations were recorded since the last
+    /// computation, they are submitted as by `flush`. Steps that nothing waits for therefore do not accumulate. In the function
+    /// of a program, the variable has the new value from the assignment on, and each run assigns the last one.
     ///
-    /// @throws `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device.
+    /// @throws `Shape` or `DType` if the value has another shape or type; `Data` if it is on another device.
     pub fn assign(
         &self,
         #[wasm_bindgen(unchecked_param_type = "Tensor")] value: &JsValue,
@@ -75,11 +75,11 @@ impl JsVariable {
         Ok(())
     }
 
-    /// Takes the elements of `source` along `axis` from `start` on, as {@link Tensor.sliceScatter}, and keeps the others: a
-    /// row of a cache. Where no tensor and no operation that is still to be computed needs the value before, only these
-    /// elements are written, in its memory. Gradients do not pass to the new value.
+    /// Replaces the elements along `axis` from `start` on with `source`, as {@link Tensor.sliceScatter} does, such as a row of
+    /// a cache. If no tensor and no pending operation needs the old value, only these elements are written, in place. Gradients
+    /// do not pass to the new value.
     ///
-    /// @throws `Shape` or `DType` if the source does not fit; `Data` if it lives on another device.
+    /// @throws `Shape` or `DType` if the source does not fit; `Data` if it is on another device.
     #[wasm_bindgen(js_name = assignSlice)]
     pub fn assign_slice(
         &self,
@@ -103,14 +103,14 @@ impl JsVariable {
         Ok(())
     }
 
-    /// What {@link Tensor.backward} has left, added up, until it is taken; undefined where there is nothing.
+    /// Returns the gradient that {@link Tensor.backward} accumulated, and clears it. Undefined if there is none.
     #[wasm_bindgen(js_name = takeGradient)]
     pub fn take_gradient(&self) -> Answer<Option<JsTensor>> {
         let held = self.core("takeGradient")?;
         Ok(held.variable.take_gradient().map(keep).transpose()?)
     }
 
-    /// Empties it, and disposes of the value.
+    /// Empties the variable's place, and disposes of the value.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn end(&self) {
         if let Ok(held) = self.core("dispose") {
@@ -120,7 +120,7 @@ impl JsVariable {
     }
 }
 
-/// The object that a weak reference leads to, if it is still there.
+/// Returns the object of a weak reference, if it was not collected.
 fn object_in(slot: &RefCell<Option<WeakRef>>) -> Option<JsValue> {
     slot.borrow().as_ref().and_then(WeakRef::deref).map(JsValue::from)
 }
@@ -130,28 +130,27 @@ fn weak(object: &JsValue) -> Option<WeakRef> {
 }
 
 impl Held {
-    /// Of a variable, whose value nobody has an object of yet.
+    /// Makes the record of a variable whose value has no object yet.
     fn new(variable: Variable) -> Held {
         let device = variable.value().device().clone();
         Held { variable, value: RefCell::default(), assigned: RefCell::default(), device }
     }
 
-    /// The object of what was assigned is the variable's from now on, unless another variable has it; those before are disposed
-    /// of.
+    /// Takes ownership of the assigned object, unless another variable owns it. Disposes of earlier objects.
     fn take_over(&self, assigned: &JsValue) {
         let has = |slot| object_in(slot).is_some_and(|own| own == *assigned);
         let is_own = has(&self.value) || has(&self.assigned);
         self.dispose_all_but(assigned);
-        // An object that two variables had would be disposed of by one while the other gives it out.
+        // If two variables owned an object, one could dispose of it while the other still returns it.
         if is_own || host(|host| host.own(assigned)) {
             self.assigned.replace(weak(assigned));
         }
     }
 
-    /// The value's object is this one from now on; those of a value before are disposed of.
+    /// Makes this object the one for the value. Disposes of objects of an earlier value.
     fn give_out(&self, value: &JsValue) {
         host(|host| host.own(value));
-        // The first object for a value: what was assigned is that value, too.
+        // If this is the first object for the value, the assigned object is the same value and is kept.
         if object_in(&self.value).is_some() {
             self.dispose_all_but(value);
         }
@@ -169,7 +168,7 @@ impl Held {
     }
 }
 
-/// The object for a variable of Rust's: the same each time, as long as it is there.
+/// Returns the object for a variable of the core. It is the same object each time, as long as it is not collected.
 #[cfg(feature = "js-nn")]
 pub fn object_of(variable: &Variable) -> Result<JsValue> {
     let known = host(|host| host.known(variable.address()));

@@ -1,4 +1,4 @@
-//! Programs without the calls that a backend does not know: in their place stands what the functions are made of.
+//! Inlining of function calls for backends that cannot call those functions.
 
 use super::index::ValueId;
 use super::program::{Builder, Inst, Program, Store};
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 type Part<'a> = (&'a mut Program, Option<&'a mut ValueId>);
 
 impl Program {
-    /// Whether something is called that is not `kept`, and of which more is known.
+    /// Whether the program calls a function that is not `kept` and can be inlined.
     fn calls(&self, kept: &dyn Fn(&Function) -> bool) -> bool {
         let known = |function: &Function| match function {
             Function::Element(element) => element.steps.is_ok(),
@@ -19,8 +19,7 @@ impl Program {
         self.insts.iter().any(|inst| matches!(inst, Inst::Call(f, ..) if !kept(f) && known(f)))
     }
 
-    /// The same program, with functions computed where they were called, but for those that are `kept`; and where each
-    /// value went.
+    /// Inlines all functions that are not `kept`. Returns the new program and the new number of each value.
     pub fn inlined(&self, kept: &dyn Fn(&Function) -> bool) -> (Program, Vec<ValueId>) {
         let mut builder = Builder::default();
         let mut moved: Vec<ValueId> = Vec::with_capacity(self.insts.len());
@@ -42,7 +41,7 @@ impl Program {
 }
 
 impl Kernel {
-    /// The same kernel, with functions computed where they are called, but for those that are `kept`.
+    /// Inlines the functions that are not `kept` in all programs of the kernel.
     pub fn inlined(&self, kept: &dyn Fn(&Function) -> bool) -> Cow<'_, Kernel> {
         if !self.programs().iter().any(|program| program.calls(kept)) {
             return Cow::Borrowed(self);
@@ -50,7 +49,7 @@ impl Kernel {
         let mut kernel = self.clone();
         for (program, value) in kernel.programs_mut() {
             let mut read = value.as_ref().map(|value| **value);
-            // What is called may call others.
+            // An inlined function may call others.
             while program.calls(kept) {
                 let (inlined, moved) = program.inlined(kept);
                 *program = inlined;
@@ -63,7 +62,7 @@ impl Kernel {
         Cow::Owned(kernel)
     }
 
-    /// Every program.
+    /// Returns every program of the kernel.
     pub fn programs(&self) -> Vec<&Program> {
         match self {
             Kernel::Shader { .. } | Kernel::Order(_) => Vec::new(),
@@ -83,7 +82,7 @@ impl Kernel {
         }
     }
 
-    /// Every program, and the values of those that routines read by.
+    /// Returns every program, with the value that a routine reads if the program is an operand.
     pub fn programs_mut(&mut self) -> Vec<Part<'_>> {
         let (operands, epilogue) = match self {
             Kernel::Shader { .. } | Kernel::Order(_) => return Vec::new(),

@@ -1,23 +1,23 @@
-//! That a program is well formed: what follows may rely on it.
+//! Validation of programs. Backends rely on a valid program.
 
 use super::{Atom, Index, Inst, Program, Space, Store};
 use crate::error::{Error, Result};
 
-/// How many inputs, outputs and params a dispatch has.
+/// The numbers of inputs, outputs and params of a dispatch.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     pub inputs: usize,
     pub outputs: usize,
     pub params: usize,
-    /// Whether there is a routine's result.
+    /// Whether the program is the epilogue of a routine, and has its result.
     pub epilogue: bool,
 }
 
 impl Program {
-    /// That everything named exists, and is made before it is used.
+    /// Checks that all operands exist, and that values are computed before they are used.
     ///
     /// # Errors
-    /// `Data`, with what is wrong.
+    /// `Data` that names what is wrong.
     pub fn check(&self, space: &Space, counts: Counts) -> Result<()> {
         let refuse =
             |what: &str| Err(Error::data(format!("kernel: {what}; this is a bug in warpweft")));

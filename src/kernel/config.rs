@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// How a workgroup's threads share the rows of a reduction or of a kernel that keeps whole rows.
+/// The sharing of rows among a workgroup's threads, in a reduction or in a kernel that keeps whole rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rows {
     /// One thread per row.
@@ -27,7 +27,7 @@ pub enum Tile {
     Large,
 }
 
-/// How elements are copied from one axis to another.
+/// The method of copying elements from one axis to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transpose {
     /// Each thread reads what it writes.
@@ -36,7 +36,7 @@ pub enum Transpose {
     Tiled,
 }
 
-/// How products of two `f16` operands are computed.
+/// The method of multiplying two `f16` operands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum F16Matmul {
     /// Like all other products.

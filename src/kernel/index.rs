@@ -1,9 +1,9 @@
-//! Positions in buffers: sums of coordinates and values times strides.
+//! Indices into buffers: sums of coordinates and values times strides.
 
 /// The result of an earlier instruction of the same program.
 pub type ValueId = u32;
 
-/// What a linear index is made of.
+/// A variable of a linear index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Atom {
     /// The coordinate along a dimension of the space.
@@ -12,26 +12,26 @@ pub enum Atom {
     Value(ValueId),
 }
 
-/// An element's position in a buffer: `offset + sum(atom * stride)`. A view is nothing but such an index.
+/// The position of an element in a buffer: `offset + sum(atom * stride)`. A strided view is such an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Index {
     pub offset: i64,
-    /// Sorted by atom, each once, no stride 0.
+    /// The strides, sorted by atom, without duplicates and without strides of 0.
     pub terms: Vec<(Atom, i64)>,
 }
 
 impl Index {
-    /// A constant.
+    /// Creates a constant index.
     pub fn constant(offset: i64) -> Index {
         Index { offset, terms: Vec::new() }
     }
 
-    /// One coordinate of the space.
+    /// Creates the index of one coordinate of the space.
     pub fn coordinate(dim: usize) -> Index {
         Index::atom(Atom::Coord(dim as u32))
     }
 
-    /// The first coordinates of the space.
+    /// Creates the indices of the first coordinates of the space.
     pub fn coordinates(count: usize) -> Vec<Index> {
         let mut coordinates = Vec::with_capacity(count);
         for dim in 0..count {
@@ -40,7 +40,7 @@ impl Index {
         coordinates
     }
 
-    /// So many times 0.
+    /// Creates `count` indices of 0.
     pub fn zeros(count: usize) -> Vec<Index> {
         let mut zeros = Vec::with_capacity(count);
         for _ in 0..count {
@@ -49,12 +49,12 @@ impl Index {
         zeros
     }
 
-    /// A coordinate or a value.
+    /// Creates the index of a coordinate or a value.
     pub fn atom(atom: Atom) -> Index {
         Index { offset: 0, terms: vec![(atom, 1)] }
     }
 
-    /// `self + other * factor`.
+    /// Returns `self + other * factor`.
     pub fn plus(&self, other: &Index, factor: i64) -> Index {
         let mut sum = self.clone();
         sum.add(other, factor);
@@ -77,12 +77,12 @@ impl Index {
         }
     }
 
-    /// The stride of a coordinate or value; 0 where it does not occur.
+    /// Returns the stride of a coordinate or value. It is 0 if the atom does not occur.
     pub fn stride(&self, atom: Atom) -> i64 {
         self.terms.iter().find(|term| term.0 == atom).map_or(0, |term| term.1)
     }
 
-    /// Whether it depends on a coordinate from `outer` on, or on a value that `varying` says so of.
+    /// Whether the index depends on a coordinate from `outer` on, or on a value marked in `varying`.
     pub fn varies(&self, outer: usize, varying: &[bool]) -> bool {
         self.terms.iter().any(|(atom, _)| match atom {
             Atom::Coord(d) => *d as usize >= outer,
@@ -90,7 +90,7 @@ impl Index {
         })
     }
 
-    /// The values it names.
+    /// Returns the values that occur in the index.
     pub fn values(&self) -> Vec<ValueId> {
         let mut values = Vec::new();
         for &(atom, _) in &self.terms {
@@ -101,7 +101,7 @@ impl Index {
         values
     }
 
-    /// The same position where the values have new numbers, and the coordinates (if they are given) are others.
+    /// Returns the index with new value numbers and, if given, new coordinates.
     pub fn substitute(&self, coordinates: Option<&[Index]>, values: &[ValueId]) -> Index {
         let mut result = Index::constant(self.offset);
         for &(atom, stride) in &self.terms {

@@ -17,10 +17,11 @@ use crate::dtype::DType;
 use crate::op::{Conv2d, PackedArithmetic, PackedFormat, Shader};
 use std::sync::Arc;
 
-/// The coordinates a loop kernel runs over. `dims[..outer]` have a thread (or a row's workgroup) each; `dims[outer..]`
-/// are what `Reduce` runs over. A value that depends on an inner coordinate outside of `Reduce` is per element, and a
-/// store of it happens at every inner coordinate; all others happen once per row. The inner extents may be 0, and
-/// then `Reduce` gives its identity.
+/// The coordinates that a loop kernel runs over. Each coordinate of `dims[..outer]` has a thread, or a workgroup per row.
+/// `Reduce` runs over `dims[outer..]`.
+///
+/// A value that depends on an inner coordinate outside of `Reduce` is per element, and is stored at every inner coordinate. All
+/// other values are stored once per row. Inner extents may be 0, and `Reduce` then returns its identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Space {
     pub dims: Vec<usize>,
@@ -28,18 +29,18 @@ pub struct Space {
 }
 
 impl Space {
-    /// Number of outer coordinates.
+    /// Returns the number of outer coordinates.
     pub fn rows(&self) -> usize {
         self.dims[..self.outer].iter().product()
     }
 
-    /// Number of inner coordinates; 1 where there are none.
+    /// Returns the number of inner coordinates, or 1 if there are no inner dimensions.
     pub fn columns(&self) -> usize {
         self.dims[self.outer..].iter().product()
     }
 }
 
-/// How a routine reads an operand: a program whose coordinates are the operand's own axes.
+/// An operand of a routine: a program over the operand's axes, and its value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {
     pub program: Program,
@@ -47,7 +48,7 @@ pub struct Operand {
 }
 
 impl Operand {
-    /// The input and index, where the operand is a strided view. Numbers of the user's may say where it begins.
+    /// Returns the input and the index if the operand is a strided view. Numbers that the user passed may determine its start.
     pub fn view(&self) -> Option<(u32, &Index, DType)> {
         match self.program.insts.get(self.value as usize)? {
             Inst::Load { input, index, dtype } => {
@@ -79,7 +80,7 @@ impl Operand {
     }
 }
 
-/// What a dispatch computes. Inputs and outputs are numbered as in the [`Dispatch`].
+/// The work of a dispatch. Inputs and outputs are numbered as in the [`Dispatch`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
     /// A map (no inner dimensions), a reduction, or a row program.
@@ -92,15 +93,15 @@ pub enum Kernel {
     Attention(Box<Attention>),
     PackedMatmul(PackedMatmul),
     Order(Order),
-    /// A user's, with a grid of so many workgroups.
+    /// A custom compute shader, with the number of workgroups along each dimension.
     Shader {
         shader: Arc<Shader>,
         workgroups: [u32; 3],
     },
 }
 
-/// `acc[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n]`, in `f32`. The operands' coordinates are
-/// `[batch.., m, k]` and `[batch.., k, n]`, the epilogue's `[batch.., m, n]`.
+/// A matrix product: `acc[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n]`, in `f32`. The operands' coordinates
+/// are `[batch.., m, k]` and `[batch.., k, n]`, and the epilogue's are `[batch.., m, n]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Matmul {
     pub batch: Vec<usize>,
@@ -112,24 +113,24 @@ pub struct Matmul {
     pub epilogue: Program,
 }
 
-/// `acc[m, n] = sum over k of x[m, k] * w[n, k]`, in `f32`, of a matrix in a packed format. The coordinates of the words of `w`
-/// are `[n, word of the row]`, the epilogue's `[m, n]`.
+/// A product with a matrix in a packed format: `acc[m, n] = sum over k of x[m, k] * w[n, k]`, in `f32`. The coordinates of the
+/// words of `w` are `[n, word of the row]`, and the epilogue's are `[m, n]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PackedMatmul {
     pub format: PackedFormat,
-    /// Whether `x` is rounded.
+    /// Whether `x` is rounded to 8-bit integers.
     pub arithmetic: PackedArithmetic,
     pub m: usize,
     pub n: usize,
     pub k: usize,
     pub x: Operand,
-    /// The rows' words, as `u32`.
+    /// The words of the rows, as `u32`.
     pub w: Operand,
     pub epilogue: Program,
 }
 
-/// A 2-D convolution. Coordinates: x `[batch, channel, y, x]`, w `[out, channel in group, ky, kx]`, epilogue
-/// `[batch, out, y, x]`. Positions in the padding count as 0 and x is not read there.
+/// A 2-D convolution. The coordinates are `[batch, channel, y, x]` for x, `[out, channel in group, ky, kx]` for w, and `[batch,
+/// out, y, x]` for the epilogue. Positions in the padding count as 0, and x is not read there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Convolution {
     pub params: Conv2d,
@@ -146,9 +147,9 @@ pub struct Convolution {
     pub epilogue: Program,
 }
 
-/// Attention in one pass over the keys (a running maximum and sum; no scores in memory). Coordinates: q
-/// `[batch, head, query, d]`, k and v `[batch, kv head, key, d]`, mask `[batch, head, query, key]`, epilogue
-/// `[batch, head, query, dv]`. A query that sees no key (all masked by -Inf) gives zeros.
+/// Attention in one pass over the keys, with a running maximum and sum. Scores are not stored. The coordinates are `[batch,
+/// head, query, d]` for q, `[batch, kv head, key, d]` for k and v, `[batch, head, query, key]` for the mask, and `[batch, head,
+/// query, dv]` for the epilogue. A query whose keys are all masked by -Inf returns zeros.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attention {
     pub causal: bool,
@@ -166,13 +167,13 @@ pub struct Attention {
     pub mask: Option<Operand>,
     /// A rank-0 operand.
     pub scale: Operand,
-    /// A rank-0 operand, `i32`: how many keys count; without it all do.
+    /// The number of keys that count, as a rank-0 `i32` operand. Without it all keys count.
     pub length: Option<Operand>,
     pub epilogue: Program,
 }
 
-/// The positions of each row's first `most` elements in order. The one input has the rows, `[rows, count]`, and nothing else;
-/// the one output gets `[rows, most]` positions, as `i32`. Equal elements, as -0 and 0, stay in the order they are in, and
+/// A sort of rows. It computes the positions of each row's first `most` elements in order. The only input has the rows, `[rows,
+/// count]`. The only output receives `[rows, most]` positions as `i32`. Equal elements, such as -0 and 0, keep their order, and
 /// NaN comes last in both directions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Order {
@@ -183,18 +184,18 @@ pub struct Order {
     pub dtype: DType,
 }
 
-/// A kernel with its slots. Inputs are only read, and outputs written, and read where [`Inst::LoadOutput`] says so; no slot is
-/// both.
+/// A kernel with its slots. Inputs are only read. Outputs are written, and read by [`Inst::LoadOutput`]. No slot is both input
+/// and output.
 #[derive(Clone, Debug)]
 pub struct Dispatch {
     pub kernel: Arc<Kernel>,
-    /// Slots that `Load.input` numbers.
+    /// The slot of each input, as numbered by `Inst::Load`.
     pub inputs: Vec<usize>,
-    /// Slots that `Store.output` numbers.
+    /// The slot of each output, as numbered by `Store`.
     pub outputs: Vec<usize>,
-    /// For each params word, which of the batch's scalars it holds.
+    /// The scalar of the plan that each params word holds.
     pub params: Vec<usize>,
-    /// The operations it stands for, for people: `matmul[8,4]x[4,2] + add + relu`.
+    /// The operations that the kernel computes, for people: `matmul[8,4]x[4,2] + add + relu`.
     pub label: String,
 }
 
@@ -228,9 +229,9 @@ pub struct Plan {
     pub in_place: Vec<(usize, usize)>,
     /// Bytes of each temporary.
     pub temporaries: Vec<u64>,
-    /// How many buffers are passed in.
+    /// The number of buffers passed in.
     pub inputs: usize,
-    /// How many numbers are passed in: the app's, then [`constants`](Plan::constants).
+    /// The number of scalars passed in: numbers of the app, followed by [`constants`](Plan::constants).
     pub scalars: usize,
     /// Numbers that are the same in each run, such as offsets of kernels that are otherwise equal.
     pub constants: Vec<u32>,
@@ -254,43 +255,43 @@ impl Plan {
     }
 }
 
-/// What a device can do, as far as planning needs to know.
+/// The limits and features of a device, as the planner needs them.
 #[cfg_attr(feature = "js", warpweft_macros::js(result, name = "DeviceLimits"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Storage buffers one kernel may use.
+    /// The most storage buffers of one kernel.
     pub buffers_per_kernel: usize,
-    /// Bytes one buffer binding may have.
+    /// The most bytes of one buffer binding.
     pub binding_bytes: u64,
-    /// Workgroups along one dimension of a dispatch.
+    /// The most workgroups along one dimension of a dispatch.
     pub workgroups: u32,
-    /// Threads in a workgroup.
+    /// The most threads in a workgroup.
     pub workgroup_size: u32,
-    /// Bytes of workgroup memory.
+    /// The most bytes of workgroup memory.
     pub workgroup_bytes: u32,
     /// Whether buffers of `f16` can be used.
     pub f16: bool,
-    /// Whether neighbouring threads can pass values to each other ([`Rows::Subgroups`]).
+    /// Whether neighboring threads can exchange values ([`Rows::Subgroups`]).
     pub subgroups: bool,
-    /// Whether subgroups multiply matrices of 8 x 8 together, `f16` into `f32` sums ([`F16Matmul::CooperativeMatrices`]).
+    /// Whether subgroups multiply 8 x 8 matrices of `f16` into `f32` sums ([`F16Matmul::CooperativeMatrices`]).
     pub cooperative: bool,
-    /// Whether it sorts rows in one kernel ([`Kernel::Order`]). Elsewhere they are merged by many kernels.
+    /// Whether one kernel sorts rows ([`Kernel::Order`]). Otherwise many kernels merge them.
     pub sorts: bool,
-    /// Whether it multiplies with packed matrices in one kernel ([`Kernel::PackedMatmul`]). Elsewhere ordinary operations
-    /// unpack them.
+    /// Whether one kernel multiplies with packed matrices ([`Kernel::PackedMatmul`]). Otherwise ordinary operations unpack
+    /// them.
     pub packed: bool,
-    /// Whether those products may round the other operand ([`PackedArithmetic::Int8`]). Elsewhere they are exact.
+    /// Whether packed products may round the other operand ([`PackedArithmetic::Int8`]). Otherwise they are exact.
     #[cfg_attr(feature = "js", js(skip))]
     pub int8: bool,
-    /// Whether the device measures how long its kernels take (timestamp queries).
+    /// Whether the device measures the time of its kernels (timestamp queries).
     pub timestamps: bool,
-    /// Which kernels to run where there is a choice.
+    /// The kernel variants that run where several do the same work.
     #[cfg_attr(feature = "js", js(skip))]
     pub config: KernelConfig,
 }
 
 impl Limits {
-    /// What every device with WebGPU can do at least.
+    /// The limits that every WebGPU device supports.
     pub const WEBGPU: Limits = Limits {
         buffers_per_kernel: 8,
         binding_bytes: 128 << 20,
@@ -309,7 +310,7 @@ impl Limits {
 }
 
 impl Kernel {
-    /// Its kind, for people and counters.
+    /// Returns the kind of the kernel, for output and counters.
     pub fn kind(&self) -> &'static str {
         match self {
             Kernel::Loop { space, .. } if space.outer == space.dims.len() => "map",
@@ -323,7 +324,7 @@ impl Kernel {
         }
     }
 
-    /// About how many bytes it takes.
+    /// Returns the approximate bytes of the kernel.
     fn size(&self) -> usize {
         let operands = |all: &[&Operand]| all.iter().map(|o| o.program.size()).sum::<usize>();
         size_of::<Kernel>()

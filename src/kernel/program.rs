@@ -1,4 +1,4 @@
-//! What one thread executes: instructions over loads, coordinates and numbers, and the stores of their results.
+//! Programs of one thread: instructions over loads, coordinates and numbers, and stores of their results.
 
 use super::index::{Atom, Index, ValueId};
 use crate::dtype::DType;
@@ -8,11 +8,11 @@ use crate::op::{Const, Function, Reduction};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// One instruction; its result is the value with its position's number.
+/// An instruction. The number of its result is the position of the instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Inst {
     Const(Const),
-    /// Word `word` of the dispatch's params: a number the user passed.
+    /// Word `word` of the dispatch's params, a number that the user passed.
     Param {
         word: u32,
         dtype: DType,
@@ -38,7 +38,7 @@ pub enum Inst {
     Binary(Binary, ValueId, ValueId),
     Select(ValueId, ValueId, ValueId),
     Cast(DType, ValueId),
-    /// The same bits as `f32`, `i32` or `u32`.
+    /// The bits reinterpreted as `f32`, `i32` or `u32`.
     Bitcast(DType, ValueId),
     /// A call of an elementwise function, whose result has this compute type. A backend that cannot call it computes its
     /// formula instead ([`Program::inlined`]).
@@ -74,7 +74,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The value of `inst`, which is appended unless it is there already.
+    /// Returns the value of `inst`. Appends the instruction unless an equal one exists.
     pub fn push(&mut self, inst: Inst) -> ValueId {
         if let Some(&id) = self.seen.get(&inst) {
             return id;
@@ -87,12 +87,12 @@ impl Builder {
         id
     }
 
-    /// The compute type of a value.
+    /// Returns the compute type of a value.
     pub fn dtype(&self, value: ValueId) -> DType {
         self.program.types[value as usize]
     }
 
-    /// The number of instructions so far.
+    /// Returns the number of instructions so far.
     pub fn len(&self) -> usize {
         self.program.insts.len()
     }
@@ -102,13 +102,13 @@ impl Builder {
         self.program.insts.is_empty()
     }
 
-    /// A constant, from a number.
+    /// Returns the value of a constant number.
     pub fn number(&mut self, dtype: DType, value: f64) -> ValueId {
         let dtype = dtype.compute();
         self.push(Inst::Const(Const { dtype, bits: dtype.bits(value) }))
     }
 
-    /// The value of a formula at `arguments`.
+    /// Returns the value of a formula at `arguments`.
     pub fn expr(&mut self, expr: Expr, arguments: &[ValueId]) -> ValueId {
         // A formula that is a bare constant takes the first argument's type.
         let dtype = arguments.first().map_or(DType::F32, |&a| self.dtype(a));
@@ -116,7 +116,7 @@ impl Builder {
         self.flatten(expr, arguments, dtype, &mut done)
     }
 
-    /// The value of a function, computed here; of a user's that has no steps it is called.
+    /// Inlines a function, and returns its value. A custom function without steps is called instead.
     pub fn function(
         &mut self,
         function: &Function,
@@ -154,7 +154,7 @@ impl Builder {
         done.last().copied().unwrap_or_else(|| self.push(call()))
     }
 
-    /// The value of an index, `i32`.
+    /// Returns the value of an index, as `i32`.
     pub fn index(&mut self, index: &Index) -> ValueId {
         let mut sum = None;
         for &(atom, stride) in &index.terms {
@@ -186,12 +186,12 @@ impl Builder {
         self.program.stores.push(store);
     }
 
-    /// The stores so far.
+    /// Returns the stores so far.
     pub fn stores(&self) -> &[Store] {
         &self.program.stores
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn finish(self) -> Program {
         self.program
     }
@@ -213,7 +213,7 @@ impl Builder {
         }
     }
 
-    /// `hint` is the type bare constants take.
+    /// Appends the instructions of a formula. `hint` is the type of bare constants.
     fn flatten(
         &mut self,
         expr: Expr,
@@ -256,7 +256,7 @@ impl Builder {
         id
     }
 
-    /// Two operands of one type: a bare constant takes the other one's.
+    /// Appends two operands of one type. A bare constant takes the type of the other operand.
     fn flatten_pair(
         &mut self,
         x: Expr,
@@ -277,26 +277,26 @@ impl Builder {
 }
 
 impl Program {
-    /// Whether an index is made of coordinates, and of nothing else but numbers of the user's: a strided view.
+    /// Whether an index is a strided view: a sum of coordinates and numbers that the user passed.
     pub fn is_view(&self, index: &Index) -> bool {
         let number = |&v: &ValueId| matches!(self.insts.get(v as usize), Some(Inst::Param { .. }));
         index.values().iter().all(number)
     }
 
-    /// The store to an output, if there is one alone.
+    /// Returns the store to an output, if there is exactly one.
     pub fn store_to(&self, output: u32) -> Option<(usize, &Store)> {
         let mut stores = self.stores.iter().enumerate().filter(|(_, s)| s.output == output);
         stores.next().filter(|_| stores.next().is_none())
     }
 
-    /// About how many bytes it takes.
+    /// Returns the approximate bytes of the program.
     pub fn size(&self) -> usize {
         // Each index of a load has a few terms.
         let inst = size_of::<Inst>() + size_of::<DType>() + 2 * size_of::<(Atom, i64)>();
         self.insts.len() * inst + self.stores.len() * size_of::<Store>()
     }
 
-    /// The values that stores, or `roots`, need.
+    /// Marks the values that stores or `roots` need.
     pub fn live(&self, roots: &[ValueId]) -> Vec<bool> {
         let mut live = vec![false; self.insts.len()];
         for &root in roots {
@@ -333,7 +333,7 @@ impl Program {
         inner
     }
 
-    /// For each value, how many reductions lie before it: a `Reduce` of a stage-s value has stage s + 1.
+    /// Returns for each value the number of reductions before it. A `Reduce` of a value of stage s has stage s + 1.
     pub fn stages(&self) -> Vec<u32> {
         let mut stages: Vec<u32> = Vec::with_capacity(self.insts.len());
         for inst in &self.insts {
@@ -348,7 +348,7 @@ impl Program {
 }
 
 impl Inst {
-    /// The values it uses, those in a load's index included.
+    /// Returns the operands of the instruction, including those in a load's index.
     pub fn operands(&self) -> Vec<ValueId> {
         match self {
             Inst::Const(_)
@@ -366,7 +366,7 @@ impl Inst {
         }
     }
 
-    /// The same where the values have new numbers, and the coordinates of loads (if they are given) are others.
+    /// Returns the instruction with new value numbers and, if given, new coordinates in loads.
     pub fn substitute(&self, coordinates: Option<&[Index]>, values: &[ValueId]) -> Inst {
         let value = |v: &ValueId| values[*v as usize];
         match self {

@@ -1,27 +1,27 @@
-//! How much a dispatch does: what it reads and writes, and its floating-point operations.
+//! The work of a dispatch: bytes read and written, and floating-point operations.
 
 use super::{Atom, Index};
 use super::{Dispatch, Inst, Kernel, Operand, Program, Slot};
 use crate::dtype::DType;
 use crate::sorted;
 
-/// What a dispatch does.
+/// The work of a dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Floating-point operations: two per multiply-add of a product, one per arithmetic instruction of a loop, whatever that
-    /// costs a machine (an exponential is one).
+    /// The number of floating-point operations. A multiply-add of a product counts as two, and an arithmetic instruction of a
+    /// loop as one, whatever it costs. For example, an exponential counts as one.
     pub flops: u64,
-    /// Bytes that it reads, each once however often it is read.
+    /// The bytes read. Each byte counts once, however often it is read.
     pub read: u64,
-    /// Bytes that it writes.
+    /// The bytes written.
     pub written: u64,
-    /// Whether these are the bytes exactly. Otherwise they are the most it can be: data or a condition decide what is read, or
+    /// Whether the byte counts are exact. Otherwise they are upper bounds, because data or conditions decide what is read, or
     /// parts of an operand may be read twice.
     pub exact: bool,
 }
 
 impl Work {
-    /// Bytes read and written.
+    /// Returns the bytes read and written.
     pub fn bytes(&self) -> u64 {
         self.read + self.written
     }
@@ -32,10 +32,10 @@ fn product(factors: &[usize]) -> u64 {
 }
 
 impl Kernel {
-    /// Its floating-point operations, as [`Work::flops`] counts them.
+    /// Returns the floating-point operations, as [`Work::flops`] counts them.
     pub fn flops(&self) -> u64 {
         let mut flops = match self {
-            // Nothing is known of a shader.
+            // The work of a custom shader is unknown.
             Kernel::Loop { .. } | Kernel::Shader { .. } | Kernel::Order(_) => 0,
             Kernel::Matmul(m) => product(&m.batch).saturating_mul(product(&[2, m.m, m.n, m.k])),
             Kernel::PackedMatmul(p) => product(&[2, p.m, p.n, p.k]),
@@ -54,7 +54,7 @@ impl Kernel {
         flops
     }
 
-    /// Calls `each` with its programs, the extents of their coordinates, and how many of these are outer ones.
+    /// Calls `each` with each program, the extents of its coordinates, and the number of outer ones.
     fn each_program(&self, each: &mut dyn FnMut(&Program, &[usize], usize)) {
         let mut all = |program: &Program, dims: &[&[usize]]| {
             let dims = dims.concat();
@@ -96,7 +96,7 @@ impl Kernel {
     }
 }
 
-/// The arithmetic of a program on floats: each instruction at each coordinate, or once per row.
+/// Counts the float arithmetic of a program: each instruction at each coordinate, or once per row.
 fn arithmetic(program: &Program, dims: &[usize], outer: usize) -> u64 {
     let (all, rows) = (product(dims), product(&dims[..outer]));
     let inner = program.per_element(outer);
@@ -105,7 +105,7 @@ fn arithmetic(program: &Program, dims: &[usize], outer: usize) -> u64 {
         let (of, often) = match inst {
             Inst::Unary(_, x) | Inst::Binary(_, x, _) => (*x, if inner[at] { all } else { rows }),
             Inst::Reduce(_, x) => (*x, all),
-            // A function of which nothing is known.
+            // The cost of a called function is unknown.
             Inst::Call(..) => (at as u32, if inner[at] { all } else { rows }),
             _ => continue,
         };
@@ -116,17 +116,17 @@ fn arithmetic(program: &Program, dims: &[usize], outer: usize) -> u64 {
     flops
 }
 
-/// Where a kernel reads or writes one of its buffers.
+/// The elements of one buffer that a load or store accesses.
 struct Access<'a> {
     index: &'a Index,
     dtype: DType,
-    /// How many places at most.
+    /// The most elements.
     count: u64,
-    /// Whether that many, each once.
+    /// Whether exactly that many elements are accessed, each once.
     exact: bool,
 }
 
-/// The coordinates that values depend on, a bit for each.
+/// Returns a bit mask of the coordinates that each value depends on.
 fn coordinates(program: &Program, outer: usize) -> Vec<u64> {
     let mut masks: Vec<u64> = Vec::with_capacity(program.insts.len());
     for inst in &program.insts {
@@ -151,7 +151,7 @@ fn of_index(index: &Index, masks: &[u64]) -> u64 {
     })
 }
 
-/// Whether different coordinates are different places, by the strides alone.
+/// Whether different coordinates have different positions. Examines only the strides.
 fn injective(index: &Index, dims: &[usize]) -> bool {
     let mut terms = Vec::with_capacity(index.terms.len());
     for &(atom, stride) in &index.terms {
@@ -180,7 +180,7 @@ fn access<'a>(
     Access { index, dtype, count, exact: program.is_view(index) && injective(index, dims) }
 }
 
-/// Bytes of one buffer that are touched, and whether exactly.
+/// Returns the bytes of one buffer that are accessed, and whether the count is exact.
 fn bytes(all: &[Access<'_>], most: u64) -> (u64, bool) {
     let (mut bytes, mut exact) = (0u64, true);
     for (n, access) in all.iter().enumerate() {
@@ -188,15 +188,15 @@ fn bytes(all: &[Access<'_>], most: u64) -> (u64, bool) {
             continue;
         }
         bytes = bytes.saturating_add(access.count.saturating_mul(access.dtype.size() as u64));
-        // Two indices may meet.
+        // Two indices may overlap.
         exact &= access.exact && n == 0;
     }
-    // A slot is a few bytes longer than what lies in it.
+    // A slot is a few bytes larger than its contents.
     (bytes.min(most), exact && bytes <= most)
 }
 
 impl Dispatch {
-    /// What it does; `slots` are its batch's.
+    /// Returns the work of the dispatch. `slots` are the slots of its plan.
     pub fn work(&self, slots: &[Slot]) -> Work {
         let size = |slot: &usize| slots.get(*slot).map_or(0, |slot| slot.bytes);
         let mut work = Work { flops: self.kernel.flops(), exact: true, ..Work::default() };
@@ -218,7 +218,7 @@ impl Dispatch {
         }
         kernel.each_program(&mut |program, dims, outer| {
             let (masks, live) = (coordinates(program, outer), program.live(&[]));
-            // An operand's program stores nothing: all that it has is for its value.
+            // The program of an operand stores nothing. All of its instructions are for its value.
             let live = |at: usize| program.stores.is_empty() || live[at];
             for (n, slot) in self.inputs.iter().enumerate() {
                 let loads = program.insts.iter().enumerate().filter_map(|(at, inst)| match inst {

@@ -1,4 +1,4 @@
-//! Attention with learnt projections.
+//! Multi-head attention with learned projections.
 
 use super::linear::linear;
 use super::module::like;
@@ -7,8 +7,8 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{AttentionOptions, Tensor, Variable};
 
-/// Attention of several heads (Vaswani and others 2017), with the parameters of PyTorch's `MultiheadAttention`: queries, keys
-/// and values are projected by one matrix, attended to in each head, and projected again.
+/// Multi-head attention (Vaswani et al. 2017), with the parameters of PyTorch's `MultiheadAttention`. One matrix projects
+/// queries, keys and values. Each head computes attention, and a second matrix projects the concatenated heads.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -23,28 +23,28 @@ use crate::tensor::{AttentionOptions, Tensor, Variable};
 /// ```
 #[derive(Clone, Debug)]
 pub struct MultiheadAttention {
-    /// `[3 * width, width]`: for queries, keys and values.
+    /// `[3 * width, width]`: the projections of queries, keys and values.
     pub in_proj_weight: Variable,
     /// `[3 * width]`.
     pub in_proj_bias: Variable,
-    /// `[width, width]`, and a bias.
+    /// The output projection, `[width, width]` with a bias.
     pub out_proj: Linear,
-    /// `[1, 1, width]`, one more key after those that were projected, and `bias_v`, its value.
+    /// `[1, 1, width]`: a learned key, appended to the projected keys. `bias_v` is its value.
     pub bias_k: Option<Variable>,
-    /// `[1, 1, width]`.
+    /// `[1, 1, width]`: the value of the key `bias_k`.
     pub bias_v: Option<Variable>,
-    /// Whether a key and a value of zeros come last.
+    /// Whether a key and a value of zeros are appended last.
     pub add_zero_attn: bool,
     heads: usize,
     dropout: Dropout,
 }
 
 impl MultiheadAttention {
-    /// `heads` heads of `width / heads` numbers each. `dropout` is the probability by which a weight of a value is dropped
-    /// while it trains.
+    /// Creates a layer with `heads` heads of `width / heads` elements each. `dropout` is the probability of dropping an
+    /// attention weight in training.
     ///
     /// # Errors
-    /// `Shape` if the heads do not divide the width; `Data` if the probability lies outside `[0, 1)`.
+    /// `Shape` if `width` is not a multiple of `heads`. `Data` if `dropout` is outside `[0, 1]`.
     pub fn new(
         generator: &Generator,
         width: usize,
@@ -72,7 +72,7 @@ impl MultiheadAttention {
         })
     }
 
-    /// With one more key and value that are learnt and that all queries see (`add_bias_kv` of PyTorch).
+    /// Adds one learned key and value, to which every query attends (PyTorch's `add_bias_kv`).
     ///
     /// # Errors
     /// `Limit`.
@@ -84,10 +84,11 @@ impl MultiheadAttention {
         Ok(self)
     }
 
-    /// What queries find at keys: `[batch, length, width]` each; keys and values have one length.
+    /// Returns the attention of `query` over `key` and `value`. All are `[batch, length, width]`, and `key` and `value` have
+    /// the same length.
     ///
     /// # Errors
-    /// `Shape` if they do not fit; those of [`Tensor::attention`].
+    /// `Shape` if the shapes do not match. Also the errors of [`Tensor::attention`].
     pub fn attend(
         &self,
         query: &Tensor,
@@ -126,7 +127,7 @@ impl MultiheadAttention {
         self.out_proj.forward(&joined)
     }
 
-    /// Projected keys or values with those that are not of the input after them.
+    /// Appends the learned row `more` and the row of zeros, if the layer has them, to projected keys or values.
     fn lengthened(&self, x: Tensor, more: Option<&Variable>, is_key: bool) -> Result<Tensor> {
         let &[batch, _, width] = x.shape() else { return Ok(x) };
         let mut parts = vec![x.clone()];
@@ -142,7 +143,7 @@ impl MultiheadAttention {
         }
     }
 
-    /// `[batch, length, width]` as `[batch, heads, length, width / heads]`.
+    /// Reshapes `[batch, length, width]` to `[batch, heads, length, width / heads]`.
     fn split(&self, x: &Tensor) -> Result<Tensor> {
         let &[batch, length, width] = x.shape() else {
             let message = format!(
@@ -154,7 +155,7 @@ impl MultiheadAttention {
         x.reshape(&[batch, length, self.heads, width / self.heads])?.permute(&[0, 2, 1, 3])
     }
 
-    /// The same with some of the weights dropped, which are in memory for it.
+    /// Computes attention with dropout on the attention weights. The weights are materialized.
     fn dropped(
         &self,
         q: &Tensor,
@@ -162,7 +163,7 @@ impl MultiheadAttention {
         v: &Tensor,
         options: AttentionOptions,
     ) -> Result<Tensor> {
-        // Attention over the unit vectors as values returns the weights themselves.
+        // With the identity matrix as values, attention returns the attention weights.
         let keys = k.shape()[2];
         let identity = q.device().eye(keys)?.cast(q.dtype())?;
         let identity = identity.expand(&[&k.shape()[..2], &[keys, keys]].concat())?;
@@ -170,7 +171,8 @@ impl MultiheadAttention {
     }
 }
 
-/// The mask for keys that were lengthened to `all`: the options' own mask, and true for the added keys, which every query sees.
+/// Returns the mask for keys that were extended to `all`. Every query sees the added keys. For the other keys, the mask
+/// combines the mask, `causal`, `window` and `kv_length` of `options`.
 fn widened(
     query: &Tensor,
     [queries, keys, all]: [usize; 3],
@@ -179,7 +181,7 @@ fn widened(
     let device = query.device();
     let place = device.iota(&[all], 0)?;
     let further = place.ge(keys as i64)?;
-    // The place of a query among the keys that count.
+    // The position of each query among the valid keys.
     let count = options.kv_length.unwrap_or(keys) as i64;
     let own = device.iota(&[queries, 1], 0)?.add(count - queries as i64)?;
     let mut sees = place.lt(count)?.expand(&[queries, all])?;
@@ -225,7 +227,7 @@ impl Module for MultiheadAttention {
 }
 
 impl Layer for MultiheadAttention {
-    /// Each place attends to all places of the same sequence.
+    /// Computes self-attention. Each position attends to all positions of its sequence.
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.attend(x, x, x, AttentionOptions::default())
     }

@@ -1,10 +1,10 @@
-//! Layers made of layers.
+//! Layers that contain other layers.
 
 use super::{Layer, Members, Module};
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// Layers one after the other; their names are numbers. Functions are layers, too.
+/// A sequence of layers, applied in order. The names of the layers are their indices. Functions are layers, too.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -26,12 +26,12 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// Without layers: what passes it is as it was.
+    /// Creates an empty sequence, which returns its input.
     pub fn new() -> Sequential {
         Sequential::default()
     }
 
-    /// The same with another layer at the end.
+    /// Appends a layer.
     pub fn push(mut self, layer: impl Layer + 'static) -> Sequential {
         self.layers.push(Box::new(layer));
         self
@@ -52,13 +52,13 @@ impl Layer for Sequential {
     }
 }
 
-/// A layer whose input is added to its result (He and others 2015).
+/// A residual connection, which adds the layer's input to its result (He et al. 2015).
 pub struct Residual<L> {
     layer: L,
 }
 
 impl<L: Layer> Residual<L> {
-    /// `x + layer(x)`.
+    /// Wraps `layer`. The result is `x + layer(x)`.
     pub fn new(layer: L) -> Residual<L> {
         Residual { layer }
     }
@@ -76,8 +76,8 @@ impl<L: Layer> Layer for Residual<L> {
     }
 }
 
-/// A layer that is computed again for gradients, so that what it computes on the way is not kept until then:
-/// [`Tensor::checkpoint`]. It is meant for parts of some layers, as of a deep [`Sequential`].
+/// Gradient checkpointing ([`Tensor::checkpoint`]). The layer's intermediate values are freed after the forward pass, and
+/// computed again for gradients. Wrap parts of several layers, for example of a deep [`Sequential`].
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -101,7 +101,7 @@ pub struct Checkpoint<L> {
 }
 
 impl<L: Layer> Checkpoint<L> {
-    /// The same layer, computed again for gradients.
+    /// Wraps `layer` in a checkpoint.
     pub fn new(layer: L) -> Checkpoint<L> {
         Checkpoint { layer }
     }
@@ -109,7 +109,7 @@ impl<L: Layer> Checkpoint<L> {
 
 impl<L: Layer> Module for Checkpoint<L> {
     fn members(&self, members: &mut Members) {
-        // It adds no name: what was saved without it loads.
+        // The wrapper adds no name, so weights saved without it load.
         self.layer.members(members);
     }
 }

@@ -1,11 +1,11 @@
-//! Convolutions whose windows are learnt.
+//! Convolutions with learned kernels.
 
 use super::module::{like, like_if};
 use super::{init, Generator, Layer, Members, Module};
 use crate::error::{Error, Result};
 use crate::tensor::{ConvOptions, ConvTransposeOptions, Tensor, Variable};
 
-/// A weight and a bias, which begin uniform within one by the square root of what an element of the result sums up.
+/// Returns a weight and a bias, both uniform within `1 / sqrt(fan_in)`. `fan_in` is the first result of [`init::fans`].
 fn begin(generator: &Generator, shape: &[usize], outputs: usize) -> Result<(Variable, Variable)> {
     let bound = 1.0 / (init::fans(shape)?.0.max(1) as f64).sqrt();
     let weight = init::uniform(generator, shape, -bound, bound)?;
@@ -28,10 +28,10 @@ macro_rules! convolutions {
         }
 
         impl $conv {
-            /// A convolution of `inputs` channels into `outputs` by windows of this size.
+            /// Creates a convolution from `inputs` to `outputs` channels.
             ///
             /// # Errors
-            /// `Shape` if the groups do not divide the channels; `Limit` if the weight is too large.
+            /// `Shape` if the channels are not multiples of the groups. `Limit` if the weight is too large.
             pub fn new(
                 generator: &Generator,
                 inputs: usize,
@@ -72,10 +72,10 @@ macro_rules! convolutions {
         }
 
         impl $transposed {
-            /// The transpose of a convolution, from `inputs` channels to `outputs`.
+            /// Creates a transposed convolution from `inputs` to `outputs` channels.
             ///
             /// # Errors
-            /// `Shape` if the groups do not divide the channels; `Limit` if the weight is too large.
+            /// `Shape` if the channels are not multiples of the groups. `Limit` if the weight is too large.
             pub fn new(
                 generator: &Generator,
                 inputs: usize,
@@ -111,7 +111,7 @@ convolutions! {
     Conv3d conv3d, ConvTranspose3d conv_transpose3d, 3, "depth, height, width";
 }
 
-/// The channels of each group.
+/// Returns the input and output channels of each group.
 fn divided(name: &str, inputs: usize, outputs: usize, groups: usize) -> Result<(usize, usize)> {
     if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
         let message = format!("{name}: channels must be multiples of the groups, got {inputs} to {outputs} in {groups} groups");

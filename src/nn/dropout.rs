@@ -4,8 +4,11 @@ use super::{Generator, Layer, Members, Mode, Module};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// While it trains, each element is 0 with probability `p` and divided by `1 - p` otherwise, by another draw of the generator
-/// each time; else all pass. A compiled program has the draw of its recording: drop before it.
+/// Dropout. In training, each element is zeroed with probability `p`, and divided by `1 - p` otherwise. In evaluation, the
+/// input is returned unchanged.
+///
+/// Each call draws a new seed from the generator. A compiled program always uses the seed that was drawn when it was
+/// recorded, so apply dropout outside of it.
 #[derive(Clone, Debug)]
 pub struct Dropout {
     p: f64,
@@ -14,10 +17,10 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// A layer that drops with probability `p`.
+    /// Creates a layer that zeroes elements with probability `p`.
     ///
     /// # Errors
-    /// `Data` unless p lies in `[0, 1]`.
+    /// `Data` unless `p` is in `[0, 1]`.
     pub fn new(generator: &Generator, p: f64) -> Result<Dropout> {
         if !(0.0..=1.0).contains(&p) {
             return Err(Error::data(format!("dropout: p must be in [0, 1], got {p}")));
@@ -25,7 +28,7 @@ impl Dropout {
         Ok(Dropout { p, generator: generator.clone(), mode: Mode::default() })
     }
 
-    /// Whether it drops now.
+    /// Whether the layer is in training mode and `p` is above 0.
     pub(super) fn drops(&self) -> bool {
         self.mode.training() && self.p > 0.0
     }

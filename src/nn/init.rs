@@ -1,11 +1,11 @@
-//! First values of parameters, by PyTorch's names and formulas (`torch.nn.init`).
+//! Initial values of parameters, with the names and formulas of `torch.nn.init`.
 
 use super::Generator;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// How many inputs and outputs an element of a weight `[out, in, window..]` connects.
+/// Returns `(fan_in, fan_out)` of a weight `[out, in, kernel..]`: `in` and `out`, each multiplied by the size of the kernel.
 ///
 /// # Errors
 /// `Shape` below rank 2.
@@ -21,10 +21,10 @@ pub fn fans(shape: &[usize]) -> Result<(usize, usize)> {
     }
 }
 
-/// What follows the layer, which says how far values should be spread for it (`calculate_gain`).
+/// The recommended factor for the initial spread, by the function that follows the layer (`calculate_gain`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Gain {
-    /// Nothing, or a sigmoid.
+    /// 1, for no function or a sigmoid.
     Linear,
     /// 5 / 3.
     Tanh,
@@ -37,7 +37,7 @@ pub enum Gain {
 }
 
 impl Gain {
-    /// The factor.
+    /// Returns the factor.
     pub fn value(self) -> f64 {
         match self {
             Gain::Linear => 1.0,
@@ -49,27 +49,27 @@ impl Gain {
     }
 }
 
-/// Uniform in `[low, high)`.
+/// Returns uniform values in `[low, high)`.
 ///
 /// # Errors
-/// As [`Device::uniform`](crate::device::Device::uniform).
+/// Same as [`Device::uniform`](crate::device::Device::uniform).
 pub fn uniform(generator: &Generator, shape: &[usize], low: f64, high: f64) -> Result<Tensor> {
     generator.device().uniform(shape, low, high, generator.draw())
 }
 
-/// Normal with this mean and deviation.
+/// Returns normal values with this mean and standard deviation.
 ///
 /// # Errors
-/// As [`Device::normal`](crate::device::Device::normal).
+/// Same as [`Device::normal`](crate::device::Device::normal).
 pub fn normal(generator: &Generator, shape: &[usize], mean: f64, std: f64) -> Result<Tensor> {
     generator.device().normal(shape, mean, std, generator.draw())
 }
 
-/// Normal with this mean and deviation, without what lies beyond `low` and `high`: drawn by the inverse of the
-/// distribution, as PyTorch does.
+/// Returns values of a normal distribution truncated to `[low, high]`. They are drawn with the inverse of the cumulative
+/// distribution function, as in PyTorch.
 ///
 /// # Errors
-/// `Data` unless `low < high` and the deviation is above 0.
+/// `Data` unless `low < high` and the standard deviation is above 0.
 pub fn trunc_normal(
     generator: &Generator,
     shape: &[usize],
@@ -82,7 +82,8 @@ pub fn trunc_normal(
         );
         return Err(Error::data(message));
     }
-    // erf of the limits, 2 cdf - 1, in the numbers of the device, so that the inverse stays between them.
+    // erf of the limits, which is 2 cdf - 1. The device computes it, so that the values after `erfinv` stay between the
+    // limits.
     let ends = generator.device().tensor(&[low, high].map(|x| ((x - mean) / std) as f32), &[2])?;
     let ends = ends.div(2f64.sqrt())?.erf();
     let (first, last) = (ends.select(0, 0)?, ends.select(0, 1)?);
@@ -91,7 +92,7 @@ pub fn trunc_normal(
     drawn.mul(std * 2f64.sqrt())?.add(mean)?.clamp(low, high)
 }
 
-/// Uniform, spread for equal variance forwards and backwards (Glorot and Bengio 2010).
+/// Returns uniform values that balance the variance of the forward and the backward pass (Glorot and Bengio 2010).
 ///
 /// # Errors
 /// `Shape` below rank 2.
@@ -101,7 +102,7 @@ pub fn xavier_uniform(generator: &Generator, shape: &[usize], gain: Gain) -> Res
     uniform(generator, shape, -bound, bound)
 }
 
-/// [`xavier_uniform`], but normal.
+/// Returns normal values with the variance of [`xavier_uniform`].
 ///
 /// # Errors
 /// `Shape` below rank 2.
@@ -110,7 +111,7 @@ pub fn xavier_normal(generator: &Generator, shape: &[usize], gain: Gain) -> Resu
     normal(generator, shape, 0.0, gain.value() * (2.0 / (inputs + outputs).max(1) as f64).sqrt())
 }
 
-/// Uniform, spread for equal variance forwards (He and others 2015, `fan_in`).
+/// Returns uniform values that preserve the variance of the forward pass (He et al. 2015, `fan_in`).
 ///
 /// # Errors
 /// `Shape` below rank 2.
@@ -119,7 +120,7 @@ pub fn kaiming_uniform(generator: &Generator, shape: &[usize], gain: Gain) -> Re
     uniform(generator, shape, -bound, bound)
 }
 
-/// [`kaiming_uniform`], but normal.
+/// Returns normal values with the variance of [`kaiming_uniform`].
 ///
 /// # Errors
 /// `Shape` below rank 2.
@@ -127,17 +128,17 @@ pub fn kaiming_normal(generator: &Generator, shape: &[usize], gain: Gain) -> Res
     normal(generator, shape, 0.0, gain.value() / (fans(shape)?.0.max(1) as f64).sqrt())
 }
 
-/// A matrix whose rows, or columns if they are fewer, are orthonormal (Saxe and others 2013); axes after the first are
-/// one.
+/// Returns a matrix with orthonormal rows, or with orthonormal columns if there are fewer columns (Saxe et al. 2013). Axes
+/// after the first count as one axis.
 ///
 /// # Errors
-/// `Shape` below rank 2; `Limit` if both sides have more than 1,024 elements.
+/// `Shape` below rank 2. `Limit` if both sides have more than 1,024 elements.
 pub fn orthogonal(generator: &Generator, shape: &[usize], gain: f64) -> Result<Tensor> {
     fans(shape)?;
     let (rows, columns) = (shape[0], shape[1..].iter().product::<usize>());
     let tall = [rows.max(columns), rows.min(columns)];
     let (q, r) = normal(generator, &tall, 0.0, 1.0)?.qr()?;
-    // Signs that make it uniform among all such matrices.
+    // These signs make the distribution uniform over all orthogonal matrices.
     let q = q.mul(&r.diag(0)?.sign())?;
     let q = if rows < columns { q.transpose(0, 1)? } else { q };
     q.reshape(shape)?.mul(gain)?.cast(DType::F32)

@@ -1,12 +1,12 @@
-//! Matrices that are learnt.
+//! Linear, bilinear and embedding layers.
 
 use super::module::like;
 use super::{init, Generator, Layer, Members, Module};
 use crate::error::{Error, Result};
 use crate::tensor::{with_op_name, Tensor, Variable};
 
-/// `x W^T + b` over the last axis. The weight is `[outputs, inputs]`, the bias `[outputs]`; both begin uniform within
-/// `1 / sqrt(inputs)`.
+/// A linear layer, `x W^T + b` over the last axis. The weight is `[outputs, inputs]` and the bias `[outputs]`. Both are
+/// initialized uniformly within `1 / sqrt(inputs)`.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -26,7 +26,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// A layer with a bias.
+    /// Creates a layer with a bias.
     ///
     /// # Errors
     /// `Limit` if the weight is too large.
@@ -37,7 +37,7 @@ impl Linear {
         Ok(linear)
     }
 
-    /// A layer without a bias.
+    /// Creates a layer without a bias.
     ///
     /// # Errors
     /// `Limit` if the weight is too large.
@@ -48,17 +48,17 @@ impl Linear {
     }
 }
 
-/// `x W^T + b`, for weights that are values, in the type of `x`.
+/// Computes `x W^T + b` in the type of `x`.
 pub(super) fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     affine(x, &transposed(weight, x)?, bias)
 }
 
-/// `W^T` in the type of `x`.
+/// Returns `W^T` in the type of `x`.
 pub(super) fn transposed(weight: &Tensor, x: &Tensor) -> Result<Tensor> {
     with_op_name("linear", || like(weight.clone(), x)?.transpose(0, 1))
 }
 
-/// `x A + b`.
+/// Computes `x A + b`.
 pub(super) fn affine(x: &Tensor, matrix: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     with_op_name("linear", || {
         let product = x.matmul(matrix)?;
@@ -82,8 +82,8 @@ impl Layer for Linear {
     }
 }
 
-/// `x1^T W x2 + b` of two inputs, for each of the outputs. The weight is `[outputs, inputs1, inputs2]`, the bias `[outputs]`;
-/// both begin uniform within `1 / sqrt(inputs1)`.
+/// A bilinear layer, `x1^T W x2 + b` for each output. The weight is `[outputs, inputs1, inputs2]` and the bias `[outputs]`.
+/// Both are initialized uniformly within `1 / sqrt(inputs1)`.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -103,7 +103,7 @@ pub struct Bilinear {
 }
 
 impl Bilinear {
-    /// A layer with a bias.
+    /// Creates a layer with a bias.
     ///
     /// # Errors
     /// `Limit` if the weight is too large.
@@ -122,7 +122,7 @@ impl Bilinear {
     /// Returns `[.., outputs]` for inputs `[.., inputs1]` and `[.., inputs2]`.
     ///
     /// # Errors
-    /// `Shape` unless the last axes are the weight's and the axes before are equal; `DType`.
+    /// `Shape` unless the last axes match the weight and all other axes are equal. `DType`.
     pub fn run(&self, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
         let weight = like(self.weight.value(), x1)?;
         let &[outputs, first, second] = weight.shape() else { unreachable!("it has three axes") };
@@ -156,7 +156,7 @@ impl Module for Bilinear {
     }
 }
 
-/// A row of a table for each index: `[count, width]`, which begins normal.
+/// A lookup table that returns a row for each index. The table is `[count, width]`, with normal initial values.
 #[derive(Clone, Debug)]
 pub struct Embedding {
     /// `[count, width]`.
@@ -164,7 +164,7 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// A table of `count` rows.
+    /// Creates a table of `count` rows.
     ///
     /// # Errors
     /// `Limit` if the table is too large.
@@ -181,7 +181,7 @@ impl Module for Embedding {
 }
 
 impl Layer for Embedding {
-    /// The rows for indices of any shape: `[.., width]`.
+    /// Returns the rows for indices of any shape, as `[.., width]`.
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let weight = self.weight.value();
         let shape = [x.shape(), &weight.shape()[1..]].concat();

@@ -1,12 +1,12 @@
-//! Low-rank adaptation.
+//! Low-rank adaptation (LoRA).
 
 use super::linear::linear;
 use super::{init, Generator, Layer, Linear, Members, Module};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
 
-/// A linear layer that stays, and a product of two narrow matrices that is learnt beside it:
-/// `x W^T + b + (alpha / rank) x A^T B^T` (Hu and others 2021). B begins as zeros: the layer begins as it was.
+/// A frozen linear layer plus a learned product of two narrow matrices (Hu et al. 2021): `x W^T + b + (alpha / rank) x A^T
+/// B^T`. B is initialized to zeros, so the initial result is that of the frozen layer.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -30,10 +30,10 @@ pub struct Lora {
 }
 
 impl Lora {
-    /// An adapter around `base`.
+    /// Creates an adapter around `base`.
     ///
     /// # Errors
-    /// `Data` if the rank is 0 or alpha is not finite; `Limit`.
+    /// `Data` if the rank is 0 or alpha is not finite. `Shape` if the weight of `base` is not a matrix. `Limit`.
     pub fn new(generator: &Generator, base: Linear, rank: usize, alpha: f64) -> Result<Lora> {
         if rank == 0 || !alpha.is_finite() {
             return Err(Error::data(format!(
@@ -53,7 +53,7 @@ impl Lora {
         Ok(Lora { base, a: Variable::new(&a), b: Variable::new(&b), scale })
     }
 
-    /// A layer of one matrix that gives the same.
+    /// Merges the adapter into the weight, and returns a linear layer that computes the same function.
     ///
     /// # Errors
     /// `Limit`, `Memory`.

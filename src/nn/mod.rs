@@ -1,8 +1,9 @@
-//! Layers, and what models are made of. They stand on the public [`Tensor`] alone: a layer records operations, and what is
-//! recorded runs when something is read, or an optimizer's step is flushed.
+//! Neural network layers, losses and initial values, built on the public [`Tensor`] API. A layer only records operations.
+//! They run when a tensor is read, or when an optimizer's step is flushed.
 //!
-//! Names, shapes and first values are PyTorch's, so that its weights load: a [`Linear`] has a `weight` of `[outputs, inputs]`.
-//! Losses are methods of the [`Tensor`], such as [`Tensor::cross_entropy`]. Batches come first everywhere (`batch_first=True`).
+//! Names, shapes and initial values are PyTorch's, so PyTorch weights load. A [`Linear`], for example, has a `weight` of
+//! `[outputs, inputs]`. Losses are methods of [`Tensor`], such as [`Tensor::cross_entropy`]. The batch is always the first
+//! axis (`batch_first=True`).
 
 #[cfg(doc)]
 use crate::tensor::Tensor;

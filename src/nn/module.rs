@@ -1,4 +1,4 @@
-//! What a model is made of: parameters, buffers and further modules, each with a name.
+//! The `Module` and `Layer` traits: a model as a tree of named parameters, buffers and child modules.
 
 use super::Generator;
 use crate::error::{Error, ErrorKind, Result};
@@ -10,11 +10,11 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// What PyTorch's batch norms count, and nothing here needs.
+/// The batch counter of PyTorch's batch norms, which is not needed here.
 const COUNTED: &str = "num_batches_tracked";
 
-/// A part of a model: a layer, a block, the whole. A type of one's own says what it is made of in one method; the names of its
-/// parameters, saving, loading and counting follow.
+/// A part of a model: a layer, a block, or the whole model. A custom module implements only [`Module::members`]. Parameter
+/// names, saving, loading and counting are derived from it.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -43,59 +43,63 @@ const COUNTED: &str = "num_batches_tracked";
 /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 /// ```
 pub trait Module {
-    /// Tells `members` of each parameter, buffer and child.
+    /// Adds each parameter, buffer and child to `members`.
     fn members(&self, members: &mut Members);
 
-    /// What kind of module it is: the name of its type.
+    /// Returns the name of the module's type, without its path and its type arguments.
     fn kind(&self) -> &'static str {
         let name = type_name::<Self>();
         let short = name.split('<').next().unwrap_or(name);
         short.rsplit("::").next().unwrap_or(short)
     }
 
-    /// What is learnt, with the path to it: `layers.0.weight`. A parameter that is there under several names has the first.
+    /// Returns the parameters with their paths, for example `layers.0.weight`. A parameter with several names is listed once,
+    /// under the first name.
     fn named_parameters(&self) -> Vec<(String, Variable)> {
         parameters(&|see| self.visit(see))
     }
 
-    /// What is learnt, each once.
+    /// Returns each parameter once.
     fn parameters(&self) -> Vec<Variable> {
         self.named_parameters().into_iter().map(|(_, variable)| variable).collect()
     }
 
-    /// The number of all parameters' elements.
+    /// Returns the number of elements of all parameters.
     fn parameter_count(&self) -> usize {
         count(&self.named_parameters())
     }
 
-    /// The values of all parameters and buffers by their paths: what `io::save_safetensors` writes (feature `io`).
+    /// Returns the values of all parameters and buffers by their paths. `io::save_safetensors` (feature `io`) writes them to
+    /// a file.
     fn state_dict(&self) -> BTreeMap<String, Tensor> {
         state(values(&|see| self.visit(see)))
     }
 
-    /// Takes the values of all parameters and buffers from `state`, by their paths. Types are cast. What PyTorch's batch norms
-    /// count beside (`num_batches_tracked`) is left aside, and so is what a checkpoint of a [`Trainer`](crate::train::Trainer)
-    /// has besides the model (`trainer/...`).
+    /// Loads the values of all parameters and buffers from `state`, by their paths. Values are cast to the type of their
+    /// variable.
+    ///
+    /// Two kinds of entries are ignored. The first is the counter `num_batches_tracked` of PyTorch's batch norms. The second
+    /// is the rest of a [`Trainer`](crate::train::Trainer) checkpoint (`trainer/...`).
     ///
     /// # Errors
-    /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was
-    /// taken.
+    /// `Data` with the names that are missing or unexpected. `Shape` if a shape differs. After an error, no value has
+    /// changed.
     fn load_state_dict(&self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         load(&values(&|see| self.visit(see)), state)
     }
 
-    /// Changes to training: dropout drops, batch norm takes the batch's own statistics and keeps a running mean of them. A
-    /// new module is in it.
+    /// Switches to training mode, the mode of a new module. Dropout drops elements. Batch norm uses the statistics of the
+    /// batch, and updates its running statistics.
     fn train(&self) {
         self.set_training(true);
     }
 
-    /// Changes to evaluation: dropout passes all, batch norm takes its running statistics.
+    /// Switches to evaluation mode. Dropout returns its input, and batch norm uses its running statistics.
     fn eval(&self) {
         self.set_training(false);
     }
 
-    /// [`Module::train`] or [`Module::eval`].
+    /// Calls [`Module::train`] or [`Module::eval`].
     fn set_training(&self, training: bool) {
         self.visit(&mut |_, member| {
             if let Member::Mode(mode) = member {
@@ -104,27 +108,27 @@ pub trait Module {
         });
     }
 
-    /// A table of all parameters and of how many there are, for people.
+    /// Returns a readable table of all parameters, with their shapes and counts.
     fn summary(&self) -> String {
         table(self.kind(), &|see| self.visit(see))
     }
 
-    /// Calls `see` with the path to each member, and members of members, in order.
+    /// Calls `see` with the path of each member, in order. The members of a child come directly after the child.
     fn visit(&self, see: &mut dyn FnMut(&str, Member<'_>)) {
         self.members(&mut Members { path: String::new(), see });
     }
 }
 
-/// A module that makes one tensor of one tensor: what [`Sequential`](super::Sequential) is made of.
+/// A module that maps one tensor to one tensor, such as an element of a [`Sequential`](super::Sequential).
 pub trait Layer: Module {
-    /// The result for `x`. Nothing runs: it is recorded.
+    /// Records the layer's operations on `x`, and returns the result.
     ///
     /// # Errors
-    /// Those of the operations that it is made of; `Shape` and `DType` above all.
+    /// The errors of the recorded operations, usually `Shape` or `DType`.
     fn forward(&self, x: &Tensor) -> Result<Tensor>;
 }
 
-/// A function of a tensor is a layer without parameters: `|x: &Tensor| Ok(x.relu())`.
+/// A function of a tensor is a layer without parameters, for example `|x: &Tensor| Ok(x.relu())`.
 impl<F: Fn(&Tensor) -> Result<Tensor>> Module for F {
     fn members(&self, _: &mut Members) {}
 }
@@ -135,34 +139,34 @@ impl<F: Fn(&Tensor) -> Result<Tensor>> Layer for F {
     }
 }
 
-/// One of a module's members.
+/// A member of a module.
 #[derive(Clone, Copy)]
 pub enum Member<'a> {
-    /// What is learnt.
+    /// A learned variable.
     Parameter(&'a Variable),
-    /// What is kept and saved, but not learnt: running statistics.
+    /// A variable that is saved but not learned, such as a running mean.
     Buffer(&'a Variable),
-    /// Another module; its members come next.
+    /// A child module. Its members come next.
     Child(&'a dyn Module),
-    /// Whether the module trains.
+    /// The flag for training mode.
     Mode(&'a Mode),
-    /// Where the module draws random seeds from while it trains.
+    /// The source of the module's random seeds in training.
     Generator(&'a Generator),
 }
 
-/// The list that a module tells its members to.
+/// The visitor to which a module adds its members.
 pub struct Members<'a> {
     path: String,
     see: &'a mut dyn FnMut(&str, Member<'_>),
 }
 
 impl Members<'_> {
-    /// What is learnt.
+    /// Adds a learned variable.
     pub fn parameter(&mut self, name: &str, variable: &Variable) -> &mut Self {
         self.tell(name, Member::Parameter(variable), |_| ())
     }
 
-    /// What is learnt, if it is there.
+    /// Adds a learned variable, if there is one.
     pub fn parameter_if(&mut self, name: &str, variable: &Option<Variable>) -> &mut Self {
         match variable {
             Some(variable) => self.parameter(name, variable),
@@ -170,22 +174,22 @@ impl Members<'_> {
         }
     }
 
-    /// What is kept and saved, but not learnt.
+    /// Adds a variable that is saved but not learned.
     pub fn buffer(&mut self, name: &str, variable: &Variable) -> &mut Self {
         self.tell(name, Member::Buffer(variable), |_| ())
     }
 
-    /// Another module, whose members have its name before theirs.
+    /// Adds a child module. Its name is the prefix of its members' names.
     pub fn child<M: Module>(&mut self, name: &str, module: &M) -> &mut Self {
         self.child_dyn(name, module)
     }
 
-    /// The same for a module of any type.
+    /// Adds a child module of any type.
     pub fn child_dyn(&mut self, name: &str, module: &dyn Module) -> &mut Self {
         self.tell(name, Member::Child(module), |members| module.members(members))
     }
 
-    /// Several of one kind, whose names are numbers: `layers.0`, `layers.1`.
+    /// Adds several modules of one type, named by their indices: `layers.0`, `layers.1`.
     pub fn children<M: Module>(&mut self, name: &str, modules: &[M]) -> &mut Self {
         for (i, module) in modules.iter().enumerate() {
             self.child(&format!("{name}.{i}"), module);
@@ -193,12 +197,12 @@ impl Members<'_> {
         self
     }
 
-    /// Whether it trains.
+    /// Adds the flag for training mode.
     pub fn mode(&mut self, mode: &Mode) -> &mut Self {
         self.tell("", Member::Mode(mode), |_| ())
     }
 
-    /// Where it draws random seeds from while it trains: a saved training goes on where the draws were.
+    /// Adds the source of random seeds in training. A resumed training run continues its sequence of seeds.
     pub fn generator(&mut self, generator: &Generator) -> &mut Self {
         self.tell("", Member::Generator(generator), |_| ())
     }
@@ -216,7 +220,7 @@ impl Members<'_> {
     }
 }
 
-/// Whether a module trains; it does from the beginning. Clones share it.
+/// The flag for training mode, which is initially set. Clones share the flag.
 #[derive(Clone, Debug)]
 pub struct Mode(Arc<AtomicBool>);
 
@@ -227,13 +231,13 @@ impl Default for Mode {
 }
 
 impl Mode {
-    /// Whether it trains.
+    /// Whether the module is in training mode.
     pub fn training(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A parameter in the type of what it meets, if that is of floats: a layer computes in the type of its input.
+/// Casts a parameter to the type of `x` if both are floats. A layer computes in the type of its input.
 pub(super) fn like(parameter: Tensor, x: &Tensor) -> Result<Tensor> {
     match x.dtype().is_float() && parameter.dtype().is_float() {
         true => parameter.cast(x.dtype()),
@@ -241,17 +245,17 @@ pub(super) fn like(parameter: Tensor, x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The same of one that may not be there.
+/// Calls [`like`] on the value of an optional parameter.
 pub(super) fn like_if(parameter: Option<&Variable>, x: &Tensor) -> Result<Option<Tensor>> {
     parameter.map(|parameter| like(parameter.value(), x)).transpose()
 }
 
-// What all modules do with their members is no part of the trait, so that it is compiled once and not for each type.
+// The functions below are not generic, so that they are compiled once, not once for each module type.
 
-/// Walks a module: calls what it is given with the path to each member.
+/// A traversal of a module. It calls its argument with each member and its path.
 type Walk<'a> = dyn Fn(&mut dyn FnMut(&str, Member<'_>)) + 'a;
 
-/// Each parameter once, with its first path.
+/// Returns each parameter once, with its first path.
 fn parameters(walk: &Walk) -> Vec<(String, Variable)> {
     let mut found: Vec<(String, Variable)> = Vec::new();
     walk(&mut |path, member| {
@@ -264,12 +268,12 @@ fn parameters(walk: &Walk) -> Vec<(String, Variable)> {
     found
 }
 
-/// How many elements they have.
+/// Returns the number of elements of all parameters.
 fn count(parameters: &[(String, Variable)]) -> usize {
     parameters.iter().map(|(_, variable)| variable.shape().iter().product::<usize>()).sum()
 }
 
-/// Parameters and buffers under all their paths.
+/// Returns parameters and buffers under all their paths.
 fn values(walk: &Walk) -> Vec<(String, Variable)> {
     let mut found = Vec::new();
     walk(&mut |path, member| {
@@ -280,12 +284,12 @@ fn values(walk: &Walk) -> Vec<(String, Variable)> {
     found
 }
 
-/// The values of these variables.
+/// Returns the values of these variables by their paths.
 fn state(own: Vec<(String, Variable)>) -> BTreeMap<String, Tensor> {
     sorted::map(own.into_iter().map(|(path, x)| (path, x.value())))
 }
 
-/// Gives `own` the values of `state`, all or none.
+/// Assigns the values of `state` to the variables of `own`, either all or none.
 fn load(own: &[(String, Variable)], state: &BTreeMap<String, Tensor>) -> Result<()> {
     let name = "load_state_dict";
     let (mut values, mut missing) = (Vec::with_capacity(own.len()), Vec::new());
@@ -320,12 +324,12 @@ fn load(own: &[(String, Variable)], state: &BTreeMap<String, Tensor>) -> Result<
     let value = |((_, variable), tensor): (&(String, Variable), &Tensor)| {
         Ok((variable.clone(), tensor.cast(variable.dtype())?.detach()))
     };
-    // All of them, or none.
+    // Assigns all values or none.
     drop(Assignment::new(own.iter().zip(values).map(value).collect::<Result<_>>()?)?.commit());
     Ok(())
 }
 
-/// A table of all parameters of a module of this kind.
+/// Formats the table of all parameters of a module of this kind.
 fn table(kind: &str, walk: &Walk) -> String {
     let mut rows = vec![["module".into(), "parameter".into(), "shape".into(), "elements".into()]];
     let mut kinds: HashMap<String, &str> = HashMap::from([(String::new(), kind)]);
@@ -353,7 +357,7 @@ fn table(kind: &str, walk: &Walk) -> String {
     text
 }
 
-/// The first few of many names.
+/// Formats the first eight names, and the number of the other names.
 fn listed(paths: &[&str]) -> String {
     let shown: Vec<String> = paths.iter().take(8).map(|path| format!("`{path}`")).collect();
     let more = paths.len().saturating_sub(shown.len());

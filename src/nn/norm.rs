@@ -1,4 +1,4 @@
-//! Normalization.
+//! Normalization layers.
 
 use super::module::{like, like_if};
 use super::{Generator, Layer, Members, Mode, Module};
@@ -6,39 +6,41 @@ use crate::dtype::FLOATS;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
 
-/// A weight of ones and a bias of zeros.
+/// Returns a weight of ones and a bias of zeros.
 fn scales(generator: &Generator, shape: &[usize]) -> Result<(Variable, Variable)> {
     let device = generator.device();
     Ok((Variable::new(&device.ones(shape)?), Variable::new(&device.zeros(shape)?)))
 }
 
-/// The last axes of a tensor.
+/// Returns the last `count` axes, as negative numbers.
 fn last(count: usize) -> Vec<isize> {
     (1..=count as isize).rev().map(|axis| -axis).collect()
 }
 
-/// Each channel (the second axis) minus its mean, by the root of its variance, times a weight, plus a bias (Ioffe and Szegedy
-/// 2015). While it trains, mean and variance are the batch's, and running ones are kept; else it takes those. It serves for any
-/// number of axes: `BatchNorm1d`, `2d` and `3d` of PyTorch.
+/// Batch normalization of each channel (Ioffe and Szegedy 2015). The result is `(x - mean) / sqrt(variance + epsilon) *
+/// weight + bias`. The channels are the second axis.
+///
+/// In training, mean and variance are those of the batch, and the running statistics are updated. In evaluation, the running
+/// statistics are used. The layer accepts any number of axes, so it covers PyTorch's `BatchNorm1d`, `2d` and `3d`.
 #[derive(Clone, Debug)]
 pub struct BatchNorm {
     /// `[channels]`.
     pub weight: Variable,
     /// `[channels]`.
     pub bias: Variable,
-    /// `[channels]`; a buffer.
+    /// `[channels]`. A buffer.
     pub running_mean: Variable,
-    /// `[channels]`; a buffer.
+    /// `[channels]`. A buffer.
     pub running_var: Variable,
-    /// What is added to the variance.
+    /// Added to the variance for numerical stability.
     pub epsilon: f64,
-    /// How much of a batch goes into the running statistics.
+    /// The weight of a batch in the update of the running statistics.
     pub momentum: f64,
     mode: Mode,
 }
 
 impl BatchNorm {
-    /// With an epsilon of 1e-5 and a momentum of 0.1.
+    /// Creates a layer with an epsilon of 1e-5 and a momentum of 0.1.
     ///
     /// # Errors
     /// `Limit`.
@@ -50,7 +52,7 @@ impl BatchNorm {
         Ok(BatchNorm { weight, bias, running_mean, running_var, epsilon, momentum, mode })
     }
 
-    /// Normalizes `x`, which is of type `f32`: sums of squares would overflow in `f16`.
+    /// Normalizes `x`, which is `f32`, because sums of squares would overflow in `f16`.
     fn normalize(&self, x: &Tensor) -> Result<Tensor> {
         let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
         let (weight, bias) = (Some(&weight), Some(&bias));
@@ -100,19 +102,19 @@ impl Layer for BatchNorm {
     }
 }
 
-/// [`Tensor::layer_norm`] over the last axes, with a learnt weight and bias of their shape.
+/// [`Tensor::layer_norm`] over the last axes, with a learned weight and bias of their shape.
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
-    /// Of the normalized shape.
+    /// The weight, of the normalized shape.
     pub weight: Variable,
-    /// Of the normalized shape.
+    /// The bias, of the normalized shape.
     pub bias: Variable,
-    /// What is added to the variance.
+    /// Added to the variance for numerical stability.
     pub epsilon: f64,
 }
 
 impl LayerNorm {
-    /// With an epsilon of 1e-5.
+    /// Creates a layer with an epsilon of 1e-5.
     ///
     /// # Errors
     /// `Limit`.
@@ -136,17 +138,17 @@ impl Layer for LayerNorm {
     }
 }
 
-/// [`Tensor::rms_norm`] over the last axes, with a learnt weight of their shape.
+/// [`Tensor::rms_norm`] over the last axes, with a learned weight of their shape.
 #[derive(Clone, Debug)]
 pub struct RmsNorm {
-    /// Of the normalized shape.
+    /// The weight, of the normalized shape.
     pub weight: Variable,
-    /// What is added to the mean of the squares.
+    /// Added to the mean of the squares for numerical stability.
     pub epsilon: f64,
 }
 
 impl RmsNorm {
-    /// With the epsilon of `f32`, 2^-23, as PyTorch.
+    /// Creates a layer with PyTorch's epsilon, the machine epsilon of `f32` (2^-23).
     ///
     /// # Errors
     /// `Limit`.
@@ -170,7 +172,7 @@ impl Layer for RmsNorm {
     }
 }
 
-/// The last axes have to be those of the weight: it does not broadcast here.
+/// Rejects an input whose last axes differ from the weight's shape. The weight does not broadcast here.
 fn fits(name: &str, x: &Tensor, weight: &Tensor) -> Result<()> {
     if x.shape().ends_with(weight.shape()) {
         return Ok(());
@@ -181,21 +183,21 @@ fn fits(name: &str, x: &Tensor, weight: &Tensor) -> Result<()> {
     )))
 }
 
-/// [`Tensor::group_norm`] with a learnt weight and bias for each channel.
+/// [`Tensor::group_norm`] with a learned weight and bias for each channel.
 #[derive(Clone, Debug)]
 pub struct GroupNorm {
     /// `[channels]`.
     pub weight: Variable,
     /// `[channels]`.
     pub bias: Variable,
-    /// How many groups the channels are in.
+    /// The number of groups of channels.
     pub groups: usize,
-    /// What is added to the variance.
+    /// Added to the variance for numerical stability.
     pub epsilon: f64,
 }
 
 impl GroupNorm {
-    /// With an epsilon of 1e-5.
+    /// Creates a layer with an epsilon of 1e-5.
     ///
     /// # Errors
     /// `Limit`.
@@ -218,14 +220,14 @@ impl Layer for GroupNorm {
     }
 }
 
-/// [`Tensor::instance_norm`], by default without weight and bias, as PyTorch's.
+/// [`Tensor::instance_norm`]. By default it has no weight and no bias, as in PyTorch.
 #[derive(Clone, Debug)]
 pub struct InstanceNorm {
     /// `[channels]`.
     pub weight: Option<Variable>,
     /// `[channels]`.
     pub bias: Option<Variable>,
-    /// What is added to the variance.
+    /// Added to the variance for numerical stability.
     pub epsilon: f64,
 }
 
@@ -236,7 +238,7 @@ impl Default for InstanceNorm {
 }
 
 impl InstanceNorm {
-    /// With a learnt weight and bias (`affine=True`).
+    /// Creates a layer with a learned weight and bias (`affine=True`).
     ///
     /// # Errors
     /// `Limit`.

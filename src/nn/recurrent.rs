@@ -1,27 +1,29 @@
-//! Recurrent layers, by PyTorch's names and formulas. What does not depend on the step before is one product over the whole
-//! sequence; a step is one product and what follows it.
+//! Recurrent layers, with PyTorch's names and formulas.
+//!
+//! The inputs of all steps are multiplied by the input weights in one product, because they do not depend on the state. Each
+//! step then needs one product with the state, followed by elementwise operations.
 
 use super::linear::{affine, linear, transposed};
 use super::{init, Dropout, Generator, Layer, Members, Module};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
 
-/// How recurrent layers are stacked.
+/// Options of recurrent layers.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecurrentOptions {
-    /// Layers, each over the results of the one before.
+    /// The number of stacked layers. Each layer processes the results of the previous layer.
     pub layers: usize,
-    /// Whether each layer goes through the sequence from its end as well; the results stand beside each other.
+    /// Whether each layer also processes the sequence in reverse. The results of both directions are concatenated.
     pub bidirectional: bool,
-    /// Whether there are biases.
+    /// Whether the layers have biases.
     pub bias: bool,
-    /// The probability by which results between layers are dropped while it trains.
+    /// The probability of dropping results between layers in training.
     pub dropout: f64,
-    /// What is made of the sums, for `Rnn` alone.
+    /// The activation function, for `Rnn` only.
     pub nonlinearity: Nonlinearity,
-    /// The width that a matrix brings the hidden state to after each step, for `Lstm` alone (Sak and others 2014); with 0
-    /// there is no such matrix.
+    /// The width to which the hidden state is projected after each step, for `Lstm` only (Sak et al. 2014). 0 means no
+    /// projection.
     pub proj_size: usize,
 }
 
@@ -38,20 +40,20 @@ impl Default for RecurrentOptions {
     }
 }
 
-/// The function that `Rnn` applies to the sums of a step.
+/// The activation function of `Rnn`.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nonlinearity {
-    /// Their hyperbolic tangents.
+    /// The hyperbolic tangent.
     Tanh,
-    /// Themselves where they are above 0, and else 0.
+    /// `max(x, 0)`.
     Relu,
 }
 
-/// One direction of one layer.
+/// The parameters of one layer in one direction.
 #[derive(Clone, Debug)]
 struct Cell {
-    /// What PyTorch's names of its parameters end with.
+    /// The suffix of PyTorch's parameter names, such as `_l0_reverse`.
     suffix: String,
     weight_ih: Variable,
     weight_hh: Variable,
@@ -60,7 +62,7 @@ struct Cell {
     weight_hr: Option<Variable>,
 }
 
-/// What a step of a cell does.
+/// The kind of recurrent cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Rnn,
@@ -70,7 +72,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The layer's name, for messages.
+    /// Returns the layer's name for messages.
     fn name(self) -> &'static str {
         match self {
             Kind::Rnn | Kind::ReluRnn => "rnn",
@@ -87,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// The kind with these options.
+    /// Applies the options to the kind. Rejects options that the kind does not support.
     fn with(self, hidden: usize, options: &RecurrentOptions) -> Result<Kind> {
         let RecurrentOptions { nonlinearity, proj_size, .. } = *options;
         let name = self.name();
@@ -107,8 +109,8 @@ impl Kind {
         }
     }
 
-    /// The state after a step: of the inputs' share `x` and the state's share `h`, both `[batch, gates * hidden]`, and the
-    /// states before.
+    /// Computes the states after a step. `x` is the product of the inputs and `h` the product of the state, both `[batch,
+    /// gates * hidden]`. `state` has the previous states.
     fn step(self, x: &Tensor, h: &Tensor, state: &[Tensor]) -> Result<Vec<Tensor>> {
         let chunks = |x: &Tensor| x.chunk(self.gates(), -1);
         match self {
@@ -131,14 +133,14 @@ impl Kind {
     }
 }
 
-/// Layers of cells of one kind.
+/// Stacked layers of one kind of cell.
 #[derive(Clone, Debug)]
 struct Stack {
     kind: Kind,
-    /// By layers, then directions.
+    /// The cells, ordered by layer and then by direction.
     cells: Vec<Cell>,
     hidden: usize,
-    /// The width of results and of the first state.
+    /// The width of the results and of the hidden state.
     width: usize,
     directions: usize,
     dropout: Dropout,
@@ -197,8 +199,8 @@ impl Stack {
         self.dropout.members(members);
     }
 
-    /// The results `[batch, steps, directions * width]`, and the last states, `[layers * directions, batch, width]`; cell
-    /// states have `hidden` there.
+    /// Returns the results, `[batch, steps, directions * width]`, and the last states, `[layers * directions, batch, width]`.
+    /// Cell states have `hidden` elements instead of `width`.
     fn run(&self, x: &Tensor, states: &[&Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
         let name = self.kind.name();
         let inputs = self.cells[0].weight_ih.shape()[1];
@@ -220,7 +222,7 @@ impl Stack {
         }
         let count = 1 + usize::from(self.kind == Kind::Lstm);
         let mut last: Vec<Vec<Tensor>> = vec![Vec::with_capacity(self.cells.len()); count];
-        // Steps first: each is a part without gaps.
+        // With the steps as the first axis, each step is contiguous.
         let mut x = x.transpose(0, 1)?;
         for (layer, cells) in self.cells.chunks(self.directions).enumerate() {
             if layer > 0 {
@@ -248,7 +250,7 @@ impl Stack {
         Ok((x.transpose(0, 1)?, last))
     }
 
-    /// One cell over the whole sequence, `[steps, batch, inputs]`.
+    /// Runs one cell over the whole sequence, `[steps, batch, inputs]`.
     fn pass(
         &self,
         cell: &Cell,
@@ -259,7 +261,7 @@ impl Stack {
         let bias = cell.bias.as_ref().map(|both| both.each_ref().map(Variable::value));
         let [of_x, of_h] = match bias {
             None => [None, None],
-            // Its gates do not just add the two shares.
+            // A GRU needs both biases, because its gates do more than add the two products.
             Some([of_x, of_h]) if self.kind == Kind::Gru => [Some(of_x), Some(of_h)],
             Some([of_x, of_h]) => [Some(of_x.add(&of_h)?), None],
         };
@@ -287,7 +289,7 @@ impl Stack {
     }
 }
 
-/// What the three kinds have in common.
+/// Defines the struct, constructor and traits that the three kinds share.
 macro_rules! recurrent {
     ($($(#[$doc:meta])* $name:ident;)*) => { $(
         $(#[$doc])*
@@ -295,11 +297,12 @@ macro_rules! recurrent {
         pub struct $name(Stack);
 
         impl $name {
-            /// Layers of `hidden` units over `inputs` numbers a step; all parameters begin uniform within
-            /// `1 / sqrt(hidden)`.
+            /// Creates layers of `hidden` units, for `inputs` elements in each step. All parameters are initialized uniformly
+            /// within `1 / sqrt(hidden)`.
             ///
             /// # Errors
-            /// `Data` for no layers or units, a probability outside `[0, 1)`, or an option that it does not have; `Limit`.
+            /// `Data` without layers or units, for a dropout outside `[0, 1]`, or for an option of another kind of layer.
+            /// `Limit`.
             pub fn new(
                 generator: &Generator,
                 inputs: usize,
@@ -317,7 +320,8 @@ macro_rules! recurrent {
         }
 
         impl Layer for $name {
-            /// The results from states of zeros: `[batch, steps, inputs]` to `[batch, steps, directions * hidden]`.
+            /// Returns the results from initial states of zeros. The input is `[batch, steps, inputs]`, and the result is
+            /// `[batch, steps, directions * hidden]`.
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 Ok(self.0.run(x, &[])?.0)
             }
@@ -326,10 +330,10 @@ macro_rules! recurrent {
 }
 
 recurrent! {
-    /// `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)` (Elman 1990), or relu instead of tanh.
+    /// A recurrent layer with `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)` (Elman 1990), or with ReLU instead of tanh.
     Rnn;
-    /// Long short-term memory (Hochreiter and Schmidhuber 1997), with a forget gate: gates in the order input, forget, cell,
-    /// output.
+    /// A long short-term memory with a forget gate (Hochreiter and Schmidhuber 1997). The order of the gates is input,
+    /// forget, cell, output.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -343,16 +347,16 @@ recurrent! {
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     Lstm;
-    /// Gated recurrent units (Cho and others 2014), in PyTorch's form: gates in the order reset, update, new.
+    /// A gated recurrent unit in PyTorch's form (Cho et al. 2014). The order of the gates is reset, update, new.
     Gru;
 }
 
 impl Rnn {
-    /// The results, and the last states `[layers * directions, batch, hidden]`, which the next part of a sequence begins
-    /// with; zeros are the first.
+    /// Returns the results and the last states, `[layers * directions, batch, hidden]`. Pass the last states as `state` to
+    /// continue the sequence. Without `state`, the initial states are zeros.
     ///
     /// # Errors
-    /// `Shape` if a shape does not fit; `DType`.
+    /// `Shape` if a shape does not match. `DType`.
     pub fn run(&self, x: &Tensor, state: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
         let (y, mut last) = self.0.run(x, state.as_slice())?;
         Ok((y, last.swap_remove(0)))
@@ -360,10 +364,10 @@ impl Rnn {
 }
 
 impl Gru {
-    /// As [`Rnn::run`].
+    /// Same as [`Rnn::run`].
     ///
     /// # Errors
-    /// `Shape` if a shape does not fit; `DType`.
+    /// `Shape` if a shape does not match. `DType`.
     pub fn run(&self, x: &Tensor, state: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
         let (y, mut last) = self.0.run(x, state.as_slice())?;
         Ok((y, last.swap_remove(0)))
@@ -371,12 +375,12 @@ impl Gru {
 }
 
 impl Lstm {
-    /// The results, and the last hidden and cell states, each `[layers * directions, batch, hidden]`, which the next part of a
-    /// sequence begins with; zeros are the first. With [`RecurrentOptions::proj_size`] results and hidden states have that
-    /// width.
+    /// Returns the results, and the last hidden and cell states, each `[layers * directions, batch, hidden]`. Pass the last
+    /// states as `state` to continue the sequence. Without `state`, the initial states are zeros. With
+    /// [`RecurrentOptions::proj_size`], results and hidden states have that width.
     ///
     /// # Errors
-    /// `Shape` if a shape does not fit; `DType`.
+    /// `Shape` if a shape does not match. `DType`.
     pub fn run(
         &self,
         x: &Tensor,

@@ -1,10 +1,10 @@
-//! The layers of a transformer (Vaswani and others 2017).
+//! Transformer encoder and decoder layers (Vaswani et al. 2017).
 
 use super::{Dropout, Generator, Layer, LayerNorm, Linear, Members, Module, MultiheadAttention};
 use crate::error::Result;
 use crate::tensor::{AttentionOptions, Tensor};
 
-/// What stands between the two matrices of a transformer's layer.
+/// The activation function of a feed-forward block.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activation {
@@ -15,17 +15,18 @@ pub enum Activation {
     Gelu,
 }
 
-/// How a transformer's layer is made; the defaults are PyTorch's.
+/// Options of transformer layers. The defaults are PyTorch's.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TransformerOptions {
-    /// The width between the two matrices.
+    /// The width of the feed-forward block's hidden layer.
     pub dim_feedforward: usize,
-    /// The probability by which results and weights of values are dropped while it trains.
+    /// The probability of dropping results and attention weights in training.
     pub dropout: f64,
-    /// What stands between the two matrices.
+    /// The activation function of the feed-forward block.
     pub activation: Activation,
-    /// Whether what goes into each part is normalized, instead of what comes out with the input added.
+    /// Whether the input of each block is normalized (pre-norm). Otherwise the sum of the block's input and result is
+    /// (post-norm).
     pub norm_first: bool,
 }
 
@@ -41,7 +42,7 @@ impl Default for TransformerOptions {
     }
 }
 
-/// The two matrices, and what encoder and decoder have in common.
+/// The feed-forward block, with the options that encoder and decoder layers share.
 #[derive(Clone, Debug)]
 struct Block {
     linear1: Linear,
@@ -72,7 +73,7 @@ impl Block {
         self.linear2.forward(&self.dropout.forward(&hidden)?)
     }
 
-    /// `x` and what `part` makes of it, normalized before or after.
+    /// Adds `x` to the result of `part`, with the normalization before `part` or after the addition.
     fn add(
         &self,
         x: &Tensor,
@@ -86,7 +87,7 @@ impl Block {
     }
 }
 
-/// Attention of a sequence to itself, then two matrices at each place; each is added to what goes into it.
+/// An encoder layer: self-attention, then a feed-forward block. Each block is a residual connection.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -107,10 +108,10 @@ pub struct TransformerEncoderLayer {
 }
 
 impl TransformerEncoderLayer {
-    /// A layer of this width and so many heads.
+    /// Creates a layer of this width with `heads` attention heads.
     ///
     /// # Errors
-    /// As [`MultiheadAttention::new`].
+    /// Same as [`MultiheadAttention::new`].
     pub fn new(
         generator: &Generator,
         width: usize,
@@ -125,10 +126,11 @@ impl TransformerEncoderLayer {
         })
     }
 
-    /// The result for `x` of `[batch, length, width]`, with options of the attention: a mask, or `causal`.
+    /// Returns the result for `x` of `[batch, length, width]`. `options` apply to the attention, for example a mask or
+    /// `causal`.
     ///
     /// # Errors
-    /// As [`MultiheadAttention::attend`].
+    /// Same as [`MultiheadAttention::attend`].
     pub fn run(&self, x: &Tensor, options: AttentionOptions) -> Result<Tensor> {
         let x = self.block.add(x, &self.norm1, |x| self.self_attn.attend(x, x, x, options))?;
         self.block.add(&x, &self.norm2, |x| self.block.feed_forward(x))
@@ -150,8 +152,8 @@ impl Layer for TransformerEncoderLayer {
     }
 }
 
-/// Attention of a sequence to itself, then to another (`memory`, an encoder's result), then two matrices at each place; each
-/// is added to what goes into it.
+/// A decoder layer: self-attention, cross-attention to `memory`, then a feed-forward block. `memory` is the result of an
+/// encoder. Each block is a residual connection.
 #[derive(Clone, Debug)]
 pub struct TransformerDecoderLayer {
     self_attn: MultiheadAttention,
@@ -163,10 +165,10 @@ pub struct TransformerDecoderLayer {
 }
 
 impl TransformerDecoderLayer {
-    /// A layer of this width and so many heads.
+    /// Creates a layer of this width with `heads` attention heads.
     ///
     /// # Errors
-    /// As [`MultiheadAttention::new`].
+    /// Same as [`MultiheadAttention::new`].
     pub fn new(
         generator: &Generator,
         width: usize,
@@ -183,11 +185,11 @@ impl TransformerDecoderLayer {
         })
     }
 
-    /// The result for `x` of `[batch, length, width]`; `options` are those of the attention to itself (`causal` above all),
-    /// `of_memory` those of the attention to `memory`.
+    /// Returns the result for `x` of `[batch, length, width]`. `options` apply to the self-attention (usually `causal`), and
+    /// `of_memory` applies to the cross-attention.
     ///
     /// # Errors
-    /// As [`MultiheadAttention::attend`].
+    /// Same as [`MultiheadAttention::attend`].
     pub fn run(
         &self,
         x: &Tensor,

@@ -1,14 +1,14 @@
-//! Adam and its family.
+//! Adam and its variants.
 
 use super::number::Number;
 use super::rule::{by_hyperparameters, hyperparameters, lerp, Rule, Update};
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// The names of the first and the second moment, as PyTorch has them.
+/// The names of the first and the second moment, and their initial values. The names are PyTorch's.
 const MOMENTS: [(&str, f64); 2] = [("exp_avg", 0.0), ("exp_avg_sq", 0.0)];
 
-/// The moments of the gradients `g`: `m = beta1 m + (1 - beta1) g` and `v = beta2 v + (1 - beta2) g^2`.
+/// Returns the moments of the gradients `g`: `m = beta1 m + (1 - beta1) g` and `v = beta2 v + (1 - beta2) g^2`.
 fn moments(update: &Update, g: &Tensor, (beta1, beta2): (f64, f64)) -> Result<(Tensor, Tensor)> {
     let m = lerp(update.state("exp_avg"), g, 1.0 - beta1)?;
     let v = update.state("exp_avg_sq").mul(beta2)?.add(&g.square().mul(1.0 - beta2)?)?;
@@ -29,7 +29,7 @@ impl AdamStep {
         names
     }
 
-    /// The step of Kingma and Ba 2015, algorithm 1, from the values `theta` with the gradients `g`:
+    /// Takes the step of Kingma and Ba 2015, algorithm 1, from the values `theta` with the gradients `g`:
     ///
     /// ```text
     /// m_hat = m / (1 - beta1^step)
@@ -49,17 +49,18 @@ impl AdamStep {
 }
 
 hyperparameters! {
-    /// A running mean of the gradients by the root of one of their squares (Kingma and Ba 2015, `torch.optim.Adam`).
+    /// Adam divides the first moment of the gradients by the root of the second moment (Kingma and Ba 2015,
+    /// `torch.optim.Adam`).
     Adam {
         /// The learning rate.
         lr: f64 = 1e-3 => 0.0..,
-        /// How much of the two running means stays.
+        /// The decay rates of the first and second moment.
         betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
-        /// What is added to the root.
+        /// Added to the denominator for numerical stability.
         eps: f64 = 1e-8 => 0.0..,
-        /// How much of the values is added to the gradients.
+        /// The L2 regularization factor. The values, multiplied by this factor, are added to the gradients.
         weight_decay: f64 = 0.0 => 0.0..,
-        /// Whether the largest mean of squares so far counts (Reddi and others 2018).
+        /// Whether the largest second moment so far is used (Reddi et al. 2018).
         amsgrad: bool = false,
     }
 }
@@ -84,17 +85,17 @@ impl Rule for Adam {
 }
 
 hyperparameters! {
-    /// [`Adam`], with values that become smaller by themselves (Loshchilov and Hutter 2019, `torch.optim.AdamW`).
+    /// [`Adam`] with decoupled weight decay (Loshchilov and Hutter 2019, `torch.optim.AdamW`).
     AdamW {
         /// The learning rate.
         lr: f64 = 1e-3 => 0.0..,
-        /// How much of the two running means stays.
+        /// The decay rates of the first and second moment.
         betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
-        /// What is added to the root.
+        /// Added to the denominator for numerical stability.
         eps: f64 = 1e-8 => 0.0..,
-        /// How much smaller the values become by themselves, times the learning rate.
+        /// The decoupled weight decay. A step multiplies the values by `1 - lr * weight_decay`.
         weight_decay: f64 = 1e-2 => 0.0..,
-        /// Whether the largest mean of squares so far counts (Reddi and others 2018).
+        /// Whether the largest second moment so far is used (Reddi et al. 2018).
         amsgrad: bool = false,
     }
 }
@@ -119,15 +120,16 @@ impl Rule for AdamW {
 }
 
 hyperparameters! {
-    /// [`Adam`] with the largest gradient of late in place of the root (Kingma and Ba 2015, `torch.optim.Adamax`).
+    /// [`Adam`] with a decaying maximum of absolute gradients instead of the second moment (Kingma and Ba 2015,
+    /// `torch.optim.Adamax`).
     Adamax {
         /// The learning rate.
         lr: f64 = 2e-3 => 0.0..,
-        /// How much of the running mean, and of the largest, stays.
+        /// The decay rates of the first moment and of the maximum.
         betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
-        /// What is added to sizes of gradients.
+        /// Added to the absolute values of the gradients for numerical stability.
         eps: f64 = 1e-8 => 0.0..,
-        /// How much of the values is added to the gradients.
+        /// The L2 regularization factor. The values, multiplied by this factor, are added to the gradients.
         weight_decay: f64 = 0.0 => 0.0..,
     }
 }
@@ -151,29 +153,30 @@ impl Rule for Adamax {
 }
 
 hyperparameters! {
-    /// [`Adam`] that looks one step ahead (Dozat 2016, `torch.optim.NAdam`).
+    /// [`Adam`] with Nesterov momentum (Dozat 2016, `torch.optim.NAdam`).
     NAdam {
         /// The learning rate.
         lr: f64 = 2e-3 => 0.0..,
-        /// How much of the two running means stays.
+        /// The decay rates of the first and second moment.
         betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
-        /// What is added to the root.
+        /// Added to the denominator for numerical stability.
         eps: f64 = 1e-8 => 0.0..,
-        /// How much of the values is added to the gradients.
+        /// The weight decay. By default it is L2 regularization, which adds the values, multiplied by this factor, to the
+        /// gradients.
         weight_decay: f64 = 0.0 => 0.0..,
-        /// How fast the momentum rises.
+        /// The rate at which the momentum rises to the first of the `betas`.
         momentum_decay: f64 = 4e-3 => 0.0..,
-        /// Whether the values become smaller by themselves instead, as in [`AdamW`].
+        /// Whether the weight decay is decoupled, as in [`AdamW`].
         decoupled_weight_decay: bool = false,
     }
 }
 
 impl NAdam {
-    /// Steps whose momenta are multiplied. After that many the product is 0, or one more factor changes it no more than
-    /// `betas.0` does.
+    /// The most momenta that are multiplied one by one. With this many steps the product is practically 0, or the further
+    /// momenta are practically `betas.0`.
     const MOST: usize = 10_000;
 
-    /// The momentum of a step.
+    /// Returns the momentum of a step.
     fn momentum(&self, step: &Number) -> Result<Number> {
         let (most, decay) = (self.betas.0, self.momentum_decay);
         step.map(
@@ -182,14 +185,15 @@ impl NAdam {
         )
     }
 
-    /// The product of the momenta of all steps up to this one.
+    /// Returns the product of the momenta of all steps up to this one.
     fn product(&self, step: &Number) -> Result<Number> {
         let (most, decay) = (self.betas.0, self.momentum_decay);
         let momentum = |step: usize| most * (1.0 - 0.5 * 0.96f64.powf(step as f64 * decay));
         step.map(
             |step| (1..=NAdam::MOST.min(step as usize)).map(momentum).product(),
             |step| {
-                // A sum of logarithms: what is left of each momentum without `betas.0`, and that for all steps.
+                // A sum of logarithms. `rest` is the sum for the momenta divided by `betas.0`. The factor `betas.0` is added
+                // for all steps.
                 let steps = step.device().arange(NAdam::MOST as f64)?.add(1)?;
                 let rest = steps.mul(decay * 0.96f64.ln())?.exp().mul(-0.5)?.log1p();
                 let rest = steps.le(step)?.where_cond(&rest, 0)?.sum(0)?;
@@ -223,37 +227,38 @@ impl Rule for NAdam {
 }
 
 hyperparameters! {
-    /// [`Adam`] that waits for squares enough before it divides by their root (Liu and others 2020, `torch.optim.RAdam`).
+    /// [`Adam`] with a rectified variance (Liu et al. 2020, `torch.optim.RAdam`). It divides by the root of the second moment
+    /// only after enough steps.
     RAdam {
         /// The learning rate.
         lr: f64 = 1e-3 => 0.0..,
-        /// How much of the two running means stays.
+        /// The decay rates of the first and second moment.
         betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
-        /// What is added to the root.
+        /// Added to the denominator for numerical stability.
         eps: f64 = 1e-8 => 0.0..,
-        /// How much of the values is added to the gradients.
+        /// The weight decay. By default it is L2 regularization, which adds the values, multiplied by this factor, to the
+        /// gradients.
         weight_decay: f64 = 0.0 => 0.0..,
-        /// Whether the values become smaller by themselves instead, as in [`AdamW`].
+        /// Whether the weight decay is decoupled, as in [`AdamW`].
         decoupled_weight_decay: bool = false,
     }
 }
 
 impl RAdam {
-    /// The limit of [`RAdam::rho`] after many steps.
+    /// Returns the limit of [`RAdam::rho`] after many steps.
     fn rho_max(&self) -> f64 {
         2.0 / (1.0 - self.betas.1) - 1.0
     }
 
-    /// The length of a simple average with the same variance as the second moment at this step.
+    /// Returns the length of a simple moving average with the same variance as the second moment at this step.
     fn rho(&self, step: &Number) -> Result<Number> {
         let (beta, rho_max) = (self.betas.1, self.rho_max());
         let log = beta.max(1e-30).ln();
         step.map(
             |step| rho_max - 2.0 * step * beta.powf(step) / (1.0 - beta.powf(step)),
             |step| {
-                // `beta^n / (1 - beta^n)` is `1 / (e^u - 1)` where `u` is `-n log(beta)`, and that is
-                // `1 / u - 1 / 2 + u / 12 - ...`. Nearly all of the first term is subtracted from `rho_max`, so `f64`
-                // does that.
+                // With `u = -n log(beta)`, `beta^n / (1 - beta^n)` is `1 / (e^u - 1)`, which is `1 / u - 1 / 2 + u / 12 -
+                // ...`. The first term is subtracted from `rho_max` in `f64`, because the two nearly cancel.
                 let u = step.mul(-log)?;
                 let series = u.square().mul(-1.0 / 720.0)?.add(1.0 / 12.0)?.mul(&u)?;
                 let exact = u.expm1().reciprocal().sub(&u.reciprocal())?.add(0.5)?;
@@ -289,15 +294,16 @@ impl Rule for RAdam {
 }
 
 hyperparameters! {
-    /// [`Adam`] by how far gradients are from their running mean (Zhuang and others 2020, algorithm 2).
+    /// [`Adam`] with the variance of the gradients around their running mean as second moment (Zhuang et al. 2020, algorithm
+    /// 2).
     AdaBelief {
         /// The learning rate.
         lr: f64 = 1e-3 => 0.0..,
-        /// How much of the two running means stays.
+        /// The decay rates of the first and second moment.
         betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
-        /// What is added to the squares of the distances each time, and to their root.
+        /// Added to the second moment in each step, and to the denominator, for numerical stability.
         eps: f64 = 1e-16 => 0.0..,
-        /// How much smaller the values become by themselves, times the learning rate.
+        /// The decoupled weight decay. A step multiplies the values by `1 - lr * weight_decay`.
         weight_decay: f64 = 0.0 => 0.0..,
     }
 }
@@ -323,17 +329,17 @@ impl Rule for AdaBelief {
 }
 
 hyperparameters! {
-    /// [`Adam`] whose squares change by no more than those of a gradient (Zaheer and others 2018, algorithm 2).
+    /// [`Adam`] with a second moment that changes by at most `(1 - beta2) g^2` in a step (Zaheer et al. 2018, algorithm 2).
     Yogi {
         /// The learning rate.
         lr: f64 = 1e-2 => 0.0..,
-        /// How much of the two running means stays.
+        /// The decay rates of the first and second moment.
         betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
-        /// What is added to the root.
+        /// Added to the denominator for numerical stability.
         eps: f64 = 1e-3 => 0.0..,
-        /// What the two running means begin with.
+        /// The initial value of both moments.
         initial_accumulator: f64 = 1e-6 => 0.0..,
-        /// How much of the values is added to the gradients.
+        /// The L2 regularization factor. The values, multiplied by this factor, are added to the gradients.
         weight_decay: f64 = 0.0 => 0.0..,
     }
 }

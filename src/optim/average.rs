@@ -1,4 +1,4 @@
-//! Averages of weights.
+//! `WeightAverage`: moving averages of parameters.
 
 use super::Optimizer;
 use crate::error::{Error, Result};
@@ -6,11 +6,12 @@ use crate::tensor::{Assignment, Tensor, Variable};
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
-/// An exponential moving average of the parameters that an optimizer has when it is made (not of groups that are added later):
-/// often better than what the last step gave (Polyak and Juditsky 1992). It is one kernel a step, with the next batch that is
-/// submitted.
+/// An exponential moving average of parameters. It is often better than the values of the last step (Polyak and Juditsky
+/// 1992). An update is one kernel, and is submitted with the next batch.
 ///
-/// While it is there, [`Optimizer::state_dict`] holds its values, and so do checkpoints of a trainer of that optimizer.
+/// The average has the parameters that the optimizer has when the average is created. Groups that are added later are not
+/// averaged. Until the average is dropped, [`Optimizer::state_dict`] contains its values, and so do checkpoints of a trainer
+/// with that optimizer.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -35,10 +36,11 @@ pub struct WeightAverage {
 pub(super) type Pairs = Vec<(Variable, Variable)>;
 
 impl WeightAverage {
-    /// An average that begins with the values of now, of which `decay` stays each time.
+    /// Creates an average with the current values. Each update multiplies the average by `decay`, and the new values by `1 -
+    /// decay`.
     ///
     /// # Errors
-    /// `Data` unless `decay` lies in `[0, 1]`; `Memory`.
+    /// `Data` unless `decay` is in `[0, 1]`. `Memory`.
     pub fn new(optimizer: &Optimizer, decay: f64) -> Result<WeightAverage> {
         if !(0.0..=1.0).contains(&decay) {
             let message = format!("average: decay must be in [0, 1], got {decay}");
@@ -51,10 +53,10 @@ impl WeightAverage {
         Ok(WeightAverage { decay, pairs })
     }
 
-    /// Takes the values of now in.
+    /// Updates the average with the current values.
     ///
     /// # Errors
-    /// `Limit`, `Memory`. Nothing was changed then.
+    /// `Limit`, `Memory`. After an error, nothing has changed.
     pub fn update(&self) -> Result<()> {
         let mut all = Vec::with_capacity(self.pairs.len());
         for (flat, average) in &*self.pairs {
@@ -65,10 +67,10 @@ impl WeightAverage {
         self.assign(all)
     }
 
-    /// Exchanges the average and the parameters.
+    /// Swaps the average with the parameters.
     ///
     /// # Errors
-    /// `Limit`, `Memory`. Nothing was changed then.
+    /// `Limit`, `Memory`. After an error, nothing has changed.
     pub fn swap(&self) -> Result<()> {
         let mut all = Vec::with_capacity(2 * self.pairs.len());
         for (flat, average) in &*self.pairs {
@@ -79,7 +81,7 @@ impl WeightAverage {
         self.assign(all)
     }
 
-    /// Assigns all of these, or none.
+    /// Assigns all values or none.
     fn assign(&self, all: Vec<(Variable, Tensor)>) -> Result<()> {
         let assignment = Assignment::new(all)?;
         let device = self.pairs[0].0.device();
@@ -94,12 +96,12 @@ impl WeightAverage {
     }
 }
 
-/// The values of now, in memory of their own.
+/// Copies the current values.
 pub(super) fn copy(flat: &Variable) -> Result<Tensor> {
     Ok(flat.value().mul(1)?.detach())
 }
 
-/// The averages that were made of an optimizer's parameters, in that order. It does not keep them.
+/// Weak references to the averages of an optimizer's parameters, in the order of their creation.
 #[derive(Default)]
 pub(super) struct Averages(RefCell<Vec<Weak<Pairs>>>);
 
@@ -114,7 +116,7 @@ impl Averages {
         self.0.borrow().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Takes those of another optimizer over.
+    /// Moves the averages of another optimizer into this one.
     #[cfg(feature = "js-nn")]
     pub fn take(&self, other: &Averages) {
         self.0.borrow_mut().append(&mut other.0.borrow_mut());

@@ -1,4 +1,4 @@
-//! Rules that are not of Adam's family, each element by itself.
+//! Elementwise rules outside of Adam's family.
 
 use super::number::Number;
 use super::rule::{by_hyperparameters, hyperparameters, lerp, Rule, Update};
@@ -6,18 +6,18 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 hyperparameters! {
-    /// Gradient descent, with momentum if it is above 0 (`torch.optim.SGD`).
+    /// Stochastic gradient descent, optionally with momentum (`torch.optim.SGD`).
     Sgd {
         /// The learning rate.
         lr: f64 = 1e-3 => 0.0..,
-        /// How much of the change before goes into the next.
+        /// The momentum factor.
         momentum: f64 = 0.0 => 0.0..,
-        /// How much less than all of a gradient goes into the momentum. That of the first step is taken whole; that of a
-        /// parameter which takes part later is not, unlike PyTorch's.
+        /// The part of a gradient that is not added to the momentum. The gradients of the first step are added whole. A
+        /// parameter whose first gradient comes later is dampened, unlike in PyTorch.
         dampening: f64 = 0.0,
-        /// How much of the values is added to the gradients.
+        /// The L2 regularization factor. The values, multiplied by this factor, are added to the gradients.
         weight_decay: f64 = 0.0 => 0.0..,
-        /// Whether the momentum looks one step ahead (Nesterov 1983).
+        /// Whether Nesterov momentum is used (Nesterov 1983).
         nesterov: bool = false,
     }
 }
@@ -70,19 +70,19 @@ impl Rule for Sgd {
 }
 
 hyperparameters! {
-    /// Gradients by the root of a running mean of their squares (Hinton 2012, `torch.optim.RMSprop`).
+    /// Divides gradients by the root of a running mean of their squares (Hinton 2012, `torch.optim.RMSprop`).
     RmsProp {
         /// The learning rate.
         lr: f64 = 1e-2 => 0.0..,
-        /// How much of the running mean stays.
+        /// The decay rate of the running mean.
         alpha: f64 = 0.99 => 0.0..,
-        /// What is added to the root.
+        /// Added to the denominator for numerical stability.
         eps: f64 = 1e-8 => 0.0..,
-        /// How much of the values is added to the gradients.
+        /// The L2 regularization factor. The values, multiplied by this factor, are added to the gradients.
         weight_decay: f64 = 0.0 => 0.0..,
-        /// How much of the change before goes into the next.
+        /// The momentum factor.
         momentum: f64 = 0.0 => 0.0..,
-        /// Whether the squares are of distances from a running mean of the gradients.
+        /// Whether the squared running mean of the gradients is subtracted, which gives their variance.
         centered: bool = false,
     }
 }
@@ -117,17 +117,17 @@ impl Rule for RmsProp {
 }
 
 hyperparameters! {
-    /// Gradients by the root of the sum of all their squares (Duchi and others 2011, `torch.optim.Adagrad`).
+    /// Divides gradients by the root of the sum of all their squares (Duchi et al. 2011, `torch.optim.Adagrad`).
     Adagrad {
         /// The learning rate.
         lr: f64 = 1e-2 => 0.0..,
-        /// How the learning rate falls: by `1 / (1 + (step - 1) * lr_decay)`.
+        /// The decay of the learning rate, which is multiplied by `1 / (1 + (step - 1) * lr_decay)`.
         lr_decay: f64 = 0.0 => 0.0..,
-        /// How much of the values is added to the gradients.
+        /// The L2 regularization factor. The values, multiplied by this factor, are added to the gradients.
         weight_decay: f64 = 0.0 => 0.0..,
-        /// What the sums begin with.
+        /// The initial value of the sums.
         initial_accumulator_value: f64 = 0.0 => 0.0..,
-        /// What is added to the root.
+        /// Added to the denominator for numerical stability.
         eps: f64 = 1e-10 => 0.0..,
     }
 }
@@ -152,15 +152,15 @@ impl Rule for Adagrad {
 }
 
 hyperparameters! {
-    /// Changes of the size of earlier changes (Zeiler 2012, `torch.optim.Adadelta`).
+    /// Scales each change to the size of the earlier changes (Zeiler 2012, `torch.optim.Adadelta`).
     Adadelta {
         /// The learning rate.
         lr: f64 = 1.0 => 0.0..,
-        /// How much of the running means stays.
+        /// The decay rate of the running means.
         rho: f64 = 0.9 => 0.0..=1.0,
-        /// What is added under the roots.
+        /// Added under both roots for numerical stability.
         eps: f64 = 1e-6 => 0.0..,
-        /// How much of the values is added to the gradients.
+        /// The L2 regularization factor. The values, multiplied by this factor, are added to the gradients.
         weight_decay: f64 = 0.0 => 0.0..,
     }
 }
@@ -186,13 +186,14 @@ impl Rule for Adadelta {
 }
 
 hyperparameters! {
-    /// The signs of a running mean of the gradients (Chen and others 2023).
+    /// Changes values by the sign of a running mean of the gradients (Chen et al. 2023).
     Lion {
         /// The learning rate.
         lr: f64 = 1e-4 => 0.0..,
-        /// How much of the running mean goes into a change, and how much of it stays.
+        /// The decay rates of the running mean. The first one computes the change, and the second one the mean that is
+        /// stored.
         betas: (f64, f64) = (0.9, 0.99) => 0.0..1.0,
-        /// How much smaller the values become by themselves, times the learning rate.
+        /// The decoupled weight decay. A step multiplies the values by `1 - lr * weight_decay`.
         weight_decay: f64 = 0.0 => 0.0..,
     }
 }
@@ -213,19 +214,19 @@ impl Rule for Lion {
 }
 
 hyperparameters! {
-    /// Gradient descent whose values are averaged (Polyak and Juditsky 1992, `torch.optim.ASGD`). The averages are `ax` in
+    /// Averaged stochastic gradient descent (Polyak and Juditsky 1992, `torch.optim.ASGD`). The averages are `ax` in
     /// [`Optimizer::state_dict`](crate::optim::Optimizer::state_dict).
     Asgd {
         /// The learning rate.
         lr: f64 = 1e-2 => 0.0..,
-        /// How the learning rate falls: by `1 / (1 + lambd * lr * (step - 1))^alpha`; the values become smaller by `lambd`
-        /// times it.
+        /// The decay term. The learning rate of a step is `lr / (1 + lambd * lr * (step - 1))^alpha`. The values are
+        /// multiplied by 1 minus `lambd` times that rate.
         lambd: f64 = 1e-4 => 0.0..,
-        /// The power by which the learning rate falls.
+        /// The exponent in the decay of the learning rate.
         alpha: f64 = 0.75 => 0.0..,
         /// The step after which values are averaged.
         t0: f64 = 1e6 => 0.0..,
-        /// How much of the values is added to the gradients.
+        /// The L2 regularization factor. The values, multiplied by this factor, are added to the gradients.
         weight_decay: f64 = 0.0 => 0.0..,
     }
 }
@@ -254,14 +255,14 @@ impl Rule for Asgd {
 }
 
 hyperparameters! {
-    /// Steps by the signs of the gradients alone, whose sizes grow while a sign stays (Riedmiller and Braun 1993,
-    /// `torch.optim.Rprop`). It is for gradients of all data at once.
+    /// Changes values by the signs of the gradients alone (Riedmiller and Braun 1993, `torch.optim.Rprop`). The step size of
+    /// an element grows while its sign stays the same. The rule is meant for gradients of the whole data set.
     Rprop {
-        /// The size of the first steps. Other rates later do nothing.
+        /// The initial step size. Later changes of the learning rate have no effect.
         lr: f64 = 1e-2 => 0.0..,
-        /// What a size is multiplied with where the sign changed, and where it stayed.
+        /// The factors for the step size after a change of sign, and after equal signs.
         etas: (f64, f64) = (0.5, 1.2) => 0.0..,
-        /// The smallest and the largest size.
+        /// The smallest and the largest step size.
         step_sizes: (f64, f64) = (1e-6, 50.0) => 0.0..,
     }
 }

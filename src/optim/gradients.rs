@@ -1,20 +1,19 @@
-//! Where the gradients of a step come from, and what is done with them before it: of a loss, added up earlier, left by
-//! `backward`; clipped.
+//! The gradients of a step. They come from a loss, from accumulation, and from `backward`, and may be clipped.
 
 use super::{Optimizer, Shard};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable, WeakTensor};
 
-/// The gradients by the parameters of a shard, flat.
+/// The gradients of a shard's parameters.
 pub(super) struct Gradient {
-    /// Zeros where there is none.
+    /// The gradients in one flat tensor, with zeros for parameters without a gradient.
     pub flat: Tensor,
-    /// Which parameters have one: the others take no part in the step.
+    /// Whether each parameter has a gradient. The step skips the others.
     pub has: Vec<bool>,
 }
 
-/// Gradients that were added up and not taken yet.
+/// Accumulated gradients that wait for a step.
 #[derive(Clone)]
 pub(super) struct Pending {
     sum: Variable,
@@ -22,7 +21,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Gradients that wait for a step.
+    /// Stores a gradient for the next step.
     pub fn new(gradient: Gradient) -> Result<Pending> {
         Ok(Pending { sum: Variable::new(&gradient.flat.into_detached()?), has: gradient.has })
     }
@@ -32,27 +31,27 @@ impl Pending {
     }
 }
 
-/// What was added up, without holding it: what a batch computes from it keeps it.
+/// Accumulated gradients as a weak reference. A batch that uses the sum keeps it alive.
 pub(super) struct Parked {
     sum: WeakTensor,
     has: Vec<bool>,
 }
 
 impl Parked {
-    /// It is added up again.
+    /// Restores the accumulated gradients, if the sum still exists.
     pub fn restore(self) -> Option<Pending> {
         let sum = Variable::new(&self.sum.upgrade()?);
         Some(Pending { sum, has: self.has })
     }
 }
 
-/// What a step took, without holding it.
+/// The gradients that a step took, as weak references.
 pub(super) struct Taken {
     left: Vec<Option<WeakTensor>>,
     pending: Option<Parked>,
 }
 
-/// What is done with gradients that are too large.
+/// The method of gradient clipping, with its bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Clip {
     Norm(f64),
@@ -60,10 +59,10 @@ pub(crate) enum Clip {
 }
 
 impl Optimizer {
-    /// The gradients of a loss, by shards.
+    /// Computes the gradients of a loss for each shard.
     ///
     /// # Errors
-    /// As [`Tensor::grad`]; `Data` if there are none.
+    /// `Data` if no parameter has a gradient. Also the errors of [`Tensor::grad`].
     pub(super) fn gradients(&self, op: &str, loss: &Tensor) -> Result<Vec<Option<Gradient>>> {
         let parameters: Vec<&Variable> = self.shards().flat_map(|s| &s.parameters).collect();
         let all = self.scale_loss(loss)?.gradients_by(op, "parameter", &parameters)?;
@@ -84,20 +83,20 @@ impl Optimizer {
 }
 
 impl Gradient {
-    /// The sum of both.
+    /// Returns the sum of both.
     fn plus(self, other: Gradient) -> Result<Gradient> {
         let has = either(&self.has, &other.has);
         Ok(Gradient { flat: self.flat.add(&other.flat)?, has })
     }
 }
 
-/// Which have a gradient of one of two.
+/// Returns for each parameter whether it has a gradient in either list.
 fn either(one: &[bool], other: &[bool]) -> Vec<bool> {
     one.iter().zip(other).map(|(a, b)| *a || *b).collect()
 }
 
 impl Shard {
-    /// One gradient of those of each parameter; nothing if there are none.
+    /// Joins the parameters' gradients into one flat gradient. Returns `None` if there are no gradients.
     pub(super) fn joined(&self, parts: &[Option<Tensor>]) -> Result<Option<Gradient>> {
         if parts.iter().all(Option::is_none) {
             return Ok(None);
@@ -112,7 +111,7 @@ impl Shard {
         Ok(Some(Gradient { flat: Tensor::concat(&lines?, 0)?, has }))
     }
 
-    /// What there is to step against: a gradient of now, those that `backward` left, and those that were added up.
+    /// Returns the sum of all gradients for a step: `now`, those of `backward`, and the accumulated ones.
     pub(super) fn all(&self, now: Option<Gradient>) -> Result<Option<Gradient>> {
         let left: Vec<Option<Tensor>> = self.parameters.iter().map(Variable::gradient).collect();
         let pending = self.pending.as_ref().map(Pending::gradient);
@@ -126,7 +125,7 @@ impl Shard {
         Ok(sum)
     }
 
-    /// What is added up with another gradient; `all` says what the sum that there is already is to be.
+    /// Returns the accumulated gradients with `gradient` added. If a sum already exists, its new value is pushed to `all`.
     pub(super) fn sum_with(
         &self,
         gradient: Option<Gradient>,
@@ -143,19 +142,19 @@ impl Shard {
         }
     }
 
-    /// Lets go of what was added up. It can come back as long as something needs it.
+    /// Releases the accumulated gradients. They can be restored as long as another node needs them.
     pub(super) fn park(&mut self) -> Option<Parked> {
         let Pending { sum, has } = self.pending.take()?;
         Some(Parked { sum: sum.value().weak()?, has })
     }
 
-    /// Takes what was left and added up, for a step.
+    /// Takes the gradients of `backward` and the accumulated gradients, for a step.
     pub(super) fn take(&mut self) -> Taken {
         let left = |parameter: &Variable| parameter.take_gradient().and_then(|x| x.weak());
         Taken { left: self.parameters.iter().map(left).collect(), pending: self.park() }
     }
 
-    /// The numbers of the parameters whose gradients were added up, with their sums.
+    /// Returns the accumulated gradients with the indices of their parameters.
     pub(super) fn accumulated(&self) -> Result<Vec<(usize, Tensor)>> {
         let Some(Pending { sum, has }) = &self.pending else { return Ok(Vec::new()) };
         let (all, mut found, mut start) = (sum.value(), Vec::new(), 0);
@@ -169,7 +168,7 @@ impl Shard {
         Ok(found)
     }
 
-    /// The step was not taken.
+    /// Restores the gradients after a failed step.
     pub(super) fn restore(&mut self, taken: Taken) {
         self.pending = taken.pending.and_then(Parked::restore);
         for (parameter, left) in self.parameters.iter().zip(taken.left) {
@@ -179,7 +178,7 @@ impl Shard {
         }
     }
 
-    /// Whether an element belongs to a parameter that has a gradient: `bool`, of the flat shape; nothing if all do.
+    /// Returns a flat `bool` mask of the elements whose parameter has a gradient, or `None` if all have one.
     pub(super) fn mask(&self, has: &[bool]) -> Result<Option<Tensor>> {
         if has.iter().all(|has| *has) {
             return Ok(None);
@@ -203,7 +202,7 @@ impl Shard {
 }
 
 impl Clip {
-    /// Refuses a bound that is none.
+    /// Rejects a bound that is not above 0.
     ///
     /// # Errors
     /// `Data`.
@@ -218,7 +217,7 @@ impl Clip {
         }
     }
 
-    /// Gradients, clipped.
+    /// Returns the clipped gradients.
     pub(super) fn apply(self, gradients: Vec<Tensor>) -> Result<Vec<Tensor>> {
         match self {
             Clip::Norm(max) => {
@@ -232,7 +231,7 @@ impl Clip {
     }
 }
 
-/// What gradients are multiplied by, so that the norm of all of them is at most `max`.
+/// Returns the factor that reduces the norm of all gradients to at most `max`.
 fn shrinking(gradients: &[Tensor], max: f64) -> Result<Tensor> {
     let squares: Result<Vec<Tensor>> =
         gradients.iter().map(|x| x.cast(DType::F32)?.square().sum(())).collect();

@@ -1,4 +1,4 @@
-//! Rules that see each parameter as a whole.
+//! Rules that use the shapes of parameters: `Lamb` and `Muon`.
 
 use super::number::Number;
 use super::rule::{by_hyperparameters, hyperparameters, lerp, Rule, Update};
@@ -6,15 +6,16 @@ use crate::error::{Error, Result};
 use crate::tensor::{Axes, Tensor};
 
 hyperparameters! {
-    /// [`Adam`](super::Adam), with changes as large as the parameter they are for (You and others 2020).
+    /// [`Adam`](super::Adam) with layerwise adaptation (You et al. 2020). The change of each parameter is scaled to the
+    /// parameter's norm, before it is multiplied by the learning rate.
     Lamb {
         /// The learning rate.
         lr: f64 = 1e-3 => 0.0..,
-        /// How much of the two running means stays.
+        /// The decay rates of the first and second moment.
         betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
-        /// What is added to the root.
+        /// Added to the denominator for numerical stability.
         eps: f64 = 1e-6 => 0.0..,
-        /// How much of the values is added to the changes.
+        /// The weight decay. The values, multiplied by this factor, are added to the change.
         weight_decay: f64 = 0.0 => 0.0..,
     }
 }
@@ -53,30 +54,30 @@ impl Rule for Lamb {
 }
 
 hyperparameters! {
-    /// Momentum whose matrices are made nearly orthogonal by a few steps of Newton and Schulz (Jordan and others 2024,
-    /// `torch.optim.Muon`): for the matrices of a model's middle. Its other parameters take another rule
+    /// Momentum whose matrices are nearly orthogonalized by Newton-Schulz iterations (Jordan et al. 2024,
+    /// `torch.optim.Muon`). Use it for the matrices of a model's hidden layers, and another rule for the other parameters
     /// ([`Optimizer::add_group`](super::Optimizer::add_group)).
     Muon {
         /// The learning rate.
         lr: f64 = 1e-3 => 0.0..,
-        /// How much smaller the values become by themselves, times the learning rate.
+        /// The decoupled weight decay. A step multiplies the values by `1 - lr * weight_decay`.
         weight_decay: f64 = 0.1 => 0.0..,
-        /// How much of the running mean stays.
+        /// The decay rate of the running mean of the gradients.
         momentum: f64 = 0.95 => 0.0..,
-        /// Whether the momentum looks one step ahead.
+        /// Whether Nesterov momentum is used.
         nesterov: bool = true,
-        /// The coefficients of a step: of the matrix, of its third power and of its fifth.
+        /// The coefficients of the Newton-Schulz polynomial for the first, third and fifth power of the matrix.
         #[cfg_attr(feature = "js-nn", js(skip))]
         ns_coefficients: (f64, f64, f64) = (3.4445, -4.775, 2.0315),
-        /// The steps.
+        /// The number of Newton-Schulz iterations.
         ns_steps: usize = 5 => 0.0..100.0,
-        /// The smallest norm that a matrix is divided by.
+        /// The smallest norm that a matrix is divided by, for numerical stability.
         eps: f64 = 1e-7 => 0.0..,
     }
 }
 
 impl Muon {
-    /// Moves all singular values of the matrices close to 1, by steps of Newton and Schulz.
+    /// Moves all singular values of the matrices close to 1, with Newton-Schulz iterations.
     fn orthogonalize(&self, matrices: &Tensor) -> Result<Tensor> {
         let (a, b, c) = self.ns_coefficients;
         let tall = matrices.shape()[1] > matrices.shape()[2];

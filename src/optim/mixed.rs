@@ -1,5 +1,5 @@
-//! Mixed precision (Micikevicius and others 2018): losses are multiplied by a number, so that gradients in `f16` neither vanish
-//! nor overflow, and the number follows what is found.
+//! Mixed precision training with dynamic loss scaling (Micikevicius et al. 2018). Losses are multiplied by a scale, so that
+//! `f16` gradients neither underflow nor overflow. The scale adapts to the gradients.
 
 use super::number::Number;
 use super::Optimizer;
@@ -8,17 +8,17 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Tensor, Variable};
 
-/// How the number follows that losses are multiplied by. (`torch.amp.GradScaler`, with its defaults.)
+/// The parameters of dynamic loss scaling. The defaults are those of `torch.amp.GradScaler`.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossScale {
-    /// What it begins with.
+    /// The initial scale. The default is 65536.
     pub initial: f64,
-    /// What it is multiplied by after `interval` good steps in a row.
+    /// The factor of the scale after `interval` finite steps in a row. The default is 2.
     pub growth: f64,
-    /// How many good steps in a row let it grow.
+    /// The number of finite steps in a row after which the scale grows. The default is 2000.
     pub interval: u32,
-    /// What it is multiplied by after a step whose gradients are not finite, which is skipped.
+    /// The factor of the scale after a step with gradients that are not finite, which is skipped. The default is 0.5.
     pub backoff: f64,
 }
 
@@ -28,28 +28,27 @@ impl Default for LossScale {
     }
 }
 
-/// The state of it, on the device: nothing is read.
+/// The state of loss scaling. It stays on the device, so that a step needs no read.
 pub(super) struct Scaling {
     rule: LossScale,
-    /// `f32` of `[1]`.
+    /// The scale, `f32` of `[1]`.
     pub scale: Variable,
-    /// Good steps in a row: `i32` of `[1]`.
+    /// The number of finite steps in a row, `i32` of `[1]`.
     pub good: Variable,
-    /// Of each group, how many steps were not skipped since it was added: `i32` of `[1]`.
+    /// For each group, the number of steps since it was added that were not skipped, `i32` of `[1]`.
     pub taken: Vec<Variable>,
 }
 
 impl Optimizer {
-    /// Trains with gradients of 16 bits. The parameters stay what they are, in `f32`; layers compute in the type of their
-    /// input, so that a model whose input is cast to `f16` computes in that, forwards and backwards. What comes out is cast
-    /// back before the loss.
+    /// Enables mixed precision. The parameters stay in `f32`. Layers compute in the type of their input, so a model whose
+    /// input is cast to `f16` computes in `f16`, forward and backward. Cast its result back to `f32` before the loss.
     ///
-    /// Losses are multiplied by a number before their gradients are taken, and gradients divided by it. A step
-    /// where one is not finite is skipped: parameters, and what the rule remembers, stay as they are, and the number becomes
-    /// smaller. Rules that count steps, as Adam does, do not count it. Nothing is read for it: a step stays one submission.
+    /// Losses are multiplied by a scale before their gradients are computed, and the gradients are divided by it. A step with
+    /// a gradient that is not finite is skipped. The parameters and the rule's state then keep their values, the scale is
+    /// reduced, and rules such as Adam do not count the step. Nothing is read for it, so a step is still one submission.
     ///
     /// # Errors
-    /// `Unsupported` where the device has no `f16`; `Data` unless the numbers are positive.
+    /// `Unsupported` if the device has no `f16`. `Data` unless the numbers are positive and finite.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -74,7 +73,7 @@ impl Optimizer {
         Ok(self)
     }
 
-    /// The same as a setting.
+    /// Same as [`Optimizer::mixed_precision`], as a setter.
     pub(crate) fn set_mixed_precision(&mut self, rule: LossScale) -> Result<()> {
         let name = "mixed_precision";
         let device = self.groups[0].shards[0].flat.value().device().clone();
@@ -102,16 +101,16 @@ impl Optimizer {
         Ok(())
     }
 
-    /// The number that losses are multiplied by now, `f32` of `[1]`; nothing without [`Optimizer::mixed_precision`].
+    /// Returns the current scale of losses, `f32` of `[1]`, or `None` without [`Optimizer::mixed_precision`].
     pub fn loss_scale(&self) -> Option<Tensor> {
         self.scaling.as_ref().map(|scaling| scaling.scale.value())
     }
 
-    /// A loss times [`Optimizer::loss_scale`], for [`Tensor::backward`] by hand; [`Optimizer::minimize`] and
-    /// [`Optimizer::accumulate`] do it by themselves.
+    /// Returns the loss multiplied by [`Optimizer::loss_scale`]. Call it before [`Tensor::backward`]. [`Optimizer::minimize`]
+    /// and [`Optimizer::accumulate`] already do it.
     ///
     /// # Errors
-    /// `Shape` unless it is a single number.
+    /// `Shape` unless the loss is a single number.
     pub fn scale_loss(&self, loss: &Tensor) -> Result<Tensor> {
         match &self.scaling {
             Some(_) if loss.numel() != 1 => {
@@ -127,7 +126,7 @@ impl Optimizer {
 }
 
 impl Scaling {
-    /// Gradients as they are without the scale, and whether all are finite: `bool` of `[1]`.
+    /// Returns the gradients divided by the scale, and whether all are finite: `bool` of `[1]`.
     pub fn undo(&self, gradients: &[Tensor]) -> Result<(Vec<Tensor>, Tensor)> {
         let inverse = self.scale.value().reciprocal();
         let mut plain = Vec::with_capacity(gradients.len());
@@ -145,23 +144,23 @@ impl Scaling {
         Ok((plain, finite))
     }
 
-    /// Makes a counter for the steps of another group.
+    /// Creates a step counter for another group.
     pub fn counter(&self) -> Result<Variable> {
         counter(&self.good.device(), 0)
     }
 
-    /// The number of a group's next step.
+    /// Returns the number of a group's next step.
     pub fn step(&self, group: usize) -> Result<Number> {
         Ok(Number::Computed(self.taken[group].value().cast(DType::F32)?.add(1)?))
     }
 
-    /// What the state is after a step whose gradients were finite, or not.
+    /// Returns the new state after a step. `finite` is whether its gradients were finite.
     pub fn follow(&self, finite: &Tensor) -> Result<Vec<(Variable, Tensor)>> {
         let LossScale { growth, interval, backoff, .. } = self.rule;
         let (scale, good) = (self.scale.value(), self.good.value().add(1)?);
         let full = good.ge(interval.min(i32::MAX as u32))?;
         let grown = full.where_cond(&scale.mul(growth)?, &scale)?;
-        // A scale that overflows itself would stay so.
+        // An infinite scale would stay infinite.
         let grown = grown.is_finite().where_cond(&grown, &scale)?;
         let after = finite.where_cond(&grown, &scale.mul(backoff)?)?;
         let counted = finite.logical_and(&full.logical_not())?.where_cond(&good, 0)?;
@@ -177,7 +176,7 @@ impl Scaling {
     }
 }
 
-/// A number of steps on the device: `i32` of `[1]`.
+/// Creates a step counter on the device: `i32` of `[1]`.
 fn counter(device: &Device, steps: u64) -> Result<Variable> {
     Ok(Variable::new(&device.tensor(&[i32::try_from(steps).unwrap_or(i32::MAX)], &[1])?))
 }

@@ -1,6 +1,8 @@
-//! Optimizers: how parameters follow gradients. The parameters of an optimizer are parts of one flat variable (of few, where a
-//! device's buffers are too small for one), and so is what it remembers of them. So the gradients are written into one
-//! tensor, and an update is one kernel, however many parameters there are.
+//! Optimizers: they update parameters from gradients.
+//!
+//! The parameters of an optimizer are parts of one flat variable, and its state is flat, too. The gradients are therefore
+//! written into one tensor, and an update is one kernel for any number of parameters. If a flat variable would exceed the
+//! device's buffer size, or if parameters have two types, the optimizer uses a few flat variables instead.
 
 mod adam;
 mod average;
@@ -36,7 +38,7 @@ use average::Averages;
 use gradients::{Gradient, Pending, Taken};
 use mixed::Scaling;
 
-/// Changes parameters by their gradients, by a [`Rule`] such as [`Adam`].
+/// Updates parameters from their gradients with a [`Rule`], such as [`Adam`].
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -59,18 +61,18 @@ pub struct Optimizer {
     groups: Vec<Group>,
     clip: Option<Clip>,
     scaling: Option<Scaling>,
-    /// Those whose gradients were added up since the last step.
+    /// The losses whose gradients were accumulated since the last step.
     losses: Vec<WeakTensor>,
     averages: Averages,
 }
 
-/// Parameters that one rule changes.
+/// Parameters that one rule updates.
 struct Group {
     rule: Box<dyn Rule>,
     lr: f64,
-    /// The rate that it was given, which schedules multiply.
+    /// The rate that was set, from which [`Optimizer::schedule_lr`] derives the groups' ratios.
     base_lr: f64,
-    /// How many updates were made since it was added.
+    /// The number of updates since the group was added.
     steps: u64,
     shards: Vec<Shard>,
 }
@@ -80,19 +82,21 @@ struct Shard {
     parameters: Vec<Variable>,
     shapes: Vec<Vec<usize>>,
     flat: Variable,
-    /// The state of the rule, as flat as the parameters.
+    /// The state of the rule, in the layout of `flat`.
     state: Vec<Variable>,
     pending: Option<Pending>,
 }
 
 impl Optimizer {
-    /// An optimizer of these parameters, whose values move into one flat variable ([`Variable::flatten`]) and are computed, so
-    /// that all steps are alike. A parameter belongs to the newest optimizer that was made of it: it is taken over from one
-    /// before, whose steps are an error from then on, even where the newer one is gone.
+    /// Creates an optimizer of these parameters. Their values are computed and moved into one flat variable
+    /// ([`Variable::flatten`]), so that all steps have the same structure.
+    ///
+    /// A parameter belongs to the newest optimizer that was created with it. Steps of its previous optimizer are errors from
+    /// then on, even after the newer optimizer is dropped.
     ///
     /// # Errors
-    /// `Data` if there are none, one is there twice, they live on two devices, or a number of the rule makes no sense; `DType`
-    /// unless they are of floats; `Limit`, `Memory`; what the rule refuses.
+    /// `Data` if there are no parameters, if one occurs twice, if they are on two devices, or if a hyperparameter is out of
+    /// range. `DType` unless the parameters are floats. `Limit`, `Memory`, and the errors of the rule's check.
     pub fn new(rule: impl Rule + 'static, parameters: &[Variable]) -> Result<Optimizer> {
         let (groups, losses, averages) = Default::default();
         let mut optimizer = Optimizer { groups, clip: None, scaling: None, losses, averages };
@@ -100,15 +104,15 @@ impl Optimizer {
         Ok(optimizer)
     }
 
-    /// Further parameters, by a rule of their own, which counts their steps from here on.
+    /// Adds a group of parameters with a separate rule. The group counts its own steps from now on.
     ///
     /// # Errors
-    /// As [`Optimizer::new`]; `Data` also if one is in a group already.
+    /// Same as [`Optimizer::new`]. `Data` also if a parameter is already in a group.
     pub fn add_group(&mut self, rule: impl Rule + 'static, parameters: &[Variable]) -> Result<()> {
         self.add_boxed(Box::new(rule), parameters)
     }
 
-    // Apart, so that it is compiled once and not for each rule.
+    // Not generic, so that it is compiled once, not once for each rule.
     fn add_boxed(&mut self, rule: Box<dyn Rule>, parameters: &[Variable]) -> Result<()> {
         let known = || self.shards().flat_map(|shard| &shard.parameters);
         if let Some(i) = parameters.iter().position(|new| known().any(|old| old.is_same(new))) {
@@ -133,7 +137,7 @@ impl Optimizer {
         for parameters in &parts {
             rule.check(&parameters.iter().map(Variable::shape).collect::<Vec<_>>())?;
         }
-        // What can fail comes first: the flat values are computed before the first parameter moves.
+        // Fallible work comes first. The flat values are computed before the first parameter moves.
         let states = parts.iter().map(|parameters| Shard::initial_state(&*rule, parameters));
         let states: Vec<Vec<Variable>> = states.collect::<Result<_>>()?;
         let counters = self.counters(1)?;
@@ -152,14 +156,14 @@ impl Optimizer {
         Ok(())
     }
 
-    /// Counters of steps for further groups, if losses are scaled.
+    /// Creates step counters for further groups, if losses are scaled.
     fn counters(&self, groups: usize) -> Result<Vec<Variable>> {
         let Some(scaling) = &self.scaling else { return Ok(Vec::new()) };
         (0..groups).map(|_| scaling.counter()).collect()
     }
 
-    /// Takes all groups of another one, which has none then, and can not be used any more; what is set for all of its groups
-    /// would be lost.
+    /// Moves all groups of `other` into this optimizer. `other` has no groups afterwards and cannot be used any more.
+    /// Clipping and mixed precision of `other` would be lost, so they are rejected.
     #[cfg(feature = "js-nn")]
     pub(crate) fn take_groups(&mut self, other: &mut Optimizer) -> Result<()> {
         if other.clip.is_some() || other.scaling.is_some() {
@@ -189,38 +193,37 @@ impl Optimizer {
         Ok(())
     }
 
-    /// Before an update all gradients are multiplied by one number, so that their norm, over all of them, is at most `max`
-    /// (Pascanu and others 2013). A step refuses a `max` that is not above 0.
+    /// Clips the norm of all gradients together to at most `max`, by multiplying them by one number before an update (Pascanu
+    /// et al. 2013). A step fails unless `max` is above 0.
     pub fn clip_norm(mut self, max: f64) -> Optimizer {
         self.clip = Some(Clip::Norm(max));
         self
     }
 
-    /// The same as a setting.
+    /// Same as [`Optimizer::clip_norm`] and [`Optimizer::clip_value`], as a setter.
     #[cfg(feature = "js-nn")]
     pub(crate) fn set_clip(&mut self, clip: Clip) {
         self.clip = Some(clip);
     }
 
-    /// Before an update each element of a gradient is brought between `-max` and `max`. A step refuses a `max` that is not
-    /// above 0.
+    /// Clips each element of the gradients to `[-max, max]` before an update. A step fails unless `max` is above 0.
     pub fn clip_value(mut self, max: f64) -> Optimizer {
         self.clip = Some(Clip::Value(max));
         self
     }
 
-    /// The learning rate of the first group.
+    /// Returns the learning rate of the first group.
     pub fn lr(&self) -> f64 {
         self.groups[0].lr
     }
 
-    /// Sets the learning rate of all groups. It is data: nothing is planned again. A step refuses one that is negative or NaN.
+    /// Sets the learning rate of all groups. A new rate reuses the plan. A step fails if the rate is negative or NaN.
     pub fn set_lr(&mut self, lr: f64) {
         self.groups.iter_mut().for_each(|group| (group.lr, group.base_lr) = (lr, lr));
     }
 
-    /// Sets the learning rate of the first group to what a schedule says, and multiplies those of the others by as much, so
-    /// that they keep their ratios to it. (PyTorch's schedulers.)
+    /// Sets the learning rate of the first group to `lr`, and scales the rates of the other groups so that their ratios stay
+    /// the same. Call it with the rate of a schedule (PyTorch's schedulers).
     pub fn schedule_lr(&mut self, lr: f64) {
         let first = self.groups[0].base_lr;
         for (n, group) in self.groups.iter_mut().enumerate() {
@@ -228,10 +231,10 @@ impl Optimizer {
         }
     }
 
-    /// Sets the learning rate of one group, in the order in which they were added.
+    /// Sets the learning rate of one group. Groups are numbered in the order in which they were added.
     ///
     /// # Errors
-    /// `Data` if there is no such group, or the rate is negative or NaN.
+    /// `Data` if the group does not exist, or if the rate is negative or NaN.
     pub fn set_group_lr(&mut self, group: usize, lr: f64) -> Result<()> {
         check_lr("set_group_lr", lr)?;
         let count = self.groups.len();
@@ -242,27 +245,29 @@ impl Optimizer {
         Ok(())
     }
 
-    /// How many updates were made, those that [`Optimizer::mixed_precision`] skipped included. Rules that count steps, as Adam
-    /// does, count the updates since their group was added that were not skipped, whether all its parameters took part or not.
+    /// Returns the number of updates, including those that [`Optimizer::mixed_precision`] skipped.
+    ///
+    /// Rules that use the number of a step, such as Adam, count differently. They count the updates since their group was
+    /// added that were not skipped, even if some parameters had no gradient.
     pub fn steps(&self) -> u64 {
         self.groups[0].steps
     }
 
-    /// Takes a step against the gradients of `loss`, a single number, and submits all that was recorded for it, the loss
-    /// included; reading the loss afterwards only waits. Gradients that wait for [`Optimizer::step`] are added, and taken. A
-    /// parameter of which nothing goes into the loss stays as it is, and so does what is remembered of it.
+    /// Takes a step with the gradients of `loss`, a single number. The gradients of earlier [`Optimizer::accumulate`] and
+    /// [`Tensor::backward`] calls are added and cleared. Everything recorded for the step is submitted, including the loss,
+    /// so a later read of the loss only waits. A parameter without a gradient keeps its value and its state.
     ///
-    /// The step uses the loss up: it and what it was computed from keep their values, but gradients through the parameters'
-    /// earlier values are an error afterwards, as after `backward` of PyTorch.
+    /// The step uses up the loss. The loss and the tensors it was computed from keep their values. Gradients through the
+    /// parameters' earlier values are errors afterwards, as after `backward` in PyTorch.
     ///
     /// # Errors
-    /// `Data` if the loss depends on none of the parameters, or was computed from a value that a parameter had before it was
-    /// assigned; as [`Tensor::grad`], [`Optimizer::step`]. Nothing was changed then.
+    /// `Data` if the loss depends on none of the parameters, or on a value that a parameter had before it was assigned. Also
+    /// the errors of [`Tensor::grad`] and [`Optimizer::step`]. After an error, nothing has changed.
     pub fn minimize(&mut self, loss: &Tensor) -> Result<()> {
         self.minimize_after(loss, || ())
     }
 
-    /// The same, where `begin` is called when all was looked at, before the step is recorded.
+    /// Same as [`Optimizer::minimize`]. Calls `begin` after the checks, before the step is recorded.
     pub(crate) fn minimize_after(&mut self, loss: &Tensor, begin: impl FnOnce()) -> Result<()> {
         self.check("minimize")?;
         let gradients = self.gradients("minimize", loss)?;
@@ -270,15 +275,16 @@ impl Optimizer {
         self.update("minimize", gradients, Some(loss))
     }
 
-    /// Adds the gradients of `loss` to those of the next step, and submits: a batch that is too large for the memory is
-    /// computed in parts, each loss divided by their number. The next step uses the loss up, as [`Optimizer::minimize`] does.
+    /// Adds the gradients of `loss` to those of the next step, and submits them. Use it to compute a batch that is too large
+    /// for the memory in parts. Divide each loss by the number of parts. The next step uses up the loss, as in
+    /// [`Optimizer::minimize`].
     ///
     /// # Errors
-    /// `Data` if the loss depends on none of the parameters, or an earlier value of one was used; as [`Tensor::grad`]; what
-    /// submitting gives. Nothing was added then.
+    /// `Data` if the loss depends on none of the parameters, or on an earlier value of one. Also the errors of
+    /// [`Tensor::grad`] and of submitting. After an error, nothing was added.
     pub fn accumulate(&mut self, loss: &Tensor) -> Result<()> {
         let gradients = self.gradients("accumulate", loss)?;
-        // What can fail comes first.
+        // Fallible work comes first.
         let (mut sums, mut all) = (Vec::new(), Vec::new());
         for (shard, gradient) in self.shards().zip(gradients) {
             sums.push(shard.sum_with(gradient, &mut all)?);
@@ -303,19 +309,20 @@ impl Optimizer {
         submitted
     }
 
-    /// Takes a step against the gradients that [`Optimizer::accumulate`] added up, and those that [`Tensor::backward`] left
-    /// with the parameters, which are taken. A parameter without one stays as it is, and so does what is remembered of it.
+    /// Takes a step with the gradients of earlier [`Optimizer::accumulate`] and [`Tensor::backward`] calls, and clears them.
+    /// A parameter without a gradient keeps its value and its state.
     ///
     /// # Errors
-    /// `Data` if there are no gradients at all, a parameter belongs to another optimizer now, or a learning rate or a bound of
-    /// clipping makes no sense; `Limit`, `Memory`. Nothing was changed then, and the gradients are still there.
+    /// `Data` if there are no gradients, or if a parameter belongs to another optimizer. `Data` also if a learning rate or a
+    /// clipping bound is out of range. `Limit`, `Memory`. After an error, nothing has changed, and the gradients are still
+    /// stored.
     pub fn step(&mut self) -> Result<()> {
         self.check("step")?;
         let now = self.shards().map(|_| None).collect();
         self.update("step", now, None)
     }
 
-    /// Refuses a step that would be none, before anything of it is recorded.
+    /// Rejects an invalid step before anything is recorded.
     fn check(&self, op: &str) -> Result<()> {
         let mut parameters = self.shards().flat_map(Shard::are_own);
         if let Some(i) = parameters.position(|is_own| !is_own) {
@@ -328,8 +335,8 @@ impl Optimizer {
         self.clip.map_or(Ok(()), |clip| clip.check(op))
     }
 
-    /// Takes a step against gradients of now and all that were left, and submits it. If that fails, all is as it was before:
-    /// the new values are assigned, but not held beside the old ones, which would take memory, and are taken back.
+    /// Takes a step with the gradients `now` and all stored gradients, and submits it. The new values are assigned before the
+    /// submission, and rolled back if it fails. Holding the new values next to the old ones would take memory.
     fn update(
         &mut self,
         op: &str,
@@ -352,7 +359,8 @@ impl Optimizer {
         let used = device.use_up(&losses, &values);
         device.freeze_history(true);
         let undo = assignment.commit();
-        // What is held when the batch is made would be kept.
+        // Tensors that are held when the batch is planned become results. The gradients are not needed afterwards, so they
+        // are released.
         let parked: Vec<Taken> = self.shards_mut().map(Shard::take).collect();
         let submitted = device.flush();
         device.finish_consume(&used, submitted.is_ok());
@@ -372,7 +380,7 @@ impl Optimizer {
         submitted
     }
 
-    /// Whether one of these is a parameter of it.
+    /// Whether one of these variables is a parameter of this optimizer.
     pub(crate) fn has_any(&self, of: &[Variable]) -> bool {
         self.shards()
             .flat_map(|shard| &shard.parameters)
@@ -383,7 +391,7 @@ impl Optimizer {
         self.groups[0].shards[0].flat.device()
     }
 
-    /// The values of the parameters that have gradients.
+    /// Returns the values of the parameters that have gradients.
     fn used_values(&self, gradients: &[Option<Gradient>]) -> Vec<NodeId> {
         let mut values = Vec::new();
         for (shard, gradient) in self.shards().zip(gradients) {
@@ -395,7 +403,7 @@ impl Optimizer {
         values
     }
 
-    /// Records a step: the values that it gives parameters, and what is remembered of them.
+    /// Records a step, and returns the assignment of the new values and states.
     fn record(&self, mut gradients: Vec<Option<Gradient>>) -> Result<Assignment> {
         let flat: Vec<Tensor> = gradients.iter().flatten().map(|x| x.flat.clone()).collect();
         let (flat, finite) = match &self.scaling {
@@ -433,7 +441,7 @@ impl Optimizer {
                     (Some(mask), Some(finite)) => Some(mask.logical_and(finite)?),
                     (mask, finite) => mask.or_else(|| finite.clone()),
                 };
-                // What led to them is past: no gradient goes back into an earlier step.
+                // Detached, so that no gradient flows back into an earlier step.
                 let mut set = |variable: &Variable, value: Tensor| {
                     let value = match &taken {
                         Some(taken) => {
@@ -472,7 +480,7 @@ impl Optimizer {
 }
 
 impl Shard {
-    /// The initial state of a rule for these parameters.
+    /// Creates the initial state of a rule for these parameters.
     fn initial_state(rule: &dyn Rule, parameters: &[Variable]) -> Result<Vec<Variable>> {
         let count: usize = parameters.iter().map(|x| x.shape().iter().product::<usize>()).sum();
         let (device, dtype) = (parameters[0].device(), parameters[0].dtype());
@@ -481,13 +489,13 @@ impl Shard {
         rule.state().iter().map(begin).collect()
     }
 
-    /// For each parameter, whether it still belongs to this optimizer.
+    /// Returns for each parameter whether it still belongs to this optimizer.
     fn are_own(&self) -> impl Iterator<Item = bool> {
         self.parameters.iter().map(|x| x.start_in(&self.flat).is_some())
     }
 }
 
-/// Parameters of one type, of as many elements as a buffer of their device has.
+/// Groups parameters into shards of one type each. A shard has at most as many elements as a buffer of the device.
 fn sharded(parameters: &[Variable]) -> Result<Vec<Vec<Variable>>> {
     let mut shards: Vec<(usize, Vec<Variable>)> = Vec::new();
     for parameter in parameters {
@@ -512,7 +520,7 @@ fn sharded(parameters: &[Variable]) -> Result<Vec<Vec<Variable>>> {
     Ok(shards.into_iter().map(|(_, parameters)| parameters).collect())
 }
 
-/// Refuses a learning rate that is none.
+/// Rejects a learning rate that is negative or NaN.
 ///
 /// # Errors
 /// `Data`.

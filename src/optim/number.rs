@@ -1,16 +1,16 @@
-//! Numbers that follow from how many steps there were.
+//! `Number`: a number that depends on the step count, on the host or on the device.
 
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// A number that an update is computed with.
+/// A number in the formula of an update.
 ///
-/// Rules compute with the number of a step. Where losses are scaled, some steps are skipped, and only the device knows which:
-/// the number is on the device then, and so is all that follows from it.
+/// Rules use the number of a step, for example in Adam's bias correction. With loss scaling some steps are skipped, and only
+/// the device has their count. The number and all results computed from it are then tensors on the device.
 #[derive(Clone, Debug)]
 pub enum Number {
-    /// A known number.
+    /// A number on the host.
     Known(f64),
     /// A number on the device: `f32` of shape `[1]`.
     Computed(Tensor),
@@ -23,10 +23,10 @@ impl From<f64> for Number {
 }
 
 impl Number {
-    /// What `known` or `computed`, two ways to write the same formula, make of it.
+    /// Applies a formula, written twice: `known` for numbers on the host, `computed` for tensors.
     ///
     /// # Errors
-    /// Those of `computed`.
+    /// The errors of `computed`.
     pub fn map(
         &self,
         known: impl FnOnce(f64) -> f64,
@@ -38,7 +38,7 @@ impl Number {
         })
     }
 
-    /// The same of two numbers.
+    /// Applies a formula of two numbers, as in [`Number::map`].
     fn with(
         &self,
         other: &Number,
@@ -58,7 +58,7 @@ impl Number {
         })
     }
 
-    /// The sum.
+    /// Returns the sum.
     ///
     /// # Errors
     /// `Limit`.
@@ -66,7 +66,7 @@ impl Number {
         self.with(&other.into(), |a, b| a + b, |a, b| a.add(b))
     }
 
-    /// The difference.
+    /// Returns the difference.
     ///
     /// # Errors
     /// `Limit`.
@@ -74,7 +74,7 @@ impl Number {
         self.with(&other.into(), |a, b| a - b, |a, b| a.sub(b))
     }
 
-    /// The product.
+    /// Returns the product.
     ///
     /// # Errors
     /// `Limit`.
@@ -82,7 +82,7 @@ impl Number {
         self.with(&other.into(), |a, b| a * b, |a, b| a.mul(b))
     }
 
-    /// The quotient.
+    /// Returns the quotient.
     ///
     /// # Errors
     /// `Limit`.
@@ -90,7 +90,7 @@ impl Number {
         self.with(&other.into(), |a, b| a / b, |a, b| a.div(b))
     }
 
-    /// The square root.
+    /// Returns the square root.
     ///
     /// # Errors
     /// `Limit`.
@@ -98,7 +98,7 @@ impl Number {
         self.map(f64::sqrt, |x| Ok(x.sqrt()))
     }
 
-    /// `x` times the number, in the type of `x`.
+    /// Returns `x` times the number, in the type of `x`.
     ///
     /// # Errors
     /// `Limit`.
@@ -109,10 +109,11 @@ impl Number {
         }
     }
 
-    /// What `above` makes where the number is above the bound, and `below` where it is not. A known number needs one of them.
+    /// Returns the result of `above` if the number is above the bound, and of `below` otherwise. A number on the host calls
+    /// only one of them.
     ///
     /// # Errors
-    /// Those of both.
+    /// The errors of both.
     pub fn choose(
         &self,
         bound: f64,

@@ -6,8 +6,8 @@ use crate::tensor::Tensor;
 use std::fmt::Debug;
 use std::ops::{Bound, RangeBounds};
 
-/// Computes new parameter values from gradients. Values, gradients and state are flat: tensors of rank 1 that hold all
-/// parameters one after the other.
+/// Computes new parameter values from gradients. Values, gradients and state are flat. Each is a tensor of rank 1 with the
+/// elements of all parameters, one parameter after the other.
 pub trait Rule {
     /// The initial learning rate.
     fn lr(&self) -> f64;
@@ -15,7 +15,7 @@ pub trait Rule {
     /// The names and the initial values of the state tensors. Each has one number for each element of the parameters.
     fn state(&self) -> Vec<(&'static str, f64)>;
 
-    /// Refuses hyperparameters out of range, and parameters of shapes that the rule does not support.
+    /// Rejects hyperparameters out of range, and parameters of shapes that the rule does not support.
     ///
     /// # Errors
     /// `Data`; `Shape`.
@@ -26,7 +26,7 @@ pub trait Rule {
     /// Returns the new values and the new state, in the order of [`Rule::state`].
     ///
     /// # Errors
-    /// Those of the operations that compute the step.
+    /// The errors of the operations that compute the step.
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)>;
 }
 
@@ -42,7 +42,7 @@ pub struct Update<'a> {
     pub shapes: &'a [Vec<usize>],
     /// The learning rate of this step.
     pub lr: f64,
-    /// The number of this step; the first is 1. Steps that [`Optimizer::mixed_precision`](super::Optimizer::mixed_precision)
+    /// The number of this step, starting at 1. Steps that [`Optimizer::mixed_precision`](super::Optimizer::mixed_precision)
     /// skipped do not count.
     pub step: Number,
 }
@@ -51,13 +51,13 @@ impl Update<'_> {
     /// Returns a state tensor of the previous step by its name.
     ///
     /// # Panics
-    /// Unless [`Rule::state`] lists the name.
+    /// If [`Rule::state`] does not list the name.
     pub fn state(&self, name: &str) -> &Tensor {
         let found = self.state.iter().find(|(other, _)| *other == name);
         &found.expect("`Rule::state` lists the name").1
     }
 
-    /// L2 regularization: returns the gradients plus `decay` times the values.
+    /// Returns the gradients plus `decay` times the values (L2 regularization).
     pub(super) fn l2_decay(&self, decay: f64) -> Result<Tensor> {
         match decay {
             0.0 => Ok(self.gradient.clone()),
@@ -65,7 +65,7 @@ impl Update<'_> {
         }
     }
 
-    /// Decoupled weight decay (Loshchilov and Hutter 2019): returns the values times `1 - lr * decay`.
+    /// Returns the values times `1 - lr * decay`. This is decoupled weight decay (Loshchilov and Hutter 2019).
     pub(super) fn decoupled_decay(&self, decay: f64) -> Result<Tensor> {
         match decay {
             0.0 => Ok(self.value.clone()),
@@ -73,8 +73,8 @@ impl Update<'_> {
         }
     }
 
-    /// Returns the values and the gradients after weight decay, which changes the values if it is decoupled and the gradients
-    /// otherwise.
+    /// Returns the values and the gradients after weight decay. Decoupled weight decay changes the values. Otherwise it
+    /// changes the gradients.
     pub(super) fn apply_decay(&self, decay: f64, decoupled: bool) -> Result<(Tensor, Tensor)> {
         match decoupled {
             true => Ok((self.decoupled_decay(decay)?, self.gradient.clone())),
@@ -82,22 +82,22 @@ impl Update<'_> {
         }
     }
 
-    /// The bias correction `1 - beta^step`, by which a running mean that started at 0 is divided.
+    /// Returns the bias correction `1 - beta^step`, by which a running mean that started at 0 is divided.
     pub(super) fn bias_correction(&self, beta: f64) -> Result<Number> {
-        // Close to 1, `beta^step` in `f32` would leave few digits of the difference. A `beta` of 0 has no logarithm.
+        // For `beta` close to 1, `1 - beta^step` in `f32` would lose most digits. A `beta` of 0 has no logarithm.
         let log = beta.max(1e-30).ln();
         self.step.map(|step| 1.0 - beta.powf(step), |step| Ok(step.mul(log)?.expm1().neg()))
     }
 
-    /// The bias corrections of Adam and its family, as factors: the step size `lr / (1 - beta1^step)` of the first moment, and
-    /// `1 / sqrt(1 - beta2^step)` for the square root of the second moment.
+    /// Returns the bias corrections of Adam and its family, as factors. The first is the step size `lr / (1 - beta1^step)`.
+    /// The second, for the square root of the second moment, is `1 / sqrt(1 - beta2^step)`.
     pub(super) fn bias_corrections(&self, betas: (f64, f64)) -> Result<(Number, Number)> {
         let step_size = Number::from(self.lr).div(self.bias_correction(betas.0)?)?;
         Ok((step_size, Number::from(1.0).div(self.bias_correction(betas.1)?.sqrt()?)?))
     }
 
-    /// Calls `make` once for each shape of parameters, with all parameters of that shape stacked along a new first axis.
-    /// Returns the results as one flat tensor. So there is one kernel for each shape, not for each parameter.
+    /// Calls `make` once for each distinct shape, with all parameters of that shape stacked along a new first axis. Returns
+    /// the results as one flat tensor. The number of kernels is therefore that of shapes, not that of parameters.
     pub(super) fn map_by_shape(
         &self,
         flat: &[&Tensor],
@@ -134,12 +134,12 @@ impl Update<'_> {
     }
 }
 
-/// Linear interpolation, `mean + (x - mean) * rate`: updates a running mean.
+/// Returns the linear interpolation `mean + (x - mean) * rate`, which updates a running mean.
 pub(super) fn lerp(mean: &Tensor, x: &Tensor, rate: f64) -> Result<Tensor> {
     mean.add(&x.sub(mean)?.mul(rate)?)
 }
 
-/// A hyperparameter that has a range.
+/// A hyperparameter with a range.
 pub(super) trait Hyperparameter: Debug {
     fn numbers(&self) -> Vec<f64>;
 }
@@ -162,7 +162,7 @@ impl Hyperparameter for usize {
     }
 }
 
-/// Refuses a hyperparameter out of its range, which starts at 0. NaN is in no range.
+/// Rejects a hyperparameter out of its range, which starts at 0. NaN is in no range.
 pub(super) fn in_range(
     (rule, field): (&str, &str),
     value: &impl Hyperparameter,
@@ -197,12 +197,12 @@ macro_rules! hyperparameters {
         }
 
         impl $name {
-            /// With this learning rate, and PyTorch's defaults.
+            /// Creates the rule with this learning rate and default values for all other hyperparameters.
             pub fn new(lr: f64) -> $name {
                 $name { lr, ..$name::default() }
             }
 
-            /// Refuses hyperparameters out of their ranges.
+            /// Rejects hyperparameters out of their ranges.
             fn check_hyperparameters(&self) -> Result<()> {
                 $($(
                     let place = (stringify!($name), stringify!($field));
@@ -215,7 +215,7 @@ macro_rules! hyperparameters {
 }
 pub(super) use hyperparameters;
 
-/// The methods of `impl Rule` that follow from the hyperparameters alone.
+/// Implements the methods of `Rule` that depend on the hyperparameters alone.
 macro_rules! by_hyperparameters {
     () => {
         fn lr(&self) -> f64 {

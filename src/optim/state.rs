@@ -10,16 +10,16 @@ use crate::sorted;
 use crate::tensor::{Assignment, Tensor, Variable};
 use std::collections::BTreeMap;
 
-/// What is there of the whole.
+/// The name of the step counts of all groups.
 const STEPS: &str = "steps";
 
-/// Of mixed precision: what losses are multiplied by, and the good steps in a row.
+/// The names of mixed precision's scale and of its number of finite steps in a row.
 const SCALE: &str = "loss_scale";
 const GOOD: &str = "good_steps";
-/// Of mixed precision, the steps of each group that were not skipped.
+/// The name of the groups' counts of steps that mixed precision did not skip.
 const TAKEN: &str = "taken_steps";
 
-/// Of each parameter, the sum of gradients that wait for the next step.
+/// The name of a parameter's accumulated gradient for the next step.
 const ACCUMULATED: &str = "accumulated_gradient";
 
 const OP: &str = "load_state_dict";
@@ -28,19 +28,19 @@ fn missing(name: &str) -> Error {
     Error::data(format!("{OP}: the state must have `{name}`, got none"))
 }
 
-/// The name of a parameter's value in the n-th average.
+/// Returns the name of a parameter's value in the n-th average.
 fn averaged(n: usize, (group, parameter): (usize, usize)) -> String {
     format!("average.{n}.{group}.{parameter}")
 }
 
-/// What a state has and was not taken yet.
+/// The entries of a state that have not been taken yet.
 struct Given<'a>(BTreeMap<&'a str, &'a Tensor>);
 
 impl Given<'_> {
-    /// Takes what has this name, if it is there.
+    /// Takes the entry of this name, if there is one.
     ///
     /// # Errors
-    /// `Shape` if it has another shape.
+    /// `Shape` if its shape differs.
     fn find(&mut self, name: &str, wanted: &[usize], dtype: DType) -> Result<Option<Tensor>> {
         let Some(found) = self.0.remove(name) else { return Ok(None) };
         let shape = found.shape();
@@ -51,38 +51,38 @@ impl Given<'_> {
         Ok(Some(found.cast(dtype)?.detach()))
     }
 
-    /// The same, which must be there.
+    /// Takes the entry of this name, or returns an error if it is missing.
     fn take(&mut self, name: &str, wanted: &[usize], dtype: DType) -> Result<Tensor> {
         self.find(name, wanted, dtype)?.ok_or_else(|| missing(name))
     }
 }
 
-/// Numbers of steps, on a device.
+/// Returns step counts as a tensor.
 fn counts(device: &Device, steps: impl Iterator<Item = u64>) -> Result<Tensor> {
     let steps: Vec<i32> = steps.map(|count| i32::try_from(count).unwrap_or(i32::MAX)).collect();
     device.tensor(&steps, &[steps.len()])
 }
 
-/// One line of tensors of any shapes.
+/// Concatenates tensors of any shapes to one flat tensor.
 fn line(parts: &[Tensor]) -> Result<Tensor> {
     let lines: Result<Vec<Tensor>> = parts.iter().map(|part| part.reshape(&[-1])).collect();
     Ok(Tensor::concat(&lines?, 0)?.detach())
 }
 
 impl Optimizer {
-    /// What it remembers, by names. `0.3` is the fourth parameter of the first group.
+    /// Returns the optimizer's state by names. `0.3` is the fourth parameter of the first group.
     ///
-    /// | name | what it is |
+    /// | name | value |
     /// | --- | --- |
-    /// | `0.3.exp_avg` | what the rule remembers of a parameter |
+    /// | `0.3.exp_avg` | the rule's state of a parameter |
     /// | `steps` | one `i32` for each group |
     /// | `loss_scale`, `good_steps` | the state of mixed precision |
     /// | `taken_steps` | one `i32` for each group: the steps that mixed precision did not skip |
-    /// | `0.3.accumulated_gradient` | the gradient that [`Optimizer::accumulate`] added up for the next step, if there is one |
-    /// | `average.0.0.3` | the parameter in the first [`WeightAverage`](super::WeightAverage) that there is |
+    /// | `0.3.accumulated_gradient` | the gradient that [`Optimizer::accumulate`] stored for the next step, if there is one |
+    /// | `average.0.0.3` | the parameter in the first [`WeightAverage`](super::WeightAverage) that still exists |
     ///
-    /// Together with the parameters' values a training that loads it goes on to the same bits. Learning rates are not in it,
-    /// nor are the other numbers of rules: they are set as they were.
+    /// Training continues with the same bits after this state and the parameters' values are loaded. Learning rates and other
+    /// hyperparameters are not included, so set them again.
     ///
     /// # Errors
     /// `Limit`.
@@ -116,25 +116,27 @@ impl Optimizer {
         Ok(state)
     }
 
-    /// Takes what [`Optimizer::state_dict`] gave of an optimizer of the same rules, parameters and averages. Gradients that
-    /// were added up before are dropped unless the state has them; those that `backward` left stay. An average that is not
-    /// in the state begins again with the parameters' values of now. A `steps` of one number is that of all groups.
+    /// Loads a state from [`Optimizer::state_dict`] of an optimizer with the same rules, parameters and averages. If `steps`
+    /// has one number, it applies to all groups.
+    ///
+    /// Accumulated gradients are replaced by those of the state. Gradients of `backward` are kept. An average that is not in
+    /// the state restarts from the current values of the parameters.
     ///
     /// # Errors
-    /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken. As
-    /// [`Tensor::read`].
+    /// `Data` with the name that is missing or unexpected. `Shape` if a shape differs. Also the errors of [`Tensor::read`].
+    /// After an error, nothing has changed.
     pub async fn load_state_dict(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let steps = Optimizer::saved_steps(state).await?;
         self.restore(state, &steps)
     }
 
-    /// How many steps a state says that each group made.
+    /// Reads the number of steps of each group from a state.
     pub(crate) async fn saved_steps(state: &BTreeMap<String, Tensor>) -> Result<Vec<u64>> {
         let steps = state.get(STEPS).ok_or_else(|| missing(STEPS))?.read::<i32>().await?;
         Ok(steps.into_iter().map(|count| u64::try_from(count).unwrap_or(0)).collect())
     }
 
-    /// Takes a state of after so many steps of each group, or of all.
+    /// Loads a state after `steps` steps, with one number for each group or one for all groups.
     pub(crate) fn restore(
         &mut self,
         state: &BTreeMap<String, Tensor>,
@@ -158,7 +160,7 @@ impl Optimizer {
             all.push((variable.clone(), value.cast(variable.dtype())?.reshape(&[1])?.detach()));
         }
         if let Some(scaling) = &self.scaling {
-            // States of before there was a count of them have none: all steps were taken, as far as they know.
+            // States from before this count existed do not have it. All of their steps count as taken.
             let taken = match given.find(TAKEN, &[groups], DType::I32)? {
                 Some(taken) => taken,
                 None => counts(&self.device(), steps.iter().copied().cycle().take(groups))?,
@@ -201,7 +203,7 @@ impl Optimizer {
                 "{OP}: the state must have no other names, got `{name}`"
             )));
         }
-        // From here on nothing fails.
+        // Nothing fails from here on.
         drop(Assignment::new(all)?.commit());
         for (shard, pending) in self.shards_mut().zip(pending) {
             shard.pending = pending;
@@ -213,19 +215,19 @@ impl Optimizer {
         Ok(())
     }
 
-    /// The learning rate of each group, and the one that schedules multiply.
+    /// Returns each group's current learning rate and its base rate.
     pub(crate) fn rates(&self) -> Vec<[f64; 2]> {
         self.groups.iter().map(|group| [group.lr, group.base_lr]).collect()
     }
 
-    /// Takes [`Optimizer::rates`] of as many groups.
+    /// Sets the rates that [`Optimizer::rates`] returned for the same number of groups.
     pub(crate) fn set_rates(&mut self, rates: &[[f64; 2]]) {
         for (group, &[lr, base_lr]) in self.groups.iter_mut().zip(rates) {
             (group.lr, group.base_lr) = (lr, base_lr);
         }
     }
 
-    /// All shards, with the number of their group and that of their first parameter in it.
+    /// Returns all shards with their group's index and the index of their first parameter in that group.
     fn numbered(&self) -> Vec<(usize, usize, &Shard)> {
         let mut all = Vec::new();
         for (g, group) in self.groups.iter().enumerate() {
@@ -240,7 +242,7 @@ impl Optimizer {
 }
 
 impl Shard {
-    /// What a variable as flat as the parameters has of each of them.
+    /// Splits a variable with the layout of the flat parameters into the parts of the parameters.
     fn parts(&self, flat: &Variable) -> Result<Vec<Tensor>> {
         let (all, mut parts, mut start) = (flat.value(), Vec::new(), 0);
         for shape in &self.shapes {
@@ -251,7 +253,7 @@ impl Shard {
         Ok(parts)
     }
 
-    /// The average of its parameters, if they are among these.
+    /// Returns the average of this shard's parameters, if `pairs` has one.
     fn average<'a>(&self, pairs: &'a [(Variable, Variable)]) -> Option<&'a Variable> {
         let own = pairs.iter().find(|(flat, _)| flat.is_same(&self.flat));
         own.map(|(_, average)| average)

@@ -1,7 +1,8 @@
-//! Validation of a plan: runs the memory of a batch without its values.
+//! Validation of a plan: simulates the memory of a batch without computing values.
 //!
-//! Each buffer knows which node's value it has. A kernel must find the value of each node that it reads in the buffer of that
-//! node, may not read a buffer that it writes, and every result must be there at the end. So a temporary that was reused too
+//! The check tracks which node's value each buffer holds. A kernel must find the value of each node that it reads in the node's
+//! buffer. It must not read a buffer that it writes, and every result must exist at the end. So the check finds a temporary
+//! that was reused too early, and an in-place update before the last read, whatever caused them. Debug builds check every plan.
 //! early, and an in-place update before the last read, are found whatever caused them. Debug builds do it for every plan.
 
 use super::memory::Memory;
@@ -12,10 +13,10 @@ use crate::kernel::SlotStorage;
 use crate::op::Op;
 use rustc_hash::FxHashMap;
 
-/// Validates kernels in order, and where their values are.
+/// Validates the kernels in order, and the slots of their values.
 ///
 /// # Errors
-/// `Data` that says which kernel reads what is not there.
+/// `Data` that names the kernel that does not find its input, or the missing result.
 pub fn check(
     trace: &Trace,
     planned_kernels: &[PlannedKernel],
@@ -26,7 +27,7 @@ pub fn check(
         |what: String| Err(Error::data(format!("plan: {what}; this is a bug in warpweft")));
     let name = |node: usize| format!("%{node} ({})", trace.nodes[node].op.name());
     let place = |node: usize| memory.slot[node].map(|slot| memory.slots[slot].storage);
-    // Which node's value each buffer has. An update of a part has the rest of the data.
+    // The node whose value each buffer holds. After an update of a part, the rest of the buffer has the old data.
     let mut values: FxHashMap<SlotStorage, usize> = FxHashMap::default();
     let mut is_taken = vec![false; trace.nodes.len()];
     for &(result, data) in donated {

@@ -1,4 +1,14 @@
-//! Gives every value in memory a slot; temporaries whose lifetimes do not meet share one.
+//! Memory planning: assigns a slot to every value in memory.
+//!
+//! Problem: temporaries of a batch take memory, but most of them are needed only for a few kernels.
+//!
+//! Idea: temporaries whose lifetimes do not overlap share a slot. They are placed greedily by size, the largest first
+//! (Pisarchyk and Lee 2020). Each takes a temporary that is free during its whole lifetime, or a new one.
+//!
+//! Cost: sorting, and a search of at most `GAPS` free intervals for each value.
+//!
+//! Example: kernels 0, 1 and 2 form a chain with temporaries `a`, `b` and `c`. `a` is read last by kernel 1, so `c`, which
+//! kernel 2 writes, takes its memory.
 
 use super::planned_kernel::PlannedKernel;
 use crate::graph::Trace;
@@ -8,10 +18,10 @@ use crate::sorted;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Where everything lies.
+/// The slots of a plan, and the slot of each node.
 pub struct Memory {
     pub slots: Vec<Slot>,
-    /// For each node in memory, its slot.
+    /// The slot of each node in memory.
     pub slot: Vec<Option<usize>>,
     pub outputs: Vec<u64>,
     pub in_place: Vec<(usize, usize)>,
@@ -19,15 +29,15 @@ pub struct Memory {
     pub inputs: usize,
 }
 
-/// Bytes of a node's value; a buffer is never empty, and `vec4` accesses want multiples of 16.
+/// Returns the bytes of a node's buffer. A buffer is never empty, and `vec4` accesses need multiples of 16.
 pub fn bytes(trace: &Trace, node: usize) -> u64 {
     let traced = &trace.nodes[node];
     let bytes = traced.shape.numel() as u64 * traced.dtype.size() as u64;
     bytes.max(1).next_multiple_of(16)
 }
 
-/// Places sources, results and temporaries of the kernels, which run in order.
-/// `donated` are results in the memory of data.
+/// Assigns slots to sources, results and temporaries. The kernels run in order. `donated` are the results in the memory of
+/// data.
 pub fn place(
     trace: &Trace,
     planned_kernels: &[PlannedKernel],
@@ -48,7 +58,7 @@ pub fn place(
             memory.inputs += 1;
         }
     }
-    // Of what is written in place, the data whose place that is.
+    // For each result that is updated in place, the data whose memory it takes.
     let mut in_place = vec![None; count];
     for &(n, data) in donated {
         in_place[n] = Some(data);
@@ -57,14 +67,14 @@ pub fn place(
         if let Some(data) = in_place[output] {
             let slot = memory.slot[data].expect("data has a slot");
             memory.slot[output] = Some(slot);
-            // Data has the first slots.
+            // Sources have the first slots, so the slot is also the number of the input.
             memory.in_place.push((i, slot));
             continue;
         }
         memory.push(trace, output, SlotStorage::Output(memory.outputs.len()));
         memory.outputs.push(bytes(trace, output));
     }
-    // Of each node in a temporary, the first and the last kernel that have to do with it.
+    // The lifetime of each node in a temporary.
     let mut lives: Vec<Option<Life>> = vec![None; count];
     for (at, planned) in planned_kernels.iter().enumerate() {
         for &node in planned.outputs.iter().chain(&planned.inputs) {
@@ -78,7 +88,7 @@ pub fn place(
     memory
 }
 
-/// A value that is needed from the kernel that writes it to the last that reads it.
+/// A value with its lifetime, from the kernel that writes the value to the last one that reads it.
 #[derive(Clone, Copy)]
 struct Life {
     node: usize,
@@ -87,7 +97,7 @@ struct Life {
     last: usize,
 }
 
-/// As many times between two lives are looked at, at most, so that planning stays in proportion.
+/// The most free intervals that are searched for one value, so that planning takes linear time.
 const GAPS: usize = 64;
 
 impl Memory {
@@ -97,7 +107,7 @@ impl Memory {
         self.slots.push(Slot { storage: place, bytes: bytes(trace, node), dtype });
     }
 
-    /// The slots of nodes in memory.
+    /// Returns the slots of nodes in memory.
     pub fn slots_of(&self, nodes: &[usize]) -> Vec<usize> {
         let mut slots = Vec::with_capacity(nodes.len());
         for &node in nodes {
@@ -106,11 +116,11 @@ impl Memory {
         slots
     }
 
-    /// Gives values temporaries, the largest first, and each the one that became vacant last before it of those that are so
-    /// until it is not needed any more. (Greedy by size, Pisarchyk and Lee 2020.)
+    /// Assigns temporaries to values, the largest first. Of the free intervals that cover a lifetime, the one that begins last
+    /// is taken. (Greedy by size, Pisarchyk and Lee 2020.)
     fn share(&mut self, trace: &Trace, mut lives: Vec<Life>) {
         sorted::by_key(&mut lives, |life| (Reverse(life.bytes), life.first));
-        // When a temporary is vacant: from a kernel on, to before another.
+        // The intervals in which a temporary is free: from one kernel to before another.
         let mut gaps: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         let mut sizes: Vec<u64> = Vec::new();
         let mut placed: Vec<(Life, usize)> = Vec::with_capacity(lives.len());
@@ -129,7 +139,7 @@ impl Memory {
             gaps.insert((life.last + 1, temporary), end);
             placed.push((life, temporary));
         }
-        // Numbered in the order in which they are needed.
+        // Temporaries are numbered in the order of first use.
         sorted::by_key(&mut placed, |(life, _)| (life.first, life.node));
         let mut numbers = vec![None; sizes.len()];
         for (life, temporary) in placed {

@@ -57,7 +57,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Plan> {
         check::check(&trace, &planned_kernels, &memory, &donated)?;
     }
     for (node, slot) in trace.nodes.iter().zip(&memory.slot) {
-        // A browser's `usize` does not hold all counts of bytes.
+        // A browser's `usize` cannot hold every byte count.
         let bytes = node.shape.numel() as u64 * node.dtype.size() as u64;
         let limit = limits.binding_bytes;
         if slot.is_some() && bytes > limit {
@@ -68,7 +68,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Plan> {
             return Err(Error::new(ErrorKind::Limit, message));
         }
     }
-    // The position of each node among the numbers of the trace.
+    // The position of each number among the scalars of the trace.
     let mut scalar = vec![0; trace.nodes.len()];
     let mut scalars = 0;
     for (n, node) in trace.nodes.iter().enumerate() {
@@ -84,7 +84,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Plan> {
         }),
     };
     let mut dispatches = Vec::with_capacity(planned_kernels.len());
-    // Layers of a model share their kernels.
+    // Layers of a model share kernels.
     let mut kernels: FxHashSet<Arc<Kernel>> = FxHashSet::default();
     for planned in planned_kernels {
         dispatches.push(Dispatch {
@@ -167,7 +167,7 @@ fn lower_kernels(trace: &Trace, limits: &Limits) -> Result<Vec<PlannedKernel>> {
     Ok(planned_kernels.into_values().flatten().collect())
 }
 
-/// The nodes to materialize before `root`: the nodes that the errors name, or otherwise all inputs of `root`.
+/// Returns the nodes to materialize before `root`: the nodes that the errors name, or otherwise all inputs of `root`.
 fn before(
     trace: &Trace,
     placement: &Placement<'_>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// The content of one word of a kernel's params.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Param {
-    /// The number that this node stands for.
+    /// The value of this scalar node.
     Number(usize),
     /// A constant, as bits.
     Constant(u32),
@@ -20,14 +20,14 @@ pub struct PlannedKernel {
     pub inputs: Vec<usize>,
     /// The nodes that the kernel writes.
     pub outputs: Vec<usize>,
-    /// The content of the params.
+    /// The content of each params word.
     pub params: Vec<Param>,
     /// The nodes whose operations the kernel computes.
     pub operations: Vec<usize>,
 }
 
 impl PlannedKernel {
-    /// Returns the kernel for other nodes.
+    /// Returns the kernel with its nodes mapped by `to`.
     pub fn moved(&self, to: &impl Fn(usize) -> usize) -> PlannedKernel {
         let all = |nodes: &[usize]| nodes.iter().map(|&node| to(node)).collect();
         let param = |param: &Param| match *param {

@@ -1,4 +1,4 @@
-//! A batch as people read it: one line per kernel, `#0 matmul[8,4]x[4,2] + add + relu`.
+//! Printing of plans: one line per kernel, such as `#0 matmul[8,4]x[4,2] + add + relu`.
 
 use super::planned_kernel::PlannedKernel;
 use crate::graph::Trace;
@@ -7,7 +7,7 @@ use crate::op::Op;
 use crate::shape::Shape;
 use std::fmt;
 
-/// The operations a kernel stands for.
+/// Returns the operations of a kernel as text.
 pub fn label(trace: &Trace, planned: &PlannedKernel) -> String {
     let mut label = String::new();
     for &n in &planned.operations {
@@ -32,7 +32,7 @@ pub fn label(trace: &Trace, planned: &PlannedKernel) -> String {
         }
     }
     if label.is_empty() {
-        // Nothing but movement: a copy.
+        // The kernel computes only movement, so it is a copy.
         label += trace.nodes[planned.outputs[0]].op.name();
     }
     label
@@ -47,7 +47,7 @@ fn compact(text: &mut String, shape: &Shape) {
 }
 
 impl Plan {
-    /// Bytes of all it writes: results and temporaries.
+    /// Returns the bytes of all results and temporaries.
     pub fn bytes_written(&self) -> u64 {
         let mut bytes = 0;
         for size in self.temporaries.iter().chain(&self.outputs) {
@@ -56,7 +56,7 @@ impl Plan {
         bytes
     }
 
-    /// The slots' names, with a blank before each.
+    /// Writes the names of slots, with a space before each.
     fn names(&self, f: &mut fmt::Formatter<'_>, slots: &[usize]) -> fmt::Result {
         for &slot in slots {
             match self.slots[slot].storage {

@@ -7,42 +7,43 @@ use crate::graph::Recorded;
 use rustc_hash::FxHashSet;
 use std::fmt;
 
-/// The first operation whose result is not finite though all that it was made of is ([`Tensor::find_non_finite`]).
+/// The first operation whose result is not finite although its operands are ([`Tensor::find_non_finite`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NonFinite {
-    /// The operation; `data` if the value was given.
+    /// The name of the operation, or `data` for a given value.
     pub op: &'static str,
-    /// The extents of its result.
+    /// The shape of the result.
     pub shape: Vec<usize>,
-    /// The type of its result.
+    /// The type of the result.
     pub dtype: DType,
-    /// Whether there is a NaN among its elements; else there are infinities alone.
+    /// Whether the result contains a NaN. Otherwise it contains only infinities.
     pub nan: bool,
-    /// What it was made of.
+    /// The operands of the operation.
     pub operands: Vec<FiniteOperand>,
 }
 
 /// An operand of the operation that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FiniteOperand {
-    /// The operation that it is the result of; `data` or `number` if it was given.
+    /// The name of the operation that produced the operand; `data` or `number` for a given value.
     pub op: &'static str,
-    /// Its extents.
+    /// The shape of the operand.
     pub shape: Vec<usize>,
-    /// The type of its elements.
+    /// The type of the elements.
     pub dtype: DType,
 }
 
 impl Tensor {
-    /// The first operation, in the order in which they were recorded, that made a value of this tensor NaN or infinite out of
-    /// values that are finite; nothing if this tensor is finite. (`detect_anomaly` of PyTorch, `debug_nans` of JAX.) An
-    /// infinity that does not get to this tensor, as that of a mask before a softmax, is passed over.
+    /// Finds the first recorded operation that produced a NaN or an infinity in this tensor from finite values. Returns
+    /// `None` if this tensor is finite. (`detect_anomaly` in PyTorch, `debug_nans` in JAX.)
     ///
-    /// All operations that are known of are computed again for it, and looked at: it is for looking for what is wrong. A
-    /// gradient is a tensor like others: its operations are those of the loss, and what was recorded for the gradient.
+    /// An infinity that does not reach this tensor is ignored, for example that of a mask before a softmax. A gradient is
+    /// a tensor like any other. Its operations are those of the loss and those recorded for the gradient.
+    ///
+    /// For debugging only, because all operations in the history are computed again and checked.
     ///
     /// # Errors
-    /// As [`Tensor::read`].
+    /// The errors of [`Tensor::read`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -59,7 +60,7 @@ impl Tensor {
         let device = self.device.clone();
         let (history, tensors): (Vec<Recorded>, Vec<Option<Tensor>>) =
             self.history()?.into_iter().unzip();
-        // Looking changes nothing: what is computed for it keeps its history.
+        // The search must not change the program, so nodes that it computes keep their history.
         let open = device.open(tensors.iter().flatten().filter_map(|x| x.node().ok()));
         let mut flags: Vec<(usize, Tensor)> = Vec::new();
         for (n, x) in tensors.iter().enumerate() {
@@ -70,7 +71,7 @@ impl Tensor {
         let read = device.read::<bool>(&flags.iter().map(|(_, flag)| flag).collect::<Vec<_>>());
         device.keep_open(&open);
         let read = read.await?;
-        // Users' shaders have no value of their own: they hand on what they were given.
+        // Custom shaders have no value themselves. They count as not finite if an input does.
         let mut bad: Vec<Option<bool>> = vec![None; history.len()];
         for ((n, _), finite) in flags.iter().zip(read) {
             bad[*n] = Some(finite.first() == Some(&false));
@@ -105,13 +106,13 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// All that it was made of and that may not be finite. While these are held, gradients get to each of them, whatever is
-    /// computed in between.
+    /// Returns the tensors in the history that may have values that are not finite. While these are held, gradients reach
+    /// each of them, whatever is computed in between.
     pub(crate) fn past(&self) -> Result<Vec<Tensor>> {
         Ok(self.history()?.into_iter().filter_map(|(_, x)| x).collect())
     }
 
-    /// All that it was made of, with the tensors that may not be finite.
+    /// Returns the history, with the tensors that may have values that are not finite.
     fn history(&self) -> Result<Vec<(Recorded, Option<Tensor>)>> {
         let (none, of) = (FxHashSet::default(), self.node()?);
         let all = self.device.history(of, usize::MAX, &none, may_be_bad).unwrap_or_default();
@@ -125,7 +126,7 @@ fn may_be_bad(recorded: &Recorded) -> bool {
     recorded.has_value && recorded.dtype.is_float() && recorded.shape.numel() > 0
 }
 
-/// The one recorded first of those that are not finite and made the last node so; if that is.
+/// Returns the node recorded first among those that made the last node not finite, or `None` if the last node is finite.
 fn origin(history: &[Recorded], bad: &[bool]) -> Option<usize> {
     let last = history.len().checked_sub(1).filter(|&last| bad[last])?;
     let (mut first, mut seen, mut stack) = (last, FxHashSet::default(), vec![last]);

@@ -1,13 +1,13 @@
-//! The types of arguments other than tensors: axes, shapes, lengths. Lists, arrays and single numbers convert to each type.
+//! Arguments other than tensors: axes, shapes, lengths. Lists, arrays and single numbers convert to each of these types.
 
 use crate::dtype::DType;
 use crate::error::{brief, Error, Result};
 use crate::shape::Shape;
 
-/// The axes an operation is over, and whether a reduction keeps them.
+/// The axes of an operation, and whether a reduction keeps them.
 ///
-/// One number is one axis; a list is several; an empty list, or `()`, is all of them. Negative axes count from the end.
-/// A tensor of rank 0 takes the axes 0 and -1, as PyTorch's does.
+/// One number is one axis, and a list is several axes. An empty list, or `()`, means all axes. Negative axes count from
+/// the end. A tensor of rank 0 accepts the axes 0 and -1, like PyTorch.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -27,19 +27,19 @@ pub struct Axes {
 }
 
 impl Axes {
-    /// Whether a reduction keeps these axes, with extent 1. The default is that it drops them.
+    /// Sets whether a reduction keeps these axes, with extent 1. By default a reduction drops them.
     #[must_use]
     pub fn keepdim(mut self, keepdim: bool) -> Axes {
         self.keepdim = keepdim;
         self
     }
 
-    /// The axes as they were written.
+    /// The axes as the caller wrote them.
     pub fn list(&self) -> &[isize] {
         &self.list
     }
 
-    /// Whether they are kept.
+    /// Whether a reduction keeps the axes.
     pub fn keeps(&self) -> bool {
         self.keepdim
     }
@@ -53,22 +53,23 @@ impl Axes {
     }
 }
 
-/// Whole numbers, one for each axis or one for all: what [`Tensor::roll`](super::Tensor::roll) moves by.
+/// Whole numbers: one for each axis, or one for all axes. [`Tensor::roll`](super::Tensor::roll) takes its shifts as this
+/// type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Integers {
     pub(super) list: Vec<isize>,
 }
 
-/// A shape to give to a tensor, in which -1 stands for an extent that follows from the others.
+/// A new shape for a tensor. One extent may be -1, and is then computed from the others.
 ///
-/// It is made from lists and arrays of `usize`, `isize` or `i32`; `()` is the shape of a single number.
+/// Lists and arrays of `usize`, `isize` or `i32` convert to this type. `()` is the shape of a single number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extents {
     list: Vec<isize>,
 }
 
 impl Extents {
-    /// Returns the shape, in which -1 becomes the extent that keeps the number of elements.
+    /// Returns the shape, with -1 replaced by the extent that keeps the number of elements.
     pub(super) fn resolve_for_reshape(&self, name: &str, from: &Shape) -> Result<Shape> {
         let refuse = |must: &str| {
             let asked = brief(&self.list);
@@ -97,7 +98,7 @@ impl Extents {
         Shape::new(name, &dims)
     }
 
-    /// Returns the shape, in which -1 becomes the extent that the axis has already.
+    /// Returns the shape, with each -1 replaced by the current extent of that axis.
     pub(super) fn resolve_for_expand(&self, name: &str, from: &Shape) -> Result<Shape> {
         let mut dims = Vec::with_capacity(self.list.len());
         for (at, &extent) in self.list.iter().enumerate() {
@@ -116,23 +117,24 @@ impl Extents {
     }
 }
 
-/// How many elements to add before and after each axis, or, where negative, to cut off: a pair for each, of `usize`,
-/// `isize` or `i32`.
+/// The number of elements to add before and after each axis. A negative number removes elements. Pairs of `usize`,
+/// `isize` or `i32` convert to this type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     pub(super) pairs: Vec<(isize, isize)>,
 }
 
-/// How [`Tensor::split`](super::Tensor::split) cuts: a number is the length of each piece, a list is all lengths.
+/// The argument of [`Tensor::split`](super::Tensor::split). One number is the length of each piece, and a list has all
+/// lengths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sections {
-    /// Pieces of this length; the last one is shorter where they do not come out even.
+    /// Pieces of this length. The last piece is shorter if the extent is not a multiple of it.
     Size(usize),
     /// Pieces of these lengths.
     Lengths(Vec<usize>),
 }
 
-/// The axis of a running sum, and which elements it is over; made from the axis.
+/// The axis and the options of a cumulative operation. An axis converts to this type.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -152,14 +154,14 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Whether each result is over the elements before its own, without that. The default is with it.
+    /// Sets whether each result excludes its own element. By default the element is included.
     #[must_use]
     pub fn exclusive(mut self, exclusive: bool) -> Scan {
         self.exclusive = exclusive;
         self
     }
 
-    /// Whether it goes from the end to the start. The default is from the start.
+    /// Sets whether to accumulate from the end to the start. By default the operation starts at the front.
     #[must_use]
     pub fn reverse(mut self, reverse: bool) -> Scan {
         self.reverse = reverse;
@@ -167,8 +169,8 @@ impl Scan {
     }
 }
 
-/// The shape and the type of a tensor to be made: a shape alone, or a pair of both. The default type is `f32`; a number
-/// is the shape of a vector.
+/// The shape and the type of a new tensor, as a shape or as a pair of both. The default type is `f32`. A single number is
+/// the shape of a vector.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -185,13 +187,14 @@ pub struct TensorSpec {
 }
 
 impl TensorSpec {
-    /// A tensor of this shape and type.
+    /// Creates the description of a tensor with this shape and type.
     pub fn new(shape: &[usize], dtype: DType) -> TensorSpec {
         TensorSpec { dims: shape.to_vec(), dtype }
     }
 }
 
-/// An extent as a number that can also be -1. One that is too large stays too large.
+/// Converts extents to numbers that can also be -1. An extent that is too large becomes the maximum, which is still too
+/// large.
 fn to_isizes(extents: &[usize]) -> Vec<isize> {
     extents.iter().map(|&extent| isize::try_from(extent).unwrap_or(isize::MAX)).collect()
 }
@@ -200,8 +203,8 @@ fn widen(numbers: &[i32]) -> Vec<isize> {
     numbers.iter().map(|&number| number as isize).collect()
 }
 
-/// `from!(Type, |x: From, ...| value; ...)`: what converts to a type, and how. Among the arrays behind a reference only one
-/// element type can convert to [`Axes`], or `&[]` would not say which it is.
+/// Implements conversions to a type: `from!(Type, |x: From, ...| value; ...)`. Only one element type behind an array
+/// reference converts to [`Axes`]. With more of them, the type of `&[]` would be ambiguous.
 macro_rules! from {
     ($to:ty, $([$($generic:tt)*] |$x:ident: $from:ty| $value:expr;)*) => { $(
         impl $($generic)* From<$from> for $to {
@@ -255,7 +258,7 @@ macro_rules! amounts {
             [<const N: usize>] |pairs: &[($number, $number); N]| Amounts::from(&pairs[..]);
             [] |pairs: &Vec<($number, $number)>| Amounts::from(&pairs[..]);
             [] |pairs: &[($number, $number)]| {
-                // What is too large stays so.
+                // A number that is too large becomes the maximum, which is still too large.
                 let long = |n: $number| isize::try_from(n).unwrap_or(isize::MAX);
                 let pairs = pairs.iter().map(|&(before, after)| (long(before), long(after)));
                 Amounts { pairs: pairs.collect() }

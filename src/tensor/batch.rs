@@ -1,4 +1,4 @@
-//! Command batches: several results in one submission.
+//! Batches: several results in one submission.
 
 use super::Tensor;
 use crate::device::Device;
@@ -7,7 +7,7 @@ use crate::graph::NodeId;
 use crate::kernel;
 use std::sync::Arc;
 
-/// Tensors that are to be computed together. Record operations as always, add the results, and run: one submission.
+/// Tensors to compute together. Record operations as usual, add the results, and run the batch as one submission.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -28,7 +28,7 @@ pub struct Batch {
 }
 
 impl Device {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn batch(&self) -> Batch {
         Batch { device: self.clone(), results: Vec::new() }
     }
@@ -38,7 +38,7 @@ impl Batch {
     /// Adds a result.
     ///
     /// # Errors
-    /// `Data` if it lives on another device; the tensor's own error if it carries one.
+    /// `Data` if the tensor is on another device; the error that the tensor carries.
     pub fn add(&mut self, tensor: &Tensor) -> Result<&mut Batch> {
         if !self.device.is_same(&tensor.device) {
             return Err(Error::wrong_device("batch", "the tensor"));
@@ -48,16 +48,16 @@ impl Batch {
         Ok(self)
     }
 
-    /// What running it now would do: operations, kernels, buffers and bytes, printable.
+    /// Returns the plan of the batch: operations, kernels, buffers and bytes, with a `Display` form.
     ///
     /// # Errors
-    /// `Limit` if it cannot be planned.
+    /// `Limit` if the batch cannot be planned.
     pub fn plan(&self) -> Result<Arc<kernel::Plan>> {
         let pending = self.pending()?;
         self.device.plan_of(&pending)
     }
 
-    /// Submits it. The results can be read afterwards, in any order.
+    /// Submits the batch. The results can be read afterwards, in any order.
     ///
     /// # Errors
     /// `Limit`, `Memory`.
@@ -65,7 +65,7 @@ impl Batch {
         self.device.run(&self.pending()?)
     }
 
-    /// The results that are not computed yet, each once.
+    /// The results that are not computed yet, without duplicates.
     fn pending(&self) -> Result<Vec<NodeId>> {
         let mut nodes = Vec::with_capacity(self.results.len());
         for result in &self.results {

@@ -1,13 +1,14 @@
-//! A program for inputs of certain shapes: what it records, and the plan that it runs by.
+//! A program compiled for inputs of certain shapes: its recording, and the plan that it runs.
 //!
-//! What the user's function records is kept as a [`Recording`] of operands: the inputs, the variables that were read, and
-//! tensors that were there before. The plan depends on where the variables have their values: in tensors of their own, or in
-//! the flat value of an optimizer. So the recording is planned again when that has changed ([`Layout`]), and a flat value is
-//! read where it is, without a copy. Gradients record it again, too, on the operands of a run.
+//! The operations that the user's function records are kept as a [`Recording`] of operands. These are the inputs, the
+//! variables that were read, and tensors that existed before. The plan also depends on where variables store their
+//! values, which is either a separate tensor or the flat value of an optimizer ([`Layout`]). If that changes, the
+//! recording is planned again. A flat value is then read in place, without a copy. Gradients also replay the recording,
+//! on the operands of a run.
 //!
-//! Values that are assigned to variables are results as well. A run assigns the variables before it computes. The plan can then
-//! write a new value over the old one, if nothing else needs the old one. There is a plan for each set of variables that are
-//! written in this way (`Bound::taken`).
+//! Values that are assigned to variables are results as well. A run assigns the variables before it computes. The plan
+//! can therefore write a new value over the old one, unless something else needs the old one. The plan depends on the set
+//! of variables that are updated in place (`Bound::taken`). A program keeps its last plan.
 
 use super::capture::{self, Captured};
 use super::variable::{structure, Assignment, Layout, Structure};
@@ -21,20 +22,20 @@ use crate::shape::Shape;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A program for inputs of certain shapes.
+/// A program compiled for inputs of certain shapes.
 pub(super) struct Compiled {
     recording: Recording,
-    /// How each result is computed, for gradients.
+    /// The computation of each result, for gradients.
     segments: Vec<Segment>,
     operands: Vec<Operand>,
-    /// What the plan computes: shapes and types.
+    /// The shapes and types of the tensors that the plan computes.
     computed: Vec<(Shape, DType)>,
     results: Vec<Answer>,
-    /// Variables that a run assigns the last results.
+    /// The variables that a run assigns. Their new values are the last results.
     writes: Vec<Variable>,
-    /// Results of the plan that may take the memory of operands: `(result, operand)`.
+    /// The results that may reuse the memory of operands: `(result, operand)`.
     offers: Vec<(usize, usize)>,
-    /// Results that were computed when the program was compiled.
+    /// Results that were already computed while the program was compiled.
     known: Vec<Tensor>,
     bound: Mutex<Arc<Bound>>,
 }
@@ -45,7 +46,7 @@ enum Operand {
     Input(usize),
     /// The value that a variable has when the program runs.
     Variable(Variable),
-    /// A tensor that was there before.
+    /// A tensor that existed before the program was compiled.
     Constant(Constant),
     /// The n-th known result.
     Known(usize),
@@ -57,20 +58,20 @@ enum Answer {
     Input(usize),
     /// The value of a variable.
     Variable(Variable),
-    /// A tensor that was there before.
+    /// A tensor that existed before the program was compiled.
     Constant(Tensor),
-    /// The n-th known result. Each run has a tensor of its own for it.
+    /// The n-th known result. Each run returns a separate tensor for it.
     Known(usize),
-    /// The n-th that the plan computes.
+    /// The n-th result that the plan computes.
     Computed(usize),
 }
 
-/// A plan for variables that have their values in certain places.
+/// A plan for one set of layouts of the variables.
 #[derive(Default)]
 struct Bound {
-    /// Of each operand that is a variable, in order.
+    /// The layout of each operand that is a variable, in order.
     layouts: Vec<Layout>,
-    /// Which of the offers are taken.
+    /// For each offer, whether the plan reuses the memory of the operand.
     taken: Vec<bool>,
     batch: Arc<kernel::Plan>,
     scalars: Vec<u32>,
@@ -83,12 +84,12 @@ enum Source {
     Operand(usize),
     /// The value of a flat variable.
     Flat(Variable),
-    /// Data behind a constant.
+    /// A constant tensor.
     Constant(Constant),
 }
 
 impl Compiled {
-    /// Calls `build` with tensors that stand for inputs of these shapes and types, and plans what it returns.
+    /// Calls `build` with placeholders for inputs of these shapes and types, and plans the results.
     pub fn new(
         device: &Device,
         inputs: &[(Shape, DType)],
@@ -120,7 +121,7 @@ impl Compiled {
             }
             nodes.push(result.node()?);
         }
-        // What was recorded before is there before.
+        // Results that were recorded earlier are constants.
         let new: Vec<NodeId> = nodes.iter().copied().filter(|node| node.seq >= since).collect();
         let pending = device.pending(&new);
         let mut answers = Vec::with_capacity(nodes.len());
@@ -166,7 +167,7 @@ impl Compiled {
             bound: Mutex::default(),
         };
         let layouts = layouts(&compiled.operands, &structure())?;
-        // As it is at a run, if nobody holds what is assigned.
+        // Assumes that nothing else holds the values of assigned variables at a run.
         let taken = vec![true; compiled.offers.len()];
         let bound = Bound::new(device, &compiled, inputs, (layouts, taken))?;
         compiled.bound = Mutex::new(Arc::new(bound));
@@ -177,12 +178,12 @@ impl Compiled {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The plan that it ran by last, or will run by.
+    /// The plan of the last run, or of the first one.
     pub fn plan(&self) -> Arc<kernel::Plan> {
         self.bound().batch.clone()
     }
 
-    /// Runs it on inputs of these shapes.
+    /// Runs the program on inputs of the shapes that it was compiled for.
     pub fn run(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         if !self.writes.is_empty() && capture::is_compiling(device) {
             return Err(Error::data(
@@ -203,7 +204,7 @@ impl Compiled {
                 Answer::Computed(_) => None,
             });
         }
-        // Until variables are assigned, nothing else may assign them.
+        // Nothing may assign variables between here and the assignment below.
         let structure = Some(structure).filter(|_| !self.writes.is_empty());
         let taken = self.bound().taken.clone();
         let bound = self.bind(device, inputs, (&layouts, &taken))?;
@@ -224,7 +225,7 @@ impl Compiled {
         };
         let values = results.split_off(results.len() - self.writes.len());
         let writes = self.writes.iter().cloned().zip(values).collect();
-        // An eager device would wait for the replay.
+        // On an eager device, recording the assignment would wait for the replay.
         let undo = device.lazily(|| Assignment::of_own(writes).commit_in(&structure));
         let offered = self.offers.iter().map(|&(_, n)| given.may_take(n, &replay)).collect();
         let ran = self.bind(device, inputs, (&layouts, &offered)).and_then(|bound| {
@@ -238,7 +239,7 @@ impl Compiled {
         Ok(results)
     }
 
-    /// The plan for these layouts that takes these offers.
+    /// Returns the plan for these layouts that takes these offers. The last plan is reused if it matches.
     fn bind(
         &self,
         device: &Device,
@@ -255,7 +256,7 @@ impl Compiled {
         Ok(new)
     }
 
-    /// The operands of a run.
+    /// Collects the operands of a run.
     fn given(
         &self,
         (inputs, known): (&[&Tensor], &[Tensor]),
@@ -292,20 +293,21 @@ impl Compiled {
     }
 }
 
-/// The operands of one run. Values of variables are held until the run is over.
+/// The operands of one run. It holds the values of variables until the run is over.
 #[derive(Default)]
 struct Given {
     /// The node of each operand.
     nodes: Vec<NodeId>,
-    /// The value of each operand that is a variable with a tensor of its own.
+    /// The value of each operand that is a variable with a separate tensor.
     own: Vec<Option<Tensor>>,
-    /// The values of the other variables, and of the flat variables that these are in.
+    /// The values of the other variables, which are parts of flat variables, and then these flat variables with their
+    /// values.
     parts: Vec<Tensor>,
     flats: Vec<(Variable, Tensor)>,
 }
 
 impl Given {
-    /// Whether a result may be written over an operand.
+    /// Whether a result may be written over the n-th operand.
     fn may_take(&self, n: usize, replay: &Replay) -> bool {
         let is_only = |value: &Tensor| Arc::strong_count(&value.0) == 1;
         self.own[n].as_ref().is_some_and(is_only) && replay.may_take(self.nodes[n])
@@ -313,14 +315,14 @@ impl Given {
 }
 
 impl Bound {
-    /// Plans a program for variables in these places.
+    /// Plans a program for variables with these layouts.
     fn new(
         device: &Device,
         program: &Compiled,
         inputs: &[(Shape, DType)],
         (layouts, taken): (Vec<Layout>, Vec<bool>),
     ) -> Result<Bound> {
-        // Tensors that stand for what will be there at a run, and which source each node is.
+        // Placeholders for the data of a run, and the source that each node stands for.
         let mut stand_ins: Vec<Tensor> = Vec::new();
         let mut known: Vec<(NodeId, Source)> = Vec::new();
         let mut flats: Vec<(Variable, Tensor)> = Vec::new();
@@ -365,7 +367,7 @@ impl Bound {
             nodes.push(cut.node()?);
             stand_ins.push(cut);
         }
-        // A part of a flat variable has no memory of its own.
+        // A part of a flat variable has no separate memory that a result could reuse.
         let is_own =
             |at: usize| known.iter().any(|(_, x)| matches!(x, Source::Operand(n) if *n == at));
         let offers = program.offers.iter().zip(&taken).filter(|(x, taken)| **taken && is_own(x.1));
@@ -384,7 +386,7 @@ impl Bound {
         Ok(Bound { layouts, taken, batch, scalars, sources })
     }
 
-    /// The nodes behind the sources of the plan.
+    /// The nodes of the plan's sources.
     fn sources(&self, given: &Given) -> Result<Vec<NodeId>> {
         let mut nodes = Vec::with_capacity(self.sources.len());
         for source in &self.sources {
@@ -401,8 +403,8 @@ impl Bound {
     }
 }
 
-/// Which results of the plan may take the memory of operands, those that are new values of variables that were read:
-/// `(result, operand)`.
+/// Returns the results that may reuse the memory of operands: `(result, operand)`. These are new values of variables that
+/// the program also reads.
 fn offers(writes: &[Variable], answers: &[Answer], operands: &[Operand]) -> Vec<(usize, usize)> {
     let mut offers = Vec::new();
     for (variable, answer) in writes.iter().zip(&answers[answers.len() - writes.len()..]) {
@@ -413,7 +415,7 @@ fn offers(writes: &[Variable], answers: &[Answer], operands: &[Operand]) -> Vec<
     offers
 }
 
-/// Where the variables among operands have their values.
+/// Returns the layout of each operand that is a variable.
 fn layouts(operands: &[Operand], structure: &Structure) -> Result<Vec<Layout>> {
     let mut layouts = Vec::new();
     for operand in operands {
@@ -424,8 +426,8 @@ fn layouts(operands: &[Operand], structure: &Structure) -> Result<Vec<Layout>> {
     Ok(layouts)
 }
 
-/// A handle that a compiled program holds to a tensor from outside. The graph treats the tensor as a constant until the
-/// handle is dropped.
+/// A handle of a compiled program to a tensor from outside. The graph treats the tensor as a constant until the handle is
+/// dropped.
 struct Constant(Tensor);
 
 impl Constant {

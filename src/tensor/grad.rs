@@ -7,25 +7,31 @@ use crate::graph::NodeId;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The gradients of this number by each of `wrt`: one tensor for each, of its shape and type. What does not go into
-    /// it has a gradient of zeros. Nothing is computed yet: add the gradients to a batch, or read them.
+    /// Returns the gradients of this number by each tensor in `wrt`, with the shape and type of that tensor.
     ///
-    /// Of equal largest or smallest elements each has its share. Where a function has a kink, its gradient is the one
-    /// PyTorch takes: 0 for `abs` and `relu` at 0, half for each operand of `maximum` and `minimum` that are equal; and
-    /// 0 for comparisons, rounding and what chooses (indices, conditions). Gathering adds gradients up by a product with
-    /// ones, whose steps are as many as indices times positions; attention's gradient holds the matrix of scores in memory.
+    /// The gradient by a tensor that this number does not depend on is zeros. Nothing is computed yet. Read the
+    /// gradients, or add them to a batch.
     ///
-    /// A tensor that was read before remembers how it was made, as long as it is held and one of the tensors that went
-    /// into it is held: reading a loss and then taking its gradients works, and what lies between is computed again.
-    /// The data this needs is kept until then; [`Tensor::detach`] lets it go. History ends at what was computed and is
-    /// not held any more: gradients by what was there before are an error. Computed is what was read, run or flushed, and
-    /// what a second batch had to compute again for something that was not read yet.
+    /// If several elements are the largest or smallest, the gradient is divided equally among them. At kinks, gradients
+    /// are those of PyTorch. They are 0 for `abs` and `relu` at 0, and half for each operand of `maximum` and `minimum`
+    /// at equal values. Comparisons, rounding, indices and conditions have gradient 0.
+    ///
+    /// The gradient of a gather is a product with a one-hot matrix, with as many steps as indices times positions. The
+    /// gradient of attention keeps the matrix of scores in memory.
+    ///
+    /// A computed tensor keeps its history while it is held and a tensor that it was computed from is held. So you can
+    /// read a loss and then take its gradients. Values in between are computed again, and the data for that stays in
+    /// memory. A tensor from [`Tensor::detach`] has no history.
+    ///
+    /// History ends at a computed tensor that is no longer held, and a gradient that would pass it is an error. Tensors
+    /// become computed when they are read, run or flushed. A batch that has to compute an expensive node again stores the
+    /// node, which makes it computed as well.
     ///
     /// # Errors
-    /// `Shape` if this does not have exactly one element; `DType` unless all are of floats; `Data` if they live on two
-    /// devices, or if a tensor on the way was computed and is not held any more, or was computed by a program; in a program
-    /// that is being compiled, if a tensor from outside on the way was computed from a variable that the gradient is by;
-    /// `Limit` if a gradient's intermediate is too large.
+    /// `Shape` if this tensor does not have exactly one element; `DType` unless all tensors are floats; `Data` if they
+    /// are on two devices, if the gradient would pass a computed tensor that is no longer held, or if an optimizer step
+    /// has used up this tensor; `Limit` if an intermediate value is too large. While a program is compiled, `Data` if the
+    /// gradient by a variable would pass a tensor from outside that was computed from that variable.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -43,11 +49,12 @@ impl Tensor {
         fill_missing(self.gradients("grad", None, wrt, false)?, wrt)
     }
 
-    /// The gradients by the values of variables that this number was computed from; nothing where nothing of a variable goes
-    /// into it: that is not a gradient of zeros. `what` is what a variable is called in errors.
+    /// Returns the gradients of this number by the values of variables. A variable that this number does not depend on
+    /// has `None`, which differs from a gradient of zeros. Errors call a variable `what`.
     ///
     /// # Errors
-    /// As [`Tensor::grad`]; `Data` if an earlier value of a variable was used, or that cannot be known.
+    /// The errors of [`Tensor::grad`]; `Data` if an earlier value of a variable was used, or if dropped history leaves
+    /// that open.
     #[cfg_attr(feature = "js", js(skip))]
     pub(crate) fn gradients_by(
         &self,
@@ -60,7 +67,7 @@ impl Tensor {
         self.gradients(op, None, &values.iter().collect::<Vec<_>>(), true)
     }
 
-    /// Refuses what is more than one number.
+    /// Rejects a tensor that does not have exactly one element.
     fn check_one_element(&self, op: &str) -> Result<()> {
         self.node()?;
         if self.numel() == 1 {
@@ -73,11 +80,11 @@ impl Tensor {
         Err(Error::shape(message))
     }
 
-    /// The vector-Jacobian product: the gradients by each of `wrt` of the sum of this times `seed`, which has its shape
-    /// and type.
+    /// Returns the vector-Jacobian product: the gradients of `sum(self * seed)` by each tensor in `wrt`. The seed has the
+    /// shape and type of this tensor.
     ///
     /// # Errors
-    /// `Shape` or `DType` if the seed is not like this; as [`Tensor::grad`].
+    /// `Shape` or `DType` if the seed has another shape or type; the errors of [`Tensor::grad`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -95,11 +102,11 @@ impl Tensor {
         fill_missing(self.gradients("vjp", Some(seed), wrt, false)?, wrt)
     }
 
-    /// The vector-Jacobian product of several results: the gradients by each of `wrt` of the sum of all results, each
-    /// times its seed. (`vjp` of JAX, `grad` of several outputs in PyTorch.)
+    /// Returns the vector-Jacobian product of several results: the gradients of the sum of all `result * seed` by each
+    /// tensor in `wrt`. (`vjp` in JAX, `grad` of several outputs in PyTorch.)
     ///
     /// # Errors
-    /// `Data` unless there is one seed for each; as [`Tensor::vjp`].
+    /// `Data` unless each result has one seed; the errors of [`Tensor::vjp`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -137,7 +144,7 @@ impl Tensor {
         }
     }
 
-    /// Refuses a seed that is not like this.
+    /// Rejects a seed of another shape or type than this tensor.
     fn check_seed(&self, name: &str, seed: &Tensor) -> Result<()> {
         if seed.shape != self.shape {
             let must = "the seed must have the shape of its result";
@@ -153,18 +160,21 @@ impl Tensor {
         Ok(())
     }
 
-    /// What `work` makes of this tensor, computed again for gradients rather than kept until then: the values in between take
-    /// no memory while the rest of a net is computed, and time for computing them twice. (`torch.utils.checkpoint` in
-    /// PyTorch, `jax.checkpoint`; Chen and others 2016.) Values and gradients are the same as without, those of
-    /// variables that `work` uses included. Only a second derivative by the result itself misses what the formulas of
-    /// derivatives take of it, since they take what was computed again.
-    /// [`nn::Checkpoint`](crate::nn::Checkpoint) is the same as a layer.
+    /// Returns the result of `work` on this tensor. For gradients, the intermediate values are recomputed instead of
+    /// kept.
     ///
-    /// What is wrapped is best a part of some layers: their input is kept for each part, and what one part has in between
-    /// lies in memory once.
+    /// Checkpointing saves the memory of intermediate values, and costs the time of computing them twice. Values and
+    /// gradients are the same as without it, also by variables that `work` uses. (`torch.utils.checkpoint` in PyTorch,
+    /// `jax.checkpoint`; Chen et al. 2016.) [`nn::Checkpoint`](crate::nn::Checkpoint) does the same as a layer.
+    ///
+    /// Wrap groups of a few layers. The input of each group is kept, and only one group at a time has its intermediate
+    /// values in memory.
+    ///
+    /// A second derivative by the result itself is incomplete, as in PyTorch. The formulas of derivatives use the
+    /// recomputed result, so it misses the terms that depend on the original one.
     ///
     /// # Errors
-    /// Those of `work`; `Data` if its result lives on another device.
+    /// The errors of `work`; `Data` if its result is on another device.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -187,14 +197,16 @@ impl Tensor {
         Ok(result)
     }
 
-    /// See [`checkpoint`](Self::checkpoint): what was recorded from the `since`-th on is computed again.
+    /// Marks this tensor as a [`checkpoint`](Self::checkpoint). Gradients recompute the operations recorded from `since`
+    /// on.
     #[cfg_attr(feature = "js", js(skip))]
     pub(crate) fn set_checkpoint(&self, since: u64) -> Result<()> {
         self.device.set_checkpoint(self.node()?, since);
         Ok(())
     }
 
-    /// The same values, that gradients do not pass: a constant to whatever is made of it.
+    /// Returns the same values without a history, so that gradients do not pass. Operations on the result treat it as a
+    /// constant.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -210,7 +222,8 @@ impl Tensor {
         same.unwrap_or_else(|error| Tensor::failed(self, error))
     }
 
-    /// `by_variables` says that `wrt` are values of variables, and were checked.
+    /// Returns the gradients, or `None` by tensors that this one does not depend on. If `by_variables`, `wrt` are values
+    /// of variables that the caller has checked.
     fn gradients(
         &self,
         name: &str,
@@ -236,12 +249,13 @@ impl Tensor {
         Ok(gradients)
     }
 
-    /// Refuses gradients that end at tensors which the program that is being compiled captures, and that would go on to a
-    /// variable outside: inside they would be 0. `nodes` are what the gradients are by, and `what` a variable is called in
-    /// errors.
+    /// Rejects gradients that would continue outside the program that is being compiled. Tensors that a program captures
+    /// are constants inside it, so the gradient would be 0. `nodes` are the tensors to differentiate by, and errors call
+    /// a variable `what`.
     ///
     /// # Errors
-    /// `Data` if this was computed from such a tensor, or that cannot be known.
+    /// `Data` if this tensor was computed from a captured tensor that depends on one of `nodes`, or if dropped history
+    /// leaves that open.
     pub(in crate::tensor) fn check_captured(
         &self,
         op: &str,
@@ -265,7 +279,7 @@ impl Tensor {
         )))
     }
 
-    /// The node of another tensor of floats on the same device.
+    /// Returns the node of a float tensor on this device. Rejects other tensors.
     fn float_node_on_same_device(&self, name: &str, other: &Tensor) -> Result<NodeId> {
         let node = other.node()?;
         other.check_float(name)?;

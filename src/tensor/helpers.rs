@@ -8,7 +8,7 @@ use crate::op::{Op, Reduction};
 /// The most tensors one call may return.
 const MAX_OUTPUTS_PER_CALL: usize = 1 << 16;
 
-/// Refuses a call that would return too many tensors, before it makes the first one.
+/// Rejects a call that would return too many tensors, before it creates the first one.
 ///
 /// # Errors
 /// `Limit`.
@@ -21,8 +21,8 @@ pub(super) fn check_output_count(name: &str, count: usize) -> Result<()> {
     Err(Error::new(ErrorKind::Limit, message))
 }
 
-/// Runs the work of an operation that is composed of others. Errors of these name the operation `name` instead.
-// Inlined, so that there is one function for each result and not one for each call.
+/// Runs an operation that is composed of others. Their errors then name the operation `name`.
+// Inlined, so that `rename_error` is compiled once for each result type and not once for each call.
 #[inline(always)]
 pub(crate) fn with_op_name<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     rename_error(name, work())
@@ -33,17 +33,17 @@ fn rename_error<T>(name: &str, result: Result<T>) -> Result<T> {
     result.map_err(|error| error.within(name))
 }
 
-/// The axes of a reduction that keeps them, with extent 1.
+/// Returns the axes with `keepdim` set, so that a reduction keeps them with extent 1.
 pub(super) fn keepdim(axes: impl Into<Axes>) -> Axes {
     axes.into().keepdim(true)
 }
 
-/// The result of a reduction over nothing.
+/// Returns the result of a reduction over no elements.
 pub(super) fn identity_element(op: Reduction, dtype: DType) -> f64 {
     dtype.number(op.identity(dtype))
 }
 
-/// The elementwise operation that combines two elements as the reduction does.
+/// Returns the elementwise operation that combines two elements like the reduction.
 pub(super) fn combining_op(op: Reduction) -> Pointwise {
     match op {
         Reduction::Sum => Pointwise::add,
@@ -56,7 +56,7 @@ pub(super) fn combining_op(op: Reduction) -> Pointwise {
 }
 
 impl Tensor {
-    /// Refuses types other than floats.
+    /// Rejects types other than floats.
     pub(super) fn check_float(&self, name: &str) -> Result<()> {
         if self.dtype.is_float() {
             return Ok(());
@@ -64,7 +64,7 @@ impl Tensor {
         Err(Error::wrong_dtype(name, FLOATS, self.dtype))
     }
 
-    /// Refuses `others` of another type than this tensor.
+    /// Rejects `others` of another type than this tensor.
     pub(super) fn check_same_dtype(&self, name: &str, others: &[&Tensor]) -> Result<()> {
         match others.iter().find(|other| other.dtype != self.dtype) {
             None => Ok(()),
@@ -75,13 +75,13 @@ impl Tensor {
         }
     }
 
-    /// Detaches this tensor without a copy, so that gradients do not pass it. Only for results that nothing else holds.
+    /// Detaches this tensor in place, so that gradients do not pass it. Only for results that nothing else holds.
     pub(crate) fn into_detached(self) -> Result<Tensor> {
         self.device.detach(self.node()?);
         Ok(self)
     }
 
-    /// Copies the elements into memory. Without this copy, a tensor that several kernels read can be computed in each.
+    /// Copies the elements into memory. Without the copy, each kernel that reads the tensor may compute it again.
     pub(super) fn materialize(&self) -> Result<Tensor> {
         self.apply(Op::Concat { axis: 0 }, &[])
     }
@@ -94,14 +94,14 @@ impl Tensor {
         compute(&self.cast(self.dtype.compute())?)?.cast(self.dtype)
     }
 
-    /// Returns the square root, whose gradient at 0 is 0 instead of infinity.
+    /// Returns the square root, with gradient 0 instead of infinity at 0.
     pub(super) fn safe_sqrt(&self) -> Result<Tensor> {
         let none = self.eq(0.0)?;
         none.where_cond(0.0, &none.where_cond(1.0, self)?.sqrt())
     }
 
-    /// Returns a tensor of rank 0 as a vector of one element, if `axis` is 0 or -1: these are axes of a single number, as in
-    /// PyTorch.
+    /// Reshapes a tensor of rank 0 to a vector of one element, if `axis` is 0 or -1. These are valid axes of a single
+    /// number, as in PyTorch.
     pub(super) fn scalar_as_vector(&self, axis: isize) -> Result<Option<Tensor>> {
         match (self.rank(), axis) {
             (0, 0 | -1) => self.reshape(&[1]).map(Some),

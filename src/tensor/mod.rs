@@ -1,8 +1,8 @@
 //! The [`Tensor`]: a handle to an array that is made from data or by an operation, and computed when it is read.
 //!
-//! Methods of the [`Device`] create tensors: [`tensor`](Device::tensor), [`zeros`](Device::zeros), [`arange`](Device::arange),
-//! [`uniform`](Device::uniform), [`eye`](Device::eye) and others. Operations are methods of the [`Tensor`] with the names of
-//! NumPy and PyTorch. They are in `ops`, one file for each group:
+//! Methods of the [`Device`] create tensors, for example [`tensor`](Device::tensor), [`zeros`](Device::zeros),
+//! [`arange`](Device::arange), [`uniform`](Device::uniform) and [`eye`](Device::eye). Operations are methods of the
+//! [`Tensor`] with the names of NumPy and PyTorch. They are in `ops`, one file for each group:
 //!
 //! - element by element: [`add`](Tensor::add), [`mul`](Tensor::mul), [`exp`](Tensor::exp), [`relu`](Tensor::relu),
 //!   [`where_cond`](Tensor::where_cond) and all rows of [the table](crate::op::pointwise); also `&x + 1.0`;
@@ -60,18 +60,18 @@ use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// An n-dimensional array on a [`Device`]. Immutable; cloning shares it.
+/// An immutable n-dimensional array on a [`Device`]. Clones share the array.
 ///
-/// Operations only record what is to be done; [`Tensor::read`] runs it. An operation that can fail for its shapes, axes
-/// or a second operand returns `Result`; one that cannot returns a `Tensor`. If such a tensor is of a type the
-/// operation does not take, it carries the error to whatever is done with it next.
-// One word: operations hand tensors and errors on at every step, and that is most of their code.
+/// Operations only record what to compute, and [`Tensor::read`] runs them. An operation returns a `Result` if its shapes,
+/// axes or second operand can be wrong. Other operations return a `Tensor`. If the type of the input is not supported,
+/// the returned tensor carries an error. The next operation on that tensor, or a read, returns the error.
+// A tensor is one pointer wide, because most of the code of operations passes tensors and errors on.
 #[derive(Clone)]
 pub struct Tensor(Arc<Inner>);
 
 #[cfg_attr(feature = "js", warpweft_macros::js(only(device, rank, numel, dtype, run)))]
 impl Tensor {
-    /// Takes over the handle that the graph gave to the caller.
+    /// Wraps a node whose reference the graph has already counted for the caller.
     pub(crate) fn adopt(device: &Device, node: NodeId) -> Tensor {
         let (shape, dtype) = device.describe(node);
         if shows(Debug::Memory) {
@@ -85,36 +85,36 @@ impl Tensor {
         Tensor(Arc::new(Inner { device, state, shape: like.shape, dtype: like.dtype }))
     }
 
-    /// The device it lives on.
+    /// The device that the tensor is on.
     #[cfg_attr(feature = "js", js(getter))]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Its extents, outermost first.
+    /// The sizes of the axes, outermost first.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The number of its axes.
+    /// The number of axes.
     #[cfg_attr(feature = "js", js(getter))]
     pub fn rank(&self) -> usize {
         self.shape.rank()
     }
 
-    /// The number of its elements.
+    /// The number of elements.
     #[cfg_attr(feature = "js", js(getter, name = "size"))]
     pub fn numel(&self) -> usize {
         self.shape.numel()
     }
 
-    /// The type of its elements.
+    /// The type of the elements.
     #[cfg_attr(feature = "js", js(getter, returns = "D"))]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The error it carries, if an operation that cannot refuse was given what it does not take.
+    /// The error that the tensor carries, if an operation that returns no `Result` did not support its input.
     pub fn error(&self) -> Option<&Error> {
         match &self.state {
             State::Node(_) => None,
@@ -122,7 +122,7 @@ impl Tensor {
         }
     }
 
-    /// Submits what it needs, without waiting.
+    /// Submits the operations that this tensor needs, without waiting for them.
     ///
     /// # Errors
     /// `Limit`, `Memory`.
@@ -130,9 +130,10 @@ impl Tensor {
         self.device.run(&[self.node()?])
     }
 
-    /// The same values on another device, of whatever kind both are: from a GPU to the CPU and back, or from one GPU to
-    /// another. They are computed and read here, and written there; what is recorded on the result is that device's. The
-    /// result has no past: gradients do not pass it.
+    /// Copies the values to another device of any kind, for example from a GPU to the CPU or to another GPU.
+    ///
+    /// The values are computed and read on this device, and written on the other one. Operations on the result run on the
+    /// other device. The result has no history, so gradients do not pass it.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -145,7 +146,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// As [`Tensor::read`]; `Unsupported` where that device lacks the type.
+    /// The errors of [`Tensor::read`]; `Unsupported` if the other device lacks the type.
     pub fn to(&self, device: &Device) -> impl Future<Output = Result<Tensor>> + 'static + use<> {
         let (shape, dtype, device) = (self.shape, self.dtype, device.clone());
         let bytes = self.read_bytes();
@@ -162,7 +163,7 @@ impl Tensor {
         }
     }
 
-    /// Records an operation on this tensor and others of the same device.
+    /// Records an operation on this tensor and others. All must be on one device.
     fn apply(&self, op: Op, others: &[&Tensor]) -> Result<Tensor> {
         let mut nodes: SmallVec<[NodeId; 3]> = smallvec![self.node()?];
         for other in others {

@@ -5,10 +5,10 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use std::ops;
 
-/// An operand: a tensor, or a number that takes the type of the tensor it meets.
+/// An operand: a tensor, or a number that takes the type of the other operand.
 ///
-/// Tensors convert by reference or by value, variables by reference (as their value), numbers and `bool` by value. Integers are
-/// exact up to 2^53. Operators (`+`, `-`, `*`, `/`, `%`) take the same.
+/// Tensors convert by reference or by value, variables by reference (as their value), and numbers and `bool` by value.
+/// Integers are exact up to 2^53. The operators `+`, `-`, `*`, `/` and `%` accept the same types.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -55,7 +55,7 @@ impl From<bool> for Operand {
     }
 }
 
-/// The bits of a number as an element; refuses numbers an integer or `bool` cannot hold.
+/// Returns the bits of a number as an element. Rejects numbers that an integer type or `bool` cannot represent.
 pub(super) fn number_bits(name: &str, dtype: DType, number: f64) -> Result<u32> {
     let Some((low, high)) = dtype.range() else { return Ok(dtype.bits(number)) };
     if number.fract() != 0.0 || !(low..=high).contains(&number) {
@@ -66,7 +66,7 @@ pub(super) fn number_bits(name: &str, dtype: DType, number: f64) -> Result<u32> 
     Ok(dtype.bits(number))
 }
 
-/// Operators panic where the method would return an error, as those of arrays do.
+/// Applies an operation for a Rust operator. Operators panic where the method returns an error, like those of `ndarray`.
 #[track_caller]
 fn apply_operator(row: Pointwise, x: &Tensor, y: Operand) -> Tensor {
     match x.apply_row(row, &[y]) {
@@ -75,7 +75,7 @@ fn apply_operator(row: Pointwise, x: &Tensor, y: Operand) -> Tensor {
     }
 }
 
-/// A number on the left takes the type of the tensor on the right.
+/// Applies an operation to a number on the left, which takes the type of the tensor on the right.
 #[track_caller]
 fn apply_number_first(row: Pointwise, x: f64, y: &Tensor) -> Tensor {
     let name = row.row().name;
@@ -125,7 +125,7 @@ macro_rules! on_the_left {
         }
     )* };
 }
-// One type of floats and one of integers: else `(1.0 - &x).relu()` would not say which its 1.0 is.
+// Only one float type and one integer type. With more, the type of 1.0 in `(1.0 - &x).relu()` would be ambiguous.
 on_the_left!(f64: Add add add; Sub sub sub; Mul mul mul; Div div div; Rem rem fmod;);
 on_the_left!(i32: Add add add; Sub sub sub; Mul mul mul; Div div div; Rem rem fmod;);
 

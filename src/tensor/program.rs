@@ -1,5 +1,4 @@
-//! Programs: computations that are compiled once and run again, with inputs of the same shapes or of other extents along
-//! axes that have names.
+//! Programs: computations that are compiled once and run many times, on inputs of fixed shapes or with named axes.
 
 use super::compiled::Compiled;
 use super::Tensor;
@@ -23,9 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Dim {
-    /// Always this one.
+    /// A fixed extent.
     Fixed(usize),
-    /// Any; axes of one name have the same in one run.
+    /// Any extent. Axes with the same name have the same extent in a run.
     Named(String),
 }
 
@@ -50,7 +49,7 @@ impl fmt::Display for Dim {
     }
 }
 
-/// What a program's results are of its inputs.
+/// The function that records a program's results from its inputs.
 trait Build: Shared {
     fn build(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>>;
 }
@@ -62,14 +61,16 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>> + Shared> Build for F {
 }
 
 impl Device {
-    /// Compiles a program: `build` is called once with tensors that stand for the inputs (shape and type each) and
-    /// returns the results. Variables that it reads are read again at each run, so the program computes with the values that
-    /// they have then. Each run assigns what it assigns ([`Variable::assign`](super::Variable::assign)). Other tensors that
-    /// it uses are constants, which the program keeps. A result that is an input is that
-    /// input itself at each run; what is named twice is computed once.
+    /// Compiles a program. `build` is called once, with placeholders for inputs of these shapes and types, and returns
+    /// the results.
     ///
-    /// Gradients pass the results to inputs, constants and variables, as if the operations had been recorded at the run. Inside
-    /// `build`, a gradient by a variable is a `Data` error if a constant was computed from the variable's value outside.
+    /// The program reads variables at each run, so it computes with their current values. Each run also makes the
+    /// assignments of `build` ([`Variable::assign`](super::Variable::assign)). Other tensors that `build` uses are
+    /// constants, which the program keeps. If a result is an input, each run returns that input itself. A tensor that is
+    /// returned twice is computed once.
+    ///
+    /// Gradients pass through the results to inputs, constants and variables, as if the run had recorded the operations.
+    /// Inside `build`, a gradient by a variable is a `Data` error if a constant was computed from that variable outside.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -82,7 +83,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// What `build` returns; `Limit` if it cannot be planned.
+    /// The errors of `build`; `Limit` if the program cannot be planned.
     pub fn compile(
         &self,
         inputs: &[(&[usize], DType)],
@@ -100,10 +101,11 @@ impl Device {
         Ok(program)
     }
 
-    /// Compiles a program whose inputs have axes of any extent: those with a name, and the same name is the same extent in
-    /// all inputs of a run. `build` is called again for each combination of extents that comes; the plans of those that
-    /// came last are kept. From the third combination on GPUs run the same kernels for all, which read the sizes.
+    /// Compiles a program whose inputs have axes of any extent. Such an axis has a name, and axes with the same name have
+    /// the same extent in a run.
     ///
+    /// `build` is called again for each new combination of extents. The most recent plans are kept. From the third
+    /// combination on, GPUs use the same kernels for all extents, which read the sizes at run time.
     /// ```
     /// # pollster::block_on(async {
     /// # use warpweft::{device::{Device, Preference}, dtype::DType};
@@ -118,7 +120,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// None that a run does not give: it is compiled then.
+    /// None. The program is compiled when it runs, and errors are returned then.
     pub fn compile_dynamic(
         &self,
         inputs: &[(&[Dim], DType)],
@@ -129,20 +131,20 @@ impl Device {
     }
 }
 
-/// A compiled computation: running it plans, compiles and (once its results are dropped) allocates nothing, unless an axis
-/// with a name has an extent that it has not met.
+/// A compiled computation. Running it plans and compiles nothing, unless a named axis has a new extent. It also allocates
+/// nothing once earlier results are dropped.
 pub struct Program {
     device: Device,
     inputs: Vec<(Vec<Dim>, DType)>,
-    /// What is called for each combination of extents, where there are several.
+    /// The function that is called for each combination of extents. `None` if all extents are fixed.
     build: Option<Box<dyn Build>>,
     known: Mutex<Known>,
 }
 
-/// What was compiled.
+/// The compiled programs.
 #[derive(Default)]
 struct Known {
-    /// By the extents of the axes with names, as these come first.
+    /// Compiled programs by the extents of the named axes, in the order in which the names first appear.
     all: Lru<Vec<usize>, Arc<Compiled>>,
     latest: Option<Arc<Compiled>>,
 }
@@ -160,7 +162,7 @@ impl Program {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what was compiled for these extents.
+    /// Stores the program for these extents, and evicts others if the cache exceeds its limits.
     fn keep(&self, extents: Vec<usize>, compiled: &Arc<Compiled>) {
         let CacheLimits { plans, plan_bytes, .. } = self.device.cache_limits();
         let mut known = self.known();
@@ -169,11 +171,11 @@ impl Program {
         known.latest = Some(compiled.clone());
     }
 
-    /// What it does, or did the last time where its inputs have axes with names: operations, kernels, buffers and bytes,
-    /// printable.
+    /// Returns the plan: operations, kernels, buffers and bytes, with a `Display` form. With named axes it is the plan of
+    /// the last run.
     ///
     /// # Errors
-    /// `Data` if it has such axes and was not run.
+    /// `Data` if the program has named axes and was never run.
     pub fn plan(&self) -> Result<Arc<kernel::Plan>> {
         match &self.known().latest {
             Some(compiled) => Ok(compiled.plan()),
@@ -181,11 +183,11 @@ impl Program {
         }
     }
 
-    /// Compiles its kernels, which the first [`run`](Program::run) does otherwise; resolves when that need not compile any
-    /// more. A browser compiles meanwhile, and the page goes on.
+    /// Compiles the kernels, which otherwise happens in the first [`run`](Program::run). The future resolves when they
+    /// are compiled. In a browser, compilation does not block the page.
     ///
     /// # Errors
-    /// `Data` where its inputs have axes with names and it was not run; `Unsupported` where the device refuses a kernel;
+    /// `Data` if the program has named axes and was never run; `Unsupported` if the device rejects a kernel;
     /// `DeviceLost`.
     ///
     /// ```
@@ -205,11 +207,11 @@ impl Program {
         }
     }
 
-    /// Submits it with new inputs; the results can be read, or passed on.
+    /// Submits the program with new inputs. The results can be read, or passed to other operations.
     ///
     /// # Errors
-    /// `Shape`, `DType` or `Data` if the inputs are not those it was compiled for; `Memory`. Where an axis has a name and a
-    /// new extent what building and planning give, too.
+    /// `Shape`, `DType` or `Data` if the inputs do not fit the program; `Memory`. For new extents of named axes, also the
+    /// errors of `build` and of planning.
     pub fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         let extents = self.extents(inputs)?;
         let known = {
@@ -231,7 +233,7 @@ impl Program {
         self.device.evicting(|| compiled.run(&self.device, inputs))
     }
 
-    /// The extents of the axes with names, if the inputs are what it was compiled for.
+    /// Checks the inputs, and returns the extents of the named axes.
     fn extents(&self, inputs: &[&Tensor]) -> Result<Vec<usize>> {
         if inputs.len() != self.inputs.len() {
             let (have, want) = (inputs.len(), self.inputs.len());
@@ -266,7 +268,7 @@ impl Program {
         Ok(extents.into_iter().map(|(_, extent)| extent).collect())
     }
 
-    /// The error for an input of another shape, where axes with names have these extents.
+    /// Returns the error for an input of a wrong shape. `extents` are those of the named axes found so far.
     fn misfit(&self, i: usize, input: &Tensor, extents: &[(&str, usize)]) -> Error {
         let wanted: Vec<String> = self.inputs[i].0.iter().map(Dim::to_string).collect();
         let wanted = wanted.join(", ");

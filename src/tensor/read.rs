@@ -6,7 +6,7 @@ use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use std::future::Future;
 
-/// Appends the elements that bytes of a type stand for.
+/// Appends the elements that the bytes represent.
 fn elements<T: Element>(dtype: DType, bytes: &[u8], into: &mut Vec<T>) -> Result<()> {
     match T::from_bytes(dtype, bytes, into) {
         true => Ok(()),
@@ -23,7 +23,7 @@ fn stored(_: DType, bytes: &[u8], into: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// A tensor, and which of its elements are to be read: so many from one on.
+/// A tensor, the first element to read, and the number of elements.
 type Part<'a> = (&'a Tensor, usize, usize);
 
 /// All of a tensor.
@@ -31,8 +31,8 @@ fn whole(tensor: &Tensor) -> Part<'_> {
     (tensor, 0, tensor.numel())
 }
 
-/// Reads parts of tensors: what they need is submitted before this returns, as one batch. `append` makes of each element as
-/// many as `each` says.
+/// Reads parts of tensors. The operations that they need are submitted as one batch before this returns. `append` turns
+/// bytes into items, and `each` is the number of items per element, for the allocation.
 fn begin<T: Send + 'static>(
     device: &Device,
     parts: &[Part<'_>],
@@ -65,7 +65,7 @@ fn begin<T: Send + 'static>(
     }
 }
 
-/// The only result of reading one part.
+/// Returns the only result of reading one part.
 async fn only<T>(read: impl Future<Output = Result<Vec<Vec<T>>>>) -> Result<Vec<T>> {
     let all = read.await?;
     all.into_iter()
@@ -74,8 +74,10 @@ async fn only<T>(read: impl Future<Output = Result<Vec<Vec<T>>>>) -> Result<Vec<
 }
 
 impl Device {
-    /// All elements of several tensors of one type, row-major and in order: they are computed as one batch, and read as one
-    /// submission. One that is named twice is read twice. Of several types, [`Device::read_bytes`] reads.
+    /// Reads all elements of several tensors of one type, row-major and in order.
+    ///
+    /// The tensors are computed as one batch and copied in one submission. A tensor that is listed twice is read twice.
+    /// For tensors of different types, use [`Device::read_bytes`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -88,7 +90,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `Data` if one lives on another device; as [`Tensor::read`] of any of them.
+    /// `Data` if a tensor is on another device; the errors of [`Tensor::read`].
     pub fn read<T: Element>(
         &self,
         tensors: &[&Tensor],
@@ -97,10 +99,11 @@ impl Device {
         begin(self, &parts, |_| 1, elements)
     }
 
-    /// The same for tensors of any types, as the device stores them: little-endian, `bool` as 32-bit 0 or 1.
+    /// Reads all elements of several tensors of any types, as the device stores them: little-endian, `bool` as 32-bit 0
+    /// or 1.
     ///
     /// # Errors
-    /// As [`Device::read`].
+    /// The errors of [`Device::read`].
     pub fn read_bytes(
         &self,
         tensors: &[&Tensor],
@@ -111,11 +114,12 @@ impl Device {
 }
 
 impl Tensor {
-    /// All elements, row-major. Everything it needs is submitted before this returns, as one batch; the future waits.
+    /// Reads all elements, row-major. The operations that the tensor needs are submitted as one batch before this
+    /// returns, and the future waits for them.
     ///
     /// # Errors
-    /// `DType` if `T` is not the tensor's type (`f16` reads as `f32`); `Memory` where there is no room for them; whatever
-    /// went wrong on the device.
+    /// `DType` if `T` is not the tensor's type (`f16` reads as `f32`); `Memory` if the elements do not fit into memory;
+    /// any error of the device.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -130,10 +134,10 @@ impl Tensor {
         self.read_range(0, self.numel())
     }
 
-    /// The `len` elements from the `start`-th on, row-major.
+    /// Reads `len` elements from the element `start` on, row-major.
     ///
     /// # Errors
-    /// `Shape` where they lie outside; as [`Tensor::read`].
+    /// `Shape` if the range is not inside the tensor; the errors of [`Tensor::read`].
     pub fn read_range<T: Element>(
         &self,
         start: usize,
@@ -142,10 +146,10 @@ impl Tensor {
         only(begin(&self.device, &[(self, start, len)], |_| 1, elements))
     }
 
-    /// The only element of a tensor that has one.
+    /// Reads the only element of a tensor.
     ///
     /// # Errors
-    /// `Shape` if it has more or none; as [`Tensor::read`].
+    /// `Shape` unless the tensor has exactly one element; the errors of [`Tensor::read`].
     pub fn item<T: Element>(&self) -> impl Future<Output = Result<T>> + 'static + use<T> {
         let shape = self.shape;
         let read = self.read::<T>();
@@ -159,18 +163,18 @@ impl Tensor {
         }
     }
 
-    /// The elements as the device stores them: little-endian, `bool` as 32-bit 0 or 1.
+    /// Reads the elements as the device stores them: little-endian, `bool` as 32-bit 0 or 1.
     ///
     /// # Errors
-    /// As [`Tensor::read`].
+    /// The errors of [`Tensor::read`].
     pub fn read_bytes(&self) -> impl Future<Output = Result<Vec<u8>>> + 'static + use<> {
         self.read_bytes_range(0, self.numel())
     }
 
-    /// The `len` elements from the `start`-th on, as the device stores them.
+    /// Reads `len` elements from the element `start` on, as the device stores them.
     ///
     /// # Errors
-    /// As [`Tensor::read_range`].
+    /// The errors of [`Tensor::read_range`].
     pub fn read_bytes_range(
         &self,
         start: usize,
@@ -179,7 +183,7 @@ impl Tensor {
         only(begin(&self.device, &[(self, start, len)], DType::size, stored))
     }
 
-    /// Elements that are to be read, and who takes their bytes.
+    /// Returns a request for a range of elements, whose bytes are passed to `take`.
     pub(crate) fn wanted(&self, start: usize, len: usize, take: Take) -> Result<ReadRequest> {
         if start.checked_add(len).is_none_or(|end| end > self.numel()) {
             let shape = &self.shape;

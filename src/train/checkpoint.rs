@@ -1,4 +1,4 @@
-//! Checkpoints: all that a training needs to go on to the same bits, in one safetensors file.
+//! Checkpoints: a training's complete state in one safetensors file, so that the training resumes with the same bits.
 
 use super::fit::watched;
 use super::in_flight::InFlight;
@@ -15,9 +15,9 @@ use crate::tensor::{Tensor, Variable};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
-/// How the names of what is not the model's begin.
+/// The prefix of all tensor names that are not the model's.
 const OWN: &str = "trainer/";
-/// The note of all that is no tensor.
+/// The metadata key of everything that is not a tensor.
 const STATE: &str = "trainer";
 const OPTIMIZER: &str = "trainer/optimizer/";
 const BEST: &str = "trainer/best/";
@@ -26,14 +26,15 @@ const MEAN: &str = "trainer/mean";
 const BAD: &str = "trainer/bad";
 
 impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
-    /// A safetensors file of the training as it is now, with notes of the caller's. The model's values have the names of
-    /// [`Module::state_dict`], so that whatever reads safetensors finds them. All other names begin with `trainer/`: what
-    /// [`Optimizer::state_dict`] has, which includes gradients that were added up and averages, gradients that `backward`
-    /// left, the best weights, and the losses of the epoch. Counters, learning rates, draws of generators, early stopping and
-    /// the history are in the note `trainer`, as JSON.
+    /// Saves the current state of the training as a safetensors file, with the caller's notes as metadata.
+    ///
+    /// The model's values have the names of [`Module::state_dict`], so other safetensors readers find them. All other names
+    /// begin with `trainer/`. They include the optimizer's [`Optimizer::state_dict`] with accumulated gradients and averages,
+    /// the gradients of `backward`, the best weights, and the losses of the epoch. The metadata entry `trainer` has counters,
+    /// learning rates, positions of generators, early stopping and the history, as JSON.
     ///
     /// # Errors
-    /// `Data` if a parameter or a note has such a name; as [`Tensor::read`].
+    /// `Data` if a parameter or a note has a name that is reserved for the trainer. Also the errors of [`Tensor::read`].
     pub async fn save(&self, notes: &BTreeMap<String, String>) -> Result<Vec<u8>> {
         let mut tensors = self.model.state_dict();
         let own = |name: &&String| name.starts_with(OWN) || *name == STATE;
@@ -49,7 +50,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             tensors.insert(BEST.to_string() + name, x.clone());
         }
         for (name, parameter) in variables(&self.model) {
-            // The next step takes what `backward` left.
+            // The next step uses the gradients of `backward`.
             if let Some(gradient) = parameter.gradient() {
                 tensors.insert(GRADIENT.to_string() + &name, gradient);
             }
@@ -88,16 +89,17 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         io::save_safetensors(&tensors, &metadata).await
     }
 
-    /// Goes on from a file of [`Trainer::save`], to the same bits as if the training had not ended. Nothing of the time before
-    /// is left. Model, optimizer, averages, data and all that is said of the training must be made as they were. Returns the
+    /// Loads a file from [`Trainer::save`], and continues with the same bits as if the training had not been interrupted. The
+    /// trainer's earlier state is replaced. Create the model, optimizer, averages, data and settings as before. Returns the
     /// notes.
     ///
-    /// A step that was taken before the file was saved, and that [`Trainer::next_step`] had not returned yet because it was
-    /// dropped, is not returned again.
+    /// A step may have been taken before the file was saved without being returned, because [`Trainer::next_step`] was
+    /// dropped. Such a step is not returned again.
     ///
     /// # Errors
-    /// `Data` if the file is damaged or no checkpoint, or of another model, optimizer or number of generators, or of the middle
-    /// of an epoch of other batches; `Shape` if a parameter has another shape. Then nothing was taken.
+    /// `Data` if the file is damaged or is not a checkpoint. `Data` also if it is of another model, optimizer or number of
+    /// generators, or from the middle of an epoch of other batches. `Shape` if a parameter has another shape. After an error,
+    /// nothing has changed.
     pub async fn load(&mut self, file: &[u8]) -> Result<BTreeMap<String, String>> {
         let io::Safetensors { mut tensors, mut metadata, skipped } =
             io::load_safetensors(&self.device, file)?;
@@ -178,8 +180,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         Ok(metadata)
     }
 
-    /// How far a training is from stopping early. A file of version 1, or of a training that did not stop early by this number,
-    /// does not say it: then it follows from the history.
+    /// Returns the state of early stopping. It is recomputed from the history if the file has version 1, or if early stopping
+    /// monitored another number.
     fn patience_of(&self, state: &State) -> Result<Patience> {
         let mut patience = Patience::default();
         let Some(rule) = &self.stopping else { return Ok(patience) };
@@ -195,7 +197,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         Ok(patience)
     }
 
-    /// The learning rate that falls, likewise.
+    /// Returns the plateau schedule with its saved state, or recomputes the state from the history.
     fn plateau_of(&self, state: &State) -> Option<ReduceLrOnPlateau> {
         let [first, _] = self.plateau.as_ref()?;
         let mut plateau = first.clone();
@@ -211,7 +213,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     }
 }
 
-/// Parameters and buffers, which gradients may have been left with.
+/// Returns parameters and buffers, which may have gradients of `backward`.
 fn variables(model: &impl Module) -> Vec<(String, Variable)> {
     let mut found = Vec::new();
     model.visit(&mut |path, member| {
@@ -226,7 +228,7 @@ fn wrong(why: &str) -> Error {
     Error::data(format!("load: the file must be a checkpoint of this training, got one {why}"))
 }
 
-/// The tensor of this name, which must be like another.
+/// Takes the tensor of this name, with the shape and dtype of `like`.
 fn taken(tensors: &mut BTreeMap<String, Tensor>, name: &str, like: &Tensor) -> Result<Tensor> {
     let found = tensors.remove(name);
     let fits = |x: &Tensor| x.shape() == like.shape() && x.dtype() == like.dtype();
@@ -235,7 +237,7 @@ fn taken(tensors: &mut BTreeMap<String, Tensor>, name: &str, like: &Tensor) -> R
         .ok_or_else(|| wrong(&format!("without `{name}` of the right shape and dtype")))
 }
 
-/// The tensors whose names begin so, without that.
+/// Takes the tensors whose names have this prefix, and removes the prefix.
 fn part(tensors: &mut BTreeMap<String, Tensor>, begin: &str) -> BTreeMap<String, Tensor> {
     let names: Vec<String> =
         tensors.keys().filter(|name| name.starts_with(begin)).cloned().collect();
@@ -243,7 +245,7 @@ fn part(tensors: &mut BTreeMap<String, Tensor>, begin: &str) -> BTreeMap<String,
     sorted::map(names.iter().filter_map(taken))
 }
 
-/// What the note says.
+/// The contents of the metadata entry.
 struct State {
     steps: u64,
     epoch: u64,
@@ -253,7 +255,7 @@ struct State {
     order: String,
     rates: Vec<[f64; 2]>,
     draws: Vec<u32>,
-    /// What early stopping looks at, and how far it is.
+    /// The monitored number of early stopping, and its patience.
     patience: Option<(String, Patience)>,
     /// [`ReduceLrOnPlateau::state`].
     plateau: Option<(f64, f64, u64, u64)>,
@@ -304,7 +306,7 @@ fn count(note: &Value, key: &str) -> Result<u64> {
     note[key].as_u64().ok_or_else(|| missing(key))
 }
 
-/// JSON has neither NaN nor infinity, and readers round; texts come back as they were.
+/// Numbers are stored as text, because JSON has neither NaN nor infinity and readers may round.
 fn number(note: &Value, key: &str) -> Result<f64> {
     parsed(&note[key]).ok_or_else(|| missing(key))
 }
@@ -313,7 +315,7 @@ fn parsed(text: &Value) -> Option<f64> {
     text.as_str()?.parse().ok()
 }
 
-/// What a file of version 1 does not have, and not every training.
+/// Returns an entry that is missing in files of version 1 and in some trainings.
 fn known(note: &Value) -> Option<&Value> {
     Some(note).filter(|note| !note.is_null())
 }

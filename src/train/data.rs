@@ -1,4 +1,4 @@
-//! Examples on a device, and batches of them.
+//! Data sets on a device, and loaders for their batches.
 
 use crate::device::Device;
 use crate::dtype::DType;
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::nn::Generator;
 use crate::tensor::Tensor;
 
-/// Examples in the memory of a device: features and targets, whose first axes count the examples. Clones share the memory.
+/// Examples in device memory: features and targets, with the examples along the first axis. Clones share the memory.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -26,10 +26,11 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// The examples of these features and targets. They are computed now, so that batches only pick from them.
+    /// Creates a data set from features and targets. They are computed now, so that batches only gather from them.
     ///
     /// # Errors
-    /// `Shape` unless both have a first axis of one length; `Data` if they live on two devices; as [`Tensor::run`].
+    /// `Shape` unless the first axes have one length. `Data` if the tensors are on two devices. Also the errors of
+    /// [`Tensor::run`].
     pub fn new(features: &Tensor, targets: &Tensor) -> Result<Dataset> {
         let (x, y) = (features.shape(), targets.shape());
         if x.is_empty() || x.first() != y.first() {
@@ -43,42 +44,42 @@ impl Dataset {
         if !features.device().is_same(targets.device()) {
             return Err(Error::wrong_device("dataset", "the targets"));
         }
-        // Batches have no past: gradients end at them.
+        // Detached, so that gradients end at the batches.
         let (features, targets) = (features.detach(), targets.detach());
         features.run()?;
         targets.run()?;
         Ok(Dataset { features, targets })
     }
 
-    /// The features of all examples.
+    /// Returns the features of all examples.
     pub fn features(&self) -> &Tensor {
         &self.features
     }
 
-    /// The targets of all examples.
+    /// Returns the targets of all examples.
     pub fn targets(&self) -> &Tensor {
         &self.targets
     }
 
-    /// How many examples there are.
+    /// Returns the number of examples.
     pub fn len(&self) -> usize {
         self.targets.shape()[0]
     }
 
-    /// Whether there are none.
+    /// Whether the data set has no examples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The device that has them.
+    /// Returns the device of the examples.
     pub fn device(&self) -> &Device {
         self.features.device()
     }
 
-    /// The examples at these positions, in their order.
+    /// Returns the examples at these indices, in the order of the indices.
     ///
     /// # Errors
-    /// As [`Tensor::index_select`].
+    /// Same as [`Tensor::index_select`].
     pub fn select(&self, positions: &Tensor) -> Result<Dataset> {
         Dataset::new(
             &self.features.index_select(0, positions)?,
@@ -86,13 +87,14 @@ impl Dataset {
         )
     }
 
-    /// Two parts: the second has `fraction` of the examples, rounded up (as scikit-learn's `train_test_split`), which the
-    /// seed picks: the same on every device. It is for validation.
+    /// Splits the examples into two random parts, for example for training and validation. The second part has `fraction` of
+    /// the examples, rounded up, as in scikit-learn's `train_test_split`. The seed alone determines the parts, on every
+    /// device.
     ///
     /// # Errors
     /// `Data` unless both parts have an example.
     pub fn split(&self, fraction: f64, seed: u32) -> Result<(Dataset, Dataset)> {
-        // A little less, so that 0.1 of 10, which is above 1 in binary, is one.
+        // A small amount is subtracted, because 0.1 of 10 is slightly above 1 in binary.
         let second = (self.len() as f64 * fraction - 1e-9).ceil();
         if !(second >= 1.0 && second < self.len() as f64) {
             let count = self.len();
@@ -105,10 +107,11 @@ impl Dataset {
     }
 }
 
-/// The numbers below `count` in an order that follows from the seed alone: those of random words when these are sorted.
+/// Returns a random permutation of the numbers below `count`, which depends on the seed alone: the order that sorts random
+/// words.
 fn permutation(device: &Device, count: usize, seed: u32) -> Result<Tensor> {
     let order = device.random_bits(&[count], seed)?.argsort(0, false)?.cast(DType::U32)?;
-    // Once, and not again with each batch.
+    // Computed once, not again with each batch.
     order.run()?;
     Ok(order)
 }
@@ -119,10 +122,10 @@ pub type Batch = (Tensor, Tensor);
 /// The batches of one epoch.
 pub type BatchIter = Box<dyn Iterator<Item = Result<Batch>>>;
 
-/// Where the batches of each epoch come from: a [`DataLoader`], or a function of the epoch's number that returns an iterator.
+/// The source of each epoch's batches: a [`DataLoader`], or a function from an epoch's number to an iterator.
 ///
-/// A function gives data of any kind. It should give the same batches for the same epoch: a training that goes on from a
-/// checkpoint in the middle of an epoch passes over those that it has seen.
+/// A function can produce any kind of data. It should return the same batches for the same epoch. If a training resumes in
+/// the middle of an epoch, it skips the batches that it has already seen.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -140,18 +143,19 @@ pub type BatchIter = Box<dyn Iterator<Item = Result<Batch>>>;
 /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 /// ```
 pub trait Batches {
-    /// The batches of an epoch; the first is 0.
+    /// Returns the batches of an epoch. The first epoch is 0.
     ///
     /// # Errors
-    /// Whatever keeps it from giving any.
+    /// Any error that prevents the batches from being created.
     fn epoch(&self, epoch: u64) -> Result<BatchIter>;
 
-    /// How many batches an epoch has, if that is known before.
+    /// Returns the number of batches of an epoch, if it is known in advance.
     fn steps(&self) -> Option<usize> {
         None
     }
 
-    /// What decides which examples come when, in words: a checkpoint of the middle of an epoch notes it.
+    /// Describes in words what determines the order of the examples. A checkpoint from the middle of an epoch stores the
+    /// description.
     fn order(&self) -> String {
         String::new()
     }
@@ -168,7 +172,7 @@ where
     }
 }
 
-/// Batches of a [`Dataset`], picked on its device. (`DataLoader` of PyTorch.)
+/// Batches of a [`Dataset`], gathered on its device (`DataLoader` of PyTorch).
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -190,10 +194,10 @@ pub struct DataLoader {
 }
 
 impl DataLoader {
-    /// The examples in their order, so many at a time; the last batch has what is left.
+    /// Creates a loader that returns `batch_size` examples at a time, in order. The last batch may be smaller.
     ///
     /// # Errors
-    /// `Data` if a batch or the data have no examples.
+    /// `Data` if the batch size is 0 or the data set is empty.
     pub fn new(data: &Dataset, batch_size: usize) -> Result<DataLoader> {
         if batch_size == 0 || data.is_empty() {
             let count = data.len();
@@ -205,21 +209,21 @@ impl DataLoader {
         Ok(DataLoader { data: data.clone(), batch_size, shuffle: None, drop_last: false })
     }
 
-    /// In another order in each epoch, which follows from the seed and the epoch alone: the same on every device.
+    /// Shuffles the examples in each epoch. The order depends on the seed and the epoch alone, on every device.
     #[must_use]
     pub fn shuffle(mut self, seed: u32) -> DataLoader {
         self.shuffle = Some(seed);
         self
     }
 
-    /// Whether a last batch of fewer examples is left out. Batch norm may need that.
+    /// Sets whether a smaller last batch is dropped. Batch norm may need it.
     #[must_use]
     pub fn drop_last(mut self, drop_last: bool) -> DataLoader {
         self.drop_last = drop_last;
         self
     }
 
-    /// The examples.
+    /// Returns the data set.
     pub fn data(&self) -> &Dataset {
         &self.data
     }
@@ -236,7 +240,7 @@ impl Batches for DataLoader {
     fn epoch(&self, epoch: u64) -> Result<BatchIter> {
         let order = match self.shuffle {
             Some(seed) => {
-                // The draw mixes both, so that a seed and the next have nothing in common.
+                // `draw` mixes the seed and the epoch, so that the orders of neighboring seeds are independent.
                 let draws = Generator::new(self.data.device(), seed);
                 draws.set_drawn(epoch as u32);
                 Some(permutation(self.data.device(), self.data.len(), draws.draw())?)
@@ -257,7 +261,7 @@ impl Batches for DataLoader {
     }
 }
 
-/// The batches of an epoch of a loader.
+/// The iterator over one epoch of a loader.
 struct Picked {
     loader: DataLoader,
     order: Option<Tensor>,
@@ -285,7 +289,7 @@ impl Iterator for Picked {
         self.nth(0)
     }
 
-    /// Batches that are passed over are not picked.
+    /// Skips `n` batches without gathering them.
     fn nth(&mut self, n: usize) -> Option<Result<Batch>> {
         let at = self.at.saturating_add(n);
         self.at = (at + 1).min(self.loader.count());

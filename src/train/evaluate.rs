@@ -1,4 +1,4 @@
-//! How well a model does on data that it is not trained on.
+//! Evaluation: the loss and the metrics of a model on validation data.
 
 use super::data::Batches;
 use super::in_flight::InFlight;
@@ -13,15 +13,16 @@ use crate::error::{Error, Result};
 use crate::nn::Module;
 use crate::tensor::Tensor;
 
-/// The loss of a batch, and what the model predicts for it.
+/// A function that computes the loss of a batch, and optionally the model's prediction.
 pub(super) type Forward<M> = Box<dyn Fn(&M, &Tensor, &Tensor) -> Result<ForwardOutput>>;
 
 impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
-    /// The mean loss and the metrics over these batches, with the model in evaluation; it trains again afterwards.
+    /// Computes the mean loss and the metrics over these batches. The model is in evaluation mode meanwhile, and in training
+    /// mode afterwards.
     ///
     /// # Errors
-    /// Those of the batches, the forward function and the metrics; `Data` if there are no batches, or there are metrics and
-    /// the forward function returns a loss alone. No buffer and no generator was changed then.
+    /// The errors of the batches, the forward function and the metrics. `Data` if there are no batches, or if metrics need a
+    /// prediction and the forward function returns a loss alone. After an error, no buffer and no generator has changed.
     pub async fn evaluate(&mut self, data: &dyn Batches) -> Result<Scores> {
         let guard = RollbackGuard::new(&self.model, &self.generators);
         let found =
@@ -31,7 +32,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     }
 }
 
-/// A model in evaluation until this is dropped, in whichever way that happens.
+/// A guard that sets the model to training mode when it is dropped.
 struct Evaluating<'a, M: Module>(&'a M);
 
 impl<M: Module> Drop for Evaluating<'_, M> {
@@ -40,7 +41,7 @@ impl<M: Module> Drop for Evaluating<'_, M> {
     }
 }
 
-/// [`Trainer::evaluate`], of the trainer's parts.
+/// Implements [`Trainer::evaluate`] on the parts of a trainer.
 pub(super) async fn scores<M: Module>(
     device: &Device,
     model: &M,

@@ -1,4 +1,4 @@
-//! The loop: steps, epochs, and where they end.
+//! The training loop: steps, epochs, and the end of training.
 
 use super::evaluate::scores;
 use super::loss_mean::LossMean;
@@ -14,15 +14,16 @@ use std::ops::ControlFlow;
 use web_time::Instant;
 
 impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
-    /// Trains until all epochs are over or early stopping ends it. Returns what came of each epoch.
+    /// Trains until the last epoch or until early stopping. Returns the result of each epoch.
     ///
     /// # Errors
-    /// As [`Trainer::next_step`].
+    /// Same as [`Trainer::next_step`].
     pub async fn fit(&mut self) -> Result<&[Epoch]> {
         self.fit_with(|_| ControlFlow::Continue(())).await
     }
 
-    /// [`Trainer::fit`], where `each` hears of every step, and ends it by `Break`. Nothing is lost then: the next call goes on.
+    /// Trains as [`Trainer::fit`], and calls `each` after every step. `Break` ends the loop. The next call then continues,
+    /// and no step is lost.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -49,7 +50,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// ```
     ///
     /// # Errors
-    /// As [`Trainer::next_step`].
+    /// Same as [`Trainer::next_step`].
     pub async fn fit_with(
         &mut self,
         mut each: impl FnMut(&Step) -> ControlFlow<()>,
@@ -62,8 +63,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         Ok(&self.history)
     }
 
-    /// Takes the next step, and ends the epoch after its last one: [`Step::ended`]. Nothing when the training is over. What is
-    /// done between two steps, such as saving, is up to the caller.
+    /// Takes the next step. After the last step of an epoch, it also ends the epoch ([`Step::ended`]). Returns `None` when
+    /// the training is over. Between two steps the caller may do other work, such as saving.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -87,11 +88,13 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// ```
     ///
     /// # Errors
-    /// Those of the data, as [`Trainer::step`] and [`Trainer::end_epoch`]; `Data` if an epoch has no batches, or early stopping
-    /// looks at a number that there can not be. A step that failed was not taken: nothing was changed, and the next call takes
-    /// it on the same batch. If the step was taken, and its report or the end of its epoch failed, the next call goes on there.
+    /// The errors of the data, of [`Trainer::step`] and of [`Trainer::end_epoch`]. `Data` if an epoch has no batches, or if
+    /// early stopping monitors a number that does not exist.
+    ///
+    /// A failed step changes nothing, and the next call retries it on the same batch. If the step was taken, but its report
+    /// or the end of its epoch failed, the next call continues there.
     pub async fn next_step(&mut self) -> Result<Option<Step>> {
-        // A step whose report, or whose epoch's end, was not awaited to the end is already taken.
+        // A step is stored in `last` until its report and the end of its epoch are complete, even if the future is dropped.
         while self.last.is_none() {
             if self.is_over() {
                 self.restore_best()?;
@@ -101,21 +104,21 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             self.in_flight.wait().await?;
             match self.next_batch()? {
                 Some((x, y)) => {
-                    // Whether this fails or is dropped: the batch is still the next one.
+                    // If this fails or is dropped, the batch is still the next one.
                     let taken = self.step(&x, &y).await?;
                     self.last = Some(Step { batch: self.position, ..taken });
                     self.position += 1;
                     self.left.iter_mut().for_each(|left| drop(left.next()));
                 }
                 None if self.position == 0 => {
-                    // The next call looks for them again.
+                    // The next call asks for the batches again.
                     self.left = None;
                     return Err(Error::data(format!(
                         "train: an epoch must have a batch, got none in epoch {}",
                         self.epoch
                     )));
                 }
-                // A checkpoint of the end of an epoch.
+                // A checkpoint from the end of an epoch.
                 None => drop(self.end_epoch().await?),
             }
         }
@@ -130,27 +133,27 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         Ok(self.last.take())
     }
 
-    /// Whether no step is left to take.
+    /// Whether the training is complete, so that no further step is taken.
     pub fn is_over(&self) -> bool {
         let stopped = self.stopping.as_ref().is_some_and(|rule| self.patience.is_out(rule));
         stopped || self.epoch >= self.epochs
     }
 
-    /// Whether a step was taken that nobody has heard of yet.
+    /// Whether a step was taken that has not been returned yet.
     #[cfg(feature = "js-nn")]
     pub(crate) fn is_telling(&self) -> bool {
         self.last.is_some()
     }
 
-    /// The next step begins where the training is, whatever batch was looked at.
+    /// Drops the open iterator of batches. The next step reopens the data at the current position.
     #[cfg(feature = "js-nn")]
     pub(crate) fn reopen(&mut self) {
         self.left = None;
     }
 
-    /// The next batch of the epoch, which stays the next one until its step is taken.
+    /// Returns the next batch of the epoch. The batch remains the next one until its step is taken.
     fn next_batch(&mut self) -> Result<Option<super::Batch>> {
-        // A checkpoint does not say whether a model is in training: each of these steps is.
+        // Loading a checkpoint does not change the model's mode, so each step of the loop sets it.
         self.model.train();
         if self.left.is_none() {
             let mut left = self.data.epoch(self.epoch)?;
@@ -167,15 +170,15 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         left.peek().cloned().transpose()
     }
 
-    /// Takes a step on a batch: records its loss, gradients and new parameters, and submits them. It waits only where the
-    /// device is a few steps behind. This is for loops of one's own, which end epochs by [`Trainer::end_epoch`].
+    /// Takes a step on a batch: records the loss, gradients and new parameters, and submits them. It waits only if too many
+    /// steps are in flight. Use it in custom loops, and end their epochs with [`Trainer::end_epoch`].
     ///
-    /// It counts as a step of the epoch, and does not move the position in the trainer's own data.
+    /// The step counts as a step of the epoch, and does not move the position in the trainer's data.
     ///
     /// # Errors
-    /// Those of the forward function and of [`Optimizer::minimize`](crate::optim::Optimizer::minimize); `Shape` if the loss is
-    /// not one number; what went wrong with earlier steps. Nothing was changed then: no parameter, no running statistics, no
-    /// generator, no learning rate, no count.
+    /// The errors of the forward function, of [`Optimizer::minimize`](crate::optim::Optimizer::minimize), and of earlier
+    /// steps on the device. `Shape` if the loss is not a single number. After an error nothing has changed, including running
+    /// statistics, generators, learning rates and counters.
     pub async fn step(&mut self, x: &Tensor, y: &Tensor) -> Result<Step> {
         self.in_flight.wait().await?;
         let begun = Instant::now();
@@ -194,7 +197,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         let examples = x.shape().first().copied().unwrap_or(1);
         let loss_mean = self.loss_mean.with(&loss, self.batch, examples)?;
         let is_scheduled = self.schedule.is_some() || self.plateau.is_some();
-        // The loss is computed with the step, though the mean is made of it.
+        // The variable makes the loss a result of the step's batch. Otherwise only the mean that is computed from the loss
+        // would be.
         let kept = Variable::new(&loss);
         self.optimizer.with_mut(|own| {
             let rates = own.rates();
@@ -219,8 +223,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         Ok(Step { step, epoch, batch, lr, loss, mean_loss: None, ended: None })
     }
 
-    /// An error if a loss or its gradients are not finite. Gives what the loss was made of, for its gradients pass through it
-    /// once more.
+    /// Returns an error if a loss or its gradients are not finite. Otherwise returns the tensors of the loss's history,
+    /// because gradients pass through them a second time.
     async fn look_at(&self, loss: &Tensor) -> Result<Vec<Tensor>> {
         let past = loss.past()?;
         let wrong = |what: &str, found: NonFinite| {
@@ -253,11 +257,13 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         Ok(past)
     }
 
-    /// Ends an epoch: reads its mean loss, validates, and begins the next. [`Trainer::next_step`] does it by itself.
+    /// Ends an epoch: reads its mean loss, validates, and begins the next epoch. [`Trainer::next_step`] does it
+    /// automatically.
     ///
     /// # Errors
-    /// `Data` if no step of the epoch was taken; if a loss of it was not finite, with the step's number; if early stopping
-    /// looks at a number that is not there; as [`Trainer::evaluate`]. Nothing was changed then.
+    /// `Data` if the epoch has no step, or if a loss was not finite (with the number of the step). `Data` also if early
+    /// stopping monitors a number that does not exist. Also the errors of [`Trainer::evaluate`]. After an error, nothing has
+    /// changed.
     pub async fn end_epoch(&mut self) -> Result<Epoch> {
         if self.batch == 0 {
             let message = format!(
@@ -291,14 +297,14 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         Ok(ended)
     }
 
-    /// Refuses an early end by a number that no epoch will have.
+    /// Rejects early stopping by a number that epochs do not have.
     fn check_stopping(&self) -> Result<()> {
         let Some(rule) = &self.stopping else { return Ok(()) };
         let metrics: Vec<String> = self.metrics.iter().map(|metric| metric.name()).collect();
         rule.check(self.validation.is_some(), &metrics)
     }
 
-    /// Takes an epoch in, for what looks at epochs. Whether its weights are to be kept.
+    /// Updates early stopping and the plateau schedule with an epoch. Returns whether the epoch's weights are to be stored.
     fn follow(&mut self, epoch: &Epoch) -> Result<bool> {
         let best = match &self.stopping {
             Some(rule) => self.patience.take(rule, epoch)? && rule.restore_best,
@@ -310,13 +316,13 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         Ok(best)
     }
 
-    /// The model's values as they are now.
+    /// Returns the model's current values.
     fn weights(&self) -> BTreeMap<String, Tensor> {
         let copy = |(name, x): (String, Tensor)| (name, x.detach());
         sorted::map(self.model.state_dict().into_iter().map(copy))
     }
 
-    /// Gives the model its best weights, once.
+    /// Restores the model's best weights, once.
     fn restore_best(&mut self) -> Result<()> {
         if let Some(best) = self.best.as_ref().filter(|_| !self.restored) {
             self.model.load_state_dict(best)?;
@@ -325,7 +331,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         Ok(())
     }
 
-    /// The mean loss of the epoch so far.
+    /// Reads the mean loss of the epoch so far.
     async fn mean_loss(&self) -> Result<f64> {
         let (mean, bad) = self.loss_mean.read().await?;
         let Some(batch) = bad else { return Ok(mean) };
@@ -338,7 +344,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     }
 }
 
-/// What a rate that falls looks at: the loss of the validation, or without validation the loss.
+/// Returns the number for the plateau schedule: the validation loss, or without validation the training loss.
 pub(super) fn watched(epoch: &Epoch) -> f64 {
     epoch.get("validation_loss").unwrap_or(epoch.loss)
 }

@@ -5,8 +5,8 @@ use crate::device::Device;
 use crate::error::Result;
 use std::collections::VecDeque;
 
-/// The most steps that may be submitted and not finished. The device never waits for the next step, and the memory and the
-/// time until a value can be read stay small.
+/// The most steps that may be submitted and not finished. Three are enough that the device never waits for the next step. A
+/// low limit bounds memory, and the latency of a read.
 const MAX_STEPS_IN_FLIGHT: usize = 3;
 
 /// The submissions in flight, oldest first.

@@ -8,18 +8,18 @@ use crate::tensor::Tensor;
 /// The mean of the losses so far, and the first batch whose loss is not finite. Both stay on the device and are read rarely.
 #[derive(Clone, Debug)]
 pub(super) struct LossMean {
-    /// `f32` of `[1]`: the mean over examples.
+    /// The mean over examples, `f32` of `[1]`.
     pub mean: Tensor,
-    /// `i32` of `[1]`: the number, in the epoch, of the first batch whose loss is not finite, or -1.
+    /// The index, in the epoch, of the first batch whose loss is not finite, or -1. `i32` of `[1]`.
     pub first_non_finite: Tensor,
     /// The number of examples.
     pub examples: u64,
 }
 
 impl LossMean {
-    /// The mean of no losses.
+    /// Creates the mean of no losses.
     pub fn new(device: &Device) -> Result<LossMean> {
-        // Data, so that the first step is like the others.
+        // Uploaded as data, so that the first step has the same structure as the others.
         let mean = device.tensor(&[0f32], &[1])?;
         let first_non_finite = device.tensor(&[-1i32], &[1])?;
         Ok(LossMean { mean, first_non_finite, examples: 0 })
@@ -37,14 +37,14 @@ impl LossMean {
         let all = self.examples + examples as u64;
         let share = examples as f64 / all.max(1) as f64;
         let mean = self.mean.add(&loss.sub(&self.mean)?.mul(share)?)?;
-        // Beyond 2^31 batches of an epoch the number is the last that there is.
+        // From batch 2^31 of an epoch on, the index is the largest `i32`.
         let number = i32::try_from(batch).unwrap_or(i32::MAX);
         let first = self.first_non_finite.lt(0)?.logical_and(loss.is_finite().logical_not())?;
         let first = first.where_cond(number, &self.first_non_finite)?;
         Ok(LossMean { mean: mean.detach(), first_non_finite: first.detach(), examples: all })
     }
 
-    /// Reads the mean, and the number of the first batch whose loss is not finite, if there is one.
+    /// Reads the mean, and the index of the first batch whose loss is not finite, if there is one.
     pub async fn read(&self) -> Result<(f64, Option<u64>)> {
         let read = self.mean.device().read_bytes(&[&self.mean, &self.first_non_finite]).await?;
         let word = |bytes: &[u8]| <[u8; 4]>::try_from(bytes).unwrap_or_default();

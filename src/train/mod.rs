@@ -1,6 +1,6 @@
-//! Training loops: a [`Trainer`] takes a model, an optimizer and data through epochs, with validation, metrics, schedules,
-//! early stopping, and checkpoints that go on to the same bits. A loop of one's own can do all of it instead, or leave a part
-//! to the trainer ([`Trainer::step`]).
+//! Training loops. A [`Trainer`] takes a model, an optimizer and data through epochs. It supports validation, metrics,
+//! schedules, early stopping, and checkpoints that resume with the same bits. A custom loop can use the parts directly, or
+//! call [`Trainer::step`].
 //!
 //! ```
 //! # pollster::block_on(async {
@@ -69,19 +69,20 @@ use std::iter::Peekable;
 use stopping::Patience;
 use web_time::Instant;
 
-/// Trains a model. (`fit` of Keras, `Trainer` of PyTorch Lightning.) The methods that return it again say how; then
-/// [`Trainer::fit`] does all of it, [`Trainer::next_step`] one step, and [`Trainer::step`] a step on a batch of one's own.
+/// Trains a model (`fit` of Keras, `Trainer` of PyTorch Lightning). Configure it with the methods that return the trainer.
+/// Then call [`Trainer::fit`] for the whole training, [`Trainer::next_step`] for one step, or [`Trainer::step`] for a step on
+/// a custom batch.
 ///
-/// Steps are recorded ahead of the device by a few, and awaiting is what holds them back. Losses are added up on the device,
-/// and read at an epoch's end, or as often as [`Trainer::report_every`] says.
+/// Steps are recorded a few ahead of the device. Awaiting a step waits if too many are in flight. Losses are added up on the
+/// device. They are read at the end of an epoch, or as often as [`Trainer::report_every`] sets.
 ///
-/// Whatever is awaited may be dropped at any time: the next call goes on from there, and no step is lost or taken twice.
+/// Every future may be dropped at any time. The next call continues from there, and no step is lost or taken twice.
 ///
 /// A trainer owns its optimizer, or shares it with the program as an `Rc<RefCell<Optimizer>>` ([`OptimizerHandle`]).
 pub struct Trainer<M, O = Optimizer> {
-    /// What is trained.
+    /// The model.
     pub model: M,
-    /// How.
+    /// The optimizer, or a shared handle to it.
     pub optimizer: O,
     forward: Forward<M>,
     device: Device,
@@ -92,23 +93,23 @@ pub struct Trainer<M, O = Optimizer> {
     report_every: u64,
     detect_anomaly: bool,
     schedule: Option<(Box<dyn Schedule>, Per)>,
-    /// As it was given, and as it is now.
+    /// The schedule in its initial and in its current state.
     plateau: Option<[ReduceLrOnPlateau; 2]>,
     stopping: Option<EarlyStopping>,
     patience: Patience,
     best: Option<BTreeMap<String, Tensor>>,
     generators: Vec<Generator>,
-    /// Steps that were taken in all, epochs that were ended, and steps of the epoch since.
+    /// Counters. `steps` counts all steps, `epoch` the epochs that have ended, and `batch` the steps of the current epoch.
     steps: u64,
     epoch: u64,
     batch: u64,
-    /// Batches of the data that were taken since the epoch began.
+    /// The number of batches of the trainer's data that were taken in the current epoch.
     position: u64,
     loss_mean: LossMean,
     history: Vec<Epoch>,
-    /// What is left of the epoch.
+    /// The remaining batches of the epoch.
     left: Option<Peekable<BatchIter>>,
-    /// The last step of an epoch that is not ended yet.
+    /// A step that was taken and has not been returned yet.
     last: Option<Step>,
     in_flight: InFlight,
     begun: Option<Instant>,
@@ -116,7 +117,7 @@ pub struct Trainer<M, O = Optimizer> {
     restored: bool,
 }
 
-/// What a schedule counts.
+/// The unit that a schedule counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Per {
     Step,
@@ -124,11 +125,11 @@ enum Per {
 }
 
 impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
-    /// A trainer of this model, whose parameters the optimizer has. `forward` gives the loss of a batch, a single number; or
-    /// the loss and what the model predicted, which metrics need.
+    /// Creates a trainer for this model, whose parameters are in the optimizer. `forward` returns the loss of a batch, a
+    /// single number. It may also return the model's prediction, which metrics need.
     ///
     /// # Errors
-    /// `Data` if the model has no parameters, or the optimizer none of the model's.
+    /// `Data` if the model has no parameters, or if the optimizer has none of the model's parameters.
     pub fn new<R: Into<ForwardOutput>>(
         model: M,
         optimizer: O,
@@ -186,8 +187,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         })
     }
 
-    /// How many epochs there are in all, those of a checkpoint included. The default is 1. It can be set again, to go on: a
-    /// training that early stopping has ended has its whole patience again then.
+    /// Sets the total number of epochs, including those of a loaded checkpoint. The default is 1. Set it again to train
+    /// further. If early stopping has ended the training, its patience starts again.
     #[must_use]
     pub fn epochs(mut self, epochs: u64) -> Trainer<M, O> {
         self.epochs = epochs;
@@ -195,66 +196,68 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         self
     }
 
-    /// After each epoch the loss and the metrics of these batches are computed, by the model in evaluation.
+    /// Computes the loss and the metrics of these batches after each epoch. The model is in evaluation mode for it.
     #[must_use]
     pub fn validate_on(mut self, data: impl Batches + 'static) -> Trainer<M, O> {
         self.validation = Some(Box::new(data));
         self
     }
 
-    /// Another metric, of the validation. `forward` must return predictions then.
+    /// Adds a metric of the validation. `forward` must then return predictions.
     #[must_use]
     pub fn metric(mut self, metric: impl Metric + 'static) -> Trainer<M, O> {
         self.metrics.push(Box::new(metric));
         self
     }
 
-    /// The learning rate of each step: that of the optimizer's first group; the others keep their ratios to it.
+    /// Sets the learning rate for each step. The rate applies to the optimizer's first group. The rates of the other groups
+    /// keep their ratios to it.
     #[must_use]
     pub fn schedule(mut self, schedule: impl Schedule + 'static) -> Trainer<M, O> {
         self.schedule = Some((Box::new(schedule), Per::Step));
         self
     }
 
-    /// The learning rate of each epoch.
+    /// Sets the learning rate for each epoch. Other groups are treated as in [`Trainer::schedule`].
     #[must_use]
     pub fn schedule_by_epoch(mut self, schedule: impl Schedule + 'static) -> Trainer<M, O> {
         self.schedule = Some((Box::new(schedule), Per::Epoch));
         self
     }
 
-    /// A learning rate that falls where the validation's loss stays, or without validation the loss.
+    /// Reduces the learning rate when the validation loss stops improving. Without validation, the training loss is used.
     #[must_use]
     pub fn reduce_on_plateau(mut self, plateau: ReduceLrOnPlateau) -> Trainer<M, O> {
         self.plateau = Some([plateau.clone(), plateau]);
         self
     }
 
-    /// It may end before its last epoch.
+    /// Allows the training to end before its last epoch.
     #[must_use]
     pub fn early_stopping(mut self, stopping: EarlyStopping) -> Trainer<M, O> {
         self.stopping = Some(stopping);
         self
     }
 
-    /// At every so many steps the mean loss of the epoch so far is read, which waits for the device: [`Step::mean_loss`]. The
-    /// default is 0: at the end of epochs alone.
+    /// Reads the mean loss of the epoch so far after every `steps` steps, and stores it in [`Step::mean_loss`]. Each read
+    /// waits for the device. The default is 0, which reads it only at the end of an epoch.
     #[must_use]
     pub fn report_every(mut self, steps: u64) -> Trainer<M, O> {
         self.report_every = steps;
         self
     }
 
-    /// Looks, before each step is taken, whether its loss and gradients are finite. If not, the step is an error that names the
-    /// first operation whose result is not ([`Tensor::find_non_finite`]); the model is then as it was before. It takes
-    /// several times as long, and is for looking for what is wrong. (`detect_anomaly` of PyTorch Lightning.)
+    /// Checks before each step whether its loss and gradients are finite. If not, the step returns an error with the first
+    /// operation whose result is not finite ([`Tensor::find_non_finite`]), and the model is unchanged. A step takes several
+    /// times as long, so use it for debugging only. (`detect_anomaly` of PyTorch Lightning.)
     #[must_use]
     pub fn detect_anomaly(mut self, whether: bool) -> Trainer<M, O> {
         self.detect_anomaly = whether;
         self
     }
 
-    /// Another generator whose draws checkpoints note: one that `forward` draws from. Those of the model's dropout are known.
+    /// Adds a generator that `forward` draws from, so that checkpoints store its position. The generators of the model's
+    /// dropout layers are already included.
     #[must_use]
     pub fn generator(mut self, generator: &Generator) -> Trainer<M, O> {
         if !self.generators.iter().any(|known| known.is_same(generator)) {
@@ -263,33 +266,33 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         self
     }
 
-    /// What came of each epoch.
+    /// Returns the result of each epoch.
     pub fn history(&self) -> &[Epoch] {
         &self.history
     }
 
-    /// How many epochs there are in all: [`Trainer::epochs`] says it.
+    /// Returns the total number of epochs, which [`Trainer::epochs`] sets.
     pub fn planned_epochs(&self) -> u64 {
         self.epochs
     }
 
-    /// How many epochs were ended: the number of the one that is under way.
+    /// Returns the number of epochs that have ended, which is the index of the current epoch.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// How many steps of the epoch that is under way were taken, those on batches of one's own included.
+    /// Returns the number of steps in the current epoch, including steps on custom batches.
     pub fn batch(&self) -> u64 {
         self.batch
     }
 
-    /// How many batches of the trainer's data were taken in the epoch that is under way. Steps on other batches
-    /// ([`Trainer::step`]) do not count here.
+    /// Returns the number of batches of the trainer's data that were taken in the current epoch. Steps on other batches
+    /// ([`Trainer::step`]) do not count.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// How many steps were taken.
+    /// Returns the total number of steps taken.
     pub fn steps(&self) -> u64 {
         self.steps
     }

@@ -19,13 +19,13 @@ pub trait OptimizerHandle: sealed::Sealed {
     /// Calls `work` with the optimizer.
     ///
     /// # Errors
-    /// Those of the work; `Data` while another call changes the optimizer.
+    /// The errors of `work`. `Data` while another call changes the optimizer.
     fn with<T>(&self, work: impl FnOnce(&Optimizer) -> Result<T>) -> Result<T>;
 
-    /// Calls `work` with the optimizer, which it may change.
+    /// Calls `work` with mutable access to the optimizer.
     ///
     /// # Errors
-    /// Those of the work; `Data` while another call uses the optimizer.
+    /// The errors of `work`. `Data` while another call uses the optimizer.
     fn with_mut<T>(&mut self, work: impl FnOnce(&mut Optimizer) -> Result<T>) -> Result<T>;
 }
 

@@ -5,21 +5,21 @@ use crate::tensor::Tensor;
 /// The result of a forward function: a loss, and a prediction for metrics.
 #[derive(Clone, Debug)]
 pub struct ForwardOutput {
-    /// A single number that is to become small.
+    /// The loss to minimize, a single number.
     pub loss: Tensor,
-    /// What metrics compare with the targets, if there are any.
+    /// The prediction that metrics compare with the targets, if there are metrics.
     pub prediction: Option<Tensor>,
 }
 
 impl From<Tensor> for ForwardOutput {
-    /// A loss alone.
+    /// Creates an output with a loss alone.
     fn from(loss: Tensor) -> ForwardOutput {
         ForwardOutput { loss, prediction: None }
     }
 }
 
 impl From<(Tensor, Tensor)> for ForwardOutput {
-    /// A loss, and what the model predicted.
+    /// Creates an output with a loss and the model's prediction.
     fn from((loss, prediction): (Tensor, Tensor)) -> ForwardOutput {
         ForwardOutput { loss, prediction: Some(prediction) }
     }
@@ -28,41 +28,41 @@ impl From<(Tensor, Tensor)> for ForwardOutput {
 /// A step that was taken.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Its number among all steps; the first is 0.
+    /// The index of the step among all steps, from 0.
     pub step: u64,
-    /// The epoch that it belongs to; the first is 0.
+    /// The index of the step's epoch, from 0.
     pub epoch: u64,
-    /// Its number in the epoch; the first is 0.
+    /// The index of the step's batch in the epoch, from 0.
     pub batch: u64,
-    /// The learning rate that it was taken with.
+    /// The learning rate of the step.
     pub lr: f64,
-    /// Its loss, which is submitted; reading it waits for the step.
+    /// The loss, which is already submitted. Reading it waits for the step.
     pub loss: Tensor,
-    /// The mean loss of the epoch so far, at each step that [`Trainer::report_every`](super::Trainer::report_every) says.
+    /// The mean loss of the epoch so far, at the steps that [`Trainer::report_every`](super::Trainer::report_every) selects.
     pub mean_loss: Option<f64>,
-    /// What came of the epoch, after its last step.
+    /// The result of the epoch, if this was its last step.
     pub ended: Option<Epoch>,
 }
 
-/// What came of an epoch.
+/// The result of one epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Epoch {
-    /// Its number; the first is 0.
+    /// The index of the epoch, from 0.
     pub epoch: u64,
-    /// How many steps were taken by its end, those of earlier epochs included.
+    /// The total number of steps taken by the end of the epoch.
     pub steps: u64,
-    /// The mean loss over all its examples, each with the parameters of its step.
+    /// The mean loss over all examples of the epoch, each computed with the parameters of its step.
     pub loss: f64,
-    /// What validation gave after it, if there is data for it.
+    /// The scores of the validation after the epoch, if there is validation data.
     pub validation: Option<Scores>,
-    /// The learning rate of its last step.
+    /// The learning rate of the epoch's last step.
     pub lr: f64,
-    /// How long it took, with validation.
+    /// The duration of the epoch with its validation, in seconds.
     pub seconds: f64,
 }
 
 impl Epoch {
-    /// A number of it by its name: `loss` and `validation_loss`, or a metric of the validation.
+    /// Returns a number of the epoch by its name: `loss`, `validation_loss`, or a metric of the validation.
     pub fn get(&self, name: &str) -> Option<f64> {
         match (name, &self.validation) {
             ("loss", _) => Some(self.loss),
@@ -73,17 +73,17 @@ impl Epoch {
     }
 }
 
-/// How well a model does on data that it is not trained on.
+/// The loss and the metrics of a model on validation data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scores {
     /// The mean loss over all examples.
     pub loss: f64,
-    /// The metrics by their names, in their order.
+    /// The metrics with their names, in the order in which they were added.
     pub metrics: Vec<(String, f64)>,
 }
 
 impl Scores {
-    /// A metric's value by its name.
+    /// Returns the value of a metric by its name.
     pub fn metric(&self, name: &str) -> Option<f64> {
         self.metrics.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }

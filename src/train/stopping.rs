@@ -1,11 +1,11 @@
-//! When a training ends before its last epoch.
+//! Early stopping: ends a training before its last epoch.
 
 use super::record::Epoch;
 use crate::error::{Error, Result};
 use crate::optim::PlateauMode;
 
-/// A training ends when a number has not become better for some epochs, and the model gets the weights that were best.
-/// (`EarlyStopping` of Keras, with `restore_best_weights`.)
+/// Ends the training when a number has not improved for some epochs, and restores the best weights (`EarlyStopping` of Keras,
+/// with `restore_best_weights`).
 ///
 /// ```
 /// use warpweft::train::EarlyStopping;
@@ -15,21 +15,21 @@ use crate::optim::PlateauMode;
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Debug, PartialEq)]
 pub struct EarlyStopping {
-    /// The name of the number: `validation_loss`, which is the default, `loss`, or a metric's.
+    /// The name of the monitored number: `validation_loss`, `loss`, or a metric. The default is `validation_loss`.
     pub monitor: String,
-    /// How many epochs in a row may be no better. The default is 5.
+    /// The number of epochs in a row without improvement after which the training ends. The default is 5.
     pub patience: u64,
-    /// By how much an epoch has to be better to count. The default is 0.
+    /// The minimum improvement that counts. The default is 0.
     pub min_delta: f64,
-    /// Whether smaller numbers are better, which is the default, or greater ones.
+    /// Whether smaller or larger numbers are better. The default is smaller.
     pub mode: PlateauMode,
-    /// Whether the model has the weights of its best epoch when the training ends, in whichever way. The default is that it
-    /// has; the optimizer keeps what it remembers.
+    /// Whether the model gets the weights of its best epoch when the training ends, early or not. The optimizer's state is
+    /// not restored. The default is `true`.
     pub restore_best: bool,
 }
 
 impl EarlyStopping {
-    /// Refuses a number that no epoch will have: without validation there is only `loss`.
+    /// Rejects a monitored number that epochs do not have. Without validation, only `loss` exists.
     ///
     /// # Errors
     /// `Data`.
@@ -61,17 +61,17 @@ impl Default for EarlyStopping {
     }
 }
 
-/// How far it is from stopping.
+/// The state of early stopping.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Patience {
     /// The best number so far.
     pub best: Option<f64>,
-    /// How many epochs in a row were no better since then, or since the patience was renewed.
+    /// The number of epochs in a row without improvement, since the best one or since [`Patience::renew`].
     pub worse: u64,
 }
 
 impl Patience {
-    /// Takes an epoch in, and says whether it is the best so far. NaN never is.
+    /// Updates the state with an epoch. Returns whether it is the best so far, which NaN never is.
     pub fn take(&mut self, rule: &EarlyStopping, epoch: &Epoch) -> Result<bool> {
         let name = &rule.monitor;
         let no = || {
@@ -92,12 +92,12 @@ impl Patience {
         Ok(better)
     }
 
-    /// Begins to count anew; what was best stays so.
+    /// Restarts the count of epochs without improvement, and keeps the best number.
     pub fn renew(&mut self) {
         self.worse = 0;
     }
 
-    /// Whether it has run out.
+    /// Whether the patience is exhausted.
     pub fn is_out(&self, rule: &EarlyStopping) -> bool {
         self.worse > 0 && self.worse >= rule.patience
     }

@@ -1,17 +1,17 @@
-// The language model, in a worker: the page stays awake while it computes.
+// The language model in a worker, so that the page stays responsive while it computes.
 
 import { deleteModel, Device, keptModels, LanguageModel } from "../dist/models.js";
 
 /** @type {LanguageModel | undefined} */
 let model;
-/** Ends the loading or the answer that is under way. */
+/** Aborts the loading or the answer in progress. */
 let stop = new AbortController();
 
 const post = (/** @type {object} */ message) => self.postMessage(message);
 
 const methods = {
   /**
-   * Loads a model, and gives facts about it.
+   * Loads a model, and returns facts about it.
    * @param {File | string} source
    * @param {string} prefer
    * @param {boolean} keep
@@ -34,7 +34,7 @@ const methods = {
     return { device: { backend, name, kind }, fallback: device.fallback, ...facts() };
   },
   /**
-   * Answers, token by token, and gives why the answer ended.
+   * Answers token by token, and returns the reason why the answer ended.
    * @param {import("../dist/models.js").Message[]} messages
    * @param {import("../dist/models.js").GenerateOptions} options
    */
@@ -52,7 +52,7 @@ const methods = {
         const others = likeliest.map(([id, logprob]) => [own.decode([id]), Math.exp(logprob)]);
         const speed = count > 1 ? ((count - 1) * 1000) / (performance.now() - first) : 0;
         post({ token: { text, own: own.decode([id]), probability: Math.exp(logprob), others, speed, first: first - begun } });
-        // The page may have said to stop.
+        // Lets the page's messages be handled, which may stop the answer.
         await new Promise((resolve) => setTimeout(resolve));
       }
       return { finish: generation.finish, ...facts() };
@@ -67,7 +67,7 @@ const methods = {
     model?.dispose();
     model = undefined;
   },
-  /** Lists the model files in the browser's storage; undefined if it has no such storage. */
+  /** Lists the model files in the browser's storage, or returns undefined if there is no storage. */
   async kept() {
     try {
       return await keptModels();
@@ -80,7 +80,7 @@ const methods = {
   remove: (url) => deleteModel(url),
 };
 
-/** The facts that the page shows about the model. */
+/** Returns the facts that the page shows about the model. */
 function facts() {
   if (!model) return undefined;
   const { contextUsed, contextLength, device } = model;

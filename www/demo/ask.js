@@ -1,4 +1,4 @@
-// The page with a language model: joins its controls to the worker that computes.
+// The page "Ask a model". Connects its controls to the worker with the language model.
 
 import { failed, listDevices, tell } from "./device.js";
 import { button, byId, make } from "./dom.js";
@@ -10,7 +10,7 @@ import { ModelWorker } from "./model-worker.js";
  * @typedef {{ contextUsed: number, contextLength: number, memory: number }} Facts
  */
 
-/** The file that the demo's server has, or gets. */
+/** The file that the demo's server provides. */
 const ready = new URL("/models/SmolLM2-135M-Instruct.Q4_1.gguf", location.href).href;
 
 const text = (/** @type {string} */ id) => byId(id, HTMLElement);
@@ -25,12 +25,12 @@ let messages = [];
 /** The answer that is being written. @type {HTMLElement | undefined} */
 let writing;
 let isLoaded = false;
-/** The work that is under way, as a sentence; undefined if there is none. @type {string | undefined} */
+/** The work in progress, as a sentence, or undefined. @type {string | undefined} */
 let busy;
 
 const worker = new Worker(new URL("./ask-worker.js", import.meta.url), { type: "module", name: "model" });
 const model = new ModelWorker(worker, (/** @type {{ progress?: ModelProgress, token?: Token }} */ { progress, token }) => {
-  // While an answer is written, a model is loaded again because the GPU was lost. Then the answer goes on.
+  // During an answer, progress means that the model is loaded again after a lost device. The answer then continues.
   if (writing) text("loading").hidden = !progress;
   if (progress) showProgress(progress);
   if (token) showToken(token);
@@ -38,7 +38,7 @@ const model = new ModelWorker(worker, (/** @type {{ progress?: ModelProgress, to
 const wanted = await listDevices();
 connect();
 await listKept().catch(failed);
-// For programs that look at the page.
+// For programs that test the page.
 Object.assign(window, { demo: { device: {}, ready: Promise.resolve() } });
 
 function connect() {
@@ -90,8 +90,8 @@ function settle() {
 }
 
 /**
- * Does one thing at a time, and shows its errors.
- * @param {string} sentence what is under way
+ * Runs one work at a time, and shows its errors.
+ * @param {string} sentence the work in progress
  * @param {() => Promise<unknown>} work
  */
 async function alone(sentence, work) {
@@ -111,7 +111,7 @@ async function alone(sentence, work) {
 /**
  * Loads a model.
  * @param {File | string} source
- * @param {boolean} [wantsKept] whether the browser is to keep the file, if it can
+ * @param {boolean} [wantsKept] whether the browser should keep the file, if it can
  */
 function load(source, wantsKept = false) {
   return alone("A model is being loaded.", async () => {
@@ -135,7 +135,7 @@ function load(source, wantsKept = false) {
   }).then(() => field("question").focus());
 }
 
-/** A part of an address as people read it. @param {string} part */
+/** Decodes a part of a URL for display. @param {string} part */
 function readable(part) {
   try {
     return decodeURIComponent(part);
@@ -144,7 +144,7 @@ function readable(part) {
   }
 }
 
-/** Shows the model files that the browser keeps. */
+/** Lists the model files that the browser keeps. */
 async function listKept() {
   /** @type {KeptModel[] | undefined} */
   const all = await model.ask("kept");
@@ -178,7 +178,7 @@ function close() {
   });
 }
 
-/** Begins a conversation. */
+/** Begins a new conversation. */
 function begin() {
   messages = [];
   text("talk").replaceChildren();

@@ -1,4 +1,4 @@
-// What the layers of a transformer look at: the weights of their attention, which `attention` itself does not keep.
+// The attention weights of a transformer's layers. `attention` does not return them, so they are computed again here.
 
 import { byId, make } from "./dom.js";
 
@@ -8,9 +8,9 @@ import { byId, make } from "./dom.js";
  */
 
 /**
- * The attention of a layer that normalises first, and whose places look back alone. Gives the weights, `[batch, heads, length,
- * length]`: row i is how much place i looks at each; and what the heads find by them, `[batch, length, width]`, as `out_proj`
- * takes it.
+ * Computes the causal self-attention of a layer that normalizes first. Returns the weights, `[batch, heads, length, length]`,
+ * in which row i has the weights of position i. Also returns the output of the heads, `[batch, length, width]`, which is the
+ * input of `out_proj`.
  * @param {Device} device
  * @param {Layer} layer
  * @param {Tensor} x `[batch, length, width]`.
@@ -30,15 +30,15 @@ export function attention(device, layer, x, heads) {
 }
 
 /**
- * How much one place of a text looks at each, by layer: `[heads, length]`.
+ * Returns the attention weights of one position of a text, `[heads, length]` for each layer.
  * @param {Device} device
  * @param {Transformer} net
- * @param {Int32Array} text the numbers of its characters, as many as the net sees.
+ * @param {Int32Array} text the numbers of its characters, as many as the net's context has.
  * @param {number} place
  * @param {number} heads
  */
 export function attending(device, net, text, place, heads) {
-  // A tensor, so that all places are one plan.
+  // The position is a tensor, so that all positions share one plan.
   const at = device.tensor(Int32Array.of(place));
   let x = net.embed(device.tensor(text, [1, text.length]));
   return net.layers.map((layer) => {
@@ -49,17 +49,17 @@ export function attending(device, net, text, place, heads) {
 }
 
 const percent = (/** @type {number} */ share) => `${(100 * share).toFixed(1)} %`;
-/** A character that can be seen. @param {string} one */
+/** A visible form of a character. @param {string} one */
 const visible = (one) => (one === "\n" ? "↵" : one === "\t" ? "⇥" : one);
-/** The same in a sentence. @param {string} one */
+/** The name of a character in a sentence. @param {string} one */
 const quoted = (one) => ({ " ": "a space", "\n": "a line break", "\t": "a tab" })[one] ?? `“${one}”`;
 
 /**
- * Shows it: a line for each layer and head, with the characters that were seen; the more it looked at one, the stronger is the
+ * Shows the weights: a line for each layer and head, with the characters that were seen. A larger weight has a stronger
  * background.
  * @param {string[]} seen
- * @param {string | undefined} chosen what came next; undefined before anything did.
- * @param {Float32Array[]} layers what `attending` gave.
+ * @param {string | undefined} chosen the next character, or undefined at the beginning.
+ * @param {Float32Array[]} layers the result of `attending`.
  * @param {number} heads
  */
 export function showAttending(seen, chosen, layers, heads) {
@@ -86,7 +86,7 @@ function line(name, seen, shares) {
   const where = back === 1 ? "the last character" : `${back} characters back`;
   const label = `${name}: most, ${percent(shares[most])}, at ${quoted(seen[most])}, ${where}`;
   const characters = seen.map((one, n) => {
-    // By the root: what is spread over many is to be seen, too.
+    // The square root makes small weights visible, too.
     return make("span", { title: percent(shares[n]), style: `--share: ${Math.sqrt(shares[n]).toFixed(3)}` }, visible(one));
   });
   return make("div", { role: "img", "aria-label": label }, make("b", {}, name), make("code", {}, ...characters));

@@ -1,13 +1,13 @@
-// The demo's attention block: the words of a sentence look at each other.
+// The demo's attention block over the words of a sentence.
 //
-// `native/src/demo/attention.rs` is the same block. Its weights are random, so the pattern says nothing about language;
-// but queries and keys are made alike, so words look at themselves, at their repetitions and at what is near.
+// `native/src/demo/attention.rs` has the same block. The weights are random, so the pattern has no linguistic meaning. Queries
+// and keys are similar, so words attend to themselves, to their repetitions and to nearby words.
 
 import { hash } from "./picture.js";
 
 /** @import { Device, Program, Tensor } from "../dist/nn.js" */
 
-/** What figures are taken with. */
+/** The sentence of the fixed workload. */
 export const sentence = "the boat sails on the lake because the wind moves the boat";
 export const heads = 4;
 
@@ -17,22 +17,23 @@ const vocabulary = 256;
 const most = 20;
 
 /**
- * The sentence's words, at most twenty.
+ * Returns the sentence's words, at most twenty.
  * @param {string} sentence
  */
 export const split = (sentence) => sentence.split(/\s+/u).filter(Boolean).slice(0, most);
 
 /**
- * The words as rows of the table of embeddings.
+ * Returns the rows of the words in the table of embeddings.
  * @param {string[]} words
  */
 export const numbers = (words) => Uint32Array.from(words, (word) => hash(new TextEncoder().encode(word)) % vocabulary);
 
 /**
- * A program from the numbers of `count` words, `u32 [count]`, to the attention weights `[heads, count, count]`, to their
- * product with the values `[1, heads, count, head size]`, and to the same in one step by `attention`.
+ * Compiles a program from the numbers of `count` words, `u32 [count]`. Its results are the attention weights
+ * `[heads, count, count]`, their product with the values `[1, heads, count, head size]`, and the same product computed by
+ * `attention`.
  *
- * What the closure makes on the way only describes work, so it is left to the garbage collector.
+ * Intermediate tensors of the closure hold no data, so they are left to the garbage collector.
  * @param {Device} device
  * @param {number} count
  * @param {boolean} causal
@@ -67,7 +68,7 @@ export function program(device, count, causal) {
 }
 
 /**
- * Sines and cosines of the position at falling frequencies (Vaswani et al. 2017), `[count, model]`.
+ * Returns sines and cosines of the position at falling frequencies (Vaswani et al. 2017), `[count, model]`.
  * @param {Device} device
  * @param {number} count
  */

@@ -1,11 +1,11 @@
-// The editor of the chain of filters.
+// The editor for the chain of filters.
 
 import { button, byId, make } from "./dom.js";
 import { filters, names, usual, usualStrength } from "./image.js";
 
 /** @import { Filter, FilterName } from "./image.js" */
 
-/** Chains to begin with. @type {Record<string, [FilterName, number?][]>} */
+/** The preset chains. @type {Record<string, [FilterName, number?][]>} */
 const presets = {
   Pencil: usual.map(({ name, strength }) => [name, strength]),
   Dusk: [["brightness", -0.12], ["gamma", 1.2], ["contrast", 6]],
@@ -23,7 +23,7 @@ export class ChainEditor {
   /** @type {Filter[]} */
   chain = [];
 
-  /** @param {() => void} changed is called when the chain is another one. */
+  /** @param {() => void} changed is called when the chain has changed. */
   constructor(changed) {
     this.#changed = changed;
     for (const name of names()) {
@@ -79,7 +79,7 @@ export class ChainEditor {
       const chain = this.chain.filter((_, i) => i !== from);
       chain.splice(to, 0, this.chain[from]);
       this.#set(chain);
-      // The keyboard stays with the filter that was moved.
+      // The keyboard focus stays on the filter that was moved.
       const moved = this.#list.children[to]?.querySelectorAll("button") ?? [];
       [...moved].find((b) => b.textContent === text && !b.disabled)?.focus();
     };

@@ -1,4 +1,4 @@
-// The page that learns a text: joins its controls to a transformer, and lets it write while it learns.
+// The page "Language model training". Connects its controls to a transformer, which writes text while it learns.
 
 import { Generator, Optimizer } from "../dist/nn.js";
 import { attending, showAttending } from "./attending.js";
@@ -16,24 +16,24 @@ import { pack, unpack } from "./weights.js";
 
 /** @import { Tensor } from "../dist/nn.js" */
 
-/** How many characters the net looks back on. */
+/** The number of characters in the net's context. */
 const length = 64;
 const heads = 4;
-/** Pieces of the text in a step, and in a test. */
+/** The number of text pieces in a step, and in a test. */
 const batch = 16;
-/** Characters that it writes after a round of steps. */
+/** The number of characters written after a round of steps. */
 const stroke = 3;
-/** How many of those that it wrote are shown. */
+/** The number of written characters that are shown. */
 const kept = 1200;
 /** The shortest time between two tests, in milliseconds. */
 const pause = 1000;
 
 const choice = (/** @type {string} */ id) => byId(id, HTMLSelectElement);
-/** What can be chosen. @param {string} id */
+/** Returns the options of a list as numbers. @param {string} id */
 const offered = (id) => [...choice(id).options].map(({ value }) => Number(value));
 const source = byId("text", HTMLTextAreaElement);
 const device = await openDevice();
-// What takes a GPU milliseconds would have the page wait here.
+// A smaller net, because steps on the CPU block the page.
 if (isSlow(device)) choice("width").value = "32";
 const random = randoms(3);
 const curve = new Curve(byId("curve", HTMLCanvasElement), ["--thread", "--accent"]);
@@ -41,13 +41,13 @@ const curve = new Curve(byId("curve", HTMLCanvasElement), ["--thread", "--accent
 let text;
 let seed = 0;
 let tested = 0;
-/** The loss of late, and that of the part that is not learnt. @type {{ train?: number, test?: number }} */
+/** The recent training loss, and the loss on the test part. @type {{ train?: number, test?: number }} */
 let losses = {};
-/** What was written, as numbers. @type {number[]} */
+/** The written characters, as numbers. @type {number[]} */
 let written = [];
 /** @type {Transformer} */
 let net;
-/** What it is made of, whatever is chosen meanwhile. @type {ReturnType<typeof shapeOf>} */
+/** The shape of the net, even if other values are selected meanwhile. @type {ReturnType<typeof shapeOf>} */
 let shape;
 /** @type {Optimizer} */
 let optimizer;
@@ -57,15 +57,15 @@ let test;
 const loop = new Loop({ step: learn, show, reset, failed });
 const forgetSpeed = connectSpeed(loop, device, "text", () => ({ ...shape, characters: text.known.length, batch }));
 connect();
-// The one beside the page is made by `warpweft train chars --epochs 60 --lr 0.004 --weights www/demo/chars.safetensors`.
+// `warpweft train chars --epochs 60 --lr 0.004 --weights www/demo/chars.safetensors` makes the file next to the page.
 connectFiles("chars.safetensors", loop, device, { save: () => pack(device, net.stateDict(), shape), load });
 const ready = Promise.all([read(), showCode("code", "transformer.js").catch(failed)]);
 
-// For programs that look at the page.
+// For programs that test the page.
 Object.assign(window, {
   demo: {
     device: { backend: device.info.backend, fallback: device.fallback },
-    /** It is shown as it is at first. */
+    /** Resolves when the page is shown completely. */
     ready,
     loop,
     stats: () => device.stats(),
@@ -85,7 +85,7 @@ function connect() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 }
 
-/** The text that is learnt at first. */
+/** Loads the initial text. */
 async function read() {
   try {
     const response = await fetch("../data/text.txt");
@@ -98,7 +98,7 @@ async function read() {
 }
 
 /**
- * Another text, and a new net for it.
+ * Replaces the text, and makes a new net for it.
  * @param {string} words
  */
 async function take(words) {
@@ -122,15 +122,15 @@ async function take(words) {
   await loop.reset();
 }
 
-/** Where the part begins that is not learnt: the last tenth. */
+/** Returns the end of the training part, which is the beginning of the text's last tenth. */
 const learnt = () => Math.trunc(0.9 * text.numbers.length);
 
-/** What a net of this size is made of. */
+/** Returns the shape of a net with these sizes. */
 function shapeOf(width = Number(choice("width").value), layers = Number(choice("layers").value)) {
   return { characters: text.known.join(""), width, layers, length, heads };
 }
 
-/** A new net, which has not learnt. @param {typeof shape} of */
+/** Makes an untrained net. @param {typeof shape} of */
 function made(of) {
   seed += 1;
   return new Transformer(new Generator(device, seed), { ...of, characters: [...of.characters].length });
@@ -141,14 +141,14 @@ function dispose({ token, position, layers, norm, head }) {
   for (const layer of [token, position, ...layers, norm, head]) layer.dispose();
 }
 
-/** A new net. */
+/** Replaces the net by an untrained one. */
 function reset() {
   const chosen = shapeOf();
   begin(made(chosen), chosen);
 }
 
 /**
- * Another net, and what teaches it.
+ * Replaces the net and its optimizer.
  * @param {Transformer} other
  * @param {typeof shape} of
  */
@@ -166,14 +166,15 @@ function begin(other, of) {
   forgetSpeed();
 }
 
-/** A step on pieces from anywhere in the text but its last tenth. */
+/** Takes a step on random pieces of the text without its last tenth. */
 function learn() {
   const pieces = text.pieces(batch, length + 1, [0, learnt()], random);
   return step(device, net, optimizer, pieces, [batch, length + 1]);
 }
 
 /**
- * Characters as the net takes them. Places look back alone: what stands behind makes no difference, and all has one shape.
+ * Pads characters to the net's context. Positions attend only to earlier ones, so the padding has no effect, and all inputs
+ * have one shape.
  * @param {number[]} seen
  */
 function padded(seen) {
@@ -188,7 +189,7 @@ function writeOn() {
   void loop.turn(look);
 }
 
-/** Shows what it looked at to choose the last character. */
+/** Shows the attention weights from which the last character was chosen. */
 async function look() {
   const seen = written.slice(-length - 1, -1);
   const found = seen.length ? device.scope(() => attending(device, net, padded(seen), seen.length - 1, heads)) : [];
@@ -199,7 +200,7 @@ async function look() {
   showAttending(characters, chosen === undefined ? undefined : text.decode(chosen), weights, heads);
 }
 
-/** Writes some more: one character after the other, each by the scores of those before it. */
+/** Writes some characters one by one, each by the net's scores for the text so far. */
 async function write() {
   for (let n = 0; n < stroke; n++) {
     const seen = written.slice(-length);
@@ -216,7 +217,7 @@ async function write() {
 }
 
 /**
- * Shows the loss, lets the net write, and now and then tests it.
+ * Shows the loss, writes some characters, and tests the net from time to time.
  * @param {number | undefined} loss
  * @param {boolean} now
  */
@@ -242,7 +243,7 @@ async function show(loss, now) {
 }
 
 /**
- * Goes on with the weights of a file, and writes by them.
+ * Continues with the weights of a file, and writes with them.
  * @param {Blob | Response} source
  */
 async function load(source) {
@@ -253,7 +254,8 @@ async function load(source) {
 }
 
 /**
- * A net with weights of a file, and what it is made of. What else is in it, `warpweft train` needs to go on training.
+ * Makes a net with the weights of a file, and returns it with its shape. Other values in the file are for `warpweft train`, to
+ * continue training.
  * @param {Record<string, Tensor>} tensors
  * @param {{ width: number, layers: number }} size
  * @returns {[Transformer, typeof shape]}

@@ -1,11 +1,11 @@
-// A net of convolutions for digits of 8 x 8, and a step of its training.
+// A convolutional network for digits of 8 x 8 pixels, and a training step.
 
 import { Layer, Sequential } from "../dist/nn.js";
 
 const relu = (x) => x.relu();
 const same = { padding: 1 };
 
-/** From images `[count, 1, 8, 8]` to the scores of ten digits, `[count, 10]`. */
+/** Computes the scores of ten digits, `[count, 10]`, from images `[count, 1, 8, 8]`. */
 export const cnn = (generator) =>
   new Sequential(
     Layer.conv2d(generator, 1, 8, 3, same), relu,
@@ -15,7 +15,7 @@ export const cnn = (generator) =>
     Layer.linear(generator, 64, 10),
   );
 
-/** A step on the examples with these numbers. The optimiser is `Optimizer.adam(net, { lr: 0.002 })`. */
+/** Takes a step on the examples with these numbers. The optimizer is `Optimizer.adam(net, { lr: 0.002 })`. */
 export function step(device, net, optimizer, { images, labels }, numbers) {
   return device.scope(() => {
     const batch = device.tensor(numbers);

@@ -1,5 +1,5 @@
-// The buttons of a training, for `Loop`. A plain script, where the buttons are to be. Its attribute `data-speed` is how many
-// steps a second are chosen at first; without it as many as there can be.
+// The buttons of a training, for `Loop`. A plain script, placed where the buttons should be. The attribute `data-speed` is the
+// initial number of steps per second. The default is the maximum speed.
 
 {
   const speeds = { 1: "1 step per second", 10: "10 steps per second", 60: "60 steps per second", 1000000: "Maximum speed" };

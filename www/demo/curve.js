@@ -1,14 +1,14 @@
-// Losses by step, drawn as they come.
+// A plot of losses by step.
 
 import { colour, sheet } from "./ink.js";
 
-/** How many steps are kept: of more every other one is dropped. */
+/** The most points of a line. When there are more, every other point is dropped. */
 const most = 400;
 const margin = { left: 34, right: 8, top: 8, bottom: 20 };
 
 export class Curve {
   #canvas;
-  /** Steps and the losses at them, by line; a line's colour is a variable of the style sheet. */
+  /** The lines, with their steps and losses. A line's color is a variable of the style sheet. */
   #lines;
 
   /**
@@ -20,7 +20,7 @@ export class Curve {
     this.#lines = colours.map((name) => ({ name, points: /** @type {[number, number][]} */ ([]) }));
   }
 
-  /** How many points there are, of all lines. */
+  /** The number of points in all lines. */
   get size() {
     return this.#lines.reduce((sum, { points }) => sum + points.length, 0);
   }
@@ -74,7 +74,7 @@ export class Curve {
   }
 }
 
-/** The next round number. @param {number} value */
+/** Returns the next round number. @param {number} value */
 function nice(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return power * ([1, 1.5, 2, 2.5, 3, 4, 5, 6, 8].find((n) => n * power >= value) ?? 10);

@@ -1,4 +1,4 @@
-// The device of a page: the one that the address asks for, `?device=`, and a list of the others.
+// The device of a page, as requested by `?device=` in the URL, and the list of devices.
 
 import { Device } from "../dist/nn.js";
 import { byId, make } from "./dom.js";
@@ -6,8 +6,8 @@ import { isSoftware } from "./figures.js";
 import { kindInWords } from "./panel.js";
 
 /**
- * Opens the device that the address asks for, and offers the others in the list `#device`: the page opens anew with one. What
- * is to be known about it, or that there is none, is told.
+ * Opens the device that the URL requests, and fills the list `#device`. Choosing another device reloads the page. Notes about
+ * the device and errors are shown.
  * @returns {Promise<Device>}
  */
 export async function openDevice() {
@@ -22,7 +22,7 @@ export async function openDevice() {
   }
 }
 
-/** Fills the list of devices; gives the one that the address asks for. */
+/** Fills the list of devices, and returns the device that the URL requests. */
 export async function listDevices() {
   const select = byId("device", HTMLSelectElement);
   try {
@@ -47,7 +47,7 @@ export async function listDevices() {
 }
 
 /**
- * What is to be known about a device: that it is not the one expected, or slow.
+ * Returns a note if the device is a fallback or slow, and an empty text otherwise.
  * @param {Device} device
  */
 export function standing(device) {
@@ -56,13 +56,13 @@ export function standing(device) {
 }
 
 /**
- * Whether a device computes on the CPU: nets begin smaller there.
+ * Whether a device computes on the CPU. Networks then start smaller.
  * @param {Device} device
  */
 export const isSlow = ({ info }) => info.backend === "cpu" || isSoftware(info.kind);
 
 /**
- * Says something at the top of the page, or nothing.
+ * Shows a note at the top of the page. An empty text hides it.
  * @param {string} text
  */
 export function tell(text) {

@@ -1,4 +1,4 @@
-// The page that learns handwritten digits: joins its controls to a net, and shows what it reads.
+// The page "Handwritten digits". Connects its controls to a network, and shows its results.
 
 import { Generator, Optimizer } from "../dist/nn.js";
 import { cnn, step } from "./cnn.js";
@@ -17,17 +17,17 @@ import { drawings } from "./strokes.js";
 /**
  * @import { Sequential, Tensor } from "../dist/nn.js"
  * @import { Images } from "./strokes.js"
- * @typedef {{ train: Images, test: Images }} Part what is learnt, and what is only looked at.
- * @typedef {Part & { images: Tensor, labels: Tensor, numbers: Int32Array, tested: Tensor }} Data as the device has them, too:
- * the images to learn with their labels and numbers, and the test images.
+ * @typedef {{ train: Images, test: Images }} Part the training data and the test data.
+ * @typedef {Part & { images: Tensor, labels: Tensor, numbers: Int32Array, tested: Tensor }} Data both, and on the
+ * device the training images with their labels and numbers, and the test images.
  */
 
 const batch = 32;
-/** The shortest time between two looks at the test images, in milliseconds. */
+/** The shortest time between two tests, in milliseconds. */
 const pause = 400;
-/** How many images are drawn, about as many as scikit-learn has. */
+/** The numbers of drawn images, similar to those of scikit-learn's data set. */
 const counts = { train: 1440, test: 360 };
-/** What the net is made of, as `warpweft train digits` notes it in its files. */
+/** The architecture of the net, as `warpweft train digits` writes it into its files. */
 const architecture = {
   input: [1, 8, 8],
   layers: [
@@ -55,36 +55,36 @@ const curve = new Curve(byId("curve", HTMLCanvasElement), ["--thread", "--accent
 const pad = new Pad(byId("pad", HTMLCanvasElement), () => void see(pad.pixels()));
 let seed = 0;
 let drawn = 0;
-/** The loss of late. @type {number | undefined} */
+/** The recent loss. @type {number | undefined} */
 let smooth;
-/** The numbers of the images that the epoch has still to show. @type {Int32Array} */
+/** The numbers of the images that are left in the epoch. @type {Int32Array} */
 let order = new Int32Array();
-/** What is chosen. @type {Data} */
+/** The selected data. @type {Data} */
 let data;
 /** @type {Sequential} */
 let net;
 /** @type {Optimizer} */
 let optimizer;
-/** What is on the pad, as the net sees it. @type {Float32Array | undefined} */
+/** The drawing on the pad, as the net's input. @type {Float32Array | undefined} */
 let seen;
-/** Its scores. @type {Float32Array | undefined} */
+/** The scores of the drawing. @type {Float32Array | undefined} */
 let guess;
-/** What was read last. @type {Float32Array | undefined} */
+/** The last input whose scores were computed. @type {Float32Array | undefined} */
 let readLast;
 let accuracy = 0;
 
 const loop = new Loop({ step: learn, show, reset, failed });
 const forgetSpeed = connectSpeed(loop, device, "digits", () => ({ count: data.train.digits.length, batch }));
 connect();
-// The one beside the page is made by `warpweft train digits --epochs 20 --out www/demo/digits.safetensors`.
+// `warpweft train digits --epochs 20 --out www/demo/digits.safetensors` makes the file next to the page.
 connectFiles("digits.safetensors", loop, device, { save, load: take });
 const ready = Promise.all([choose(), showCode("code", "cnn.js").catch(failed)]);
 
-// For programs that look at the page.
+// For programs that test the page.
 Object.assign(window, {
   demo: {
     device: { backend: device.info.backend, fallback: device.fallback },
-    /** It is shown as it is at first. */
+    /** Resolves when the page is shown completely. */
     ready,
     loop,
     stats: () => device.stats(),
@@ -97,7 +97,7 @@ Object.assign(window, {
   },
 });
 
-/** The digits that people wrote, from 0 to 1; every fifth is for testing. @returns {Promise<Part>} */
+/** Loads the handwritten digits, with pixels from 0 to 1. Every fifth digit is a test image. @returns {Promise<Part>} */
 async function load() {
   try {
     const response = await fetch("../data/digits.npz");
@@ -116,13 +116,13 @@ async function load() {
   }
 }
 
-/** Digits of strokes, as is chosen. @returns {Part} */
+/** Draws digits with the selected style. @returns {Part} */
 function draw() {
   const look = { slant: Number(choice("slant").value), noise: Number(choice("noise").value) };
   return { train: drawings(counts.train, 1, look), test: drawings(counts.test, 2, look) };
 }
 
-/** The data that are chosen, and a new net for them. */
+/** Uploads the selected data, and makes a new net for them. */
 function choose() {
   const chosen = choice("data").value;
   for (const id of ["slant", "noise"]) choice(id).disabled = chosen === "written";
@@ -139,7 +139,7 @@ function choose() {
   return loop.reset();
 }
 
-/** Images one after the other. @param {Images[]} parts @returns {Images} */
+/** Concatenates images. @param {Images[]} parts @returns {Images} */
 function joined(parts) {
   return {
     pixels: Float32Array.from(parts.flatMap(({ pixels }) => [...pixels])),
@@ -169,7 +169,7 @@ function connect() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 }
 
-/** A new net, and what teaches it. */
+/** Makes a new net and its optimizer. */
 function reset() {
   for (const part of Object.values(net ?? {})) part.dispose?.();
   optimizer?.dispose();
@@ -182,7 +182,7 @@ function reset() {
   forgetSpeed();
 }
 
-/** A step on the next images; whole batches alone, so that all steps have one shape. */
+/** Takes a step on the next images. Batches are always full, so that all steps have one shape. */
 function learn() {
   if (order.length < batch) order = shuffled(data.numbers);
   const numbers = order.subarray(0, batch);
@@ -200,14 +200,14 @@ function shuffled(numbers) {
   return mixed;
 }
 
-/** What the net is to read from now on. @param {Float32Array | undefined} pixels */
+/** Sets the input that the net should read. @param {Float32Array | undefined} pixels */
 function see(pixels) {
   seen = pixels;
   drawPixels(byId("seen", HTMLCanvasElement), seen ?? []);
   return loop.turn(read);
 }
 
-/** Reads what is on the pad; once for all that came meanwhile. */
+/** Computes the scores of the input. Inputs that were replaced meanwhile are skipped. */
 async function read() {
   if (!seen) guess = undefined;
   else if (readLast !== seen) {
@@ -222,7 +222,7 @@ async function read() {
 }
 
 /**
- * Tests the net, and shows what came of it.
+ * Tests the net, and shows the results.
  * @param {number | undefined} loss
  * @param {boolean} now
  */
@@ -249,7 +249,7 @@ async function show(loss, now) {
   drawn = performance.now();
 }
 
-/** The mean loss of images. */
+/** Returns the mean loss of images. */
 function crossEntropy(scores, labels) {
   let sum = 0;
   labels.forEach((label, n) => {
@@ -260,13 +260,13 @@ function crossEntropy(scores, labels) {
   return sum / labels.length;
 }
 
-/** The bytes of a file of the weights. */
+/** Returns the bytes of a weights file. */
 function save() {
   return device.saveSafetensors(net.stateDict(), { architecture: JSON.stringify(architecture) });
 }
 
 /**
- * Goes on with the weights of a file. What else is in it, `warpweft train` needs to go on training.
+ * Continues with the weights of a file. Other values in the file are for `warpweft train`, to continue training.
  * @param {Blob | Response} source
  */
 async function take(source) {

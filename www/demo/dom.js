@@ -1,7 +1,7 @@
-// Small helpers for the page's elements.
+// Helpers for the page's elements.
 
 /**
- * The element with this id, of this class.
+ * Returns the element with this id. Throws if it does not exist or has another class.
  * @template {HTMLElement} T
  * @param {string} id
  * @param {new () => T} type
@@ -14,7 +14,7 @@ export function byId(id, type) {
 }
 
 /**
- * A new element.
+ * Makes an element.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
  * @param {Record<string, string>} [attributes]
@@ -29,7 +29,7 @@ export function make(tag, attributes = {}, ...children) {
 }
 
 /**
- * A button that does something.
+ * Makes a button.
  * @param {string} text
  * @param {() => void} act
  * @param {Record<string, string>} [attributes]
@@ -41,8 +41,8 @@ export function button(text, act, attributes = {}) {
 }
 
 /**
- * Runs `work` when called, and once more at its end if it was called meanwhile. Resolves when nothing is left to do;
- * `idle` is the same without asking for more.
+ * Returns a function that runs `work`, and once more at its end if it was called meanwhile. Its promise resolves when nothing
+ * is left to do. `idle` returns the same promise without starting anything.
  * @param {() => Promise<unknown>} work
  */
 export function latest(work) {
@@ -70,7 +70,7 @@ export function latest(work) {
 export const milliseconds = (ms) => (ms === undefined ? "…" : `${ms < 10 ? ms.toFixed(2) : ms.toFixed(1)} ms`);
 
 /**
- * A small number: 1.2 × 10⁻⁶.
+ * Formats a small number: 1.2 × 10⁻⁶.
  * @param {number} value
  */
 export function tiny(value) {

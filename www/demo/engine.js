@@ -1,4 +1,4 @@
-// A device with the demo's programs on it. The page has one for the GPU; its worker has one for the CPU.
+// A device with the demo's programs. The page has an engine for the GPU, and its worker has one for the CPU.
 
 import { Device } from "../dist/nn.js";
 import * as attention from "./attention.js";
@@ -20,9 +20,9 @@ const runs = 9;
 export class Engine {
   /** @type {Device} */
   device;
-  /** The program of each kind that was used last. @type {{ image?: Loaded, attention?: Loaded }} */
+  /** The last program of each kind. @type {{ image?: Loaded, attention?: Loaded }} */
   #loaded = {};
-  /** Settles when nothing is being timed. @type {Promise<unknown>} */
+  /** Settles when no measurement is running. @type {Promise<unknown>} */
   #timed = Promise.resolve();
 
   /** @param {Device} device */
@@ -31,21 +31,21 @@ export class Engine {
   }
 
   /**
-   * An engine on a device, chosen as `Device.new` does.
+   * Opens an engine on a device, chosen as by `Device.new`.
    * @param {string | number} prefer
    */
   static async open(prefer) {
     return new Engine(await Device.new({ prefer }));
   }
 
-  /** What the device is, and why it is not a GPU where it is not. */
+  /** Returns the device's info, and the reason if it is a fallback. */
   about() {
     const { backend, name, vendor, kind, driver } = this.device.info;
     return { backend, name, vendor, kind, driver, fallback: this.device.fallback };
   }
 
   /**
-   * A picture through a chain of filters, as quickly as it goes.
+   * Computes a picture through a chain of filters, as fast as possible.
    * @param {Picture} picture
    * @param {Filter[]} chain
    * @returns {Promise<Frame>}
@@ -59,7 +59,7 @@ export class Engine {
   }
 
   /**
-   * The same with the numbers behind the pixels, `[3, height, width]`, to compare.
+   * Computes a picture like `frame`, and also returns the numbers behind the pixels, `[3, height, width]`, for comparison.
    * @param {Picture} picture
    * @param {Filter[]} chain
    * @returns {Promise<Filtered>}
@@ -74,7 +74,7 @@ export class Engine {
   }
 
   /**
-   * The attention block over words.
+   * Computes the attention block for words.
    * @param {Uint32Array} words
    * @param {boolean} causal
    * @returns {Promise<Attended>}
@@ -91,8 +91,8 @@ export class Engine {
   }
 
   /**
-   * How long a run of what was computed last takes until an element of its first result has been read: the median, in
-   * milliseconds; undefined when something else was computed meanwhile. Runs that are timed wait for each other.
+   * Measures the median time of a run of the last program in milliseconds, until an element of the first result is read.
+   * Returns undefined if another program was run meanwhile. Measurements wait for each other.
    * @param {"image" | "attention"} kind
    * @returns {Promise<number | undefined>}
    */
@@ -120,7 +120,7 @@ export class Engine {
   }
 
   /**
-   * How what was computed last was planned.
+   * Returns the plan of the last program.
    * @param {"image" | "attention"} kind
    * @returns {PlanText | undefined}
    */
@@ -132,7 +132,7 @@ export class Engine {
   }
 
   /**
-   * What a run of what was computed last does, and how long that takes, until an element of its first result is read.
+   * Profiles a run of the last program, until an element of the first result is read.
    * @param {"image" | "attention"} kind
    */
   async profile(kind) {
@@ -150,7 +150,7 @@ export class Engine {
     return this.device.stats();
   }
 
-  /** Frees the programs; the device goes on. */
+  /** Frees the programs, but not the device. */
   release() {
     for (const loaded of Object.values(this.#loaded)) unload(loaded);
     this.#loaded = {};
@@ -170,7 +170,7 @@ export class Engine {
   }
 
   /**
-   * The program of this kind and key, made unless it was the last one; without its input.
+   * Returns the program of this kind and key. It is made again unless it was the last one of its kind.
    * @param {"image" | "attention"} kind
    * @param {string} key
    * @param {() => Program} make
@@ -191,7 +191,7 @@ export class Engine {
 }
 
 /**
- * Runs a program, and disposes of its outputs once they have been read.
+ * Runs a program, and disposes of its outputs after they are read.
  * @template T
  * @param {Loaded} loaded
  * @param {(outputs: Tensor[]) => Promise<T>} read

@@ -1,4 +1,4 @@
-// The page that learns a picture: joins its controls to a neural field, and draws what it has learnt.
+// The page "Fit an image". Connects its controls to a neural field, and draws the learned picture.
 
 import { Optimizer } from "../dist/nn.js";
 import { Curve } from "./curve.js";
@@ -14,9 +14,12 @@ import { connectSpeed } from "./speed.js";
 
 /** @import { Tensor } from "../dist/nn.js" */
 
-/** How much closer the part is seen. */
+/** The magnification of the selected part. */
 const closer = 4;
-/** The shortest time between two pictures, in milliseconds; and as a part of the time: drawing takes one third at most. */
+/**
+ * The pause between two pictures: its minimum in milliseconds, and its multiple of the drawing time. Drawing takes at most a
+ * third of the time.
+ */
 const pause = { least: 100, times: 2 };
 
 const choice = (/** @type {string} */ id) => byId(id, HTMLSelectElement);
@@ -25,22 +28,22 @@ const say = (/** @type {string} */ id, /** @type {string} */ text) => (byId(id, 
 const canvas = (/** @type {string} */ id) => byId(id, HTMLCanvasElement);
 
 const device = await openDevice();
-/** Pixels in a row, and how many a step learns: what takes a GPU milliseconds would have the page wait here. */
+/** The pixels in a row, and in a step. Both are smaller on slow devices, whose steps block the page. */
 const [side, batch] = isSlow(device) ? [64, 1024] : [128, 4096];
 const random = randoms(7);
 const curve = new Curve(canvas("curve"), ["--accent"]);
-/** All places of the picture, and the colours there. @type {{ places: Tensor, colours?: Tensor }} */
+/** All positions of the picture, and their colors. @type {{ places: Tensor, colours?: Tensor }} */
 const data = { places: device.tensor(placesOf(side), [side * side, 2]) };
 /** The picture as numbers. @type {Float32Array} */
 let wanted;
-/** What the net makes of it. @type {Float32Array | undefined} */
+/** The learned picture. @type {Float32Array | undefined} */
 let learnt;
-/** How alike the two are, in decibels. */
+/** The peak signal-to-noise ratio of the learned picture, in decibels. */
 let likeness = NaN;
-/** Whether the last picture was the camera's. */
+/** Whether the last picture came from the camera. */
 let followed = false;
 let seed = 0;
-/** When the next picture is due. */
+/** The time when the next picture is due. */
 let due = 0;
 /** @type {Field} */
 let field;
@@ -57,15 +60,15 @@ const redraw = loop.latest(() => loop.turn(drawAll));
 connect();
 const ready = Promise.all([take(), showCode("code", "fourier.js").catch(failed)]);
 
-// For programs that look at the page.
+// For programs that test the page.
 Object.assign(window, {
   demo: {
     device: { backend: device.info.backend, fallback: device.fallback },
-    /** It is shown as it is at first. */
+    /** Resolves when the page is shown completely. */
     ready,
     loop,
     stats: () => device.stats(),
-    /** The likeness of what is drawn, in decibels. */
+    /** The peak signal-to-noise ratio of the drawn picture, in decibels. */
     get psnr() {
       return likeness;
     },
@@ -83,7 +86,7 @@ function connect() {
   for (const id of ["original", "learnt"]) {
     canvas(id).addEventListener("click", (event) => {
       const { left, top, width, height } = canvas(id).getBoundingClientRect();
-      // The part's middle is where the click was, as far as the edges allow it.
+      // The click is the middle of the part, unless the part would cross an edge.
       const part = (/** @type {number} */ at) => `${(100 * (at - 0.5 / closer)) / (1 - 1 / closer)}`;
       byId("across", HTMLInputElement).value = part((event.clientX - left) / width);
       byId("down", HTMLInputElement).value = part((event.clientY - top) / height);
@@ -94,7 +97,7 @@ function connect() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => void redraw());
 }
 
-/** What the size of the net is. */
+/** Returns the selected shape of the net. */
 const shape = () => ({
   frequencies: number("frequencies"),
   sharpness: number("sharpness"),
@@ -102,7 +105,7 @@ const shape = () => ({
   width: number("width"),
 });
 
-/** Another picture: a new net begins with it, unless it is the camera's, which the net follows, or the last of these. */
+/** Uses another picture, and makes a new net for it. For pictures of the camera, the net continues to learn. */
 async function takePicture() {
   const follows = source.live || followed;
   followed = source.live;
@@ -116,7 +119,7 @@ async function takePicture() {
   if (!follows) await loop.reset();
 }
 
-/** A new net, and what teaches it. */
+/** Makes a new net and its optimizer. */
 function reset() {
   for (const one of [...(field?.layers ?? []), field?.waves, optimizer]) one?.dispose?.();
   seed += 1;
@@ -130,14 +133,14 @@ function reset() {
   curve.clear();
 }
 
-/** A step on pixels from anywhere. */
+/** Takes a step on random pixels. */
 function learn() {
   const numbers = Int32Array.from({ length: batch }, () => Math.trunc(random() * side * side));
   return step(device, field, optimizer, /** @type {{ places: Tensor, colours: Tensor }} */ (data), numbers);
 }
 
 /**
- * What the net gives at places, `side` times `side` of them: a quarter of the picture or all of it costs the same.
+ * Computes the colors at `side` times `side` positions. Any region of the plane costs the same.
  * @param {Tensor} places
  */
 async function ask(places) {
@@ -148,7 +151,7 @@ async function ask(places) {
 }
 
 /**
- * Draws what the net has learnt, and says how close it is.
+ * Draws the learned picture, and shows how close it is.
  * @param {number | undefined} loss
  * @param {boolean} now
  */
@@ -166,7 +169,7 @@ async function show(loss, now) {
   due = end + Math.max(pause.least, pause.times * (end - start));
 }
 
-/** The part that is seen closer: its left and top, of 1. */
+/** Returns the left and top of the magnified part, as fractions of the picture. */
 const corner = () => ["across", "down"].map((id) => (number(id) / 100) * (1 - 1 / closer));
 
 async function drawAll() {
@@ -175,7 +178,7 @@ async function drawAll() {
   await showPart();
 }
 
-/** Asks the net about a part, more closely, and draws both pictures with a frame around it. */
+/** Computes the magnified part with the net, and draws both pictures with a frame around the part. */
 async function showPart() {
   if (!learnt) return;
   const [left, top] = corner();
@@ -185,7 +188,7 @@ async function showPart() {
   for (const [id, numbers] of /** @type {const} */ ([["original", wanted], ["learnt", learnt]])) {
     const picture = pictureOf(numbers, side);
     const { context, width } = paint(canvas(id), picture, 0, 0, side);
-    // On dark or light, by day or night.
+    // Visible on dark and on light pictures.
     for (const [colour, line] of /** @type {const} */ ([["white", 4], ["black", 1.5]])) {
       context.strokeStyle = colour;
       context.lineWidth = line;
@@ -196,7 +199,7 @@ async function showPart() {
   paint(canvas("learnt-part"), pictureOf(part, side), 0, 0, side);
 }
 
-/** Draws a square of a picture, its pixels as they are. */
+/** Draws a square of a picture without smoothing. */
 function paint(canvas, picture, left, top, size) {
   const { context, width } = sheet(canvas);
   context.imageSmoothingEnabled = false;

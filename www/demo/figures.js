@@ -1,5 +1,5 @@
-// The demo's figures: fixed work on the page's device and on the CPU, timed and compared, for people and programs.
-// `warpweft demo --json` gives the same natively.
+// The demo's fixed workload on the page's device and on the CPU, timed and compared. `warpweft demo --json` reports the same
+// natively.
 
 import * as attention from "./attention.js";
 import { Engine } from "./engine.js";
@@ -21,13 +21,13 @@ import { hash, picture, usual } from "./picture.js";
  */
 
 /**
- * Does the work on a device and in the CPU's worker. Differences are the largest ones from the CPU's values.
+ * Runs the workload on a device and in the CPU's worker. Differences are the largest ones from the CPU's values.
  * @param {Device} device
  * @param {Remote} cpu
  * @returns {Promise<Figures>}
  */
 export async function figures(device, cpu) {
-  // With programs of its own, whatever the page does meanwhile.
+  // The engine has separate programs, so the page can use its own meanwhile.
   const gpu = new Engine(device);
   const { width, height } = usual;
   const pixels = picture(width, height);
@@ -102,7 +102,7 @@ function compare({ backend, name, kind, fallback }, mine, reference) {
 export const isSoftware = (kind) => kind === "software";
 
 /**
- * The largest distance between two lists; NaN where one has a NaN.
+ * Returns the largest difference between two lists. NaN if one has a NaN.
  * @param {Float32Array} a
  * @param {Float32Array} b
  */
@@ -113,7 +113,7 @@ export function difference(a, b) {
 }
 
 /**
- * How far the sum of a row of attention weights is from 1, at most.
+ * Returns the largest deviation from 1 among the row sums of attention weights.
  * @param {Float32Array} weights
  * @param {number} count
  */
@@ -130,7 +130,7 @@ export function rowSums(weights, count) {
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /**
- * 64 values, evenly spread.
+ * Returns 64 values, evenly spread.
  * @param {Float32Array} values
  */
 const samples = (values) => Array.from({ length: 64 }, (_, i) => values[Math.trunc((i * values.length) / 64)]);

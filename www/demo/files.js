@@ -1,4 +1,4 @@
-// The buttons of a net's files, for `connectFiles`. A plain script, where they are to be.
+// The buttons for weights files, for `connectFiles`. A plain script, placed where the buttons should be.
 
 /** @type {HTMLScriptElement} */ (document.currentScript).outerHTML = `
   <div class="row files" role="group" aria-label="Weights">

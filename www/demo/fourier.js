@@ -1,4 +1,4 @@
-// A neural field: a small net with Fourier features that gives the colour at a place, and a step of its training.
+// A neural field: a small network with Fourier features that computes the color at a position, and a training step.
 
 import { Generator, Layer, Module, Tensor } from "../dist/nn.js";
 
@@ -11,7 +11,7 @@ export class Field extends Module {
     this.layers = sizes.slice(1).map((size, n) => Layer.linear(generator, sizes[n], size));
   }
 
-  /** From places `[count, 2]`, each from -1 to 1, to red, green and blue `[count, 3]`, each from 0 to 1. */
+  /** Computes red, green and blue `[count, 3]`, each from 0 to 1, from positions `[count, 2]`, each from -1 to 1. */
   forward(places) {
     const angles = this.waves && places.matmul(this.waves); // Fixed and random: Tancik and others, 2020.
     const features = angles ? Tensor.concat([angles.sin(), angles.cos()], 1) : places;
@@ -20,7 +20,7 @@ export class Field extends Module {
   }
 }
 
-/** A step on the pixels with these numbers. The optimiser is `Optimizer.adam(field, { lr: 0.01 })` or another. */
+/** Takes a step on the pixels with these numbers. The optimizer is `Optimizer.adam(field, { lr: 0.01 })` or another. */
 export function step(device, field, optimizer, { places, colours }, numbers) {
   return device.scope(() => {
     const batch = device.tensor(numbers);

@@ -1,5 +1,5 @@
-// The head of each page of the demo, and below it the line for news. A plain script, the first thing in the body: what it
-// makes takes its place before anything is shown. Its attribute `data-about` says what the page is.
+// The header of each page of the demo, and the line for notes below it. A plain script, placed first in the body, so that the
+// header is there before anything is shown. The attribute `data-about` describes the page.
 
 {
   const pages = {

@@ -1,10 +1,10 @@
-// The attention weights as a table of coloured cells.
+// The attention weights as a table of colored cells.
 
 import { byId, make } from "./dom.js";
 
 /**
  * @param {string[]} words
- * @param {Float32Array} weights a head's, `[words, words]`
+ * @param {Float32Array} weights of a head, `[words, words]`
  */
 export function showHeat(words, weights) {
   const head = words.map((word) => make("th", { scope: "col" }, make("span", {}, word)));
@@ -13,7 +13,7 @@ export function showHeat(words, weights) {
       const weight = weights[row * words.length + column];
       const text = `${word} attends to ${seen}: ${(100 * weight).toFixed(1)} %`;
       const cell = make("td", { title: text, "aria-label": text });
-      // Small weights are seen as well.
+      // The square root makes small weights visible, too.
       cell.style.setProperty("--weight", Math.sqrt(weight).toFixed(3));
       return cell;
     });

@@ -1,6 +1,6 @@
-// The demo's filters: a picture of packed pixels goes through a chain of them and comes back packed.
+// The demo's filters. A picture of packed pixels passes through a chain of filters and is packed again.
 //
-// `native/src/demo/image.rs` has the same filters under the same names.
+// `native/src/demo/image.rs` has the same filters with the same names.
 
 /**
  * @import { Device, Program, Tensor } from "../dist/nn.js"
@@ -8,7 +8,7 @@
  * @typedef {{ name: FilterName, strength: number }} Filter
  */
 
-/** What each filter is called, and how strong it may be: its usual, lowest and highest strength, and the steps between. */
+/** The title of each filter, and its strength: default, minimum, maximum and step. */
 export const filters = {
   grayscale: { title: "Grayscale" },
   brightness: { title: "Brightness", strength: [0.1, -0.5, 0.5, 0.01] },
@@ -23,7 +23,7 @@ export const filters = {
   emboss: { title: "Emboss", strength: [1, 0.25, 4, 0.05] },
 };
 
-/** What figures are taken with: a coloured pencil drawing. @type {Filter[]} */
+/** The chain of the fixed workload: a colored pencil drawing. @type {Filter[]} */
 export const usual = [
   { name: "gamma", strength: 0.8 },
   { name: "blur", strength: 1 },
@@ -32,10 +32,10 @@ export const usual = [
   { name: "contrast", strength: 4 },
 ];
 
-/** Every filter, at its usual strength. @type {Filter[]} */
+/** Every filter at its default strength. @type {Filter[]} */
 export const all = names().map((name) => ({ name, strength: usualStrength(name) }));
 
-/** The filters' names. */
+/** Returns the filters' names. */
 export function names() {
   return /** @type {FilterName[]} */ (Object.keys(filters));
 }
@@ -47,10 +47,10 @@ export function usualStrength(name) {
 }
 
 /**
- * A program from packed pixels, `u32 [height, width]` with red in the lowest byte, to packed pixels of the same shape
- * and to the image they show, `f32 [1, 3, height, width]` from 0 to 1.
+ * Compiles a program from packed pixels, `u32 [height, width]` with red in the lowest byte. Its results are packed pixels of
+ * the same shape, and the image as `f32 [1, 3, height, width]` from 0 to 1.
  *
- * What the closure makes on the way only describes work, so it is left to the garbage collector.
+ * Intermediate tensors of the closure hold no data, so they are left to the garbage collector.
  * @param {Device} device
  * @param {number} width
  * @param {number} height
@@ -68,7 +68,7 @@ export function program(device, width, height, chain) {
 }
 
 /**
- * `[height, width] -> [1, 3, height, width]`, from 0 to 1.
+ * Unpacks pixels: `[height, width] -> [1, 3, height, width]`, from 0 to 1.
  * @param {Tensor} pixels
  */
 function unpack(pixels) {
@@ -78,7 +78,7 @@ function unpack(pixels) {
 }
 
 /**
- * The inverse of `unpack`, opaque.
+ * Packs pixels: the inverse of `unpack`, with full opacity.
  * @param {Tensor} image
  */
 function pack(image) {
@@ -93,7 +93,7 @@ const apply = {
     return x.mul(weight).sum(1, { keepDims: true }).expand([...x.shape]);
   },
   brightness: (x, strength) => x.add(strength),
-  // Away from 0, where a power below 1 has no slope to speak of.
+  // Keeps away from 0, where powers below 1 have an infinite slope.
   gamma: (x, strength) => x.clamp(1e-4, 1).pow(strength),
   contrast: (x, strength) => {
     const low = 1 / (1 + Math.exp(strength / 2));
@@ -117,7 +117,7 @@ const sobelX = (x) => convolve(x, [-0.25, 0, 0.25, -0.5, 0, 0.5, -0.25, 0, 0.25]
 const sobelY = (x) => convolve(x, [-0.25, -0.5, -0.25, 0, 0, 0, 0.25, 0.5, 0.25], 3, 3);
 
 /**
- * The row of Pascal's triangle with 2r + 1 numbers, of sum 1: nearly a Gaussian, and exact in f32.
+ * Returns the row of Pascal's triangle with 2r + 1 numbers, scaled to sum 1. It approximates a Gaussian, and is exact in f32.
  * @param {number} radius
  */
 function binomials(radius) {
@@ -127,7 +127,7 @@ function binomials(radius) {
 }
 
 /**
- * Each channel with a kernel of `rows` by `columns`; beyond its edge the image goes on as it is there.
+ * Convolves each channel with a kernel of `rows` by `columns`. The edge pixels are repeated beyond the edges.
  * @param {Tensor} x
  * @param {number[]} kernel
  * @param {number} rows

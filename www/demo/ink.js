@@ -1,10 +1,10 @@
-// Drawing on canvases in the page's colours.
+// Drawing on canvases in the page's colors.
 
 import { byId } from "./dom.js";
 
 /**
- * A canvas to draw on, empty, in the page's own pixels, however many of the screen's these are. It is as wide as the page
- * shows it, and as high as its attribute `data-height` says, or as wide.
+ * Clears a canvas, and scales it so that one unit is a pixel of the page. The canvas is as wide as the page shows it. Its
+ * height is the attribute `data-height`, and by default the width.
  * @param {HTMLCanvasElement} canvas
  */
 export function sheet(canvas) {
@@ -20,17 +20,17 @@ export function sheet(canvas) {
   return { context, width, height };
 }
 
-/** A colour of the style sheet. @param {string} name */
+/** Returns a color of the style sheet. @param {string} name */
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** A colour's red, green and blue. @param {string} name */
+/** Returns a color's red, green and blue. @param {string} name */
 function channels(name) {
   const text = colour(name);
   return [1, 3, 5].map((at) => Number.parseInt(text.slice(at, at + 2), 16));
 }
 
 /**
- * A square picture of numbers from -1, thread, by 0, paper, to 1, accent.
+ * A square picture of numbers, from -1 (thread) through 0 (paper) to 1 (accent).
  * @param {number} side
  */
 export class HeatMap {
@@ -38,7 +38,7 @@ export class HeatMap {
   #context;
   #image;
 
-  /** @param {number} side how many numbers a row has. */
+  /** @param {number} side the numbers in a row. */
   constructor(side) {
     this.canvas = new OffscreenCanvas(side, side);
     const context = this.canvas.getContext("2d");
@@ -48,7 +48,7 @@ export class HeatMap {
   }
 
   /**
-   * @param {(place: number) => number} value of a place, row by row.
+   * @param {(place: number) => number} value of a position, row by row.
    * @returns {OffscreenCanvas}
    */
   paint(value) {
@@ -67,7 +67,7 @@ export class HeatMap {
 }
 
 /**
- * Shows the text of a module of the page, from its first line of code on.
+ * Shows the source of one of the page's modules, without its first comment.
  * @param {string} id
  * @param {string} file
  */

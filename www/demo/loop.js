@@ -1,4 +1,4 @@
-// Training that leaves the page awake: a few steps, then a look at what came of them, then the browser's turn.
+// A training loop that keeps the page responsive: a few steps, then their results, then the browser's turn.
 
 import { byId, latest } from "./dom.js";
 
@@ -12,35 +12,35 @@ import { byId, latest } from "./dom.js";
  * }} Work
  */
 
-/** How long steps are recorded before the browser has its turn, in milliseconds. */
+/** The time for steps before the browser gets its turn, in milliseconds. */
 const budget = 12;
 
 /**
- * Connects the buttons `#start`, `#once` and `#reset`, and the list `#speed` of steps per second. All work on the device is
- * done in turns, one at a time: nothing changes the net in the middle of a step.
+ * Connects the buttons `#start`, `#once` and `#reset`, and the list `#speed` of steps per second. All work on the device runs
+ * in turns, one at a time. The net therefore cannot change in the middle of a step.
  */
 export class Loop {
-  /** Whether it trains. */
+  /** Whether the training runs. */
   running = false;
-  /** Steps since the last reset. */
+  /** The number of steps since the last reset. */
   steps = 0;
   #work;
   /** @type {Promise<unknown>} */
   #last = Promise.resolve();
-  /** What may ask for turns yet. @type {ReturnType<typeof latest>[]} */
+  /** The functions that may still request turns. @type {ReturnType<typeof latest>[]} */
   #latest = [];
-  /** Steps that are due, and when that was found. */
+  /** The number of steps that are due, and the time when it was computed. */
   #due = 0;
   #before = 0;
   #rounds = false;
-  /** The speed of late: steps, and since when they are counted. */
+  /** For the recent speed: the steps at the start of the measurement, and its start time. */
   #counted = { steps: 0, since: 0 };
   #start = byId("start", HTMLButtonElement);
   #speed = byId("speed", HTMLSelectElement);
 
   /**
-   * @param {Work} work records a step and returns its loss, if there is something to learn; shows what was learnt, `now` or
-   * when it is time; makes a new net; hears of errors.
+   * @param {Work} work `step` records a step and returns its loss, or undefined without data. `show` shows the results, at once
+   * if `now`. `reset` makes a new net. `failed` receives errors.
    */
   constructor(work) {
     this.#work = work;
@@ -50,7 +50,7 @@ export class Loop {
   }
 
   /**
-   * Does something when what was begun before has ended. Resolves when it is done; errors are told.
+   * Runs `work` after all earlier turns. Resolves when it is done. Errors are reported.
    * @param {() => unknown} work
    */
   turn(work) {
@@ -62,7 +62,7 @@ export class Loop {
   }
 
   /**
-   * The same as `latest`, which `idle` waits for, too.
+   * Wraps work like `latest` of `dom.js`. `idle` waits for this work, too.
    * @param {() => Promise<unknown>} work
    */
   latest(work) {
@@ -71,7 +71,7 @@ export class Loop {
     return ask;
   }
 
-  /** Resolves when all that was asked for is done. */
+  /** Resolves when all requested work is done. */
   async idle() {
     await Promise.all(this.#latest.map((ask) => ask.idle()));
     await this.turn(() => undefined);
@@ -82,7 +82,7 @@ export class Loop {
     this.#mark(true);
     [this.#due, this.#before] = [0, performance.now()];
     this.#counted = { steps: this.steps, since: performance.now() };
-    // Whoever pauses and starts again at once finds the rounds still going.
+    // After a quick pause and restart, the rounds are still running.
     if (this.#rounds) return;
     this.#rounds = true;
     const round = async () => {
@@ -93,19 +93,19 @@ export class Loop {
     requestAnimationFrame(round);
   }
 
-  /** Resolves when the last step that was begun is shown. */
+  /** Pauses the training. Resolves when the last step is shown. */
   pause() {
     this.#mark(false);
     return this.turn(() => this.#work.show(undefined, true));
   }
 
-  /** One step. */
+  /** Takes one step. */
   once() {
     this.#mark(false);
     return this.turn(() => this.#take(1, true));
   }
 
-  /** A new net. */
+  /** Makes a new net. */
   reset() {
     return this.turn(async () => {
       this.steps = 0;
@@ -115,7 +115,7 @@ export class Loop {
     });
   }
 
-  /** As many steps as are due since the last round, or as there is time for: what is left then is let go. */
+  /** Takes the steps that are due, as far as the time allows. The remaining steps are dropped. */
   async #round() {
     const now = performance.now();
     this.#due += (Number(this.#speed.value) * (now - this.#before)) / 1000;
@@ -131,7 +131,7 @@ export class Loop {
   }
 
   /**
-   * Takes at most so many steps. Only the last loss is read; waiting for it lets the device catch up.
+   * Takes at most `most` steps. Only the last loss is read, and waiting for it lets the device catch up.
    * @param {number} most
    * @param {boolean} now
    */

@@ -1,4 +1,4 @@
-// The page: joins the picture, the sentence and the panel to an engine on the device and one on the CPU.
+// The page "Filters and attention". Connects its controls to an engine on the device and one on the CPU.
 
 import * as attention from "./attention.js";
 import { ChainEditor } from "./chain.js";
@@ -13,7 +13,7 @@ import { showProfile } from "./profile.js";
 import { Remote } from "./remote.js";
 import { Source } from "./source.js";
 
-/** How far the device's values may lie from the CPU's; the largest are about 1. */
+/** The largest allowed difference between values of the device and of the CPU. The values are at most about 1. */
 const near = 1e-4;
 
 const cpu = new Remote();
@@ -35,17 +35,17 @@ const updateImage = () => Promise.all([updateMine(), updateTheirs()]);
 const updateAttention = latest(() => showAttention().catch(failed));
 connect();
 
-// For programs that look at the page.
+// For programs that test the page.
 Object.assign(window, {
   demo: {
     device: engine.about(),
-    /** The first results are there. */
+    /** Resolves when the first results are shown. */
     ready: Promise.all([updateImage(), updateAttention()]).then(() => undefined),
-    /** Nothing is being computed. */
+    /** Resolves when nothing is being computed. */
     idle,
-    /** Fixed work, timed and compared. */
+    /** Runs a fixed workload, and returns its times and differences. */
     figures: () => figures(engine.device, cpu),
-    /** How many pictures the device has made. */
+    /** The number of pictures that the device has computed. */
     get frames() {
       return frames;
     },
@@ -58,7 +58,7 @@ async function idle() {
 }
 
 /**
- * The demo's own picture.
+ * Draws the demo's own picture.
  * @param {string} wide
  */
 function own(wide) {
@@ -83,7 +83,7 @@ function connect() {
   }
 }
 
-/** The picture on the device, as soon as it goes. */
+/** Shows the picture of the device as fast as possible. */
 async function showMine() {
   const picture = source.now();
   const { pixels, ms } = await engine.frame(picture, editor.chain);
@@ -93,7 +93,7 @@ async function showMine() {
   showCounters(engine);
 }
 
-/** The picture on the CPU, how far the device's is from it, and, where it stays, the time each takes. */
+/** Shows the picture of the CPU, and its difference from the device's. For a still picture, also shows the time of both. */
 async function showTheirs() {
   const [picture, chain] = [source.now(), editor.chain];
   const theirs = await cpu.image(picture, chain);
@@ -137,7 +137,7 @@ async function showAttention() {
   const apart = Math.max(difference(mine.fused, theirs.fused), difference(mine.weights, theirs.weights));
   const sums = rowSums(mine.weights, words.length);
   const [gpuTime, cpuTime] = [await engine.time("attention"), await cpu.time("attention")];
-  // Other words were written meanwhile.
+  // Other words were entered meanwhile.
   if (gpuTime === undefined || cpuTime === undefined) return;
   judge(
     "attention-difference",
@@ -148,7 +148,7 @@ async function showAttention() {
   showPanel();
 }
 
-/** Profiles a run of what the panel shows the plan of. */
+/** Profiles a run of the program whose plan is shown. */
 async function profileRun() {
   byId("profile-summary", HTMLElement).textContent = "Measuring the peak rates of the device, and then a run …";
   showProfile(await engine.profile(planned));
@@ -156,7 +156,7 @@ async function profileRun() {
   showCounters(engine);
 }
 
-/** The weights of the head that is chosen. */
+/** Shows the weights of the selected head. */
 function showWeights() {
   if (!attended) return;
   const { words, weights } = attended;

@@ -1,4 +1,4 @@
-// A net of dense layers for two classes of points, and a step of its training.
+// A network of linear layers for two classes of points, and a training step.
 
 import { Generator, Layer, Module } from "../dist/nn.js";
 
@@ -11,7 +11,7 @@ export class Mlp extends Module {
     this.activation = activation; // "tanh", "relu" or another method of tensors.
   }
 
-  /** What each layer gives for points `[count, 2]`; the last one's is above 0 for the second class. */
+  /** Computes the outputs of each layer for points `[count, 2]`. The last output is above 0 for the second class. */
   outputs(x) {
     const last = this.layers.length - 1;
     return this.layers.map((layer, n) => (x = n < last ? layer.forward(x)[this.activation]() : layer.forward(x)));
@@ -22,7 +22,7 @@ export class Mlp extends Module {
   }
 }
 
-/** A step on points `x` of classes `y`. The optimiser is `Optimizer.adam(net, { lr: 0.03 })` or another. */
+/** Takes a step on points `x` of classes `y`. The optimizer is `Optimizer.adam(net, { lr: 0.03 })` or another. */
 export function step(device, net, optimizer, x, y) {
   return device.scope(() => {
     const loss = net.forward(x).binaryCrossEntropyWithLogits(y);

@@ -1,4 +1,4 @@
-// A worker that computes with a model, as a page calls it: methods that answer with promises, and news in between.
+// A worker with a model, as a page calls it. Methods return promises, and other messages are passed to a listener.
 
 /** An error of the worker. */
 export class WorkerError extends Error {
@@ -18,12 +18,12 @@ export class ModelWorker {
   #waiting = new Map();
   #next = 0;
   #isStarted = false;
-  /** Why the worker answers no more. @type {WorkerError | undefined} */
+  /** The error that ended the worker. @type {WorkerError | undefined} */
   #ended;
 
   /**
    * @param {Worker} worker
-   * @param {(news: any) => void} hear is called with messages that answer no call
+   * @param {(news: any) => void} hear is called with messages that are not answers
    */
   constructor(worker, hear) {
     this.#worker = worker;
@@ -63,12 +63,12 @@ export class ModelWorker {
     });
   }
 
-  /** Ends the work that is under way. */
+  /** Aborts the work in progress. */
   stop() {
     this.#worker.postMessage({ stop: true });
   }
 
-  /** Ends the worker, with all that it holds. */
+  /** Terminates the worker, and frees everything that it holds. */
   end() {
     this.#worker.terminate();
     this.#reject(new WorkerError("The model's worker was ended."));

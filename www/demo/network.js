@@ -1,10 +1,10 @@
-// A net as a picture: each neuron with what it gives all over the plane, and between them the weights.
+// A picture of a net: each neuron's output over the plane, and the weights between the neurons.
 
 import { colour, HeatMap, sheet } from "./ink.js";
 
 /**
- * What is drawn of a layer: what its neurons give at each place of the plane, `[places, neurons]`, and its weights, `[neurons,
- * inputs]`.
+ * The values of a layer to draw. `outputs` are the neurons' outputs at each position of the plane, `[places, neurons]`, and
+ * `weights` are `[neurons, inputs]`.
  * @typedef {{ outputs: Float32Array, weights: Float32Array }} LayerValues
  */
 
@@ -15,7 +15,7 @@ export class NetPicture {
 
   /**
    * @param {HTMLCanvasElement} canvas
-   * @param {number} side how many places a row of the plane has.
+   * @param {number} side the positions in a row of the plane.
    */
   constructor(canvas, side) {
     this.#canvas = canvas;
@@ -46,7 +46,7 @@ export class NetPicture {
       for (let row = 0; row < count; row++) {
         let largest = 1e-6;
         for (let place = row; place < outputs.length; place += count) largest = Math.max(largest, Math.abs(outputs[place]));
-        // The last one is a logit: shown is the probability.
+        // The last output is a logit, and is shown as a probability.
         const value = (place) => (last ? Math.tanh(outputs[place] / 2) : outputs[place * count + row] / largest);
         this.#tile(context, centre(n + 1, row), tile, value);
       }
@@ -62,7 +62,7 @@ export class NetPicture {
     });
   }
 
-  /** One line a weight: its colour says the sign, its width the size. */
+  /** Draws a line for each weight. Its color is the sign, and its width is the size. */
   #wires(context, weights, inputs, from, to) {
     const colours = [colour("--thread"), colour("--accent")];
     for (let n = 0; n < weights.length; n++) {

@@ -1,14 +1,14 @@
-// A pad to draw a digit on, and the 8 x 8 numbers that the net sees of it.
+// A pad to draw a digit on, and its conversion to 8 x 8 numbers for the net.
 
 import { colour, sheet } from "./ink.js";
 
-/** How wide a line is, of a picture that is 32 wide: as those of the data. */
+/** The width of a line in a picture of width 32, as in the data set. */
 const pen = 4;
 
 /** @typedef {[x: number, y: number]} Place on the pad, from 0 to 1. */
 
 export class Pad {
-  /** The lines that were drawn. @type {Place[][]} */
+  /** The drawn lines. @type {Place[][]} */
   #lines = [];
   #canvas;
   #changed;
@@ -30,7 +30,7 @@ export class Pad {
     });
   }
 
-  /** Whether there is nothing on it. */
+  /** Whether the pad is empty. */
   get empty() {
     return this.#lines.length === 0;
   }
@@ -47,15 +47,15 @@ export class Pad {
   }
 
   /**
-   * What is drawn, as the data were made: it fills a square of 32 x 32, upright; each 4 x 4 of that is one number, how much
-   * of it is ink, of 1. Sixteenths, as the data have them.
+   * Converts the drawing as the data set was made. It is scaled to a square of 32 x 32 dots. Each block of 4 x 4 dots becomes
+   * one number: the fraction of ink, rounded to sixteenths.
    * @returns {Float32Array}
    */
   pixels() {
     const places = this.#lines.flat();
     const [xs, ys] = [places.map(([x]) => x), places.map(([, y]) => y)];
     const [left, right, top, bottom] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-    // A dot must not fill it all.
+    // A small dot must not be scaled to fill the square.
     const scale = (32 - pen) / Math.max(right - left, bottom - top, 0.2);
     const context = new OffscreenCanvas(32, 32).getContext("2d", { willReadFrequently: true });
     if (!context) throw new Error("the browser gives no canvas to draw on");
@@ -96,7 +96,7 @@ function stroke(context, lines, width, to) {
 }
 
 /**
- * Draws 8 x 8 numbers from 0, paper, to 1, ink.
+ * Draws 8 x 8 numbers, from 0 (paper) to 1 (ink).
  * @param {HTMLCanvasElement} canvas
  * @param {ArrayLike<number>} pixels
  */

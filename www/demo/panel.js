@@ -1,11 +1,11 @@
-// What the device is and does: its name, plans, kernels and counters.
+// The panel with the device's name, plans, kernels and counters.
 
 import { byId, make } from "./dom.js";
 import { isSoftware } from "./figures.js";
 
 /** @import { Engine } from "./engine.js" */
 
-/** What counters are called, for people. @type {Record<string, string>} */
+/** The displayed names of counters. @type {Record<string, string>} */
 const counted = {
   plans: "Plans created",
   pipelines: "Pipelines compiled",

@@ -1,16 +1,16 @@
-// The demo's own picture: a lake in the mountains, made of integer arithmetic alone.
+// The demo's own picture: a lake in the mountains, computed with integer arithmetic only.
 //
-// `native/src/demo/picture.rs` makes the same bytes; `hash` shows that they are the same. All lengths are in sixteenths
-// of a unit, of which the picture is 480 wide and 320 high at any resolution.
+// `native/src/demo/picture.rs` computes the same bytes, and `hash` proves that. All lengths are in sixteenths of a unit. The
+// picture is 480 units wide and 320 high at any resolution.
 
 const unit = 16;
 const waterline = 206 * unit;
 
-/** The resolution that figures are taken at. */
+/** The resolution of the fixed workload. */
 export const usual = { width: 480, height: 320 };
 
 /**
- * The picture's pixels, RGBA, row by row.
+ * Returns the picture's pixels, RGBA, row by row.
  * @param {number} width
  * @param {number} height
  * @returns {Uint8ClampedArray<ArrayBuffer>}
@@ -33,7 +33,7 @@ export function picture(width, height) {
 }
 
 /**
- * The 32-bit FNV-1a hash of bytes.
+ * Returns the 32-bit FNV-1a hash of bytes.
  * @param {ArrayLike<number>} bytes
  */
 export function hash(bytes) {
@@ -48,7 +48,7 @@ export function hash(bytes) {
 const clamp = (value) => Math.max(0, Math.min(255, value));
 
 /**
- * From a to b as t goes from 0 to 256.
+ * Interpolates from a to b for t from 0 to 256.
  * @param {number} a
  * @param {number} b
  * @param {number} t
@@ -64,7 +64,7 @@ const mix = (a, b, t) => a + (((b - a) * t) >> 8);
 const blend = (a, b, t) => [mix(a[0], b[0], t), mix(a[1], b[1], t), mix(a[2], b[2], t)];
 
 /**
- * 0 below `from`, 256 above `to`, straight between.
+ * Returns 0 below `from`, 256 above `to`, and a linear value in between.
  * @param {number} value
  * @param {number} from
  * @param {number} to
@@ -72,7 +72,7 @@ const blend = (a, b, t) => [mix(a[0], b[0], t), mix(a[1], b[1], t), mix(a[2], b[
 const ramp = (value, from, to) => Math.max(0, Math.min(256, Math.trunc(((value - from) * 256) / (to - from))));
 
 /**
- * 32 well mixed bits of three numbers.
+ * Returns 32 well-mixed bits of three numbers.
  * @param {number} x
  * @param {number} y
  * @param {number} seed
@@ -85,7 +85,7 @@ function hash3(x, y, seed) {
 }
 
 /**
- * Smooth noise, 0 to 255, with one value per cell of 2^shift.
+ * Returns smooth noise from 0 to 255, with one random value per cell of size 2^shift.
  * @param {number} x
  * @param {number} y
  * @param {number} shift
@@ -101,13 +101,14 @@ function noise(x, y, shift, seed) {
 }
 
 /**
- * 3t^2 - 2t^3, from 0 to 256.
+ * Computes 3t^2 - 2t^3, from 0 to 256.
  * @param {number} t
  */
 const smooth = (t) => (t * t * (768 - 2 * t)) >> 16;
 
 /**
- * Noise of four sizes, each half as large and half as strong as the one before; 0 to 255.
+ * Returns the sum of four octaves of noise, from 0 to 255. Each octave has half the size and half the strength of the previous
+ * one.
  * @param {number} x
  * @param {number} y
  * @param {number} shift
@@ -120,7 +121,7 @@ function clouds(x, y, shift, seed) {
 }
 
 /**
- * What is highest at each x: three ranges of mountains and the pines on the shore, as y from above.
+ * The outlines as y for each x, from the top: three mountain ranges, and the pines on the shore.
  * @typedef {{ far: Int32Array, middle: Int32Array, near: Int32Array, pines: Int32Array }} Skyline
  */
 
@@ -137,7 +138,7 @@ function skyline() {
 }
 
 /**
- * A line of sharp peaks, 0 to 255.
+ * Returns a line of sharp peaks, from 0 to 255.
  * @param {number} x
  * @param {number} shift
  * @param {number} seed
@@ -149,7 +150,7 @@ function peaks(x, shift, seed) {
 }
 
 /**
- * Above the waterline.
+ * Returns the color above the waterline.
  * @param {Skyline} lines
  * @param {number} x
  * @param {number} y
@@ -164,7 +165,7 @@ function land(lines, x, y) {
 }
 
 /**
- * A mountain below its ridge: spurs lit from the right, snow on the heights, mist at the foot.
+ * Returns the color of a mountain: spurs lit from the right, snow on the heights, mist at the foot.
  * @param {Int32Array} ridge
  * @param {number} x
  * @param {number} y
@@ -174,7 +175,7 @@ function land(lines, x, y) {
  * @returns {Colour}
  */
 function slope(ridge, x, y, shade, light, snowy) {
-  // A spur runs down from its peak, bent by noise.
+  // Spurs run down from the peaks, and noise bends them.
   const at = x + ((clouds(x, y, 9, 51) - 128) * 2);
   /** @type {(x: number) => number} */
   const height = (x) => ridge[Math.max(0, Math.min(480 * unit - 1, x))];
@@ -203,7 +204,7 @@ function sky(x, y) {
 }
 
 /**
- * Where the trees on the shore begin, from above.
+ * Returns the top of the trees on the shore, as y from the top.
  * @param {number} x
  */
 function pineTop(x) {
@@ -212,7 +213,7 @@ function pineTop(x) {
     const tree = Math.trunc(x / (spacing * unit));
     for (let i = tree - 1; i <= tree + 1; i++) {
       const random = hash3(i, 0, seed) >>> 8;
-      // Few stand in the middle of the picture.
+      // Few trees are in the middle of the picture.
       const bare = 255 - ramp(Math.abs(i * spacing - 215), 30, 200);
       if ((random & 255) < bare) continue;
       const middle = i * spacing * unit + ((random >> 8) & 127);
@@ -227,7 +228,7 @@ function pineTop(x) {
 }
 
 /**
- * The lake: the land above it upside down, in ripples that grow towards the viewer.
+ * Returns the color of the lake: a reflection of the land, in ripples that grow toward the viewer.
  * @param {Skyline} lines
  * @param {number} x
  * @param {number} y
@@ -246,7 +247,7 @@ function water(lines, x, y) {
 }
 
 /**
- * A sailing boat with sharp edges, and its image in the water.
+ * Returns the color of a sailing boat with sharp edges, or of its reflection.
  * @param {Skyline} lines
  * @param {number} x
  * @param {number} y
@@ -261,7 +262,7 @@ function boat(lines, x, y) {
 }
 
 /**
- * The boat at `x` to the right of its mast and `up` above the water.
+ * Returns the color of the boat at `x` to the right of its mast and `up` above the water.
  * @param {number} x
  * @param {number} up
  * @returns {Colour | undefined}

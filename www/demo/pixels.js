@@ -1,11 +1,11 @@
-// Square pictures to learn: those of the page, drawn by code, and what was chosen, as numbers; and how close a copy is.
+// Square pictures to learn, as numbers: drawn by code or chosen by the user. Also measures how close a copy is.
 
 import { picture as lake } from "./picture.js";
 
 /** @import { Picture } from "./engine.js" */
 
 /**
- * The pictures of the page: each draws on a square of 1 by 1.
+ * The page's pictures. Each function draws on a square of 1 by 1.
  * @type {Record<string, (c: OffscreenCanvasRenderingContext2D) => void>}
  */
 const drawn = {
@@ -44,7 +44,7 @@ const drawn = {
     ["#2b2d6e", "#a23b72", "#f2b25c"].forEach((colour, n) => sky.addColorStop(n / 2, colour));
     c.fillStyle = sky;
     c.fillRect(0, 0, 1, 1);
-    // Closer and closer, outwards: the more a net has learnt, the more of them it has.
+    // The rings become narrower outwards, so a better net shows more of them.
     c.strokeStyle = "#fff6e0";
     for (let n = 1; n < 16; n++) {
       c.lineWidth = 0.032 / Math.sqrt(n);
@@ -55,17 +55,17 @@ const drawn = {
   },
 };
 
-/** What the page's pictures are called, for people. @type {Record<string, string>} */
+/** The displayed names of the pictures. @type {Record<string, string>} */
 export const names = { sign: "Shapes and a word", lake: "A lake", threads: "Threads", rings: "Rings" };
 
 /**
- * A picture of the page.
+ * Draws a picture of the page.
  * @param {string} name
  * @param {number} side
  * @returns {Picture}
  */
 export function own(name, side) {
-  // The middle of the lake; twice as fine, for its noise is of single pixels.
+  // The middle part of the lake is used. It is drawn at twice the resolution, because its noise has single pixels.
   if (name === "lake") return { pixels: lake(3 * side, 2 * side), width: 3 * side, height: 2 * side };
   const context = square(side);
   context.scale(side, side);
@@ -74,7 +74,7 @@ export function own(name, side) {
 }
 
 /**
- * The middle of a picture as a square of so many pixels, on white: three numbers from 0 to 1 each.
+ * Converts the middle of a picture to a square of `side` pixels per row, on white. Each pixel has three numbers from 0 to 1.
  * @param {Picture} picture
  * @param {number} side
  */
@@ -94,7 +94,7 @@ export function numbersOf({ pixels, width, height }, side) {
 }
 
 /**
- * Red, green and blue from 0 to 1 as a picture to draw.
+ * Converts red, green and blue from 0 to 1 to a canvas.
  * @param {Float32Array} numbers
  * @param {number} side
  */
@@ -110,8 +110,8 @@ export function pictureOf(numbers, side) {
 }
 
 /**
- * The places of so many by so many pixels, `[side * side, 2]`, row by row: their middles, in a square of the plane. The whole
- * picture goes from -1 to 1.
+ * Returns the centers of `side` by `side` pixels in a square of the plane, `[side * side, 2]`, row by row. The whole picture
+ * extends from -1 to 1.
  * @param {number} side
  * @param {number} left
  * @param {number} top
@@ -127,7 +127,7 @@ export function placesOf(side, left = -1, top = -1, wide = 2) {
 }
 
 /**
- * The peak signal-to-noise ratio in decibels: `-10 log10(mean of squared differences)`, where white is 1.
+ * Returns the peak signal-to-noise ratio in decibels, `-10 log10(mean of squared differences)`. White is 1.
  * @param {Float32Array} copy
  * @param {Float32Array} numbers
  */
@@ -157,7 +157,7 @@ function shape(c, colour, corners) {
   c.fill();
 }
 
-/** A word, its middle at a place. Letters are drawn large: fonts of less than a pixel have none. */
+/** Draws a centered word. Letters are drawn large and scaled down, because fonts below one pixel are not drawn. */
 function word(c, colour, text, x, y, size) {
   c.save();
   c.fillStyle = colour;

@@ -1,4 +1,4 @@
-// Points of two classes, on the plane from -2 to 2.
+// Points of two classes, in the plane from -2 to 2.
 
 /**
  * @typedef {[x: number, y: number, label: 0 | 1]} Point
@@ -9,7 +9,8 @@
 export const reach = 2;
 
 /**
- * The place of point `t`, from 0 to 1, of a class, without noise; and how much noise suits it.
+ * The shapes. `at` returns the position of a point of a class without noise, for `t` from 0 to 1. `noise` is the recommended
+ * deviation.
  * @type {Record<string, { noise: number, at: (t: number, label: 0 | 1, random: () => number) => [number, number] }>}
  */
 export const shapes = {
@@ -45,7 +46,7 @@ export const shapes = {
 };
 
 /**
- * So many points of a shape, by a seed.
+ * Returns `count` points of a shape, by a seed.
  * @param {string} name
  * @param {number} count
  * @param {number} seed
@@ -54,7 +55,7 @@ export const shapes = {
 export function points(name, count, seed) {
   const { noise, at } = shapes[name];
   const random = randoms(seed);
-  // The sum of six numbers from -1 to 1 has nearly a normal distribution, of variance 2.
+  // The sum of six uniform numbers from -1 to 1 is nearly normal, with variance 2.
   const normal = () => Array.from({ length: 6 }, () => 2 * random() - 1).reduce((sum, x) => sum + x) / Math.SQRT2;
   return Array.from({ length: count }, (_, n) => {
     const label = /** @type {0 | 1} */ (n % 2);
@@ -64,7 +65,7 @@ export function points(name, count, seed) {
 }
 
 /**
- * Numbers from 0 to 1 by a seed. (Mulberry32.)
+ * Returns a generator of numbers from 0 to 1, by a seed (Mulberry32).
  * @param {number} seed
  */
 export function randoms(seed) {

@@ -1,4 +1,4 @@
-// A profile as a picture: what the host and the device did on a time line, and what each kernel took.
+// A profile as a picture: a timeline of the host and the device, and a table of kernels.
 
 import { byId, make } from "./dom.js";
 
@@ -13,7 +13,7 @@ const width = 1000;
 const row = 34;
 const left = 96;
 
-/** The rows of the trace that are drawn, and what they are called here. */
+/** The rows of the trace that are drawn, and their titles. */
 const rows = [
   { tid: 1, title: "waiting" },
   { tid: 2, title: "the page" },
@@ -28,7 +28,7 @@ const time = (ms) => {
 };
 
 /**
- * An element of a picture.
+ * Makes an SVG element.
  * @param {string} tag
  * @param {Record<string, string | number>} attributes
  * @param {...(Node | string)} children
@@ -60,7 +60,7 @@ function summary({ clock, resolution, total, deviceTime, untimed }) {
 }
 
 /**
- * The time line.
+ * Draws the timeline.
  * @param {TraceEvent[]} events
  * @param {number} total milliseconds
  */
@@ -85,7 +85,7 @@ function timeline(events, total) {
       const said = `${event.name}: ${time(event.dur / 1000)}`;
       const bar = draw("rect", { x: from, y: y + 4, width: long, height: row - 8, rx: 3 }, draw("title", {}, said));
       const group = draw("g", { class: `span ${event.cat}`, "data-span": event.cat }, bar);
-      // About as many letters as there is room for.
+      // The text is cut to about the width of the bar.
       if (long > 60) group.append(draw("text", { x: from + 5, y: y + row / 2 + 4 }, said.slice(0, Math.floor(long / 6.6) - 1)));
       picture.append(group);
     }
@@ -94,7 +94,7 @@ function timeline(events, total) {
 }
 
 /**
- * A line of the table.
+ * Makes a row of the table.
  * @param {ProfileData["kernels"][number]} kernel
  * @param {ProfileData} data
  */
@@ -116,7 +116,7 @@ function line(kernel, { deviceTime, clock }) {
 }
 
 /**
- * A rate, and which part it is of the most there is.
+ * Formats a rate, and its fraction of the peak rate.
  * @param {number | undefined} rate
  * @param {number} unit
  * @param {string} name

@@ -1,4 +1,4 @@
-// The engine in the worker, as the page calls it: the same methods, each a promise.
+// The engine in the worker. It has the methods of `Engine`, and each returns a promise.
 
 /**
  * @import { Engine, Picture, Frame, Filtered, Attended } from "./engine.js"

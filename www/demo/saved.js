@@ -1,4 +1,4 @@
-// A net's weights as files: one that comes with the page, those that are saved here, and any other.
+// Weights files of a net: the page's own file, files that are saved here, and any other.
 
 import { failed, standing, tell } from "./device.js";
 import { byId, make } from "./dom.js";
@@ -9,12 +9,12 @@ import { byId, make } from "./dom.js";
  */
 
 /**
- * Connects the buttons of `files.js`, each in a turn of its own.
- * @param {string} name of the file that lies beside the page, and of those that are saved.
+ * Connects the buttons of `files.js`. Each action runs in a separate turn.
+ * @param {string} name of the page's file, and of saved files.
  * @param {Loop} loop
  * @param {Device} device
- * @param {{ save: () => Promise<Uint8Array>, load: (source: Blob | Response) => Promise<void> }} net gives the bytes of a file;
- * goes on with the weights of one.
+ * @param {{ save: () => Promise<Uint8Array>, load: (source: Blob | Response) => Promise<void> }} net `save` returns the
+ * bytes of a file, and `load` continues with the weights of one.
  */
 export function connectFiles(name, loop, device, net) {
   const load = (/** @type {Blob | Response} */ source) => {
@@ -33,7 +33,7 @@ export function connectFiles(name, loop, device, net) {
 }
 
 /**
- * Hands bytes out as a file.
+ * Downloads bytes as a file.
  * @param {string} name
  * @param {Uint8Array} bytes
  */

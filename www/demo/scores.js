@@ -1,4 +1,4 @@
-// What a net makes of digits, for people: how sure it is, what it takes for what, and what it misreads.
+// Displays of a net's results for digits: probabilities, the confusion matrix, and misread images.
 
 import { byId, make } from "./dom.js";
 import { drawPixels } from "./pad.js";
@@ -7,14 +7,14 @@ import { drawPixels } from "./pad.js";
 
 const ten = Array.from({ length: 10 }, (_, n) => n);
 
-/** The place of the largest of ten scores. @param {Float32Array} scores */
+/** Returns the position of the largest score. @param {Float32Array} scores */
 export const best = (scores) => scores.indexOf(Math.max(...scores));
 
-/** The ten scores of an image. @param {Float32Array} scores @param {number} n */
+/** Returns the ten scores of an image. @param {Float32Array} scores @param {number} n */
 export const scoresOf = (scores, n) => scores.subarray(10 * n, 10 * (n + 1));
 
 /**
- * How sure the net is of each digit; nothing without scores.
+ * Shows the probability of each digit, or nothing without scores.
  * @param {Float32Array | undefined} scores
  */
 export function showGuess(scores) {
@@ -33,10 +33,10 @@ export function showGuess(scores) {
 }
 
 /**
- * Counts what is taken for what, and shows it: a row is a digit, a column what the net says.
+ * Computes and shows the confusion matrix. A row is the true digit, and a column is the net's answer.
  * @param {Float32Array} scores
  * @param {Int32Array} labels
- * @returns {number} how many of them are right, of 1.
+ * @returns {number} the accuracy, from 0 to 1.
  */
 export function showConfusion(scores, labels) {
   const counts = ten.map(() => ten.map(() => 0));
@@ -46,7 +46,7 @@ export function showConfusion(scores, labels) {
     const all = row.reduce((sum, x) => sum + x, 0);
     const cells = row.map((count, said) => {
       const title = `${count} of ${all} images of ${digit} are classified as ${said}`;
-      // By the root: a single wrong one is to be seen, too.
+      // The square root makes a single wrong image visible, too.
       const style = `--share: ${Math.sqrt(count / Math.max(1, all)).toFixed(3)}`;
       return make("td", { title, style, ...(digit === said ? {} : { class: "wrong" }) }, count ? `${count}` : "");
     });
@@ -57,7 +57,7 @@ export function showConfusion(scores, labels) {
 }
 
 /**
- * The images that are misread, the first twelve.
+ * Shows the first twelve misread images.
  * @param {Float32Array} scores
  * @param {Int32Array} labels
  * @param {Float32Array} images
@@ -69,7 +69,7 @@ export function showMisread(scores, labels, images) {
   byId("misread-count", HTMLElement).textContent = `${wrong.length} of ${labels.length} test images are misclassified`;
 }
 
-/** Two of the images of each digit: the first and the last, as these may be of different data. @param {Images} images */
+/** Shows the first and the last image of each digit, because these may be from different data. @param {Images} images */
 export function showExamples({ pixels, digits }) {
   const first = ten.map((digit) => picture(pixels, digits.indexOf(digit), `${digit}`));
   const last = ten.map((digit) => picture(pixels, digits.lastIndexOf(digit), `${digit}`));
@@ -77,7 +77,7 @@ export function showExamples({ pixels, digits }) {
 }
 
 /**
- * An image with what there is to say of it.
+ * Makes an image with a caption.
  * @param {Float32Array} images
  * @param {number} n
  * @param {string} said

@@ -1,4 +1,4 @@
-// The encoder and the vectors of the search page, in a worker: the page stays awake while it computes.
+// The encoder and the vectors of the search page, in a worker, so that the page stays responsive while it computes.
 
 import { Device, Embedder, Tensor } from "../dist/models.js";
 
@@ -7,16 +7,19 @@ import { Device, Embedder, Tensor } from "../dist/models.js";
  * @typedef {{ vectors: Tensor, pieces: string[] }} Part
  */
 
-/** Pieces that are embedded together, at first and at most. */
+/** The initial and the largest number of pieces in a batch. */
 const [FIRST_BATCH, MAX_BATCH] = [4, 32];
-/** Milliseconds: batches that take less become larger, and batches that take more become smaller. A search waits for one. */
+/**
+ * The target time of a batch in milliseconds. Faster batches make the next one larger, and slower batches make it smaller. A
+ * search waits for one batch.
+ */
 const [SHORT, LONG] = [100, 300];
-/** Milliseconds between reports of progress. */
+/** The milliseconds between progress reports. */
 const REPORT = 100;
 
 /** The vectors of a text, on a device. */
 class Index {
-  /** While vectors are being computed there are several parts, each at least twice as large as the next one. @type {Part[]} */
+  /** The parts. While vectors are computed there are several, each at least twice as large as the next one. @type {Part[]} */
   #parts = [];
 
   /** @param {Embedder} embedder */
@@ -48,7 +51,7 @@ class Index {
   }
 
   /**
-   * Makes one tensor of all parts, without the rows of pieces that are not wanted.
+   * Merges all parts into one tensor, without rows of unwanted pieces.
    * @param {Set<string>} [wanted]
    */
   compact(wanted) {
@@ -66,7 +69,7 @@ class Index {
   }
 
   /**
-   * Makes one part of the last ones.
+   * Merges the last parts into one.
    * @param {number} count
    */
   #merge(count) {
@@ -78,8 +81,8 @@ class Index {
   }
 
   /**
-   * Finds the pieces whose vectors have the largest cosines with a query's. All vectors have length 1, so a matrix product is
-   * the cosines.
+   * Finds the pieces with the largest cosine similarity to a query. All vectors have length 1, so a matrix product gives the
+   * cosines.
    * @param {string} query
    * @param {number} limit
    * @returns {Promise<[piece: string, cosine: number][]>}
@@ -109,19 +112,19 @@ class Index {
 
 /** @type {Index | undefined} */
 let index;
-/** Ends the loading that is under way. */
+/** Aborts the loading in progress. */
 let stop = new AbortController();
 /** The number of the newest text. */
 let newest = 0;
-/** The work for the text before it. @type {Promise<unknown>} */
+/** The work for the previous text. @type {Promise<unknown>} */
 let preparing = Promise.resolve();
 
 const post = (/** @type {object} */ message) => self.postMessage(message);
 
-/** Lets messages of the page be handled. */
+/** Lets the page's messages be handled. */
 const pause = () => new Promise((resolve) => setTimeout(resolve));
 
-/** Calls a function at most once in this time, unless it must be called. */
+/** Makes a function that posts a message at most once per `REPORT` milliseconds, unless the message is needed. */
 function reporter() {
   let last = 0;
   return (/** @type {object} */ message, /** @type {boolean} */ isNeeded) => {
@@ -133,7 +136,7 @@ function reporter() {
 
 const methods = {
   /**
-   * Loads a model, and gives facts about it.
+   * Loads a model, and returns facts about it.
    * @param {string | Record<string, File>} source
    * @param {string} prefer
    */
@@ -163,7 +166,7 @@ const methods = {
     device?.dispose();
   },
   /**
-   * Computes the vectors that a text still needs, and drops the others. Gives undefined if a newer text came meanwhile.
+   * Computes the missing vectors of a text, and drops unused ones. Returns undefined if a newer text came meanwhile.
    * @param {string[]} pieces
    */
   prepare(pieces) {
@@ -190,20 +193,20 @@ function need() {
 
 const memory = () => need().embedder.device.memory().allocated;
 
-/** About how long a piece takes, without a unit. @param {string} piece */
+/** Estimates the relative time that a piece takes. @param {string} piece */
 const effort = (piece) => 20 + Math.min(piece.length, 1500);
 
 /**
  * Computes vectors in batches, until a newer text comes.
  * @param {string[]} pieces
- * @param {number} own the text's number
+ * @param {number} own the number of the text
  */
 async function fill(pieces, own) {
   const used = need();
   const wanted = new Set(pieces);
   used.compact(wanted);
   const have = new Set(used.pieces);
-  // Pieces of similar length are computed together, so that there is little padding.
+  // Batches have pieces of similar length, which need little padding.
   const missing = [...wanted].filter((piece) => !have.has(piece)).sort((a, b) => a.length - b.length);
   const all = missing.reduce((sum, piece) => sum + effort(piece), 0);
   const report = reporter();

@@ -1,4 +1,4 @@
-// The page that searches by meaning: joins its controls to the worker that computes.
+// The page "Search by meaning". Connects its controls to the worker that computes.
 
 import { failed, listDevices, tell } from "./device.js";
 import { button, byId, latest, make, milliseconds } from "./dom.js";
@@ -10,17 +10,17 @@ import { ModelWorker, WorkerError } from "./model-worker.js";
  * @typedef {string | Record<string, File>} Source the address of a folder, or files by their names in it
  */
 
-/** The folder that the demo's server has, or gets. */
+/** The folder that the demo's server provides. */
 const ready = new URL("/models/all-MiniLM-L6-v2/", location.href).href;
-/** Results that are shown. */
+/** The most results that are shown. */
 const MAX_RESULTS = 10;
-/** Pieces of a text that are searched. */
+/** The most pieces of a text that are searched. */
 const MAX_PIECES = 20_000;
-/** Megabytes of a text file. */
+/** The largest text file, in megabytes. */
 const MAX_FILE = 5;
-/** Characters of a result that are shown. */
+/** The most characters of a result that are shown. */
 const MAX_SHOWN = 600;
-/** Milliseconds without a change until a text is read, and between results while vectors are being computed. */
+/** The milliseconds without a change before a text is read, and between updates of the results while vectors are computed. */
 const [TYPING, REFRESH] = [300, 500];
 
 const text = (/** @type {string} */ id) => byId(id, HTMLElement);
@@ -36,22 +36,22 @@ const startWorker = () => {
 
 let model = startWorker();
 let isLoaded = false;
-/** The work that is under way, as a sentence; undefined if there is none. @type {string | undefined} */
+/** The work in progress, as a sentence, or undefined. @type {string | undefined} */
 let busy;
-/** Where the model is from. @type {{ source: Source, name: string }} */
+/** The source of the model. @type {{ source: Source, name: string }} */
 let last = { source: ready, name: "all-MiniLM-L6-v2" };
-/** The pieces of the text, each once. @type {string[]} */
+/** The distinct pieces of the text. @type {string[]} */
 let pieces = [];
 /** The pieces that are shown as results. @type {string[]} */
 let shown = [];
-/** How many texts were sent to the worker. */
+/** The number of texts sent to the worker. */
 let texts = 0;
-/** When results were last asked for because there were more vectors. */
+/** The time of the last search that was caused by new vectors. */
 let refreshed = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let typing;
 
-/** Finds the results of the newest query. A query that waits is replaced by a newer one. */
+/** Finds the results of the newest query. A waiting query is replaced by a newer one. */
 const search = latest(async () => {
   const query = field("query").value.trim();
   if (!isLoaded || !query || !pieces.length) return showNothing();
@@ -78,7 +78,7 @@ text("results").append(...rows.map(({ item }) => item));
 const wanted = await listDevices();
 connect();
 prepare();
-// For programs that look at the page.
+// For programs that test the page.
 Object.assign(window, { demo: { device: {}, ready: Promise.resolve() } });
 
 function connect() {
@@ -131,8 +131,8 @@ function settle() {
 }
 
 /**
- * Does one thing at a time, and shows its errors.
- * @param {string} sentence the work that is under way
+ * Runs one work at a time, and shows its errors.
+ * @param {string} sentence the work in progress
  * @param {() => Promise<unknown>} work
  */
 async function alone(sentence, work) {
@@ -150,7 +150,7 @@ async function alone(sentence, work) {
 }
 
 /**
- * Shows an error. A lost device takes the model with it: the next one is loaded in another worker.
+ * Shows an error. After a lost device, the model is loaded again in a new worker.
  * @param {unknown} error
  */
 function report(error) {
@@ -162,7 +162,7 @@ function report(error) {
   text("notice").append(button("Load the model again", () => void load(last.source, last.name)));
 }
 
-/** Shows the page as it is without a model. */
+/** Shows the page without a model. */
 function unload() {
   isLoaded = false;
   texts += 1;
@@ -208,11 +208,11 @@ function close() {
   });
 }
 
-/** Whether a model may have a file of this name. @param {string} name */
+/** Whether a model may have a file with this name. @param {string} name */
 const isModelFile = (name) => /\.(json|safetensors)$/.test(name);
 
 /**
- * The files of a folder by their names in it, and the folder's name.
+ * Returns a folder's files by their paths in it, and the folder's name.
  * @param {File[]} files
  * @returns {[Record<string, File>, string]}
  */
@@ -224,7 +224,7 @@ function filesByName(files) {
 }
 
 /**
- * The same for a folder that was dropped, with the folders in it.
+ * Returns the files of a dropped folder by their paths, including files in its subfolders.
  * @param {FileSystemDirectoryEntry} folder
  * @param {string} [path]
  * @returns {Promise<Record<string, File>>}
@@ -250,11 +250,11 @@ async function filesOf(folder, path = "") {
 }
 
 /**
- * Takes what was dropped: a folder, or the files of one, is a model; any other file is a text.
+ * Loads dropped files. A folder, or the files of one, is a model, and any other file is a text.
  * @param {DataTransfer} data
  */
 async function dropped({ items, files }) {
-  // Both are empty after the event.
+  // Both lists become empty after the event.
   const all = [...files];
   const folder = [...items].map((item) => item.webkitGetAsEntry()).find((entry) => entry?.isDirectory);
   const isModel = folder || all.some(({ name }) => name.endsWith(".safetensors"));
@@ -290,7 +290,7 @@ function setText(content) {
 }
 
 /**
- * Prepares the text for searches when it has not changed for some milliseconds.
+ * Prepares the text for searches after `wait` milliseconds without a change.
  * @param {number} wait
  */
 function changed(wait) {
@@ -300,8 +300,8 @@ function changed(wait) {
 }
 
 /**
- * The pieces of a text. A piece ends at a line break, and after a period, question mark or exclamation mark that is followed by
- * white space. No white space has to follow the marks of Chinese and Japanese.
+ * Splits a text into pieces. A piece ends at a line break, and after a period, question mark or exclamation mark before white
+ * space. Chinese and Japanese marks need no white space after them.
  * @param {string} content
  */
 function split(content) {
@@ -309,7 +309,7 @@ function split(content) {
   return parts.map((part) => part.trim()).filter(Boolean);
 }
 
-/** Has the worker compute the vectors of the text. It stops computing those of an older text. */
+/** Requests the vectors of the text from the worker. The worker stops computing those of an older text. */
 async function prepare() {
   const all = [...new Set(split(area.value))];
   pieces = all.slice(0, MAX_PIECES);
@@ -348,7 +348,7 @@ const megabytes = (/** @type {number} */ bytes) => (bytes / 1e6).toFixed(0);
 /** @param {Progress} progress */
 function showProgress({ done, total, seconds }) {
   const bar = byId("progress", HTMLProgressElement);
-  // The small files come first: until then the size is not known.
+  // The small files come first, and the total size is unknown until then.
   const isKnown = total > 1e6;
   if (isKnown) bar.value = done / total;
   else bar.removeAttribute("value");
@@ -364,7 +364,7 @@ function showMemory(bytes) {
   text("memory").textContent = `${megabytes(bytes)} MB`;
 }
 
-/** Shows that there are no results, and why. */
+/** Shows that there are no results, and the reason. */
 function showNothing() {
   shown = [];
   for (const { item } of rows) item.hidden = true;
@@ -378,7 +378,7 @@ function showNothing() {
 /**
  * @param {string} query
  * @param {[piece: string, cosine: number][]} found
- * @param {number} ready pieces that were searched
+ * @param {number} ready the pieces that were searched
  * @param {number} ms
  */
 function showResults(query, found, ready, ms) {

@@ -1,4 +1,4 @@
-// Where a picture comes from: one of the page's own, a file that was chosen or dropped, or the camera.
+// The source of a picture: a picture of the page, a chosen or dropped file, or the camera.
 
 import { byId, make } from "./dom.js";
 
@@ -17,7 +17,7 @@ export class Source {
   #still;
 
   /**
-   * Connects the list of the page's own pictures, `#file` and `#camera`; a picture may be dropped anywhere.
+   * Connects the list of the page's pictures, `#file` and `#camera`. A picture may be dropped anywhere.
    * @param {HTMLSelectElement} list
    * @param {(value: string) => Picture} own draws the picture with this value of the list.
    * @param {() => void} changed is called when there is another picture.
@@ -41,12 +41,12 @@ export class Source {
     this.#camera.addEventListener("click", () => (this.#video ? this.#stop() : this.#start().catch(failed)));
   }
 
-  /** Whether each frame is another. */
+  /** Whether the picture changes with each frame of the camera. */
   get live() {
     return this.#video !== undefined;
   }
 
-  /** The picture now. @returns {Picture} */
+  /** Returns the current picture. @returns {Picture} */
   now() {
     if (!this.#video) return this.#still;
     const scale = Math.min(1, cameraWidth / this.#video.videoWidth);
@@ -100,7 +100,7 @@ export class Source {
 let sheet;
 
 /**
- * The pixels of an image or a frame, scaled.
+ * Returns the pixels of an image or a frame, scaled.
  * @param {CanvasImageSource} image
  * @param {number} wide
  * @param {number} high

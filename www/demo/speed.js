@@ -1,5 +1,5 @@
-// How many steps a second a device takes, here and on the CPU. As a worker it says so of the CPU: the page stays awake
-// meanwhile.
+// Measures the steps per second of a device and of the CPU. This file is also the worker that measures the CPU, so that the
+// page stays responsive.
 
 import { Device, Generator, Optimizer } from "../dist/nn.js";
 import { byId } from "./dom.js";
@@ -12,14 +12,14 @@ import { byId } from "./dom.js";
  * @typedef {{ step: () => Tensor, held: (Held | undefined)[] }} Work a step on data that stands still, and what it holds.
  */
 
-/** How long steps are counted, in milliseconds. */
+/** The duration of a measurement, in milliseconds. */
 const period = 1000;
 
-/** Numbers from 0 to below `end`, as if by chance. */
+/** Returns pseudorandom numbers from 0 up to, but not including, `end`. */
 const numbers = (/** @type {number} */ count, /** @type {number} */ end) =>
   Int32Array.from({ length: count }, (_, n) => (n * 97) % end);
 
-/** What the pages' nets learn, by the pages. @type {Record<string, (device: Device, size: Size) => Promise<Work>>} */
+/** The training work of each page. @type {Record<string, (device: Device, size: Size) => Promise<Work>>} */
 const works = {
   async points(device, { count, ...shape }) {
     const { Mlp, step } = await import("./mlp.js");
@@ -61,7 +61,7 @@ const works = {
 };
 
 /**
- * Steps a second of such work.
+ * Measures the steps per second of a page's work.
  * @param {Device} device
  * @param {string} name
  * @param {Size} size
@@ -88,7 +88,7 @@ async function stepsPerSecond(device, name, size) {
 }
 
 /**
- * The same of the CPU, in a worker that ends with it.
+ * Measures the steps per second of the CPU, in a worker that ends afterwards.
  * @param {string} name
  * @param {Size} size
  * @returns {Promise<number>}
@@ -105,12 +105,12 @@ function stepsPerSecondOfCpu(name, size) {
 }
 
 /**
- * Connects the button `#measure` of `timing.js`: steps of the page's work are timed here and on the CPU, one after the other,
- * so that they do not share one. Returns what forgets the figures, for a net of another size.
+ * Connects the button `#measure` of `timing.js`. It times steps of the page's work here and then on the CPU, so that the two do
+ * not share the CPU. Returns a function that clears the figures, for a net of another size.
  * @param {Loop} loop
  * @param {Device} device
- * @param {string} name which work.
- * @param {() => Size} size of now.
+ * @param {string} name of the work.
+ * @param {() => Size} size returns the current size.
  */
 export function connectSpeed(loop, device, name, size) {
   const button = byId("measure", HTMLButtonElement);

@@ -1,20 +1,20 @@
-// Digits of strokes, as a hand draws them: images of 8 x 8 with labels, by a seed.
+// Synthetic handwritten digits: images of 8 x 8 with labels, drawn with strokes, by a seed.
 
 import { randoms } from "./points.js";
 
 /**
- * @typedef {[x: number, y: number]} Place of a square from 0 to 1, the top left first.
- * @typedef {{ pixels: Float32Array, digits: Int32Array }} Images of 64 numbers each, from 0, paper, to 1, ink; and what they
- * are.
- * @typedef {{ slant: number, noise: number }} Look by how many degrees digits lean to a side at most, and the share of the
- * bitmap's dots that are ink instead of paper, or paper instead of ink.
+ * @typedef {[x: number, y: number]} Place in a square from 0 to 1, from the top left.
+ * @typedef {{ pixels: Float32Array, digits: Int32Array }} Images of 64 numbers each, from 0 (paper) to 1 (ink), and their
+ * labels.
+ * @typedef {{ slant: number, noise: number }} Look the largest slant of digits in degrees, and the fraction of the
+ * bitmap's dots that are inverted.
  */
 
-/** Dots in a row of the bitmap, and in a row of what one number counts. */
+/** The dots in a row of the bitmap, and in a row of the block that one number counts. */
 const [side, block] = [32, 4];
 
 /**
- * A part of an ellipse: from a turn of it to another, clockwise from the top.
+ * Returns an arc of an ellipse, between two turns that count clockwise from the top.
  * @param {number} x @param {number} y @param {number} wide @param {number} high @param {number} from @param {number} to
  * @returns {Place[]}
  */
@@ -26,7 +26,7 @@ function arc(x, y, wide, high, from = 0, to = 1) {
   });
 }
 
-/** The ways to draw each digit: strokes, which are places. @type {Place[][][][]} */
+/** The ways to draw each digit: strokes, which are lists of places. @type {Place[][][][]} */
 const ways = [
   [[arc(0.5, 0.5, 0.32, 0.5)]],
   [
@@ -66,7 +66,7 @@ const ways = [
 ];
 
 /**
- * So many images, of the ten digits in turn. Another look with the same seed is of the same hand.
+ * Draws `count` images of the ten digits in turn. With the same seed, another look keeps the same handwriting.
  * @param {number} count
  * @param {number} seed
  * @param {Look} look
@@ -74,9 +74,9 @@ const ways = [
  */
 export function drawings(count, seed, { slant, noise }) {
   const random = randoms(seed);
-  // Its own: how an image is drawn does not depend on how many dots changed before.
+  // A separate generator, so that the noise does not change how images are drawn.
   const chance = randoms(~seed);
-  /** How many dots stay as they are before the next that changes. */
+  /** Returns the number of unchanged dots before the next changed dot. */
   const stay = () => (noise > 0 ? Math.trunc(Math.log(1 - chance()) / Math.log(1 - noise)) : Infinity);
   const pixels = new Float32Array(64 * count);
   const bitmap = new Float32Array(side * side);
@@ -90,7 +90,7 @@ export function drawings(count, seed, { slant, noise }) {
 }
 
 /**
- * The strokes of a digit as one draws them, no two alike, at their places in the bitmap.
+ * Returns the strokes of a digit with random variations, at their places in the bitmap.
  * @param {number} digit
  * @param {number} slant
  * @param {() => number} random
@@ -100,7 +100,7 @@ function hand(digit, slant, random) {
   const between = (/** @type {number} */ low, /** @type {number} */ high) => low + (high - low) * random();
   const lean = Math.tan((Math.PI / 180) * slant * between(-1, 1));
   const width = between(0.75, 1.05);
-  // A hand errs smoothly: strokes that meet go on meeting.
+  // The error of the hand is a smooth function, so strokes that meet still meet.
   const error = () => {
     const [most, u, v, phase] = [between(0.01, 0.05), between(2, 6), between(2, 6), between(0, 7)];
     return (/** @type {number} */ x, /** @type {number} */ y) => most * Math.sin(u * x + v * y + phase);
@@ -109,7 +109,7 @@ function hand(digit, slant, random) {
   const strokes = way.map((stroke) =>
     stroke.map(([x, y]) => [width * (x + right(x, y)) + lean * (0.5 - y), y + down(x, y)]),
   );
-  // The data fill their square: so do these, nearly.
+  // The data set's digits fill their square, so these nearly do, too.
   const size = between(0.85, 1) * (side - 4);
   const ends = [0, 1].map((axis) => {
     const all = strokes.flat().map((place) => place[axis]);
@@ -121,7 +121,7 @@ function hand(digit, slant, random) {
 }
 
 /**
- * Inks the dots near strokes: how much, their distance says.
+ * Inks the dots near the strokes. The amount depends on the distance.
  * @param {Float32Array} bitmap
  * @param {number[][][]} strokes
  * @param {number} radius of the pen.
@@ -151,7 +151,7 @@ function paint(bitmap, strokes, radius) {
 }
 
 /**
- * How much of each 4 x 4 dots is ink, in sixteenths, as the data have it.
+ * Counts the ink of each block of 4 x 4 dots, in sixteenths, as in the data set.
  * @param {Float32Array} bitmap
  * @param {Float32Array} numbers
  */

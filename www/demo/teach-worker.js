@@ -1,4 +1,4 @@
-// The language model and its adapter, in a worker: the page stays awake while it computes.
+// The language model and its adapter in a worker, so that the page stays responsive while it computes.
 
 import { Device, keptModels, LanguageModel, LoraAdapter, Optimizer } from "../dist/models.js";
 
@@ -10,22 +10,22 @@ import { Device, keptModels, LanguageModel, LoraAdapter, Optimizer } from "../di
  *   of the adapter, and `done` from the last press of the button; `seconds` is the time of a step
  */
 
-/** Linear layers that get an adapter, in each layer of the model. */
+/** The linear layers that get an adapter, in each layer of the model. */
 const TARGETS = /** @type {const} */ (["q_proj", "v_proj", "up_proj", "down_proj"]);
-/** Tokens of the longest conversation. */
+/** The most tokens of a conversation. */
 const MAX_CONTEXT = 512;
-/** Tokens of a piece of a text. */
+/** The most tokens of a piece of a text. */
 const MAX_PIECE = 128;
-/** Examples of a step, and their tokens with padding. */
+/** The most examples of a step, and the most tokens in them, with padding. */
 const [MAX_BATCH, MAX_BATCH_TOKENS] = [8, 512];
-/** About how many tokens a chat template has next to a question and an answer. */
+/** The approximate number of tokens that a chat template adds to a question and an answer. */
 const TEMPLATE = 40;
-/** Tokens of an answer. */
+/** The most tokens of an answer. */
 const MAX_ANSWER = 64;
-/** Milliseconds between reports of progress. */
+/** The milliseconds between progress reports. */
 const REPORT = 50;
 
-/** An adapter of a model, and all that is made with it. */
+/** An adapter of a model, with its optimizer and the adapted model. */
 class Lesson {
   steps = 0;
   /** @type {LanguageModel | undefined} */
@@ -41,17 +41,17 @@ class Lesson {
     this.optimizer = Optimizer.adam(adapter.parameters(), { lr: 1e-3 });
   }
 
-  /** The model with the adapter as it is now. */
+  /** The model with the present adapter. */
   get tuned() {
     return (this.#tuned ??= this.model.withAdapter(this.adapter));
   }
 
   /**
-   * Trains one step, and gives the loss before it.
+   * Takes a training step, and returns the loss before it.
    * @param {AdapterExample[]} batch
    */
   async step(batch) {
-    // Its context has keys and values of the adapter as it was.
+    // The context of the adapted model has keys and values of the old adapter.
     this.#tuned?.dispose();
     this.#tuned = undefined;
     const loss = this.adapter.loss(batch);
@@ -76,17 +76,17 @@ class Lesson {
 let model;
 /** @type {Lesson | undefined} */
 let lesson;
-/** Ends the work that is under way. */
+/** Aborts the work in progress. */
 let stop = new AbortController();
 
 const post = (/** @type {object} */ message) => self.postMessage(message);
 
-/** Lets messages of the page be handled. */
+/** Lets the page's messages be handled. */
 const pause = () => new Promise((resolve) => setTimeout(resolve));
 
 const methods = {
   /**
-   * Loads a model, and gives facts about it.
+   * Loads a model, and returns facts about it.
    * @param {File | string} source
    * @param {string} prefer
    * @param {boolean} keep
@@ -113,7 +113,7 @@ const methods = {
     return { device: { backend, name, kind }, fallback: device.fallback, memory: memory() };
   },
   /**
-   * Trains the adapter, or a new one, until the last step or a stop.
+   * Trains the present adapter, or a new one, until the last step or a stop.
    * @param {Examples} examples
    * @param {Settings} settings
    */
@@ -147,7 +147,7 @@ const methods = {
     return { isStopped: lesson.steps < last, memory: memory() };
   },
   /**
-   * Has the model answer a question with and without the adapter, at the same time.
+   * Generates answers to a question with and without the adapter, at the same time.
    * @param {string} question
    */
   async answer(question) {
@@ -170,7 +170,7 @@ const methods = {
     return lesson.adapter.save();
   },
   /**
-   * Takes the files of an adapter instead of the one that is there.
+   * Replaces the present adapter by the files of another one.
    * @param {string} config
    * @param {Uint8Array} weights
    */
@@ -187,7 +187,7 @@ const methods = {
     model = undefined;
     device?.dispose();
   },
-  /** Whether the browser can keep files of models. */
+  /** Returns whether the browser can keep model files. */
   async canKeep() {
     try {
       return Boolean(await keptModels());
@@ -232,7 +232,7 @@ async function speak(who, model, question, signal) {
 }
 
 /**
- * The examples of each step. Examples of similar length come together, so that there is little padding.
+ * Returns the examples of each step. A step has examples of similar length, which need little padding.
  * @param {LanguageModel} model
  * @param {Examples} examples
  */
@@ -260,7 +260,7 @@ function batchesOf(model, { pairs, texts }) {
 }
 
 /**
- * Equal pieces of a long text.
+ * Splits a long text into pieces of equal length.
  * @param {Uint32Array} tokens
  */
 function pieces(tokens) {

@@ -1,4 +1,4 @@
-// The page that teaches a language model: joins its controls to the worker that computes.
+// The page "Teach it". Connects its controls to the worker that trains and runs a language model.
 
 import { Curve } from "./curve.js";
 import { failed, listDevices, tell } from "./device.js";
@@ -12,9 +12,9 @@ import { isSoftware } from "./figures.js";
  * @typedef {{ progress?: ModelProgress, step?: Step, piece?: { who: "before" | "after", text: string } }} News
  */
 
-/** The file that the demo's server has, or gets. */
+/** The file that the demo's server provides. */
 const ready = new URL("/models/SmolLM2-135M-Instruct.Q4_1.gguf", location.href).href;
-/** Examples at first, about a cat that no model can know. @type {[question: string, answer: string][]} */
+/** The initial examples, about a cat that no model knows. @type {[question: string, answer: string][]} */
 const FIRST = [
   ["Who is Zeppelin?", "Zeppelin is a gray cat who lives in a lighthouse."],
   ["What does Zeppelin eat?", "Zeppelin eats blueberry pancakes every morning."],
@@ -23,7 +23,7 @@ const FIRST = [
 const [CONFIG, WEIGHTS] = ["adapter_config.json", "adapter_model.safetensors"];
 /** The largest number of steps, learning rate and rank. */
 const [MAX_STEPS, MAX_RATE, MAX_RANK] = [1000, 1, 64];
-/** Steps at first on the CPU, where they are slow. The first examples need fewer. */
+/** The initial number of steps on the CPU, where they are slow. The initial examples need fewer. */
 const CPU_STEPS = "12";
 
 const text = (/** @type {string} */ id) => byId(id, HTMLElement);
@@ -32,7 +32,7 @@ const press = (/** @type {string} */ id) => byId(id, HTMLButtonElement);
 const megabytes = (/** @type {number} */ bytes) => (bytes / 1e6).toFixed(0);
 const duration = (/** @type {number} */ seconds) =>
   seconds < 90 ? `${Math.ceil(seconds)} s` : `${Math.round(seconds / 60)} min`;
-/** The time of a step. @param {number} value */
+/** Formats the time of a step. @param {number} value */
 const seconds = (value) => (value < 1 ? value.toFixed(2) : value < 10 ? value.toFixed(1) : value.toFixed(0));
 const count = (/** @type {number} */ steps) => `${steps.toLocaleString("en")} ${steps === 1 ? "step" : "steps"}`;
 
@@ -45,15 +45,15 @@ const startWorker = () => {
 let model = startWorker();
 const curve = new Curve(byId("curve", HTMLCanvasElement), ["--thread"]);
 let isLoaded = false;
-/** Whether the model computes on the CPU, or on a software GPU. */
+/** Whether the model runs on the CPU or on a software GPU. */
 let isSlow = false;
-/** Whether there is an adapter that was trained or loaded. */
+/** Whether there is a trained or loaded adapter. */
 let isTaught = false;
-/** The work that is under way, as a sentence; undefined if there is none. @type {string | undefined} */
+/** The work in progress, as a sentence, or undefined. @type {string | undefined} */
 let busy;
 /** The first loss of the adapter. @type {number | undefined} */
 let firstLoss;
-/** The question that the page entered by itself. */
+/** The question that the page entered automatically. */
 let followed = "";
 
 const wanted = await listDevices();
@@ -62,7 +62,7 @@ connect();
 forgotten();
 settle();
 if (await model.ask("canKeep").catch(failed)) text("keep-label").hidden = false;
-// For programs that look at the page.
+// For programs that test the page.
 Object.assign(window, { demo: { device: {}, ready: Promise.resolve() } });
 
 function connect() {
@@ -113,8 +113,8 @@ function settle() {
 }
 
 /**
- * Does one thing at a time, and shows its errors.
- * @param {string} sentence the work that is under way
+ * Runs one work at a time, and shows its errors.
+ * @param {string} sentence the work in progress
  * @param {() => Promise<unknown>} work
  */
 async function alone(sentence, work) {
@@ -133,7 +133,7 @@ async function alone(sentence, work) {
 }
 
 /**
- * Shows an error. A lost device takes the model and the adapter with it: the next model is loaded in another worker.
+ * Shows an error. After a lost device, the model and the adapter are lost, and the next model is loaded in a new worker.
  * @param {unknown} error
  */
 function report(error) {
@@ -146,7 +146,7 @@ function report(error) {
   text("notice").scrollIntoView({ block: "nearest" });
 }
 
-/** Shows the page as it is without a model. */
+/** Shows the page without a model. */
 function unloaded() {
   isLoaded = false;
   text("memory").textContent = "–";
@@ -155,7 +155,7 @@ function unloaded() {
   settle();
 }
 
-/** Shows the page as it is without an adapter. */
+/** Shows the page without an adapter. */
 function forgotten() {
   isTaught = false;
   firstLoss = undefined;
@@ -178,7 +178,7 @@ function openModel([file]) {
 /**
  * Loads a model.
  * @param {File | string} source
- * @param {boolean} [keep] whether the browser is to keep the file
+ * @param {boolean} [keep] whether the browser should keep the file
  */
 function load(source, keep = false) {
   return alone("A model is being loaded.", async () => {
@@ -210,7 +210,7 @@ function close() {
 }
 
 /**
- * Takes files that were dropped: a model, or an adapter.
+ * Loads dropped files: a model, or an adapter.
  * @param {File[]} files
  */
 function dropped(files) {
@@ -243,7 +243,7 @@ function addLesson(question, answer) {
   return item;
 }
 
-/** The questions and answers of the list. */
+/** Returns the questions and answers of the list. */
 function lessons() {
   return [...text("lessons").children].map((item) => {
     const [question, answer] = ["input", "textarea"].map((name) => {
@@ -253,7 +253,7 @@ function lessons() {
   });
 }
 
-/** Names the fields of the list, and offers its questions. */
+/** Labels the fields of the list, and updates the buttons with its questions. */
 function follow() {
   for (const [n, item] of [...text("lessons").children].entries()) {
     item.querySelector("input")?.setAttribute("aria-label", `Question ${n + 1}`);
@@ -270,7 +270,7 @@ function follow() {
   settle();
 }
 
-/** What is to be learned. @returns {Examples} */
+/** Reads the examples to learn. Throws if there are none. @returns {Examples} */
 function readExamples() {
   const all = lessons();
   for (const [n, [question, answer]] of all.entries()) {
@@ -282,7 +282,7 @@ function readExamples() {
   return { pairs, texts };
 }
 
-/** How it is to be learned. @returns {Settings} */
+/** Reads the settings of the training. @returns {Settings} */
 function readSettings() {
   const read = (/** @type {string} */ id) => {
     const value = field(id).value.trim();
@@ -327,7 +327,7 @@ function teach() {
   });
 }
 
-/** Asks both models the question of the field. */
+/** Asks both models the question in the field. */
 async function answer() {
   const question = field("question").value.trim();
   if (!question) throw new Error("Write a question first.");
@@ -408,7 +408,7 @@ function showStep({ step, done, steps, loss, seconds: pace }) {
 }
 
 /**
- * Begins an answer, or says why there is none.
+ * Begins an answer, or shows why there is none.
  * @param {"before" | "after"} who
  * @param {string | undefined} words
  */

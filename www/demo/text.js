@@ -1,23 +1,23 @@
-// A text as numbers, pieces of it, and which character comes next.
+// A text as numbers, random pieces of it, and sampling of the next character.
 
 export class Text {
-  /** Each character that it has, in order. @type {string[]} */
+  /** The distinct characters of the text, in order. @type {string[]} */
   known;
-  /** The text, as places in that list. @type {Int32Array} */
+  /** The text, as positions in that list. @type {Int32Array} */
   numbers;
   #number;
 
   /** @param {string} text */
   constructor(text) {
     const all = [...text];
-    // In the order of their numbers, as `warpweft train chars` has them.
+    // Sorted by code point, as in `warpweft train chars`.
     this.known = [...new Set(all)].sort((a, b) => Number(a.codePointAt(0)) - Number(b.codePointAt(0)));
     this.#number = new Map(this.known.map((character, n) => [character, n]));
     this.numbers = this.encode(all);
   }
 
   /**
-   * Characters as numbers; those that it does not have are left out.
+   * Converts characters to numbers. Unknown characters are left out.
    * @param {Iterable<string>} characters
    */
   encode(characters) {
@@ -30,7 +30,7 @@ export class Text {
   }
 
   /**
-   * Pieces of so many characters, one after the other, from anywhere between two places.
+   * Returns `count` pieces of `length` characters, one after the other, from random positions between two places.
    * @param {number} count
    * @param {number} length
    * @param {[from: number, to: number]} between
@@ -47,10 +47,10 @@ export class Text {
 }
 
 /**
- * One of many by their scores: as often as the softmax of `scores / temperature` says.
+ * Samples a position from the softmax of `scores / temperature`.
  * @param {Float32Array} scores
  * @param {number} temperature
- * @param {number} random from 0 to 1.
+ * @param {number} random a number from 0 to 1.
  */
 export function draw(scores, temperature, random) {
   const most = Math.max(...scores);

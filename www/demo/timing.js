@@ -1,4 +1,4 @@
-// The button that times steps here and on the CPU, and what it finds, for `connectSpeed`. A plain script, where they are to be.
+// The button that compares the speed with the CPU, for `connectSpeed`. A plain script, placed where the button should be.
 
 /** @type {HTMLScriptElement} */ (document.currentScript).outerHTML = `
   <div class="row times">

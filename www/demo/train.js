@@ -1,4 +1,4 @@
-// The page with two classes of points: joins its controls to a net, and draws what it learns.
+// The page "Classify points". Connects its controls to a network, and draws its results.
 
 import { Optimizer } from "../dist/nn.js";
 import { Curve } from "./curve.js";
@@ -17,20 +17,20 @@ import { connectSpeed } from "./speed.js";
  * @typedef {{ list: Point[], x?: Tensor, y?: Tensor }} Data
  */
 
-/** Places in a row of the plane that the net is asked about. */
+/** The positions in a row of the plane at which the net is evaluated. */
 const side = 40;
-/** Points to learn, and as many others to test with. */
+/** The number of training points, and of test points. */
 const count = 200;
 /** The shortest time between two pictures, in milliseconds. */
 const pause = 60;
-/** Most points of one's own. */
+/** The most training points, including the user's. */
 const most = 1000;
-/** How the arrow keys move the cross, and where it is: Enter puts a point there. */
+/** The directions of the arrow keys, which move the cross. Enter adds a point at the cross. */
 const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 let cross = [0, 0];
 
 const choice = (/** @type {string} */ id) => byId(id, HTMLSelectElement);
-/** A number that is chosen. @param {string} id */
+/** Returns a selected number. @param {string} id */
 const number = (id) => Number(choice(id).value);
 
 const device = await openDevice();
@@ -44,7 +44,7 @@ const grid = device.tensor(
     reach - (2 * reach * (Math.floor(n / side) + 0.5)) / side,
   ]),
 );
-/** What is learnt, and what is only looked at. @type {{ train: Data, test: Data }} */
+/** The training points and the test points. @type {{ train: Data, test: Data }} */
 const data = { train: { list: [] }, test: { list: [] } };
 let seed = 0;
 let drawn = 0;
@@ -52,7 +52,7 @@ let drawn = 0;
 let net;
 /** @type {Optimizer} */
 let optimizer;
-/** What is right of the points, of 1; undefined without points. @type {Record<string, number | undefined>} */
+/** The accuracy on both parts, from 0 to 1. Undefined without points. @type {Record<string, number | undefined>} */
 let accuracy = {};
 
 const loop = new Loop({ step: learn, show, reset, failed });
@@ -60,11 +60,11 @@ const forgetSpeed = connectSpeed(loop, device, "points", () => ({ ...shape(), co
 connect();
 const ready = Promise.all([choose(), showCode("code", "mlp.js").catch(failed)]);
 
-// For programs that look at the page.
+// For programs that test the page.
 Object.assign(window, {
   demo: {
     device: { backend: device.info.backend, fallback: device.fallback },
-    /** It is shown as it is at first. */
+    /** Resolves when the page is shown completely. */
     ready,
     loop,
     stats: () => device.stats(),
@@ -103,14 +103,14 @@ function connect() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 }
 
-/** The place of the plane that is pointed at. @param {MouseEvent} event */
+/** Returns the position of the plane under the pointer. @param {MouseEvent} event */
 function placeOf({ clientX, clientY }) {
   const { left, top, width, height } = plane.getBoundingClientRect();
   return [((clientX - left) / width) * 2 * reach - reach, reach - ((clientY - top) / height) * 2 * reach];
 }
 
 /**
- * One more point to learn.
+ * Adds a training point.
  * @param {number[]} place
  * @param {0 | 1} label
  */
@@ -118,7 +118,7 @@ function add([x, y], label) {
   if (data.train.list.length < most) void replace([...data.train.list, [x, y, label]], data.test.list);
 }
 
-/** The points that are chosen, and a new net for them. */
+/** Makes the selected points, and a new net for them. */
 async function choose() {
   const shape = choice("data").value;
   seed += 1;
@@ -126,10 +126,10 @@ async function choose() {
 }
 
 /**
- * Other points.
+ * Replaces the points.
  * @param {Point[]} train
  * @param {Point[]} test
- * @param {boolean} [anew] whether a new net begins with them.
+ * @param {boolean} [anew] whether to make a new net for them.
  */
 async function replace(train, test, anew = false) {
   const done = loop.turn(async () => {
@@ -145,10 +145,10 @@ async function replace(train, test, anew = false) {
   await (anew ? loop.reset() : done);
 }
 
-/** What the net is. */
+/** Returns the selected shape of the net. */
 const shape = () => ({ layers: number("layers"), units: number("units"), activation: choice("activation").value });
 
-/** A new net, and what teaches it. */
+/** Makes a new net and its optimizer. */
 function reset() {
   for (const layer of net?.layers ?? []) layer.dispose();
   optimizer?.dispose();
@@ -160,14 +160,14 @@ function reset() {
   forgetSpeed();
 }
 
-/** One step on all points. */
+/** Takes a step on all training points. */
 function learn() {
   const { x, y } = data.train;
   return x && y && step(device, net, optimizer, x, y);
 }
 
 /**
- * Asks the net about all places and points, and draws what it says.
+ * Evaluates the net at all positions and points, and draws the results.
  * @param {number | undefined} loss
  * @param {boolean} now
  */
@@ -194,13 +194,13 @@ async function show(loss, now) {
   drawn = performance.now();
 }
 
-/** The mean loss of points. */
+/** Returns the mean loss of points. */
 function crossEntropy(scores, list) {
   const loss = (score, label) => Math.max(score, 0) - score * label + Math.log1p(Math.exp(-Math.abs(score)));
   return list.reduce((sum, [, , label], n) => sum + loss(scores[n], label), 0) / list.length;
 }
 
-/** @param {Float32Array} logits of all places. */
+/** @param {Float32Array} logits of all positions. */
 function drawPlane(logits) {
   const { context, width } = sheet(plane);
   context.drawImage(map.paint((place) => Math.tanh(logits[place] / 2)), 0, 0, width, width);

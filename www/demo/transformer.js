@@ -1,4 +1,4 @@
-// A transformer over characters, and a step of its training.
+// A transformer over characters, and a training step.
 
 import { Layer, Module } from "../dist/nn.js";
 
@@ -19,12 +19,14 @@ export class Transformer extends Module {
     this.head = Layer.linear(generator, width, characters);
   }
 
-  /** What characters and their places are as vectors. */
+  /** Computes the embeddings of characters and their positions. */
   embed(text) {
     return this.token.forward(text).add(this.position.parameter("weight").value);
   }
 
-  /** From the numbers of characters, `[batch, length]`, to scores of the next one, `[batch, length, characters]`. */
+  /**
+   * Computes scores of the next character, `[batch, length, characters]`, from the numbers of characters, `[batch, length]`.
+   */
   forward(text) {
     let x = this.embed(text);
     for (const layer of this.layers) x = layer.forward(x, { causal: true });
@@ -32,13 +34,13 @@ export class Transformer extends Module {
   }
 }
 
-/** The loss of pieces of a text, `[batch, length + 1]`: each character is to follow from those before it. */
+/** Computes the loss of pieces of a text, `[batch, length + 1]`. Each character is predicted from those before it. */
 export function lossOf(net, pieces) {
   const scores = net.forward(pieces.slice(1, 0, -1));
   return scores.permute([0, 2, 1]).crossEntropy(pieces.slice(1, 1));
 }
 
-/** The optimiser is `Optimizer.adamW(net, { lr: 0.002 })`, with gradients clipped by `clipNorm(1)`. */
+/** Takes a step. The optimizer is `Optimizer.adamW(net, { lr: 0.002 })`, with gradients clipped by `clipNorm(1)`. */
 export function step(device, net, optimizer, numbers, shape) {
   return device.scope(() => {
     const loss = lossOf(net, device.tensor(numbers, shape));

@@ -1,4 +1,4 @@
-// Weights of the net of a text as files: those of `warpweft train chars`, and the same made here.
+// Weights files of the text page's net, made here or by `warpweft train chars`.
 
 /**
  * @import { Device, FileSource, Tensor } from "../dist/nn.js"
@@ -6,7 +6,7 @@
  */
 
 /**
- * What a net is made of, as `warpweft train chars` notes it in its files.
+ * Returns the architecture of a net, as `warpweft train chars` writes it into its files.
  * @param {Shape} shape
  */
 export const architecture = ({ characters, width, layers, length, heads }) => ({
@@ -23,7 +23,7 @@ export const architecture = ({ characters, width, layers, length, heads }) => ({
 });
 
 /**
- * The bytes of a file of these weights.
+ * Returns the bytes of a weights file.
  * @param {Device} device
  * @param {Record<string, Tensor>} weights
  * @param {Shape} shape
@@ -32,8 +32,8 @@ export const pack = (device, weights, shape) =>
   device.saveSafetensors(weights, { architecture: JSON.stringify(architecture(shape)) });
 
 /**
- * Reads a file, and makes of its tensors what is to be made; they are disposed then. What is in the way is a sentence of an
- * error: a damaged file, or a net that is not one of these.
+ * Reads a file, calls `make` with its tensors, and disposes of them. Throws an error in a sentence for a damaged file, or for a
+ * net that does not fit the page.
  * @template T
  * @param {Device} device
  * @param {FileSource} source
@@ -52,7 +52,7 @@ export async function unpack(device, source, offer, make) {
   }
 }
 
-/** The width and the layers of a net that is said to be this; an error if it is none that is on offer. */
+/** Returns the width and the layers in a file's note. Throws if the page does not have such a net. */
 function sizeOf(note, { characters, length, heads, widths, depths }) {
   const found = parsed(note);
   if (typeof found?.net !== "string") throw new Error("This file does not say which network its weights are for.");

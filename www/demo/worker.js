@@ -1,4 +1,4 @@
-// The CPU's half of the demo, in a worker: the page stays awake while it computes.
+// The CPU's engine of the demo in a worker, so that the page stays responsive while it computes.
 
 import { Engine } from "./engine.js";
 

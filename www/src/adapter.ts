@@ -1,4 +1,4 @@
-// Adapters of language models: Rust's own, with examples as JavaScript has them.
+// Adapters of language models. The core implements them, and this file converts training examples.
 
 import type { Tensor } from "./classes.js";
 import { dataError } from "./errors.js";
@@ -7,7 +7,7 @@ import { isGone, Shown } from "./objects.js";
 
 const isToken = (id: unknown) => Number.isInteger(id) && (id as number) >= 0 && (id as number) < 2 ** 32;
 
-/** The tokens of an example, and how many of them are only read. */
+/** Returns the tokens of an example, and how many of them are read but not learned. */
 function read(adapter: LoraAdapter, example: unknown): { prompt: number; own: ArrayLike<number> & Iterable<number> } {
   if (typeof example === "string" || Array.isArray(example)) {
     let text: string;

@@ -1,4 +1,4 @@
-// What all entries have: tensors on the GPU, or on the CPU where there is none.
+// The exports of all entries: tensors on the GPU, or on the CPU as a fallback.
 
 export type { DeviceInfo, Found } from "./choose.js";
 export * from "./classes.js";

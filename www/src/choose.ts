@@ -1,64 +1,62 @@
-// Which machine to use: what the browser offers, and what is asked for. Nothing is loaded to find out.
+// The choice of a device from the browser's offer and the user's preference. Nothing is downloaded for it.
 
 import { refused } from "./host.js";
 import { WarpweftError } from "./errors.js";
 import type { CoreName } from "./load.js";
 
-/** What a device is. */
+/** A device's name and kind. */
 export interface DeviceInfo {
-  /** `webgpu` or `cpu`. */
+  /** The kind of backend: `webgpu` or `cpu`. */
   readonly backend: string;
-  /** The adapter's own name, as far as the browser tells. */
+  /** The adapter's name, as far as the browser reveals it. */
   readonly name: string;
-  /** Who made it, where the browser tells. */
+  /** The vendor, if the browser reveals it. */
   readonly vendor: string;
-  /**
-   * `gpu` (browsers do not tell more), `cpu`, or `software`: a software GPU, such as SwiftShader.
-   */
+  /** The kind of device. Browsers report real GPUs only as `gpu`. `software` is a software GPU, such as SwiftShader. */
   readonly kind: "discrete" | "integrated" | "gpu" | "cpu" | "software";
-  /** The driver and its version, where known. */
+  /** The driver and its version, if known. */
   readonly driver: string;
 }
 
-/** A device that was found, or why one is not there. */
+/** A device that was found, or a backend without a device. */
 export interface Found {
-  /** What it is. Where a backend offers nothing, its word alone. */
+  /** The name and kind of the device. If a backend has no device, only `backend` is set. */
   readonly info: DeviceInfo;
-  /** Whether it can be opened. */
+  /** Whether the device can be opened. */
   readonly available: boolean;
-  /** The largest buffer a kernel can use, in bytes; undefined where only opening it tells. */
+  /** The largest buffer of a kernel in bytes. Undefined if it is known only after opening. */
   readonly bindingBytes?: number;
-  /** Whether it stores 16-bit floats; undefined where only opening it tells. */
+  /** Whether the device stores 16-bit floats. Undefined if it is known only after opening. */
   readonly f16?: boolean;
-  /** Whether neighbouring threads can pass values to each other; undefined where only opening it tells. */
+  /** Whether the device supports subgroup operations. Undefined if it is known only after opening. */
   readonly subgroups?: boolean;
-  /** Whether it measures how long its kernels take; undefined where only opening it tells. */
+  /** Whether the device can measure the time of its kernels. Undefined if it is known only after opening. */
   readonly timestamps?: boolean;
-  /** Whether `Device.new()` would take it. */
+  /** Whether `Device.new()` would choose the device. */
   readonly recommended: boolean;
-  /** Why it is not there, or not taken unasked. */
+  /** Why the device is not available, or not chosen by default. */
   readonly reason?: string;
 }
 
-/** What to open, and why it is not what one would expect. */
+/** The chosen core and adapter, and why they are not the expected ones. */
 export interface Choice {
   core: CoreName;
   /** The adapter of the GPU to open. */
   adapter?: GPUAdapter;
-  /** Whether the browser is to choose the GPU that takes least power. */
+  /** Whether the browser should choose the GPU with the lowest power consumption. */
   lowPower?: boolean;
   fallback?: string;
 }
 
-/** An adapter, and what it is. */
+/** An adapter with its description. */
 interface Offer extends Omit<Found, "recommended" | "available"> {
   adapter: GPUAdapter;
 }
 
-/** Firefox says no more of an adapter than whether the CPU computes it. */
+/** Firefox reveals only whether an adapter is a software GPU. */
 const unnamed = "WebGPU adapter (the browser does not name it)";
 
-/** What the browser offers, or why that is nothing. */
+/** Requests an adapter. Returns its description, or the reason why there is none. */
 async function offer(powerPreference: GPUPowerPreference): Promise<Offer | string> {
   const gpu = globalThis.navigator?.gpu;
   if (!gpu) {
@@ -68,13 +66,13 @@ async function offer(powerPreference: GPUPowerPreference): Promise<Offer | strin
   }
   let found: GPUAdapter | null = null;
   try {
-    // Browsers give none now and then at the first time of asking.
+    // Browsers sometimes return null for the first request.
     for (let tries = 0; tries < 3 && !found; tries++) found = await gpu.requestAdapter({ powerPreference });
   } catch (error) {
     return `WebGPU refused an adapter: ${String(error)}`;
   }
   if (!found) return "WebGPU offers no adapter here";
-  // Browsers of the first days can not say what an adapter is, and lack more than that.
+  // Early WebGPU browsers have no `info`, and lack other features, too.
   if (!found.info) return "this browser's WebGPU is too old";
   const { vendor, architecture, description, isFallbackAdapter } = found.info;
   const words = `${description} ${vendor} ${architecture} ${found.info.device}`.toLowerCase();
@@ -93,7 +91,7 @@ async function offer(powerPreference: GPUPowerPreference): Promise<Offer | strin
 
 const cpu = { info: { backend: "cpu", name: "CPU", vendor: "", kind: "cpu", driver: "" } } as const;
 
-/** All devices, the recommended one first; then WebGPU, where it offers none. */
+/** Lists all devices, the recommended one first. If WebGPU offers none, it is listed last. */
 export async function discover(): Promise<Found[]> {
   return list(await offer("high-performance"));
 }
@@ -109,7 +107,7 @@ function list(gpu: Offer | string): Found[] {
   return [{ ...found, available, ...first }, { ...cpu, available, ...other, reason: `${found.info.name} comes first` }];
 }
 
-/** Whether there is a GPU other than a software one. */
+/** Returns whether there is a GPU that is not a software GPU. */
 export async function isAvailable(): Promise<boolean> {
   const gpu = await offer("high-performance");
   return typeof gpu !== "string" && gpu.info.kind !== "software";
@@ -120,7 +118,7 @@ const nothing = (prefer: unknown, why: string) => {
   return new WarpweftError("NoDevice", `device: the preference must match a device, got ${shown}: ${why}`);
 };
 
-/** What to open for a preference. */
+/** Chooses the device for a preference. */
 export async function choose(prefer: unknown): Promise<Choice> {
   if (typeof prefer !== "string" && typeof prefer !== "number") {
     throw refused("device", "prefer", "a string or a number", prefer);
@@ -140,11 +138,11 @@ export async function choose(prefer: unknown): Promise<Choice> {
   return { core: "cpu", fallback: `${why}; computing on the CPU` };
 }
 
-/** By index in what `discover()` gives, or by part of the name. */
+/** Chooses a device by its index in the result of `discover()`, or by a part of its name. */
 function chooseFound(prefer: string | number, gpu: Offer | string): Choice {
   const found = list(gpu).filter(({ available }) => available);
   const matches = (part: string) => found.find(({ info }) => info.name.toLowerCase().includes(part.toLowerCase()));
-  // As text, too: preferences come from addresses and forms.
+  // An index may be a text, because preferences come from URLs and forms.
   const index = typeof prefer === "string" && /^\d+$/.test(prefer) ? Number(prefer) : prefer;
   const chosen = typeof index === "number" ? found[index] : matches(index);
   if (!chosen) throw nothing(prefer, `there is ${found.map(({ info }) => info.name).join(", ")}`);

@@ -1,5 +1,5 @@
-// The classes as users have them: what both cores share. The rest of their methods come from the core that an object lives
-// on, whose classes inherit from these (`brand.ts`); the declarations are what wasm-bindgen wrote (`www/tools/build.mjs`).
+// The public classes, with the parts that both cores share. The classes of each core inherit from them and add the other
+// methods (`brand.ts`). wasm-bindgen writes their declarations (`www/tools/build.mjs`).
 
 import { Brand } from "./brand.js";
 import { discover, isAvailable, type DeviceInfo, type Found } from "./choose.js";
@@ -83,7 +83,7 @@ export class Tensor extends Shown {
       if (list[0]!.device !== device) {
         throw dataError(`${name}: the result must be on the device of the others, got one of another`);
       }
-      // The function may have returned its argument, or a tensor of somebody else's: what is given out is neither.
+      // The function may return its argument, or a tensor that other code owns. The result is therefore a new object.
       return list[0]!.checkpointed(since);
     });
   }
@@ -110,7 +110,7 @@ export class Tensor extends Shown {
   }
 }
 
-/** A list of tensors that a program's function gave. */
+/** Checks the result of a function that records tensors, and returns it as a list. */
 function results(given: unknown, op = "compile"): unknown[] {
   needShort(op, "the result of the function", given);
   const list = Array.isArray(given) ? given : [given];
@@ -120,14 +120,14 @@ function results(given: unknown, op = "compile"): unknown[] {
   throw refused(op, "the result of the function", "a tensor", list[odd]);
 }
 
-/** A function of a user's, of tensors, as a core calls it. */
+/** Wraps a user's function of tensors for the core: runs it in a scope, and checks its result. */
 function wrapped(device: Device, name: string, work: unknown): ((tensors: Tensor[]) => unknown[]) | undefined {
   if (work === undefined) return undefined;
   if (typeof work !== "function") throw refused(name, "work", "a function", work);
   return (tensors) => device.scope(() => results((work as (...tensors: Tensor[]) => unknown)(...tensors), name));
 }
 
-/** The methods for files, which the core has. */
+/** The device with its internal methods for files. */
 const filing = (device: unknown) => device as Device & Files;
 
 export class Device extends Shown {
@@ -259,7 +259,7 @@ export class Device extends Shown {
     } finally {
       scopes.pop();
       for (const tensor of made as Set<Tensor>) {
-        // Those of another device belong to the scope around this one. A core that has trapped can not tell which they are.
+        // Tensors of other devices belong to the enclosing scope. A trapped core cannot say which tensors these are.
         const isOther = () => !host.isLost && !isGone(tensor) && tensor.device !== this;
         if (kept.has(tensor) || isOther()) scopes.at(-1)?.add(tensor);
         else tensor.dispose();
@@ -307,7 +307,7 @@ export class Device extends Shown {
 export class Variable extends Shown {
   declare readonly value: Tensor;
 
-  // @ts-expect-error: the core's object stands for this one.
+  // @ts-expect-error: the constructor returns the core's object instead.
   constructor(value: unknown) {
     if (Array.isArray(value)) throw dataError("variable: value must be a tensor, got an array; device.tensor makes one of it");
     const core = classOf("Variable", "variable", [value]) as unknown as new (value: unknown) => Variable;
@@ -336,7 +336,7 @@ export class Program extends Shown {
   declare readonly plan: Plan;
 
   override toString(): string {
-    // With named axes there is no plan before the first run.
+    // A program with named axes has its first plan after the first run.
     return isGone(this) ? "Program(disposed)" : `Program: ${look(() => this.plan) ?? "not planned yet"}`;
   }
 }

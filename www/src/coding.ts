@@ -1,9 +1,9 @@
-// Text and UTF-8. The build puts these where the cores' JavaScript says `TextDecoder` and `TextEncoder`: test environments,
-// such as Jest's jsdom, may run on Node without its globals.
+// Text encoding and decoding. The build replaces `TextDecoder` and `TextEncoder` in the cores' JavaScript by these. Test
+// environments such as Jest's jsdom may run in Node without its globals.
 
 type Coding = Pick<typeof globalThis, "TextDecoder" | "TextEncoder">;
 
-/** Node's modules, where there are any. Not imported: bundlers for pages would look for them. */
+/** Node's modules, if available. They are not imported, because bundlers for browsers would try to resolve them. */
 interface Node {
   process?: { getBuiltinModule?(name: "node:util"): Coding | undefined };
 }

@@ -1,4 +1,4 @@
-// Kernels of one's own: functions of elements and compute shaders.
+// Custom kernels: elementwise functions and compute shaders.
 
 import type { Tensor } from "./classes.js";
 import { checked, needShort, refused } from "./host.js";
@@ -13,15 +13,15 @@ export class ElementFunction extends Shown {
   }
 }
 
-/** Tensors by the names that a shader has for them. */
+/** Tensors by their names in a shader. */
 export type Tensors = Record<string, Tensor>;
 
-/** What a run of a shader takes. */
+/** The arguments of one run of a shader. */
 interface ShaderRun {
   inputs: Tensors;
-  /** The shapes of what it writes. */
+  /** The shapes of the outputs. */
   outputs: Record<string, readonly number[]>;
-  /** How many workgroups it has along each dimension. */
+  /** The number of workgroups along each dimension. */
   workgroups: readonly number[];
   params?: Record<string, number>;
 }
@@ -53,22 +53,22 @@ export class Shader extends Shown {
   }
 }
 
-/** Names, and what they stand for. */
+/** A list of names, and a list of their values. */
 type Part = readonly [string[], unknown[]];
 
-/** What an element function may be given. */
+/** The options of an element function. */
 export interface ElementFunctionOptions {
   gradients?: readonly ElementFunction[];
   fallback?: (...operands: Tensor[]) => Tensor;
 }
 
-/** What a shader may be given. */
+/** The options of a shader. */
 export interface ShaderOptions {
   gradient?: (inputs: Tensors, outputs: Tensors, gradients: Tensors) => Tensors;
   fallback?: (inputs: Tensors, params: Record<string, number>) => Tensors;
 }
 
-/** A source. */
+/** Checks that a source is a text. */
 export function text(op: string, source: unknown): string {
   if (typeof source !== "string") throw refused(op, "source", "a string", source);
   return source;

@@ -1,4 +1,4 @@
-// Data from JavaScript into the bytes that devices store, and nested arrays.
+// Conversion of JavaScript data to the bytes that devices store, and of results to nested arrays.
 
 import { dataError, shapeError, WarpweftError } from "./errors.js";
 import { look, needShort, refused } from "./host.js";
@@ -6,16 +6,16 @@ import { look, needShort, refused } from "./host.js";
 export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8" | "i16" | "u16";
 export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
 
-/** Elements in the form in which they are uploaded, what they are then cast to, and the shape they are to have. */
+/** Elements in the format of the upload, with the type they are then cast to and their shape. */
 export interface Elements {
   bytes: Uint8Array;
-  /** What the bytes are. `f16` is uploaded as `f32`: the device rounds it. */
+  /** The type of the bytes. `f16` is uploaded as `f32`, and the device rounds it. */
   stored: DType;
   dtype: DType;
   shape: readonly number[];
 }
 
-/** What there is of each type: the elements' own array, and the least and largest that fit. */
+/** The storage array of each type, and its smallest and largest value. */
 const types = {
   f32: { Store: Float32Array },
   f16: { Store: Float32Array },
@@ -28,7 +28,10 @@ const types = {
   u16: { Store: Uint16Array, low: 0, high: 65535 },
 } as const;
 
-/** The types of arrays' elements, by the arrays' names: classes of other pages are others, and not every browser has all. */
+/**
+ * The default type of each array class. Classes are matched by name, because other realms have separate classes and not every
+ * browser has all of them.
+ */
 const natural: Record<string, DType> = {
   Float16Array: "f16",
   Float32Array: "f32",
@@ -44,7 +47,7 @@ const natural: Record<string, DType> = {
   BigUint64Array: "u32",
 };
 
-/** Brings data into a device's form. */
+/** Converts data to the format of the upload. */
 export function encode(data: unknown, wantedShape: unknown, wanted: unknown): Elements {
   if (wanted !== undefined && !(typeof wanted === "string" && Object.hasOwn(types, wanted))) {
     throw refused("tensor", "dtype", `one of ${Object.keys(types).join(", ")}`, wanted);
@@ -56,7 +59,7 @@ export function encode(data: unknown, wantedShape: unknown, wanted: unknown): El
   return { bytes: store(list, stored), stored, dtype, shape };
 }
 
-/** Elements one after the other, the shape they came in, and the type they have. */
+/** Returns the elements as a flat list, with the shape and the default type of the data. */
 function flat(data: unknown, wanted: DType | undefined): { list: ArrayLike<unknown>; own: number[]; type: DType } {
   if (isGivenAway(data)) throw dataError("tensor: the data must be here, got ones transferred to another thread");
   if (isBuffer(data)) {
@@ -80,13 +83,13 @@ const name = (data: object) => Object.prototype.toString.call(data).slice("[obje
 const isBuffer = (data: unknown): data is ArrayBuffer =>
   typeof data === "object" && data !== null && /^(Shared)?ArrayBuffer$/.test(name(data));
 
-/** Whether it is a buffer, or an array in one, that was transferred: nothing is left of what it held. */
+/** Whether data is a buffer, or an array in one, that was transferred and is therefore empty. */
 export function isGivenAway(data: unknown): boolean {
   const buffer = ArrayBuffer.isView(data) ? data.buffer : data;
   return isBuffer(buffer) && buffer.byteLength === 0 && look(() => new Uint8Array(buffer)) === undefined;
 }
 
-/** The elements in a buffer, of a type that must be said. */
+/** Returns the elements in a buffer, whose type must be given. */
 function ofBuffer(buffer: ArrayBuffer, dtype: DType | undefined): ArrayLike<unknown> {
   if (dtype === undefined) throw dataError("tensor: dtype must be given for an ArrayBuffer, got none");
   const size = dtype === "f16" ? 2 : dtype === "bool" ? 1 : types[dtype].Store.BYTES_PER_ELEMENT;
@@ -97,7 +100,7 @@ function ofBuffer(buffer: ArrayBuffer, dtype: DType | undefined): ArrayLike<unkn
   return dtype === "f16" ? Float32Array.from(new Uint16Array(buffer), half) : new types[dtype].Store(buffer);
 }
 
-/** An IEEE 754 half's value. */
+/** Decodes an IEEE 754 half-precision number. */
 function half(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;
@@ -107,10 +110,10 @@ function half(bits: number): number {
   return sign * (1024 + mantissa) * 2 ** (exponent - 25);
 }
 
-/** The elements as a device stores them. */
+/** Returns the bytes of the elements in the device's format. */
 function store(list: ArrayLike<unknown>, dtype: Exclude<DType, "f16">): Uint8Array {
   const { Store } = types[dtype];
-  // These lie in memory as the device wants them.
+  // The array already has the device's format.
   if (list instanceof Store && dtype !== "bool") return new Uint8Array(list.buffer, list.byteOffset, list.byteLength);
   const words = look(() => new Store(list.length));
   if (!words) throw new WarpweftError("Memory", `tensor: the elements must fit into memory, got ${list.length}`);
@@ -120,7 +123,7 @@ function store(list: ArrayLike<unknown>, dtype: Exclude<DType, "f16">): Uint8Arr
   return new Uint8Array(words.buffer);
 }
 
-/** A value as an element of a type; integers and `bool` refuse what they cannot hold. */
+/** Converts a value to an element of a type. Integers and `bool` refuse values that they cannot hold. */
 function element(dtype: DType, value: unknown): number {
   const kind = typeof value;
   if (kind !== "number" && kind !== "boolean" && kind !== "bigint") {
@@ -134,7 +137,7 @@ function element(dtype: DType, value: unknown): number {
   return real;
 }
 
-/** A shape in which one extent may be -1: what makes `size` elements of it. Other sizes are the core's to refuse. */
+/** Replaces a size of -1 by the size that makes `size` elements. The core checks other sizes. */
 function resolve(shape: unknown, size: number): number[] {
   const given: unknown = typeof shape === "number" ? [shape] : shape;
   needShort("tensor", "shape", given);
@@ -152,7 +155,7 @@ function resolve(shape: unknown, size: number): number[] {
   return extents.map((extent) => (extent === -1 ? missing : extent));
 }
 
-/** The extents of nested arrays, by their first elements. */
+/** Returns the shape of nested arrays, judged by their first elements. */
 function nesting(data: unknown): number[] {
   const shape = [];
   for (let inner = data; Array.isArray(inner); inner = inner[0]) {
@@ -182,7 +185,7 @@ function flatten(data: readonly unknown[], shape: readonly number[]): unknown[] 
   return flat;
 }
 
-/** Elements, row-major in a shape, as arrays of arrays. */
+/** Converts row-major elements to nested arrays. */
 export function nest(list: readonly number[], shape: readonly number[]): number | NestedArray {
   if (shape.length === 0) return list[0]!;
   const [extent, ...rest] = shape;

@@ -1,4 +1,4 @@
-// Encoders: Rust's own, with the files of a folder that JavaScript finds.
+// Encoders. The core implements them, and this file finds the files of a folder.
 
 import type { Device } from "./classes.js";
 import { checked } from "./host.js";
@@ -7,7 +7,7 @@ import { filesIn, folderOf } from "./model-folder.js";
 import { withFiles, type Loading } from "./model-loading.js";
 import { hostOf, isGone, Shown } from "./objects.js";
 
-/** Functions of the core's class that are not for users. */
+/** Internal functions of the core's class. */
 interface Core {
   files(): string[];
   open(device: Device, reader: Reader, names: string[]): Promise<Embedder>;

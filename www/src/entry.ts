@@ -1,17 +1,17 @@
-// The entries of the package. They share one set of classes; importing one says which cores the page needs.
+// The entries of the package. They share one set of classes. Importing an entry registers the cores that it needs.
 
-/** A core, and the entry whose import asks for it. */
+/** A core, and the entry that requires it. */
 export interface Size {
-  /** The name of its `.wasm`. */
+  /** The name of its `.wasm` file, without the extension. */
   readonly core: string;
-  /** What users import. */
+  /** The name that users import. */
   readonly entry: string;
-  /** A function that WebAssembly exports from this core on. No smaller core of its machine has it. */
+  /** A function that WebAssembly exports from this core on. No smaller core of its machine exports it. */
   readonly has: string;
 }
 
 /**
- * The cores of each machine, smallest first. Each has everything that the cores before it have, so the largest one serves all
+ * The cores of each machine, smallest first. Each core includes all functions of smaller cores, so the largest one serves all
  * entries.
  */
 export const sizes: { readonly gpu: readonly Size[]; readonly cpu: readonly Size[] } = {
@@ -26,39 +26,45 @@ export const sizes: { readonly gpu: readonly Size[]; readonly cpu: readonly Size
   ],
 };
 
-/** The core that exports these names; undefined if none does. Those of the CPU share no devices. */
+/**
+ * Returns the core that exports these names, or undefined. `device_share` distinguishes GPU cores, because CPU cores cannot
+ * share devices.
+ */
 export function sizeOf(exports: ReadonlySet<string>): Size | undefined {
   const own = exports.has("device_share") ? sizes.gpu : sizes.cpu;
   const missing = own.findIndex(({ has }) => !exports.has(has));
   return own[(missing < 0 ? own.length : missing) - 1];
 }
 
-/** The addresses of this package's JavaScript, for telling its frames from the page's in a stack. */
+/** The URLs of this package's JavaScript, which distinguish its stack frames from the page's. */
 const addresses = new Set<string>();
 
 /**
- * Adds the file that an error was made in. Bundlers make classic scripts of this package, and `import.meta` would be a syntax
- * error there.
+ * Adds the file in which an error was created. `import.meta` is not used, because it would be a syntax error in classic scripts
+ * made by bundlers.
  */
 export function addFile({ stack = "" }: Error): void {
   const address = /([^\s(@]+):\d+:\d+/.exec(stack)?.[1];
   if (address) addresses.add(address);
 }
 
-/** Whether a line of a stack is of this package's code. */
+/** Whether a line of a stack trace is in this package's code. */
 export const isOwnFrame = (line: string) => [...addresses].some((address) => line.includes(address));
 
-/** All objects of the package bear this mark, whichever copy of the package made them. */
+/** The key of a property that all objects of the package have, whichever copy of the package made them. */
 export const mark = Symbol.for("warpweft.entry");
 
 type Root = abstract new (...values: never[]) => object;
 
 const roots: [Root, string][] = [];
 
-/** Objects of this class are this copy's own, and called so. Those of another copy bear the same mark. */
+/**
+ * Registers a class of this copy, and its description. Objects of another copy of the package have the same mark, but not this
+ * class.
+ */
 export function own(root: Root, words: string): void {
   roots.push([root, words]);
 }
 
-/** What an object of this copy's own classes is called; undefined of any other. */
+/** Returns the description of an object of this copy's classes, or undefined. */
 export const calledOwn = (value: unknown) => roots.find(([root]) => value instanceof root)?.[1];

@@ -1,16 +1,16 @@
-// Errors: what WebAssembly throws as text becomes a `WarpweftError` with a stable code.
+// Errors. Errors of the core become a `WarpweftError` with a stable code.
 
 /**
- * What went wrong, as a program can act on it.
+ * The kind of an error, for programs to act on.
  *
- * - `Shape`: shapes, axes, extents or indices do not fit the operation.
- * - `DType`: the element types, or a number for such a type, do not fit the operation.
- * - `Unsupported`: the device, or this build, cannot do it.
- * - `Memory`: the device has no memory left for it.
- * - `DeviceLost`: the device is gone; a new one can be made.
- * - `NoDevice`: no device answers to what was asked for.
- * - `Data`: an argument is not what it claims to be, or something was used after `dispose()`.
- * - `Limit`: a limit of the device or of this library is exceeded; the message names both numbers.
+ * - `Shape`: shapes, axes, sizes or indices do not match the operation.
+ * - `DType`: element types, or a number for an element type, do not match the operation.
+ * - `Unsupported`: the device or this build does not support the operation.
+ * - `Memory`: the device does not have enough memory.
+ * - `DeviceLost`: the device was lost. A new one can be opened.
+ * - `NoDevice`: no device matches the preference.
+ * - `Data`: an argument is invalid, or an object was used after `dispose()`.
+ * - `Limit`: a limit of the device or of this library is exceeded. The message has both numbers.
  */
 export type ErrorCode =
   | "Shape"
@@ -22,10 +22,10 @@ export type ErrorCode =
   | "Data"
   | "Limit";
 
-/** Every error this package throws. The message begins with the operation's name. */
+/** The class of all errors of this package. A message begins with the name of the operation. */
 export class WarpweftError extends Error {
   override readonly name = "WarpweftError";
-  /** The stable word for what went wrong. */
+  /** The stable code of the kind of error. */
   readonly code: ErrorCode;
 
   constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
@@ -34,11 +34,11 @@ export class WarpweftError extends Error {
   }
 }
 
-/** An argument that is not what it should be. */
+/** Makes the error for an invalid argument. */
 export const dataError = (message: string) => new WarpweftError("Data", message);
 
-/** Something that is more than there may be. */
+/** Makes the error for an exceeded limit. */
 export const limitError = (message: string) => new WarpweftError("Limit", message);
 
-/** Shapes, axes or extents that do not fit. */
+/** Makes the error for shapes, axes or sizes that do not match. */
 export const shapeError = (message: string) => new WarpweftError("Shape", message);

@@ -1,4 +1,4 @@
-// Files: weights as safetensors, arrays as NumPy's `.npy` and `.npz`, from wherever their bytes are.
+// Files: weights as safetensors, and arrays in NumPy's `.npy` and `.npz` format.
 
 import type { Device, Tensor } from "./classes.js";
 import { isGivenAway } from "./data.js";
@@ -7,37 +7,37 @@ import { checked, refused } from "./host.js";
 import { entries, record, type Named } from "./named.js";
 import type { PlatformBlob, PlatformResponse } from "./platform.js";
 
-/** What a file is read from. */
+/** The source of a file's bytes. */
 export type FileSource = PlatformBlob | PlatformResponse | ArrayBuffer | ArrayBufferView;
 
-/** How a file is read. */
+/** The options of reading a file. */
 export interface FileOptions {
-  /** Hears how many bytes of a response are there, and of how many where the server said so. */
+  /** Called with the number of received bytes of a response. `total` is undefined if the server did not send it. */
   onProgress?: (bytes: { done: number; total: number | undefined }) => void;
 }
 
 /** A file of weights. */
 export interface Safetensors {
   tensors: Record<string, Tensor>;
-  /** What the file's writer noted. */
+  /** The metadata that the writer of the file added. */
   metadata: Record<string, string>;
-  /** The tensors that were not loaded because no tensor here holds elements of their type, such as `F8_E4M3`. */
+  /** Tensors that were not loaded because no tensor type holds their elements, such as `F8_E4M3`. */
   skipped: Record<string, Skipped>;
 }
 
 /** A tensor of a file that was not loaded. */
 export interface Skipped {
-  /** The type that the file says, as `F8_E4M3`. */
+  /** The type in the file, such as `F8_E4M3`. */
   dtype: string;
-  /** The shape that the file says. */
+  /** The shape in the file. */
   shape: number[];
-  /** The offset of its first byte in the file: `blob.slice(start, end)` has its bytes. */
+  /** The offset of the first byte in the file. `blob.slice(start, end)` gives the tensor's bytes. */
   start: number;
-  /** The offset behind its last byte. */
+  /** The offset after the last byte. */
   end: number;
 }
 
-/** What a device has that is not for users. */
+/** Internal methods of a device for files. */
 export interface Files {
   fromSafetensors(bytes: Uint8Array): { tensors: Named<Tensor>; metadata: Named<string>; skipped: Named<Skipped> };
   toSafetensors(names: string[], values: unknown[], notes: string[], said: unknown[]): Promise<Uint8Array>;
@@ -48,13 +48,13 @@ export interface Files {
 
 const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[object ".length, -1);
 
-/** The bytes of a response, told of as they arrive. */
+/** Receives the bytes of a response, and reports the progress. */
 async function received(op: string, response: Response, tell: NonNullable<FileOptions["onProgress"]>): Promise<Uint8Array> {
   const place = response.url || "the response";
   if (!response.ok) throw dataError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
   if (response.bodyUsed || response.body?.locked) throw dataError(`${op}: ${place} must be unread, got one that was read`);
   const length = response.headers.get("content-length");
-  // What is decoded on the way has another length.
+  // A decoded body has another length.
   const total = length !== null && !response.headers.has("content-encoding") ? Number(length) : undefined;
   const reader = response.body?.getReader();
   const parts: Uint8Array[] = [];
@@ -68,7 +68,7 @@ async function received(op: string, response: Response, tell: NonNullable<FileOp
   return bytes;
 }
 
-/** The bytes of a file. */
+/** Returns the bytes of a file. */
 export async function bytesOf(op: string, source: unknown, options?: FileOptions): Promise<Uint8Array> {
   const { onProgress = () => {} } = checked(op, options, ["onProgress"]);
   if (typeof onProgress !== "function") throw refused(op, "onProgress", "a function", onProgress);

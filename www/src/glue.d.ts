@@ -1,9 +1,9 @@
 // Modules that the build writes to dist, where TypeScript does not look.
 
-/** What wasm-bindgen wrote around a core: `load.ts` says what it needs of it. */
+/** The JavaScript that wasm-bindgen generates for a core. `load.ts` has the type of the part it uses. */
 declare module "*/warpweft_bg.js" {}
 
-/** The cores' WebAssembly as base64. */
+/** The cores' WebAssembly in base64. */
 declare module "*/inside.js" {
   export const gpu: string;
   export const cpu: string;

@@ -13,14 +13,14 @@ addFile(new Error());
 
 let isShared = false;
 
-/** Registers the core for an entry, the CPU's, and the classes of layers. */
+/** Registers this GPU core and the CPU core for an entry, and shares the classes of layers. */
 export function provideNn(entry: string, wasm: Record<"gpu" | "cpu", () => WasmSource>, rest: Inside = {}): void {
   const [gpu, own] = [{ name: "gpu-nn", glue, ...rest, wasm: wasm.gpu }, { ...cpu, ...rest, wasm: wasm.cpu }];
   provide(entry, { gpu, cpu: own });
   shareNn(glue);
 }
 
-/** Shares the classes of layers, once. Any core's `glue` says which static methods they have: all have the same. */
+/** Shares the classes of layers, once. `glue` may be any core's, because all cores have the same static methods. */
 export function shareNn(glue: object): void {
   if (isShared) return;
   isShared = true;

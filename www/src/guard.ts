@@ -1,41 +1,41 @@
-// A core that has trapped: from then on every call throws one error, pending promises are rejected, and objects are freed
-// without errors.
+// Protection from a core that has trapped. After a trap, every call throws the same error, pending promises are rejected, and
+// objects are freed without errors.
 
 import { inUse, type Exports } from "./brand.js";
 import { dataError, WarpweftError } from "./errors.js";
 import type { Host } from "./host.js";
 
-/** Whether WebAssembly ended in the middle of something, so that what it holds can not be trusted any more. */
+/** Whether an error is a trap. WebAssembly was then interrupted, and its memory cannot be trusted any more. */
 const isTrap = (thrown: unknown) =>
   thrown instanceof WebAssembly.RuntimeError ||
-  // No room left on the stack.
+  // A stack overflow.
   thrown instanceof RangeError ||
   (thrown instanceof Error && thrown.name === "InternalError");
 
 type Call = (...values: unknown[]) => unknown;
 
-/** What an event gives that came too late: wasm-bindgen looks into answers for something to throw, and finds nothing. */
+/** The result of an event after a trap. wasm-bindgen looks for an error in the result, and finds none. */
 const nothing: readonly unknown[] = [];
 
-/** What there is nobody to throw at for, as wasm-bindgen names it; and letting a buffer go. */
+/** Exports whose errors have no caller to receive them, by wasm-bindgen's naming, and `unpin`. */
 const silent = /^(_*w(bg|asm_?bindgen|bindgen)_|unpin$)/;
 
-/** What a core exports, made safe: wasm-bindgen's code calls it by these. */
+/** Wraps the exports of a core, which wasm-bindgen's code then calls instead. */
 export function guarded(exports: WebAssembly.Exports, host: Host): WebAssembly.Exports {
   let lost: WarpweftError | undefined;
-  /** What is to be thrown for what WebAssembly threw. */
+  /** Returns the error to throw for an error of WebAssembly. */
   const thrown = (error: unknown): unknown => {
     if (isTrap(error)) {
       lost ??= host.lose(error);
       return lost;
     }
-    // What wasm-bindgen says of objects that are none, or are at work.
+    // Messages of wasm-bindgen for invalid objects, and for objects in use.
     const said = error instanceof Error ? error.message : "";
     if (said.startsWith("null pointer")) return dataError(`${host.name}: the object must be of this core, got: ${said}`);
     if (/^(recursive use|attempted to take)/.test(said)) return dataError(`${host.name}: ${inUse}`);
     return error;
   };
-  /** A method of a class. WebAssembly takes no notice of more arguments than it has; lists of them would cost time. */
+  /** Wraps a method. WebAssembly ignores surplus arguments, so a fixed number is passed, which is faster than a list. */
   const method = (call: Call): Call => {
     const few: Call = (a, b, c, d, e, f, g, h) => {
       if (lost) throw new WarpweftError(lost.code, lost.message, { cause: lost.cause });
@@ -50,7 +50,7 @@ export function guarded(exports: WebAssembly.Exports, host: Host): WebAssembly.E
     };
     return call.length <= few.length ? few : (...values) => method(() => call(...values))(values[0]);
   };
-  /** What nobody called: the garbage collector's finding, an answer that comes. There is nobody to throw at. */
+  /** Wraps a function without a caller that could catch errors: a garbage collector callback or a promise callback. */
   const event = (call: Call): Call => (a, b, c, d) => {
     if (lost) return nothing;
     try {

@@ -1,11 +1,11 @@
-// What a core asks of JavaScript (`src/js/host.rs`). Whatever a user passed is looked at here: getters and proxies of theirs
-// may throw, which must not leave WebAssembly half-way.
+// The functions that a core calls in JavaScript (`src/js/host.rs`). All values that a user passed are inspected here. Getters
+// and proxies may throw, and an exception must not unwind through WebAssembly.
 
 import { Brand, type Exports, type Owner } from "./brand.js";
 import { addFile, calledOwn, isOwnFrame, mark } from "./entry.js";
 import { dataError, limitError, WarpweftError, type ErrorCode } from "./errors.js";
 
-/** What there is of a value, unless looking at it throws. */
+/** Returns the result of `work`, or undefined if it throws. */
 export function look<T>(work: () => T): T | undefined {
   try {
     return work();
@@ -14,7 +14,7 @@ export function look<T>(work: () => T): T | undefined {
   }
 }
 
-/** A value in a few words, for messages. */
+/** Describes a value in a few words, for messages. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined || typeof value === "bigint" || typeof value === "number") return String(value);
   if (typeof value === "string") return JSON.stringify(value.slice(0, 40));
@@ -26,26 +26,26 @@ export function describe(value: unknown): string {
   return `a value of type ${typeof value}`;
 }
 
-/** The error for a value that is not what it must be: `add: y must be a number, got "1"`. */
+/** Makes the error for an invalid value: `add: y must be a number, got "1"`. */
 export const refused = (op: string, what: string, wanted: string, value: unknown) =>
   dataError(`${op}: ${what} must be ${wanted}, got ${describe(value)}`);
 
-/** Whether it is an array, of whatever elements. */
+/** Whether a value is an array or a typed array. */
 const isList = (value: unknown): value is ArrayLike<unknown> =>
   Boolean(look(() => Array.isArray(value))) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
 
-/** Lists have so many items at most: a core is lost whose table of JavaScript's values has no room for more. */
+/** The most items of a list. A core is lost when its table of JavaScript values overflows. */
 const MOST = 2 ** 16;
 
-/** What is said of a list that is too long; undefined of all other values. */
+/** Returns the error text for a list that is too long, and undefined for other values. */
 export function tooLong(value: unknown): string | undefined {
   const length = isList(value) ? (look(() => value.length) ?? 0) : 0;
   return length > MOST ? `must have at most ${MOST} items, got ${length}` : undefined;
 }
 
 /**
- * Refuses what an async function returned. Nobody waits for that promise, so it is handled here: a rejection that nobody
- * handles ends a Node process.
+ * Refuses the result of an async function. The promise has no other handler, so it is handled here, because an unhandled
+ * rejection ends a Node process.
  */
 export function needSync(op: string, what: string, returned: unknown): void {
   const isThenable = look(() => typeof (Object(returned) as { then?: unknown }).then === "function");
@@ -54,13 +54,16 @@ export function needSync(op: string, what: string, returned: unknown): void {
   throw dataError(`${op}: ${what} must not be async, got a promise`);
 }
 
-/** Refuses a list that is too long, before anything looks at its items. */
+/** Refuses a list that is too long, before its items are read. */
 export function needShort(op: string, what: string, value: unknown): void {
   const why = tooLong(value);
   if (why !== undefined) throw limitError(`${op}: ${what} ${why}`);
 }
 
-/** What a getter of the browser's says of an object: nothing if it is none of that kind, whatever it claims to be. */
+/**
+ * Returns the value of a browser's getter for an object, or undefined if the object is not of this kind. Objects cannot forge
+ * it.
+ */
 export function told(kind: "GPUDevice" | "GPUBuffer", name: string, object: unknown): unknown {
   const { prototype } = (globalThis as unknown as { [kind: string]: { prototype?: object } | undefined })[kind] ?? {};
   const { get } = (prototype && Object.getOwnPropertyDescriptor(prototype, name)) ?? {};
@@ -71,7 +74,7 @@ export function told(kind: "GPUDevice" | "GPUBuffer", name: string, object: unkn
   }
 }
 
-/** How many letters must change to make one word of another (Levenshtein 1966). */
+/** Returns the number of letters to change between two words (Levenshtein 1966). */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
@@ -84,7 +87,7 @@ function distance(a: string, b: string): number {
   return row[b.length]!;
 }
 
-/** What is said of an option that there is not. */
+/** Returns the error text for an unknown option, with the most similar known one. */
 function unknownOption(key: string, known: readonly string[]): string {
   const word = key.slice(0, 40);
   const near = [...known].sort((a, b) => distance(a, word) - distance(b, word))[0];
@@ -92,10 +95,10 @@ function unknownOption(key: string, known: readonly string[]): string {
   return `options must be known, got "${word}"; ${meant ? `did you mean "${near}"?` : `there are: ${known.join(", ")}`}`;
 }
 
-/** Whether something can be an object of options. The keys of lists are not looked at: there may be very many. */
+/** Whether a value can be an options object. Lists are excluded, because they may have very many keys. */
 const isOptions = (value: unknown): value is object => typeof value === "object" && value !== null && !isList(value);
 
-/** An object of options of a method that JavaScript has by hand; none at all is the empty one. */
+/** Checks the options object of a hand-written method. Undefined is an empty object. */
 export function checked<T extends object>(op: string, given: T | undefined, known: readonly (keyof T & string)[]): Partial<T> {
   if (given === undefined) return {};
   if (!isOptions(given)) throw refused(op, "options", "an object", given);
@@ -104,13 +107,13 @@ export function checked<T extends object>(op: string, given: T | undefined, know
   return given;
 }
 
-/** So many bytes have the collector look at once. */
+/** The size in bytes of an allocation that makes the garbage collector run. */
 const MUCH = 2 ** 28;
 
-/** A page that nothing gave a turn for so many milliseconds has waited too long. */
+/** The milliseconds after which a page without a turn gets one. */
 const PATIENCE = 8;
 
-/** A list of options, split once. */
+/** Lists of option names, split once. */
 const lists = new Map<string, readonly string[]>();
 
 function names(known: string): readonly string[] {
@@ -121,26 +124,26 @@ function names(known: string): readonly string[] {
 
 addFile(new Error());
 
-/** JavaScript's side of a core. */
+/** The host object of a core. */
 export class Host implements Owner {
   readonly name: string;
-  /** The core's own classes. */
+  /** The core's classes. */
   readonly classes: Record<string, unknown>;
   exports!: Exports;
   readonly gone: object[] = [];
-  /** What was made in each scope that is open, the innermost last. */
+  /** The tensors made in each open scope, the innermost last. */
   readonly scopes: Set<object>[] = [];
   readonly active: unknown[] = [];
   isLost = false;
-  /** The objects of devices and of layers' variables, by where these are in the core's memory. */
+  /** The objects of devices and of layers' variables, by their addresses in the core's memory. */
   readonly #objects = new Map<number, WeakRef<object>>();
-  /** The tensors that variables have. */
+  /** The tensors that variables own. */
   readonly #owned = new WeakSet<object>();
-  /** When the page last had a turn. */
+  /** The time of the page's last turn. */
   #turned = performance.now();
-  /** What the last panic said. */
+  /** The message of the last panic. */
   #panic = "";
-  /** What rejects the promises that were given out. */
+  /** The reject functions of pending promises. */
   readonly #rejects = new Set<(error: Error) => void>();
 
   constructor(name: string, classes: Host["classes"]) {
@@ -194,14 +197,14 @@ export class Host implements Owner {
     return describe(value);
   }
 
-  /** The bytes of a `GPUBuffer`, and what it may be used for; nothing if it is none. */
+  /** Returns the size in bytes and the usages of a `GPUBuffer`, or undefined for other values. */
   buffer(value: unknown): Float64Array | undefined {
     const facts = ["size", "usage"].map((name) => told("GPUBuffer", name, value));
     return facts.every((fact) => typeof fact === "number") ? Float64Array.from(facts as number[]) : undefined;
   }
 
   error(code: string, message: string): Error {
-    // Perhaps only what was forgotten is in the way: the next try may find it collected.
+    // Memory may still be held by unused objects. This makes the collector run, so that a second try can succeed.
     if (code === "Memory" || code === "Limit") this.grown(MUCH);
     return new WarpweftError(code as ErrorCode, message);
   }
@@ -214,12 +217,15 @@ export class Host implements Owner {
     return look(() => new Uint8Array(bytes));
   }
 
-  /** The only way to tell the collector of memory that it does not see is to take as much that it sees. */
+  /** Notifies the collector of memory that it does not see. The only way is to allocate as much memory that it sees. */
   grown(bytes: number): void {
     look(() => new ArrayBuffer(Math.min(bytes, MUCH)));
   }
 
-  /** The CPU's core computes before it answers: a loop of nothing but answers would never let the page have a turn. */
+  /**
+   * Returns a promise of the page's next turn if it is due. The CPU core computes before its promises resolve, so a loop of
+   * awaits would never let the page have a turn.
+   */
   turn(): Promise<void> | undefined {
     if (this.name !== "cpu" || performance.now() - this.#turned < PATIENCE) return undefined;
     return new Promise((resolve) => {
@@ -227,7 +233,7 @@ export class Host implements Owner {
         this.#turned = performance.now();
         resolve();
       };
-      // Jest's jsdom has no channels.
+      // Jest's jsdom has no `MessageChannel`.
       if (typeof MessageChannel === "undefined") {
         setTimeout(turned);
         return;
@@ -243,7 +249,7 @@ export class Host implements Owner {
 
   known(address: number): object | undefined {
     const object = this.#objects.get(address)?.deref() as { readonly disposed: boolean } | undefined;
-    // What was disposed, by itself or with its device, may have left its address to another.
+    // An object that was disposed of, or whose device was, may have left its address to another object.
     return object && Brand.handle(object, this) > 0 && !object.disposed ? object : undefined;
   }
 
@@ -254,7 +260,7 @@ export class Host implements Owner {
     this.#objects.set(address, new WeakRef(object));
   }
 
-  /** Gives a tensor to a variable, which disposes of it: scopes do not any more. False if another variable has it. */
+  /** Passes ownership of a tensor to a variable, so that scopes no longer dispose of it. False if another variable owns it. */
   own(tensor: object): boolean {
     for (const made of this.scopes) made.delete(tensor);
     if (this.#owned.has(tensor)) return false;
@@ -286,9 +292,12 @@ export class Host implements Owner {
     console.log(text);
   }
 
-  /** Where the page calls the core from: the first frame behind WebAssembly's that is not this package's. */
+  /**
+   * Returns the place in the page's code that called the core: the first stack frame behind WebAssembly's that is not in this
+   * package.
+   */
   place(): string {
-    // WebAssembly's own frames may be more than the ten that V8 keeps.
+    // WebAssembly may have more frames than the ten that V8 keeps.
     const errors = Error as { stackTraceLimit?: number };
     const { stackTraceLimit } = errors;
     errors.stackTraceLimit = 50;
@@ -299,7 +308,7 @@ export class Host implements Owner {
     const first = frames.findIndex(isWasm);
     const behind = frames.slice(first).findIndex((line) => !isWasm(line));
     const rest = frames.slice(first + behind);
-    // A bundle may have put the page's code and this one into one file: then two frames are this package's.
+    // A bundle may have the page's code and this package in one file. Two frames are then this package's.
     const found = rest.find((line) => !isOwnFrame(line)) ?? rest[Math.min(2, rest.length - 1)];
     return (found ?? "").trim().replace(/^at /, "");
   }
@@ -308,7 +317,7 @@ export class Host implements Owner {
     this.#panic = message;
   }
 
-  /** A promise that is also rejected when the core is lost. */
+  /** Wraps a promise so that it is also rejected when the core is lost. */
   waiting<T>(promise: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#rejects.add(reject);
@@ -323,7 +332,7 @@ export class Host implements Owner {
     });
   }
 
-  /** The core has trapped: promises that are pending are rejected. */
+  /** Marks the core as trapped, and rejects all pending promises. */
   lose(cause: unknown): WarpweftError {
     this.isLost = true;
     const why = this.#panic || String(cause);

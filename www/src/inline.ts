@@ -1,4 +1,4 @@
-// warpweft/inline: warpweft/nn with its WebAssembly inside, for bundlers that take no other files along.
+// The entry `warpweft/inline`: `warpweft/nn` with embedded WebAssembly, for bundlers that do not copy other files.
 
 import { provideNn } from "./gpu-nn.js";
 import { cpu, gpu } from "./inside.js";

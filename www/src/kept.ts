@@ -1,27 +1,27 @@
-// Model files that a site keeps in the browser: in the origin private file system, in the folder `warpweft-models`.
+// Model files that a site keeps in the browser, in the folder `warpweft-models` of the origin private file system.
 //
-// Each model file has a folder of its own, named by a hash of its address. It holds `about.json` and the bytes in files `0`,
-// `1`, `2` and so on. A stream's bytes appear in a file when the stream is closed, so each of these files is either complete
-// or empty. A model file is whole if the sizes add up to the total in `about.json`. If they do not, the download was
-// interrupted, and the next one continues after the last byte.
+// Each model file has a separate folder, named by a hash of its URL. The folder has `about.json`, and the bytes in files `0`,
+// `1`, `2` and so on. A stream's bytes appear in a file when the stream is closed, so each of these files is complete or empty.
+// A model file is whole if the sizes add up to the total in `about.json`. Otherwise the download was interrupted, and the next
+// one continues after the last byte.
 
 import { dataError, WarpweftError } from "./errors.js";
 import { describe, refused } from "./host.js";
 
 const FOLDER = "warpweft-models";
 
-/** Bytes of one of the files. A page that is closed loses at most this part of its download. */
+/** The size of a file in bytes. A page that is closed loses at most this part of its download. */
 const MAX_FILE_BYTES = 1 << 25;
 
 /** A model file that the browser keeps. */
 export interface KeptModel {
-  /** The last part of the address. */
+  /** The last part of the URL. */
   readonly name: string;
-  /** The address that it was downloaded from. */
+  /** The URL that the file was downloaded from. */
   readonly url: string;
-  /** Bytes that are stored. */
+  /** The number of stored bytes. */
   readonly bytes: number;
-  /** Bytes of the whole file: more than `bytes` if the download was interrupted. */
+  /** The size of the whole file in bytes. More than `bytes` if the download was interrupted. */
   readonly total: number;
 }
 
@@ -40,7 +40,7 @@ const isMissing = (cause: unknown) => ["NotFoundError", "TypeMismatchError"].inc
 const megabytes = (bytes: number) => `${Math.ceil(bytes / 1e6)} MB`;
 
 async function open(op: string): Promise<Folder> {
-  // The declarations promise it, but only pages of https and localhost have it, and Node does not.
+  // The type declares `storage` everywhere, but only pages on https and localhost have it, and Node does not.
   const storage = (globalThis.navigator as Navigator | undefined)?.storage as StorageManager | undefined;
   if (typeof storage?.getDirectory !== "function") {
     throw new WarpweftError("Unsupported", `${op}: keeping models needs the origin private file system, which is not here`);
@@ -53,13 +53,13 @@ async function open(op: string): Promise<Folder> {
   }
 }
 
-/** The name of a model file's folder. */
+/** Returns the name of a model file's folder. */
 async function keyOf(url: string): Promise<string> {
   const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(url)));
   return Array.from(hash.subarray(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** The files of a folder that have bytes, in order. */
+/** Returns the complete files of a folder, in order. */
 async function filesOf(folder: Folder): Promise<File[]> {
   const files: File[] = [];
   for (;;) {
@@ -74,7 +74,7 @@ async function filesOf(folder: Folder): Promise<File[]> {
   }
 }
 
-/** Reads `about.json`. Gives undefined if the page was closed before it was written. */
+/** Reads `about.json`. Returns undefined if the page was closed before it was written. */
 async function aboutOf(folder: Folder): Promise<About | undefined> {
   try {
     return JSON.parse(await (await (await folder.getFileHandle("about.json")).getFile()).text()) as About;
@@ -84,7 +84,7 @@ async function aboutOf(folder: Folder): Promise<About | undefined> {
   }
 }
 
-/** The address as `fetch` resolves it; undefined if it is not an address of a web server. */
+/** Returns the URL as `fetch` resolves it, or undefined if it is not a URL of a web server. */
 export function webAddress(place: string): string | undefined {
   try {
     const { href } = new URL(new Request(place).url);
@@ -94,13 +94,13 @@ export function webAddress(place: string): string | undefined {
   }
 }
 
-/** Does something while no other page, worker or load of this site downloads or deletes the same file. */
+/** Runs `work` while no other page, worker or load of this site downloads or deletes the same file. */
 export async function withLock<T>(url: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
   const options = signal ? { signal } : {};
   return navigator.locks.request(`${FOLDER}/${url}`, options, work) as Promise<T>;
 }
 
-/** One model file in the browser's storage. */
+/** A model file in the browser's storage. */
 export class KeptFile {
   readonly #op: string;
   readonly #home: Folder;
@@ -108,14 +108,14 @@ export class KeptFile {
   readonly #folder: Folder;
   readonly #about: About;
   readonly #files: File[];
-  /** The last file, which is not complete, its stream, and the bytes that were written to it. */
+  /** The last, incomplete file, with its stream and the number of bytes written to it. */
   #last: { handle: FileSystemFileHandle; stream: FileSystemWritableFileStream; written: number } | undefined;
 
   private constructor(op: string, home: Folder, key: string, folder: Folder, about: About, files: File[]) {
     [this.#op, this.#home, this.#key, this.#folder, this.#about, this.#files] = [op, home, key, folder, about, files];
   }
 
-  /** The file that was kept of an address, if there is one. It need not be whole. */
+  /** Finds the stored file of a URL. The file may be incomplete. */
   static async find(op: string, url: string): Promise<KeptFile | undefined> {
     const [home, key] = [await open(op), await keyOf(url)];
     return KeptFile.#at(op, home, key);
@@ -132,7 +132,7 @@ export class KeptFile {
     }
   }
 
-  /** All that are kept. */
+  /** Finds all stored files. */
   static async all(op: string): Promise<KeptFile[]> {
     const home = await open(op);
     const found: KeptFile[] = [];
@@ -143,7 +143,7 @@ export class KeptFile {
     return found;
   }
 
-  /** The file to continue: the kept one if it is whole or of this version, and otherwise a new one. */
+  /** Returns the file to continue. That is the stored file if it is whole or of this version, and otherwise a new one. */
   static async continue(op: string, about: About): Promise<KeptFile> {
     const kept = await KeptFile.find(op, about.url);
     if (kept && (kept.isWhole || kept.#isVersion(about))) return kept;
@@ -163,7 +163,7 @@ export class KeptFile {
     return tag !== null && tag === this.#about.tag && total === this.#about.total;
   }
 
-  /** Bytes of complete files. */
+  /** The number of bytes in complete files. */
   get length(): number {
     return this.#files.reduce((sum, { size }) => sum + size, 0);
   }
@@ -172,7 +172,7 @@ export class KeptFile {
     return this.length === this.#about.total;
   }
 
-  /** The bytes of complete files. They are not in memory. */
+  /** The bytes of complete files, which are not in memory. */
   get blob(): Blob {
     return new Blob(this.#files);
   }
@@ -184,12 +184,12 @@ export class KeptFile {
     try {
       name = decodeURIComponent(last);
     } catch {
-      // The address has a percent sign that encodes nothing, so it is shown as it is.
+      // The URL has a percent sign that encodes nothing, so it is shown unchanged.
     }
     return { name: name || url, url, bytes: this.length, total };
   }
 
-  /** Refuses a download that the browser has no room for. */
+  /** Refuses a download that does not fit into the browser's storage. */
   async checkRoom(): Promise<void> {
     const { quota, usage = 0 } = await navigator.storage.estimate();
     const need = this.#about.total - this.length;
@@ -224,7 +224,7 @@ export class KeptFile {
     });
   }
 
-  /** Ends a download that failed. Its beginning stays, for the next one to continue. */
+  /** Ends a failed download. The stored part is kept, so that the next download continues it. */
   async abandon(): Promise<void> {
     try {
       await this.close();
@@ -234,7 +234,7 @@ export class KeptFile {
     }
   }
 
-  /** Turns errors of the file system into the package's own. Without room for the file, its beginning is of no use. */
+  /** Converts errors of the file system to the package's errors. If the storage is full, the partial file is deleted. */
   async #checked(work: () => Promise<void>): Promise<void> {
     try {
       await work();

@@ -1,4 +1,4 @@
-// Language models: Rust's own, with the files that JavaScript reads, and texts as iterators.
+// Language models. The core implements them. This file opens model files and makes iterators of generations.
 
 import type { Device } from "./classes.js";
 import { dataError } from "./errors.js";
@@ -13,10 +13,10 @@ export { LoraAdapter } from "./adapter.js";
 export { Embedder } from "./embedder.js";
 export { deleteModel, keptModels } from "./kept.js";
 
-/** Opens the files of a model once more. */
+/** Opens the files of a model again. */
 type Reopen = () => Promise<Reader>;
 
-/** Functions of the core's class that are not for users. */
+/** Internal functions of the core's class. */
 interface Core {
   files(): string[];
   indexed(json: Uint8Array): string[];
@@ -24,7 +24,7 @@ interface Core {
   need(device: Device, reader: Reader, parts: number, names: Names, options: object): Promise<number[]>;
 }
 
-/** The names of the files in a folder; undefined for the parts of a GGUF file. */
+/** The names of the files in a folder, or undefined for the parts of a GGUF file. */
 type Names = string[] | undefined;
 
 interface Token {
@@ -32,7 +32,7 @@ interface Token {
   readonly text: string;
 }
 
-/** Options with those that JavaScript's side looks at. */
+/** The options of loading, including those that only JavaScript reads. */
 interface Loading {
   device?: Device;
   onProgress?: (bytes: Progress) => void;
@@ -43,7 +43,7 @@ interface Loading {
   cache?: unknown;
 }
 
-/** The hash of each file, in lower case; undefined if there are none to check. */
+/** Checks the hashes, and returns the hash of each file in lower case. Undefined if there are none. */
 function checkHashes(op: string, source: unknown, given: unknown): string[] | undefined {
   if (given === undefined) return undefined;
   const isHash = (hash: unknown) => typeof hash === "string" && /^[0-9a-f]{64}$/i.test(hash);
@@ -61,7 +61,7 @@ function checkHashes(op: string, source: unknown, given: unknown): string[] | un
   return given.map((hash: string) => hash.toLowerCase());
 }
 
-/** The bytes of a small file that was found in a folder. */
+/** Reads the bytes of a small file in a folder. */
 async function bytesOf(op: string, file: unknown, signal: AbortSignal | undefined): Promise<Uint8Array> {
   const reader = await Reader.open([file], { op, tell: () => {}, signal, keep: false, isWhole: true });
   try {
@@ -71,7 +71,7 @@ async function bytesOf(op: string, file: unknown, signal: AbortSignal | undefine
   }
 }
 
-/** Finds the files of a model in a folder. An index names those that have the weights. */
+/** Finds the files of a model in a folder. If there is an index, it names the files with the weights. */
 async function filesOfFolder(
   op: string,
   core: Core,
@@ -92,7 +92,7 @@ async function filesOfFolder(
   return { names: [...names, ...found.names], sources: [...sources, ...found.files] };
 }
 
-/** Opens the files, lets the core do something with them, and closes them. */
+/** Opens the files, runs `work` with them, and closes them. */
 async function reading<T>(
   op: "load" | "estimate",
   source: unknown,
@@ -119,7 +119,7 @@ async function reading<T>(
     const hasher = () => new (classes.Sha256 as new () => Hasher)();
     const how = { keep, isWhole: op === "load", check: hashes && { hashes, hasher } };
     const reader = await open(sources, how);
-    // A signal ends the first loading only.
+    // A signal aborts only the first loading.
     const reopen = async () => {
       const { sources } = await find(undefined);
       return Reader.open(sources, { op, tell: onProgress ?? (() => {}), signal: undefined, ...how });
@@ -134,7 +134,7 @@ const generate = [
   ...(["presencePenalty", "logitBias", "seed", "stop", "likeliest", "ignoreEnd", "signal"] as const),
 ];
 
-/** Signals that end a text between two tokens. */
+/** The signals that abort generations between two tokens. */
 const signals = new WeakMap<object, AbortSignal>();
 
 function begun(model: LanguageModel, op: string, tokens: ArrayLike<number>, given: object | undefined): Generation {

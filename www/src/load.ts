@@ -1,4 +1,4 @@
-// Loading: a core's WebAssembly is fetched and compiled while it arrives, once for all devices.
+// Loading of cores. A core's WebAssembly is fetched and compiled while it arrives, once for all devices.
 
 import { adopt, type CoreClass } from "./brand.js";
 import { sizeOf, sizes, type Size } from "./entry.js";
@@ -7,14 +7,14 @@ import { guarded } from "./guard.js";
 import { Host, refused } from "./host.js";
 import type { PlatformResponse, PlatformUrl, WasmModule } from "./platform.js";
 
-/** A core that runs. */
+/** A running core. */
 export interface Core {
   readonly host: Host;
-  /** Opens the device that it is for. */
+  /** Opens the device of the core. */
   open(lowPower: boolean, fallback: string | undefined): Promise<object>;
 }
 
-/** What wasm-bindgen wrote around a core: functions that WebAssembly imports, classes, and what calls the exports. */
+/** The JavaScript that wasm-bindgen generates for a core: imports of WebAssembly, classes, and wrappers of exports. */
 interface Glue {
   __wbg_set_wasm(exports: WebAssembly.Exports): void;
   start(host: Host): void;
@@ -22,41 +22,44 @@ interface Glue {
   Device: { open: Core["open"] };
 }
 
-/** The core for GPUs, and the one that computes on the CPU. */
+/** The machine of a core: a GPU or the CPU. */
 export type CoreName = "gpu" | "cpu";
 
-/** A core's WebAssembly: where it is, what a server answered, its bytes, or what was compiled of it. */
+/** The WebAssembly of a core: a URL, a server's response, bytes, or a compiled module. */
 export type WasmSource = PlatformUrl | string | PlatformResponse | ArrayBuffer | ArrayBufferView | WasmModule;
 
-/** Where the cores come from, if not from beside the package's JavaScript. */
+/** The sources of the cores. Default: the files next to the package's JavaScript. */
 export interface WasmSources {
-  /** `gpu.wasm`, which is `warpweft/gpu.wasm` to bundlers. */
+  /**
+   * The GPU core: `gpu.wasm`, or with layers or language models `gpu-nn.wasm` or `gpu-models.wasm`. Bundlers resolve these
+   * files as `warpweft/gpu.wasm` and so on.
+   */
   gpu?: WasmSource | PromiseLike<WasmSource>;
-  /** `cpu.wasm`, which is `warpweft/cpu.wasm` to bundlers. */
+  /** The CPU core: `cpu.wasm`, or with language models `cpu-models.wasm`. */
   cpu?: WasmSource | PromiseLike<WasmSource>;
 }
 
-/** A core as an entry of the package has it. */
+/** A core that an entry of the package provides. */
 export interface Provided {
-  /** Which one it is. */
+  /** The name of the core. */
   name: string;
-  /** What wasm-bindgen wrote around it. */
+  /** The JavaScript that wasm-bindgen generated for the core. */
   glue: object;
-  /** Where the WebAssembly is, or its bytes. */
+  /** Returns the URL of the WebAssembly, or its bytes. */
   wasm(): WasmSource;
-  /** Whether `wasm` gives bytes. They are preferred, because the page's bundler may have left the files behind. */
+  /** Whether `wasm` returns bytes. They are preferred, because the page's bundler may not have copied the files. */
   isInside?: boolean;
 }
 
-/** The cores that the page's imports asked for, by name. */
+/** The registered cores of the page's imports, by name. */
 const provided = new Map<string, Provided>();
 
-/** A place in the order of sizes. */
+/** Returns the position of a core in the order of sizes. */
 const rank = (machine: CoreName, core: string) => sizes[machine].findIndex((size) => size.core === core);
 
 /**
- * Registers the cores of an entry. The first device chooses the largest one of its machine that is registered by then, so
- * static imports work in any order. An import that comes later and needs a larger one fails.
+ * Registers the cores of an entry. The first device uses the largest registered core of its machine, so static imports work in
+ * any order. A later import that needs a larger core throws.
  */
 export function provide(entry: string, cores: Record<CoreName, Provided>): void {
   const machines = ["gpu", "cpu"] as const;
@@ -74,45 +77,45 @@ export function provide(entry: string, cores: Record<CoreName, Provided>): void 
   }
 }
 
-/** The largest core of a machine that is registered. */
+/** Returns the largest registered core of a machine. */
 const largest = (machine: CoreName) => [...sizes[machine]].reverse().find(({ core }) => provided.has(core))!;
 
-/** Where a core is, unless somebody says otherwise. */
+/** Returns the default location of a core. */
 function usual({ wasm }: Provided): WasmSource {
   let place: WasmSource;
   try {
     place = wasm();
   } catch (cause) {
-    // Classic scripts made of modules may not know where they came from.
+    // A classic script that was bundled from modules may not know its URL.
     const help = `say where its .wasm is (\`wasm\`), or import "warpweft/inline"`;
     throw new Error(`this script does not know its own address: ${help}`, { cause });
   }
-  // Vite 5 to 7 copy modules, but not what lies beside them, while one develops.
+  // The development server of Vite 5 to 7 copies modules, but not the files next to them.
   const { href } = place as URL;
   return href?.includes("/.vite/deps/") ? href.replace("/.vite/deps/", "/warpweft/www/dist/") : place;
 }
 
-/** A core that is there or on its way. */
+/** A core that is loaded or being loaded. */
 interface Loading {
-  /** Which one of its machine's it is. */
+  /** The size of the core among those of its machine. */
   readonly size: Size;
   readonly core: Promise<Core>;
   readonly stop: AbortController;
   waiting: number;
-  /** Whether its code is here. */
+  /** Whether the code is fetched and compiled. */
   compiled: boolean;
 }
 
 const loading = new Map<CoreName, Loading>();
 
-/** A core that was asked for. */
+/** A requested core. */
 export interface Asked {
   readonly core: Promise<Core>;
-  /** Whoever asked can do without it: unless others wait, the rest of it is not fetched. To be called once. */
+  /** Withdraws the request, once. If no other request waits for the core, the fetch is aborted. */
   drop(): void;
 }
 
-/** Loads a core, or gives the one that is there or on its way. What failed is tried again the next time. */
+/** Loads a core, or returns the one that is loaded or being loaded. After a failure, the next call tries again. */
 export function load(name: CoreName, sources: WasmSources = {}): Asked {
   const entry = loading.get(name) ?? begin(name, sources[name]);
   entry.waiting += 1;
@@ -139,26 +142,27 @@ function begin(name: CoreName, source: WasmSources[CoreName]): Loading {
     forget(name, entry);
     throw failure(name, cause);
   });
-  core.catch(() => {}); // Whoever waits for it hears of it.
+  core.catch(() => {}); // The callers that await it receive the error.
   const entry: Loading = { size, core, stop, waiting: 0, compiled: false };
   loading.set(name, entry);
   return entry;
 }
 
-/** The cores that run, and what they print. */
+/** The running cores, and the debug output that is enabled. */
 const started: { glue: Glue; host: Host }[] = [];
 let debug = "";
 
 const debugWords = ["graph", "plan", "kernel", "time", "memory"];
 
 /**
- * Prints on the console, for all devices from now on: any of these words with commas between, or `""` for nothing.
+ * Sets the debug output of all devices, which is printed on the console. `words` is a list of these words, separated by commas,
+ * or `""` for no output.
  *
- * - `"graph"`: the recorded operations of each batch before it is planned;
- * - `"plan"`: the kernels that a batch is planned as;
- * - `"kernel"`: the text of these kernels;
- * - `"time"`: after each read and each `sync` the profile of what ran since the last;
- * - `"memory"`: nothing, but {@link Device.memory} says where tensors are made that are made from now on.
+ * - `"graph"`: the recorded operations of each batch, before it is planned.
+ * - `"plan"`: the kernels of each planned batch.
+ * - `"kernel"`: the source text of these kernels.
+ * - `"time"`: after each read and each `sync`, the profile of what ran since the last.
+ * - `"memory"`: prints nothing. {@link Device.memory} then reports where later tensors are made.
  *
  * ```ts
  * setDebug("plan,kernel");
@@ -172,7 +176,7 @@ export function setDebug(words: string): void {
   for (const { glue } of started) glue.setDebug(debug);
 }
 
-/** Classes that all cores share, and what is done with them when a core starts. */
+/** Classes that all cores share, and a function that is called when a core starts. */
 interface Shared {
   classes: Record<string, { prototype: object }>;
   prepare: ((host: Host) => void) | undefined;
@@ -180,20 +184,20 @@ interface Shared {
 
 const shared: Shared[] = [];
 
-/** Makes classes of a core those of the user. */
+/** Connects the classes of a core to the public classes. */
 function share({ classes, prepare }: Shared, host: Host): void {
   for (const [kind, root] of Object.entries(classes)) adopt(kind, host.classes[kind] as CoreClass, root, host);
   prepare?.(host);
 }
 
-/** Adds classes to the cores that run and to those that will. `classes.ts`, `nn-classes.ts` and `language.ts` say which. */
+/** Adds classes to all cores that run or will run. `classes.ts`, `nn-classes.ts` and `language.ts` define them. */
 export function shareClasses(classes: Shared["classes"], prepare?: (host: Host) => void): void {
   const more = { classes, prepare };
   shared.push(more);
   for (const { host } of started) share(more, host);
 }
 
-/** Refuses WebAssembly of another core than the one whose glue it would get. */
+/** Refuses WebAssembly that does not belong to the core's generated JavaScript. */
 function needCore(module: WebAssembly.Module, wanted: Size): void {
   const found = sizeOf(new Set(WebAssembly.Module.exports(module).map(({ name }) => name)));
   if (found === wanted) return;
@@ -202,7 +206,7 @@ function needCore(module: WebAssembly.Module, wanted: Size): void {
   throw new Error(`the WebAssembly is ${what}, and the page needs ${why}`);
 }
 
-/** Starts a core, and makes its classes those of the user. */
+/** Starts a core, and connects its classes to the public classes. */
 async function run(name: CoreName, glue: Glue, module: WebAssembly.Module, size: Size): Promise<Core> {
   needCore(module, size);
   const host = new Host(name, glue as unknown as Host["classes"]);
@@ -221,7 +225,7 @@ function forget(name: CoreName, entry: Loading): void {
   if (loading.get(name) === entry) loading.delete(name);
 }
 
-/** Why a core does not load, with what helps where that is known. */
+/** Makes the error for a core that does not load, with a remedy if one is known. */
 function failure(name: CoreName, cause: unknown): WarpweftError {
   if (cause instanceof WarpweftError) return cause;
   const why = cause instanceof Error ? cause.message : String(cause);
@@ -230,7 +234,7 @@ function failure(name: CoreName, cause: unknown): WarpweftError {
   return new WarpweftError("NoDevice", `load: the ${name} core does not load: ${remedy}${why}`, { cause });
 }
 
-/** What kind of object something is, also if it is another realm's. */
+/** Returns the class name of an object, also for objects of another realm. */
 const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[object ".length, -1);
 
 async function compile(given: WasmSource | PromiseLike<WasmSource>, signal: AbortSignal): Promise<WebAssembly.Module> {
@@ -242,13 +246,13 @@ async function compile(given: WasmSource | PromiseLike<WasmSource>, signal: Abor
   throw refused("device", "wasm", "a URL, a Response, bytes or a WebAssembly.Module", source);
 }
 
-/** Node's modules, where there are any. Not imported: bundlers for pages would look for them. */
+/** Node's modules, if available. They are not imported, because bundlers for browsers would try to resolve them. */
 interface Node {
   process?: { getBuiltinModule?(name: "node:fs/promises"): { readFile(place: URL): Promise<BufferSource> } | undefined };
 }
 
 async function get(place: string | URL, signal: AbortSignal): Promise<WebAssembly.Module> {
-  // Node's `fetch` refuses files.
+  // Node's `fetch` refuses file URLs.
   const files = /^file:/i.test(String(place)) && (globalThis as Node).process?.getBuiltinModule?.("node:fs/promises");
   if (files) return WebAssembly.compile(await files.readFile(new URL(place)));
   const response = await fetch(place, { signal }).catch((cause: unknown) => {
@@ -262,7 +266,7 @@ async function compileResponse(response: Response): Promise<WebAssembly.Module> 
   if (!response.ok) throw new Error(`${place}: ${response.status} ${response.statusText}`);
   const type = response.headers.get("content-type") ?? "no type";
   if (type === "application/wasm" && WebAssembly.compileStreaming !== undefined) return WebAssembly.compileStreaming(response);
-  // Browsers compile while it arrives only what is said to be WebAssembly, and not every server says so.
+  // Browsers compile a stream only if its content type is WebAssembly, and not every server sends that.
   const bytes = new Uint8Array(await response.arrayBuffer());
   if (["\0", "a", "s", "m"].every((letter, at) => bytes[at] === letter.charCodeAt(0))) return WebAssembly.compile(bytes);
   const vite = place.includes("/node_modules/") ? '; with Vite 5 to 7 set `optimizeDeps: { exclude: ["warpweft"] }`' : "";

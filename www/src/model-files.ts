@@ -1,51 +1,51 @@
-// The files of language models. The core reads the parts that it needs, wherever the files come from. A file whose hash is
-// checked, or that the browser keeps, is first read from its first byte to its last.
+// The files of language models. The core reads the ranges that it needs from any source. A file whose hash is checked, or that
+// is kept in the browser, is first read from start to end.
 
 import { isGivenAway } from "./data.js";
 import { dataError } from "./errors.js";
 import { refused } from "./host.js";
 import { KeptFile, webAddress, withLock } from "./kept.js";
 
-/** Bytes that were read, all bytes, and an estimate of the seconds that the rest takes. */
+/** The number of bytes read, the total, and the estimated seconds that remain. */
 export interface Progress {
   done: number;
   total: number;
   seconds: number | undefined;
 }
 
-/** The SHA-256 of bytes that come in pieces: a class of the core. */
+/** An incremental SHA-256 hash: a class of the core. */
 export interface Hasher {
   update(bytes: Uint8Array): void;
-  /** The hash as hexadecimal digits in lower case. */
+  /** Returns the hash in lower-case hexadecimal digits. */
   finish(): string;
   free(): void;
 }
 
-/** How files are opened. */
+/** The options of opening files. */
 export interface Opening {
   /** The operation that errors name. */
   op: string;
   tell: (progress: Progress) => void;
   signal: AbortSignal | undefined;
-  /** Whether files of addresses are kept in the browser. */
+  /** Whether files of URLs are kept in the browser. */
   keep: boolean;
-  /** Whether all of the files is needed, not only the beginning. */
+  /** Whether whole files are needed, not only their beginnings. */
   isWhole: boolean;
-  /** The SHA-256 that each file must have, if they are to be checked. */
+  /** The SHA-256 that each file must have, if they are checked. */
   check?: { readonly hashes: readonly string[]; hasher(): Hasher } | undefined;
 }
 
-/** Bytes that were received, and all bytes; both are the same while the total is not known. */
+/** Reports the received bytes and the total. Both are equal while the total is unknown. */
 type Tell = (done: number, total: number) => void;
 
-/** A file that parts are read of. */
+/** A file that ranges are read from. */
 interface File {
   readonly length: number;
   read(start: number, end: number): Promise<Uint8Array>;
   close?(): Promise<void>;
 }
 
-/** A file that a server has. */
+/** A file on a server. */
 interface Received {
   readonly file: File;
   /** The version of the file: its ETag or date, or null if the server sends neither. */
@@ -55,26 +55,26 @@ interface Received {
 /** A file that a model is loaded from. */
 interface Opened {
   file: File;
-  /** The name that errors give it. */
+  /** The name in errors. */
   readonly name: string;
-  /** Whether all of its bytes count as progress already. */
+  /** Whether all its bytes are already counted in the progress. */
   isCounted: boolean;
-  /** The address and version of a file that is to be kept and is not yet. */
+  /** The URL and version of a file that will be kept in the browser. */
   readonly remote?: { readonly url: string; readonly tag: string | null };
-  /** The file that is kept already. */
+  /** The stored file, if it is kept already. */
   readonly kept?: KeptFile;
 }
 
 /**
- * Bytes of a file of an address that are asked for at once, and how many such windows are kept. Files may have layer 10 before
- * layer 2, so what lies between is read later.
+ * The bytes of a range request, and the number of these windows in the cache. Files may store layer 10 before layer 2, so bytes
+ * in between are often read later.
  */
 const [WINDOW, KEPT] = [1 << 22, 16];
 
-/** How often a broken connection is tried again, and the milliseconds before the first time; they double. */
+/** The number of attempts after a broken connection, and the milliseconds before the first retry. The pause doubles. */
 const [TRIES, PAUSE] = [4, 250];
 
-/** Refuses a signal that is not one. */
+/** Checks that a signal is an abort signal. */
 export function checkSignal(op: string, signal: unknown): AbortSignal | undefined {
   if (signal === undefined) return undefined;
   if (typeof Object(signal).throwIfAborted !== "function") throw refused(op, "signal", "an AbortSignal", signal);
@@ -83,7 +83,7 @@ export function checkSignal(op: string, signal: unknown): AbortSignal | undefine
 
 const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[object ".length, -1);
 
-/** Whether a source can be opened once more. Bytes could, but the model would keep them in memory. */
+/** Whether a source can be opened again. Bytes could be, but the model would have to keep them in memory. */
 export const canReopen = (source: unknown) =>
   typeof source === "string" || ["URL", "Blob", "File", "FileSystemFileHandle"].includes(kind(source));
 
@@ -105,7 +105,7 @@ function bytesFile(bytes: Uint8Array): File {
   return { length: bytes.length, read: async (start, end) => bytes.subarray(start, end) };
 }
 
-/** Builds a blob from pieces. A blob need not be in memory. */
+/** Builds a blob from pieces. The browser may store blobs on disk. */
 class BlobMaker {
   #blob = new Blob();
   #parts: BlobPart[] = [];
@@ -122,7 +122,7 @@ class BlobMaker {
   }
 }
 
-/** Reads all of a response, in pieces, and closes its connection, also after an error. */
+/** Reads all of a response in pieces. Closes its connection at the end and after an error. */
 async function* bodyOf(op: string, name: string, response: Response, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
   const reader = response.body?.getReader();
   const cancel = () => void reader?.cancel().catch(() => {});
@@ -156,7 +156,7 @@ async function responseFile(op: string, response: Response, tell: Tell, signal?:
 
 const tagOf = ({ headers }: Response) => headers.get("etag") ?? headers.get("last-modified");
 
-/** A file that a server has, which is asked for parts of it. */
+/** A file on a server, read by range requests. */
 class RemoteFile implements File {
   readonly #op: string;
   readonly #place: string;
@@ -164,7 +164,7 @@ class RemoteFile implements File {
   readonly #unlink: () => void;
   readonly length: number;
   readonly tag: string | null;
-  /** The windows that were used last, by their numbers, the last one at the end. */
+  /** The windows in the cache by their numbers, the most recently used last. */
   readonly #windows = new Map<number, Promise<Uint8Array>>();
 
   private constructor(op: string, place: string, signal: AbortSignal | undefined, first: Response, length: number) {
@@ -175,7 +175,7 @@ class RemoteFile implements File {
     this.#remember(0, this.#received(first, 0, Math.min(WINDOW, length)));
   }
 
-  /** Asks for the beginning. A server that does not know of ranges sends all of the file, which is received as a whole. */
+  /** Requests the beginning. A server without range support sends the whole file, which is then received. */
   static async open(op: string, place: string, signal: AbortSignal | undefined, tell: Tell): Promise<Received> {
     let response = await asked(op, place, `bytes=0-${WINDOW - 1}`, signal);
     const [, length] = /\/(\d+)$/.exec(response.headers.get("content-range") ?? "") ?? [];
@@ -184,7 +184,7 @@ class RemoteFile implements File {
       return { file, tag: file.tag };
     }
     if (response.status === 206) {
-      // Another site's server may not let the page see the length.
+      // A server of another origin may not expose the length to the page.
       await response.body?.cancel();
       response = await asked(op, place, undefined, signal);
     }
@@ -203,7 +203,7 @@ class RemoteFile implements File {
     return bytes;
   }
 
-  /** Ends what is being received. */
+  /** Aborts requests in progress. */
   async close(): Promise<void> {
     this.#unlink();
     this.#stop.abort();
@@ -228,7 +228,7 @@ class RemoteFile implements File {
     return window;
   }
 
-  /** The bytes of a range. After a broken connection the rest of the range is asked for. */
+  /** Receives the bytes of a range. After a broken connection, the rest of the range is requested. */
   async #received(first: Response | undefined, start: number, end: number): Promise<Uint8Array> {
     const bytes = new Uint8Array(end - start);
     const { signal } = this.#stop;
@@ -254,7 +254,7 @@ class RemoteFile implements File {
   }
 }
 
-/** Waits before what failed is tried again, unless it has failed too often, or for another reason than the connection. */
+/** Waits before a retry. Throws if there were too many failures, or if the connection was not the reason. */
 async function again(error: unknown, failed: number, op: string, place: string, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted();
   if (!(error instanceof TypeError)) throw error;
@@ -270,7 +270,7 @@ async function again(error: unknown, failed: number, op: string, place: string, 
   });
 }
 
-/** Asks a server for a range, or for all of a file. */
+/** Requests a range, or the whole file, from a server. */
 async function asked(op: string, place: string, range: string | undefined, signal?: AbortSignal): Promise<Response> {
   for (let failed = 1; ; failed++) {
     try {
@@ -285,7 +285,7 @@ async function asked(op: string, place: string, range: string | undefined, signa
   }
 }
 
-/** Node's files, where there are any. Not imported: bundlers for pages would look for them. */
+/** Node's file functions, if available. They are not imported, because bundlers for browsers would try to resolve them. */
 interface NodeFiles {
   access(place: string | URL): Promise<void>;
   stat(place: string | URL): Promise<{ isDirectory(): boolean }>;
@@ -321,11 +321,11 @@ async function pathFile(op: string, place: string | URL, files: NodeFiles): Prom
   return { length: size, read, close: () => file.close() };
 }
 
-/** Reads a file from a byte on to its end, in pieces of a window. The next piece is read ahead. */
+/** Reads a file from a byte to its end, in pieces of a window. The next piece is read ahead. */
 async function* pieces(file: File, start = 0): AsyncGenerator<Uint8Array> {
   const read = (at: number) => {
     const piece = at < file.length ? file.read(at, Math.min(at + WINDOW, file.length)) : undefined;
-    piece?.catch(() => {}); // It is awaited below, unless whoever reads stops before.
+    piece?.catch(() => {}); // The piece is awaited below, unless the reader stops earlier.
     return piece;
   };
   for (let [at, next] = [start, read(start)]; next; ) {
@@ -335,16 +335,16 @@ async function* pieces(file: File, start = 0): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Milliseconds between samples of the rate, and how long it takes until a sample counts for little. */
+/** The milliseconds between samples of the rate, and the time constant of the moving average. */
 const [SAMPLE, MEMORY] = [500, 5000];
 
 /** The pace of a download: a moving average of its rate. */
 class Pace {
   #sampled: { time: number; done: number } | undefined;
-  /** Bytes per millisecond. */
+  /** The rate in bytes per millisecond. */
   #rate: number | undefined;
 
-  /** The seconds that the rest takes, once they can be estimated. */
+  /** Returns the estimated seconds that remain, once they can be estimated. */
   seconds(done: number, total: number): number | undefined {
     const time = performance.now();
     this.#sampled ??= { time, done };
@@ -359,12 +359,12 @@ class Pace {
   }
 }
 
-/** The files of a model, for the core. */
+/** The files of a model, as the core reads them. */
 export class Reader {
   readonly #how: Opening;
   readonly #files: Opened[] = [];
   #pace = new Pace();
-  /** Bytes that were received or read. Those of a file that was received as a whole do not count again when it is read. */
+  /** The number of bytes received or read. A file that was received as a whole does not count again when it is read. */
   #done = 0;
 
   private constructor(how: Opening) {
@@ -406,7 +406,7 @@ export class Reader {
     throw refused(op, "the source", "a Blob, a Response, bytes, an address or a path", source);
   }
 
-  /** Opens an address or a path. */
+  /** Opens a URL or a path. */
   async #openedAddress(name: string): Promise<Opened> {
     const { op, keep, signal } = this.#how;
     const url = keep ? webAddress(name) : undefined;
@@ -426,7 +426,7 @@ export class Reader {
     return url ? { ...opened, remote: { url, tag } } : opened;
   }
 
-  /** Opens a file that may be received as a whole, and adds this to the progress. */
+  /** Opens a file that may be received as a whole, which then counts as progress. */
   async #openedResponse(name: string, open: (tell: Tell) => Promise<File>): Promise<Opened> {
     const before = this.#done;
     const file = await open((done, total) => {
@@ -446,19 +446,19 @@ export class Reader {
     this.#how.tell({ done, total, seconds: this.#pace.seconds(done, total) });
   }
 
-  /** Counts bytes, and tells the progress. */
+  /** Counts bytes, and reports the progress. */
   #count(bytes: number): void {
     this.#done += bytes;
     this.#tell();
   }
 
-  /** Counts bytes that are here already. They say nothing about the pace. */
+  /** Counts bytes that are already stored. They are excluded from the pace. */
   #skip(bytes: number): void {
     this.#done += bytes;
     this.#pace = new Pace();
   }
 
-  /** Downloads files that are to be kept or whose hashes are to be checked, and checks these. */
+  /** Downloads the files that are kept or checked, and checks their hashes. */
   async #prepare(): Promise<void> {
     const { keep, check, signal } = this.#how;
     if (!keep && !check) return;
@@ -471,7 +471,7 @@ export class Reader {
     }
   }
 
-  /** Checks the hash of a file that is here. */
+  /** Checks the hash of a file that is already available. */
   async #check(opened: Opened, hash: string): Promise<void> {
     if (!opened.isCounted) this.#skip(opened.file.length);
     opened.isCounted = true;
@@ -480,7 +480,10 @@ export class Reader {
     }));
   }
 
-  /** Downloads a file into the browser's storage. An interrupted download stays there, and the next load continues it. */
+  /**
+   * Downloads a file into the browser's storage. The stored part of an interrupted download is kept, and the next load
+   * continues it.
+   */
   async #keep({ file, name, isCounted }: Opened, remote: { url: string; tag: string | null }, hash?: string): Promise<void> {
     const { op } = this.#how;
     const kept = await KeptFile.continue(op, { ...remote, total: file.length });
@@ -503,7 +506,7 @@ export class Reader {
     await this.#replace(file, kept.blob);
   }
 
-  /** Downloads a file into a blob, so that the bytes that are used are those that were checked. */
+  /** Downloads a file into a blob, so that the model uses exactly the bytes that were checked. */
   async #collect({ file, name }: Opened, hash?: string): Promise<void> {
     const maker = new BlobMaker();
     await this.#hashed(name, hash, undefined, (digest) => this.#each(file, 0, async (piece) => {
@@ -514,7 +517,7 @@ export class Reader {
     await this.#replace(file, maker.blob);
   }
 
-  /** Has a blob read instead of a file that was downloaded. */
+  /** Replaces a downloaded file by a blob. */
   async #replace(file: File, blob: Blob): Promise<void> {
     const opened = this.#files.find((opened) => opened.file === file)!;
     opened.file = blobFile(this.#how.op, opened.name, blob);
@@ -522,7 +525,7 @@ export class Reader {
     await file.close?.();
   }
 
-  /** Does something that reads all of a file, and checks its hash if there is one. A kept file with another is deleted. */
+  /** Runs `work`, which reads all of a file, and checks its hash if there is one. A kept file with another hash is deleted. */
   async #hashed(
     name: string,
     hash: string | undefined,
@@ -542,7 +545,7 @@ export class Reader {
     }
   }
 
-  /** Reads a file from a byte on to its end. */
+  /** Reads a file from a byte to its end. */
   async #each(file: File, start: number, take: (piece: Uint8Array) => Promise<void>): Promise<void> {
     for await (const piece of pieces(file, start)) {
       this.#how.signal?.throwIfAborted();
@@ -550,7 +553,7 @@ export class Reader {
     }
   }
 
-  /** How many files there are. */
+  /** The number of files. */
   get count(): number {
     return this.#files.length;
   }

@@ -1,4 +1,4 @@
-// Folders of models, wherever they are: a server, a disk, a folder that the browser opened, or files by their names.
+// Folders of models: on a server, on a disk, opened by the browser, or given as files by name.
 
 import { dataError } from "./errors.js";
 import { refused } from "./host.js";
@@ -6,16 +6,16 @@ import { canReopen, nodeFiles } from "./model-files.js";
 
 const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[object ".length, -1);
 
-/** Finds a file by its name in a folder; undefined if it is not there. */
+/** Finds a file in a folder by its name. Returns undefined if it does not exist. */
 export type Find = (name: string) => unknown;
 
 /**
- * A folder that a server has. A file is there unless the server answers 404, or with a page of its own. Weights are not asked
- * for here.
+ * Makes a folder on a server. A file exists unless the server answers 404 or sends an HTML page. Weights are not requested
+ * here.
  */
 function remoteFolder(op: string, place: string, signal: AbortSignal | undefined): Find {
   const folder = place.endsWith("/") ? place : `${place}/`;
-  /** The names of the folders inside, as far as a file named them that was found before. */
+  /** The text of `modules.json`, which names the folders inside, once it was found. */
   let known = "";
   return async (name) => {
     const address = folder + name;
@@ -36,7 +36,7 @@ function remoteFolder(op: string, place: string, signal: AbortSignal | undefined
   };
 }
 
-/** A folder on a disk, in Node. */
+/** Makes a folder on a disk, in Node. */
 const diskFolder = (place: string): Find => {
   const files = nodeFiles()!;
   return async (name) => {
@@ -48,7 +48,7 @@ const diskFolder = (place: string): Find => {
   };
 };
 
-/** A folder that the browser opened. */
+/** Makes a folder that the browser opened. */
 const openedFolder = (folder: FileSystemDirectoryHandle): Find => {
   return async (name) => {
     const path = name.split("/");
@@ -64,7 +64,7 @@ const openedFolder = (folder: FileSystemDirectoryHandle): Find => {
   };
 };
 
-/** Files that were picked or dropped as a folder: their paths begin with its name. */
+/** Makes a folder of files that were picked or dropped. Their paths begin with the folder's name. */
 function pickedFolder(op: string, files: readonly unknown[]): Find {
   const named = new Map<string, unknown>();
   for (const file of files) {
@@ -75,7 +75,7 @@ function pickedFolder(op: string, files: readonly unknown[]): Find {
   return (name) => named.get(name);
 }
 
-/** The folder that a user gave. */
+/** Makes the folder that a user passed. */
 export function folderOf(op: string, source: unknown, signal: AbortSignal | undefined): Find {
   const what = kind(source);
   if (typeof source === "string" || what === "URL") {
@@ -91,7 +91,7 @@ export function folderOf(op: string, source: unknown, signal: AbortSignal | unde
 
 const isList = (source: unknown) => Array.isArray(source) || kind(source) === "FileList";
 
-/** Whether a source is a folder, and not a file or the parts of one. An address is one of a folder if it ends with a slash. */
+/** Whether a source is a folder, and not a file or the parts of one. A URL is a folder if it ends with a slash. */
 export async function isFolder(source: unknown): Promise<boolean> {
   const what = kind(source);
   if (typeof source === "string" || what === "URL") {
@@ -107,11 +107,11 @@ export async function isFolder(source: unknown): Promise<boolean> {
   return what === "FileSystemDirectoryHandle" || what === "Object";
 }
 
-/** Whether the files in a folder can be opened once more. */
+/** Whether the files in a folder can be opened again. */
 export const canReopenFolder = (source: unknown) =>
   kind(source) !== "Object" || Object.values(source as object).every(canReopen);
 
-/** The files of these names that are in a folder. */
+/** Returns the files with these names that exist in a folder. */
 export async function filesIn(find: Find, wanted: Iterable<string>): Promise<{ names: string[]; files: unknown[] }> {
   const [names, files]: [string[], unknown[]] = [[], []];
   for (const name of wanted) {

@@ -1,11 +1,11 @@
-// Loading models: a device, files that are opened for its core, and the end of both.
+// Loading of models: opens a device and the model's files, and closes the files afterwards.
 
 import { Device } from "./classes.js";
 import { refused } from "./host.js";
 import { checkSignal, Reader, type Opening, type Progress } from "./model-files.js";
 import type { PlatformSignal } from "./platform.js";
 
-/** Options that all models have. */
+/** The options that all models have. */
 export interface Loading {
   device: Device | undefined;
   onProgress: ((bytes: Progress) => void) | undefined;
@@ -15,7 +15,7 @@ export interface Loading {
 /** Opens files for the core. */
 export type Open = (sources: readonly unknown[], how: Pick<Opening, "keep" | "isWhole" | "check">) => Promise<Reader>;
 
-/** Opens a device unless there is one, lets `work` open files and do something with them, and closes them. */
+/** Runs `work` with a device and a function that opens files, and closes the files. Opens a device if none is given. */
 export async function withFiles<T>(
   op: string,
   { device: own, onProgress = () => {}, signal: stop }: Loading,
@@ -30,7 +30,7 @@ export async function withFiles<T>(
   try {
     return await work(device, open, signal);
   } catch (error) {
-    // Nothing else has a device that was opened here.
+    // A device that was opened here is not used by other code.
     if (!own) (device as Device & { dispose(): void }).dispose();
     throw error;
   } finally {

@@ -1,4 +1,4 @@
-// warpweft/models: the same, with language models.
+// The entry `warpweft/models`: `warpweft/nn` with language models.
 
 import * as gpu from "./gpu-models/warpweft_bg.js";
 import * as cpu from "./cpu-models/warpweft_bg.js";
@@ -14,7 +14,7 @@ export type { FitOptions, Forward, TrainingData } from "./train.js";
 
 addFile(new Error());
 
-// The addresses are written out, so that bundlers find the files.
+// The URLs are written out, so that bundlers find the files.
 provide("warpweft/models", {
   gpu: { name: "gpu-models", glue: gpu, wasm: () => new URL(/* @vite-ignore */ "./gpu-models.wasm", import.meta.url) },
   cpu: { name: "cpu-models", glue: cpu, wasm: () => new URL(/* @vite-ignore */ "./cpu-models.wasm", import.meta.url) },

@@ -1,4 +1,4 @@
-// Modules: classes of users', whose properties are walked, and the core's own layers.
+// Modules: users' classes, whose properties are walked, and the core's layers.
 
 import type { Device, Tensor, Variable } from "./classes.js";
 import { Brand } from "./brand.js";
@@ -10,10 +10,10 @@ import { entries, record, type Named } from "./named.js";
 import { readStored, writeStored } from "./opfs.js";
 import { classOf, isGone, ownerOf, Shown } from "./objects.js";
 
-/** What a core is asked of the parts of a module. */
+/** The operations of the core on the parts of a module. */
 type Question = "Parameters" | "State" | "Load" | "Summary" | "Count";
 
-/** What a module, or what groups its parts (a list, a plain object, a `Map`), has by names; nothing of all else. */
+/** Returns the named members of a module or of a group of parts (an array, a plain object, a `Map`). Other values have none. */
 function members(value: object): Iterable<[unknown, unknown]> {
   if (value instanceof Map) return value as Map<unknown, unknown>;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -21,7 +21,7 @@ function members(value: object): Iterable<[unknown, unknown]> {
   return groups ? Object.entries(value) : [];
 }
 
-/** The parts of a module by their paths: variables and layers. */
+/** Yields the variables and layers of a module with their paths. */
 export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterable<[string, object]> {
   if (typeof value !== "object" || value === null || seen.has(value)) return;
   const kind = Brand.kind(value);
@@ -33,7 +33,7 @@ export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterab
   for (const [key, part] of members(value)) {
     const name = String(key);
     for (const found of parts(part, path ? `${path}.${name}` : name, seen)) {
-      // Two parts would have one path, or a path would not say where it leads.
+      // Two parts could otherwise have the same path, and a path would be ambiguous.
       if (name === "" || name.includes(".")) {
         throw dataError(`module: the name of a property must not be empty or contain a dot, got "${name}"`);
       }
@@ -47,7 +47,7 @@ export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterab
 export const noParts = (op: string, what: string) =>
   dataError(`${op}: the ${what} must have layers or variables as public properties, got none`);
 
-/** Asks the core about a module. */
+/** Calls an operation of the core on the parts of a module. */
 function ask(module: Module, question: Question, op: string, ...more: unknown[]): unknown {
   const found = [...parts(module, "", new Set())];
   const [paths, objects] = [found.map(([path]) => path), found.map(([, part]) => part)];
@@ -56,7 +56,7 @@ function ask(module: Module, question: Question, op: string, ...more: unknown[])
   return classOf("Layer", op, objects)[`module${question}`]!(paths, objects, ...more);
 }
 
-/** The values of a module that has some, and the device that they live on. */
+/** Returns the state of a module, and its device. */
 function values(module: Module, op: string): [Record<string, Tensor>, Device] {
   const state = module.stateDict();
   const [first] = Object.values(state);
@@ -64,13 +64,13 @@ function values(module: Module, op: string): [Record<string, Tensor>, Device] {
   return [state, first.device];
 }
 
-/** Which modules were told whether they train. */
+/** The mode of each module that was switched: whether it trains. */
 const modes = new WeakMap<object, boolean>();
 
-/** Those that are changing: one may be a part of its own. */
+/** The modules that are being switched, because a module may contain itself. */
 const changing = new Set<object>();
 
-/** Changes a module, or a list, and its parts to training or evaluation. */
+/** Switches a module or a list, and its parts, to training or evaluation. */
 function change(module: object, on: boolean): void {
   if (changing.has(module)) return;
   changing.add(module);
@@ -87,7 +87,7 @@ function change(module: object, on: boolean): void {
   }
 }
 
-/** Changes the modules among properties, by methods that their classes may have; `layers` gets the core's own. */
+/** Switches the modules among the properties, through their `train` and `eval`. Adds the core's layers to `layers`. */
 function changeParts(value: object, on: boolean, layers: object[], seen: Set<object>): void {
   seen.add(value);
   for (const [, part] of members(value)) {
@@ -98,11 +98,11 @@ function changeParts(value: object, on: boolean, layers: object[], seen: Set<obj
   }
 }
 
-/** Changes a model, or a list of them, to training or evaluation, as its class does it. */
+/** Switches a model or a list of models to training or evaluation, through `train` and `eval` of its class. */
 export function setMode(model: unknown, on: boolean): void {
   if (Array.isArray(model)) return change(model, on);
   if (!(model instanceof Module)) return;
-  // A class may call something else so, its data above all.
+  // A class may use these names for other properties, such as its data.
   const own: unknown = on ? model.train : model.eval;
   if (typeof own === "function") own.call(model);
   else change(model, on);
@@ -115,7 +115,7 @@ export abstract class Module {
 
   namedParameters(): [string, Variable][] {
     const { names, values } = ask(this, "Parameters", "namedParameters") as Named<Variable>;
-    // A variable of the user's is that very object.
+    // A variable of the user is returned as the same object.
     const own = new Map(parts(this, "", new Set()));
     const object = (name: string) => own.get(name) as Variable | undefined;
     return names.map((name, at) => [name, object(name) ?? values[at]!]);
@@ -146,7 +146,7 @@ export abstract class Module {
     const [, device] = values(this, "load");
     const { tensors, metadata } = await device.loadSafetensors(source as FileSource, options);
     this.loadStateDict(tensors);
-    // The note of a trainer is its own.
+    // The note `trainer` belongs to the trainer.
     const { trainer: _, ...notes } = metadata;
     return notes;
   }
@@ -164,7 +164,7 @@ export abstract class Module {
     return modes.get(this) ?? true;
   }
 
-  // A class may have a field of this name.
+  // A subclass may have a field with this name.
   set training(on: boolean) {
     modes.set(this, on);
   }
@@ -186,12 +186,12 @@ export abstract class Module {
 
 own(Module, "a module");
 
-/** A module or a function that makes one tensor of one. */
+/** A module, or a function from one tensor to another. */
 type Step = { forward(x: Tensor): Tensor } | ((x: Tensor) => Tensor);
 
 /**
- * The tensor that `work` gives, as an object of its own. Where `work` gives an object that it did not make (its argument), the
- * result is another object for the same tensor, so that disposing of one leaves the other as it is.
+ * Returns the tensor of `work` as a new object. If `work` returns an object that it did not make, such as its argument, the
+ * result is another object for the same tensor. Disposing of one then leaves the other alone.
  */
 function ownResult(host: Host, work: () => Tensor): Tensor {
   const made = new Set<object>();
@@ -201,7 +201,7 @@ function ownResult(host: Host, work: () => Tensor): Tensor {
     return made.has(result) || Brand.kind(result) !== "Tensor" ? result : result.twin();
   } finally {
     host.scopes.pop();
-    // They belong to the scope around this call, if there is one.
+    // The tensors belong to the enclosing scope, if there is one.
     for (const tensor of made) host.scopes.at(-1)?.add(tensor);
   }
 }
@@ -229,7 +229,7 @@ export class Sequential extends Module {
   }
 
   #run(x: Tensor): Tensor {
-    // What is at a number is among the parameters, so it is run; numbers come first, in their order.
+    // All numbered properties are parts, so all are run. JavaScript lists numeric keys first, in ascending order.
     for (const at of Object.keys(this)) {
       if (!/^\d+$/.test(at)) break;
       x = apply(checkStep("forward", `part ${at}`, this[Number(at)]), x);
@@ -270,7 +270,7 @@ export class Layer extends Module {
 }
 
 export class Generator extends Shown {
-  // @ts-expect-error: the core's object stands for this one.
+  // @ts-expect-error: the constructor returns the core's object instead.
   constructor(device: Device, seed: number) {
     const core = classOf("Generator", "generator", [device], "a device") as unknown as new (...values: unknown[]) => Generator;
     return new core(device, seed);
@@ -310,16 +310,16 @@ export class Schedule extends Shown {
   }
 }
 
-/** How schedules were made. They are numbers alone, so another core can make the same. */
+/** The calls that made schedules. Schedules are only numbers, so another core can make equal ones. */
 const recipes = new WeakMap<object, readonly [name: string, values: readonly unknown[]]>();
 
-/** A list or an object of options, as it is now. */
+/** Returns a copy of a list or an options object. */
 function copied(value: unknown): unknown {
   if (Array.isArray(value)) return [...(value as unknown[])];
   return typeof value === "object" && value !== null ? { ...value } : value;
 }
 
-/** A schedule for something that lives on a core: that one or, where another core has it, one that is made as it was. */
+/** Returns a schedule for a core. If it belongs to another core, an equal schedule is made. */
 export function scheduleIn(host: Host, schedule: unknown): unknown {
   const recipe = recipes.get(Object(schedule) as object);
   if (!recipe || Brand.owner(schedule) === host || isGone(schedule as object)) return schedule;
@@ -330,14 +330,14 @@ export function scheduleIn(host: Host, schedule: unknown): unknown {
 const made = { Layer, Optimizer, Schedule };
 const running: Host[] = [];
 
-/** A core that runs makes objects from now on. */
+/** Registers a running core, which can make objects from then on. */
 export function makeIn(host: Host): void {
   running.push(host);
 }
 
 /**
- * Gives these classes the static methods that those of a core have. Which core makes an object, the first argument says that
- * lives on one; numbers alone are for any that runs.
+ * Adds the static methods of a core's classes to the public classes. The first argument that belongs to a core selects the
+ * core. If all arguments are plain, any running core is used.
  */
 export function makeAs(classes: Record<string, object>): void {
   for (const [kind, root] of Object.entries(made)) {

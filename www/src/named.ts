@@ -1,14 +1,14 @@
-// Names and what has them: states and files, as the core takes and gives them.
+// State dictionaries and files as parallel lists of names and values, the form that the core passes.
 
 import { needShort, refused } from "./host.js";
 
-/** Names, and what has them. */
+/** A list of names, and a list of their values. */
 export interface Named<T> {
   names: string[];
   values: T[];
 }
 
-/** A state of JavaScript's as lists. */
+/** Converts a state dictionary to lists. */
 export function entries(op: string, state: unknown): [string[], unknown[]] {
   if (typeof state !== "object" || state === null) throw refused(op, "the state", "an object of tensors by name", state);
   const names = Object.keys(state);
@@ -16,5 +16,5 @@ export function entries(op: string, state: unknown): [string[], unknown[]] {
   return [names, Object.values(state)];
 }
 
-/** Lists of names and values as an object. */
+/** Converts lists of names and values to an object. */
 export const record = <T>({ names, values }: Named<T>) => Object.fromEntries(names.map((name, at) => [name, values[at]!]));

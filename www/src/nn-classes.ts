@@ -1,4 +1,4 @@
-// The classes that models are made of, as users have them; the declarations are what wasm-bindgen wrote, as in `classes.ts`.
+// The public classes of models. wasm-bindgen writes their declarations, as for `classes.ts`.
 
 export { Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, WeightAverage } from "./modules.js";
 export { Trainer } from "./train.js";

@@ -1,25 +1,25 @@
-// What the classes have in common: the core that an object lives on, and how it shows itself.
+// Functions for all classes: the core of an object, and its display in consoles.
 
 import { Brand, type CoreClass, type Owner } from "./brand.js";
 import { mark, own } from "./entry.js";
 import { dataError } from "./errors.js";
 import { look, needShort, refused, type Host } from "./host.js";
 
-/** The core that an object lives on; what is no object of a core is refused in the name of an operation. */
+/** Returns the core of an object. Other values are refused with an error that names `op`. */
 export function hostOf(object: unknown, op: string): Host {
   const host = Brand.owner(object);
   if (host === undefined) throw refused(op, "the object", "one of this package", object);
   return host as Host;
 }
 
-/** The same of an object that was not disposed. */
+/** Returns the core of an object that was not disposed of. */
 export function aliveOn(object: object, op: string): Host {
   const host = hostOf(object, op);
   if (isGone(object)) throw dataError(`${op}: used after dispose(), or after the scope() that made it`);
   return host;
 }
 
-/** The core that the first object among some arguments, or in lists of them, lives on; undefined if there is none. */
+/** Returns the core of the first object among some arguments, or in lists of them. Undefined if there is none. */
 export function ownerOf(values: readonly unknown[]): Owner | undefined {
   for (const value of values) {
     const found = Array.isArray(value) ? look(() => value.find(Brand.owner) as unknown) : value;
@@ -29,7 +29,10 @@ export function ownerOf(values: readonly unknown[]): Owner | undefined {
   return undefined;
 }
 
-/** The class of the core that the first object among some arguments lives on; without one the first is not what is wanted. */
+/**
+ * Returns the class of the core that the first object among the arguments belongs to. Without one, the first argument is
+ * refused.
+ */
 export function classOf(
   kind: string,
   op: string,
@@ -42,7 +45,7 @@ export function classOf(
   return (owner as Host).classes[kind] as CoreClass & Record<string, Function>;
 }
 
-/** What says of itself what it is, in the consoles of Node and Deno, too. */
+/** The base of all classes. Consoles, also those of Node and Deno, show the result of `toString`. */
 export abstract class Shown {
   constructor(how = "objects must be made by a method, got a call of the constructor") {
     throw dataError(`${new.target.name}: ${how}`);
@@ -63,18 +66,18 @@ export abstract class Shown {
 
 own(Shown, "an object of another kind");
 
-/** Shows objects as what they say they are in Chromium's developer tools, where people turned custom formatters on. */
+/** A custom formatter that shows objects by `toString` in Chromium's developer tools, if custom formatters are enabled. */
 const formatter = {
   header: (object: unknown) => (object instanceof Shown && Brand.owner(object) ? ["span", {}, String(object)] : null),
   hasBody: () => false,
 };
 
-/** Puts the formatter where the developer tools look for it. */
+/** Registers the formatter for the developer tools. */
 export function explain(): void {
   const tools = globalThis as { devtoolsFormatters?: unknown[] };
   tools.devtoolsFormatters ??= [];
   if (!tools.devtoolsFormatters.includes(formatter)) tools.devtoolsFormatters.push(formatter);
 }
 
-/** Whether an object was disposed, or is none of a core's. */
+/** Whether an object was disposed of, or does not belong to a core. */
 export const isGone = (object: object) => !Brand.owner(object) || (object as { disposed: boolean }).disposed;

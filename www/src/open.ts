@@ -1,21 +1,26 @@
-// Opening a device: its core is fetched and compiled while the browser looks for an adapter.
+// Opening of devices. The core is fetched and compiled while the browser looks for an adapter.
 
 import { checked, refused } from "./host.js";
 import { choose, type Choice } from "./choose.js";
 import { load, type Core, type CoreName, type WasmSources } from "./load.js";
 
-/** Which device is wanted. */
+/** The options of `Device.new()`. */
 export interface DeviceOptions {
   /**
-   * - `"auto"` (usual): the GPU, else the CPU, which `device.fallback` then says openly;
-   * - `"gpu"`: the GPU or an error; `"low-power"`: the one that takes least power;
-   * - `"cpu"`: the CPU; `"software"`: a software GPU, which computes on the CPU, for tests;
-   * - a number: an index into `Device.discover()`; any other text: part of a device's name.
+   * The preferred device.
+   *
+   * - `"auto"` (default): the GPU, or the CPU as a fallback. `device.fallback` then gives the reason.
+   * - `"gpu"`: the GPU, or an error.
+   * - `"low-power"`: the GPU with the lowest power consumption, or an error.
+   * - `"cpu"`: the CPU.
+   * - `"software"`: a software GPU, which computes on the CPU, for tests.
+   * - A number: an index into the result of `Device.discover()`.
+   * - Any other text: a part of a device's name.
    */
   prefer?: "auto" | "gpu" | "low-power" | "cpu" | "software" | (string & {}) | number;
   /**
-   * Where the WebAssembly comes from; usually from beside this module. A core is loaded once: what is said of one that
-   * is there already changes nothing.
+   * The sources of the WebAssembly. Default: the files next to this module. A core is loaded only once, so sources for a loaded
+   * core have no effect.
    *
    * ```js
    * const device = await Device.new({ wasm: { gpu: "/assets/gpu.wasm", cpu: "/assets/cpu.wasm" } });
@@ -24,13 +29,13 @@ export interface DeviceOptions {
   wasm?: WasmSources;
 }
 
-/** What a device is opened with. */
+/** A core and the choice of a device. */
 export interface Opening {
   core: Core;
   choice: Choice;
 }
 
-/** An opening under way. */
+/** An opening in progress. */
 interface Begun {
   prefer: unknown;
   choice: Promise<Choice>;
@@ -40,9 +45,8 @@ interface Begun {
 let early: Begun | undefined;
 
 /**
- * Begins with what `Device.new()` does, if it is called with the same `prefer` later: fetches and compiles the core and
- * asks the browser for an adapter. Whatever goes wrong, `Device.new()` tells.
- *
+ * Starts the work of a later `Device.new()` with the same `prefer`. Fetches and compiles the core, and requests an adapter from
+ * the browser. Errors are reported by `Device.new()`.
  * ```js
  * import { Device, preload } from "warpweft";
  *
@@ -54,14 +58,14 @@ export function preload(settings?: DeviceOptions): void {
   early = begin(settings);
 }
 
-/** Gives `make` the core and the choice; where that fails and nothing is preferred, the CPU's. */
+/** Calls `make` with the core and the choice. If that fails with the preference `auto`, calls it with the CPU core. */
 export async function open<T>(settings: DeviceOptions | undefined, make: (opening: Opening) => Promise<T>): Promise<T> {
   const { prefer, wasm } = wanted(settings);
   const finish = async ({ choice, core }: Begun) => make({ choice: await choice, core: await core });
   if (early && early.prefer === prefer) {
     const prepared = early;
     early = undefined;
-    // It may have got old, as adapters do: then from the beginning.
+    // An adapter may have expired, in which case everything is started again.
     const made = await finish(prepared).catch(() => undefined);
     if (made !== undefined) return made;
   }
@@ -98,19 +102,19 @@ function begin(settings: DeviceOptions | undefined): Begun {
       throw error;
     },
   );
-  // Whoever waits hears of it, and of what failed first.
+  // The callers that await them receive the errors.
   for (const part of [choice, core]) part.catch(() => {});
   return { prefer, choice, core };
 }
 
-/** The core that a preference needs as far as can be told without asking for an adapter. */
+/** Returns the core that a preference most likely needs, judged without requesting an adapter. */
 function likely(prefer: unknown): CoreName | undefined {
   const gpu = Boolean(globalThis.navigator?.gpu);
   if (prefer === "cpu" || (prefer === "auto" && !gpu)) return "cpu";
   return gpu && ["auto", "gpu", "low-power", "software"].includes(prefer as string) ? "gpu" : undefined;
 }
 
-/** Runs `ask`, whose call for an adapter before it returns gets this one: browsers are asked once. */
+/** Calls `ask` so that its synchronous request for an adapter returns this one. The browser is then asked only once. */
 export function handing<T>(adapter: GPUAdapter | undefined, ask: () => T): T {
   if (!adapter) return ask();
   const { gpu } = navigator;

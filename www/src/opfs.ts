@@ -1,11 +1,11 @@
-// Files that a site keeps in the browser: in the origin private file system, in a folder of this package's.
+// Files that a site stores in the browser, in this package's folder of the origin private file system.
 
 import { WarpweftError } from "./errors.js";
 import { describe, refused } from "./host.js";
 
 const place = "warpweft";
 
-/** Beside the standard's: browsers have it that let a file have another name. */
+/** A file handle with `move`, which is not in the standard but in some browsers. */
 interface Movable extends FileSystemFileHandle {
   move?(name: string): Promise<void>;
 }
@@ -17,7 +17,7 @@ function checkName(op: string, name: unknown): string {
 }
 
 async function folder(op: string): Promise<FileSystemDirectoryHandle> {
-  // Not everywhere, whatever the declarations say: only for sites of https and localhost, and not in Node.
+  // The type declares `storage` everywhere, but only pages on https and localhost have it, and Node does not.
   const storage = (globalThis.navigator as Navigator | undefined)?.storage as StorageManager | undefined;
   if (typeof storage?.getDirectory !== "function") {
     throw new WarpweftError("Unsupported", `${op}: the origin private file system is not supported here`);
@@ -31,8 +31,8 @@ async function folder(op: string): Promise<FileSystemDirectoryHandle> {
 }
 
 /**
- * Keeps bytes under a name. Under it lies the file before or all of this one, whatever happens: the bytes get their name when
- * they are written.
+ * Stores bytes under a name. The bytes are written to a temporary file, which is then renamed. A file is therefore replaced
+ * completely or not at all.
  */
 export async function writeStored(op: string, name: unknown, bytes: () => Promise<Uint8Array>): Promise<void> {
   const known = checkName(op, name);
@@ -43,7 +43,7 @@ export async function writeStored(op: string, name: unknown, bytes: () => Promis
     const file: Movable = await files.getFileHandle(part, { create: true });
     await write(file, content);
     if (file.move) return await file.move(known);
-    // The browser itself puts what a stream wrote into its place as a whole.
+    // Browsers replace a file by a stream's content atomically when the stream is closed.
     await write(await files.getFileHandle(known, { create: true }), content);
     await files.removeEntry(part);
   } catch (cause) {
@@ -59,7 +59,7 @@ async function write(file: FileSystemFileHandle, bytes: Uint8Array<ArrayBuffer>)
   await stream.close();
 }
 
-/** The file that was kept under a name; nothing if there is none. */
+/** Returns the file stored under a name, or undefined if it does not exist. */
 export async function readStored(op: string, name: unknown): Promise<Blob | undefined> {
   const known = checkName(op, name);
   const files = await folder(op);

@@ -1,13 +1,13 @@
-// Types of the platform. They are looked up by name, because a program may compile without the library that has them: Node's
-// types have no `WebAssembly`, and neither `@types/node` nor `lib.dom` is required.
+// Types of the platform, looked up by name. A program may compile without the library that declares them. Node's types lack
+// `WebAssembly`, and neither `@types/node` nor `lib.dom` is required.
 
-/** A global class's objects; where TypeScript does not know the class, any object. */
+/** The instance type of a global class, or `object` if TypeScript does not declare the class. */
 type Instance<Name extends string> = typeof globalThis extends { [name in Name]: { prototype: infer T } } ? T : object;
 
 export type PlatformBlob = Instance<"Blob">;
 export type PlatformResponse = Instance<"Response">;
 export type PlatformSignal = Instance<"AbortSignal">;
-/** A folder of the file system, as `showDirectoryPicker` gives it. */
+/** A folder of the file system, as returned by `showDirectoryPicker`. */
 export type PlatformFolder = Instance<"FileSystemDirectoryHandle">;
 export type PlatformUrl = Instance<"URL">;
 /** A `GPUDevice`. */

@@ -1,8 +1,8 @@
-// Profiling: around work that may be asynchronous; and what ran, in the browser's own Performance panel.
+// Profiling of work that may be asynchronous, and its display in the browser's Performance panel.
 
 import { Shown } from "./objects.js";
 
-/** An event of a trace in the Chrome trace event format; times in microseconds. */
+/** An event in the Chrome trace event format. Times are in microseconds. */
 interface TraceEvent {
   name: string;
   ph: string;
@@ -13,10 +13,10 @@ interface TraceEvent {
   args: Record<string, unknown>;
 }
 
-/** So many marks are made at most: a panel with more is of no use. */
+/** The most marks in the Performance panel. More would make the panel unreadable. */
 const most = 10_000;
 
-/** What the kinds of events look like in the panel. */
+/** The track and the color of each kind of event in the panel. */
 const looks: Record<string, { track: string; color: string }> = {
   kernel: { track: "kernels", color: "primary" },
   submission: { track: "submissions", color: "primary-light" },
@@ -41,7 +41,7 @@ export class Profile extends Shown {
   }
 }
 
-/** What a device has for it. */
+/** The internal methods of a device for profiling. */
 interface Profiled {
   readonly info: { backend: string };
   beginProfile(): Promise<void>;
@@ -49,7 +49,7 @@ interface Profiled {
   stopProfile(): void;
 }
 
-/** See {@link Device.profile}. */
+/** Implements {@link Device.profile}. */
 export async function profile<T>(device: Profiled, work: () => T | Promise<T>): Promise<{ value: T; profile: Profile }> {
   await device.beginProfile();
   const begun = performance.now();
@@ -64,9 +64,9 @@ export async function profile<T>(device: Profiled, work: () => T | Promise<T>): 
   }
 }
 
-/** Puts what ran on tracks of its own where Chromium's Performance panel records; nothing is left of it otherwise. */
+/** Puts the events on separate tracks, if Chromium's Performance panel is recording. Otherwise this has no effect. */
 function mark(profile: Profile, begun: number, backend: string): void {
-  // Others have no such tracks, and Node keeps what was measured.
+  // Other browsers have no custom tracks, and Node would keep the measures.
   if (!("chrome" in globalThis) || typeof performance.measure !== "function") return;
   const { traceEvents } = JSON.parse(profile.toChromeTrace()) as { traceEvents: TraceEvent[] };
   const spans = traceEvents.filter(({ ph }) => ph === "X").slice(0, most);

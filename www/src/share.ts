@@ -1,4 +1,4 @@
-// Sharing with a page that has a `GPUDevice` of its own: that device, its buffers as tensors, and tensors' buffers.
+// Sharing a `GPUDevice` with the page: its device, its buffers as tensors, and the buffers of tensors.
 
 import { checked, refused, told } from "./host.js";
 import { dataError, WarpweftError } from "./errors.js";
@@ -7,20 +7,20 @@ import type { GpuBuffer } from "./platform.js";
 
 export type { GpuBuffer, GpuDevice } from "./platform.js";
 
-/** What `Device.from` takes. */
+/** The options of `Device.from`. */
 export interface ShareOptions {
-  /** Where the WebAssembly comes from, as for `Device.new()`. */
+  /** The source of the WebAssembly, as for `Device.new()`. */
   wasm?: WasmSources;
 }
 
-/** What `device.tensorFromBuffer` makes of a buffer. */
+/** The tensor to make from a buffer. */
 export interface BufferSpec<T extends string = string> {
   shape: readonly number[];
-  /** Default: `"f32"`. */
+  /** The element type. Default: `"f32"`. */
   dtype?: T;
 }
 
-/** A device on the page's own. */
+/** Opens a device on the page's `GPUDevice`. */
 export async function share(device: unknown, options?: ShareOptions): Promise<object> {
   const op = "from";
   const { wasm = {} } = checked(op, options, ["wasm"]);
@@ -36,7 +36,7 @@ const noGpu = (op: string) => new WarpweftError("Unsupported", `${op}: the devic
 
 type Borrow = (buffer: unknown, dtype: unknown, shape: unknown) => object;
 
-/** A tensor of a buffer of the page's, made by a device of the GPU's core. */
+/** Makes a tensor from a buffer of the page. The device must be a GPU. */
 export function borrow(make: Borrow | undefined, buffer: unknown, spec: BufferSpec): object {
   const op = "tensorFromBuffer";
   const { shape, dtype = "f32" } = checked(op, spec, ["shape", "dtype"]);
@@ -46,17 +46,17 @@ export function borrow(make: Borrow | undefined, buffer: unknown, spec: BufferSp
   return make(buffer, dtype, shape);
 }
 
-/** A buffer, bytes of it, and the number of what keeps it. */
+/** A buffer, the tensor's bytes in it, and the number of the place that keeps the tensor alive. */
 export type Pinned = readonly [buffer: GpuBuffer, byteLength: number, place: number];
 
 /**
- * The buffer that a tensor lies in: see {@link Tensor.gpuBuffer}. It stays there, and is used for nothing else, until
- * `dispose()`; what is never disposed of is kept until the device is disposed of.
+ * The buffer of a tensor, made by {@link Tensor.gpuBuffer}. The buffer remains the tensor's, and is not used for anything else,
+ * until `dispose()` or the end of the device.
  */
 export class SharedBuffer {
   /** The buffer. */
   readonly buffer: GpuBuffer;
-  /** Bytes of it that are the tensor's, from its beginning. */
+  /** The length of the tensor in bytes, from the buffer's beginning. */
   readonly byteLength: number;
   #end: (() => void) | undefined;
 
@@ -69,13 +69,13 @@ export class SharedBuffer {
     this.#end = () => unpin(place);
   }
 
-  /** The tensor may be freed, and the buffer used for others. Doing so twice is harmless. */
+  /** Releases the buffer, so that the tensor can be freed and the buffer reused. Later calls have no effect. */
   dispose(): void {
     this.#end?.();
     this.#end = undefined;
   }
 
-  /** The same, for `using`. */
+  /** Calls `dispose`, for `using` declarations. */
   declare [Symbol.dispose]: () => void;
 
   static {

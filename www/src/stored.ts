@@ -1,9 +1,9 @@
-// Numbers that a page finds again at a later visit, in IndexedDB. Where there is none, or it is denied, nothing is kept.
+// Numbers stored in IndexedDB for later visits. Without IndexedDB, or if the browser denies it, nothing is stored.
 
 const database = "warpweft";
 const table = "kernels";
 
-/** What a request gives; nothing where it fails. */
+/** Returns the result of a request, or undefined if it fails. */
 function given<T>(request: IDBRequest<T>): Promise<T | undefined> {
   return new Promise((resolve) => {
     request.onsuccess = () => resolve(request.result);
@@ -25,13 +25,13 @@ async function use<T>(mode: IDBTransactionMode, work: (table: IDBObjectStore) =>
   }
 }
 
-/** The number kept under a key. */
+/** Returns the number stored under a key. */
 export async function load(key: string): Promise<number | undefined> {
   const found: unknown = await use("readonly", (table) => table.get(key));
   return typeof found === "number" ? found : undefined;
 }
 
-/** Keeps a number under a key. */
+/** Stores a number under a key. */
 export async function store(key: string, number: number): Promise<void> {
   await use("readwrite", (table) => table.put(number, key));
 }

@@ -1,23 +1,26 @@
-// Numbers as text, as NumPy's `array2string` shows them.
+// Numbers as text, in the format of NumPy's `array2string`.
 
 import type { DType } from "./data.js";
 import { checked } from "./host.js";
 
-/** How {@link Tensor.text} shows numbers. */
+/** The options of {@link Tensor.text}. */
 export interface TextOptions {
   /** The most decimals of a number. Default: 8. */
   decimals?: number;
-  /** The most elements that are shown one by one; of more, three at each end. Default: 1000. */
+  /**
+   * The most elements that are all shown. Of larger tensors, only three elements at each end of an axis are shown. Default:
+   * 1000.
+   */
   most?: number;
 }
 
-/** Columns of a line, and elements at each end where not all are shown. */
+/** The columns of a line, and the elements at each end of a shortened axis. */
 const [COLUMNS, EDGE] = [75, 3];
 
-/** A list's element as text. */
+/** Formats the element at a position. */
 type Format = (at: number) => string;
 
-/** Elements, row-major in a shape, as text. */
+/** Formats row-major elements as text. */
 export function show(list: ArrayLike<number>, shape: readonly number[], dtype: DType, options?: TextOptions): string {
   const { decimals = 8, most = 1000 } = checked("text", options, ["decimals", "most"]);
   if (list.length === 0) return "[]";
@@ -28,27 +31,27 @@ export function show(list: ArrayLike<number>, shape: readonly number[], dtype: D
   return nested({ shape, short, format }, 0, 0, " ");
 }
 
-/** Positions along an axis that are shown. */
+/** Returns the positions along an axis that are shown. */
 function along(extent: number, short: boolean): number[] {
   const all = Array.from({ length: extent }, (_, i) => i);
   return short && extent > 2 * EDGE ? [...all.slice(0, EDGE), ...all.slice(-EDGE)] : all;
 }
 
-/** Where the elements are that are shown. */
+/** Returns the positions of the shown elements. */
 function places(shape: readonly number[], short: boolean): number[] {
   let found = [0];
   for (const extent of shape) found = found.flatMap((start) => along(extent, short).map((i) => start * extent + i));
   return found;
 }
 
-/** What is shown, and how. */
+/** The shown tensor, and its format. */
 interface Shown {
   shape: readonly number[];
   short: boolean;
   format: Format;
 }
 
-/** The elements from `start` on, nested from an axis on. */
+/** Formats the elements from `start` on, nested from an axis on. */
 function nested(shown: Shown, axis: number, start: number, indent: string): string {
   const { shape, short, format } = shown;
   const extent = shape[axis];
@@ -101,10 +104,10 @@ function formatOfFloats(list: ArrayLike<number>, shown: readonly number[], dtype
 
 const oddWord = (x: number) => (Number.isNaN(x) ? "nan" : x < 0 ? "-inf" : "inf");
 
-/** The number with the fewest digits that is this one when it is stored. */
+/** Returns the number with the fewest digits that is stored as this number. */
 function shortest(x: number, dtype: "f32" | "f16"): number {
   if (x === 0) return x;
-  // Half of the distance of neighbours.
+  // Half of the distance between neighboring `f16` numbers.
   const near = 2 ** (Math.max(Math.floor(Math.log2(Math.abs(x))), -14) - 11);
   for (let digits = 1; digits < 10; digits++) {
     const candidate = Number(x.toPrecision(digits));
@@ -113,7 +116,7 @@ function shortest(x: number, dtype: "f32" | "f16"): number {
   return x;
 }
 
-/** `2.5`, `3.`. */
+/** Formats a number with a fixed point: `2.5`, `3.`. */
 function fixed(x: number, decimals: number): string {
   const text = x !== 0 && Math.abs(x) < 1e-6 ? x.toFixed(decimals) : String(x);
   const long = (text.split(".")[1] ?? "").length > decimals;
@@ -122,7 +125,7 @@ function fixed(x: number, decimals: number): string {
   return Object.is(x, -0) ? `-${whole}` : whole;
 }
 
-/** `2.5e+00`. */
+/** Formats a number with an exponent: `2.5e+00`. */
 function power(x: number, decimals: number): string {
   const exact = x.toExponential();
   const long = (exact.split("e")[0]!.split(".")[1] ?? "").length > decimals;

@@ -1,4 +1,4 @@
-// Training: Rust's trainer, with the batches that JavaScript brings, and files that it goes on from.
+// Training. The core has the trainer. This file provides its batches, and stores its checkpoints.
 
 import type { Tensor } from "./classes.js";
 import { Brand } from "./brand.js";
@@ -16,30 +16,32 @@ type Batch = readonly [x: Tensor, y: Tensor];
 
 type Batches = Iterable<Batch> | AsyncIterable<Batch>;
 
-/** What a trainer learns from: see {@link Trainer}. */
+/** The training data: see {@link Trainer}. */
 export type TrainingData = Batch | Batches | ((epoch: number) => Batches | Promise<Batches>);
 
-/** The loss of a batch, or the loss and what the model predicts. */
+/** Computes the loss of a batch, or the loss and the predictions. */
 export type Forward = (x: Tensor, y: Tensor) => Tensor | readonly [loss: Tensor, prediction: Tensor];
 
-/** A step that was taken, as the core tells it. */
+/** The result of a step, as the core returns it. */
 interface Step {
   readonly loss: Tensor;
 }
 
-/** How {@link Trainer.fit} goes on. */
+/** The options of {@link Trainer.fit}. */
 export interface FitOptions {
-  /** Ends it between two steps: it is rejected with the signal's reason, and can go on later. */
+  /**
+   * Aborts the training between two steps. The promise rejects with the signal's reason, and the training can continue later.
+   */
   signal?: PlatformSignal;
 }
 
-/** Where batches are brought to, as the core numbers it. */
+/** The places that batches are passed to, by their numbers in the core. */
 const [epochs, validation, evaluated] = [0, 1, 2];
 
 const isPair = (data: unknown): data is Batch =>
   Array.isArray(data) && data.length === 2 && data.every((part) => Object(part) === part && Brand.kind(part) === "Tensor");
 
-/** The batches of an epoch, one after the other. */
+/** Returns an iterator over the batches of an epoch. */
 async function opened(data: unknown, epoch: number): Promise<Iterator<unknown> | AsyncIterator<unknown>> {
   const found: unknown = typeof data === "function" ? await data(epoch) : data;
   const list = Object(found) as Partial<Iterable<unknown> & AsyncIterable<unknown>>;
@@ -53,14 +55,14 @@ function batchOf(value: unknown): unknown[] {
   throw refused("train", "a batch", "[x, y]", value);
 }
 
-/** Brings all batches at once. */
+/** Passes all batches to the core. */
 async function gather(trainer: Trainer, data: unknown, place: number): Promise<void> {
   trainer.bring(place, []);
   const batches = await opened(data, 0);
   for (let next; !(next = await batches.next()).done; ) trainer.bring(place, batchOf(next.value));
 }
 
-/** Brings the batches of an epoch, two ahead: so the trainer knows which one is the last. */
+/** Passes the batches of an epoch to the core, two ahead, so that the core recognizes the last one. */
 class Feed {
   readonly #data: unknown;
   #batches: Iterator<unknown> | AsyncIterator<unknown> | undefined;
@@ -72,14 +74,14 @@ class Feed {
   }
 
   /**
-   * Brings batches until two wait. Tells whether all batches of the epoch were taken: it is to be ended before the next step.
-   * Data that throw can not go on, so the next call opens them again.
+   * Passes batches until two are queued. Returns whether all batches of the epoch were taken, so that the epoch must be ended
+   * before the next step. After an error of the data, the next call opens them again.
    */
   async fill(trainer: Trainer): Promise<boolean> {
     try {
       return await this.#fill(trainer);
     } catch (error) {
-      // What the data say when they are let go is not why.
+      // An error of closing the data is ignored, because it is not the cause.
       await this.reset().catch(() => {});
       throw error;
     }
@@ -101,7 +103,7 @@ class Feed {
       if (!this.#isDone) trainer.bring(epochs, batchOf(value));
     }
     const isEmpty = isNew && trainer.place()[2] === 0;
-    // An epoch without batches is an error; the next call looks for them again.
+    // An epoch without batches is an error. The next call looks for batches again.
     if (isEmpty) this.#batches = undefined;
     return isEmpty && taken > 0 && !isTelling;
   }
@@ -114,7 +116,7 @@ class Feed {
     return value;
   }
 
-  /** The next step begins where the trainer is, whatever was brought. */
+  /** Drops the iterator, so that the next step opens the data at the trainer's position. */
   async reset(): Promise<void> {
     const batches = this.#batches;
     this.#batches = undefined;
@@ -122,20 +124,20 @@ class Feed {
   }
 }
 
-/** The user's function, as the core calls it; and the model's change to training and back. */
+/** The user's function in the core's form, and the switch between training and evaluation. */
 interface Run {
   (tensors: Tensor[]): unknown[];
   readonly mode: (on: boolean) => void;
 }
 
-/** What belongs to a trainer beside the core's. */
+/** The state of a trainer on the JavaScript side. */
 interface Loop {
   readonly forward: Run;
   readonly batchSize: unknown;
   readonly feed: Feed | undefined;
-  /** Batches of the validation that were not brought yet. */
+  /** Batches of the validation that were not passed to the core yet. */
   validation: unknown;
-  /** The loss of the last step, which goes with the next. */
+  /** The loss of the last step, which is disposed of at the next step. */
   loss: Tensor | undefined;
   isBusy: boolean;
   isFitting: boolean;
@@ -143,7 +145,7 @@ interface Loop {
 
 const loops = new WeakMap<object, Loop>();
 
-/** What is said of a call while another one is under way. */
+/** The error text for a call during another call. */
 const busy = "the trainer must be idle, got a call while it is at work; await the earlier call";
 
 function loopOf(trainer: unknown, op: string): Loop {
@@ -152,7 +154,7 @@ function loopOf(trainer: unknown, op: string): Loop {
   return loop;
 }
 
-/** Does something that nothing else of the trainer's may come into. */
+/** Runs `work` exclusively: other calls of the trainer are refused meanwhile. */
 async function alone<T>(trainer: Trainer, op: string, work: (loop: Loop) => Promise<T>): Promise<T> {
   const loop = loopOf(trainer, op);
   if (loop.isBusy) throw dataError(`${op}: ${busy}`);
@@ -164,19 +166,19 @@ async function alone<T>(trainer: Trainer, op: string, work: (loop: Loop) => Prom
   }
 }
 
-/** Brings the batches of the validation, once. */
+/** Passes the batches of the validation to the core, once. */
 async function validated(trainer: Trainer, loop: Loop): Promise<void> {
   if (loop.validation !== undefined) await gather(trainer, loop.validation, validation);
   loop.validation = undefined;
 }
 
-/** The next step's loss takes this place; without one the last stays. */
+/** Replaces and disposes of the loss of the last step. */
 function keepLoss(loop: Loop, loss: Tensor | undefined): void {
   loop.loss?.dispose();
   loop.loss = loss;
 }
 
-/** Brings what a step needs; the core takes it. */
+/** Passes batches of the validation if needed, takes a step, and keeps its loss. */
 async function taken<T extends Step | undefined>(trainer: Trainer, loop: Loop, take: () => Promise<T>): Promise<T> {
   await validated(trainer, loop);
   const step = await take();
@@ -212,7 +214,7 @@ export class Trainer extends Shown {
   declare toFile: (notes: string[], said: unknown[]) => Promise<Uint8Array>;
   declare resume: (bytes: Uint8Array) => Promise<Named<string>>;
 
-  // @ts-expect-error: the core's object stands for this one.
+  // @ts-expect-error: the constructor returns the core's object instead.
   constructor(model: unknown, optimizer: unknown, data: unknown, forward: unknown, options?: unknown) {
     const found = [...parts(model, "", new Set())];
     if (found.length === 0) throw noParts("train", "model");
@@ -244,7 +246,7 @@ export class Trainer extends Shown {
 
   nextStep(): Promise<Step | undefined> {
     return alone(this, "nextStep", async (loop) => {
-      // A checkpoint may be of the end of an epoch.
+      // A checkpoint may be from the end of an epoch.
       while (await loop.feed?.fill(this)) await ended(this, loop);
       return taken(this, loop, () => this.advance(loop.forward));
     });
@@ -319,12 +321,12 @@ export class Trainer extends Shown {
     return file && this.load(file);
   }
 
-  /** Is called before it is disposed of. */
+  /** Called before the trainer is disposed of. */
   end(): void {
     const loop = loops.get(this);
     if (loop === undefined) return;
     keepLoss(loop, undefined);
-    // Nobody is left to hear what the data say when they are let go.
+    // Errors of closing the data are ignored, because no caller can receive them.
     void loop.feed?.reset().catch(() => {});
   }
 

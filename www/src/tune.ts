@@ -1,23 +1,23 @@
-// Choosing the kernels that are fastest on a device.
+// The choice of the fastest kernels for a device.
 
 import { checked } from "./host.js";
 import { load, store } from "./stored.js";
 
-/** The parameters of {@link Device.tune}. */
+/** The options of {@link Device.tune}. */
 export interface TuneOptions {
-  /** Whether to measure even if that was done before. Default: false. */
+  /** Whether to measure even if stored results exist. Default: false. */
   again?: boolean;
 }
 
-/** What {@link Device.tune} found. */
+/** The result of {@link Device.tune}. */
 export interface Tuned {
-  /** The kernels that the device runs from now on, in words. */
+  /** A description of the kernels that the device runs from now on. */
   kernelConfig: string;
-  /** Whether they were measured just now. */
+  /** Whether the kernels were measured by this call. */
   measured: boolean;
 }
 
-/** What a device has for it. */
+/** The internal methods of a device for tuning. */
 interface Tunable {
   readonly info: object;
   version(): string;
@@ -25,10 +25,10 @@ interface Tunable {
   choose(number: number): string;
 }
 
-/** See {@link Device.tune}. */
+/** Implements {@link Device.tune}. */
 export async function tune(device: Tunable, options?: TuneOptions): Promise<Tuned> {
   const { again = false } = checked("tune", options, ["again"]);
-  // Not every program that runs JavaScript says which one it is.
+  // Not every JavaScript runtime has a user agent.
   const program = globalThis.navigator?.userAgent ?? "";
   const key = [device.version(), ...Object.values(device.info), program].join("\n");
   let number = again ? undefined : await load(key);

@@ -1,4 +1,4 @@
-//! Which GPUs there are, and opening one.
+//! Listing and opening of GPUs.
 
 use super::adapter::Adapter;
 use super::platform::{self, Gpu};
@@ -7,7 +7,7 @@ use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{F16Matmul, Limits};
 
-/// Whether there is a GPU, other than a software one. Opens nothing.
+/// Whether there is a GPU other than a software one. Opens nothing.
 pub async fn is_available() -> bool {
     adapters(PowerPreference::High)
         .await
@@ -15,14 +15,14 @@ pub async fn is_available() -> bool {
         .any(|adapter| adapter.info.kind != DeviceKind::Software)
 }
 
-/// All GPUs, the preferred kinds first. A browser has one or none, by how much power it may take.
+/// Lists all GPUs, the preferred kinds first. A browser offers at most one, chosen by `power`.
 pub async fn adapters(power: PowerPreference) -> Vec<Adapter> {
     let mut found = platform::list(power).await;
     found.sort_by_key(|adapter| adapter.info.kind);
     found
 }
 
-/// Opens the GPU that `choice` says.
+/// Opens the GPU that `choice` selects.
 pub async fn open(choice: AdapterOptions) -> Result<WgpuBackend> {
     let found = adapters(choice.power).await;
     let infos: Vec<&Info> = found.iter().map(|adapter| &adapter.info).collect();
@@ -31,7 +31,7 @@ pub async fn open(choice: AdapterOptions) -> Result<WgpuBackend> {
 }
 
 impl Adapter {
-    /// Opens it.
+    /// Opens the GPU.
     pub async fn open(&self) -> Result<WgpuBackend> {
         let opened = platform::open(&self.handle, &self.limits).await;
         let opened = opened.map_err(|why| {
@@ -42,7 +42,7 @@ impl Adapter {
     }
 }
 
-/// A backend on an open device, which is `lent` where an app opened it. `could` is what its adapter can do.
+/// Creates a backend on an open device. `lent` means that an app opened it. `could` has the limits of its adapter.
 pub(super) fn on(
     info: Info,
     could: &Limits,

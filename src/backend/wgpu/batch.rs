@@ -1,5 +1,4 @@
-//! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform
-//! buffer.
+//! Prepared batches: pipelines, grids, and params in the layout of the uniform buffer.
 
 use super::bind_groups::{BindGroupCache, Bound, DispatchBindings};
 use super::deferred::{BatchHistory, DeferredResult, ErrorDependencies};
@@ -18,35 +17,34 @@ use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 
-/// Dynamic offsets into the uniform buffer are multiples of this on every device.
+/// The alignment of dynamic offsets into the uniform buffer, which every device supports.
 const ALIGNMENT: usize = 256;
 
-/// Bytes of params that one kernel may bind on every device.
+/// The most bytes of params of one kernel, which every device supports.
 pub(super) const MOST_PARAMS: usize = 64 << 10;
 
-/// What a batch is known by.
+/// Returns the key of a batch, its address.
 pub(super) fn address(batch: &Arc<Plan>) -> usize {
     Arc::as_ptr(batch) as usize
 }
 
-/// A batch ready to run.
+/// A batch that is ready to run.
 pub(super) struct Prepared {
-    /// While this is held, no other batch gets the same address.
+    /// The plan. While a weak reference exists, no other plan gets the same address.
     batch: Weak<Plan>,
     pub(super) steps: Steps,
-    /// The slots that it writes, and those that it only reads.
+    /// The slots that the batch writes, and those that it reads.
     written: Vec<usize>,
     read: Vec<usize>,
-    /// How its kernels and its runs went.
+    /// The outcomes of compiling its kernels and of its runs.
     pub(super) history: BatchHistory,
-    /// The uniform buffer's contents, heads filled in. Kernels without params share the first
-    /// block.
+    /// The contents of the uniform buffer, with the head of each block filled in. Kernels without params share the first block.
     pub(super) image: Vec<u8>,
-    /// Where in the image which scalar goes.
+    /// Pairs of a byte offset in the image and the number of the scalar stored there.
     words: Vec<(usize, usize)>,
 }
 
-/// The dispatches that do something, and the bind groups that they ran with.
+/// The dispatches that have work, and the bind groups of their latest runs.
 #[derive(Default)]
 pub(super) struct Steps {
     pub(super) all: Vec<PreparedDispatch>,
@@ -54,12 +52,12 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// The dispatches that they are.
+    /// Returns the numbers of the dispatches.
     pub(super) fn dispatches(&self) -> Vec<usize> {
         self.all.iter().map(|step| step.number).collect()
     }
 
-    /// Records them into one compute pass, or, where they are timed, into one each.
+    /// Records the dispatches into one compute pass, or into one pass each if they are timed.
     pub(super) fn record(
         &mut self,
         gpu: &Gpu,
@@ -95,7 +93,7 @@ impl Steps {
 }
 
 impl Prepared {
-    /// Compiles what is not compiled yet. `text` gives the source of a dispatch's kernel, by number.
+    /// Compiles the kernels that are not compiled yet. `text` generates the source of a dispatch's kernel, by number.
     pub(super) fn new(
         gpu: &Arc<Gpu>,
         limits: &Limits,
@@ -124,7 +122,7 @@ impl Prepared {
             match use_ {
                 Use::Written => {
                     prepared.written.push(slot);
-                    // In place: what is not written stays what it was.
+                    // An in-place update keeps the elements that it does not write.
                     if matches!(batch.slots[slot].storage, kernel::SlotStorage::Input(_)) {
                         prepared.read.push(slot);
                     }
@@ -187,7 +185,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Appends a params block of so many `vec4`s with its head; where it begins.
+    /// Appends a params block of `vectors` `vec4`s with its head, and returns its offset.
     fn block(&mut self, vectors: usize) -> usize {
         let offset = self.image.len();
         self.image.extend_from_slice(bytemuck::cast_slice(&PARAMS_HEAD));
@@ -195,12 +193,13 @@ impl Prepared {
         offset
     }
 
-    /// Whether nobody can run it any more.
+    /// Whether the plan was dropped, so that nothing can run the batch any more.
     pub(super) fn dead(&self) -> bool {
         self.batch.strong_count() == 0
     }
 
-    /// The contents of what it writes now depend on its kernels, on this run, on its buffers, and on what it reads.
+    /// Updates the dependencies of the written buffers: the batch's kernels, this run, its buffers, and the buffers that it
+    /// reads.
     pub(super) fn pass_on(
         &mut self,
         ids: &[BufferId],
@@ -215,7 +214,7 @@ impl Prepared {
         }
     }
 
-    /// Puts the scalars into the image.
+    /// Writes the scalars into the image.
     pub(super) fn fill(&mut self, scalars: &[u32]) -> Result<()> {
         for &(at, scalar) in &self.words {
             let Some(word) = scalars.get(scalar) else {
@@ -228,7 +227,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Each slot's buffer, if they are all there and large enough; of each no more than `most` bytes are bound.
+    /// Returns each slot's buffer with the bytes to bind, at most `most`. Fails if a buffer is missing or too small.
     pub(super) fn slots<'a>(
         batch: &Plan,
         buffers: &[BufferId],
@@ -259,21 +258,21 @@ impl Prepared {
     }
 }
 
-/// The kernels of a batch: layers of a model share theirs.
+/// The kernels of a batch. Layers of a model share kernels.
 struct Kernels {
     all: Vec<Made>,
-    /// The number of each dispatch's kernel.
+    /// The kernel of each dispatch, by number.
     of_dispatch: Vec<usize>,
 }
 
-/// A kernel that is compiled.
+/// A compiled kernel.
 struct Made {
     pipeline: Arc<Pipeline>,
     workgroups: u64,
     grid: Option<[u32; 3]>,
-    /// Whether its params have a head.
+    /// Whether the params have a head.
     head: bool,
-    /// `vec4`s of params, and the sizes that it reads behind them.
+    /// The number of `vec4`s of params, and the sizes that follow them.
     params: usize,
     sizes: Vec<u32>,
 }
@@ -326,16 +325,16 @@ impl Kernels {
     }
 }
 
-/// What a batch does with a slot.
+/// The use of a slot by a batch.
 #[derive(Clone, Copy)]
 enum Use {
     None,
-    /// It only reads it.
+    /// Only read.
     Read,
     Written,
 }
 
-/// What the batch does with each slot.
+/// Returns the use of each slot.
 fn uses(batch: &Plan) -> Vec<Use> {
     let mut uses = vec![Use::None; batch.slots.len()];
     for dispatch in &batch.dispatches {

@@ -8,12 +8,11 @@ use crate::lru::{EntryId, Lru};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// What a bind group binds: the numbers of inputs and outputs, then each buffer's number and the
-/// bytes bound of it.
+/// The key of a bind group: the numbers of inputs and outputs, followed by each buffer's number and bound bytes.
 type Key = Arc<[u64]>;
 
-/// A buffer as it is bound: so many bytes from its beginning. That is all of it, whatever a kernel needs, so that other
-/// sizes in the same buffers find their groups.
+/// A buffer with the bytes that are bound, from its start. The whole buffer is bound whatever a kernel needs, so that kernels
+/// of other sizes find the same bind group.
 pub(super) type Bound<'a> = (&'a GpuBuffer, u64);
 
 /// The words of a key before the first buffer.
@@ -23,11 +22,11 @@ const KEY_HEADER_WORDS: usize = 2;
 #[derive(Default)]
 pub(super) struct BindGroupCache {
     pub(super) all: Lru<Key, wgpu::BindGroup>,
-    /// Which groups a buffer is in.
+    /// The bind groups that each buffer is in.
     of_buffer: FxHashMap<u64, FxHashSet<EntryId>>,
     /// The key of the current lookup, reused so that a lookup allocates nothing.
     key: Vec<u64>,
-    /// How many were ever made.
+    /// The number of bind groups made so far.
     pub(super) made: u64,
 }
 
@@ -37,7 +36,7 @@ pub(super) struct BindGroupCache {
 pub(super) struct DispatchBindings(Vec<BindingSet>);
 
 struct BindingSet {
-    /// The uniform buffer's number, and those of its slots.
+    /// The number of the uniform buffer, and those of the slots.
     buffers: Vec<u64>,
     groups: Vec<EntryId>,
 }
@@ -48,7 +47,8 @@ impl DispatchBindings {
 }
 
 impl BindGroupCache {
-    /// The groups of a batch's steps with these buffers; they stay where there are more than `most`, and others go.
+    /// Returns the bind groups of a batch's dispatches for these buffers. They are kept even if there are more than `most`, and
+    /// others are evicted.
     pub(super) fn of_batch<'a>(
         &'a mut self,
         gpu: &Gpu,
@@ -62,7 +62,7 @@ impl BindGroupCache {
         let known = sets.0.iter().position(|set| set.buffers.iter().copied().eq(numbers()));
         let known = known.filter(|&at| self.touch(&sets.0[at].groups));
         match known {
-            // Those used last come first.
+            // The most recently used set comes first.
             Some(at) => sets.0[..=at].rotate_right(1),
             None => {
                 let buffers: Vec<u64> = numbers().collect();
@@ -72,7 +72,7 @@ impl BindGroupCache {
                 sets.0.insert(0, BindingSet { groups: groups.collect(), buffers });
             }
         }
-        // Those of the batch were used last.
+        // The groups of this batch were used last, so they are not evicted.
         self.shrink(most.max(steps.len()));
         let all = &self.all;
         sets.0[0].groups.iter().map(|&spot| match all.at(spot) {
@@ -81,12 +81,12 @@ impl BindGroupCache {
         })
     }
 
-    /// Whether all of these are there still, which are used now.
+    /// Marks the groups as used. Returns false if one of them was evicted.
     fn touch(&mut self, groups: &[EntryId]) -> bool {
         groups.iter().all(|&spot| self.all.touch(spot))
     }
 
-    /// The bind group of a step: its params and its slots.
+    /// Returns the bind group of a dispatch: its params and its slots.
     fn find(
         &mut self,
         gpu: &Gpu,
@@ -108,7 +108,7 @@ impl BindGroupCache {
         }
     }
 
-    /// Makes the group that `self.key` tells of.
+    /// Creates the bind group of `self.key`.
     fn make<'a>(
         &mut self,
         gpu: &Gpu,
@@ -138,14 +138,14 @@ impl BindGroupCache {
         spot
     }
 
-    /// Those that were not used for longest go where there are more than `most`.
+    /// Evicts the least recently used groups beyond `most`.
     pub(super) fn shrink(&mut self, most: usize) {
         while let Some((spot, key, _)) = self.all.evict(most, u64::MAX) {
             self.unlist(spot, &key);
         }
     }
 
-    /// A buffer goes, and so do the groups it is in.
+    /// Removes the groups of a freed buffer.
     pub(super) fn forget(&mut self, number: u64) {
         for spot in self.of_buffer.remove(&number).unwrap_or_default() {
             if let Some((key, _)) = self.all.remove_at(spot) {
@@ -154,7 +154,7 @@ impl BindGroupCache {
         }
     }
 
-    /// A group is gone.
+    /// Removes a group from the lists of its buffers.
     fn unlist(&mut self, spot: EntryId, key: &Key) {
         for number in numbers(key) {
             if let Some(spots) = self.of_buffer.get_mut(&number) {
@@ -167,7 +167,7 @@ impl BindGroupCache {
     }
 }
 
-/// The buffers of a key.
+/// Returns the buffers of a key.
 fn numbers(key: &Key) -> impl Iterator<Item = u64> + '_ {
     key[KEY_HEADER_WORDS..].chunks_exact(2).map(|pair| pair[0])
 }

@@ -1,17 +1,24 @@
-//! How calls went that are answered late, and what hangs on the answers: a buffer's contents mean something if the
-//! kernels, the runs and the buffers that they come from were good.
+//! Deferred results: outcomes of calls that are reported late, and what depends on them.
+//!
+//! Problem: in a browser, errors of a call arrive later. A failed call must not lead to wrong values without an error.
+//!
+//! Idea: each buffer has a list of the calls that its contents depend on, such as compiling kernels, earlier runs, and
+//! allocating buffers. A run adds its dependencies to the buffers that it writes. A read returns the error of a failed
+//! dependency.
+//!
+//! Cost: successful calls are removed from the lists, so the lists are usually empty.
 
 use crate::error::{Error, ErrorKind};
 use crate::sorted;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How something went, once that is known: natively at once, in a browser later.
+/// The outcome of a call. Natively it is known at once, in a browser later.
 #[derive(Clone)]
 pub struct DeferredResult(Arc<Answer>);
 
 struct Answer {
-    /// Later ones have larger numbers.
+    /// The order of the calls.
     number: u64,
     error: OnceLock<Option<Error>>,
 }
@@ -58,10 +65,10 @@ fn explanation(results: &[DeferredResult]) -> Option<&DeferredResult> {
 }
 
 impl ErrorDependencies {
-    /// What is left of these together.
+    /// Joins lists of pending results, without those that succeeded.
     fn union<'a>(parts: impl IntoIterator<Item = &'a [DeferredResult]>) -> ErrorDependencies {
         let mut left: Vec<DeferredResult> = Vec::new();
-        // What one run wrote has one list.
+        // All buffers that one run wrote share one list.
         let mut seen: Vec<*const DeferredResult> = Vec::new();
         for part in parts {
             if !part.is_empty() && !seen.contains(&part.as_ptr()) {

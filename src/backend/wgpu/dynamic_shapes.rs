@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 /// The most bytes of statistics.
 const MAX_STATS_BYTES: u64 = 4 << 20;
 
-/// How often a structure must have been seen before its kernels read sizes from params.
+/// The number of compiled batches of a structure before its kernels read sizes from params.
 const MIN_SIGHTINGS: u32 = 2;
 
 /// Statistics of the compiled batches, by structure.
@@ -31,24 +31,24 @@ pub(super) struct StructureStats {
     times: u32,
     always: bool,
     kernels: FxHashMap<Key, Sizes>,
-    /// How many kernels of the current batch have each structure.
+    /// The number of kernels in the current batch with each structure.
     occurrences: FxHashMap<(u64, (usize, usize)), u32>,
     /// The sizes that were equal in all earlier batches.
     constant_sizes: FxHashSet<u32>,
 }
 
-/// A kernel of a batch: the structure of its text, its numbers of inputs and outputs, and how many of the batch before it
-/// have the same.
+/// The key of a kernel of a batch: the structure of its text, its numbers of inputs and outputs, and its number among the
+/// kernels of the batch with both in common.
 type Key = (u64, (usize, usize), u32);
 
 /// A kernel that reads sizes.
 pub(super) struct Dynamic {
     key: Key,
-    /// For each size which word it is, if it is read.
+    /// For each size, the word that it is read from, if it is read.
     places: Vec<Option<usize>>,
-    /// The words.
+    /// The values of the words.
     pub(super) sizes: Vec<u32>,
-    /// Compiled before, if it still is.
+    /// The pipeline that was compiled before, if it still exists.
     pub(super) pipeline: Option<Arc<Pipeline>>,
 }
 
@@ -58,20 +58,20 @@ impl Dynamic {
     }
 }
 
-/// The sizes in a kernel's text. Those that were equal whenever it came are one group.
+/// The sizes in a kernel's text. Sizes that were equal at every sighting form a group.
 struct Sizes {
     times: u32,
-    /// Of each size.
+    /// The group of each size.
     group: Vec<usize>,
-    /// Of each group.
+    /// The value of each group.
     values: Vec<u32>,
     varies: Vec<bool>,
-    /// The kernel that reads those that vary.
+    /// The kernel that reads the groups that vary.
     pipeline: Weak<Pipeline>,
 }
 
 impl Shapes {
-    /// Begins with a batch of this structure.
+    /// Starts a batch of this structure.
     pub(super) fn take(&mut self, structure: u64) -> StructureStats {
         let mut seen = self.all.remove(&structure).unwrap_or_default();
         seen.always = self.always;
@@ -84,7 +84,7 @@ impl Shapes {
         seen
     }
 
-    /// Such a batch was compiled.
+    /// Stores the statistics after the batch was compiled.
     pub(super) fn keep(&mut self, structure: u64, mut seen: StructureStats) {
         seen.times += 1;
         (seen.occurrences, seen.constant_sizes) = Default::default();
@@ -96,7 +96,7 @@ impl Shapes {
 }
 
 impl StructureStats {
-    /// Which sizes a kernel reads; `None` where it has them as constants.
+    /// Decides which sizes a kernel reads from params. `None` if all of them are constants.
     pub(super) fn settle(&mut self, source: &Source, arity: (usize, usize)) -> Option<Dynamic> {
         let structure = source.structure();
         let met = self.occurrences.entry((structure, arity)).or_default();
@@ -106,7 +106,8 @@ impl StructureStats {
         let sizes = self.kernels.entry(key).or_insert_with(|| Sizes::new(&values));
         sizes.refine(&values);
         if sizes.times == 1 && self.times >= MIN_SIGHTINGS && !self.constant_sizes.is_empty() {
-            // Kernels of another structure, as sizes near these bring them: what did not stay elsewhere will not here.
+            // The kernel has a new structure, because its sizes crossed a threshold. Only sizes that were constant in other
+            // kernels stay constants here.
             let varies = sizes.varies.iter_mut().zip(&sizes.values);
             varies.for_each(|(varies, value)| *varies = !self.constant_sizes.contains(value));
         }
@@ -125,7 +126,7 @@ impl StructureStats {
         (!read.is_empty()).then_some(Dynamic { key, places, sizes: read, pipeline })
     }
 
-    /// It was compiled.
+    /// Stores the pipeline that was compiled.
     pub(super) fn compiled(&mut self, dynamic: &Dynamic, pipeline: &Arc<Pipeline>) {
         if let Some(sizes) = self.kernels.get_mut(&dynamic.key) {
             sizes.pipeline = Arc::downgrade(pipeline);
@@ -144,7 +145,7 @@ impl Sizes {
         sizes
     }
 
-    /// It comes with these values.
+    /// Splits groups whose sizes now differ, and marks the groups that changed.
     fn refine(&mut self, values: &[u32]) {
         self.times += 1;
         let before = std::mem::take(&mut self.values);

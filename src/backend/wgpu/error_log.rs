@@ -1,17 +1,15 @@
-//! What went wrong, on one clock: errors no read has heard of yet, and whether the device is lost.
+//! The error log: errors that no read has returned yet, and whether the device is lost. Calls are ordered by one clock.
 
 use super::deferred::ErrorDependencies;
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, also after another thread panicked: the state behind these locks is never left half
-/// written.
+/// Locks a mutex, also after another thread panicked. The state behind these locks is never half written.
 pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What callbacks may touch. It holds no GPU object, so that it may go to any thread on every
-/// target.
+/// The state that callbacks may change. It has no GPU objects, so it can be sent to any thread on every target.
 #[derive(Default)]
 pub(super) struct ErrorLog {
     state: Mutex<State>,
@@ -21,19 +19,19 @@ pub(super) struct ErrorLog {
 struct State {
     clock: u64,
     lost: Option<String>,
-    /// Errors that no read has heard of yet, with their times.
+    /// Errors that no read has returned yet, with their times.
     errors: Vec<(u64, Error)>,
 }
 
 impl ErrorLog {
-    /// The next moment.
+    /// Advances the clock and returns the time.
     pub(super) fn tick(&self) -> u64 {
         let mut state = lock(&self.state);
         state.clock += 1;
         state.clock
     }
 
-    /// Keeps an error of moment `at` for the first read after it.
+    /// Stores an error of time `at` for the first read after it.
     pub(super) fn store(&self, at: u64, error: Error) {
         const MAX_ERRORS: usize = 64;
         let errors = &mut lock(&self.state).errors;
@@ -42,7 +40,7 @@ impl ErrorLog {
         }
     }
 
-    /// The first error before moment `at`; it and the other ones before `at` are told by it.
+    /// Removes all errors before time `at`, and returns the first one. The first error explains the others.
     fn take_before(&self, at: u64) -> Option<Error> {
         let errors = &mut lock(&self.state).errors;
         let mut first: Option<(u64, Error)> = None;
@@ -60,7 +58,7 @@ impl ErrorLog {
         Some(first?.1)
     }
 
-    /// An error where the device is lost.
+    /// Returns an error if the device is lost.
     pub(super) fn check(&self, operation: &str) -> Result<()> {
         match &lock(&self.state).lost {
             None => Ok(()),
@@ -71,13 +69,13 @@ impl ErrorLog {
         }
     }
 
-    /// The device is gone; only the first reason counts.
+    /// Marks the device as lost. The first reason is kept.
     pub(super) fn lose(&self, why: &str) {
         lock(&self.state).lost.get_or_insert_with(|| why.to_string());
     }
 
-    /// What is told to a read of moment `at`: that the device is lost, what is wrong with what it
-    /// reads, or else the first earlier error that nobody heard of.
+    /// Returns the outcome of a read at time `at`. Device loss comes first, followed by an error of the contents that are read,
+    /// and the first earlier error that no read has returned.
     pub(super) fn finish(
         &self,
         at: u64,

@@ -1,4 +1,4 @@
-//! Buffers by number, and the uniform buffer that all kernels' params lie in.
+//! Buffers by number, and the uniform buffer for the params of kernels.
 
 use super::deferred::{DeferredResult, ErrorDependencies};
 #[cfg(feature = "wgpu-interop")]
@@ -29,43 +29,43 @@ fn place(id: BufferId) -> usize {
     (id.0 & ((1 << PLACE_BITS) - 1)) as usize
 }
 
-/// A buffer, and the bytes it has.
+/// A buffer with its size.
 pub(super) struct Memory {
     pub(super) held: GpuBuffer,
     pub(super) bytes: u64,
-    /// Whether there was memory for it.
+    /// The outcome of the allocation.
     there: DeferredResult,
-    /// What must have gone well for its contents to mean something.
+    /// The calls that must succeed for the contents to be valid.
     pub(super) written: ErrorDependencies,
-    /// Of an app's buffer, how many use it here; 0 of one that was made here.
+    /// For a buffer of the app, the number of its uses here. 0 for a buffer that was made here.
     lent: usize,
 }
 
 impl Memory {
-    /// What is to be given back once nobody needs it: an app's buffer is the app's.
+    /// Returns the buffer to free, unless it belongs to the app.
     pub(super) fn own(&self) -> Option<&wgpu::Buffer> {
         (self.lent == 0).then_some(&self.held.buffer)
     }
 }
 
-/// A buffer's bytes as they are bound: kernels may read whole `vec4`s.
+/// Returns the bytes to bind. Kernels may read whole `vec4`s.
 pub(super) fn bound_bytes(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(16)
 }
 
-/// All buffers of a device.
+/// The buffers of a device.
 #[derive(Default)]
 pub(super) struct Buffers {
     all: Vec<Option<Memory>>,
     vacant: Vec<usize>,
-    /// How many were ever made.
+    /// The number of buffers made so far.
     pub(super) made: u64,
-    /// Bytes of those there are.
+    /// The bytes of the existing buffers.
     pub(super) bytes: u64,
 }
 
 impl Buffers {
-    /// A new buffer of at least `bytes` bytes.
+    /// Allocates a buffer of at least `bytes` bytes.
     pub(super) fn allocate(&mut self, gpu: &Gpu, limits: &Limits, bytes: u64) -> Result<BufferId> {
         if bytes == 0 || !bytes.is_multiple_of(4) {
             let message =
@@ -90,7 +90,7 @@ impl Buffers {
         Ok(self.put(place, buffer, bytes, there, 0))
     }
 
-    /// Where the next buffer will lie.
+    /// Returns the position of the next buffer.
     fn room(&self, operation: &str) -> Result<usize> {
         let place = self.vacant.last().copied().unwrap_or(self.all.len());
         if place >> PLACE_BITS > 0 {
@@ -119,7 +119,7 @@ impl Buffers {
         id
     }
 
-    /// An app's buffer, to be given back as often as it is taken. `there` says whether it can be used.
+    /// Borrows a buffer of the app. It must be removed as often as it is borrowed. `there` has the outcome of testing it.
     #[cfg(feature = "wgpu-interop")]
     pub(super) fn borrow(
         &mut self,
@@ -131,19 +131,19 @@ impl Buffers {
             return Ok(BufferId(memory.held.number));
         }
         let place = self.room("tensor_from_wgpu")?;
-        // Whole vectors are bound.
+        // Whole vectors are bound, so the size is rounded down.
         let bytes = buffer.size() / 16 * 16;
         Ok(self.put(place, buffer.clone(), bytes, there, 1))
     }
 
-    /// An app's buffer, if it is in use here.
+    /// Returns a buffer of the app if it is borrowed.
     #[cfg(feature = "wgpu-interop")]
     pub(super) fn borrowed(&mut self, buffer: &wgpu::Buffer) -> Option<&mut Memory> {
         let same = |memory: &&mut Memory| memory.lent > 0 && is_same(&memory.held.buffer, buffer);
         self.all.iter_mut().flatten().find(same)
     }
 
-    /// Takes a buffer out, unless others use it still.
+    /// Removes a buffer, unless a borrowed buffer has other uses.
     pub(super) fn remove(&mut self, id: BufferId) -> Option<Memory> {
         let found = self.all.get_mut(place(id))?;
         let memory = found.as_mut().filter(|memory| memory.held.number == id.0)?;
@@ -159,7 +159,7 @@ impl Buffers {
         Some(memory)
     }
 
-    /// All that were made here.
+    /// Returns the buffers that were made here.
     pub(super) fn own(&self) -> impl Iterator<Item = &wgpu::Buffer> {
         self.all.iter().flatten().filter_map(Memory::own)
     }
@@ -168,7 +168,7 @@ impl Buffers {
         self.all.get(place(id))?.as_ref().filter(|memory| memory.held.number == id.0)
     }
 
-    /// The buffer, or an error of `operation` where it was freed or never had memory.
+    /// Returns the buffer, or an error of `operation` if it was freed or its allocation failed.
     pub(super) fn get(&self, operation: &str, id: BufferId) -> Result<&Memory> {
         let Some(memory) = self.find(id) else {
             let message =
@@ -181,7 +181,7 @@ impl Buffers {
         }
     }
 
-    /// The buffer, where `len` bytes from `offset` lie in it.
+    /// Returns the buffer if `len` bytes from `offset` are inside it.
     pub(super) fn range(
         &self,
         operation: &str,
@@ -201,17 +201,17 @@ impl Buffers {
         Ok(memory)
     }
 
-    /// Whether there was memory for a buffer.
+    /// Returns the outcome of a buffer's allocation.
     pub(super) fn there(&self, id: BufferId) -> Option<&DeferredResult> {
         self.find(id).map(|memory| &memory.there)
     }
 
-    /// What the contents of a buffer depend on.
+    /// Returns the dependencies of a buffer's contents.
     pub(super) fn unresolved(&self, id: BufferId) -> Option<&ErrorDependencies> {
         self.find(id).map(|memory| &memory.written)
     }
 
-    /// The contents of a buffer depend on these from now on.
+    /// Sets the dependencies of a buffer's contents.
     pub(super) fn depend(&mut self, id: BufferId, on: &ErrorDependencies) {
         let found = self.all.get_mut(place(id)).and_then(Option::as_mut);
         if let Some(memory) = found.filter(|memory| memory.held.number == id.0) {
@@ -220,19 +220,19 @@ impl Buffers {
     }
 }
 
-/// The params of the batch that runs next.
+/// The uniform buffer with the params of the next batch.
 #[derive(Default)]
 pub(super) struct Uniform {
     held: Option<GpuBuffer>,
     bytes: usize,
-    /// Whether there was memory for it.
+    /// The outcome of its allocation.
     there: DeferredResult,
-    /// What was written last, so that the same is not written again.
+    /// The contents written last, so that equal params are not written again.
     contents: Vec<u8>,
 }
 
 impl Uniform {
-    /// Sees to it that so many bytes fit; the buffer that is replaced, where one is.
+    /// Makes the buffer at least this large. Returns the replaced buffer, if any.
     pub(super) fn make_room(&mut self, gpu: &Gpu, bytes: usize) -> Result<Option<GpuBuffer>> {
         const SMALLEST: usize = 16 << 10;
         if bytes <= self.bytes && self.there.error().is_none() {
@@ -247,17 +247,17 @@ impl Uniform {
         Ok(self.held.replace(GpuBuffer { number: number(0), buffer }))
     }
 
-    /// The bytes of the buffer.
+    /// Returns the bytes of the buffer.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes as u64
     }
 
-    /// The buffer, if there is one yet.
+    /// Returns the buffer, if it was made.
     pub(super) fn buffer(&self) -> Option<&wgpu::Buffer> {
         self.held.as_ref().map(|held| &held.buffer)
     }
 
-    /// The buffer for `params`, for which there is room, and what must be written to it first: all of them, or nothing.
+    /// Returns the buffer for `params`, which must be large enough, and the bytes to write first: all params, or nothing.
     pub(super) fn ready<'a>(&mut self, params: &'a [u8]) -> (&GpuBuffer, &'a [u8]) {
         let Some(held) = &self.held else { unreachable!("there is room") };
         if self.contents.starts_with(params) {
@@ -272,7 +272,7 @@ impl Uniform {
 }
 
 impl Gpu {
-    /// Makes a buffer. Where there is no memory for it, that is an error natively; in a browser it is told later.
+    /// Creates a buffer. If memory is short, this returns an error natively, and resolves `deferred` later in a browser.
     pub(super) fn create(
         &self,
         operation: &str,

@@ -1,5 +1,5 @@
-//! GPUs through wgpu: Vulkan, Metal and DX12, and the browser's WebGPU. Batches are checked and packed here, buffers have
-//! numbers, and errors that come late are carried to reads. What differs in a browser is in `web`, its twin is `native`.
+//! GPUs through wgpu: Vulkan, Metal, DX12, and the WebGPU of browsers. This module checks and packs batches, numbers buffers,
+//! and carries late errors to reads. `web` has the code for browsers, and `native` the code for all other platforms.
 
 mod adapter;
 mod adapters;
@@ -7,7 +7,7 @@ mod batch;
 mod bind_groups;
 #[doc(hidden)]
 pub mod completion;
-#[doc(hidden)] // For its tests, as `ticket` is.
+#[doc(hidden)] // For tests, like `completion`.
 pub mod deferred;
 mod dynamic_shapes;
 mod error_log;
@@ -64,8 +64,7 @@ pub struct WgpuBackend {
     info: Info,
     limits: Limits,
     gpu: Arc<Gpu>,
-    /// Apart from the rest: while one thread compiles, others run. Locked before `state` where both
-    /// are.
+    /// A separate lock, so that other threads can run batches while one thread compiles. Locked before `state`.
     pipelines: Mutex<Pipelines>,
     state: Mutex<State>,
 }
@@ -75,7 +74,7 @@ struct State {
     buffers: Buffers,
     uniform: Uniform,
     groups: BindGroupCache,
-    /// By the batch's address.
+    /// Prepared batches, by the address of the plan.
     batches: Lru<usize, Prepared>,
     caches: CacheLimits,
     submits: u64,
@@ -90,19 +89,19 @@ impl WgpuBackend {
         WgpuBackend { info, limits, gpu, pipelines, state }
     }
 
-    /// Loses the device: everything that is awaited, and every later call, answers `DeviceLost`.
+    /// Destroys the device. Every pending wait and every later call returns `DeviceLost`.
     pub fn destroy(&self) {
         self.gpu.errors.lose("it was destroyed");
         self.gpu.destroy();
     }
 
-    /// Has every kernel that is compiled from now on read all its sizes from the params: for tests of this backend.
+    /// Lets every kernel that is compiled from now on read all its sizes from the params. For tests of this backend.
     #[doc(hidden)]
     pub fn read_sizes(&self) {
         lock(&self.pipelines).shapes.always = true;
     }
 
-    /// As [`Backend::run`], with the text of each dispatch's own kernel given: for tests of this backend.
+    /// Runs a batch like [`Backend::run`], with the given source for each dispatch. For tests of this backend.
     #[doc(hidden)]
     pub fn run_sources(
         &self,
@@ -130,11 +129,11 @@ impl WgpuBackend {
         let Some(prepared) = batches.get(&address(batch)) else {
             unreachable!("it was prepared, and the state is locked since")
         };
-        // Whole vectors are bound.
+        // Whole vectors are bound, so the size is rounded down.
         let most = self.limits.binding_bytes / 16 * 16;
         let slots = Prepared::slots(batch, ids, buffers, most)?;
         if let Some(error) = prepared.history.compile_error() {
-            // Not run at all: what it would have written means nothing, and reading it says so.
+            // The batch is not run. Its outputs are undefined, and reading them returns this error.
             errors.store(errors.tick(), error.clone());
             prepared.pass_on(ids, buffers, None);
             profiler.iter_mut().for_each(|profiler| profiler.skipped(batch.dispatches.len()));
@@ -172,7 +171,7 @@ impl WgpuBackend {
         Ok(())
     }
 
-    /// Compiles a batch, unless that was done; the state that has it.
+    /// Compiles a batch unless that was done, and returns the state with the prepared batch.
     fn prepare(
         &self,
         batch: &Arc<Plan>,
@@ -186,7 +185,7 @@ impl WgpuBackend {
             return Ok(state);
         }
         let mut pipelines = lock(&self.pipelines);
-        // Another thread may have done it meanwhile.
+        // Another thread may have compiled it meanwhile.
         if let Some(state) = known() {
             return Ok(state);
         }
@@ -199,12 +198,12 @@ impl WgpuBackend {
         Ok(state)
     }
 
-    /// A kernel's text, of the configuration that is asked for.
+    /// Generates the source of a kernel for this configuration.
     fn text(&self, kernel: &Kernel, config: KernelConfig) -> Source {
         codegen::wgsl(kernel, &schedule(kernel, &self.limits, config), platform::DIALECT)
     }
 
-    /// The texts of a batch's kernels, by the numbers of their dispatches.
+    /// Returns a function that generates the sources of a batch's kernels, by dispatch number.
     fn texts<'a>(&'a self, batch: &'a Plan) -> impl FnMut(usize) -> Source + 'a {
         |number| self.text(&batch.dispatches[number].kernel, batch.config)
     }
@@ -274,7 +273,7 @@ impl Backend for WgpuBackend {
             let mut state = lock(&self.state);
             let target = state.buffers.range("write", buffer, offset, len)?.held.buffer.clone();
             if offset == 0 {
-                // Written anew: what went wrong before does not matter any more.
+                // The write replaces the contents, so earlier errors no longer matter.
                 state.buffers.depend(buffer, &ErrorDependencies::default());
             }
             target
@@ -388,7 +387,7 @@ impl Backend for WgpuBackend {
 }
 
 impl Drop for WgpuBackend {
-    /// A device that is an app's goes on, and what was made on it goes.
+    /// Frees the buffers of this backend. A device that belongs to an app stays open.
     fn drop(&mut self) {
         let State { buffers, uniform, .. } = &*lock(&self.state);
         for buffer in buffers.own().chain(uniform.buffer()) {

@@ -1,4 +1,4 @@
-//! A shader compiled, and what it is made of.
+//! Pipelines: compiled shaders, their bindings, and their inputs.
 
 use super::deferred::DeferredResult;
 use super::platform::Gpu;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A compiled kernel, or the reason why there is none.
 pub(super) struct Pipeline {
-    /// None where it was not even tried.
+    /// `None` if compilation was not attempted.
     pub(super) compiled: Option<Compiled>,
     pub(super) deferred: DeferredResult,
 }
@@ -21,7 +21,7 @@ pub(super) struct Compiled {
     pub(super) pipeline: wgpu::ComputePipeline,
 }
 
-/// The bindings of all kernels with as many inputs and outputs.
+/// The bind group layout of all kernels with these numbers of inputs and outputs.
 pub(super) struct Layout {
     pub(super) inputs: usize,
     pub(super) outputs: usize,
@@ -29,12 +29,12 @@ pub(super) struct Layout {
     pipelines: wgpu::PipelineLayout,
 }
 
-/// What a pipeline is made of.
+/// The input for compiling a pipeline.
 pub(super) struct Recipe<'a> {
     pub(super) source: Cow<'a, Source>,
     /// The numbers of inputs and outputs.
     pub(super) arity: (usize, usize),
-    /// What it is, for errors.
+    /// The kind and the label of the kernel, for errors.
     pub(super) labels: (&'a str, &'a str),
 }
 
@@ -61,7 +61,7 @@ impl Recipe<'_> {
                 module: &module,
                 entry_point: Some("main"),
                 compilation_options: wgpu::PipelineCompilationOptions {
-                    // Kernels write workgroup memory before they read it; users' need not.
+                    // Generated kernels write workgroup memory before they read it, but custom shaders may not.
                     zero_initialize_workgroup_memory: !self.source.head,
                     ..Default::default()
                 },

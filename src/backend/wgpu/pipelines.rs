@@ -1,4 +1,4 @@
-//! The shaders that were compiled: each text once.
+//! The pipeline cache. Each shader text is compiled once.
 
 use super::dynamic_shapes::Shapes;
 use super::pipeline::{Layout, Pipeline, Recipe};
@@ -10,25 +10,25 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// What a pipeline is known by: its text, and the numbers of inputs and outputs.
+/// The key of a pipeline: its text, and the numbers of inputs and outputs.
 type Key = (Arc<str>, (usize, usize));
 
-/// All pipelines of a device.
+/// The pipelines of a device.
 #[derive(Default)]
 pub(super) struct Pipelines {
     pub(super) all: Lru<Key, Arc<Pipeline>>,
-    /// By the numbers of inputs and outputs.
+    /// The bind group layouts, by the numbers of inputs and outputs.
     layouts: FxHashMap<(usize, usize), Arc<Layout>>,
-    /// The sizes of what was compiled.
+    /// Statistics of the sizes of compiled batches.
     pub(super) shapes: Shapes,
-    /// How many were ever compiled.
+    /// The number of pipelines compiled so far.
     pub(super) made: u64,
-    /// Hears of those that are.
+    /// The listener for compiled kernels.
     pub(super) listener: Option<Listener>,
 }
 
 impl Pipelines {
-    /// The pipelines of these. Those that are missing are compiled side by side where the platform can, each once.
+    /// Returns the pipelines for these recipes. Missing ones are compiled once each, and in parallel if the platform can.
     pub(super) fn get_all(
         &mut self,
         gpu: &Arc<Gpu>,
@@ -68,7 +68,7 @@ impl Pipelines {
     }
 }
 
-/// Tells a listener how many of a batch's kernels are compiled.
+/// Reports to a listener how many kernels of a batch are compiled.
 #[derive(Clone)]
 struct Progress {
     listener: Listener,
@@ -83,8 +83,8 @@ impl Progress {
     }
 }
 
-/// A number of workgroups as two dimensions of at most `limit` each, with less than one row too
-/// many. None where two do not suffice.
+/// Splits a number of workgroups into two dimensions of at most `limit` each, with less than one row too many. `None` if two
+/// dimensions do not suffice.
 pub fn fold(workgroups: u64, limit: u32) -> Option<(u32, u32)> {
     let limit = u64::from(limit.max(1));
     let rows = workgroups.div_ceil(limit).max(1);

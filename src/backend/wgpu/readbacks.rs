@@ -1,4 +1,4 @@
-//! Buffers that reads go through: bytes are copied into one, and that is mapped.
+//! Readback buffers: bytes to read are copied into a buffer that is then mapped.
 
 use super::error_log::lock;
 use super::platform::discard;
@@ -7,15 +7,15 @@ use crate::error::Result;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Buffers to read through that are free now, the oldest first.
+/// The free readback buffers, the oldest first.
 #[derive(Default)]
 pub(super) struct Readbacks {
     free: Mutex<Vec<wgpu::Buffer>>,
-    /// Bytes of all that there are.
+    /// The bytes of all readback buffers.
     bytes: AtomicU64,
 }
 
-/// A buffer to read through; where it is not recycled it goes, as it may be mapped still.
+/// A readback buffer in use. If it is not recycled it is freed, because it may still be mapped.
 pub(super) struct Readback {
     buffer: Option<wgpu::Buffer>,
     home: Arc<Readbacks>,
@@ -36,7 +36,7 @@ impl PendingCopy {
     }
 }
 
-/// The bytes of a buffer to read so many bytes through.
+/// Returns the size of a readback buffer for `len` bytes.
 fn size_for(len: u64) -> u64 {
     match len {
         0..0x1_0000 => 0x1_0000,
@@ -51,18 +51,18 @@ impl Readbacks {
     /// The most free buffers.
     const MAX_FREE_BUFFERS: usize = 8;
 
-    /// Bytes of all that there are, free or not.
+    /// Returns the bytes of all readback buffers, free or not.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives one back.
+    /// Frees a buffer.
     fn discard(&self, buffer: &wgpu::Buffer) {
         self.bytes.fetch_sub(buffer.size(), Ordering::Relaxed);
         discard(buffer);
     }
 
-    /// The smallest free buffer that is large enough and not much too large.
+    /// Returns the smallest free buffer that is large enough, and not more than four times as large as a new one.
     pub(super) fn vacant(home: &Arc<Readbacks>, len: u64) -> Option<Readback> {
         let mut free = lock(&home.free);
         let fitting = (0..free.len())
@@ -72,7 +72,7 @@ impl Readbacks {
         Some(Readback { buffer: Some(buffer), home: home.clone() })
     }
 
-    /// That, or a new one, which `create` makes.
+    /// Returns a free buffer, or a new one from `create`.
     pub(super) fn take(
         home: &Arc<Readbacks>,
         len: u64,
@@ -104,7 +104,7 @@ impl Readback {
         }
     }
 
-    /// It was mapped, and is read.
+    /// Unmaps the buffer after it was read, and returns it to the free buffers.
     pub(super) fn recycle(mut self) {
         let Some(buffer) = self.buffer.take() else { return };
         buffer.unmap();

@@ -1,4 +1,4 @@
-//! What an app shares: the device that it opened, and buffers, both its own and those made here.
+//! Sharing with an app: its device, and buffers of both sides.
 
 use super::adapters::on;
 use super::deferred::DeferredResult;
@@ -10,10 +10,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Limits;
 
 impl WgpuBackend {
-    /// A backend on a device that an app opened, which it goes on to own.
+    /// Creates a backend on a device that an app opened. The app keeps the device.
     ///
     /// # Errors
-    /// `NoDevice` where it cannot compute, or belongs to another adapter; `Limit` where it was opened with too little.
+    /// `NoDevice` if the device cannot compute, or belongs to another adapter; `Limit` if it was opened with too low limits.
     pub fn lent(
         adapter: &wgpu::Adapter,
         device: wgpu::Device,
@@ -25,7 +25,7 @@ impl WgpuBackend {
         WgpuBackend::on_lent(info, &could, (device, queue), operation)
     }
 
-    /// The same on a device of which all is known, in the name of `operation`.
+    /// Creates a backend on a device with known limits. Errors name `operation`.
     pub(super) fn on_lent(
         info: Info,
         could: &Limits,
@@ -34,7 +34,7 @@ impl WgpuBackend {
     ) -> Result<WgpuBackend> {
         let has = platform::has(&opened.0, could);
         let needed = [
-            // A result and the operands of most operations; those with more of them say so.
+            // A result and the operands of most operations. Operations with more operands return an error.
             ("storage buffers per shader stage", has.buffers_per_kernel as u64, 4),
             ("invocations per workgroup", has.workgroup_size.into(), 256),
             ("bytes of workgroup storage", has.workgroup_bytes.into(), 16 << 10),
@@ -47,10 +47,10 @@ impl WgpuBackend {
         on(info, could, opened, true)
     }
 
-    /// An app's buffer, by number: to be freed as often as it is taken, which leaves the app's buffer as it is.
+    /// Borrows a buffer of the app. It must be freed as often as it is borrowed, and the app's buffer stays as it is.
     ///
     /// # Errors
-    /// `Data` where it is another device's, or was destroyed: in a browser that is told later.
+    /// `Data` if the buffer belongs to another device or was destroyed. In a browser this error comes later.
     pub fn take(&self, buffer: &wgpu::Buffer) -> Result<BufferId> {
         let operation = "tensor_from_wgpu";
         self.gpu.errors.check(operation)?;
@@ -62,7 +62,7 @@ impl WgpuBackend {
         state.buffers.borrow(buffer, there)
     }
 
-    /// Binds a buffer once, which shows whether that can be done.
+    /// Binds a buffer once to test whether it can be bound.
     fn probe(&self, operation: &str, buffer: &wgpu::Buffer) -> Result<DeferredResult> {
         let there = DeferredResult::default();
         let device = &self.gpu.device;
@@ -90,16 +90,16 @@ impl WgpuBackend {
             })
         });
         match error {
-            // It is not the device's fault.
+            // The buffer is wrong, not the device.
             Some(error) => Err(Error::data(error.message())),
             None => Ok(there),
         }
     }
 
-    /// A buffer as wgpu's.
+    /// Returns a buffer as a wgpu buffer.
     ///
     /// # Errors
-    /// What is wrong with its contents, as far as that is known.
+    /// The error of the buffer's contents, as far as it is known.
     pub fn show(&self, id: BufferId) -> Result<wgpu::Buffer> {
         let operation = "wgpu_buffer";
         self.gpu.errors.check(operation)?;

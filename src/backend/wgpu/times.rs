@@ -1,4 +1,4 @@
-//! When kernels ran: timestamps that the GPU writes before and after each, or else when submissions were done.
+//! Times of kernels: timestamps that the GPU writes before and after each kernel, or otherwise the times of whole submissions.
 
 use super::error_log::lock;
 use super::platform::Gpu;
@@ -12,24 +12,24 @@ use web_time::Instant;
 /// The kernels between two resolves of timestamps. A query set has at most 4096 timestamps, two per kernel.
 const KERNELS_PER_RESOLVE: usize = 2048;
 
-/// Bytes of a buffer that timestamps are resolved into, and how many there are at most: of a million kernels. Later ones
-/// are not timed until what there is was taken.
+/// The bytes of a buffer for resolved timestamps, and the most such buffers. Together they have space for a million kernels.
+/// Later kernels are not timed until the times are taken.
 const BUFFER: u64 = 1 << 20;
 const BUFFERS: usize = 16;
 
-/// Bytes of a kernel's two timestamps, and what offsets of resolved ones are multiples of.
+/// The bytes of a kernel's two timestamps, and the alignment of resolved timestamps.
 const PAIR: u64 = 16;
 const ALIGNMENT: u64 = wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT;
 
-/// What is known of the runs since profiling began.
+/// The times of the runs since profiling began.
 pub(super) struct Profiler {
     since: Instant,
-    /// None where there are no timestamps.
+    /// `None` if timestamps are not available.
     set: Option<wgpu::QuerySet>,
     buffers: Vec<wgpu::Buffer>,
-    /// Bytes of the last buffer that are taken.
+    /// The used bytes of the last buffer.
     used: u64,
-    /// The first timestamp there was.
+    /// The earliest timestamp, which is the zero of the times.
     zero: Arc<OnceLock<u64>>,
     runs: Vec<Run>,
 }
@@ -38,11 +38,11 @@ pub(super) struct Profiler {
 struct Run {
     dispatches: usize,
     chunks: Vec<Chunk>,
-    /// The submission, where that is what is timed.
+    /// The time of the submission, if whole submissions are timed.
     whole: Option<Arc<OnceLock<Times>>>,
 }
 
-/// Kernels whose timestamps are resolved together: into which buffer and where, and which dispatches they are.
+/// Kernels whose timestamps are resolved together: the buffer and the offset of the timestamps, and the dispatches.
 pub(super) struct Chunk {
     buffer: usize,
     offset: u64,
@@ -73,12 +73,12 @@ impl Profiler {
         }
     }
 
-    /// Bytes of its buffers.
+    /// Returns the bytes of the buffers.
     pub(super) fn bytes(&self) -> u64 {
         self.buffers.len() as u64 * BUFFER
     }
 
-    /// What times a run of these dispatches: nothing where timestamps are not taken, or there is no room for more.
+    /// Returns a timer for a run of these dispatches. `None` without timestamps, or if the buffers are full.
     pub(super) fn timer(&mut self, gpu: &Gpu, dispatches: &[usize]) -> Result<Option<Timer>> {
         let Some(set) = self.set.clone() else { return Ok(None) };
         let mut chunks = Vec::new();
@@ -99,7 +99,7 @@ impl Profiler {
         Ok(Some(Timer { set, buffers: self.buffers.clone(), chunks, next: (0, 0) }))
     }
 
-    /// A run was submitted, or did nothing.
+    /// Notes a run that was submitted.
     pub(super) fn ran(
         &mut self,
         gpu: &Arc<Gpu>,
@@ -123,12 +123,12 @@ impl Profiler {
         self.runs.push(run);
     }
 
-    /// A run did nothing.
+    /// Notes a run that did nothing.
     pub(super) fn skipped(&mut self, dispatches: usize) {
         self.runs.push(Run { dispatches, ..Run::default() });
     }
 
-    /// The times of the runs so far, when they are done.
+    /// Returns the times of the runs so far, once they are done.
     pub(super) fn take(&mut self, gpu: &Arc<Gpu>) -> Result<Pending<Result<RunsTimes>>> {
         let (runs, buffers) = (std::mem::take(&mut self.runs), std::mem::take(&mut self.buffers));
         let (mut wanted, mut parts) = (Vec::new(), Vec::new());
@@ -163,17 +163,17 @@ impl Profiler {
     }
 }
 
-/// Times the kernels of one run.
+/// A timer for the kernels of one run.
 pub(super) struct Timer {
     set: wgpu::QuerySet,
     buffers: Vec<wgpu::Buffer>,
     chunks: Vec<Chunk>,
-    /// The chunk and the kernel in it that comes next.
+    /// The chunk and the position in it of the next kernel.
     next: (usize, usize),
 }
 
 impl Timer {
-    /// Records a kernel in a pass of its own.
+    /// Records a kernel in a separate pass.
     pub(super) fn pass(
         &mut self,
         encoder: &mut wgpu::CommandEncoder,
@@ -199,12 +199,12 @@ impl Timer {
     }
 }
 
-/// Nanoseconds of the host's clock.
+/// Returns the nanoseconds of the host's clock since `since`.
 fn nanoseconds(since: Instant, at: Instant) -> u64 {
     at.saturating_duration_since(since).as_nanos() as u64
 }
 
-/// What the resolved timestamps say, which are multiples of `period` nanoseconds.
+/// Converts the resolved timestamps, whose unit is `period` nanoseconds, to times.
 fn times(runs: &[Run], buffers: &[Vec<u8>], period: f64, zero: &OnceLock<u64>) -> RunsTimes {
     let mut stamps: Vec<u64> = Vec::new();
     let mut read = |chunk: &Chunk, kernel: usize| -> Option<Times> {
@@ -212,7 +212,7 @@ fn times(runs: &[Run], buffers: &[Vec<u8>], period: f64, zero: &OnceLock<u64>) -
         let bytes = buffers.get(chunk.buffer)?.get(at..at + PAIR as usize)?;
         let stamp = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let (begin, end) = (stamp(0)?, stamp(8)?);
-        // What was not written is 0; clocks may go back where a machine slept.
+        // Missing timestamps are 0. The clock may go back after the machine slept.
         if begin == 0 || end < begin {
             return None;
         }
@@ -241,7 +241,7 @@ fn times(runs: &[Run], buffers: &[Vec<u8>], period: f64, zero: &OnceLock<u64>) -
 }
 
 impl super::WgpuBackend {
-    /// Takes times from now on, or no more.
+    /// Starts or stops measuring times.
     pub(super) fn set_profile(&self, since: Option<Instant>) -> Clock {
         let mut state = lock(&self.state);
         let timestamps = !state.no_timestamps;
@@ -249,7 +249,7 @@ impl super::WgpuBackend {
         state.profiler.as_ref().map_or(Clock::None, Profiler::clock)
     }
 
-    /// The times that there are, when they are known.
+    /// Returns the measured times, once they are known.
     pub(super) fn times(&self) -> Pending<Result<RunsTimes>> {
         let taken = match &mut lock(&self.state).profiler {
             Some(profiler) => profiler.take(&self.gpu),
@@ -258,7 +258,7 @@ impl super::WgpuBackend {
         taken.unwrap_or_else(|error| Box::pin(ready(Err(error))))
     }
 
-    /// Times submissions and not kernels from the next profile on: for tests of this backend.
+    /// Times submissions instead of kernels from the next profile on. For tests of this backend.
     #[doc(hidden)]
     pub fn without_timestamps(&self) {
         lock(&self.state).no_timestamps = true;

@@ -16,8 +16,8 @@ use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
 shells! {
-    /// Narrow matrices next to the packed weights of a language model, which can be trained (LoRA, Hu et al. 2021):
-    /// {@link LanguageModel.createAdapter} and {@link LanguageModel.loadAdapter} make it.
+    /// Trainable low-rank matrices next to the packed weights of a language model (LoRA, Hu et al. 2021).
+    /// {@link LanguageModel.createAdapter} and {@link LanguageModel.loadAdapter} make them.
     ///
     /// @example
     /// ```ts
@@ -39,7 +39,7 @@ fn shell(adapter: LoraAdapter) -> JsLoraAdapter {
 
 #[wasm_bindgen(js_class = "LanguageModel")]
 impl JsLanguageModel {
-    /// A new adapter. The model answers as before until the adapter is trained.
+    /// Makes a new adapter. Until it is trained, the model answers as without it.
     #[wasm_bindgen(js_name = createAdapter)]
     pub fn create_adapter(
         &self,
@@ -51,7 +51,7 @@ impl JsLanguageModel {
         Ok(shell(made.map_err(|error| error.within(OP))?))
     }
 
-    /// An adapter from the two files of Hugging Face's `peft`: the text of `adapter_config.json`, and the bytes of
+    /// Makes an adapter from the two files of Hugging Face's `peft`: the text of `adapter_config.json`, and the bytes of
     /// `adapter_model.safetensors`.
     #[wasm_bindgen(js_name = loadAdapter)]
     pub fn load_adapter(&self, config: &str, weights: &Uint8Array) -> Answer<JsLoraAdapter> {
@@ -61,8 +61,8 @@ impl JsLanguageModel {
         Ok(shell(loaded.map_err(|error| error.within(OP))?))
     }
 
-    /// The model with an adapter, which replaces one that it has. Both share the weights. It follows the training of the
-    /// adapter, but for tokens that its context has seen already.
+    /// Returns the model with an adapter, which replaces an earlier adapter. Both models share the weights. Later training of
+    /// the adapter also changes the returned model, except for tokens that are already in its context.
     #[wasm_bindgen(js_name = withAdapter)]
     pub fn with_adapter(&self, adapter: &JsLoraAdapter) -> Answer<JsLanguageModel> {
         const OP: &str = "withAdapter";
@@ -75,32 +75,32 @@ impl JsLanguageModel {
 
 #[wasm_bindgen(js_class = "LoraAdapter")]
 impl JsLoraAdapter {
-    /// The device that it is on.
+    /// The device of the adapter.
     #[wasm_bindgen(getter, unchecked_return_type = "Device")]
     pub fn device(&self) -> Answer<JsValue> {
         Ok(self.core("device")?.device().into_js()?)
     }
 
-    /// Rows of the first matrix of each pair, and columns of the second.
+    /// The rank: rows of the first matrix of each pair, and columns of the second.
     #[wasm_bindgen(getter)]
     pub fn rank(&self) -> Answer<f64> {
         Ok(self.core("rank")?.rank() as f64)
     }
 
-    /// The factor of the product of each pair: `alpha / rank`, or `alpha / sqrt(rank)` if it is rank-stabilized.
+    /// The factor of each pair's product: `alpha / rank`, or `alpha / sqrt(rank)` if it is rank-stabilized.
     #[wasm_bindgen(getter)]
     pub fn scale(&self) -> Answer<f64> {
         Ok(self.core("scale")?.scale())
     }
 
-    /// The matrices, for an optimizer.
+    /// Returns the matrices, for an optimizer.
     #[wasm_bindgen(unchecked_return_type = "Variable[]")]
     pub fn parameters(&self) -> Answer<Vec<JsValue>> {
         let parameters = self.core("parameters")?.parameters();
         Ok(parameters.iter().map(object_of).collect::<Result<_>>()?)
     }
 
-    /// The tokens of a text, or of messages as JSON, after the number of those that are not learned.
+    /// Returns the tokens of a text, or of messages as JSON. The first number is the number of tokens that are not learned.
     #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = exampleOf)]
     pub fn example_of(&self, text: &str, is_chat: bool) -> Answer<Vec<u32>> {
         const OP: &str = "loss";
@@ -117,8 +117,8 @@ impl JsLoraAdapter {
         Ok([&[prompt as u32][..], &tokens].concat())
     }
 
-    /// The loss of examples: all tokens, one example after the other, and for each example how many tokens it has, and how many
-    /// of them are not learned.
+    /// Returns the loss of examples. `tokens` has the tokens of all examples, one example after the other. `lengths` and
+    /// `prompts` have the number of tokens of each example, and how many of them are not learned.
     #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = lossOf)]
     pub fn loss_of(&self, tokens: &[u32], lengths: &[u32], prompts: &[u32]) -> Answer<JsTensor> {
         const OP: &str = "loss";
@@ -134,7 +134,7 @@ impl JsLoraAdapter {
         Ok(loss.into_js()?)
     }
 
-    /// The adapter as the two files of Hugging Face's `peft`.
+    /// Saves the adapter as the two files of Hugging Face's `peft`.
     #[wasm_bindgen(unchecked_return_type = "Promise<AdapterFiles>")]
     pub fn save(&self) -> Answer<Promise> {
         let adapter = self.core("save")?;

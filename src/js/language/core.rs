@@ -1,4 +1,4 @@
-//! Language models and their texts as JavaScript's objects stand for them.
+//! The Rust values behind the classes of language models.
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::model::{
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-/// How errors name it.
+/// The operation in error messages.
 const OP: &str = "generate";
 
 /// The value behind an object of one of these classes.
@@ -21,7 +21,7 @@ pub enum Object {
 }
 
 impl Object {
-    /// The device that it is on.
+    /// Returns the device of the object.
     pub fn device(&self) -> Device {
         match self {
             Object::Model(model) => model.model.device(),
@@ -32,17 +32,17 @@ impl Object {
     }
 }
 
-/// A model, and its context.
+/// A model and its context.
 pub struct Model {
     pub model: LanguageModel,
-    /// None while a token is under way.
+    /// None while a token is computed.
     pub context: RefCell<Option<Context>>,
-    /// How many texts were begun; the last one goes on.
+    /// The number of generations that were begun. Only the last one can continue.
     begun: Cell<u32>,
 }
 
 impl Model {
-    /// With an empty context.
+    /// Makes a model with an empty context.
     ///
     /// # Errors
     /// `Memory`.
@@ -51,7 +51,7 @@ impl Model {
         Ok(Model { model, context, begun: Cell::new(0) })
     }
 
-    /// Lets the context do something that waits for nothing.
+    /// Runs synchronous `work` with the context.
     fn with<T>(&self, op: &str, work: impl FnOnce(&mut Context) -> Result<T>) -> Result<T> {
         let mut context = self.take(op)?;
         let done = work(&mut context);
@@ -59,7 +59,7 @@ impl Model {
         done
     }
 
-    /// Takes the context, which is to be put back.
+    /// Takes the context. The caller must put it back.
     fn take(&self, op: &str) -> Result<Context> {
         match self.context.take() {
             Some(context) => Ok(context),
@@ -71,20 +71,20 @@ impl Model {
     }
 }
 
-/// A text that goes on. It does not keep its model.
+/// A generation in progress. It does not keep its model alive.
 pub struct Generation {
     model: Weak<Model>,
-    /// Where the model was when the text began.
+    /// The model's device when the generation began.
     device: Device,
-    /// Its number among those that were begun.
+    /// The number of this generation among those of the model.
     number: u32,
-    /// None while a token is under way.
+    /// None while a token is computed.
     text: RefCell<Option<Continuation>>,
     finish: Cell<Option<Finish>>,
 }
 
 impl Generation {
-    /// What follows these tokens.
+    /// Begins a generation after these tokens.
     pub fn begin(
         model: &Rc<Model>,
         tokens: &[u32],
@@ -98,12 +98,12 @@ impl Generation {
         Ok(Generation { model, device, number, text, finish })
     }
 
-    /// The device that it is on.
+    /// Returns the model's device, which is a new one after a lost device was replaced.
     fn device(&self) -> Device {
         self.model.upgrade().map_or_else(|| self.device.clone(), |model| model.model.device())
     }
 
-    /// [`Generation::next`](crate::model::Generation::next).
+    /// Computes the next token, like [`Generation::next`](crate::model::Generation::next).
     pub async fn next(&self) -> Result<Option<Generated>> {
         if self.finish.get().is_some() {
             return Ok(None);
@@ -122,7 +122,7 @@ impl Generation {
         };
         let token = text.next(&mut context).await;
         self.finish.set(text.finish());
-        // What ended needs its last logits no more.
+        // A finished generation drops its state, and with it the last logits.
         if text.finish().is_none() {
             self.text.replace(Some(text));
         }
@@ -130,7 +130,7 @@ impl Generation {
         token
     }
 
-    /// Why it ended.
+    /// Returns the reason why the generation ended.
     pub fn finish(&self) -> Option<&'static str> {
         self.finish.get().map(|finish| match finish {
             Finish::End => "end",

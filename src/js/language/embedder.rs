@@ -1,4 +1,4 @@
-//! Vectors of texts, for JavaScript.
+//! Text embeddings for JavaScript.
 
 use super::core::Object;
 use super::options;
@@ -12,8 +12,8 @@ use js_sys::Promise;
 use wasm_bindgen::prelude::*;
 
 shells! {
-    /// An encoder that turns texts into vectors, which are near each other where the texts mean something similar: of the
-    /// families BERT (MiniLM, E5, BGE, Arctic) and XLM-RoBERTa, as sentence-transformers saves them.
+    /// An encoder that computes embedding vectors of texts. Texts with similar meaning have vectors that are close to each
+    /// other. Families are BERT (MiniLM, E5, BGE, Arctic) and XLM-RoBERTa, saved by sentence-transformers.
     ///
     /// @example
     /// ```ts
@@ -26,13 +26,13 @@ shells! {
 
 #[wasm_bindgen(js_class = "Embedder")]
 impl JsEmbedder {
-    /// The names of the files that a model may have.
+    /// Returns the names of the files that a model may have.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn files() -> Vec<String> {
         Embedder::FILES.map(String::from).to_vec()
     }
 
-    /// Loads a model: `reader` reads the files of these names.
+    /// Loads a model. `reader` reads the files with these names.
     #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = open)]
     pub fn open(device: &JsDevice, reader: Reader, names: Vec<String>) -> Answer<Promise> {
         const OP: &str = "load";
@@ -47,25 +47,26 @@ impl JsEmbedder {
         }))
     }
 
-    /// The device that it is on.
+    /// The device of the encoder.
     #[wasm_bindgen(getter, unchecked_return_type = "Device")]
     pub fn device(&self) -> Answer<JsValue> {
         Ok(self.core("device")?.device().into_js()?)
     }
 
-    /// Elements of a vector.
+    /// The number of elements in a vector.
     #[wasm_bindgen(getter)]
     pub fn dimensions(&self) -> Answer<f64> {
         Ok(self.core("dimensions")?.dimensions() as f64)
     }
 
-    /// Tokens of the longest text. The rest of a longer one makes no difference.
+    /// The most tokens of a text. The rest of a longer text is ignored.
     #[wasm_bindgen(getter, js_name = maxTokens)]
     pub fn max_tokens(&self) -> Answer<f64> {
         Ok(self.core("maxTokens")?.max_tokens() as f64)
     }
 
-    /// The vectors of texts, `[texts, dimensions]`; of one text `[1, dimensions]`. A vector does not depend on the other texts.
+    /// Computes the vectors of texts, as a tensor `[texts, dimensions]`. The vector of a text does not depend on the other
+    /// texts.
     pub fn embed(
         &self,
         #[wasm_bindgen(unchecked_param_type = "string | readonly string[]")] texts: &JsValue,

@@ -1,17 +1,17 @@
-//! The SHA-256 of files, piece by piece: browsers have it of whole files alone.
+//! Incremental SHA-256 of files. Browsers can hash only whole files.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use wasm_bindgen::prelude::*;
 
-/// The hash of some bytes, for `www/src/model-files.ts`.
+/// An incremental hash, for `www/src/model-files.ts`.
 #[wasm_bindgen(js_name = Sha256, skip_typescript)]
 #[derive(Default)]
 pub struct JsSha256(Sha256);
 
 #[wasm_bindgen(js_class = "Sha256")]
 impl JsSha256 {
-    /// The hash of no bytes.
+    /// Starts a hash.
     #[wasm_bindgen(constructor, skip_typescript)]
     pub fn new() -> JsSha256 {
         JsSha256::default()
@@ -23,7 +23,7 @@ impl JsSha256 {
         self.0.update(bytes);
     }
 
-    /// The hash of all bytes so far, as 64 hexadecimal digits.
+    /// Returns the hash of all bytes as 64 hexadecimal digits, and starts a new hash.
     #[wasm_bindgen(skip_typescript)]
     pub fn finish(&mut self) -> String {
         self.0.finalize_reset().iter().fold(String::new(), |mut text, byte| {

@@ -1,4 +1,4 @@
-//! Language models, for JavaScript: loading, tokens, texts that go on token by token, and vectors of texts.
+//! Language models for JavaScript: loading, tokenizing, generating texts token by token, and embeddings.
 
 mod adapter;
 pub mod core;
@@ -20,7 +20,7 @@ use source::{reading, reading_again, JsSource, Reader};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
-/// Declarations for TypeScript beside those of the classes.
+/// The hand-written TypeScript types of language models.
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = include_str!("types.d.ts");
 
@@ -31,7 +31,7 @@ impl Object {
 }
 
 shells! {
-    /// A language model from a GGUF file or a folder with safetensors files: it answers messages and goes on with texts.
+    /// A language model from a GGUF file or a folder with safetensors files. It answers messages and continues texts.
     ///
     /// @example
     /// ```ts
@@ -42,7 +42,7 @@ shells! {
     /// ```
     "LanguageModel" JsLanguageModel => Rc<Model>, Any::Language(Object::Model(model)) => model;
 
-    /// A text that goes on token by token: {@link LanguageModel.chat} and {@link LanguageModel.generate} make it.
+    /// A text that is generated token by token. {@link LanguageModel.chat} and {@link LanguageModel.generate} begin it.
     ///
     /// @example
     /// ```ts
@@ -54,12 +54,12 @@ shells! {
         Any::Language(Object::Generation(generation)) => generation;
 }
 
-/// Ids of tokens.
+/// Converts a list of token ids.
 fn ids(value: &JsValue, op: &'static str) -> Result<Vec<u32>> {
     Vec::<u32>::from_js(value, At { op, what: "tokens" })
 }
 
-/// The files of a model: those of a folder by these names, or the parts of a GGUF file.
+/// Opens the files of a model: a folder's files with these names, or the parts of a GGUF file.
 async fn model_files(
     files: Vec<JsSource>,
     names: Option<Vec<String>>,
@@ -70,7 +70,7 @@ async fn model_files(
     }
 }
 
-/// JSON that JavaScript's side wrote of an argument.
+/// Parses JSON that the JavaScript side made of an argument.
 fn parsed<T: serde::de::DeserializeOwned>(json: &str, op: &str, what: &str) -> Result<T> {
     let refuse = |error: serde_json::Error| {
         Error::data(format!("{op}: {what} must be messages with a role and a content, got {error}"))
@@ -80,20 +80,20 @@ fn parsed<T: serde::de::DeserializeOwned>(json: &str, op: &str, what: &str) -> R
 
 #[wasm_bindgen(js_class = "LanguageModel")]
 impl JsLanguageModel {
-    /// The names of the files in a folder that a model may be loaded from.
+    /// Returns the names of the files that a folder of a model may have.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn files() -> Vec<String> {
         ModelFiles::NAMES.map(String::from).to_vec()
     }
 
-    /// The names of the files that an index of safetensors files names.
+    /// Returns the names of the files in a safetensors index.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn indexed(json: &[u8]) -> Answer<Vec<String>> {
         Ok(SafetensorsIndex::read(json)?.files.into_keys().collect())
     }
 
-    /// Loads a model: `reader` reads its files, of which there are `parts`. `names` are the names of the files in a folder; a
-    /// model of GGUF files has none. Where the files can be read again, `reopen` gives a promise of another reader.
+    /// Loads a model from `parts` files of `reader`. `names` are the names of the files in a folder, and undefined for GGUF
+    /// files. If the files can be read again, `reopen` returns a promise of another reader.
     #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = open)]
     pub fn open(
         device: &JsDevice,
@@ -125,7 +125,7 @@ impl JsLanguageModel {
         }))
     }
 
-    /// Bytes of weights, cache and temporaries that a model takes on a device.
+    /// Estimates the bytes of weights, cache and temporaries, and their sum, that a model takes on a device.
     #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = need)]
     pub fn need(
         device: &JsDevice,
@@ -145,19 +145,19 @@ impl JsLanguageModel {
         }))
     }
 
-    /// The device that it is on.
+    /// The device of the model.
     #[wasm_bindgen(getter, unchecked_return_type = "Device")]
     pub fn device(&self) -> Answer<JsValue> {
         Ok((&self.core("device")?.model.device()).into_js()?)
     }
 
-    /// Tokens of the longest context.
+    /// The length of the longest context in tokens.
     #[wasm_bindgen(getter, js_name = contextLength)]
     pub fn context_length(&self) -> Answer<f64> {
         Ok(self.core("contextLength")?.model.context_length() as f64)
     }
 
-    /// How many tokens its context has now.
+    /// The number of tokens in the context.
     #[wasm_bindgen(getter, js_name = contextUsed)]
     pub fn context_used(&self) -> Answer<f64> {
         let model = self.core("contextUsed")?;
@@ -165,7 +165,7 @@ impl JsLanguageModel {
         Ok(used as f64)
     }
 
-    /// The ids of a text's tokens. With `special`, names of special tokens in the text become those tokens.
+    /// Returns the token ids of a text. With `special`, names of special tokens in the text become those tokens.
     pub fn encode(
         &self,
         #[wasm_bindgen(unchecked_param_type = "string")] text: &JsValue,
@@ -179,7 +179,7 @@ impl JsLanguageModel {
         Ok(encoded.map_err(|error| error.within(op))?)
     }
 
-    /// The text of tokens.
+    /// Returns the text of tokens.
     pub fn decode(
         &self,
         #[wasm_bindgen(unchecked_param_type = "ArrayLike<number>")] tokens: &JsValue,
@@ -189,7 +189,7 @@ impl JsLanguageModel {
         Ok(model.model.tokenizer().decode(&ids(tokens, op)?))
     }
 
-    /// The prompt of a text, or of messages as JSON.
+    /// Returns the tokens of a prompt: a text, or messages as JSON.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn prompt(&self, text: &str, is_chat: bool) -> Answer<Vec<u32>> {
         let op = if is_chat { "chat" } else { "generate" };
@@ -204,7 +204,7 @@ impl JsLanguageModel {
         Ok(tokens.map_err(|error| error.within(op))?)
     }
 
-    /// Begins a text that follows these tokens. One that was under way ends.
+    /// Begins a generation after these tokens. A generation in progress is ended.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn begin(&self, tokens: &[u32], options: &JsValue, op: &str) -> Answer<JsGeneration> {
         let model = self.core(op)?;
@@ -216,7 +216,7 @@ impl JsLanguageModel {
 
 #[wasm_bindgen(js_class = "Generation")]
 impl JsGeneration {
-    /// The next token, with its text and probabilities; undefined at the end.
+    /// Computes the next token, with its text and probabilities. Resolves to undefined at the end.
     #[wasm_bindgen(js_name = nextToken, unchecked_return_type = "Promise<GeneratedToken | undefined>")]
     pub fn next_token(&self) -> Answer<Promise> {
         let generation = self.core("nextToken")?;
@@ -226,15 +226,15 @@ impl JsGeneration {
         })))
     }
 
-    /// Why it ended, once it has: the model ended its text, one of `stop` was found, there are `maxTokens`, or the context is
-    /// full.
+    /// The reason why the generation ended, or undefined before the end. The model ended its text, a `stop` text was found,
+    /// there are `maxTokens` tokens, or the context is full.
     #[wasm_bindgen(getter, unchecked_return_type = "Finish | undefined")]
     pub fn finish(&self) -> Answer<JsValue> {
         Ok(self.core("finish")?.finish().value())
     }
 }
 
-/// A token as an object.
+/// Makes an object of a generated token.
 fn told(token: Generated) -> JsValue {
     let likeliest = token.likeliest.iter().map(|&(id, logprob)| {
         let pair = [f64::from(id), f64::from(logprob)];

@@ -7,18 +7,18 @@ use crate::model::{GenerateOptions, LoadOptions, LoraOptions, Projection, Sampli
 use crate::tensor::DType;
 use wasm_bindgen::prelude::*;
 
-/// The options of a text that goes on.
+/// The names of the options of a generation.
 pub const GENERATE: Known = &[
     "maxTokens temperature topK topP minP repetitionPenalty frequencyPenalty presencePenalty",
     "logitBias seed stop likeliest ignoreEnd",
 ];
 
-/// A field, unless it was left out.
+/// Returns a field, if it was given.
 fn field<T: FromJs>(options: &Options, n: usize, what: &'static str) -> Result<Option<T>> {
     Option::from_js(&options.get(n), At { op: options.op(), what })
 }
 
-/// How a model is loaded.
+/// Reads the options of loading a model.
 pub fn load(given: &JsValue, op: &'static str) -> Result<LoadOptions> {
     const KNOWN: Known = &["context cache"];
     let options = Options::open(given, KNOWN, op)?;
@@ -34,7 +34,7 @@ pub fn load(given: &JsValue, op: &'static str) -> Result<LoadOptions> {
     Ok(LoadOptions { context, cache, ..LoadOptions::default() })
 }
 
-/// How a text goes on.
+/// Converts the options of a generation.
 pub fn generate(options: &Options) -> Result<GenerateOptions> {
     let usual = SamplingOptions::default();
     let number = |n, what, usual| Ok(field::<f64>(options, n, what)?.unwrap_or(usual));
@@ -61,12 +61,12 @@ pub fn generate(options: &Options) -> Result<GenerateOptions> {
     })
 }
 
-/// The items of a list.
+/// Returns the items of a list.
 fn items(list: &JsValue, at: At, wanted: &str) -> Result<Vec<JsValue>> {
     host(|host| host.items(list)).ok_or_else(|| at.refuse_list(list, wanted))
 }
 
-/// What is added to the logits of some tokens, as pairs.
+/// Reads the logit biases as pairs of a token and a number.
 fn biases(options: &Options) -> Result<Vec<(u32, f32)>> {
     let at = At { op: options.op(), what: "logitBias" };
     let list = options.get(8);
@@ -83,7 +83,7 @@ fn biases(options: &Options) -> Result<Vec<(u32, f32)>> {
     Ok(all)
 }
 
-/// A text, or a list of them.
+/// Reads a text or a list of texts.
 pub fn texts(given: &JsValue, op: &'static str, what: &'static str) -> Result<Vec<String>> {
     let at = At { op, what };
     if given.as_string().is_some() {
@@ -93,14 +93,14 @@ pub fn texts(given: &JsValue, op: &'static str, what: &'static str) -> Result<Ve
     all.iter().map(|text| String::from_js(text, at)).collect()
 }
 
-/// The prompt of an embedding, and the name of one.
+/// Reads the prompt and the prompt name of an embedding.
 pub fn embed(given: &JsValue, op: &'static str) -> Result<(Option<String>, Option<String>)> {
     const KNOWN: Known = &["prompt promptName"];
     let options = Options::open(given, KNOWN, op)?;
     Ok((field(&options, 0, "prompt")?, field(&options, 1, "promptName")?))
 }
 
-/// The options of a new adapter.
+/// Reads the options of a new adapter.
 pub fn adapter(given: &JsValue, op: &'static str) -> Result<LoraOptions> {
     const KNOWN: Known = &["rank alpha targets rankStabilized seed"];
     let options = Options::open(given, KNOWN, op)?;

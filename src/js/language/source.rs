@@ -1,4 +1,4 @@
-//! Files that JavaScript reads.
+//! Model files that JavaScript reads.
 
 use crate::error::{Error, Result};
 use crate::io::Source;
@@ -14,18 +14,18 @@ use wasm_bindgen_futures::JsFuture;
 #[wasm_bindgen]
 extern "C" {
     #[derive(Clone)]
-    /// JavaScript's side: `Reader` of `www/src/model-files.ts`.
+    /// The JavaScript reader: `Reader` of `www/src/model-files.ts`.
     pub type Reader;
 
-    /// A promise of the bytes of a part.
+    /// Returns a promise of a file's length in bytes.
     #[wasm_bindgen(method)]
     fn length(this: &Reader, part: u32) -> Promise;
 
-    /// A promise of some of the bytes.
+    /// Returns a promise of a range of a file's bytes.
     #[wasm_bindgen(method)]
     fn read(this: &Reader, part: u32, start: f64, end: f64) -> Promise;
 
-    /// A promise of the end.
+    /// Closes all files, and returns a promise of the end.
     #[wasm_bindgen(method)]
     fn close(this: &Reader) -> Promise;
 }
@@ -34,19 +34,19 @@ extern "C" {
 pub struct JsSource {
     reader: Rc<Reader>,
     part: u32,
-    /// The first error that the reader threw, whichever file it was for.
+    /// The first error that the reader threw, for any of its files.
     thrown: Rc<Cell<Option<JsValue>>>,
 }
 
-/// The files of a reader, of which there are `parts`, and the first error that the reader will have thrown.
+/// Returns the `parts` files of a reader, and a cell for the first error that it throws.
 fn files(reader: Reader, parts: u32) -> (Vec<JsSource>, Rc<Cell<Option<JsValue>>>) {
     let (reader, thrown) = (Rc::new(reader), Rc::<Cell<_>>::default());
     let file = |part| JsSource { reader: reader.clone(), part, thrown: thrown.clone() };
     ((0..parts).map(file).collect(), thrown)
 }
 
-/// A promise of what `work` makes of a reader's files, of which there are `parts`. Where the reader throws, the promise is
-/// rejected with what it threw, such as an abort's reason.
+/// Returns a promise of the result of `work` with the `parts` files of a reader. If the reader throws, the promise rejects with
+/// the thrown value, such as an abort's reason.
 pub fn reading(
     op: &'static str,
     reader: Reader,
@@ -63,7 +63,7 @@ pub fn reading(
     }))
 }
 
-/// Has JavaScript open the files again, of which there are `parts`, and gives the result of `work` with them.
+/// Opens the `parts` files again through JavaScript, and returns the result of `work` with them.
 pub async fn reading_again<T>(
     reopen: &Function,
     parts: u32,
@@ -77,7 +77,7 @@ pub async fn reading_again<T>(
     let closing = reader.clone();
     let (files, thrown) = files(reader, parts);
     let made = work(files).await;
-    // It closes files, which are not needed any more.
+    // An error of closing is ignored, because the files are not needed any more.
     let _ = JsFuture::from(closing.close()).await;
     match thrown.take() {
         Some(thrown) => Err(unreadable(&thrown)),
@@ -85,7 +85,7 @@ pub async fn reading_again<T>(
     }
 }
 
-/// The error for what JavaScript threw while it opened or read a file.
+/// The error for a value that JavaScript threw while it opened or read a file.
 fn unreadable(thrown: &JsValue) -> Error {
     let why = thrown.dyn_ref::<js_sys::Error>().map(|error| String::from(error.message()));
     let why = why.unwrap_or_else(|| format!("{thrown:?}"));

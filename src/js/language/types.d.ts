@@ -1,6 +1,6 @@
-/** A message of a conversation. It may have more fields, for the chat template. */
+/** A message of a conversation. Additional fields are passed to the chat template. */
 export interface Message {
-  /** Who wrote it: `system`, `user`, `assistant`, `tool`. */
+  /** The role of the author: `system`, `user`, `assistant` or `tool`. */
   role: string;
   /** The text. */
   content: string;
@@ -8,170 +8,185 @@ export interface Message {
 }
 
 /**
- * Where a model is: a GGUF file, or all parts of one (`-00001-of-00003.gguf`) in a list, the first part first. A string is an
- * address; in Node, Deno and Bun also a path. Addresses are read by ranges, and a `Response` as a whole.
+ * The source of a model: a GGUF file, or a list with all parts of a split one (`-00001-of-00003.gguf`), in order. A string is a
+ * URL. In Node, Deno and Bun it may also be a path. URLs are read by range requests, and a `Response` as a whole.
  *
- * All but a `Response` and bytes are read again when that is needed: after the device was lost, in the middle of an answer,
- * too, which goes on with a new device; and after the weights were evicted, because the memory of the device was short
- * (`Device.setMemoryLimit`) and nothing used them. `onProgress` is called again then.
+ * Sources other than a `Response` and bytes are read again if needed. This happens when the device was lost, even during an
+ * answer, which continues on a new device. It also happens when unused weights were evicted because device memory was short
+ * (`Device.setMemoryLimit`). `onProgress` is called again then.
  */
 export type ModelSource = PlatformBlob | PlatformResponse | PlatformUrl | string | ArrayBuffer | ArrayBufferView;
 
-/** How a model is loaded. */
+/** The options of {@link LanguageModel.load}. */
 export interface ModelOptions {
-  /** The device that it is to be on; usually `Device.new()`. */
+  /** The device of the model. Default: a new device, as from `Device.new()`. */
   device?: Device;
-  /** Tokens of the longest context; usually what the model was trained for, 4,096 at most. */
+  /** The length of the longest context in tokens. Default: the length the model was trained for, at most 4,096. */
   context?: number;
   /**
-   * How the context keeps keys and values; usually `f16` where the device has it: it takes half of the memory, and moves logits
-   * by less than 0.1.
+   * The type of keys and values in the cache. Default: `f16` if the device supports it. `f16` takes half of the memory and
+   * changes logits by less than 0.1.
    */
   cache?: "f16" | "f32";
   /**
-   * Is called with the bytes that were read, and with all bytes. While a model is downloaded as a whole, because `keep` or
-   * `sha256` is set or because the server knows no ranges, these are the bytes that were received.
+   * Called with the number of bytes read and the total. These are the bytes received while a model is downloaded as a whole.
+   * That happens if `keep` or `sha256` is set, or if the server does not support range requests.
    */
   onProgress?: (progress: ModelProgress) => void;
   /**
-   * Ends the loading, which is rejected with the signal's reason. With `keep`, the next load continues the download.
+   * Aborts the loading. The promise rejects with the signal's reason. With `keep`, the next load continues the download.
    */
   signal?: PlatformSignal;
   /**
-   * Keeps the files of addresses in the browser, in the origin private file system. The next load with `keep` reads them from
-   * there, without asking the server: {@link deleteModel} a file to get a newer one. If a download breaks off, or the page is
-   * closed, the next load continues it, provided that the server still sends the same `ETag` or `Last-Modified`.
+   * Whether downloaded files are kept in the browser, in the origin private file system. The next load with `keep` reads them
+   * without a request to the server. Call {@link deleteModel} to get a newer file. An interrupted download continues at the
+   * next load, if the server still sends the same `ETag` or `Last-Modified`.
    *
-   * Pages and workers of Chromium, Firefox and Safari 26 on https and localhost have it; elsewhere it is an `Unsupported`
-   * error. The browser may delete what a site keeps when the disk is full, unless the page called
-   * `navigator.storage.persist()`. Usually false.
+   * Supported in pages and workers of Chromium, Firefox and Safari 26, on https and localhost. Elsewhere it is an `Unsupported`
+   * error. The browser may delete stored files when the disk is full, unless the page called `navigator.storage.persist()`.
+   * Default: false.
    */
   keep?: boolean;
   /**
-   * The SHA-256 of the file as 64 hexadecimal digits; for a list of parts, a list with the hash of each part. A file with
-   * another hash is a `Data` error before anything is made of it, and is not kept. A file of an address is then downloaded as a
-   * whole.
+   * The SHA-256 of the file as 64 hexadecimal digits, or a list with the hash of each part. A file with another hash is a
+   * `Data` error before anything is made of it, and is not kept. With a hash, a file of a URL is downloaded as a whole.
    */
   sha256?: string | readonly string[];
 }
 
-/** How far the loading of a model is. */
+/** The progress of loading a model. */
 export interface ModelProgress {
-  /** Bytes that were read. */
+  /** The bytes that were read. */
   readonly done: number;
-  /** All bytes. */
+  /** The total number of bytes. */
   readonly total: number;
-  /** An estimate of the seconds that the rest takes; undefined until there is one, and at the end. */
+  /** The estimated seconds that remain. Undefined at first and at the end. */
   readonly seconds: number | undefined;
 }
 
-/** A model file that the browser keeps for this site. */
+/** A model file that is stored in the browser for this site. */
 export interface KeptModel {
-  /** The last part of its address. */
+  /** The last part of the URL. */
   readonly name: string;
-  /** The address that it was downloaded from. */
+  /** The URL that the file was downloaded from. */
   readonly url: string;
-  /** Bytes that are stored. */
+  /** The number of stored bytes. */
   readonly bytes: number;
-  /** Bytes of the whole file: more than `bytes` if the download was interrupted, or is under way. */
+  /** The size of the whole file in bytes. More than `bytes` if the download was interrupted or is in progress. */
   readonly total: number;
 }
 
 /**
- * Lists the model files that the option `keep` of {@link LanguageModel.load} stored. Each part of a split model is a file.
+ * Lists the model files that were stored by the option `keep` of {@link LanguageModel.load}. Each part of a split model is a
+ * file.
  *
- * @throws `Unsupported` where there is no origin private file system, as in Node.
+ * @throws `Unsupported` without an origin private file system, as in Node.
  */
 export function keptModels(): Promise<KeptModel[]>;
 
 /**
- * Deletes a kept model file, by its address or its name, and gives whether there was one.
+ * Deletes a stored model file by its URL or name, and returns whether it existed.
  *
- * @throws `Data` while the file is being downloaded, and for a name that several files have; `Unsupported` where there is no
- * origin private file system, as in Node.
+ * @throws `Data` while the file is being downloaded, and if several files have this name; `Unsupported` if there is no origin
+ * private file system, as in Node.
  */
 export function deleteModel(model: string | PlatformUrl): Promise<boolean>;
 
-/** How a text goes on. */
+/** The options of text generation. */
 export interface GenerateOptions {
-  /** The most tokens; usually as many as the context has room for. */
+  /** The most tokens to generate. Default: as many as the context has room for. */
   maxTokens?: number;
-  /** Divides the logits. The default, 0, always takes the likeliest token. */
+  /** The sampling temperature, which divides the logits. Default: 0, which always takes the likeliest token. */
   temperature?: number;
-  /** Only so many of the likeliest tokens are drawn from; 0 for all. */
+  /** Top-k sampling: draws only from this many of the likeliest tokens. Default: 0, for all tokens. */
   topK?: number;
-  /** Only the likeliest tokens that have this probability together; 1 for all. At most 1,024 tokens, or `topK`. */
+  /**
+   * Nucleus sampling: draws only from the likeliest tokens that together have this probability. Default: 1, for all tokens.
+   * Considers at most `topK` tokens, or 1,024 without it.
+   */
   topP?: number;
-  /** Only tokens whose probability is at least this part of the likeliest one's; 0 for all. As `topP`. */
+  /**
+   * Min-p sampling: draws only tokens with at least this fraction of the likeliest token's probability. Default: 0, for all
+   * tokens. Considers as many tokens as `topP`.
+   */
   minP?: number;
-  /** For tokens that are there already: divides positive logits and multiplies negative ones; 1 for none. */
+  /**
+   * The penalty for tokens that occur already: positive logits are divided by it, and negative ones multiplied. Default: 1, for
+   * no penalty.
+   */
   repetitionPenalty?: number;
-  /** Is subtracted from the logit of a token for each time that it is there already. */
+  /** Subtracted from the logit of a token for each time that it occurs already. */
   frequencyPenalty?: number;
-  /** Is subtracted from the logit of a token that is there already. */
+  /** Subtracted once from the logit of a token that occurs already. */
   presencePenalty?: number;
-  /** Is added to the logits of some tokens. */
+  /** Numbers that are added to the logits of some tokens. */
   logitBias?: readonly (readonly [token: number, more: number])[];
-  /** Where the draws begin: equal seeds draw equal tokens. Usually another one each time. */
+  /** The seed of the draws. Equal seeds draw equal tokens. Default: a random seed. */
   seed?: number;
-  /** Texts that end it; they are not part of it. */
+  /** Texts that end the generation. They are not part of the result. */
   stop?: string | readonly string[];
-  /** How many of the likeliest tokens are told for each token, with their probabilities. */
+  /** The number of likeliest tokens that are reported with each token, with their probabilities. */
   likeliest?: number;
-  /** Go on after a token that ends what the model has to say. */
+  /** Whether generation continues after the model's end token. */
   ignoreEnd?: boolean;
-  /** Ends it between two tokens: the text that is there stays, and the loop is rejected with the signal's reason. */
+  /** Aborts the generation between two tokens. The text so far is kept, and the loop rejects with the signal's reason. */
   signal?: PlatformSignal;
 }
 
-/** A token that was generated. */
+/** A generated token. */
 export interface GeneratedToken {
-  /** Its number. */
+  /** The number of the token. */
   readonly id: number;
-  /** The text that is known now: whole characters, which may come with a later token. */
+  /**
+   * The text that became complete with this token. Only whole characters are given, so a character may come with a later token.
+   */
   readonly text: string;
-  /** The natural logarithm of its probability, by the model alone. */
+  /** The natural logarithm of the token's probability in the model, without sampling options. */
   readonly logprob: number;
-  /** The likeliest tokens and the logarithms of their probabilities. */
+  /** The likeliest tokens, with the logarithms of their probabilities. */
   readonly likeliest: readonly (readonly [token: number, logprob: number])[];
 }
 
-/** Why a text ended. */
+/** The reason why a text ended. */
 export type Finish = "end" | "stop" | "maxTokens" | "contextFull";
 
-/** Bytes that a model takes on a device. */
+/** The memory that a model takes on a device, in bytes. */
 export interface ModelEstimate {
   /** The weights. */
   readonly weights: number;
-  /** Keys and values of a full context. */
+  /** The keys and values of a full context. */
   readonly cache: number;
-  /** Temporary values of a step. */
+  /** The temporary values of a step. */
   readonly temporaries: number;
-  /** All of it. */
+  /** The sum of all parts. */
   readonly total: number;
 }
 
 export interface LanguageModel {
   /**
-   * Answers the last message of a conversation. What the model has seen of the conversation already is not computed again. A
+   * Answers the last message of a conversation. The part of the conversation that is still in the cache is not computed again.
+   * A generation in progress is ended.
    * text that was under way ends.
    *
-   * @throws `Unsupported` if the model has no chat template; `Data` for messages that its template refuses.
+   * @throws `Unsupported` if the model has no chat template; `Data` if the template rejects the messages.
    */
   chat(messages: readonly Message[], options?: GenerateOptions): Generation;
   /**
-   * Goes on with a text, or with tokens.
+   * Continues a text or a list of tokens.
    *
-   * @throws `Limit` if the context is too short.
+   * @throws `Limit` if the prompt does not fit into the context.
    */
   generate(prompt: string | ArrayLike<number>, options?: GenerateOptions): Generation;
 }
 
 /**
- * Where a model is that Hugging Face's `transformers` saved, a folder with `config.json`, `tokenizer.json` and
- * `model.safetensors` or several files and their index. It is the address of the folder, which ends with a slash; in Node,
- * Deno and Bun also its path; a folder that the browser opened; or an object with the files by their names. The visitor's
- * files of a folder are a list of files, one of which is `config.json`.
+ * The source of a model saved by Hugging Face's `transformers`. It is a folder with `config.json`, `tokenizer.json`, and
+ * `model.safetensors` or several weight files with their index. Give one of these:
+ *
+ * - the URL of the folder, with a final slash; in Node, Deno and Bun also its path;
+ * - a folder that the browser opened;
+ * - a list of the visitor's files, one of which is `config.json`;
+ * - an object with the files by name.
  */
 export type ModelFolder =
   | PlatformUrl
@@ -182,32 +197,36 @@ export type ModelFolder =
 
 export namespace LanguageModel {
   /**
-   * Loads a model: of the families `llama` (Llama 2 and 3, SmolLM2, Mistral) and `gemma3`. The source is a GGUF file, the parts
-   * of one, or a folder with safetensors files, for which `keep` and `sha256` are not supported. Weights go to the device
-   * piece by piece.
+   * Loads a model of the families `llama` (Llama 2 and 3, SmolLM2, Mistral) or `gemma3`. The source is a GGUF file, all parts
+   * of one, or a folder with safetensors files. Folders do not support `keep` and `sha256`. Weights are uploaded to the device
+   * in pieces.
    *
-   * @throws `Data` if the file is damaged; `Unsupported` for other families; `Memory` if the device, or the browser's storage
-   * with `keep`, has not enough.
+   * @throws `Data` if the file is damaged; `Unsupported` for other families; `Memory` if the device does not have enough
+   * memory, or with `keep` the browser not enough storage.
    */
   function load(source: ModelSource | readonly ModelSource[] | ModelFolder, options?: ModelOptions): Promise<LanguageModel>;
   /**
-   * Estimates the memory that a model takes on a device. Only the beginning of the file is read: nothing is kept, and no hash
+   * Estimates the memory that a model takes on a device. Reads only the beginning of the file. Nothing is stored, and no hash
    * is checked.
    */
   function estimate(source: ModelSource | readonly ModelSource[] | ModelFolder, options?: ModelOptions): Promise<ModelEstimate>;
 }
 
 export interface Generation extends AsyncIterable<string> {
-  /** Its tokens, one by one. */
+  /** Iterates over the generated tokens. */
   tokens(): AsyncGenerator<GeneratedToken, void, undefined>;
-  /** All of the text that is still to come. */
+  /** Returns all of the remaining text. */
   text(): Promise<string>;
 }
 
 /**
- * Where an encoder is, a folder of files such as `config.json`, `tokenizer.json`, `1_Pooling/config.json` and
- * `model.safetensors`: the address of the folder, in Node, Deno and Bun also its path; a folder that the browser opened, or the
- * files of a folder that the visitor picked or dropped; or an object with the files by their names.
+ * The source of an encoder: a folder with files such as `config.json`, `tokenizer.json`, `1_Pooling/config.json` and
+ * `model.safetensors`. Give one of these:
+ *
+ * - the URL of the folder; in Node, Deno and Bun also its path;
+ * - a folder that the browser opened;
+ * - a list of files that the visitor picked or dropped;
+ * - an object with the files by name.
  */
 export type EmbedderSource =
   | PlatformUrl
@@ -216,29 +235,30 @@ export type EmbedderSource =
   | ArrayLike<PlatformBlob>
   | Readonly<Record<string, ModelSource>>;
 
-/** How an encoder is loaded. */
+/** The options of {@link Embedder.load}. */
 export interface EmbedderOptions {
-  /** The device that it is to be on; usually `Device.new()`. */
+  /** The device of the encoder. Default: a new device, as from `Device.new()`. */
   device?: Device;
-  /** Is called with the bytes that were read, and with all bytes. */
+  /** Called with the number of bytes read and the total. */
   onProgress?: (progress: ModelProgress) => void;
-  /** Ends the loading, which is rejected with the signal's reason. */
+  /** Aborts the loading. The promise rejects with the signal's reason. */
   signal?: PlatformSignal;
 }
 
-/** How texts are embedded. */
+/** The options of {@link Embedder.embed}. */
 export interface EmbedOptions {
-  /** A text in front of each text, such as `query: `. */
+  /** A text that is put in front of each text, such as `query: `. */
   prompt?: string;
   /**
-   * The name of a prompt of the model's own, such as `query`. Without either it is the model's default prompt, if it has one.
+   * The name of a prompt that the model defines, such as `query`. Without `prompt` and `promptName`, the model's default prompt
+   * is used, if it has one.
    */
   promptName?: string;
 }
 
 export namespace Embedder {
   /**
-   * Loads an encoder of the families BERT (MiniLM, E5, BGE, Arctic) and XLM-RoBERTa, as sentence-transformers saves it.
+   * Loads an encoder of the family BERT (MiniLM, E5, BGE, Arctic) or XLM-RoBERTa, saved by sentence-transformers.
    *
    * @throws `Data` if a file is missing or damaged; `Unsupported` for other families; `Memory`.
    */
@@ -248,17 +268,17 @@ export namespace Embedder {
 /** A linear layer in each layer of a model, by its name in Hugging Face's `transformers`. */
 export type Projection = "q_proj" | "k_proj" | "v_proj" | "o_proj" | "gate_proj" | "up_proj" | "down_proj";
 
-/** How a new adapter is made. The defaults are those of Hugging Face's `peft`. */
+/** The options of a new adapter. The defaults are those of Hugging Face's `peft`. */
 export interface AdapterOptions {
-  /** Rows of the first matrix of each pair, and columns of the second; usually 8. */
+  /** The rank: rows of the first matrix of each pair, and columns of the second. Default: 8. */
   rank?: number;
-  /** The product of each pair is multiplied with `alpha / rank`; usually 8. */
+  /** The scale. The product of each pair is multiplied by `alpha / rank`. Default: 8. */
   alpha?: number;
-  /** The layers that are adapted; usually `q_proj` and `v_proj`. */
+  /** The layers to adapt. Default: `q_proj` and `v_proj`. */
   targets?: readonly Projection[];
-  /** Multiplies with `alpha / sqrt(rank)` instead (rsLoRA). Usually false. */
+  /** Whether products are multiplied by `alpha / sqrt(rank)` instead (rsLoRA). Default: false. */
   rankStabilized?: boolean;
-  /** The seed of the random values that it begins with. Usually another one each time. */
+  /** The seed of the random initial values. Default: a random seed. */
   seed?: number;
 }
 
@@ -271,8 +291,8 @@ export interface AdapterFiles {
 }
 
 /**
- * A text, tokens or a conversation to learn from. Of a conversation the last message is learned. `prompt` is the number of
- * tokens at the beginning that are only read.
+ * A training example: a text, tokens, or a conversation, of which the last message is learned. The first `prompt` tokens are
+ * read, but not learned.
  */
 export type AdapterExample =
   | string
@@ -281,8 +301,8 @@ export type AdapterExample =
 
 export interface LoraAdapter {
   /**
-   * The mean cross-entropy of the tokens that are learned, in all examples together: one number. An {@link Optimizer} of the
-   * adapter's parameters minimizes it. Examples of similar lengths are best given together.
+   * Returns the mean cross-entropy of all learned tokens in all examples, as one number. An {@link Optimizer} of the adapter's
+   * parameters minimizes it. Put examples of similar lengths together.
    *
    * @throws `Data` for no example, or one of which no token is learned; `Limit` for one that is longer than the context.
    */

@@ -1,4 +1,4 @@
-//! Where the random numbers of a model come from.
+//! The random generator of models.
 
 use super::Object;
 use crate::device::Device;
@@ -9,9 +9,9 @@ use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen(js_class = "Generator")]
 impl JsGenerator {
-    /// A generator of models on `device`.
+    /// Makes a generator for models on `device`.
     ///
-    /// @throws `Data` if it is no device; `Shape` if the seed is no integer.
+    /// @throws `Data` if it is not a device; `Shape` if the seed is not an integer.
     #[wasm_bindgen(constructor)]
     pub fn new(
         #[wasm_bindgen(unchecked_param_type = "Device")] device: &JsValue,
@@ -23,14 +23,14 @@ impl JsGenerator {
         Ok(JsGenerator(Object::Generator(Generator::new(&device, seed)).placed()))
     }
 
-    /// How many seeds were drawn: with the seed that it was made with all that there is to know of it. A training that goes on
-    /// sets it to what was saved.
+    /// The number of seeds drawn so far. Together with the seed, this is the generator's whole state. Set it to a saved number
+    /// to continue a training.
     #[wasm_bindgen(getter)]
     pub fn drawn(&self) -> Answer<u32> {
         Ok(self.core("drawn")?.drawn())
     }
 
-    /// Goes on after so many seeds.
+    /// Continues after this many drawn seeds.
     #[wasm_bindgen(setter)]
     pub fn set_drawn(
         &self,

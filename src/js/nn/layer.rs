@@ -1,4 +1,4 @@
-//! Layers: one class, whose static methods make them.
+//! Layers: one class with a static method for each kind.
 
 use super::members::Walked;
 use super::models::{Layer, Run};
@@ -14,7 +14,8 @@ use wasm_bindgen::prelude::*;
 
 #[warpweft_macros::js]
 impl Layer {
-    /// `x W^T + b`, of `inputs` numbers in the last axis to `outputs`: PyTorch's `Linear`, with its first values.
+    /// Makes a linear layer, `x W^T + b`, from `inputs` to `outputs` features in the last axis. PyTorch's `Linear`, with its
+    /// initialization.
     ///
     /// # Errors
     /// `Limit` if the weight is too large.
@@ -34,7 +35,7 @@ impl Layer {
         ))
     }
 
-    /// `x1^T W x2 + b` of two inputs, `forward([x1, x2])`: PyTorch's `Bilinear`, with its first values.
+    /// Makes a bilinear layer, `x1^T W x2 + b`, called as `forward([x1, x2])`. PyTorch's `Bilinear`, with its initialization.
     ///
     /// # Errors
     /// `Limit` if the weight is too large.
@@ -56,8 +57,8 @@ impl Layer {
         Ok(Layer::of(generator, layer, Run::Some(2, Rc::new(run))))
     }
 
-    /// A linear layer that stays as it is, and a product of two narrow matrices that is learnt beside it (LoRA, Hu and others
-    /// 2021); its weight has the path `base.weight`.
+    /// Makes a frozen linear layer with a trainable low-rank update (LoRA, Hu and others 2021). The path of its weight is
+    /// `base.weight`.
     ///
     /// # Errors
     /// `Data` if the rank is 0; `Limit`.
@@ -72,7 +73,7 @@ impl Layer {
         Ok(Layer::one(generator, nn::Lora::new(generator, base, rank, alpha)?))
     }
 
-    /// Rows of a matrix `[count, width]`, chosen by integers: PyTorch's `Embedding`.
+    /// Makes a table of `count` rows of `width` elements, which integers select. PyTorch's `Embedding`.
     ///
     /// # Errors
     /// `Limit`.
@@ -80,16 +81,17 @@ impl Layer {
         Ok(Layer::one(generator, nn::Embedding::new(generator, count, width)?))
     }
 
-    /// Drops each element with probability `p` while it trains, and scales the others by `1 / (1 - p)`.
+    /// Makes dropout: in training, each element is zeroed with probability `p`, and the others are scaled by `1 / (1 - p)`.
     ///
     /// # Errors
-    /// `Data` if the probability lies outside `[0, 1)`.
+    /// `Data` if the probability is outside `[0, 1)`.
     #[js(default(p = 0.5))]
     pub fn dropout(generator: &Generator, p: f64) -> Result<Layer> {
         Ok(Layer::one(generator, nn::Dropout::new(generator, p)?))
     }
 
-    /// Normalises each channel over the batch, with running statistics for evaluation: PyTorch's `BatchNorm1d` to `3d`.
+    /// Makes batch normalization: normalizes each channel over the batch, with running statistics for evaluation. PyTorch's
+    /// `BatchNorm1d` to `3d`.
     ///
     /// # Errors
     /// `Limit`.
@@ -105,7 +107,7 @@ impl Layer {
         Ok(Layer::one(generator, layer))
     }
 
-    /// Normalises over the last axes, which have these extents, with a learnt weight and bias.
+    /// Makes layer normalization over the last axes, which have these sizes, with a trainable weight and bias.
     ///
     /// # Errors
     /// `Limit`.
@@ -115,7 +117,7 @@ impl Layer {
         Ok(Layer::one(generator, nn::LayerNorm { epsilon, ..layer }))
     }
 
-    /// Divides by the root of the mean of the squares over the last axes, with a learnt weight.
+    /// Makes RMS normalization: divides by the root of the mean square over the last axes, with a trainable weight.
     ///
     /// # Errors
     /// `Limit`.
@@ -125,10 +127,11 @@ impl Layer {
         Ok(Layer::one(generator, nn::RmsNorm { epsilon, ..layer }))
     }
 
-    /// Normalises groups of channels of each image, with a learnt weight and bias for each channel.
+    /// Makes group normalization: normalizes groups of channels of each image, with a trainable weight and bias for each
+    /// channel.
     ///
     /// # Errors
-    /// `Shape` when it is run if the groups do not divide the channels; `Limit`.
+    /// `Shape` in `forward` if the groups do not divide the channels; `Limit`.
     #[js(options(epsilon = 1e-5))]
     pub fn group_norm(
         generator: &Generator,
@@ -140,7 +143,7 @@ impl Layer {
         Ok(Layer::one(generator, nn::GroupNorm { epsilon, ..layer }))
     }
 
-    /// Normalises each channel of each image, with a learnt weight and bias where it is `affine`.
+    /// Makes instance normalization: normalizes each channel of each image. If `affine`, with a trainable weight and bias.
     ///
     /// # Errors
     /// `Limit`.
@@ -158,12 +161,12 @@ impl Layer {
         Ok(Layer::one(generator, nn::InstanceNorm { epsilon, ..layer }))
     }
 
-    /// Attention of several heads (PyTorch's `MultiheadAttention`, batch first): `forward([query, key, value])`, each
-    /// `[batch, length, width]`. With `addBiasKv` one more key and value are learnt, with `addZeroAttn` there is one more of
-    /// zeros.
+    /// Makes multi-head attention, called as `forward([query, key, value])`, each of shape `[batch, length, width]`. PyTorch's
+    /// `MultiheadAttention`, with the batch first. `addBiasKv` adds one trainable key and value, and `addZeroAttn` adds one key
+    /// and value of zeros.
     ///
     /// # Errors
-    /// `Shape` if the heads do not divide the width; `Data` if the probability lies outside `[0, 1)`.
+    /// `Shape` if the heads do not divide the width; `Data` if the probability is outside `[0, 1)`.
     #[js(options(dropout = 0.0, add_bias_kv = false, add_zero_attn = false))]
     pub fn multihead_attention(
         generator: &Generator,
@@ -185,11 +188,11 @@ impl Layer {
         Ok(Layer::of(generator, layer, Run::Attends(3, Rc::new(run))))
     }
 
-    /// A layer of a transformer's encoder over `[batch, length, width]`: attention of the sequence to itself, then two matrices
-    /// at each place.
+    /// Makes a transformer encoder layer over `[batch, length, width]`: self-attention, then a feed-forward network of two
+    /// linear layers at each position.
     ///
     /// # Errors
-    /// As `multiheadAttention`.
+    /// Errors of `multiheadAttention`.
     #[js(spread(options))]
     pub fn transformer_encoder_layer(
         generator: &Generator,
@@ -203,10 +206,11 @@ impl Layer {
         Ok(Layer::of(generator, layer, Run::Attends(1, Rc::new(run))))
     }
 
-    /// A layer of a transformer's decoder: `forward([x, memory])`; options of the attention are of that of `x` to itself.
+    /// Makes a transformer decoder layer, called as `forward([x, memory])`. Options of attention apply to the self-attention of
+    /// `x`.
     ///
     /// # Errors
-    /// As `multiheadAttention`.
+    /// Errors of `multiheadAttention`.
     #[js(spread(options))]
     pub fn transformer_decoder_layer(
         generator: &Generator,
@@ -222,10 +226,11 @@ impl Layer {
         Ok(Layer::of(generator, layer, Run::Attends(2, Rc::new(run))))
     }
 
-    /// A recurrent network of `tanh` units over `[batch, steps, inputs]`. `run([x, h])` gives the results and the last states.
+    /// Makes a recurrent network of `tanh` units over `[batch, steps, inputs]`. `run([x, h])` returns the results and the last
+    /// states.
     ///
     /// # Errors
-    /// `Data` for no layers or units, or a probability outside `[0, 1)`; `Limit`.
+    /// `Data` for zero layers or units, or a probability outside `[0, 1)`; `Limit`.
     #[js(spread(options))]
     pub fn rnn(
         generator: &Generator,
@@ -239,10 +244,10 @@ impl Layer {
         Ok(Layer::of(generator, layer, Run::Some(2, Rc::new(run))))
     }
 
-    /// Gated recurrent units, as `rnn`.
+    /// Makes a network of gated recurrent units (GRU), which is called like `rnn`.
     ///
     /// # Errors
-    /// As `rnn`.
+    /// Errors of `rnn`.
     #[js(spread(options))]
     pub fn gru(
         generator: &Generator,
@@ -256,11 +261,11 @@ impl Layer {
         Ok(Layer::of(generator, layer, Run::Some(2, Rc::new(run))))
     }
 
-    /// Long short-term memory over `[batch, steps, inputs]`. `run([x, h, c])` gives the results, the last hidden and cell
-    /// states; the states begin as zeros where they are left out.
+    /// Makes a long short-term memory (LSTM) over `[batch, steps, inputs]`. `run([x, h, c])` returns the results and the last
+    /// hidden and cell states. Omitted initial states are zeros.
     ///
     /// # Errors
-    /// As `rnn`.
+    /// Errors of `rnn`.
     #[js(spread(options))]
     pub fn lstm(
         generator: &Generator,
@@ -283,7 +288,7 @@ impl Layer {
     }
 }
 
-/// Convolutions over one to three axes.
+/// Defines convolutions over one to three axes.
 macro_rules! convolutions {
     ($($name:ident $conv:ident, $back_name:ident $back:ident, $n:literal, $axes:literal;)*) => {
         #[warpweft_macros::js]
@@ -335,10 +340,10 @@ convolutions! {
 
 #[wasm_bindgen(js_class = "Layer")]
 impl JsLayer {
-    /// The result for `x`, or for several inputs where the layer takes them; options are those of its attention. Nothing runs:
-    /// it is recorded.
+    /// Returns the result for `x`, or for several inputs if the layer takes them. The options apply to the layer's attention.
+    /// The operations are only recorded.
     ///
-    /// @throws `Shape` and `DType` if the inputs do not fit; `Data` if they are not as many as it takes.
+    /// @throws `Shape` and `DType` if the inputs do not match; `Data` for the wrong number of inputs.
     #[wasm_bindgen(unchecked_return_type = "Tensor")]
     pub fn forward(
         &self,
@@ -350,9 +355,9 @@ impl JsLayer {
         Ok(keep(made.ok_or_else(none)?)?)
     }
 
-    /// All results for `x`, or for several inputs: of recurrent layers the last states come after the first one.
+    /// Returns all results for `x`, or for several inputs. For recurrent layers, the last states follow the first result.
     ///
-    /// @throws As `forward`.
+    /// @throws Errors of `forward`.
     #[wasm_bindgen(unchecked_return_type = "Tensor[]")]
     pub fn run(
         &self,
@@ -361,9 +366,9 @@ impl JsLayer {
         Ok(self.made(x, &JsValue::UNDEFINED)?.into_js()?)
     }
 
-    /// The parameter or buffer with this name, such as `weight`.
+    /// Returns the parameter or buffer with this name, such as `weight`.
     ///
-    /// @throws `Data` if there is none.
+    /// @throws `Data` if the name does not exist.
     #[wasm_bindgen(unchecked_return_type = "Variable")]
     pub fn parameter(
         &self,

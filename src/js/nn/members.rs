@@ -1,5 +1,5 @@
-//! Modules that are written in JavaScript: JavaScript's side walks their properties, and what it finds is a module here, so
-//! that names, states and tables are what they are in Rust.
+//! Modules written in JavaScript. The JavaScript side walks their properties, and the parts it finds become a Rust module here.
+//! Names, states and tables are therefore equal in both languages.
 
 use super::models::Layer;
 use super::Object;
@@ -14,7 +14,7 @@ use crate::tensor::Variable;
 use js_sys::Array;
 use wasm_bindgen::prelude::*;
 
-/// What is found in a property.
+/// A part found in a property.
 #[derive(Clone)]
 pub enum Part {
     Layer(Layer),
@@ -31,7 +31,7 @@ impl FromJs for Part {
     }
 }
 
-/// A module of JavaScript's: the paths of its parts, and these.
+/// A JavaScript module: its parts with their paths.
 pub struct Walked(Vec<(String, Part)>);
 
 impl Module for Walked {
@@ -53,22 +53,22 @@ impl Module for Walked {
 }
 
 impl Walked {
-    /// What was found at these paths.
+    /// Makes a module from parts at these paths.
     ///
     /// # Errors
-    /// `Data` where one is no layer and no variable.
+    /// `Data` if a part is neither a layer nor a variable.
     pub fn new(paths: Vec<String>, parts: &[JsValue]) -> Result<Walked> {
         let at = At { op: "module", what: "a part" };
         let one = |(path, part)| Ok((path, Part::from_js(part, at)?));
         Ok(Walked(paths.into_iter().zip(parts).map(one).collect::<Result<_>>()?))
     }
 
-    /// One layer alone.
+    /// Makes a module of one layer.
     pub fn layer(layer: Layer) -> Walked {
         Walked(vec![(String::new(), Part::Layer(layer))])
     }
 
-    /// The parameter or buffer at a path.
+    /// Returns the parameter or buffer at a path.
     pub fn variable(&self, path: &str) -> Option<Variable> {
         let mut found = None;
         self.visit(&mut |at, member| {
@@ -81,10 +81,10 @@ impl Walked {
     }
 }
 
-/// What JavaScript's side asks of the parts that it found at some paths.
+/// Operations on the parts that the JavaScript side found, given with their paths.
 #[wasm_bindgen(js_class = "Layer")]
 impl JsLayer {
-    /// The paths of all parameters, and these.
+    /// Returns the paths and variables of all parameters.
     #[wasm_bindgen(js_name = moduleParameters, skip_typescript, skip_jsdoc)]
     pub fn module_parameters(paths: Vec<String>, parts: Vec<JsValue>) -> Answer<JsValue> {
         let all = Walked::new(paths, &parts)?.named_parameters();
@@ -92,7 +92,7 @@ impl JsLayer {
         Ok(pairs(&paths, variables.iter().map(object_of).collect::<Result<_>>()?))
     }
 
-    /// The paths of all parameters and buffers, and their values.
+    /// Returns the paths and values of all parameters and buffers.
     #[wasm_bindgen(js_name = moduleState, skip_typescript, skip_jsdoc)]
     pub fn module_state(paths: Vec<String>, parts: Vec<JsValue>) -> Answer<JsValue> {
         let state = Walked::new(paths, &parts)?.state_dict();
@@ -100,7 +100,7 @@ impl JsLayer {
         Ok(pairs(&paths, Array::from_iter(keep_all(&values)?)))
     }
 
-    /// Takes such values.
+    /// Loads the values of parameters and buffers.
     #[wasm_bindgen(js_name = moduleLoad, skip_typescript, skip_jsdoc)]
     pub fn module_load(
         paths: Vec<String>,
@@ -113,20 +113,20 @@ impl JsLayer {
         given(Walked::new(paths, &parts)?.load_state_dict(&state), op)
     }
 
-    /// Changes between training and evaluation.
+    /// Switches the parts to training or evaluation.
     #[wasm_bindgen(js_name = moduleMode, skip_typescript, skip_jsdoc)]
     pub fn module_mode(paths: Vec<String>, parts: Vec<JsValue>, training: bool) -> Answer<()> {
         Walked::new(paths, &parts)?.set_training(training);
         Ok(())
     }
 
-    /// A table of all parameters.
+    /// Returns a table of all parameters.
     #[wasm_bindgen(js_name = moduleSummary, skip_typescript, skip_jsdoc)]
     pub fn module_summary(paths: Vec<String>, parts: Vec<JsValue>) -> Answer<String> {
         Ok(Walked::new(paths, &parts)?.summary())
     }
 
-    /// How many numbers are learnt.
+    /// Returns the number of elements in all parameters.
     #[wasm_bindgen(js_name = moduleCount, skip_typescript, skip_jsdoc)]
     pub fn module_count(paths: Vec<String>, parts: Vec<JsValue>) -> Answer<f64> {
         Ok(Walked::new(paths, &parts)?.parameter_count() as f64)

@@ -1,4 +1,4 @@
-//! What models are made of, for JavaScript: layers, modules of both languages, optimisers, schedules; and the trainer's class.
+//! Models for JavaScript: layers, modules, optimizers, schedules, and the trainer's class.
 
 mod generator;
 mod layer;
@@ -17,23 +17,23 @@ use models::{Average, Layer, Optimizer, Schedule};
 pub use object::Object;
 use wasm_bindgen::prelude::*;
 
-/// What TypeScript is told of them beside the classes.
+/// The hand-written TypeScript types of models.
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = include_str!("types.d.ts");
 
 impl Object {
-    /// A place for it.
+    /// Makes a place for the object.
     pub fn placed(self) -> Place {
         Place::new(Any::Nn(self))
     }
 }
 
 shells! {
-    /// A device, and random seeds for what is made on it: the first values of parameters, and what dropout drops. The same seed
-    /// gives the same numbers on every device.
+    /// A device and a stream of random seeds for models on it: for initial parameters and for dropout. The same seed gives the
+    /// same numbers on every device.
     "Generator" JsGenerator => Generator, Any::Nn(Object::Generator(generator)) => generator;
 
-    /// A part of a model: its parameters, and what it makes of tensors. Its static methods make the layers there are.
+    /// A layer of a model: a module with one computation. The static methods make layers.
     ///
     /// @example
     /// ```ts
@@ -44,8 +44,8 @@ shells! {
     /// ```
     "Layer" JsLayer => Layer, Any::Nn(Object::Layer(layer)) => layer;
 
-    /// Changes parameters by their gradients. What it remembers of them lies in a few flat tensors, and so do they: an
-    /// update is one kernel, however many parameters there are. Its static methods make those there are.
+    /// Updates parameters by their gradients. Parameters and the optimizer's state are stored in a few flat tensors, so an
+    /// update is one kernel for any number of parameters. The static methods make optimizers.
     ///
     /// @example
     /// ```ts
@@ -56,10 +56,10 @@ shells! {
     /// ```
     "Optimizer" JsOptimizer => Optimizer, Any::Nn(Object::Optimizer(optimizer)) => optimizer;
 
-    /// An exponential moving average of an optimiser's parameters: {@link Optimizer.average} makes it.
+    /// An exponential moving average of an optimizer's parameters. {@link Optimizer.average} makes it.
     "WeightAverage" JsWeightAverage => Average, Any::Nn(Object::WeightAverage(average)) => average;
 
-    /// A learning rate that changes with the steps. Its static methods make the schedules there are.
+    /// A learning rate that changes with the steps. The static methods make schedules.
     ///
     /// @example
     /// ```ts
@@ -68,8 +68,8 @@ shells! {
     /// ```
     "Schedule" JsSchedule => Schedule, Any::Nn(Object::Schedule(schedule)) => schedule;
 
-    /// Trains a model: batches, epochs, validation, metrics, learning rates, early stopping, and checkpoints that go on to the
-    /// same bits. It is Rust's own trainer. Whatever ends a training loses nothing: the next call goes on.
+    /// Trains a model: batches, epochs, validation, metrics, learning rates, early stopping, and checkpoints that continue with
+    /// the same bits. An interrupted training loses nothing, and the next call continues it.
     ///
     /// @example
     /// ```ts

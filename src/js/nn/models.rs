@@ -1,4 +1,4 @@
-//! What the classes of models stand for.
+//! The Rust values behind the classes of models.
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A module of Rust, and how it is run.
+/// A Rust module, and the function that runs it.
 #[derive(Clone)]
 pub struct Layer {
     pub device: Device,
@@ -18,14 +18,14 @@ pub struct Layer {
     run: Run,
 }
 
-/// What a layer makes of its inputs.
+/// The computation of a layer.
 #[derive(Clone)]
 pub enum Run {
-    /// Of one.
+    /// Takes one input.
     One(Rc<dyn nn::Layer>),
-    /// Of some, of which the first has to be there.
+    /// Takes up to this many inputs. The first is required.
     Some(usize, Rc<Several>),
-    /// Of as many as this, with options of the attention.
+    /// Takes exactly this many inputs, and options of attention.
     Attends(usize, Rc<Attends>),
 }
 
@@ -33,21 +33,21 @@ type Several = dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>;
 type Attends = dyn Fn(&[Tensor], AttentionOptions) -> Result<Tensor>;
 
 impl Layer {
-    /// Of one input.
+    /// Makes a layer with one input.
     pub fn one(generator: &Generator, layer: impl nn::Layer + 'static) -> Layer {
         let layer = Rc::new(layer);
         Layer { device: generator.device().clone(), module: layer.clone(), run: Run::One(layer) }
     }
 
-    /// Of this module, run so.
+    /// Makes a layer of a module with this computation.
     pub fn of(generator: &Generator, module: impl Module + 'static, run: Run) -> Layer {
         Layer { device: generator.device().clone(), module: Rc::new(module), run }
     }
 
-    /// All results for these inputs.
+    /// Returns all results for these inputs.
     ///
     /// # Errors
-    /// `Data` if they are not as many as it takes, or it has no such options; those of the layer.
+    /// `Data` for the wrong number of inputs, or for attention options that the layer does not have; errors of the layer.
     pub fn outputs(&self, inputs: &[Tensor], options: AttentionOptions) -> Result<Vec<Tensor>> {
         let (least, most) = match &self.run {
             Run::One(_) => (1, 1),
@@ -74,7 +74,7 @@ impl Layer {
     }
 }
 
-/// An optimiser, which trainers have, too.
+/// An optimizer, which trainers share.
 #[derive(Clone)]
 pub struct Optimizer {
     pub device: Device,
@@ -82,18 +82,18 @@ pub struct Optimizer {
 }
 
 impl Optimizer {
-    /// Does something with it.
+    /// Runs `work` with the optimizer.
     ///
     /// # Errors
-    /// Those of the work; `Data` where it is at work already.
+    /// Errors of `work`; `Data` if the optimizer is busy.
     pub fn with<T>(&self, work: impl FnOnce(&mut optim::Optimizer) -> Result<T>) -> Result<T> {
         self.inner.clone().with_mut(work)
     }
 
-    /// By a rule.
+    /// Makes an optimizer by a rule.
     ///
     /// # Errors
-    /// As there.
+    /// Errors of [`optim::Optimizer::new`].
     pub fn new(rule: impl Rule + 'static, parameters: &[Variable]) -> Result<Optimizer> {
         let inner = optim::Optimizer::new(rule, parameters)?;
         let device = parameters[0].value().device().clone();
@@ -108,11 +108,11 @@ pub struct Average {
     pub inner: Rc<WeightAverage>,
 }
 
-/// A schedule.
+/// A learning rate schedule.
 #[derive(Clone)]
 pub enum Schedule {
-    /// By the number of the step.
+    /// A rate that depends on the number of the step.
     Steps(Arc<dyn optim::Schedule>),
-    /// By how a metric goes.
+    /// A rate that depends on the course of a metric.
     Plateau(Rc<RefCell<ReduceLrOnPlateau>>),
 }

@@ -1,11 +1,11 @@
-//! What the classes of models are one kind of.
+//! The value behind any object of the classes of models.
 
 use super::models::{Average, Layer, Optimizer, Schedule};
 use crate::device::Device;
 use crate::js::train::core::Trainer;
 use crate::nn::Generator;
 
-/// What an object of these classes stands for.
+/// The value behind an object of these classes.
 #[derive(Clone)]
 pub enum Object {
     Generator(Generator),
@@ -17,7 +17,7 @@ pub enum Object {
 }
 
 impl Object {
-    /// What it lives on; a schedule is numbers alone.
+    /// Returns the device of the object. A schedule has none, because it is only numbers.
     pub fn device(&self) -> Option<&Device> {
         match self {
             Object::Generator(generator) => Some(generator.device()),

@@ -1,4 +1,4 @@
-//! Optimisers: one class, whose static methods make those of each rule.
+//! Optimizers: one class with a static method for each rule.
 
 use super::models::{Average, Optimizer};
 use super::Object;
@@ -16,18 +16,19 @@ use js_sys::{Array, Promise};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
-/// A static method for each rule.
+/// Defines a static method for each rule.
 macro_rules! rules {
     ($($(#[$doc:meta])* $name:ident $rule:ident;)*) => {
         #[warpweft_macros::js]
         impl Optimizer { $(
             $(#[$doc])*
             ///
-            /// A parameter belongs to the newest optimiser that was made of it: those before can not take steps any more.
+            /// A parameter belongs to the newest optimizer that was made with it. Earlier optimizers of it cannot take steps
+            /// any more.
             ///
             /// # Errors
-            /// `Data` if there are no parameters, one is there twice, they live on two devices, or an option makes no sense;
-            /// `DType` unless they are of floats.
+            /// `Data` if there are no parameters, a parameter is listed twice, they are on two devices, or an option is
+            /// invalid; `DType` unless they are floats.
             #[js(spread(options))]
             pub fn $name(parameters: &[Variable], options: optim::$rule) -> Result<Optimizer> {
                 Optimizer::new(options, parameters)
@@ -37,95 +38,95 @@ macro_rules! rules {
 }
 
 rules! {
-    /// Stochastic gradient descent, with momentum (PyTorch's `SGD`).
+    /// Makes stochastic gradient descent with momentum (PyTorch's `SGD`).
     sgd Sgd;
-    /// Adam (Kingma and Ba 2015).
+    /// Makes Adam (Kingma and Ba 2015).
     adam Adam;
-    /// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
+    /// Makes AdamW: Adam with decoupled weight decay (Loshchilov and Hutter 2019).
     adam_w AdamW;
-    /// Adam by the largest gradient (Kingma and Ba 2015).
+    /// Makes Adamax: Adam with the infinity norm of gradients (Kingma and Ba 2015).
     adamax Adamax;
-    /// Adam with Nesterov's momentum (Dozat 2016).
+    /// Makes NAdam: Adam with Nesterov momentum (Dozat 2016).
     n_adam NAdam;
-    /// Adam, rectified (Liu and others 2020).
+    /// Makes RAdam: rectified Adam (Liu and others 2020).
     r_adam RAdam;
-    /// Adam by how far gradients are from their running mean (Zhuang and others 2020).
+    /// Makes AdaBelief: Adam with the variance of gradients around their running mean (Zhuang and others 2020).
     ada_belief AdaBelief;
-    /// Adam whose squares change slowly (Zaheer and others 2018).
+    /// Makes Yogi: Adam with a slowly changing second moment (Zaheer and others 2018).
     yogi Yogi;
-    /// Averaged gradient descent (PyTorch's `ASGD`); the averages are `ax` in `stateDict`.
+    /// Makes averaged stochastic gradient descent (PyTorch's `ASGD`). The averages are `ax` in `stateDict`.
     asgd Asgd;
-    /// Steps by the signs of gradients (PyTorch's `Rprop`).
+    /// Makes Rprop: steps by the signs of gradients (PyTorch's `Rprop`).
     rprop Rprop;
-    /// RMSprop (Hinton 2012).
+    /// Makes RMSprop (Hinton 2012).
     rms_prop RmsProp;
-    /// Adagrad (Duchi and others 2011).
+    /// Makes Adagrad (Duchi and others 2011).
     adagrad Adagrad;
-    /// Adadelta (Zeiler 2012).
+    /// Makes Adadelta (Zeiler 2012).
     adadelta Adadelta;
-    /// Lion (Chen and others 2023).
+    /// Makes Lion (Chen and others 2023).
     lion Lion;
-    /// LAMB (You and others 2020).
+    /// Makes LAMB (You and others 2020).
     lamb Lamb;
-    /// Muon, of matrices alone (Jordan 2024).
+    /// Makes Muon, for matrices only (Jordan 2024).
     muon Muon;
 }
 
 #[warpweft_macros::js]
 impl Optimizer {
-    /// Takes a step against the gradients of `loss`, a single number, and submits all that was recorded for it, the loss
-    /// included; reading the loss afterwards only waits. Gradients that wait for `step` are added, and taken. A parameter of
-    /// which nothing goes into the loss stays as it is, and so does what is remembered of it.
+    /// Takes a step against the gradients of `loss`, a single number. Submits all operations that it needs, including the loss,
+    /// so reading the loss later only waits. Gradients that wait for `step` are added, and are cleared. A parameter that the
+    /// loss does not depend on is unchanged, and so is its optimizer state.
     ///
     /// # Errors
-    /// `Shape` if the loss is not a single number; `Data` if it depends on none of the parameters, if it was computed from
-    /// a value that a parameter had before it was assigned, or if a parameter belongs to another optimiser now; `Limit`,
-    /// `Memory`. Nothing was changed then.
+    /// `Shape` if the loss is not a single number; `Data` if it depends on none of the parameters, or on a value that a
+    /// parameter had before it was assigned, or if a parameter belongs to another optimizer now; `Limit`, `Memory`. Nothing is
+    /// changed then.
     pub fn minimize(&self, loss: &Tensor) -> Result<()> {
         self.with(|inner| inner.minimize(loss))
     }
 
-    /// Adds the gradients of `loss` to those of the next step, and submits: a batch that is too large for the memory is
-    /// computed in parts, each loss divided by their number.
+    /// Adds the gradients of `loss` to those of the next step, and submits. Use it to compute a batch that is too large for the
+    /// memory in parts. Divide each loss by the number of parts.
     ///
     /// # Errors
-    /// As `minimize`. Nothing was added then.
+    /// Errors of `minimize`. Nothing is added then.
     pub fn accumulate(&self, loss: &Tensor) -> Result<()> {
         self.with(|inner| inner.accumulate(loss))
     }
 
-    /// Takes a step against the gradients that `accumulate` added up, and those that {@link Tensor.backward} left with the
-    /// parameters, which are taken. A parameter without one stays as it is. In mixed precision `backward` is called on what
-    /// `scaleLoss` gives: all gradients are divided by the scale.
+    /// Takes a step against the accumulated gradients. These are the sums of `accumulate`, and the gradients that
+    /// {@link Tensor.backward} left in the parameters, which are cleared. A parameter without a gradient is unchanged. In mixed
+    /// precision, call `backward` on the result of `scaleLoss`, because all gradients are divided by the scale.
     ///
     /// # Errors
-    /// `Data` if there are no gradients at all; `Limit`, `Memory`. Nothing was changed then, and the gradients are still there.
+    /// `Data` if there are no gradients; `Limit`, `Memory`. Nothing is changed then, and the gradients are kept.
     pub fn step(&self) -> Result<()> {
         self.with(|inner| inner.step())
     }
 
-    /// A loss times `lossScale()`, for {@link Tensor.backward} by hand; `minimize` and `accumulate` do it by themselves.
-    /// Without {@link Optimizer.mixedPrecision} the loss as it is.
+    /// Returns a loss times `lossScale()`, for {@link Tensor.backward}. `minimize` and `accumulate` scale losses automatically.
+    /// Without {@link Optimizer.mixedPrecision}, the loss is returned unchanged.
     ///
     /// # Errors
-    /// `Shape` unless it is a single number.
+    /// `Shape` unless the loss is a single number.
     #[js(example = "optimizer.scaleLoss(loss).backward(model.parameters());")]
     pub fn scale_loss(&self, loss: &Tensor) -> Result<Tensor> {
         self.with(|inner| inner.scale_loss(loss))
     }
 
-    /// Before an update all gradients are multiplied by one number, so that their norm, over all of them, is at most `max`.
+    /// Sets clipping by norm. Before each update, all gradients are scaled so that their common norm is at most `max`.
     ///
     /// # Errors
-    /// `Data` if `max` is not above 0, or the optimiser is at work.
+    /// `Data` if `max` is not positive, or the optimizer is busy.
     pub fn clip_norm(&self, max: f64) -> Result<()> {
         self.clip(Clip::Norm(max))
     }
 
-    /// Before an update each element of a gradient is brought between `-max` and `max`.
+    /// Sets clipping by value. Before each update, each element of a gradient is limited to `-max` and `max`.
     ///
     /// # Errors
-    /// `Data` if `max` is not above 0, or the optimiser is at work.
+    /// `Data` if `max` is not positive, or the optimizer is busy.
     pub fn clip_value(&self, max: f64) -> Result<()> {
         self.clip(Clip::Value(max))
     }
@@ -138,43 +139,44 @@ impl Optimizer {
         })
     }
 
-    /// Sets the learning rate of one group, in the order in which they were added: {@link Optimizer.addGroup}. Setting `lr`
-    /// sets that of all.
+    /// Sets the learning rate of one group. Groups are numbered in the order in which {@link Optimizer.addGroup} added them.
+    /// Setting `lr` sets the rate of all groups.
     ///
     /// # Errors
-    /// `Data` if there is no such group, or the rate is negative or NaN.
+    /// `Data` if the group does not exist, or the rate is negative or NaN.
     #[js(example = "optimizer.setGroupLr(1, 0.05);")]
     pub fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
         self.with(|inner| inner.set_group_lr(group, lr))
     }
 
-    /// Trains with gradients of 16 bits: losses are multiplied by a number before their gradients are taken, and gradients
-    /// divided by it. A step where one is not finite is skipped, and the number becomes smaller; after many good steps it
-    /// grows. The parameters stay `f32`: layers compute in the type of their input, so cast that to `f16`, and what comes out
+    /// Enables training with 16-bit gradients. Losses are multiplied by a scale before differentiation, and gradients are
+    /// divided by it. If a gradient is not finite, the step is skipped and the scale is reduced. After many good steps the
+    /// scale grows. Parameters remain `f32`. Layers compute in the type of their input, so cast inputs to `f16` and results
     /// back.
     ///
     /// # Errors
-    /// `Unsupported` where the device has no `f16`; `Data` unless the numbers are positive.
+    /// `Unsupported` if the device has no `f16`; `Data` unless the numbers are positive.
     #[js(spread(scale))]
     pub fn mixed_precision(&self, scale: optim::LossScale) -> Result<()> {
         self.with(|inner| inner.set_mixed_precision(scale))
     }
 
-    /// How many updates were made, those that mixed precision skipped included. Rules that count steps, as Adam does, count
-    /// the updates since their group was added, whether all its parameters took part or not.
+    /// The number of updates, including those that mixed precision skipped. Rules that count steps, such as Adam, count the
+    /// updates since their group was added, even for parameters that did not take part.
     #[js(getter)]
     ///
     /// # Errors
-    /// `Data` if it is at work.
+    /// `Data` if the optimizer is busy.
     pub fn steps(&self) -> Result<u64> {
         self.with(|inner| Ok(inner.steps()))
     }
 
-    /// An exponential moving average of the parameters that are there now (not of groups that are added later), of which
-    /// `decay` stays each time. While it is there, `stateDict` and the checkpoints of a trainer have its values.
+    /// Makes an exponential moving average of the present parameters, without groups that are added later. `decay` is the
+    /// fraction that is kept at each update. While the average exists, `stateDict` and checkpoints of a trainer include its
+    /// values.
     ///
     /// # Errors
-    /// `Data` unless `decay` lies in `[0, 1]`; `Memory`.
+    /// `Data` unless `decay` is in `[0, 1]`; `Memory`.
     #[js(returns = "WeightAverage")]
     pub fn average(&self, decay: f64) -> Result<Average> {
         let average = self.with(|inner| WeightAverage::new(inner, decay))?;
@@ -184,20 +186,20 @@ impl Optimizer {
 
 #[wasm_bindgen(js_class = "Optimizer")]
 impl JsOptimizer {
-    /// The number that losses are multiplied by now; undefined without {@link Optimizer.mixedPrecision}.
+    /// Returns the present loss scale. Undefined without {@link Optimizer.mixedPrecision}.
     #[wasm_bindgen(js_name = lossScale)]
     pub fn loss_scale(&self) -> Answer<Option<JsTensor>> {
         let scale = self.core("lossScale")?.with(|inner| Ok(inner.loss_scale()))?;
         Ok(scale.map(keep).transpose()?)
     }
 
-    /// The learning rate. It is data: setting it plans nothing again.
+    /// The learning rate of the first group. A rate is data, so setting it plans nothing again.
     #[wasm_bindgen(getter)]
     pub fn lr(&self) -> Answer<f64> {
         Ok(self.core("lr")?.with(|inner| Ok(inner.lr()))?)
     }
 
-    /// Sets it, of all groups: `Data` if it is negative or NaN.
+    /// Sets the learning rate of all groups. Throws `Data` if it is negative or NaN.
     #[wasm_bindgen(setter)]
     pub fn set_lr(
         &self,
@@ -213,11 +215,12 @@ impl JsOptimizer {
         Ok(self.core(op)?.with(set)?)
     }
 
-    /// Takes the parameters of another optimiser over, as a group with its rule, and disposes of that one: so parts of a model
-    /// have rules and rates of their own. Clipping and mixed precision are of all groups, and set on this one.
+    /// Takes over the parameters of another optimizer as a group with its rule, and disposes of the other optimizer. Parts of a
+    /// model can therefore have different rules and learning rates. Clipping and mixed precision apply to all groups, and are
+    /// set on this optimizer.
     ///
-    /// @throws `Data` if the other has made steps, clips or trains in mixed precision, shares parameters with this one, or a
-    /// trainer has it.
+    /// @throws `Data` if the other optimizer has taken steps, clips gradients, trains in mixed precision, shares parameters
+    /// with this one, or belongs to a trainer.
     ///
     /// @example
     /// ```ts
@@ -239,7 +242,7 @@ impl JsOptimizer {
             ))
             .into());
         }
-        // One is the object's, one is here.
+        // One reference is the object's, and one is here.
         if Rc::strong_count(&taken.inner) > 2 {
             return Err(Error::data(format!(
                 "{op}: the other optimizer must not be in use, got one that is"
@@ -252,7 +255,7 @@ impl JsOptimizer {
         Ok(())
     }
 
-    /// The names of what it remembers, and these.
+    /// Returns the names and values of the optimizer's state.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn state(&self) -> Answer<JsValue> {
         let state = self.core("stateDict")?.with(|inner| inner.state_dict())?;
@@ -260,7 +263,7 @@ impl JsOptimizer {
         Ok(pairs(&names, Array::from_iter(keep_all(&values)?)))
     }
 
-    /// Takes such a state.
+    /// Loads a state.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn load(&self, names: Vec<String>, values: Vec<JsValue>) -> Answer<Promise> {
         let op = "loadStateDict";
@@ -277,14 +280,14 @@ impl JsOptimizer {
 
 #[wasm_bindgen(js_class = "WeightAverage")]
 impl JsWeightAverage {
-    /// Takes the values of now in: one kernel, with the next batch that is submitted.
+    /// Adds the present values of the parameters to the average. This is one kernel of the next submission.
     ///
     /// @throws `Limit`, `Memory`.
     pub fn update(&self) -> Answer<()> {
         Ok(self.core("average")?.inner.update()?)
     }
 
-    /// Exchanges the average and the parameters: to evaluate with, and a second time to go on training.
+    /// Swaps the average and the parameters. Call it before an evaluation, and again before training continues.
     ///
     /// @throws `Limit`, `Memory`.
     pub fn swap(&self) -> Answer<()> {

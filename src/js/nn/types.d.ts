@@ -1,9 +1,9 @@
-/** A module, or a function that makes one tensor of one. */
+/** A module, or a function from one tensor to another. */
 export type Step = { forward(x: Tensor): Tensor } | ((x: Tensor) => Tensor);
 
 /**
- * A part of a model. A class of one's own is a module: layers, variables and further modules among its properties (and in
- * arrays there) are its parts, and their names are its parameters' paths; so the name of a part has no dot.
+ * A part of a model. Extend this class to write a custom module. Properties that hold layers, variables or modules, also in
+ * arrays, are its parts. Their names form the paths of the parameters, so a name must not contain a dot.
  *
  * @example
  * ```ts
@@ -18,23 +18,23 @@ export type Step = { forward(x: Tensor): Tensor } | ((x: Tensor) => Tensor);
  * ```
  */
 export abstract class Module {
-  /** What is learnt, with the path to it; a parameter that is there under several names has the first. */
+  /** Returns the trainable parameters with their paths. A shared parameter has its first path. */
   namedParameters(): [string, Variable][];
-  /** What is learnt, each once. */
+  /** Returns the trainable parameters, each once. */
   parameters(): Variable[];
-  /** The number of all parameters' elements. */
+  /** The number of elements in all parameters. */
   readonly parameterCount: number;
-  /** The values of all parameters and buffers by their paths. */
+  /** Returns the values of all parameters and buffers by their paths. */
   stateDict(): Record<string, Tensor>;
   /**
-   * Takes the values of all parameters and buffers, by their paths. Types are cast. What a checkpoint of a {@link Trainer} has
-   * besides the model is left aside.
+   * Loads the values of all parameters and buffers by their paths. Types are cast. Other values in a checkpoint of a
+   * {@link Trainer} are ignored.
    *
-   * @throws `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken.
+   * @throws `Data` naming missing or unknown values, `Shape` if a value has another shape. Nothing is loaded then.
    */
   loadStateDict(state: Record<string, Tensor>): void;
   /**
-   * A safetensors file of {@link Module.stateDict}, with notes of the caller's.
+   * Writes a safetensors file of {@link Module.stateDict} with these notes.
    *
    * @example
    * ```ts
@@ -43,45 +43,45 @@ export abstract class Module {
    */
   save(notes?: Record<string, string>): Promise<Bytes>;
   /**
-   * Takes the values from such a file, or from a checkpoint of a {@link Trainer}, whose other values are left aside; the notes
-   * in it.
+   * Loads the values from a safetensors file and returns its notes. The file comes from `save`, or is a checkpoint of a
+   * {@link Trainer}. Other values in a checkpoint are ignored.
    *
    * @example
    * ```ts
    * await model.load(await fetch("model.safetensors"));
    * ```
    *
-   * @throws As {@link Module.loadStateDict}; `Data` if it is no safetensors file.
+   * @throws Errors of {@link Module.loadStateDict}; `Data` if it is not a safetensors file.
    */
   load(file: FileSource, options?: FileOptions): Promise<Record<string, string>>;
   /**
-   * Keeps such a file in the browser under a name, as {@link Trainer.saveTo} does.
+   * Stores a file of {@link Module.save} in the browser under a name, as {@link Trainer.saveTo} does.
    *
    * @example
    * ```ts
    * await model.saveTo("digits");
    * ```
    *
-   * @throws `Unsupported` where a site has no files, `Memory` where there is no room.
+   * @throws `Unsupported` if the site has no file system, `Memory` if there is not enough space.
    */
   saveTo(name: string, notes?: Record<string, string>): Promise<void>;
   /**
-   * Takes the values from a file that `saveTo` of a module or of a {@link Trainer} kept. Returns its notes, or undefined if there
-   * is none.
+   * Loads the values from a file that `saveTo` of a module or a {@link Trainer} stored. Returns its notes, or undefined if
+   * there is no such file.
    *
    * @example
    * ```ts
    * if (!(await model.loadFrom("digits"))) console.log("it was not trained yet");
    * ```
    *
-   * @throws As {@link Module.load}; `Unsupported` where a site has no files.
+   * @throws Errors of {@link Module.load}; `Unsupported` if the site has no file system.
    */
   loadFrom(name: string): Promise<Record<string, string> | undefined>;
-  /** Whether it trains, as `train` and `eval` of it or of what it is a part of said last. A new module does. */
+  /** Whether the module is in training mode, as set by the last `train` or `eval` of it or a parent. True for a new module. */
   readonly training: boolean;
   /**
-   * Changes to training, with all its parts: dropout drops, batch norm takes the batch's own statistics. Parts whose class has
-   * a `train` of its own are changed by that.
+   * Changes the module and all its parts to training mode. Dropout drops elements, and batch norm uses the statistics of the
+   * batch. Parts whose class overrides `train` are changed by their `train`.
    *
    * @example
    * ```ts
@@ -93,25 +93,28 @@ export abstract class Module {
    * ```
    */
   train(): this;
-  /** Changes to evaluation, with all its parts: dropout passes all, batch norm takes its running statistics. */
+  /**
+   * Changes the module and all its parts to evaluation mode. Dropout passes all elements, and batch norm uses its running
+   * statistics.
+   */
   eval(): this;
-  /** A table of all parameters and of how many there are, for people. */
+  /** Returns a readable table of all parameters and their number of elements. */
   summary(): string;
 }
 
-/** Modules and functions, one after the other: what stands at a number of it, in the order of these. Their names are these. */
+/** Modules and functions that run one after the other. The n-th part is property `n`, which is also its name in paths. */
 export class Sequential extends Module {
   constructor(...steps: Step[]);
   [place: number]: Step;
-  /** The result for `x`: an object of its own, also where its parts return what they are given. */
+  /** Returns the result for `x`. The result is a new object, even if the parts return their arguments. */
   forward(x: Tensor): Tensor;
 }
 
-/** A module or function whose input is added to its result. */
+/** A residual connection: adds the input of a module or function to its result. */
 export class Residual extends Module {
   constructor(layer: Step);
   readonly layer: Step;
-  /** `x + layer(x)`. */
+  /** Returns `x + layer(x)`. */
   forward(x: Tensor): Tensor;
 }
 
@@ -119,14 +122,15 @@ export interface Layer extends Module {}
 
 export interface Optimizer {
   /**
-   * What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`, one number for each group; in
-   * mixed precision `loss_scale` and `good_steps`. Learning rates are not in it, nor are the other options.
+   * Returns the optimizer's state. A value's key has the group, the number of the parameter and the name, such as
+   * `0.3.exp_avg`. `steps` has one number for each group. In mixed precision there are also `loss_scale` and `good_steps`.
+   * Learning rates and other options are not included.
    */
   stateDict(): Record<string, Tensor>;
   /**
-   * Takes what `stateDict` gave of an optimiser of the same rule and parameters. A `steps` of one number is that of all groups.
+   * Loads a state of an optimizer with the same rule and parameters. If `steps` is one number, it applies to all groups.
    *
-   * @throws `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken.
+   * @throws `Data` naming missing or unknown values, `Shape` if a value has another shape. Nothing is loaded then.
    */
   loadStateDict(state: Record<string, Tensor>): Promise<void>;
 }

@@ -1,4 +1,4 @@
-//! What the class of trainers stands for.
+//! The Rust value behind the trainer's class.
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -14,10 +14,10 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use wasm_bindgen::JsValue;
 
-/// Whatever module JavaScript's side found.
+/// The model that the JavaScript side found.
 pub struct Model {
     pub module: Box<dyn Module>,
-    /// What is kept by what it holds would never go.
+    /// A weak reference, because the trainer in `Shared` owns this model, and a cycle would never be freed.
     pub shared: Weak<Shared>,
 }
 
@@ -30,7 +30,7 @@ impl Module for Model {
         self.module.kind()
     }
 
-    /// JavaScript's side does it, for classes of users' may do it in their own way.
+    /// Calls the JavaScript side, because users' classes may override `train` and `eval`.
     fn set_training(&self, training: bool) {
         let Some(shared) = self.shared.upgrade() else { return };
         let forward = shared.forward.borrow().clone();
@@ -43,7 +43,7 @@ impl Module for Model {
     }
 }
 
-/// Rust's trainer; the optimiser is JavaScript's, too.
+/// The Rust trainer. It shares the optimizer with JavaScript.
 pub type Inner = train::Trainer<Model, Rc<RefCell<Optimizer>>>;
 
 /// A trainer.
@@ -53,50 +53,51 @@ pub struct Trainer {
     pub shared: Rc<Shared>,
 }
 
-/// What a trainer's calls have in common.
+/// The state that all calls of a trainer share.
 pub struct Shared {
-    /// It is taken out while it works.
+    /// The Rust trainer. A call takes it out while it works.
     idle: RefCell<Option<Inner>>,
-    /// What was known of it when it last was there.
+    /// The trainer's progress when it was last put back.
     pub known: RefCell<Known>,
-    /// Batches that JavaScript's side has brought for the epoch.
+    /// Batches of the epoch that the JavaScript side has provided.
     pub queue: Queue,
-    /// Batches of the validation, and of what is evaluated.
+    /// Batches of the validation, and of an evaluation.
     pub validation: Gathered,
     pub evaluated: Gathered,
     pub confusion: Option<Counted>,
-    /// What computes a loss, while a call needs it. Kept any longer, what it holds could keep the trainer alive.
+    /// The function that computes a loss, only during a call. A permanent reference could keep the trainer alive through the
+    /// function's closure.
     pub forward: RefCell<JsValue>,
-    /// What the user's function, or the model's change to training or back, threw.
+    /// The value thrown by the user's function, or by the model's switch between training and evaluation.
     pub thrown: Cell<Option<JsValue>>,
 }
 
-/// What can be asked of a trainer that works.
+/// The progress of a trainer, which can be read while it works.
 #[derive(Default)]
 pub struct Known {
     pub steps: u64,
     pub epochs: u64,
     pub epoch: u64,
-    /// Batches of the epoch that were taken.
+    /// The number of batches of the epoch that were taken.
     pub position: u64,
     pub is_over: bool,
-    /// Whether a step was taken that nobody has heard of yet.
+    /// Whether a step was taken that was not reported yet.
     pub is_telling: bool,
-    /// Epochs, the objects that were made of them, and the list that JavaScript has of these.
+    /// Results of epochs, the objects made of them, and the frozen list that JavaScript received.
     pub history: Vec<train::Epoch>,
     pub told: Array,
     pub listed: JsValue,
 }
 
 impl Known {
-    /// The next history is another one.
+    /// Clears the history, because a checkpoint has another one.
     pub fn forget(&mut self) {
         (self.history, self.told, self.listed) = (Vec::new(), Array::new(), JsValue::UNDEFINED);
     }
 }
 
 impl Shared {
-    /// What calls of a trainer need that is being made.
+    /// Makes the shared state of a trainer that is being built.
     pub fn new(confusion: Option<Counted>) -> Shared {
         Shared {
             idle: RefCell::default(),
@@ -113,7 +114,7 @@ impl Shared {
     /// Takes the trainer out.
     ///
     /// # Errors
-    /// `Data` if something else has it.
+    /// `Data` if another call has taken it.
     pub fn take(&self, op: &str) -> Result<Inner> {
         let busy = || {
             let why =
@@ -123,20 +124,20 @@ impl Shared {
         self.idle.borrow_mut().take().ok_or_else(busy)
     }
 
-    /// Other batches will be brought from where the training is.
+    /// Drops provided batches, because the JavaScript side will provide others from the current position.
     pub fn reopen(&self) {
         self.queue.clear();
         self.idle.borrow_mut().iter_mut().for_each(Inner::reopen);
     }
 
-    /// Puts it back.
+    /// Puts the trainer back, and updates `known`.
     pub fn put(&self, trainer: Inner) {
         let mut known = self.known.borrow_mut();
         known.steps = trainer.steps();
         (known.epochs, known.epoch) = (trainer.planned_epochs(), trainer.epoch());
         (known.position, known.is_over) = (trainer.position(), trainer.is_over());
         known.is_telling = trainer.is_telling();
-        // A history only grows, but for a checkpoint's.
+        // A history only grows, except when a checkpoint is loaded.
         let seen = known.history.len();
         known.history.extend_from_slice(&trainer.history()[seen..]);
         drop(known);
@@ -144,8 +145,8 @@ impl Shared {
     }
 }
 
-/// Batches that were brought and not taken yet. JavaScript's side brings those of the epoch, from where the training is; it
-/// has passed over those that were taken before.
+/// Batches that were provided and not taken yet. The JavaScript side provides batches of the epoch from the current position
+/// on, without the batches that were already taken.
 #[derive(Clone, Default)]
 pub struct Queue(Rc<RefCell<VecDeque<Batch>>>);
 
@@ -179,13 +180,13 @@ impl Iterator for Brought {
         self.0 .0.borrow_mut().pop_front().map(Ok)
     }
 
-    /// What is to be passed over has not been brought.
+    /// Skips nothing, because skipped batches were never provided.
     fn nth(&mut self, _: usize) -> Option<Result<Batch>> {
         None
     }
 }
 
-/// Batches that are all there.
+/// A complete list of batches.
 #[derive(Clone, Default)]
 pub struct Gathered(Rc<RefCell<Vec<Batch>>>);
 
@@ -206,10 +207,10 @@ impl Batches for Gathered {
     }
 }
 
-/// The name of the counts among metrics.
+/// The name of the confusion matrix among metrics.
 pub const COUNTED: &str = "confusion_matrix";
 
-/// A confusion matrix that is counted with the metrics; as a number it is the share of its diagonal.
+/// A confusion matrix as a metric. Its value as a number is the fraction on the diagonal.
 #[derive(Clone)]
 pub struct Counted(Rc<RefCell<ConfusionMatrix>>);
 
@@ -218,7 +219,7 @@ impl Counted {
         Counted(Rc::new(RefCell::new(ConfusionMatrix::new(classes))))
     }
 
-    /// The counts.
+    /// Returns the counts.
     ///
     /// # Errors
     /// `Data` if there were no batches.

@@ -1,4 +1,4 @@
-//! The trainer: Rust's own, whose batches and steps JavaScript's side brings and hears of.
+//! The trainer's class. It wraps the Rust trainer; the JavaScript side provides batches and receives steps.
 
 pub mod core;
 mod options;
@@ -7,6 +7,6 @@ mod trainer;
 
 use wasm_bindgen::prelude::*;
 
-/// What TypeScript is told of it beside the class.
+/// The hand-written TypeScript types of the trainer.
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = include_str!("types.d.ts");

@@ -1,4 +1,4 @@
-//! How a trainer is told to train.
+//! The options of a trainer.
 
 use super::core::{Counted, Inner};
 use super::told::camel;
@@ -20,10 +20,10 @@ use std::sync::Arc;
 use wasm_bindgen::prelude::*;
 
 const OP: &str = "train";
-/// Examples of a batch, if nobody says.
+/// The default number of examples in a batch.
 pub const BATCH: usize = 32;
 
-/// The words of metrics; from the fifth on they take numbers of their own.
+/// The names of metrics. Metrics from the fifth on take numbers.
 const METRICS: [&str; 9] = [
     "accuracy",
     "meanAbsoluteError",
@@ -36,26 +36,26 @@ const METRICS: [&str; 9] = [
     "confusionMatrix",
 ];
 
-/// What the object of options says.
+/// The parsed options object.
 pub struct Told {
     options: Options,
     metrics: Vec<Box<dyn Metric>>,
     pub confusion: Option<Counted>,
-    /// The names of the metrics, and of the losses.
+    /// The names of the losses and of the metrics.
     names: Vec<String>,
 }
 
-/// A field of the options, unless it was left out.
+/// Returns a field of the options, if it was given.
 fn field<T: FromJs>(options: &Options, n: usize, what: &'static str) -> Result<Option<T>> {
     let at = At { op: options.op(), what };
     Option::from_js(&options.get(n), at)
 }
 
 impl Told {
-    /// Looks at what was passed.
+    /// Reads the options that were passed.
     ///
     /// # Errors
-    /// `Data` for what there is not.
+    /// `Data` for unknown or invalid options.
     pub fn open(given: &JsValue) -> Result<Told> {
         const KNOWN: Known = &[
             "batchSize shuffle dropLast epochs reportEvery metrics schedule scheduleByEpoch",
@@ -133,10 +133,10 @@ impl Told {
         Ok(())
     }
 
-    /// What the validation is of, if there is one: two tensors, or nothing for batches that are brought.
+    /// Returns the validation data, if any: two tensors, or an empty list for batches that are provided later.
     ///
     /// # Errors
-    /// `Data` if it is no list.
+    /// `Data` if the value is not a list.
     pub fn validation(&self) -> Result<Option<Vec<JsValue>>> {
         let given = self.options.get(11);
         if given.is_undefined() {
@@ -147,10 +147,10 @@ impl Told {
         items.map(Some).ok_or_else(|| at.refuse_list(&given, "[x, y] or batches"))
     }
 
-    /// Batches of features and targets.
+    /// Makes a loader of batches of features and targets.
     ///
     /// # Errors
-    /// Those of the data set and the loader.
+    /// Errors of [`Dataset::new`] and [`DataLoader::new`].
     pub fn loader(&self, x: &Tensor, y: &Tensor, is_training: bool) -> Result<DataLoader> {
         let size = field(&self.options, 0, "batchSize")?.unwrap_or(BATCH);
         let loader = DataLoader::new(&Dataset::new(x, y)?, size)?;
@@ -165,10 +165,10 @@ impl Told {
         })
     }
 
-    /// Tells a trainer the rest.
+    /// Applies the options to a trainer.
     ///
     /// # Errors
-    /// `Data`, `Shape` for what the options should not be.
+    /// `Data`, `Shape` for invalid options.
     pub fn tell(self, mut trainer: Inner) -> Result<Inner> {
         let options = &self.options;
         trainer = trainer.epochs(field(options, 3, "epochs")?.unwrap_or(1));
@@ -243,7 +243,7 @@ impl Told {
     }
 }
 
-/// A schedule that JavaScript has, too.
+/// A schedule that is shared with JavaScript.
 #[derive(Debug)]
 struct Lent(Arc<dyn optim::Schedule>);
 

@@ -1,4 +1,4 @@
-//! What a training tells, as JavaScript's objects.
+//! Results of a training as JavaScript objects.
 
 use super::core::{Known, COUNTED};
 use crate::error::Result;
@@ -8,7 +8,7 @@ use crate::train::{Epoch, Scores, Step};
 use js_sys::Object;
 use wasm_bindgen::prelude::*;
 
-/// `f1_macro` as `f1Macro`: what JavaScript calls a number of an epoch.
+/// Converts a name to camel case: `f1_macro` becomes `f1Macro`.
 pub fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let mut joined = words.next().unwrap_or_default().to_string();
@@ -20,7 +20,7 @@ pub fn camel(name: &str) -> String {
     joined
 }
 
-/// What a model scored: the loss, and metrics by their names.
+/// Makes an object of a model's scores: the loss, and metrics by their names.
 pub fn scores(scores: &Scores) -> JsValue {
     let told = scores.metrics.iter().filter(|(name, _)| name != COUNTED);
     let (names, values): (Vec<_>, Vec<_>) =
@@ -33,7 +33,7 @@ pub fn scores(scores: &Scores) -> JsValue {
     named(&["loss", "metrics"], [scores.loss.value(), metrics])
 }
 
-/// What came of an epoch.
+/// Makes an object of the result of an epoch.
 pub fn epoch(epoch: &Epoch) -> JsValue {
     let validation = epoch.validation.as_ref().map_or(JsValue::UNDEFINED, scores);
     let values = [
@@ -47,7 +47,7 @@ pub fn epoch(epoch: &Epoch) -> JsValue {
     named(&["epoch", "steps", "loss", "validation", "lr", "seconds"], values)
 }
 
-/// What came of each epoch, as a list: the same one until there are more.
+/// Returns the results of all epochs, as the same frozen list until another epoch ends.
 pub fn history(known: &mut Known) -> JsValue {
     let told = known.told.length() as usize;
     if told < known.history.len() || known.listed.is_undefined() {
@@ -60,7 +60,7 @@ pub fn history(known: &mut Known) -> JsValue {
     known.listed.clone()
 }
 
-/// A step that was taken.
+/// Makes an object of a step.
 pub fn step(step: Step) -> Result<JsValue> {
     let values = [
         step.step.value(),

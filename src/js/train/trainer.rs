@@ -1,4 +1,4 @@
-//! The class of trainers, as far as it is the core's; what JavaScript's side adds is in `www/src/train.ts`.
+//! The core's part of the trainer's class. The JavaScript part is in `www/src/train.ts`.
 
 use super::core::{Inner, Model, Shared, Trainer};
 use super::options::{Told, BATCH};
@@ -26,7 +26,7 @@ use wasm_bindgen::prelude::*;
 
 const OP: &str = "train";
 
-/// A pair of tensors; nothing for what is none.
+/// Converts a pair of tensors. An empty list gives nothing.
 fn pair(values: &[JsValue], what: &'static str) -> Result<Option<Batch>> {
     let at = At { op: OP, what };
     match values {
@@ -36,7 +36,7 @@ fn pair(values: &[JsValue], what: &'static str) -> Result<Option<Batch>> {
     }
 }
 
-/// Calls the user's function with a batch. What it makes on the way is disposed of.
+/// Calls the user's function with a batch. The caller's scope disposes of intermediate tensors.
 fn called(shared: &Shared, x: &Tensor, y: &Tensor) -> Answer<ForwardOutput> {
     let build = shared.forward.borrow().clone();
     let inputs = keep_all(&[x.clone(), y.clone()])?;
@@ -48,9 +48,9 @@ fn called(shared: &Shared, x: &Tensor, y: &Tensor) -> Answer<ForwardOutput> {
     Ok(ForwardOutput { loss, prediction: prediction.transpose()? })
 }
 
-/// [`called`], for Rust's trainer: what was thrown waits for who asked.
+/// Calls the user's function for the Rust trainer. A thrown value is stored, and the caller of the trainer receives it.
 fn forward(shared: &Shared, x: &Tensor, y: &Tensor) -> Result<ForwardOutput> {
-    // The model could not change to training or evaluation: that is what is told.
+    // The model's switch between training and evaluation has thrown, and that value is reported.
     if let Some(thrown) = shared.thrown.take() {
         shared.thrown.set(Some(thrown));
         return Err(Error::data("train: the model must not throw, got an error"));
@@ -94,7 +94,7 @@ impl Trainer {
         Ok(Trainer { device, shared })
     }
 
-    /// Lets Rust's trainer do something that calls `forward`.
+    /// Runs `work`, which may call `forward`, with the Rust trainer.
     fn work(&self, op: &'static str, forward: &JsValue, work: Work) -> Answer<Promise> {
         let shared = self.shared.clone();
         let mut inner = shared.take(op)?;
@@ -114,22 +114,21 @@ impl Trainer {
     }
 }
 
-/// What Rust's trainer does for a call; boxed, so that what surrounds it is there once.
+/// The work of the Rust trainer in a call. Boxed, so that the code around it exists only once.
 type Work =
     Box<dyn for<'a> FnOnce(&'a mut Inner) -> Pin<Box<dyn Future<Output = Result<JsValue>> + 'a>>>;
 
 #[wasm_bindgen(js_class = "Trainer")]
 impl JsTrainer {
-    /// A trainer of a model, whose parameters the optimizer has. `forward` gives the loss of a batch, a single number, or the
-    /// loss and what the model predicts, which metrics need. What it makes else is disposed of, as by {@link Device.scope}, and
-    /// so are its arguments.
+    /// Makes a trainer of a model whose parameters belong to the optimizer. `forward` returns the loss of a batch as a single
+    /// number, or the loss and the predictions, which metrics need. Its arguments and all other tensors that it makes are
+    /// disposed of, as by {@link Device.scope}.
     ///
-    /// The data are tensors of all examples, `[x, y]`, whose first axes count them; or batches of them: an iterable, or a
-    /// function of the epoch that gives one. Both may be asynchronous. Such a function should give the same batches for the
-    /// same epoch. Two batches are brought ahead; a generator may dispose of its tensors after the `yield`.
+    /// The data are tensors of all examples, `[x, y]`, with the examples along the first axes. Or they are batches: an
+    /// iterable, or a function from the epoch to an iterable, which should give the same batches for the same epoch. Both may
+    /// be asynchronous. Two batches are requested ahead. A generator may dispose of its tensors after the `yield`.
     ///
-    /// @throws `Data` for what there is not among the options, or a model without parameters; `Shape` for data whose first axes
-    /// differ.
+    /// @throws `Data` for unknown or invalid options, or a model without parameters; `Shape` for data whose first axes differ.
     ///
     /// @example
     /// ```ts
@@ -157,7 +156,7 @@ impl JsTrainer {
         if !forward.is_function() {
             return Err(at("forward").refuse(forward, "a function").into());
         }
-        // JavaScript's side has found paths and parts of the model; no data are batches that it brings.
+        // The JavaScript side passes paths and parts of the model. Empty data means batches that it provides later.
         let list = |value: &JsValue| host(|host| host.items(value)).unwrap_or_default();
         let found = list(model);
         let paths = list(found.first().unwrap_or(model));
@@ -167,7 +166,7 @@ impl JsTrainer {
         Ok(JsTrainer(Object::Trainer(trainer).placed()))
     }
 
-    /// Two parts of data.
+    /// Splits data into two random parts.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn parted(data: Vec<JsValue>, fraction: &JsValue, seed: &JsValue) -> Answer<Vec<JsTensor>> {
         let op = "split";
@@ -180,20 +179,20 @@ impl JsTrainer {
         Ok(all.into_iter().map(|part| keep(part.clone())).collect::<Result<_>>()?)
     }
 
-    /// How many steps were taken.
+    /// The number of steps taken.
     #[wasm_bindgen(getter)]
     pub fn steps(&self) -> Answer<f64> {
         Ok(self.core("steps")?.shared.known.borrow().steps as f64)
     }
 
-    /// How many epochs there are in all, those of a checkpoint included. It can be set again, to go on: a training that
-    /// early stopping has ended has its whole patience again then.
+    /// The total number of epochs, including those of a checkpoint. Set a larger number to continue a training. If early
+    /// stopping ended the training, its patience starts again.
     #[wasm_bindgen(getter)]
     pub fn epochs(&self) -> Answer<f64> {
         Ok(self.core("epochs")?.shared.known.borrow().epochs as f64)
     }
 
-    /// Sets it.
+    /// Sets the total number of epochs.
     #[wasm_bindgen(setter)]
     pub fn set_epochs(
         &self,
@@ -207,13 +206,14 @@ impl JsTrainer {
         Ok(())
     }
 
-    /// Whether no step is left to take.
+    /// Whether all steps are done.
     #[wasm_bindgen(getter, js_name = isOver)]
     pub fn is_over(&self) -> Answer<bool> {
         Ok(self.core("isOver")?.shared.known.borrow().is_over)
     }
 
-    /// What came of each epoch. It is the same list until another epoch has ended, and then one of the same objects and more.
+    /// The results of all epochs. The list is the same object until another epoch ends. The next list contains the same
+    /// objects.
     #[wasm_bindgen(getter, unchecked_return_type = "readonly Epoch[]")]
     pub fn history(&self) -> Answer<JsValue> {
         let shared = self.core("history")?.shared;
@@ -221,8 +221,8 @@ impl JsTrainer {
         Ok(list)
     }
 
-    /// How often each class (a row) was taken for each class (a column), in the last validation or evaluation: `i32` of
-    /// `[classes, classes]`. The metric `confusionMatrix` counts it.
+    /// Returns the counts of examples by true class (row) and predicted class (column), in the last validation or evaluation.
+    /// It is an `i32` tensor of shape `[classes, classes]`. Requires the metric `confusionMatrix`.
     ///
     /// @example
     /// ```ts
@@ -230,7 +230,7 @@ impl JsTrainer {
     /// console.log(await trainer.confusionMatrix().text());
     /// ```
     ///
-    /// @throws `Data` if it was not among the metrics, or nothing was evaluated.
+    /// @throws `Data` if the metric was not requested, or nothing was evaluated.
     #[wasm_bindgen(js_name = confusionMatrix, unchecked_return_type = "Tensor<\"i32\">")]
     pub fn confusion_matrix(&self) -> Answer<JsTensor> {
         let op = "confusionMatrix";
@@ -241,8 +241,8 @@ impl JsTrainer {
         Ok(keep(counted.matrix().map_err(|error| error.within(op))?)?)
     }
 
-    /// Where the training is: the epoch, the batches of it that were taken, batches that were brought, and whether a step was
-    /// taken that nobody has heard of.
+    /// Returns the training's position: the epoch, the batches of it that were taken, the batches in the queue, and whether a
+    /// step is not reported yet.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn place(&self) -> Answer<Vec<f64>> {
         let shared = self.core(OP)?.shared;
@@ -251,7 +251,7 @@ impl JsTrainer {
         Ok(vec![known.epoch as f64, known.position as f64, shared.queue.len() as f64, is_telling])
     }
 
-    /// Brings a batch: of the epoch, of the validation, of what is evaluated. Without one those that are there are let go.
+    /// Adds a batch of the epoch (0), of the validation (1) or of an evaluation (2). An empty list clears the batches.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn bring(&self, place: u32, batch: Vec<JsValue>) -> Answer<()> {
         let shared = self.core(OP)?.shared;
@@ -265,7 +265,7 @@ impl JsTrainer {
         Ok(())
     }
 
-    /// Takes the next step: what it tells, or nothing.
+    /// Takes the next step. Resolves to its result, or undefined at the end.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn advance(&self, forward: &JsValue) -> Answer<Promise> {
         let op = "nextStep";
@@ -296,7 +296,7 @@ impl JsTrainer {
         )
     }
 
-    /// Ends an epoch: what came of it.
+    /// Ends an epoch, and resolves to its result.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn close(&self, forward: &JsValue) -> Answer<Promise> {
         let op = "endEpoch";
@@ -306,7 +306,8 @@ impl JsTrainer {
         self.core(op)?.work(op, forward, end)
     }
 
-    /// Scores of these data: two tensors of all examples, in batches of so many, or nothing for batches that were brought.
+    /// Computes the scores of these data: two tensors of all examples, in batches of `size`, or an empty list for batches that
+    /// were provided.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn score(&self, forward: &JsValue, data: Vec<JsValue>, size: &JsValue) -> Answer<Promise> {
         let op = "evaluate";
@@ -327,7 +328,7 @@ impl JsTrainer {
         )
     }
 
-    /// A checkpoint, with notes.
+    /// Writes a checkpoint with notes.
     #[wasm_bindgen(js_name = toFile, skip_typescript, skip_jsdoc)]
     pub fn to_file(&self, notes: Vec<String>, said: Vec<JsValue>) -> Answer<Promise> {
         let op = "save";
@@ -348,7 +349,7 @@ impl JsTrainer {
         )
     }
 
-    /// Goes on from a checkpoint: its notes.
+    /// Continues from a checkpoint, and resolves to its notes.
     #[wasm_bindgen(js_name = resume, skip_typescript, skip_jsdoc)]
     pub fn resume(&self, bytes: &Uint8Array) -> Answer<Promise> {
         let op = "load";

@@ -1,4 +1,4 @@
-/** What a validation is to tell beside the loss: scikit-learn's formulas. `average` is `"macro"` if it is left out. */
+/** A metric that validation computes in addition to the loss, by scikit-learn's formula. The default `average` is `"macro"`. */
 export type Metric =
   | "accuracy"
   | "meanAbsoluteError"
@@ -6,107 +6,124 @@ export type Metric =
   | "r2Score"
   | { metric: "topKAccuracy"; k: number }
   | { metric: "precision" | "recall" | "f1"; classes: number; average?: Average }
-  /** Not a number: {@link Trainer.confusionMatrix} has it. */
+  /** The confusion matrix, which is not a number. {@link Trainer.confusionMatrix} returns it. */
   | { metric: "confusionMatrix"; classes: number };
 
-/** How a {@link Trainer} trains. */
+/** The options of a {@link Trainer}. */
 export interface TrainerOptions {
-  /** How many epochs there are in all, those of a checkpoint included. Default: 1. */
+  /** The total number of epochs, including those of a checkpoint. Default: 1. */
   epochs?: number;
-  /** Examples of a batch, where the data are tensors of all of them. Default: 32. */
+  /** The number of examples in a batch, if the data are tensors with all examples. Default: 32. */
   batchSize?: number;
-  /** The seed by which each epoch has another order, the same on every device. Default: the order in which they are. */
+  /**
+   * The seed for shuffling. Each epoch has another order, which is the same on every device. Default: the examples are not
+   * shuffled.
+   */
   shuffle?: number;
-  /** Whether a last batch of fewer examples is left out. Default: false. */
+  /** Whether a last batch with fewer examples is dropped. Default: false. */
   dropLast?: boolean;
-  /** After each epoch the model is evaluated with these data; batches are gone through once, and kept. Default: none. */
+  /** The data to validate with after each epoch. Batches are read once and kept. Default: no validation. */
   validation?: TrainingData;
-  /** What is computed of the validation; `forward` must return predictions then. Default: none. */
+  /** The metrics to compute in validation. `forward` must return predictions if there are any. Default: none. */
   metrics?: readonly Metric[];
-  /** The learning rate of each step: that of the optimizer's first group; others keep their ratios to it. Default: as it is. */
+  /**
+   * The learning rate for each step, for the optimizer's first group. Other groups keep their ratios to it. Default: unchanged.
+   */
   schedule?: Schedule;
-  /** The learning rate of each epoch. */
+  /** The learning rate for each epoch. */
   scheduleByEpoch?: Schedule;
-  /** A learning rate that falls where the validation's loss stays: what {@link Schedule.reduceOnPlateau} makes. */
+  /**
+   * A schedule of {@link Schedule.reduceOnPlateau}, which lowers the learning rate when the validation loss stops improving.
+   */
   reduceOnPlateau?: Schedule;
-  /** It may end before its last epoch. What it monitors is `validationLoss` unless it says so, and needs `validation`. */
+  /**
+   * Ends training before the last epoch if a value stops improving. The default value is `validationLoss`, which needs
+   * `validation`.
+   */
   earlyStopping?: EarlyStopping;
-  /** After so many steps each the mean loss so far is read, which waits: `meanLoss`. Default: 0, after epochs alone. */
+  /**
+   * The number of steps between readings of the mean loss so far, `meanLoss`. Each reading waits for the steps. Default: 0,
+   * which reads only after epochs.
+   */
   reportEvery?: number;
   /**
-   * Whether each step first looks if its loss and gradients are finite. If not, it is an error that names the first operation
-   * whose result is not ({@link Tensor.findNonFinite}), and the model is as it was. It takes several times as long.
-   * Default: false.
+   * Whether each step first checks that its loss and gradients are finite. If they are not, the step fails and the model is
+   * unchanged. The error names the first operation with a result that is not finite ({@link Tensor.findNonFinite}). Steps take
+   * several times as long. Default: false.
    */
   detectAnomaly?: boolean;
-  /** Generators that `forward` draws from, so that checkpoints note it; those of the model's dropout are known. */
+  /**
+   * Generators that `forward` draws from, so that checkpoints save their states. Generators of the model's dropout are included
+   * anyway.
+   */
   generators?: readonly Generator[];
 }
 
-/** How well a model does on data that it is not trained on. */
+/** The loss and metrics of a model on data that it is not trained on. */
 export interface Scores {
   /** The mean loss over all examples. */
   readonly loss: number;
-  /** The metrics by their names: `accuracy`, `f1Macro`, `top5Accuracy`, ... */
+  /** The metrics by name: `accuracy`, `f1Macro`, `top5Accuracy`, ... */
   readonly metrics: Readonly<Record<string, number>>;
 }
 
-/** What came of an epoch. */
+/** The result of one epoch. */
 export interface Epoch {
-  /** Its number; the first is 0. */
+  /** The number of the epoch, from 0. */
   readonly epoch: number;
-  /** How many steps were taken by its end, those of earlier epochs included. */
+  /** The number of steps at its end, including earlier epochs. */
   readonly steps: number;
   /** The mean loss over all its examples, each with the parameters of its step. */
   readonly loss: number;
-  /** What validation gave after it, if there is data for it. */
+  /** The scores of the validation after the epoch, if there are validation data. */
   readonly validation: Scores | undefined;
-  /** The learning rate of its last step. */
+  /** The learning rate of the last step. */
   readonly lr: number;
-  /** How long it took, with validation. */
+  /** The duration in seconds, including validation. */
   readonly seconds: number;
 }
 
-/** A step that was taken. */
+/** The result of one training step. */
 export interface TrainingStep {
-  /** Its number among all steps; the first is 0. */
+  /** The number of the step in the whole training, from 0. */
   readonly step: number;
-  /** The epoch that it belongs to; the first is 0. */
+  /** The number of its epoch, from 0. */
   readonly epoch: number;
-  /** Its number in the epoch; the first is 0. */
+  /** The number of the step in its epoch, from 0. */
   readonly batch: number;
-  /** The learning rate that it was taken with. */
+  /** The learning rate of the step. */
   readonly lr: number;
   /**
-   * Its loss. Reading it waits for the step. The next step disposes of it, as `load` and `dispose` of the trainer do;
-   * {@link Tensor.detach} gives one that stays.
+   * The loss of the step. Reading it waits for the step. The next step disposes of this tensor, and so do `load` and `dispose`
+   * of the trainer. Use {@link Tensor.detach} to keep it.
    */
   readonly loss: Tensor;
-  /** The mean loss of the epoch so far, at each step that `reportEvery` says. */
+  /** The mean loss of the epoch so far, at the steps chosen by `reportEvery`. */
   readonly meanLoss: number | undefined;
-  /** What came of the epoch, after its last step. */
+  /** The result of the epoch, after its last step. */
   readonly ended: Epoch | undefined;
 }
 
 export interface Trainer extends AsyncIterable<TrainingStep> {
   /**
-   * Takes the next step, and ends the epoch after its last one; undefined when the training is over. A step that fails was not
-   * taken: the model, its running statistics, generators and learning rates are as they were, and the next call takes it on
-   * the same batch. If the step was taken, and the end of its epoch failed, the next call ends the epoch.
+   * Takes the next step, and ends the epoch after its last step. Returns undefined when the training is over.
+   *
+   * A failed step is undone. The model, its running statistics, generators and learning rates are restored, and the next call
+   * repeats the same batch. If only the end of the epoch failed, the next call ends the epoch.
    *
    * @example
    * ```ts
    * for (let step; (step = await trainer.nextStep()); ) console.log(await step.loss.item());
    * ```
    *
-   * @throws What the function or the data throw, as it is; `Data` if a loss of the epoch was not finite, or the trainer is at
-   * work.
+   * @throws Errors of `forward` and of the data, unchanged; `Data` if a loss of the epoch was not finite, or the trainer is
+   * busy.
    */
   nextStep(): Promise<TrainingStep | undefined>;
   /**
-   * Trains until all epochs are over or early stopping ends it; `onStep` hears of each step, and is awaited. Returns what came
-   * of each epoch. However it ends, the next call goes on; who wants to end it in between iterates, and breaks.
-   *
+   * Trains until all epochs are done or early stopping ends it. Calls `onStep` after each step and awaits it. Returns the
+   * result of each epoch. The next call continues, however this one ended. To stop in between, iterate over the trainer and
+   * break.
    * @example
    * ```ts
    * const stop = new AbortController();
@@ -114,34 +131,34 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    * await trainer.fit(({ step }) => (bar.value = step), { signal: stop.signal });
    * ```
    *
-   * @throws As {@link Trainer.nextStep}; what `onStep` throws; the signal's reason.
+   * @throws Errors of {@link Trainer.nextStep} and of `onStep`; the signal's reason.
    */
   fit(onStep?: (step: TrainingStep) => unknown, options?: FitOptions): Promise<readonly Epoch[]>;
   /**
-   * Takes a step on a batch that you pass. It counts as a step of the epoch, but the position in the trainer's own data stays
-   * where it is. End epochs with {@link Trainer.endEpoch} if you take all steps this way.
+   * Takes a step on a batch that you pass. It counts as a step of the epoch, but the position in the trainer's own data does
+   * not change. If you take all steps this way, end epochs with {@link Trainer.endEpoch}.
    *
    * @example
    * ```ts
    * const { loss } = await trainer.step(x, y);
    * ```
    *
-   * @throws As {@link Trainer.nextStep}.
+   * @throws Errors of {@link Trainer.nextStep}.
    */
   step(x: Tensor, y: Tensor): Promise<TrainingStep>;
   /**
-   * Ends an epoch: reads its mean loss, validates, and begins the next. {@link Trainer.nextStep} does it by itself.
+   * Ends an epoch: reads its mean loss, validates, and begins the next epoch. {@link Trainer.nextStep} calls it automatically.
    *
    * @example
    * ```ts
    * const { loss, validation } = await trainer.endEpoch();
    * ```
    *
-   * @throws As {@link Trainer.nextStep}; `Data` if no step of the epoch was taken.
+   * @throws Errors of {@link Trainer.nextStep}; `Data` if the epoch has no steps.
    */
   endEpoch(): Promise<Epoch>;
   /**
-   * The mean loss and the metrics over these data, with the model in evaluation; it trains again afterwards.
+   * Computes the mean loss and the metrics over these data, in evaluation mode. Then returns the model to training mode.
    *
    * @example
    * ```ts
@@ -149,37 +166,38 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    * console.log(loss, metrics.accuracy);
    * ```
    *
-   * @throws As {@link Trainer.nextStep}; `Data` if there are no batches, or metrics and no prediction.
+   * @throws Errors of {@link Trainer.nextStep}; `Data` if there are no batches, or metrics without predictions.
    */
   evaluate(data: TrainingData): Promise<Scores>;
   /**
-   * A safetensors file of the training as it is now, with notes: the model's values by their names, and all that is needed to
-   * go on to the same bits. That includes gradients that wait for a step, and averages ({@link Optimizer.average}).
-   * `warpweft` in Rust reads it, too.
+   * Writes a checkpoint as a safetensors file with notes. It has the model's values by name, and everything that is needed to
+   * continue with the same bits. That includes gradients that wait for a step, and averages ({@link Optimizer.average}). The
+   * Rust crate `warpweft` reads it, too.
    *
    * @example
    * ```ts
    * const file = new Blob([await trainer.save({ net: "digits" })]);
    * ```
    *
-   * @throws What {@link Tensor.read} rejects with; `Data` if a parameter or a note has a name of the trainer's own.
+   * @throws Errors of {@link Tensor.read}; `Data` if a parameter or a note has a reserved name.
    */
   save(notes?: Record<string, string>): Promise<Bytes>;
   /**
-   * Goes on from such a file, whose notes it returns. Nothing of the time before is left. Model, optimizer, averages, data and
-   * options must be made as they were.
+   * Continues from a checkpoint, and returns its notes. All current state is replaced. The model, optimizer, averages, data and
+   * options must be created as for the saved training.
    *
    * @example
    * ```ts
    * await trainer.load(await fetch("checkpoint.safetensors"));
    * ```
    *
-   * @throws `Data` if it is no checkpoint of this training, `Shape` if a parameter has another shape: then nothing was taken.
+   * @throws `Data` if it is not a checkpoint of this training, `Shape` if a parameter has another shape. Nothing is loaded
+   * then.
    */
   load(file: FileSource, options?: FileOptions): Promise<Record<string, string>>;
   /**
-   * Keeps such a file in the browser, in the site's origin private file system (folder `warpweft`). Under its name lies the
-   * file before or all of this one, whenever the page is closed.
+   * Stores a checkpoint in the browser, in the folder `warpweft` of the site's origin private file system. A file is replaced
+   * completely or not at all, even if the page is closed meanwhile.
    *
    * @example
    * ```ts
@@ -187,27 +205,28 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    * for await (const { ended } of trainer) if (ended) await trainer.saveTo("digits");
    * ```
    *
-   * @throws `Unsupported` where a site has no files, `Memory` where there is no room.
+   * @throws `Unsupported` if the site has no file system, `Memory` if there is not enough space.
    */
   saveTo(name: string, notes?: Record<string, string>): Promise<void>;
   /**
-   * Goes on from such a file, whose notes it returns; undefined if there is none.
+   * Continues from a checkpoint that `saveTo` stored, and returns its notes. Returns undefined if the file does not exist.
    *
    * @example
    * ```ts
    * if (!(await trainer.loadFrom("digits"))) console.log("it begins");
    * ```
    *
-   * @throws As {@link Trainer.load}; `Unsupported` where a site has no files.
+   * @throws Errors of {@link Trainer.load}; `Unsupported` if the site has no file system.
    */
   loadFrom(name: string): Promise<Record<string, string> | undefined>;
-  /** `Trainer`. */
+  /** Returns `Trainer`. */
   toString(): string;
 }
 
 export declare namespace Trainer {
   /**
-   * Two parts of data: the second has `fraction` of the examples, rounded up, which the seed picks. It is for validation.
+   * Splits data into two random parts. The second part, for validation, has `fraction` of the examples, rounded up. The seed
+   * chooses them.
    *
    * @example
    * ```ts

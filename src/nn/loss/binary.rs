@@ -1,4 +1,4 @@
-//! Losses of two classes: of probabilities, of scores, and of targets that are 1 and -1.
+//! Losses for two classes: cross entropy of probabilities or logits, and losses with targets of 1 and -1.
 
 use super::{compute_in_f32, need_floats, need_like, rest, to_f32, weigh, LossReduction};
 use crate::dtype::DType;
@@ -7,15 +7,15 @@ use crate::tensor::Tensor;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The cross entropy between probabilities and targets from 0 to 1: the mean of
-    /// `-(target log(x) + (1 - target) log(1 - x))`, where the logarithms are at least -100. The weight broadcasts to this.
+    /// Returns the binary cross entropy of probabilities and targets from 0 to 1: the mean of `-(target log(x) + (1 - target)
+    /// log(1 - x))`. The logarithms are clamped to at least -100. The weight broadcasts to this tensor.
     /// (`F.binary_cross_entropy` of PyTorch.)
     ///
-    /// The gradient is `(x - target) / max(x (1 - x), 1e-12)`, as PyTorch's: 1e12 at most (65504 for `f16`). Further
-    /// gradients of elements that are 0 or 1 are 0. An element outside, which PyTorch refuses, gives NaN.
+    /// The gradient is `(x - target) / max(x (1 - x), 1e-12)`, as in PyTorch. For `f16`, the minimum is 1 / 65504. Where the
+    /// minimum applies, higher derivatives are 0. An element outside `[0, 1]`, which PyTorch rejects, gives NaN.
     ///
     /// # Errors
-    /// `Shape` unless the target has this shape and the weight broadcasts to it; `DType` unless all are of one float type.
+    /// `Shape` unless the target has this shape and the weight broadcasts to it. `DType` unless all are of one float type.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -37,29 +37,29 @@ impl Tensor {
         let name = "binary_cross_entropy";
         need_like(name, self, target, "target")?;
         need_floats(name, self, weight.as_slice())?;
-        // The least number whose inverse the type has.
+        // The smallest number whose inverse the type can represent.
         let least = if self.dtype() == DType::F16 { 1.0 / 65504.0 } else { 1e-12 };
         compute_in_f32(name, self, |x| {
             let (target, fixed) = (to_f32(target)?, x.detach());
             let at_end = x.mul(rest(x)?)?.lt(least)?;
-            // Logarithms have no use for gradients at the ends: they are infinite, or 0 times that.
+            // At the ends, the logarithm's gradient is infinite, or infinity times 0. Detached values avoid it.
             let inner = at_end.where_cond(&fixed, x)?;
             let log = inner.log().clamp_min(-100.0)?;
             let log_rest = inner.neg().log1p().clamp_min(-100.0)?;
             let loss = target.mul(log)?.add(rest(&target)?.mul(log_rest)?)?.neg();
-            // It is 0, and its gradient is what theirs is not.
+            // The correction's value is 0. Its gradient is the clamped gradient that the detached values lack.
             let slope = fixed.sub(&target.detach())?.div(least)?;
             let correction = at_end.where_cond(x.sub(&fixed)?.mul(slope)?, 0.0)?;
             reduction.of(&weigh(name, loss.add(correction)?, weight)?)
         })
     }
 
-    /// [`Tensor::binary_cross_entropy`] of the sigmoid of this, without overflow: the mean of
-    /// `(1 - target) x - (1 + (pos_weight - 1) target) log(sigmoid(x))`. The weight broadcasts to this, and so does the weight
-    /// of targets that are 1, `pos_weight`. (`F.binary_cross_entropy_with_logits` of PyTorch.)
+    /// Returns [`Tensor::binary_cross_entropy`] of the sigmoid of this tensor, without overflow: the mean of `(1 - target) x
+    /// - (1 + (pos_weight - 1) target) log(sigmoid(x))`. `pos_weight` is the weight of targets that are 1. Both weights
+    /// broadcast to this tensor. (`F.binary_cross_entropy_with_logits` of PyTorch.)
     ///
     /// # Errors
-    /// As [`Tensor::binary_cross_entropy`].
+    /// Same as [`Tensor::binary_cross_entropy`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -94,11 +94,11 @@ impl Tensor {
         })
     }
 
-    /// The logistic loss of scores and targets that are 1 or -1: the mean of `log(1 + exp(-target x))`, without overflow.
-    /// (`F.soft_margin_loss` of PyTorch.)
+    /// Returns the logistic loss of scores and targets that are 1 or -1: the mean of `log(1 + exp(-target x))`, without
+    /// overflow. (`F.soft_margin_loss` of PyTorch.)
     ///
     /// # Errors
-    /// As [`Tensor::mse_loss`].
+    /// Same as [`Tensor::mse_loss`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -117,11 +117,12 @@ impl Tensor {
         compute_in_f32(name, self, |x| reduction.of(&x.mul(to_f32(target)?)?.neg().softplus()))
     }
 
-    /// A loss of distances: the mean of `x` where the target is 1, and of `max(0, margin - x)` where it is -1. Other
-    /// targets get the sum of both, as PyTorch's. PyTorch's margin is 1. (`F.hinge_embedding_loss` of PyTorch.)
+    /// Returns the hinge loss of distances: the mean of `x` where the target is 1, and of `max(0, margin - x)` where it is
+    /// -1. Other targets give the sum of both, as in PyTorch. PyTorch's default margin is 1. (`F.hinge_embedding_loss` of
+    /// PyTorch.)
     ///
     /// # Errors
-    /// As [`Tensor::mse_loss`].
+    /// Same as [`Tensor::mse_loss`].
     ///
     /// ```
     /// # pollster::block_on(async {

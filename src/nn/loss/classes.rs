@@ -1,19 +1,20 @@
-//! Losses of scores for classes, and of distributions.
+//! Losses over classes and distributions: cross entropy, negative log likelihood, and Kullback-Leibler divergence.
 
 use super::{compute_in_f32, need_floats, need_like, to_f32, LossReduction};
 use crate::dtype::{DType, INDICES};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// Parameters of [`Tensor::cross_entropy`].
+/// Options of [`Tensor::cross_entropy`].
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CrossEntropyOptions {
-    /// Targets of this class count for nothing. Where targets are probabilities it means nothing. The default is -100.
+    /// The class whose targets are ignored. It has no effect on targets of probabilities. The default is -100.
     pub ignore_index: i32,
-    /// How much of the target, 0 to 1, is spread evenly over all classes (Szegedy et al. 2016). The default is 0.
+    /// The part of the target, from 0 to 1, that is distributed evenly over all classes (Szegedy et al. 2016). The default is
+    /// 0.
     pub label_smoothing: f64,
-    /// What becomes of the losses. The default is their mean.
+    /// The reduction of the losses. The default is the mean.
     pub reduction: LossReduction,
 }
 
@@ -24,18 +25,19 @@ impl Default for CrossEntropyOptions {
     }
 }
 
-/// Where the classes of an input stand.
+/// An input with its axis of classes, and the weights of the classes.
 struct Classes<'a> {
     name: &'static str,
     axis: usize,
     count: usize,
     input: &'a Tensor,
-    /// One number for each class, so that it broadcasts.
+    /// A weight for each class, in a shape that broadcasts to the input.
     weight: Option<Tensor>,
 }
 
 impl<'a> Classes<'a> {
-    /// The second axis, or the only one. Refuses what has none, and a weight that has not one number for each class.
+    /// Takes the second axis as the classes, or the only axis. Rejects an input without axes, and a weight without one number
+    /// for each class.
     fn new(name: &'static str, input: &'a Tensor, weight: Option<&Tensor>) -> Result<Classes<'a>> {
         need_floats(name, input, weight.as_slice())?;
         let axis = usize::from(input.rank() > 1);
@@ -52,31 +54,31 @@ impl<'a> Classes<'a> {
         Ok(Classes { weight: Some(classes.spread(&to_f32(weight)?)?), ..classes })
     }
 
-    /// One number for each class, so that it broadcasts to the input.
+    /// Reshapes one number for each class so that it broadcasts to the input.
     fn spread(&self, numbers: &Tensor) -> Result<Tensor> {
         let mut dims = vec![1; self.input.rank()];
         dims[self.axis] = self.count;
         numbers.reshape(&dims)
     }
 
-    /// Times the weight of each class.
+    /// Multiplies `x` by the weight of each class.
     fn weigh(&self, x: &Tensor) -> Result<Tensor> {
         self.weight.as_ref().map_or_else(|| Ok(x.clone()), |weight| x.mul(weight))
     }
 
-    /// The sum over the classes, with the sign changed.
+    /// Returns the negative sum over the classes.
     fn minus_sum(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.sum(self.axis as isize)?.neg())
     }
 
-    /// The input's shape without the axis of the classes: one place for each target.
+    /// Returns the input's shape without the axis of classes, which is the shape of the target.
     fn places(&self) -> Vec<usize> {
         let mut dims = self.input.shape().to_vec();
         dims.remove(self.axis);
         dims
     }
 
-    /// What a target of classes chooses.
+    /// Compares targets of class indices with all classes.
     fn targets(&self, target: &Tensor, ignore_index: i32) -> Result<Targets<'_>> {
         let (name, dtype) = (self.name, target.dtype());
         if !dtype.is_int() {
@@ -94,7 +96,7 @@ impl<'a> Classes<'a> {
             valid = valid.logical_and(target.ne(ignore_index)?)?;
         }
         let numbers = self.spread(&target.device().iota(&[self.count], 0)?)?;
-        // A target that is no class is none of these numbers.
+        // A target that is not a class index equals none of these numbers.
         let mut chosen = target.unsqueeze(self.axis as isize)?.eq(&numbers)?;
         if ignored {
             chosen = chosen.logical_and(numbers.ne(ignore_index)?)?;
@@ -103,24 +105,24 @@ impl<'a> Classes<'a> {
     }
 }
 
-/// Classes as targets.
+/// Targets of class indices.
 struct Targets<'a> {
     classes: &'a Classes<'a>,
-    /// Whether a class is the target, of the input's shape.
+    /// Whether a class is the target, in the input's shape.
     chosen: Tensor,
-    /// Whether the target is a class, and is not ignored.
+    /// Whether the target is a class and is not ignored.
     valid: Tensor,
 }
 
 impl Targets<'_> {
-    /// The negative weighted logarithm of the target's probability, 0 where the target is no class.
-    // A comparison with all classes, in the kernel that makes the logarithms, where gathering would be two kernels more.
+    /// Returns the weighted negative logarithm of the target's probability, or 0 if the target is not a class.
+    // Comparing with all classes fuses into the kernel that computes the logarithms. Gathering would take two more kernels.
     fn losses(&self, log: &Tensor) -> Result<Tensor> {
         let weighed = self.classes.weigh(log)?;
         self.classes.minus_sum(&self.chosen.where_cond(weighed, 0.0)?)
     }
 
-    /// The weights of the targets, 0 where they are no class.
+    /// Returns the weights of the targets, or 0 where the target is not a class.
     fn weights(&self) -> Result<Tensor> {
         match &self.classes.weight {
             Some(weight) => self.chosen.where_cond(weight, 0.0)?.sum(self.classes.axis as isize),
@@ -131,22 +133,23 @@ impl Targets<'_> {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The cross entropy between scores (logits) of classes and a target: the negative logarithm of the softmax of the
-    /// target's class. The classes are axis 1 of `[batch, classes, ...]`, or the only axis. (`F.cross_entropy` of
-    /// PyTorch.)
+    /// Returns the cross entropy of scores (logits) and a target: the negative logarithm of the softmax at the target's
+    /// class. The classes are axis 1 of `[batch, classes, ...]`, or the only axis. (`F.cross_entropy` of PyTorch.)
     ///
-    /// A target of integers is the index of a class: `[batch, ...]`. One of floats is the probability of each class, of
-    /// this shape. The weight has one number for each class. The mean over indices divides by the sum of the targets'
-    /// weights, that over probabilities by the number of places. With
-    /// [`label_smoothing`](crate::nn::CrossEntropyOptions::label_smoothing) `s` the target is `1 - s` of itself and
-    /// `s / classes` of each class.
+    /// An integer target has the indices of the classes, `[batch, ...]`. A float target has the probability of each class, in
+    /// the shape of this tensor. The weight has one number for each class.
     ///
-    /// An index that is no class, which PyTorch refuses, counts for nothing, as one that is
-    /// [ignored](crate::nn::CrossEntropyOptions::ignore_index). The mean is NaN where nothing counts, as PyTorch's.
+    /// The mean over indices divides by the sum of the targets' weights. The mean over probabilities divides by the number of
+    /// positions. With [`label_smoothing`](crate::nn::CrossEntropyOptions::label_smoothing) `s` the target becomes `(1 - s)
+    /// target + s / classes`.
+    ///
+    /// An index that is not a class, which PyTorch rejects, is ignored like
+    /// [`ignore_index`](crate::nn::CrossEntropyOptions::ignore_index). The mean is NaN if all targets are ignored, as in
+    /// PyTorch.
     ///
     /// # Errors
-    /// `Shape` unless target and weight have those shapes; `DType` unless this and the weight are of one float type, and the
-    /// target of that one, `i32` or `u32`; `Data` unless the label smoothing is from 0 to 1.
+    /// `Shape` unless target and weight have the shapes above. `DType` unless this tensor and the weight are of one float
+    /// type, and the target is of that type, `i32` or `u32`. `Data` unless the label smoothing is in `[0, 1]`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -205,12 +208,12 @@ impl Tensor {
         })
     }
 
-    /// The negative log likelihood: minus the target's element of this, which has logarithms of probabilities, as
-    /// [`Tensor::log_softmax`] gives them. Shapes, weights, ignored targets and the mean are as in
-    /// [`Tensor::cross_entropy`]. PyTorch's `ignore_index` is -100. (`F.nll_loss` of PyTorch.)
+    /// Returns the negative log likelihood: the negative element of the target's class. This tensor has logarithms of
+    /// probabilities, for example from [`Tensor::log_softmax`]. Shapes, weights, ignored targets and the mean are as in
+    /// [`Tensor::cross_entropy`]. PyTorch's default `ignore_index` is -100. (`F.nll_loss` of PyTorch.)
     ///
     /// # Errors
-    /// As [`Tensor::cross_entropy`], of a target of integers.
+    /// Same as [`Tensor::cross_entropy`] for integer targets.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -238,13 +241,14 @@ impl Tensor {
         })
     }
 
-    /// The Kullback-Leibler divergence from this, which has logarithms of probabilities, to a target of probabilities: the
-    /// mean over all elements of `target (log(target) - x)`, where a target of 0 gives 0. With `log_target` the target has
-    /// logarithms, too. The divergence of the distributions themselves is [`LossReduction::BatchMean`]. (`F.kl_div` of
-    /// PyTorch.)
+    /// Returns the Kullback-Leibler divergence from this tensor to a target: the mean over all elements of `target
+    /// (log(target) - x)`. This tensor has logarithms of probabilities, and the target has probabilities. With `log_target`
+    /// the target has logarithms, too. A target of 0 gives 0.
+    ///
+    /// [`LossReduction::BatchMean`] gives the divergence of the distributions as it is defined. (`F.kl_div` of PyTorch.)
     ///
     /// # Errors
-    /// As [`Tensor::mse_loss`].
+    /// Same as [`Tensor::mse_loss`].
     ///
     /// ```
     /// # pollster::block_on(async {

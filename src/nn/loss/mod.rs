@@ -1,8 +1,8 @@
-//! Losses: methods of [`Tensor`] by the names, formulas and defaults of `torch.nn.functional`. They are made of ordinary
-//! operations, so that a loss and its gradient are a few kernels.
+//! Losses as methods of [`Tensor`], with the names, formulas and defaults of `torch.nn.functional`. Losses consist of
+//! ordinary operations, so a loss and its gradient are a few kernels.
 //!
-//! A target never broadcasts: input and target of two shapes are an error. What is in them is data, which is not looked
-//! at: each loss says what it gives for values that PyTorch would refuse.
+//! A target never broadcasts. Input and target must have equal shapes. Their values are not checked, so each loss documents
+//! its result for values that PyTorch rejects.
 
 mod binary;
 mod classes;
@@ -17,24 +17,24 @@ use crate::dtype::FLOATS;
 use crate::error::{Error, Result};
 use crate::tensor::{with_op_name, Tensor};
 
-/// What becomes of the losses of the elements. (`reduction` of PyTorch's losses.)
+/// The reduction of the elements' losses (`reduction` of PyTorch's losses).
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossReduction {
-    /// They stay as they are.
+    /// Returns the losses without a reduction.
     None,
-    /// Their mean. With weights of classes it is the weighted mean: the sum divided by the weights of the targets.
+    /// The mean. With weights of classes it is the weighted mean, which divides the sum by the sum of the targets' weights.
     #[default]
     Mean,
-    /// Their sum.
+    /// The sum.
     Sum,
-    /// Their sum, divided by the first extent of their shape: the mean over the batch alone.
+    /// The sum, divided by the first extent of the losses' shape. This is the mean over the batch alone.
     #[cfg_attr(feature = "js", js(name = "batchmean"))]
     BatchMean,
 }
 
 impl LossReduction {
-    /// Of losses that count equally.
+    /// Reduces losses of equal weight.
     fn of(self, loss: &Tensor) -> Result<Tensor> {
         match self {
             LossReduction::None => Ok(loss.clone()),
@@ -46,7 +46,7 @@ impl LossReduction {
         }
     }
 
-    /// Of losses that are weighted already, with these weights.
+    /// Reduces losses that are already multiplied by these weights.
     fn weighted(self, loss: &Tensor, weights: &Tensor) -> Result<Tensor> {
         match self {
             LossReduction::Mean => loss.sum(())?.div(weights.sum(())?),
@@ -55,7 +55,7 @@ impl LossReduction {
     }
 }
 
-/// Computes a loss in `f32` and rounds the result once to the type of `input`. Errors name the loss.
+/// Computes a loss in `f32`, and rounds the result once to the type of `input`. Errors contain the name of the loss.
 fn compute_in_f32(
     name: &str,
     input: &Tensor,
@@ -64,7 +64,7 @@ fn compute_in_f32(
     with_op_name(name, || losses(&to_f32(input)?)?.cast(input.dtype()))
 }
 
-/// Casts floats of fewer than 32 bits to `f32`.
+/// Casts floats of fewer than 32 bits to `f32`, and returns other tensors unchanged.
 fn to_f32(x: &Tensor) -> Result<Tensor> {
     match x.dtype().is_float() {
         true => x.cast(x.dtype().compute()),
@@ -72,7 +72,7 @@ fn to_f32(x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Refuses an input that is not of floats, and others of another type.
+/// Rejects an input that is not of floats, and `others` of a different type.
 fn need_floats(name: &str, input: &Tensor, others: &[&Tensor]) -> Result<()> {
     let dtype = input.dtype();
     if !dtype.is_float() {
@@ -84,7 +84,7 @@ fn need_floats(name: &str, input: &Tensor, others: &[&Tensor]) -> Result<()> {
     }
 }
 
-/// Refuses a target (or what else `what` says) that is not of the input's float type and shape.
+/// Rejects a target, or another input called `what`, without the input's float type and shape.
 fn need_like(name: &str, input: &Tensor, other: &Tensor, what: &str) -> Result<()> {
     need_floats(name, input, &[other])?;
     if input.shape() == other.shape() {
@@ -94,7 +94,7 @@ fn need_like(name: &str, input: &Tensor, other: &Tensor, what: &str) -> Result<(
     Err(Error::shapes(name, &must, input.shape(), other.shape()))
 }
 
-/// Refuses a number that is not above 0, or not at least 0 where `or_zero`.
+/// Rejects a number that is not above 0. With `or_zero`, 0 is allowed.
 fn need_positive(name: &str, what: &str, number: f64, or_zero: bool) -> Result<()> {
     if number > 0.0 || or_zero && number == 0.0 {
         return Ok(());
@@ -103,12 +103,12 @@ fn need_positive(name: &str, what: &str, number: f64, or_zero: bool) -> Result<(
     Err(Error::data(format!("{name}: {what} must be {least} 0, got {number}")))
 }
 
-/// `1 - x`.
+/// Returns `1 - x`.
 fn rest(x: &Tensor) -> Result<Tensor> {
     x.neg().add(1.0)
 }
 
-/// Times a weight that broadcasts to the losses, if there is one.
+/// Multiplies the losses by the weight, if there is one. The weight broadcasts to the losses.
 fn weigh(name: &str, loss: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
     let Some(weight) = weight else { return Ok(loss) };
     if weight.expand(loss.shape()).is_err() {

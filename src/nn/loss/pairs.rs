@@ -1,23 +1,23 @@
-//! Losses of several inputs beside each other.
+//! Losses that compare two or three inputs: rankings, cosine similarity, and triplets.
 
 use super::{compute_in_f32, need_floats, need_like, to_f32, LossReduction};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// Parameters of [`Tensor::triplet_margin_loss`].
+/// Options of [`Tensor::triplet_margin_loss`].
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TripletMarginOptions {
-    /// How much farther away the negative should be. The default is 1.
+    /// The required difference between the distances of the negative and the positive. The default is 1.
     pub margin: f64,
-    /// The power of the norm that is the distance. The default is 2.
+    /// The order of the norm that measures distances. The default is 2.
     pub p: f64,
-    /// What is added to each difference. The default is 1e-6.
+    /// Added to each difference of coordinates for numerical stability. The default is 1e-6.
     pub epsilon: f64,
-    /// Whether the distance of positive and negative counts, too, where it is the smaller one (Balntas et al. 2016). The
-    /// default is `false`.
+    /// Whether the distance between positive and negative replaces the negative's distance if it is smaller (Balntas et al.
+    /// 2016). The default is `false`.
     pub swap: bool,
-    /// What becomes of the losses. The default is their mean.
+    /// The reduction of the losses. The default is the mean.
     pub reduction: LossReduction,
 }
 
@@ -30,11 +30,12 @@ impl Default for TripletMarginOptions {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The loss of a ranking: the mean of `max(0, -target (x - other) + margin)`, where a target of 1 wants this to be the
-    /// larger one, and -1 the other. PyTorch's margin is 0. (`F.margin_ranking_loss` of PyTorch.)
+    /// Returns the margin ranking loss: the mean of `max(0, -target (x - other) + margin)`. A target of 1 means that this
+    /// input should be larger, and -1 means that `other` should be. PyTorch's default margin is 0. (`F.margin_ranking_loss`
+    /// of PyTorch.)
     ///
     /// # Errors
-    /// `Shape` unless all have one shape; `DType` unless all are of one float type.
+    /// `Shape` unless all have one shape. `DType` unless all are of one float type.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -63,13 +64,13 @@ impl Tensor {
         })
     }
 
-    /// The loss of vectors along the last axis that should point the same way where the target is 1, and apart where it is
-    /// -1: the mean of `1 - cos` and of `max(0, cos - margin)`. Other targets give 0, as PyTorch's. The target has this
-    /// shape without the last axis. PyTorch's margin is 0. (`F.cosine_embedding_loss` of PyTorch.)
+    /// Returns the cosine embedding loss of vectors along the last axis. A target of 1 gives `1 - cos`, and -1 gives `max(0,
+    /// cos - margin)`. Other targets give 0, as in PyTorch. The target has this shape without the last axis. PyTorch's
+    /// default margin is 0. (`F.cosine_embedding_loss` of PyTorch.)
     ///
     /// # Errors
-    /// `Shape` unless both inputs have one shape, of rank 1 at least, and the target that one; `DType` unless all are of
-    /// one float type.
+    /// `Shape` unless both inputs have one shape of rank 1 or more, and the target has that shape without the last axis.
+    /// `DType` unless all are of one float type.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -99,7 +100,7 @@ impl Tensor {
         }
         compute_in_f32(name, self, |x| {
             let other = to_f32(other)?;
-            // PyTorch's, so that vectors of zeros give no NaN.
+            // PyTorch adds this number, too, so that vectors of zeros do not give NaN.
             let length = |x: &Tensor| x.square().sum(-1)?.add(1e-12).map(|sum| sum.sqrt());
             let cosine = x.mul(&other)?.sum(-1)?.div(length(x)?)?.div(length(&other)?)?;
             let near = target.eq(1.0)?.where_cond(cosine.neg().add(1.0)?, 0.0)?;
@@ -108,13 +109,12 @@ impl Tensor {
         })
     }
 
-    /// The loss of triplets of vectors along the last axis, of which this is the anchor: the mean of
-    /// `max(0, d(x, positive) - d(x, negative) + margin)`, where the distance `d` is the `p`-norm of `x - y + epsilon`.
+    /// Returns the triplet margin loss of vectors along the last axis: the mean of `max(0, d(x, positive) - d(x, negative) +
+    /// margin)`. This tensor has the anchors `x`. The distance `d(x, y)` is the `p`-norm of `x - y + epsilon`.
     /// (`F.triplet_margin_loss` of PyTorch.)
     ///
     /// # Errors
-    /// `Shape` unless all have one shape, of rank 1 at least; `DType` unless all are of one float type; `Data` if `p` is
-    /// NaN.
+    /// `Shape` unless all have one shape of rank 1 or more. `DType` unless all are of one float type. `Data` if `p` is NaN.
     ///
     /// ```
     /// # pollster::block_on(async {

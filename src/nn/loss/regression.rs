@@ -1,11 +1,11 @@
-//! Losses of numbers: of their distance, or of what a distribution gives for them.
+//! Regression losses: distances to a target, and negative log likelihoods of normal and Poisson distributions.
 
 use super::{compute_in_f32, need_like, need_positive, to_f32, LossReduction};
 use crate::error::{Error, Result};
 use crate::tensor::{with_op_name, Tensor};
 use std::f64::consts::TAU;
 
-/// Parameters of [`Tensor::poisson_nll_loss`].
+/// Options of [`Tensor::poisson_nll_loss`].
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoissonNllOptions {
@@ -13,9 +13,9 @@ pub struct PoissonNllOptions {
     pub log_input: bool,
     /// Whether Stirling's approximation of `log(target!)` is added. The default is `false`.
     pub full: bool,
-    /// What is added to a rate before its logarithm is taken. The default is 1e-8.
+    /// Added to a rate before its logarithm for numerical stability. The default is 1e-8.
     pub epsilon: f64,
-    /// What becomes of the losses. The default is their mean.
+    /// The reduction of the losses. The default is the mean.
     pub reduction: LossReduction,
 }
 
@@ -28,10 +28,10 @@ impl Default for PoissonNllOptions {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The mean squared error: the mean of `(x - target)^2`. (`F.mse_loss` of PyTorch.)
+    /// Returns the mean squared error: the mean of `(x - target)^2`. (`F.mse_loss` of PyTorch.)
     ///
     /// # Errors
-    /// `Shape` unless both have one shape; `DType` unless both are of one float type.
+    /// `Shape` unless both have one shape. `DType` unless both are of one float type.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -50,11 +50,11 @@ impl Tensor {
         compute_in_f32(name, self, |x| reduction.of(&x.squared_difference(to_f32(target)?)?))
     }
 
-    /// The mean absolute error: the mean of `|x - target|`. Its gradient where both are equal is 0. (`F.l1_loss` of
+    /// Returns the mean absolute error: the mean of `|x - target|`. The gradient is 0 where both are equal. (`F.l1_loss` of
     /// PyTorch.)
     ///
     /// # Errors
-    /// As [`Tensor::mse_loss`].
+    /// Same as [`Tensor::mse_loss`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -72,11 +72,12 @@ impl Tensor {
         compute_in_f32(name, self, |x| reduction.of(&x.sub(to_f32(target)?)?.abs()))
     }
 
-    /// The mean of `d^2 / (2 beta)` where the distance `d = |x - target|` is less than `beta`, and of `d - beta / 2`
-    /// elsewhere (Girshick 2015); [`Tensor::l1_loss`] for `beta` 0. PyTorch's beta is 1. (`F.smooth_l1_loss` of PyTorch.)
+    /// Returns the smooth L1 loss (Girshick 2015). With the distance `d = |x - target|`, it is the mean of `d^2 / (2 beta)`
+    /// where `d < beta`, and of `d - beta / 2` elsewhere. A `beta` of 0 gives [`Tensor::l1_loss`]. PyTorch's default is 1.
+    /// (`F.smooth_l1_loss` of PyTorch.)
     ///
     /// # Errors
-    /// As [`Tensor::mse_loss`]; `Data` if `beta` is below 0.
+    /// Same as [`Tensor::mse_loss`]. `Data` if `beta` is below 0.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -110,11 +111,11 @@ impl Tensor {
         })
     }
 
-    /// The mean of `d^2 / 2` where the distance `d = |x - target|` is at most `delta`, and of `delta (d - delta / 2)`
-    /// elsewhere (Huber 1964). PyTorch's delta is 1. (`F.huber_loss` of PyTorch.)
+    /// Returns the Huber loss (Huber 1964). With the distance `d = |x - target|`, it is the mean of `d^2 / 2` where `d <=
+    /// delta`, and of `delta (d - delta / 2)` elsewhere. PyTorch's default delta is 1. (`F.huber_loss` of PyTorch.)
     ///
     /// # Errors
-    /// As [`Tensor::mse_loss`]; `Data` unless `delta` is above 0.
+    /// Same as [`Tensor::mse_loss`]. `Data` unless `delta` is above 0.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -144,18 +145,19 @@ impl Tensor {
         })
     }
 
-    /// The negative logarithm of a normal distribution's density, of which this is the mean and `variance` the variance:
-    /// the mean of `(log(v) + (x - target)^2 / v) / 2` with `v = max(variance, epsilon)` (Nix and Weigend 1994). With
-    /// `full` the constant `log(2 pi) / 2` is added. The variance has the shape of this, or one number for the last axis:
-    /// extent 1 there, or the axis left out. The target broadcasts. PyTorch's epsilon is 1e-6. (`F.gaussian_nll_loss` of
-    /// PyTorch.)
+    /// Returns the negative log likelihood of a normal distribution (Nix and Weigend 1994). This tensor is the mean of the
+    /// distribution. The loss is the mean of `(log(v) + (x - target)^2 / v) / 2` with `v = max(variance, epsilon)`. With
+    /// `full` the constant `log(2 pi) / 2` is added. (`F.gaussian_nll_loss` of PyTorch.)
     ///
-    /// The gradient by a variance below epsilon is that at epsilon, as PyTorch's. Variances below 0, which PyTorch
-    /// refuses, count as epsilon.
+    /// The variance has the shape of this tensor, or one number for the last axis. In the second case, the last extent is 1
+    /// or the axis is missing. The target broadcasts. PyTorch's default epsilon is 1e-6.
+    ///
+    /// The gradient of a variance below epsilon is the gradient at epsilon, as in PyTorch. Variances below 0, which PyTorch
+    /// rejects, count as epsilon.
     ///
     /// # Errors
-    /// `Shape` unless the target broadcasts and the variance has one of those; `DType` unless all are of one float type;
-    /// `Data` unless `epsilon` is above 0.
+    /// `Shape` unless the target broadcasts and the variance has one of these shapes. `DType` unless all are of one float
+    /// type. `Data` unless `epsilon` is above 0.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -183,7 +185,7 @@ impl Tensor {
         let variance = self.one_for_each(name, variance)?;
         compute_in_f32(name, self, |x| {
             let variance = to_f32(&variance)?;
-            // Added to what is 0, so that gradients pass.
+            // Epsilon is added to 0, which depends on the variance, so that gradients pass.
             let least = variance.sub(&variance.detach())?.add(epsilon)?;
             let variance = variance.lt(epsilon)?.where_cond(least, &variance)?;
             let distance = x.squared_difference(to_f32(target)?)?.div(&variance)?;
@@ -195,7 +197,7 @@ impl Tensor {
         })
     }
 
-    /// Variances in a shape that broadcasts to this.
+    /// Reshapes the variance so that it broadcasts to this tensor.
     fn one_for_each(&self, name: &str, variance: &Tensor) -> Result<Tensor> {
         let shape = variance.shape();
         if shape == self.shape() {
@@ -213,13 +215,15 @@ impl Tensor {
         Err(Error::shapes(name, must, self.shape(), shape))
     }
 
-    /// The negative logarithm of a Poisson distribution's probability, of which this is the rate's logarithm: the mean of
-    /// `exp(x) - target x`; without `log_input` this is the rate itself: `x - target log(x + epsilon)`. With `full`,
-    /// Stirling's approximation of `log(target!)`, which is `t log(t) - t + log(2 pi t) / 2`, is added where the target is
-    /// above 1. (`F.poisson_nll_loss` of PyTorch.)
+    /// Returns the negative log likelihood of a Poisson distribution. With `log_input`, this tensor is the logarithm of the
+    /// rate, and the loss is the mean of `exp(x) - target x`. Without it, this tensor is the rate, and the loss is the mean
+    /// of `x - target log(x + epsilon)`. (`F.poisson_nll_loss` of PyTorch.)
+    ///
+    /// With `full`, Stirling's approximation of `log(target!)` is added where the target `t` is above 1: `t log(t) - t +
+    /// log(2 pi t) / 2`.
     ///
     /// # Errors
-    /// As [`Tensor::mse_loss`].
+    /// Same as [`Tensor::mse_loss`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -244,7 +248,7 @@ impl Tensor {
                 x.sub(target.mul(x.add(epsilon)?.log())?)?
             };
             if full {
-                // Those that get nothing as 1: the gradient of a logarithm at 0 would be NaN.
+                // Targets without this term count as 1, because the gradient of a logarithm at 0 would be NaN.
                 let large = target.gt(1.0)?;
                 let t = large.where_cond(&target, 1.0)?;
                 let log = t.mul(t.log())?.sub(&t)?.add(t.mul(TAU)?.log().mul(0.5)?)?;

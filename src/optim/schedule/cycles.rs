@@ -1,15 +1,15 @@
-//! Schedules along half waves of the cosine.
+//! Cosine annealing, warm restarts, and the one-cycle schedule.
 
 use super::{need_numbers, need_steps, Schedule};
 use crate::error::{Error, Result};
 use std::f64::consts::PI;
 
-/// From `start` at part 0 to `end` at part 1, along half a wave of the cosine.
+/// Returns the value of half a cosine wave from `start` to `end`, at `part` from 0 to 1.
 fn half_wave(start: f64, end: f64, part: f64) -> f64 {
     end + (start - end) * (1.0 + (PI * part).cos()) / 2.0
 }
 
-/// Half a wave of the cosine, from `lr` to `eta_min` in `t_max` steps, then back, and so on (Loshchilov and Hutter 2016).
+/// A cosine wave from `lr` to `eta_min` in `t_max` steps, then back, and so on (Loshchilov and Hutter 2016).
 /// (`CosineAnnealingLR` of PyTorch, whose default `eta_min` is 0.)
 ///
 /// ```
@@ -26,10 +26,10 @@ pub struct CosineAnnealingLr {
 }
 
 impl CosineAnnealingLr {
-    /// The rate at the start, the steps until it is the least one, and that one.
+    /// Creates a schedule from the initial rate, the number of steps until the smallest rate, and the smallest rate.
     ///
     /// # Errors
-    /// `Data` for numbers that are not finite or below 0, or for no steps.
+    /// `Data` unless the numbers are finite and at least 0, and there is at least one step.
     pub fn new(lr: f64, t_max: u64, eta_min: f64) -> Result<CosineAnnealingLr> {
         need_numbers("CosineAnnealingLr", &[("lr", lr), ("eta_min", eta_min)])?;
         need_steps("CosineAnnealingLr", "t_max", t_max)?;
@@ -39,15 +39,15 @@ impl CosineAnnealingLr {
 
 impl Schedule for CosineAnnealingLr {
     fn lr(&self, step: u64) -> f64 {
-        // Within one wave: the cosine of a large argument is less exact.
+        // Reduced to one wave, because the cosine of a large argument is less accurate.
         let step = step % self.t_max.saturating_mul(2);
         half_wave(self.lr, self.eta_min, step as f64 / self.t_max as f64)
     }
 }
 
-/// Half a wave of the cosine, from `lr` towards `eta_min` in `t_0` steps, then from `lr` again, each time in `t_mult` times as
-/// many steps (Loshchilov and Hutter 2016). (`CosineAnnealingWarmRestarts` of PyTorch, whose defaults are a `t_mult` of 1 and
-/// an `eta_min` of 0.)
+/// Half a cosine wave from `lr` towards `eta_min` in `t_0` steps, which then restarts at `lr`. Each further wave is `t_mult`
+/// times as long as the previous one (Loshchilov and Hutter 2016). (`CosineAnnealingWarmRestarts` of PyTorch, whose defaults
+/// are a `t_mult` of 1 and an `eta_min` of 0.)
 ///
 /// ```
 /// use warpweft::optim::{CosineAnnealingWarmRestarts, Schedule};
@@ -65,11 +65,11 @@ pub struct CosineAnnealingWarmRestarts {
 }
 
 impl CosineAnnealingWarmRestarts {
-    /// The rate at each start, the steps until the first restart, by how much each wave is longer than the one before, and the
-    /// least rate.
+    /// Creates a schedule. `lr` is the rate at each restart, and `eta_min` is the smallest rate. The first wave has `t_0`
+    /// steps, and each further wave has `t_mult` times as many as the previous one.
     ///
     /// # Errors
-    /// `Data` for numbers that are not finite or below 0, or for steps or a `t_mult` of 0.
+    /// `Data` unless the numbers are finite and at least 0, and `t_0` and `t_mult` are at least 1.
     pub fn new(
         lr: f64,
         t_0: u64,
@@ -98,31 +98,31 @@ impl Schedule for CosineAnnealingWarmRestarts {
     }
 }
 
-/// How a one-cycle schedule goes from one rate to the next.
+/// The shape of a one-cycle schedule between two rates.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anneal {
-    /// Along half a wave of the cosine.
+    /// Half a cosine wave.
     #[default]
     Cos,
-    /// In a straight line.
+    /// A straight line.
     Linear,
 }
 
-/// Parameters of a one-cycle schedule.
+/// Options of a one-cycle schedule.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OneCycleOptions {
-    /// The part of the steps in which the rate rises, 0 to 1. The default is 0.3.
+    /// The part of the steps in which the rate rises, from 0 to 1. The default is 0.3.
     pub pct_start: f64,
-    /// How it goes from one rate to the next. The default is [`Anneal::Cos`].
+    /// The shape of the schedule between two rates. The default is [`Anneal::Cos`].
     pub anneal_strategy: Anneal,
-    /// The first rate is the greatest one divided by this. The default is 25.
+    /// The ratio of the largest to the first rate. The default is 25.
     pub div_factor: f64,
-    /// The last rate is the first one divided by this. The default is 1e4.
+    /// The ratio of the first to the last rate. The default is 1e4.
     pub final_div_factor: f64,
-    /// Whether the rate falls to the first one in as many steps as it rose, and to the last one in the rest. The default is
-    /// `false`: it falls to the last one at once.
+    /// Whether the rate falls to the first rate in as many steps as it rose, and to the last rate in the remaining steps. The
+    /// default is `false`, which means that the rate falls directly to the last rate.
     pub three_phase: bool,
 }
 
@@ -138,8 +138,8 @@ impl Default for OneCycleOptions {
     }
 }
 
-/// A rate that rises from a small one to `max_lr` and falls to a smaller one (Smith and Topin 2017). It stays at the last rate,
-/// where PyTorch refuses further steps. (`OneCycleLR` of PyTorch.)
+/// A rate that rises to `max_lr` and then falls below its first value (Smith and Topin 2017). After the last step it stays at
+/// the last rate, where PyTorch raises an error. (`OneCycleLR` of PyTorch.)
 ///
 /// ```
 /// use warpweft::optim::{OneCycleLr, OneCycleOptions, Schedule};
@@ -157,10 +157,11 @@ pub struct OneCycleLr {
 }
 
 impl OneCycleLr {
-    /// The greatest rate, and the number of all steps.
+    /// Creates a schedule from the largest rate and the total number of steps.
     ///
     /// # Errors
-    /// `Data` for numbers that are not finite or below 0, factors of 0, a part that is not from 0 to 1, or for no steps.
+    /// `Data` unless the numbers are finite and at least 0, and the factors are above 0. `Data` also unless `pct_start` is in
+    /// `[0, 1]` and there is at least one step.
     pub fn new(max_lr: f64, total_steps: u64, options: OneCycleOptions) -> Result<OneCycleLr> {
         let name = "OneCycleLr";
         let OneCycleOptions { pct_start, div_factor, final_div_factor, .. } = options;
@@ -187,7 +188,7 @@ impl Schedule for OneCycleLr {
         let steps = self.total_steps as f64;
         let rise = options.pct_start * steps - 1.0;
         let end = steps - 1.0;
-        // Where each phase ends, and at which rate. The numbers are PyTorch's, fractions of steps included.
+        // The end of each phase and its rate. The formulas are PyTorch's, which may give fractions of steps.
         let phases = match options.three_phase {
             true => vec![
                 (rise, self.max_lr),
@@ -200,7 +201,7 @@ impl Schedule for OneCycleLr {
         let (mut begin, mut from) = (0.0, first);
         for (until, to) in phases {
             if step <= until {
-                // A phase of no steps is at its end.
+                // A phase without steps has its end value.
                 let part = if until > begin { (step - begin) / (until - begin) } else { 1.0 };
                 return match options.anneal_strategy {
                     Anneal::Cos => half_wave(from, to, part),

@@ -1,7 +1,8 @@
-//! Learning rates that change while training: by the names, formulas and defaults of `torch.optim.lr_scheduler`.
+//! Learning rate schedules, with the names, formulas and defaults of `torch.optim.lr_scheduler`.
 //!
-//! A [`Schedule`] says the rate of any step and remembers nothing, so a training that goes on needs its step alone. Steps
-//! are what the caller counts: updates or epochs, from 0. [`ReduceLrOnPlateau`] is no such function: it is fed with a metric.
+//! A [`Schedule`] is a function from a step to a rate, without state. A resumed training run therefore needs only its step.
+//! The caller counts the steps, which may be updates or epochs, from 0. [`ReduceLrOnPlateau`] is different, because it
+//! depends on a metric.
 
 mod cycles;
 mod plateau;
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::sorted;
 use std::fmt::Debug;
 
-/// A learning rate for each step. A number is the schedule that stays at it.
+/// A learning rate for each step. An `f64` is a constant schedule.
 ///
 /// ```
 /// use warpweft::optim::{CosineAnnealingLr, LinearLr, Schedule, SequentialLr};
@@ -32,7 +33,7 @@ use std::fmt::Debug;
 /// # Ok(()) }
 /// ```
 pub trait Schedule: Debug + Send + Sync {
-    /// The learning rate of this step, the first of which is 0.
+    /// Returns the learning rate of this step. The first step is 0.
     fn lr(&self, step: u64) -> f64;
 }
 
@@ -42,7 +43,7 @@ impl Schedule for f64 {
     }
 }
 
-/// Refuses numbers that are infinite, NaN or below 0.
+/// Rejects numbers that are infinite, NaN or below 0.
 fn need_numbers(name: &str, numbers: &[(&str, f64)]) -> Result<()> {
     match numbers.iter().find(|(_, number)| !number.is_finite() || *number < 0.0) {
         Some((what, number)) => {
@@ -52,7 +53,7 @@ fn need_numbers(name: &str, numbers: &[(&str, f64)]) -> Result<()> {
     }
 }
 
-/// Refuses a count of no steps.
+/// Rejects a count of 0.
 fn need_steps(name: &str, what: &str, steps: u64) -> Result<()> {
     if steps == 0 {
         return Err(Error::data(format!("{name}: {what} must be at least 1, got 0")));
@@ -60,8 +61,8 @@ fn need_steps(name: &str, what: &str, steps: u64) -> Result<()> {
     Ok(())
 }
 
-/// `lr * factor` before step `total_iters`, and `lr` from there on. (`ConstantLR` of PyTorch, whose defaults are a factor of
-/// 1/3 and 5 steps.)
+/// The rate `lr * factor` before step `total_iters`, and `lr` afterwards. (`ConstantLR` of PyTorch, whose defaults are a
+/// factor of 1/3 and 5 steps.)
 ///
 /// ```
 /// use warpweft::optim::{ConstantLr, Schedule};
@@ -77,10 +78,10 @@ pub struct ConstantLr {
 }
 
 impl ConstantLr {
-    /// The rate, what it is multiplied by at first, and for how many steps.
+    /// Creates a schedule from the rate, its initial factor, and the number of steps with that factor.
     ///
     /// # Errors
-    /// `Data` for numbers that are not finite or below 0.
+    /// `Data` unless the numbers are finite and at least 0.
     pub fn new(lr: f64, factor: f64, total_iters: u64) -> Result<ConstantLr> {
         need_numbers("ConstantLr", &[("lr", lr), ("factor", factor)])?;
         Ok(ConstantLr { lr, factor, total_iters })
@@ -97,8 +98,8 @@ impl Schedule for ConstantLr {
     }
 }
 
-/// `lr` times a factor that goes from `start_factor` to `end_factor` in a straight line, in `total_iters` steps, and stays
-/// there: a warm-up. (`LinearLR` of PyTorch, whose defaults are 1/3, 1 and 5 steps.)
+/// The rate `lr` times a factor that changes linearly from `start_factor` to `end_factor` in `total_iters` steps. Use it as a
+/// warm-up. (`LinearLR` of PyTorch, whose defaults are 1/3, 1 and 5 steps.)
 ///
 /// ```
 /// use warpweft::optim::{LinearLr, Schedule};
@@ -115,10 +116,10 @@ pub struct LinearLr {
 }
 
 impl LinearLr {
-    /// The rate, the factors at both ends, and the steps between them.
+    /// Creates a schedule from the rate, the first and the last factor, and the number of steps between them.
     ///
     /// # Errors
-    /// `Data` for numbers that are not finite or below 0, or for no steps.
+    /// `Data` unless the numbers are finite and at least 0, and there is at least one step.
     pub fn new(lr: f64, start_factor: f64, end_factor: f64, total_iters: u64) -> Result<LinearLr> {
         let numbers = [("lr", lr), ("start_factor", start_factor), ("end_factor", end_factor)];
         need_numbers("LinearLr", &numbers)?;
@@ -134,7 +135,7 @@ impl Schedule for LinearLr {
     }
 }
 
-/// `lr`, multiplied by `gamma` after every `step_size` steps. (`StepLR` of PyTorch, whose default gamma is 0.1.)
+/// The rate `lr`, multiplied by `gamma` after every `step_size` steps. (`StepLR` of PyTorch, whose default gamma is 0.1.)
 ///
 /// ```
 /// use warpweft::optim::{Schedule, StepLr};
@@ -150,10 +151,10 @@ pub struct StepLr {
 }
 
 impl StepLr {
-    /// The rate, after how many steps it changes, and the factor.
+    /// Creates a schedule from the rate, the number of steps between changes, and the factor of each change.
     ///
     /// # Errors
-    /// `Data` for numbers that are not finite or below 0, or for a step size of 0.
+    /// `Data` unless the numbers are finite and at least 0, and the step size is at least 1.
     pub fn new(lr: f64, step_size: u64, gamma: f64) -> Result<StepLr> {
         need_numbers("StepLr", &[("lr", lr), ("gamma", gamma)])?;
         need_steps("StepLr", "step_size", step_size)?;
@@ -167,7 +168,7 @@ impl Schedule for StepLr {
     }
 }
 
-/// `lr`, multiplied by `gamma` at each of the milestones; a milestone that is named twice counts twice. (`MultiStepLR` of
+/// The rate `lr`, multiplied by `gamma` at each milestone. A milestone that is listed twice counts twice. (`MultiStepLR` of
 /// PyTorch, whose default gamma is 0.1.)
 ///
 /// ```
@@ -184,10 +185,10 @@ pub struct MultiStepLr {
 }
 
 impl MultiStepLr {
-    /// The rate, the steps at which it changes, in any order, and the factor.
+    /// Creates a schedule from the rate, the steps at which it changes, in any order, and the factor of each change.
     ///
     /// # Errors
-    /// `Data` for numbers that are not finite or below 0.
+    /// `Data` unless the numbers are finite and at least 0.
     pub fn new(lr: f64, milestones: impl Into<Vec<u64>>, gamma: f64) -> Result<MultiStepLr> {
         need_numbers("MultiStepLr", &[("lr", lr), ("gamma", gamma)])?;
         let mut milestones = milestones.into();
@@ -203,7 +204,7 @@ impl Schedule for MultiStepLr {
     }
 }
 
-/// `lr * gamma^step`. (`ExponentialLR` of PyTorch.)
+/// The rate `lr * gamma^step`. (`ExponentialLR` of PyTorch.)
 ///
 /// ```
 /// use warpweft::optim::{ExponentialLr, Schedule};
@@ -217,10 +218,10 @@ pub struct ExponentialLr {
 }
 
 impl ExponentialLr {
-    /// The rate and the factor of each step.
+    /// Creates a schedule from the rate and the factor of each step.
     ///
     /// # Errors
-    /// `Data` for numbers that are not finite or below 0.
+    /// `Data` unless the numbers are finite and at least 0.
     pub fn new(lr: f64, gamma: f64) -> Result<ExponentialLr> {
         need_numbers("ExponentialLr", &[("lr", lr), ("gamma", gamma)])?;
         Ok(ExponentialLr { lr, gamma })
@@ -233,8 +234,8 @@ impl Schedule for ExponentialLr {
     }
 }
 
-/// `lr * (1 - step / total_iters)^power`, and 0 from `total_iters` on. (`PolynomialLR` of PyTorch, whose defaults are 5 steps
-/// and a power of 1.)
+/// The rate `lr * (1 - step / total_iters)^power`, and 0 from step `total_iters` on. (`PolynomialLR` of PyTorch, whose
+/// defaults are 5 steps and a power of 1.)
 ///
 /// ```
 /// use warpweft::optim::{PolynomialLr, Schedule};
@@ -250,10 +251,10 @@ pub struct PolynomialLr {
 }
 
 impl PolynomialLr {
-    /// The rate, the steps until it is 0, and the power.
+    /// Creates a schedule from the rate, the number of steps until it is 0, and the power.
     ///
     /// # Errors
-    /// `Data` for numbers that are not finite or below 0, or for no steps.
+    /// `Data` unless the numbers are finite and at least 0, and there is at least one step.
     pub fn new(lr: f64, total_iters: u64, power: f64) -> Result<PolynomialLr> {
         need_numbers("PolynomialLr", &[("lr", lr), ("power", power)])?;
         need_steps("PolynomialLr", "total_iters", total_iters)?;
@@ -268,7 +269,7 @@ impl Schedule for PolynomialLr {
     }
 }
 
-/// Schedules one after the other: the next one begins at each milestone, with its step 0. (`SequentialLR` of PyTorch.)
+/// A sequence of schedules. At each milestone the next schedule begins, with its step 0. (`SequentialLR` of PyTorch.)
 #[derive(Debug)]
 pub struct SequentialLr {
     schedules: Vec<Box<dyn Schedule>>,
@@ -276,10 +277,10 @@ pub struct SequentialLr {
 }
 
 impl SequentialLr {
-    /// The schedules, and the steps at which the second one and those after it begin.
+    /// Creates a sequence from the schedules and the steps at which all but the first begin.
     ///
     /// # Errors
-    /// `Data` unless there is one milestone between any two, each greater than the one before.
+    /// `Data` unless there is one milestone for each schedule after the first, and the milestones increase.
     pub fn new(schedules: Vec<Box<dyn Schedule>>, milestones: Vec<u64>) -> Result<SequentialLr> {
         let rises = milestones.windows(2).all(|pair| pair[0] < pair[1]);
         if milestones.len() + 1 != schedules.len() || !rises {

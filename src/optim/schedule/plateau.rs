@@ -1,49 +1,49 @@
-//! A rate that falls where a metric stays.
+//! `ReduceLrOnPlateau`: reduces the learning rate when a metric stops improving.
 
 use super::need_numbers;
 use crate::error::{Error, Result};
 
-/// Which metrics are better.
+/// Whether smaller or larger metrics are better.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlateauMode {
-    /// Smaller ones, as of losses.
+    /// Smaller metrics are better, such as losses.
     #[default]
     Min,
-    /// Greater ones, as of accuracies.
+    /// Larger metrics are better, such as accuracies.
     Max,
 }
 
-/// What the threshold of a plateau is counted in.
+/// The unit of the threshold.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThresholdMode {
-    /// Parts of the best metric.
+    /// A fraction of the best metric.
     #[default]
     Rel,
-    /// The metric's own unit.
+    /// The unit of the metric.
     Abs,
 }
 
-/// Parameters of a schedule that falls on plateaus.
+/// Options of a schedule that reduces the learning rate on plateaus.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlateauOptions {
-    /// Which metrics are better. The default is the smaller ones.
+    /// Whether smaller or larger metrics are better. The default is smaller.
     pub mode: PlateauMode,
-    /// What the rate is multiplied by, less than 1. The default is 0.1.
+    /// The factor by which the rate is reduced, less than 1. The default is 0.1.
     pub factor: f64,
-    /// For how many steps that are no better the rate stays. The default is 10.
+    /// The number of steps without improvement after which the rate still stays the same. The default is 10.
     pub patience: u64,
-    /// By how much a metric has to be better to count. The default is 1e-4.
+    /// The minimum improvement that counts. The default is 1e-4.
     pub threshold: f64,
-    /// What the threshold is counted in. The default is parts of the best metric.
+    /// The unit of the threshold. The default is a fraction of the best metric.
     pub threshold_mode: ThresholdMode,
-    /// For how many steps after a change no step counts as bad. The default is 0.
+    /// The number of steps after a reduction in which no step counts as bad. The default is 0.
     pub cooldown: u64,
-    /// The least rate. The default is 0.
+    /// The smallest rate. The default is 0.
     pub min_lr: f64,
-    /// A change of no more than this is not made. The default is 1e-8.
+    /// The minimum change of the rate. A smaller or equal change is not made. The default is 1e-8.
     pub eps: f64,
 }
 
@@ -62,8 +62,8 @@ impl Default for PlateauOptions {
     }
 }
 
-/// A rate that is multiplied by a factor when a metric has not become better for some steps. It is fed with the metric after
-/// each. A metric that is NaN is no better. (`ReduceLROnPlateau` of PyTorch.)
+/// A rate that is multiplied by a factor when a metric has not improved for some steps. Call [`ReduceLrOnPlateau::step`] with
+/// the metric after each step. A metric of NaN counts as no improvement. (`ReduceLROnPlateau` of PyTorch.)
 ///
 /// ```
 /// use warpweft::optim::{PlateauOptions, ReduceLrOnPlateau};
@@ -83,10 +83,10 @@ pub struct ReduceLrOnPlateau {
 }
 
 impl ReduceLrOnPlateau {
-    /// The rate at the start.
+    /// Creates a schedule with the initial rate.
     ///
     /// # Errors
-    /// `Data` for numbers that are not finite or below 0, or unless the factor is less than 1.
+    /// `Data` unless the numbers are finite and at least 0, and the factor is less than 1.
     pub fn new(lr: f64, options: PlateauOptions) -> Result<ReduceLrOnPlateau> {
         let PlateauOptions { factor, threshold, min_lr, eps, .. } = options;
         let name = "ReduceLrOnPlateau";
@@ -102,24 +102,24 @@ impl ReduceLrOnPlateau {
         Ok(ReduceLrOnPlateau { options, lr, best, bad_steps: 0, cooldown: 0 })
     }
 
-    /// The rate now.
+    /// Returns the current rate.
     pub fn lr(&self) -> f64 {
         self.lr
     }
 
-    /// What it remembers: the rate, the best metric, the bad steps in a row, and how much of the cooldown is left.
+    /// Returns the state: the rate, the best metric, the number of bad steps in a row, and the rest of the cooldown.
     #[cfg(feature = "io")]
     pub(crate) fn state(&self) -> (f64, f64, u64, u64) {
         (self.lr, self.best, self.bad_steps, self.cooldown)
     }
 
-    /// Takes [`ReduceLrOnPlateau::state`].
+    /// Sets the state that [`ReduceLrOnPlateau::state`] returned.
     #[cfg(feature = "io")]
     pub(crate) fn set_state(&mut self, state: (f64, f64, u64, u64)) {
         (self.lr, self.best, self.bad_steps, self.cooldown) = state;
     }
 
-    /// Takes the metric of a step, and returns the rate of the next.
+    /// Updates the schedule with the metric of a step, and returns the rate of the next step.
     pub fn step(&mut self, metric: f64) -> f64 {
         if self.better(metric) {
             self.best = metric;

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// A transposed matrix read by more matmuls than this is materialized once instead of being transposed in each.
 const MAX_INLINE_TRANSPOSES: usize = 8;
 
-/// The placement of each node of a trace. [`Placement::force`] moves more nodes to memory; no node ever leaves it.
+/// The placement of each node of a trace. [`Placement::force`] moves more nodes to memory, and no node is moved out of memory.
 pub struct Placement<'a> {
     trace: &'a Trace,
     costs: Costs,
@@ -132,7 +132,7 @@ impl<'a> Placement<'a> {
     /// Places the nodes from last to first, so that users are placed before their inputs.
     fn place(&mut self) {
         let mut sizes = vec![KernelSize::default(); self.trace.nodes.len()];
-        // Each operand of a join has a kernel of its own: which one a node's value goes into.
+        // The operand of a join whose kernel computes the node. Each operand of a join has a separate kernel.
         let mut operand: Vec<usize> = (0..self.trace.nodes.len()).collect();
         let mut cuts = FusionLimits::new(self.trace);
         for n in (0..self.trace.nodes.len()).rev() {
@@ -214,7 +214,7 @@ impl<'a> Placement<'a> {
                 _ => n,
             };
             let most = buffers.saturating_sub(1 + self.attached_to(root).count()).max(1);
-            // Each operand of a join has a kernel of its own.
+            // Each operand of a join has a separate kernel.
             if self.is_join(n) || matches!(node.op, Op::Shader(_) | Op::Order { .. }) {
                 loads.push(Vec::new());
                 continue;
@@ -264,14 +264,14 @@ impl<'a> Placement<'a> {
             (Op::Source | Op::Order { .. } | Op::Shader(_) | Op::Output(..), _) => true,
             (Op::Scalar, _) => force,
             _ if self.in_memory[n] || force => true,
-            // Each operand of a join has a kernel of its own, which writes no other's results.
+            // Each operand of a join has a separate kernel, which writes no other results.
             (_, Consumer::One(root)) if self.outputs[n] && pointwise && !self.is_join(root) => {
                 attached = Some(root);
                 false
             }
             _ if self.outputs[n] => true,
             _ if node.inputs.is_empty() => false,
-            // Whether it lies outside is cheap to ask again.
+            // Recomputing whether an element is in the padding is cheap.
             (Op::Pad(_), Consumer::Many) if self.is_padded_by_number(n) => false,
             (_, Consumer::Many) => !(self.costs.is_cheap(n) || self.packed[n]),
             _ => false,
@@ -291,7 +291,7 @@ impl<'a> Placement<'a> {
     fn consumer_of_inputs(&self, n: usize) -> Consumer {
         let node = &self.trace.nodes[n];
         match &node.op {
-            // Nothing is read to compute what has no elements.
+            // Nothing is read to compute an empty tensor.
             _ if node.shape.numel() == 0 => Consumer::Nothing,
             // Each element is read once for each window that it is in.
             Op::Unfold(windows) if windows.overlap() => Consumer::Many,

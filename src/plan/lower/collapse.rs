@@ -1,10 +1,11 @@
-//! Joins dimensions of a loop that every access walks as one, so that most kernels become one- or two-dimensional.
+//! Collapses loop dimensions: adjacent dimensions that every access walks as one are merged. Most kernels become one- or
+//! two-dimensional.
 
 use crate::dtype::DType;
 use crate::kernel::{Atom, Index, Inst, Program, Space};
 use crate::op::Const;
 
-/// The same loop with as few dimensions as its indices allow.
+/// Returns an equal loop with as few dimensions as its indices allow.
 pub fn collapse(mut space: Space, mut program: Program) -> (Space, Program) {
     let mut dim = space.dims.len();
     while dim > 0 {
@@ -17,7 +18,7 @@ pub fn collapse(mut space: Space, mut program: Program) -> (Space, Program) {
     while dim > 0 {
         dim -= 1;
         let inner = dim + 1;
-        // Rows and columns stay apart.
+        // A row dimension and a column dimension are not merged.
         if inner != space.outer && joins(&space, &program, dim) {
             space.dims[inner] *= space.dims[dim];
             remove(&mut space, &mut program, dim);
@@ -26,7 +27,7 @@ pub fn collapse(mut space: Space, mut program: Program) -> (Space, Program) {
     (space, program)
 }
 
-/// Whether `dim` and the next dimension are walked as one everywhere.
+/// Whether every index walks `dim` and the next dimension as one.
 fn joins(space: &Space, program: &Program, dim: usize) -> bool {
     let (outer, inner) = (Atom::Coord(dim as u32), Atom::Coord(dim as u32 + 1));
     let extent = space.dims[dim + 1] as i64;
@@ -44,7 +45,7 @@ fn joins(space: &Space, program: &Program, dim: usize) -> bool {
     program.stores.iter().all(|store| one(&store.index))
 }
 
-/// Takes a dimension out: its coordinate is 0, or counted by the next one.
+/// Removes a dimension whose coordinate is 0 or is counted by the next dimension.
 fn remove(space: &mut Space, program: &mut Program, dim: usize) {
     space.dims.remove(dim);
     space.outer -= usize::from(dim < space.outer);

@@ -81,7 +81,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The value of `node` at `coords`, one index per axis of its shape.
+    /// Returns the value of `node` at `coords`, one index per axis of its shape.
     pub fn value(
         &mut self,
         writer: &mut ProgramWriter,
@@ -106,7 +106,7 @@ impl<'a> Context<'a> {
         Ok(value)
     }
 
-    /// The program with which a routine reads `node`, over the operand's own axes `dims`.
+    /// Returns the program with which a routine reads `node`, over the operand's axes `dims`.
     pub fn operand(
         &mut self,
         node: usize,
@@ -217,7 +217,7 @@ impl<'a> Context<'a> {
             }
             Op::Cast(to) => {
                 let value = self.value(writer, input, coords)?;
-                // To f16 rounds even where both are computed in f32.
+                // A cast to f16 rounds, even if both types are computed in f32.
                 let same = writer.builder.dtype(value) == *to;
                 Ok(if same { value } else { writer.builder.push(Inst::Cast(*to, value)) })
             }
@@ -259,7 +259,7 @@ impl<'a> Context<'a> {
                 let body = self.reduce_body(writer, node, traced, &long, coords)?;
                 Ok(writer.builder.push(Inst::Reduce(*op, body)))
             }
-            // A routine reads views, and cannot gather.
+            // Routines read views, and cannot gather.
             Op::Gather { .. } if writer.role == ProgramRole::Operand => {
                 Err(LowerError::Materialize(node))
             }
@@ -270,7 +270,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The result of a routine in the epilogue of its kernel.
+    /// Returns the result of a routine in the epilogue of its kernel.
     fn routine_result(
         &mut self,
         writer: &mut ProgramWriter,

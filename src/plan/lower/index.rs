@@ -1,33 +1,33 @@
-//! Coordinates of other spaces, and division with remainder put together again that reshapes took apart.
+//! Index arithmetic across spaces: broadcasting, and cancellation of division and remainder that reshapes introduce.
 
 use crate::kernel::{Atom, Index, ValueId};
 use crate::shape::Shape;
 
-/// Where a value that is used as an atom came from: it is `of / by` or `of % by`.
+/// The origin of a value that is an atom of an index: `of / by` or `of % by`.
 #[derive(Clone, Debug)]
 pub struct Origin {
     pub of: Index,
     pub by: i64,
     pub remainder: bool,
-    /// The largest value it takes.
+    /// The largest value.
     pub max: i64,
 }
 
-/// Coordinates of another space as a kernel being written says them, with where their values came from.
+/// Coordinates of another space in terms of a kernel's space, with the origins of their values.
 pub struct Coordinates {
     pub coords: Vec<Index>,
     pub origins: Origins,
 }
 
-/// Where values came from: few.
+/// The origins of values. A list, because there are few.
 pub type Origins = Vec<(ValueId, Origin)>;
 
-/// Where a value came from, if that is known.
+/// Returns the origin of a value, if known.
 pub fn origin(origins: &[(ValueId, Origin)], value: ValueId) -> Option<&Origin> {
     origins.iter().find(|(known, _)| *known == value).map(|(_, origin)| origin)
 }
 
-/// The coordinates of an operand of shape `from` that is broadcast to where `coords` are.
+/// Returns the coordinates in an operand of shape `from` that is broadcast to the space of `coords`.
 pub fn broadcast(coords: &[Index], from: &[usize]) -> Vec<Index> {
     let aligned = &coords[coords.len() - from.len()..];
     let mut coords = aligned.to_vec();
@@ -39,7 +39,7 @@ pub fn broadcast(coords: &[Index], from: &[usize]) -> Vec<Index> {
     coords
 }
 
-/// `sum(coords[i] * strides[i])`, with `by * (a / by) + a % by` put together to `a` again.
+/// Returns `sum(coords[i] * strides[i])`, with `by * (a / by) + a % by` simplified to `a`.
 pub fn linearise(origins: &[(ValueId, Origin)], coords: &[Index], strides: &[usize]) -> Index {
     let mut sum = Index::constant(0);
     for (coord, &stride) in coords.iter().zip(strides) {
@@ -51,7 +51,7 @@ pub fn linearise(origins: &[(ValueId, Origin)], coords: &[Index], strides: &[usi
     sum
 }
 
-/// The index with a quotient and a remainder put together, if there are such.
+/// Combines one quotient with its remainder, if the index has both.
 fn rejoin(origins: &[(ValueId, Origin)], index: &Index) -> Option<Index> {
     let value = |atom: Atom| match atom {
         Atom::Value(v) => Some((v, origin(origins, v)?)),
@@ -76,7 +76,7 @@ fn rejoin(origins: &[(ValueId, Origin)], index: &Index) -> Option<Index> {
 }
 
 impl Coordinates {
-    /// Whether they name the same elements in row-major order, `here` being this space and `there` theirs.
+    /// Whether the coordinates visit the elements of `there` in the row-major order of `here`.
     pub fn keep_order(&self, here: &Shape, there: &Shape) -> bool {
         let mut linear = linearise(&self.origins, &self.coords, &there.strides());
         for (axis, (&extent, stride)) in here.iter().zip(here.strides()).enumerate() {
@@ -90,7 +90,7 @@ impl Coordinates {
         linear == Index::constant(0)
     }
 
-    /// What `a / by` and `a % by` that are known say of `a`, unless that is known, too.
+    /// Derives the value of some `a` from the known values of `a / by` and `a % by`, unless `a` is known already.
     pub fn rejoin(&self, known: &[(Index, Index)]) -> Option<(Index, Index)> {
         let of = |index: &Index| match index.terms[..] {
             [(Atom::Value(v), 1)] if index.offset == 0 => origin(&self.origins, v),

@@ -10,7 +10,7 @@ use crate::kernel::{Atom, Index, Inst, ValueId};
 use crate::op::{Offset, PadAmount};
 
 impl Context<'_> {
-    /// The start of a span, at most `latest`. A start that is data is the next of `numbers`.
+    /// Returns the start of a span, at most `latest`. A dynamic start is the next of `numbers`.
     pub fn span_start(
         &mut self,
         writer: &mut ProgramWriter,
@@ -31,7 +31,7 @@ impl Context<'_> {
         Ok(Index::constant(0).plus(&number, unit as i64))
     }
 
-    /// The operand if the coordinates are inside it, otherwise the fill value.
+    /// Returns the operand inside its bounds, otherwise the fill value.
     pub fn padded_value(
         &mut self,
         writer: &mut ProgramWriter,
@@ -68,7 +68,7 @@ impl Context<'_> {
         Ok(writer.builder.push(Inst::Select(inside, value, fill)))
     }
 
-    /// The coordinates in `node`, which pads its operand, of the operand's elements.
+    /// Returns the coordinates in `node`, which pads its operand, of the operand's elements.
     pub fn padded_coords(
         &mut self,
         writer: &mut ProgramWriter,
@@ -85,7 +85,7 @@ impl Context<'_> {
         Ok(to)
     }
 
-    /// The operand's elements at loaded positions, or 0 outside the operand.
+    /// Returns the operand's elements at loaded positions, or 0 outside the operand.
     pub fn gathered_value(
         &mut self,
         writer: &mut ProgramWriter,

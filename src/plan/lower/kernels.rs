@@ -1,4 +1,4 @@
-//! Writes the kernel that computes one node: a loop over its elements or rows, or a routine with its epilogue.
+//! Lowering of one node to a kernel: a loop over its elements or rows, or a routine with its epilogue.
 
 use super::collapse::collapse;
 use super::context::{Context, Hint, LowerError};
@@ -72,7 +72,7 @@ pub fn lower_root(
 struct Region {
     output: usize,
     offset: i64,
-    /// The output pads what is computed: that goes to its place.
+    /// Whether the output pads the computed elements, and the kernel writes only those elements.
     in_place: bool,
 }
 
@@ -95,7 +95,7 @@ fn lower_kernel(
         }
         (other, _) => return other,
     };
-    // Another space was found, or what stands in the way is computed before.
+    // Try again in the other space, or materialize the node that does not fit.
     match attempt.run(&other.ok_or(LowerError::Materialize(before))?, &mut hint) {
         Err(LowerError::NeedsRows(_) | LowerError::WrongCoordinates(_)) => {
             Err(LowerError::Materialize(before))
@@ -105,11 +105,11 @@ fn lower_kernel(
     }
 }
 
-/// The space a kernel runs over, and where in it the axes of what it computes lie.
+/// The space that a kernel runs over, and the coordinates of the computed node in it.
 struct Layout {
     dims: Vec<usize>,
     outer: usize,
-    /// One index per axis; `None` where both have the same elements in row-major order.
+    /// One index per axis. `None` if both have the same elements in row-major order.
     coords: Option<Vec<Index>>,
 }
 
@@ -120,14 +120,14 @@ impl Layout {
     }
 }
 
-/// The space of a routine whose result is reshaped or permuted afterwards: where in it the axes of `shape` lie, if
-/// `found` says the routine's coordinates by those of `shape`.
+/// Returns the space of a routine whose result is reshaped or permuted afterwards, with the coordinates of `shape` in it.
+/// `found` has the routine's coordinates in terms of `shape`.
 fn around(routine: &Shape, shape: &Shape, found: &Coordinates) -> Option<Layout> {
     if routine.numel() != shape.numel() {
         return None;
     }
     let dims = routine.to_vec();
-    // Pairs of an index over `shape` and the same over the routine's space.
+    // Pairs of an index over `shape` and the equal index over the routine's space.
     let mut known: Vec<(Index, Index)> = Vec::new();
     for (d, &extent) in dims.iter().enumerate() {
         if extent != 1 {
@@ -143,7 +143,7 @@ fn around(routine: &Shape, shape: &Shape, found: &Coordinates) -> Option<Layout>
         match of {
             _ if extent == 1 => coords.push(Index::constant(0)),
             Some((_, here)) => coords.push(here.clone()),
-            // Reshaped, and nothing else.
+            // The result is only reshaped.
             None if found.keep_order(shape, routine) => {
                 return Some(Layout { outer: dims.len(), dims, coords: None });
             }
@@ -153,7 +153,7 @@ fn around(routine: &Shape, shape: &Shape, found: &Coordinates) -> Option<Layout>
     Some(Layout { outer: dims.len(), dims, coords: Some(coords) })
 }
 
-/// The space of a row program that computes `shape` around the reduction.
+/// Returns the space of a row program that computes `shape` and contains the reduction.
 fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) -> Option<Layout> {
     let traced = &trace.nodes[reduce];
     let Op::Reduce { axes, .. } = &traced.op else { return None };
@@ -164,12 +164,12 @@ fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) 
             inner.push(from[axis]);
         }
     }
-    // One result per element of the shape: the rows are the shape, the columns are new.
+    // One result per element of the shape. The rows are the shape, and the columns are new.
     if traced.shape.numel() == shape.numel() {
         let Layout { dims, outer, coords } = Layout::of(shape);
         return Some(Layout { dims: [&dims[..], &inner].concat(), outer, coords });
     }
-    // The reduction's result is spread over the axes it does not depend on: those are the columns.
+    // The reduction's result is broadcast over the axes that it does not depend on. These axes are the columns.
     let depends = depends?;
     let (mut outer, mut columns) = (Vec::new(), Vec::new());
     for (d, &extent) in shape.iter().enumerate() {
@@ -186,7 +186,7 @@ fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) 
         let dims = pick(shape, &order);
         return Some(Layout { dims, outer: outer.len(), coords: Some(coords) });
     }
-    // Reshaped afterwards: where the last axes are reduced, the order of elements is still the same.
+    // The result is reshaped afterwards. If the last axes are reduced, the order of elements does not change.
     let outer = from.rank() - axes.len();
     let mut whole = from.numel() == shape.numel();
     for (i, &axis) in axes.iter().enumerate() {
@@ -205,7 +205,7 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// The kernel over this space, or what is in the way; `hint` says more of that.
+    /// Lowers the kernel over this space. On errors `hint` has details.
     fn run(&self, layout: &Layout, hint: &mut Hint) -> Result<PlannedKernel, LowerError> {
         let (dims, outer) = (&layout.dims[..], layout.outer);
         let Attempt { trace, placement, node, region, .. } = *self;
@@ -263,7 +263,7 @@ impl Attempt<'_> {
         Ok(PlannedKernel { kernel, inputs, outputs, params, operations })
     }
 
-    /// Each store must write each element of its output once: as many as there are rows, or elements.
+    /// Checks that each store writes each element of its output exactly once.
     fn check_stores(
         &self,
         dims: &[usize],
@@ -283,14 +283,15 @@ impl Attempt<'_> {
                         seen[*d as usize] = true;
                         first += (*stride).min(0) * (dims[*d as usize] as i64 - 1);
                     }
-                    // Where all that is written in place begins.
+                    // The start of the region that is updated in place.
                     Atom::Value(_) if store.output == 0 && self.region.in_place => {}
                     _ => distinct = false,
                 }
             }
             let covers = (0..reach).all(|d| seen[d] || dims[d] <= 1);
             let count: usize = dims[..reach].iter().product();
-            // Padded and cut, as many may be seen, and others: what goes along is stored from its first element on.
+            // After padding and slicing, the count may match although the elements differ. An attached result must therefore be
+            // stored from its first element on.
             let moved = store.output > 0 && first != 0;
             if !distinct || !covers || moved || count != self.trace.nodes[node].shape.numel() {
                 return Err(LowerError::Materialize(node));
@@ -299,7 +300,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Where there are too many inputs, the operand that reads most of them is computed before.
+    /// Replaces `TooManyBuffers` by an error that names the operand with the most loads.
     fn crowded(&self, stop: LowerError) -> LowerError {
         match (stop, self.placement.most_loads(&self.trace.nodes[self.node].inputs)) {
             (LowerError::TooManyBuffers, Some(largest)) => LowerError::Materialize(largest),

@@ -1,5 +1,14 @@
-//! Writes the kernel of equal parts of a trace once: layers of a network and steps of a loop differ in nothing but which
-//! nodes they read.
+//! Memoization of lowering: equal parts of a trace are lowered once.
+//!
+//! Problem: layers of a network and steps of a loop differ only in the nodes that they read. Lowering each of them separately
+//! would repeat the same work.
+//!
+//! Idea: the kernels of a root depend only on its cone, the nodes from the root down to those that are read from memory. If two
+//! cones are equal except for their node numbers, the kernels of the first are reused with the nodes of the second.
+//!
+//! Cost: collecting and hashing a cone takes linear time in its size. Cones beyond `LARGEST` nodes are not compared.
+//!
+//! Example: 100 equal steps of a loop. The first step is lowered, and the other 99 only map nodes.
 
 use super::context::LowerError;
 use super::kernels;
@@ -12,30 +21,30 @@ use crate::sorted;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 
-/// Nodes of a cone, at most: what is larger hardly comes again.
+/// The most nodes of a cone that is stored. Larger cones rarely repeat.
 const LARGEST: usize = 1024;
 
-/// The kernels that were written for a trace, by what they were written from.
+/// The kernels lowered so far, by the hash of their cones.
 pub struct Memo<'a> {
     trace: &'a Trace,
     limits: &'a Limits,
     known: FxHashMap<u64, Vec<(Cone, Vec<PlannedKernel>)>>,
-    /// How many cones were taken.
+    /// The number of cones collected so far.
     cones: usize,
-    /// For each node, the last cone it stood in, and where.
+    /// For each node, the number of the last cone that contained it, and its position in that cone.
     places: Vec<(usize, u32)>,
 }
 
-/// All that the kernels of a root are written from: the nodes from there down to those that are read from memory.
+/// The input of lowering for one root: the nodes from the root down to those that are read from memory.
 #[derive(Default)]
 struct Cone {
-    /// In the trace's order.
+    /// The nodes in trace order.
     nodes: Vec<usize>,
-    /// How each is placed.
+    /// The placement of each node.
     placement: Vec<NodePlacement>,
-    /// Where in the cone the inputs of those stand that are computed, one node's after another's.
+    /// The positions in the cone of the inputs of computed nodes, concatenated.
     inputs: Vec<u32>,
-    /// How many results are written along with the root's.
+    /// The number of results that are written along with the root.
     attached: usize,
 }
 
@@ -45,7 +54,7 @@ impl<'a> Memo<'a> {
         Memo { trace, limits, known: FxHashMap::default(), cones: 0, places }
     }
 
-    /// The kernels that compute `root`, as [`kernels::kernels`] writes them.
+    /// Returns the kernels that compute `root`, as [`kernels::lower_root`] writes them.
     pub fn lower_root(
         &mut self,
         placement: &Placement<'_>,
@@ -69,7 +78,7 @@ impl<'a> Memo<'a> {
         Ok(planned_kernels)
     }
 
-    /// The cone of `root`; of a very large one as much as shows that.
+    /// Collects the cone of `root`. Stops once the cone is too large to be stored.
     fn cone(&mut self, placement: &Placement<'_>, root: usize) -> Cone {
         self.cones += 1;
         self.places[root].0 = self.cones;
@@ -99,7 +108,7 @@ impl<'a> Memo<'a> {
             self.places[node].1 = at as u32;
             let mark = placement.of_node(node, root);
             if !mark.read {
-                // They stand before it.
+                // Inputs are before their users, so their positions are set.
                 let inputs = &self.trace.nodes[node].inputs;
                 cone.inputs.extend(inputs.iter().map(|&input| self.places[input].1));
             }
@@ -121,7 +130,7 @@ impl<'a> Memo<'a> {
         hasher.finish()
     }
 
-    /// Whether the kernels of two cones differ in nothing but their nodes.
+    /// Whether the kernels of two cones differ only in their nodes.
     fn are_equal(&self, a: &Cone, b: &Cone) -> bool {
         let equal = |((&a, mark), &b): ((&usize, &NodePlacement), &usize)| {
             let (a, b) = (&self.trace.nodes[a], &self.trace.nodes[b]);
@@ -134,7 +143,7 @@ impl<'a> Memo<'a> {
 }
 
 impl Cone {
-    /// The node that stands where this one does in another cone.
+    /// Returns the node of this cone at the position that `node` has in the other cone.
     fn in_place_of(&self, other: &Cone, node: usize) -> usize {
         self.nodes[other.nodes.binary_search(&node).expect("kernels name nodes of their cone")]
     }

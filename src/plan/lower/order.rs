@@ -1,4 +1,4 @@
-//! Sorted rows as kernels: each reads its rows from memory, and nothing follows in the same kernel.
+//! Lowering of sorts. A sort reads its rows from memory, and nothing is fused behind it.
 
 use crate::graph::Trace;
 use crate::kernel::{Kernel, Order};
@@ -6,7 +6,8 @@ use crate::op::Op;
 use crate::plan::planned_kernel::PlannedKernel;
 use std::sync::Arc;
 
-/// The node whose elements a sort reads: its operand, or what that reshapes, which has the same elements in the same order.
+/// Returns the node whose elements a sort reads. Reshapes and identity permutations before the sort are skipped, because they
+/// keep the elements in order.
 pub fn rows_of(trace: &Trace, sort: usize) -> usize {
     let mut at = trace.nodes[sort].inputs[0];
     loop {
@@ -23,7 +24,7 @@ pub fn rows_of(trace: &Trace, sort: usize) -> usize {
     }
 }
 
-/// The kernel of a sort.
+/// Lowers a sort to a kernel.
 pub fn order_kernel(trace: &Trace, root: usize, descending: bool, most: usize) -> PlannedKernel {
     let rows = &trace.nodes[trace.nodes[root].inputs[0]];
     let (shape, dtype) = (rows.shape, rows.dtype);

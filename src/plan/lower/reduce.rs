@@ -1,4 +1,5 @@
-//! Reductions inside a kernel: which fit into its rows, and what is to be in memory for those that do not.
+//! Lowering of reductions inside a kernel. A reduction fits if it runs over the rows of the kernel. Otherwise the error names
+//! the node to materialize.
 
 use super::context::{Context, LowerError};
 use super::writer::{ProgramRole, ProgramWriter};
@@ -7,7 +8,7 @@ use crate::kernel::{Index, ValueId};
 use crate::shape::pick;
 
 impl Context<'_> {
-    /// The value a reduction combines, over this space's inner coordinates.
+    /// Returns the value that a reduction combines, over the inner coordinates of this space.
     pub fn reduce_body(
         &mut self,
         writer: &mut ProgramWriter,
@@ -27,7 +28,7 @@ impl Context<'_> {
         let from = self.trace.nodes[traced.inputs[0]].shape;
         let same = pick(&from, axes) == writer.dims[writer.outer..];
         let per_row = depends.is_some_and(|d| d.iter().all(|&d| (d as usize) < writer.outer));
-        // Fewer results than rows would be computed again and again.
+        // A result with fewer elements than rows would be computed several times.
         let once = writer.dims[..writer.outer].iter().product::<usize>() == traced.shape.numel();
         if !same || !per_row || !once {
             return Err(LowerError::Materialize(self.before_rows(node)));
@@ -42,8 +43,8 @@ impl Context<'_> {
         Ok(value)
     }
 
-    /// What is to be in memory for a reduction that does not fit into these rows. Where another one reduces what was made
-    /// with it, that is: else a kernel around the first would fall apart only because of the second.
+    /// Returns the node to materialize for a reduction that does not fit into these rows. If another reduction surrounds it,
+    /// that is the operand of the surrounding one. Otherwise the second reduction would break up the kernel of the first.
     fn before_rows(&self, node: usize) -> usize {
         let traced = &self.trace.nodes[node];
         let from = self.trace.nodes[traced.inputs[0]].shape;
@@ -58,7 +59,7 @@ impl Context<'_> {
         }
     }
 
-    /// What a node only moves.
+    /// Returns the node that this node only moves.
     fn below_movement(&self, mut node: usize) -> usize {
         while self.placement.is_free(node) && !self.is_there(node) {
             node = self.trace.nodes[node].inputs[0];
@@ -66,7 +67,7 @@ impl Context<'_> {
         node
     }
 
-    /// Whether nothing is computed for a node's value.
+    /// Whether the value of a node needs no computation.
     fn is_there(&self, node: usize) -> bool {
         self.placement.in_memory[node] || self.placement.is_leaf(node)
     }

@@ -1,9 +1,9 @@
-//! Copies programs: without instructions that nothing uses, and with inputs and numbers renumbered.
+//! Rewriting of programs: removes unused instructions, and renumbers inputs, params and outputs.
 
 use crate::dtype::DType;
 use crate::kernel::{Builder, Index, Inst, Kernel, Program, Store, ValueId};
 
-/// The program without what nothing uses, rounding to `f16` where it is stored so anyway included.
+/// Removes unused instructions. A cast to `f16` is also removed if the store rounds anyway.
 pub fn prune(mut program: Program) -> Program {
     for store in &mut program.stores {
         match program.insts[store.value as usize] {
@@ -20,21 +20,21 @@ pub fn prune(mut program: Program) -> Program {
     builder.finish()
 }
 
-/// What `value` needs of a program without stores, and the value's new number.
+/// Returns the instructions that `value` needs, from a program without stores, and the new number of the value.
 pub fn prune_to(program: &Program, value: ValueId) -> (Program, ValueId) {
     let mut builder = Builder::default();
     let moved = append(&mut builder, program, &[value], Remap::default());
     (builder.finish(), moved[value as usize])
 }
 
-/// What a program's names are where it is appended; without more they stay.
+/// The renaming of a program's inputs, params, outputs and coordinates when it is appended. The default changes nothing.
 pub struct Remap<'a> {
-    /// The coordinates of its space by those of another.
+    /// The coordinates of the program's space in terms of another space.
     pub coordinates: Option<&'a [Index]>,
     pub input: &'a dyn Fn(u32) -> u32,
     pub param: &'a dyn Fn(u32) -> u32,
     pub output: &'a dyn Fn(u32) -> u32,
-    /// Values that need not be loaded: of which of its inputs, from where, and what they are.
+    /// Loads that are replaced by values: the input, the index, and the value.
     pub in_registers: &'a [(u32, Index, ValueId)],
 }
 
@@ -44,7 +44,8 @@ impl Default for Remap<'_> {
     }
 }
 
-/// Appends the stores of a program, and what they and `values` need. Says where each value went that was needed.
+/// Appends the stores of a program, and the instructions that they and `values` need. Returns the new number of each needed
+/// value.
 pub fn append(
     builder: &mut Builder,
     program: &Program,
@@ -55,7 +56,7 @@ pub fn append(
     let mut moved: Vec<ValueId> = Vec::with_capacity(program.insts.len());
     for (inst, live) in program.insts.iter().zip(live) {
         if !live {
-            // Nothing asks where it went.
+            // No needed instruction uses this value.
             moved.push(ValueId::MAX);
             continue;
         }
@@ -67,7 +68,7 @@ pub fn append(
                 let known =
                     names.in_registers.iter().find(|known| known.0 == *input && known.1 == *index);
                 if let Some(&(_, _, value)) = known {
-                    // As if it had been stored and read again.
+                    // Rounds as a store and a load would.
                     let same = dtype.compute() == *dtype;
                     moved.push(if same { value } else { builder.push(Inst::Cast(*dtype, value)) });
                     continue;
@@ -95,8 +96,7 @@ pub fn append(
     moved
 }
 
-/// Drops the inputs and numbers that no program of the kernel uses, as formulas may ignore an operand; numbers the
-/// others anew.
+/// Removes the inputs and params that no program of the kernel uses, and renumbers the others. A formula may ignore an operand.
 pub fn compact<P: Copy>(kernel: &mut Kernel, inputs: &mut Vec<usize>, params: &mut Vec<P>) {
     let mut programs: Vec<_> = kernel.programs_mut().into_iter().map(|part| part.0).collect();
     let (mut loads, mut words) = (vec![false; inputs.len()], vec![false; params.len()]);
@@ -118,7 +118,7 @@ pub fn compact<P: Copy>(kernel: &mut Kernel, inputs: &mut Vec<usize>, params: &m
     keep(params, &words);
 }
 
-/// How many of those before the n-th are used.
+/// Counts the used entries before the n-th.
 fn before(used: &[bool], n: u32) -> u32 {
     let mut count = 0;
     for &used in &used[..n as usize] {

@@ -1,4 +1,4 @@
-//! Routines as kernels: their operands' programs, and what they work on.
+//! Lowering of routines: the programs of their operands, and their sizes.
 
 use super::context::{Context, LowerError};
 use super::index::broadcast;
@@ -6,7 +6,7 @@ use crate::kernel::{self, Convolution, Index, Kernel, Matmul, Operand, PackedMat
 use crate::op::{Attention, Conv2d, Op, Routine};
 use crate::shape::Shape;
 
-/// The kernel of a routine, with what is computed from its result element by element.
+/// Lowers a routine to a kernel. `epilogue` is the elementwise program on its result.
 pub fn routine_kernel(
     context: &mut Context,
     node: usize,

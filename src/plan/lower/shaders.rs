@@ -1,4 +1,4 @@
-//! Shaders of users as kernels: each runs once, and writes all its results, whether something reads them or not.
+//! Lowering of custom shaders. A shader runs once and writes all its results, even if nothing reads some of them.
 
 use crate::graph::{Trace, TraceNode};
 use crate::kernel::Kernel;
@@ -6,7 +6,7 @@ use crate::op::{Op, ShaderCall};
 use crate::plan::planned_kernel::{Param, PlannedKernel};
 use std::sync::Arc;
 
-/// The same computation with a node for each result of a shader.
+/// Adds the missing results of shaders to the trace, so that each result has a node.
 pub fn complete(mut trace: Trace) -> Trace {
     for n in 0..trace.nodes.len() {
         let Op::Shader(call) = trace.nodes[n].op.clone() else { continue };
@@ -21,7 +21,7 @@ pub fn complete(mut trace: Trace) -> Trace {
     trace
 }
 
-/// The node that is a result of a shader.
+/// Returns the node that is a result of a shader.
 fn find(trace: &Trace, shader: usize, output: usize) -> Option<usize> {
     let is_it = |node: &TraceNode| match node.op {
         Op::Output(_, n) => n == output && node.inputs[0] == shader,
@@ -30,7 +30,7 @@ fn find(trace: &Trace, shader: usize, output: usize) -> Option<usize> {
     trace.nodes.iter().position(is_it)
 }
 
-/// The kernel of a shader.
+/// Lowers a shader to a kernel.
 pub fn shader_kernel(trace: &Trace, root: usize, call: &ShaderCall) -> PlannedKernel {
     let (inputs, params) = trace.nodes[root].inputs.split_at(call.shader.inputs.len());
     let outputs = (0..call.outputs.len()).filter_map(|n| find(trace, root, n));

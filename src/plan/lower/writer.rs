@@ -19,7 +19,7 @@ pub struct ProgramWriter {
     pub dims: Vec<usize>,
     pub outer: usize,
     pub origins: Origins,
-    /// Numbers of the app that indices use, each with its largest value.
+    /// Numbers that the user passed and indices use, each with its largest value.
     pub numbers: Vec<(ValueId, i64)>,
     pub role: ProgramRole,
     /// The values written so far, by node and coordinates.
@@ -43,12 +43,12 @@ impl ProgramWriter {
         self.outer == self.dims.len()
     }
 
-    /// Coordinates of another space, with where they came from; this space is given up.
+    /// Takes coordinates of another space with the origins of their values. The writer is not used afterwards.
     pub fn found(&mut self, coords: &[Index]) -> Coordinates {
         Coordinates { coords: coords.to_vec(), origins: std::mem::take(&mut self.origins) }
     }
 
-    /// A number of the user's as an index: one from 0 to `max`.
+    /// Makes a number that the user passed an index from 0 to `max`.
     pub fn number(&mut self, value: ValueId, max: usize) -> Index {
         let max = max as i64;
         match self.numbers.iter_mut().find(|(known, _)| *known == value) {
@@ -58,12 +58,12 @@ impl ProgramWriter {
         Index::atom(Atom::Value(value))
     }
 
-    /// The largest number of the user's that a value can be; `None` for other values.
+    /// Returns the largest value of a number that the user passed. `None` for other values.
     fn most(&self, value: ValueId) -> Option<i64> {
         self.numbers.iter().find(|(known, _)| *known == value).map(|(_, max)| *max)
     }
 
-    /// The smallest and largest value an index takes; `None` where an atom's range is unknown.
+    /// Returns the smallest and largest value of an index. `None` if the range of an atom is unknown.
     fn range(&self, index: &Index) -> Option<(i64, i64)> {
         let (mut low, mut high) = (index.offset, index.offset);
         for &(atom, stride) in &index.terms {
@@ -83,7 +83,7 @@ impl ProgramWriter {
         Some((low, high))
     }
 
-    /// `(index / by, index % by)` for an index that is not negative wherever its value is used.
+    /// Returns `(index / by, index % by)` for an index that is not negative wherever its value is used.
     pub fn divide(&mut self, index: &Index, by: i64) -> (Index, Index) {
         if by == 1 {
             return (index.clone(), Index::constant(0));
@@ -103,7 +103,7 @@ impl ProgramWriter {
                 let extra = self.quotient(&rest, by, high / by, false);
                 (quotient.plus(&extra, 1), self.quotient(&rest, by, by - 1, true))
             }
-            // Below zero only together: divide the whole.
+            // Parts of the index may be negative, so the whole index is divided.
             _ => {
                 let max = self.range(index).map_or(i64::from(i32::MAX), |r| r.1.max(0));
                 let divided = self.quotient(index, by, max / by, false);
@@ -114,7 +114,7 @@ impl ProgramWriter {
 
     fn quotient(&mut self, of: &Index, by: i64, max: i64, remainder: bool) -> Index {
         let of_value = self.builder.index(of);
-        // Bits do for what is not negative, which compilers cannot know.
+        // Bit operations suffice because the value is not negative. Shader compilers cannot know that.
         let (op, by_value) = match (by & (by - 1) == 0, remainder) {
             (true, true) => (Binary::And, by - 1),
             (true, false) => (Binary::Shr, i64::from(by.trailing_zeros())),
@@ -131,7 +131,7 @@ impl ProgramWriter {
         Index { offset: 0, terms: vec![(Atom::Value(value), 1)] }
     }
 
-    /// The coordinates in `dims` of the element at `linear`, row-major.
+    /// Returns the row-major coordinates in `dims` of the element at `linear`.
     pub fn delinearise(&mut self, linear: &Index, dims: &[usize]) -> Vec<Index> {
         let mut rest = linear.clone();
         let mut coords = Index::zeros(dims.len());
@@ -139,7 +139,7 @@ impl ProgramWriter {
             if extent <= 1 {
                 continue;
             }
-            // The outermost extent that matters needs no remainder.
+            // The outermost extent above 1 needs no remainder.
             if dims[..i].iter().all(|&d| d <= 1) {
                 coords[i] = rest;
                 break;
@@ -151,7 +151,7 @@ impl ProgramWriter {
         coords
     }
 
-    /// The coordinates in `shape` of the space's own element, both row-major.
+    /// Returns the coordinates in `shape` of this space's element, both in row-major order.
     pub fn reshaped(&mut self, shape: &[usize]) -> Vec<Index> {
         let mut linear = Index::constant(0);
         let mut stride = 1;
@@ -164,18 +164,18 @@ impl ProgramWriter {
         self.delinearise(&linear, shape)
     }
 
-    /// `sum(coords[i] * strides[i])`, with `by * (a / by) + a % by` put together to `a` again.
+    /// Returns `sum(coords[i] * strides[i])`, with `by * (a / by) + a % by` simplified to `a`.
     pub fn linearise(&self, coords: &[Index], strides: &[usize]) -> Index {
         linearise(&self.origins, coords, strides)
     }
 
-    /// Which coordinates of the space indices depend on; `None` if also on loaded data.
+    /// Returns the coordinates of the space that the indices depend on. `None` if they also depend on loaded data.
     pub fn coordinates(&self, indices: &[Index]) -> Option<Vec<u32>> {
         let mut found = Vec::new();
         for (atom, _) in indices.iter().flat_map(|index| &index.terms) {
             match atom {
                 Atom::Coord(d) => found.push(*d),
-                // The same everywhere.
+                // A number that the user passed is the same at all coordinates.
                 Atom::Value(v) if self.most(*v).is_some() => {}
                 Atom::Value(v) => {
                     let origin = origin(&self.origins, *v)?;

@@ -51,7 +51,7 @@ fn copied_node(trace: &Trace, planned: &PlannedKernel) -> Option<(usize, i64)> {
     let (&[node], [store]) = (&planned.inputs[..], &program.stores[..]) else { return None };
     let [Inst::Load { index, dtype, .. }] = &program.insts[..] else { return None };
     let in_order = |index: &Index| index.terms[..] == [(Atom::Coord(0), 1)];
-    // Narrower elements share words with their neighbours.
+    // Narrow elements share words with their neighbors.
     let words = dtype.size() == 4 && *dtype == store.dtype;
     let all = space.outer == 1 && space.dims[..] == [trace.nodes[node].shape.numel()];
     let whole = all && words && index.offset == 0 && in_order(index) && in_order(&store.index);
@@ -72,11 +72,11 @@ fn also_write(
     }
     let at = planned.outputs.iter().position(|&other| other == node)?;
     let mut kernel = Kernel::clone(&planned.kernel);
-    // The program that writes the results is the first; users' shaders have none.
+    // The first program writes the results. Custom shaders have no program.
     let (program, _) = kernel.programs_mut().into_iter().next()?;
     let mut own = program.stores.iter().filter(|store| store.output == at as u32);
     let (Some(store), None) = (own.next(), own.next()) else { return None };
-    // A part that is written in place is not all of it.
+    // A part that is written in place does not store the whole value.
     if store.index.terms.iter().any(|term| matches!(term.0, Atom::Value(_))) {
         return None;
     }

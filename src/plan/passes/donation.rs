@@ -1,17 +1,17 @@
 //! In-place updates: which results take the memory of old data.
 //!
 //! The graph offers results the memory of data that nothing needs after the batch ([`Trace::donated`], `graph/donation.rs`).
-//! Here it is decided which offers the kernels can take. The invariant: no kernel reads data after a result was written over
-//! it. Three cases keep it:
-//! - an update of a part ([`updates_of_parts`]): the result is the data with other elements in a region (`slice_scatter`), and
-//!   nothing else reads the data. Only the region is written.
-//! - all kernels that read the data run before the one that writes the result.
-//! - the kernel that writes the result is the last one that reads the data, and it reads each element where it writes it.
-//!   Devices do not bind one buffer for reading and writing, so it reads the old element from the output
+//! This pass decides which offers the kernels can take. The invariant is that no kernel reads data after a result was written
+//! over it. Three cases keep it:
+//! - An update of a part ([`updates_of_parts`]): the result is the data with other elements in a region (`slice_scatter`), and
+//!   no other node reads the data. Only the region is written.
+//! - All kernels that read the data run before the kernel that writes the result.
+//! - The kernel that writes the result is the last one that reads the data, and it reads each element where it writes it.
+//!   Devices do not bind one buffer for reading and writing, so the kernel reads the old element from the output
 //!   ([`Inst::LoadOutput`]).
 //!
-//! Example: `w.assign(w - lr * g)` with `loss = f(w)` in one batch. The kernels of `f` and of `g` run first; the update reads
-//! `w[i]` and writes `w[i]`. All three cases are checked once more, by `plan/check.rs` in debug builds.
+//! Example: `w.assign(w - lr * g)` with `loss = f(w)` in one batch. The kernels of `f` and of `g` run first. The update reads
+//! `w[i]` and writes `w[i]`. In debug builds `plan/check.rs` checks all three cases again.
 
 use crate::graph::Trace;
 use crate::kernel::{Atom, Index, Inst, Kernel, Space};
@@ -19,8 +19,8 @@ use crate::op::Op;
 use crate::plan::planned_kernel::PlannedKernel;
 use std::sync::Arc;
 
-/// Offered results that are data with other elements in a region. Their kernels write the region alone, so this is decided
-/// before kernels are made.
+/// Returns the offers whose result is the data with other elements in a region. Their kernels write only the region, so this is
+/// decided before lowering.
 pub fn updates_of_parts(trace: &Trace) -> Vec<(usize, usize)> {
     let is_part = |&(result, data): &(usize, usize)| {
         let node = &trace.nodes[result];
@@ -39,8 +39,8 @@ pub fn updates_of_parts(trace: &Trace) -> Vec<(usize, usize)> {
     parts
 }
 
-/// Accepts offers, and has their kernels read old elements from the output. Returns the results with the data whose memory
-/// they take.
+/// Accepts offers, and lets their kernels read old elements from the output. Returns pairs of a result and the data whose
+/// memory it takes.
 pub fn accept(trace: &Trace, planned_kernels: &mut [PlannedKernel]) -> Vec<(usize, usize)> {
     let mut accepted = updates_of_parts(trace);
     let parts = accepted.len();
@@ -67,7 +67,7 @@ pub fn accept(trace: &Trace, planned_kernels: &mut [PlannedKernel]) -> Vec<(usiz
     accepted
 }
 
-/// Has a kernel read data from where it writes a result; says whether it can.
+/// Changes a kernel to read data from the output where it writes the result. Returns false if that is not possible.
 fn update(trace: &Trace, planned: &mut PlannedKernel, result: usize, data: usize) -> bool {
     let Kernel::Loop { space, program } = &*planned.kernel else { return false };
     let place = |list: &[usize], node| list.iter().position(|&n| n == node).map(|at| at as u32);
@@ -103,7 +103,7 @@ fn update(trace: &Trace, planned: &mut PlannedKernel, result: usize, data: usize
     true
 }
 
-/// Whether an index goes over a buffer as a space is counted, one element after the other.
+/// Whether an index walks a buffer in the order of the space, one element after the other.
 fn in_order(space: &Space, index: &Index) -> bool {
     let (mut stride, mut terms) = (1, 0);
     for (d, &extent) in space.dims.iter().enumerate().rev() {

@@ -81,7 +81,7 @@ fn parameterize_group(
     }
 }
 
-/// The first in memory of the indices that differ from member to member by the same amount as the n-th.
+/// Returns the lowest in memory of the indices that differ from member to member by the same amount as the n-th.
 fn leader(members: &[Member], n: usize, places: &std::ops::Range<usize>) -> usize {
     let first = &members[0].1;
     let alike = |&other: &usize| {
@@ -90,7 +90,8 @@ fn leader(members: &[Member], n: usize, places: &std::ops::Range<usize>) -> usiz
     places.clone().filter(alike).min_by_key(|&other| first[other]).unwrap_or(n)
 }
 
-/// The greatest common divisor of the n-th offsets if they differ, else 0. It keeps visible that offsets are multiples of 4.
+/// Returns the greatest common divisor of the n-th offsets if they differ, otherwise 0. With it, backends still see that
+/// offsets are multiples of 4.
 fn common_unit(members: &[Member], n: usize) -> i64 {
     let offsets = || members.iter().map(|(_, offsets)| offsets[n]);
     match offsets().all(|offset| offset == members[0].1[n]) {
@@ -99,7 +100,7 @@ fn common_unit(members: &[Member], n: usize) -> i64 {
     }
 }
 
-/// The greatest common divisor.
+/// Returns the greatest common divisor.
 fn greatest_common_divisor(a: i64, b: i64) -> i64 {
     if b == 0 {
         a.abs()

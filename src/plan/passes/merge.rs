@@ -1,6 +1,14 @@
-//! Puts kernels that run over the same space into one that writes several results: an optimiser's step reads each
-//! parameter once, many small tensors take few dispatches, and what a kernel reads at the very elements that the one before
-//! it writes stays in registers.
+//! Merging: kernels that run over the same space become one kernel with several results.
+//!
+//! Problem: small kernels cost more to dispatch than to run, and kernels that read the same values load them twice.
+//!
+//! Idea: each kernel is compared with a few earlier ones. If both run over the same space, or over a reshape of it, they are
+//! merged. A value that the later kernel reads exactly where the earlier one writes it stays in a register.
+//!
+//! Cost: each kernel is compared with at most `MAX_MERGE_DISTANCE` others.
+//!
+//! Example: an optimizer's step over one parameter has the kernels of `m`, `v` and `w`. They become one kernel, which reads
+//! each of its inputs once.
 
 use crate::graph::Trace;
 use crate::kernel::{Builder, Index, Inst, Kernel, Limits, Space};
@@ -11,14 +19,14 @@ use std::sync::Arc;
 
 /// The most earlier kernels that a kernel is compared with.
 const MAX_MERGE_DISTANCE: usize = 8;
-/// Instructions a merged kernel may have.
+/// The most instructions of a merged kernel.
 const INSTRUCTIONS: usize = 256;
-/// Spaces up to this many elements are merged even if they read nothing in common.
+/// The most elements of spaces that are merged even if their kernels read nothing in common.
 const SMALL: usize = 1 << 14;
-/// No input: what is at hand is not read.
+/// The input number of a value in a register, which is not loaded.
 const AT_HAND: u32 = u32::MAX;
 
-/// The same work in fewer kernels, still in an order in which every value is written before it is read.
+/// Returns fewer kernels that do the same work. Every value is still written before it is read.
 pub fn merge(
     trace: &Trace,
     planned_kernels: Vec<PlannedKernel>,
@@ -28,7 +36,7 @@ pub fn merge(
     // Where each node is written, as a position in `merged`.
     let mut written: Vec<Option<usize>> = vec![None; trace.nodes.len()];
     for planned in planned_kernels {
-        // What it reads may be written by the same kernel, but by none that comes after.
+        // An input may be written by the merged kernel, but not by a later one.
         let mut ready = merged.len().saturating_sub(MAX_MERGE_DISTANCE);
         for &input in &planned.inputs {
             ready = ready.max(written[input].unwrap_or(0));
@@ -45,7 +53,7 @@ pub fn merge(
             merged.push(planned);
         }
         for &output in &merged[at].outputs {
-            // A concatenation is written by several: it is there after the last.
+            // Several kernels write a concatenation, so it is complete after the last one.
             written[output] = written[output].max(Some(at));
         }
     }
@@ -62,14 +70,14 @@ fn join(a: &PlannedKernel, b: &PlannedKernel, limits: &Limits) -> Option<Planned
     let small = space.dims.iter().product::<usize>() <= SMALL;
     let follows = b.inputs.iter().any(|i| a.outputs.contains(i));
     let shared = follows || b.inputs.iter().any(|i| a.inputs.contains(i));
-    // The parts of a concatenation lie apart in one buffer.
+    // The parts of a concatenation are apart in one buffer.
     let apart = !b.outputs.iter().any(|o| a.outputs.contains(o));
     let short = program.insts.len() + second.insts.len() <= INSTRUCTIONS;
     let worth = small || (shared && apart);
     if !worth || !short {
         return None;
     }
-    // A row program would compute its elements once more in each of the other's passes.
+    // A row program would recompute its elements in each pass of the other kernel.
     let is_map = space.outer == space.dims.len();
     if (follows && !is_map) || (space != other && !follows && !small) {
         return None;
@@ -86,7 +94,7 @@ fn join(a: &PlannedKernel, b: &PlannedKernel, limits: &Limits) -> Option<Planned
     let mut builder = Builder::default();
     let as_they_are = Remap { coordinates: first.as_deref(), ..Remap::default() };
     append(&mut builder, program, &[], as_they_are);
-    // Where each of b's inputs that a writes is written, and which values lie there.
+    // The values that `a` stores and `b` reads: input, index and value.
     let mut in_registers = Vec::new();
     for store in builder.stores() {
         let node = a.outputs[store.output as usize];
@@ -107,7 +115,7 @@ fn join(a: &PlannedKernel, b: &PlannedKernel, limits: &Limits) -> Option<Planned
     };
     append(&mut builder, second, &[], renumbered);
     let mut program = builder.finish();
-    // Both may write the same elements of a value: a result that parts of a join compute.
+    // Both may store the same element, for example a result that several parts of a join compute.
     let mut places = Vec::with_capacity(program.stores.len());
     program.stores.retain(|store| {
         let place = (store.output, store.index.clone());
@@ -115,7 +123,7 @@ fn join(a: &PlannedKernel, b: &PlannedKernel, limits: &Limits) -> Option<Planned
         places.push(place);
         is_new
     });
-    // Some element is not the one that is written here.
+    // `b` reads an element that `a` does not write at the same coordinates.
     if program.insts.iter().any(|inst| matches!(inst, Inst::Load { input: AT_HAND, .. })) {
         return None;
     }
@@ -126,8 +134,8 @@ fn join(a: &PlannedKernel, b: &PlannedKernel, limits: &Limits) -> Option<Planned
     Some(PlannedKernel { kernel, inputs, outputs, params, operations })
 }
 
-/// The finer of two spaces that have the same elements in the same order, and where in it the coordinates of each are, if they
-/// are others.
+/// Returns the finer of two spaces with the same elements in the same order, and the coordinates of the coarser one in it.
+/// `None` in the list means unchanged coordinates.
 fn common(a: &Space, b: &Space) -> Option<(Space, [Option<Vec<Index>>; 2])> {
     if a == b {
         return Some((a.clone(), [None, None]));
@@ -142,7 +150,7 @@ fn common(a: &Space, b: &Space) -> Option<(Space, [Option<Vec<Index>>; 2])> {
     }
 }
 
-/// The coordinates of a space by those of one in which each of its dimensions is cut into some, if that is so.
+/// Returns the coordinates of `whole` in terms of `fine`, if `fine` splits each dimension of `whole`.
 fn cut_as(whole: &[usize], fine: &[usize]) -> Option<Vec<Index>> {
     let mut coordinates = Vec::with_capacity(whole.len());
     let mut next = 0;
@@ -165,13 +173,13 @@ fn cut_as(whole: &[usize], fine: &[usize]) -> Option<Vec<Index>> {
     (next == fine.len()).then_some(coordinates)
 }
 
-/// Stores nothing that no kernel reads any more.
+/// Removes stores that no kernel reads any more.
 fn forget(trace: &Trace, planned_kernels: &mut [PlannedKernel]) {
     let mut needed = vec![false; trace.nodes.len()];
     trace.outputs.iter().for_each(|&node| needed[node] = true);
     for planned in planned_kernels.iter_mut().rev() {
         let kept: Vec<bool> = planned.outputs.iter().map(|&output| needed[output]).collect();
-        // What nothing needs at all is no kernel.
+        // A kernel without any needed output is kept as it is.
         if kept.contains(&false) && kept.contains(&true) {
             store_only(planned, &kept);
         }
@@ -179,7 +187,7 @@ fn forget(trace: &Trace, planned_kernels: &mut [PlannedKernel]) {
     }
 }
 
-/// Takes the outputs from a kernel that are not to be kept, and what is computed for them alone.
+/// Removes the outputs that are not kept, and the instructions that only they need.
 fn store_only(planned: &mut PlannedKernel, kept: &[bool]) {
     let Kernel::Loop { space, program } = &*planned.kernel else { return };
     let mut program = program.clone();
@@ -195,7 +203,7 @@ fn store_only(planned: &mut PlannedKernel, kept: &[bool]) {
     planned.outputs.retain(|_| kept.next() == Some(&true));
 }
 
-/// Both lists without repetition, and where the elements of the second went.
+/// Returns both lists without duplicates, and the new positions of the second list's elements.
 fn union<T: Copy + PartialEq>(a: &[T], b: &[T]) -> (Vec<T>, Vec<u32>) {
     let mut all = a.to_vec();
     let mut map = Vec::with_capacity(b.len());

@@ -11,7 +11,7 @@ use crate::graph::Trace;
 use crate::kernel::Limits;
 use crate::plan::planned_kernel::PlannedKernel;
 
-/// The input of a pass besides the kernels.
+/// The input of a pass, in addition to the kernels.
 pub struct PassContext<'a> {
     pub trace: &'a Trace,
     pub limits: &'a Limits,

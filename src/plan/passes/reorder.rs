@@ -5,7 +5,8 @@
 //! Idea: each kernel that writes a part of a concatenation moves to directly after the last kernel that it reads from. Maps
 //! stay where they are, because many of them may be merged into one kernel, unless the trace has rematerialized nodes.
 //! Cost: one stable sort.
-//! Example: `concat(a @ b, c @ d)` in a long program. `a @ b` runs as soon as `a` and `b` are there, so `a` and `b` are freed.
+//! Example: `concat(a @ b, c @ d)` in a long program. `a @ b` runs as soon as `a` and `b` are computed, so `a` and `b` are
+//! freed.
 
 use crate::plan::planned_kernel::PlannedKernel;
 use crate::sorted;

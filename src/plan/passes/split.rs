@@ -1,9 +1,12 @@
 //! Splits large operations of the trace into several.
 //!
-//! A reduction of few, long rows becomes two reductions: of chunks, then of the partial results. Products and convolutions
-//! of few results are split along their sums in the same way (split-K). One workgroup per row would leave the device idle,
-//! and drivers end dispatches that run too long. Attention becomes two products and a softmax where those are faster. Packed
-//! matrices are unpacked by ordinary operations on devices without a kernel for them.
+//! Problem: one workgroup per long row would leave the device idle, and drivers end dispatches that run too long.
+//!
+//! Idea: a reduction of few, long rows becomes two reductions: one of chunks, and one of the partial results. Matrix products
+//! and convolutions of few results are split along their sums in the same way (split-K). Attention becomes two products and a
+//! softmax if those are faster. On devices without a kernel for packed matrices, ordinary operations unpack them.
+//!
+//! Example: a product `[40,4096]x[4096,128]` becomes eight products of 512 terms each, and a sum over the eight parts.
 
 use crate::dtype::DType;
 use crate::error::Result;
@@ -22,25 +25,25 @@ const MIN_CHUNK_ELEMENTS: usize = 1 << 11;
 /// The most chunks of a row.
 const MAX_CHUNKS_PER_ROW: usize = 1 << 10;
 
-/// A long product is cut so that it has about so many workgroups with 64 x 64 results, or fewer,
+/// The number of workgroups, with 64 x 64 results each, that a split matrix product has at most.
 const GROUPS: usize = 64;
-/// whose sums are at least so long.
+/// The fewest products in one part of a split sum.
 const DEPTH: usize = 1 << 9;
-/// The same of a convolution that has at least so many results for each weight: its weights are copied.
+/// The fewest results per weight of a convolution that is split. The split copies the weights.
 const RESULTS: usize = 8;
 
-/// Elements of a row, or products of a sum, that a thread goes through by itself, at most. A software GPU may end a thread's
-/// loops after 65,535 steps, all of them together, without a word (lavapipe does): a kernel has a few walks over a row, each
-/// of four elements a step, or one step for each product.
+/// The most elements of a row, or products of a sum, that one thread processes alone. Some software GPUs (lavapipe) silently
+/// end a thread's loops after 65,535 steps in total. A kernel makes a few passes over a row at four elements per step, or takes
+/// one step per product.
 const STEPS: usize = 1 << 15;
 
-/// Bytes that scores of attention may take, at most.
+/// The most bytes of attention scores in memory.
 const SCORES: u64 = 1 << 27;
 
-/// Keys up to which attention is taken apart where only some of them count.
+/// The most keys of attention that is split although only some of the keys count.
 const MAX_KEYS: usize = 2048;
 
-/// The same computation with long sums cut, and attention taken apart.
+/// Splits long sums and attention, and unpacks packed matrices.
 pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
     let apart = rewrite(trace, &|out, node, inputs| match &node.op {
         Op::Routine(Routine::Attention(attention)) if is_apart(out, attention, inputs, limits) => {
@@ -61,12 +64,12 @@ pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
             }
             _ => Ok(None),
         };
-        // The parts may be too large where the whole is not.
+        // A part may be too large even if the whole is not.
         made.map_err(|error| error.within(node.op.name()))
     })
 }
 
-/// Whether a thread has rows, or results of products, of its own.
+/// Whether each thread computes whole rows or results of products alone.
 fn is_alone(config: &KernelConfig) -> bool {
     config.rows == Rows::Thread
 }
@@ -81,15 +84,15 @@ fn is_long(trace: &Trace, input: usize, axes: &[usize], result: &Shape, limits: 
         || row > STEPS && is_alone(&limits.config)
 }
 
-/// Whether attention is two products and a softmax between them: where a thread works alone, it can hold a tile of a
-/// product's results, but not a query's and its values; and a few queries have few workgroups.
+/// Whether attention becomes two products with a softmax between them. A thread that works alone can hold a tile of a product's
+/// results, but not a query and its values. Attention of few queries has few workgroups.
 fn is_apart(trace: &Trace, attention: &Attention, inputs: &[usize], limits: &Limits) -> bool {
     let (q, k) = (trace.nodes[inputs[0]].shape, trace.nodes[inputs[1]].shape);
     let mut bytes = 4 * k[2] as u64;
     for &extent in &q[..3] {
         bytes = bytes.saturating_mul(extent as u64);
     }
-    // The kernel reads only the keys that count, products all.
+    // The kernel reads only the keys that count, but the products read all of them.
     let is_long = attention.length && k[2] > MAX_KEYS;
     let whole = is_long
         || match q[2] > expand::MAX_SHORT_ATTENTION_QUERIES {
@@ -106,8 +109,8 @@ fn cast(out: &mut Trace, node: usize, to: DType) -> Result<usize> {
     }
 }
 
-/// In how many parts the sums of a product are to be computed; less than two where they are not to be cut. `splits` says
-/// whether that is so where there are few results.
+/// Returns the number of parts of a product's sum. Less than two means no split. `splits` enables splitting of products with
+/// few results.
 fn parts([batch, m, n, k]: [usize; 4], splits: bool, config: &KernelConfig) -> usize {
     let tiles = batch * m.div_ceil(64) * n.div_ceil(64);
     let few = if splits { GROUPS.checked_div(tiles).unwrap_or(0).min(k / DEPTH) } else { 0 };
@@ -115,8 +118,8 @@ fn parts([batch, m, n, k]: [usize; 4], splits: bool, config: &KernelConfig) -> u
     few.max(long)
 }
 
-/// A product of few results and a long sum, as products of parts of it, which are added: a few workgroups would leave the
-/// machine idle. `None` for all other products.
+/// Splits a product of few results and a long sum into products of parts, which are added. One product would have too few
+/// workgroups to keep the machine busy. `None` for all other products.
 fn cut_product(
     out: &mut Trace,
     inputs: &[usize],
@@ -132,7 +135,7 @@ fn cut_product(
     if chunks < 2 || rank == MAX_RANK {
         return Ok(None);
     }
-    // In fours, for whole loads.
+    // A multiple of four, for vector loads.
     let length = k.div_ceil(chunks).next_multiple_of(4);
     let chunks = k.div_ceil(length);
     let mut parts = Vec::with_capacity(2);
@@ -146,7 +149,7 @@ fn cut_product(
         dims.insert(axis + 1, length);
         let at = out.push(Op::Reshape(Shape::new("matmul", &dims)?), &[at])?;
         let mut order: Vec<usize> = (0..dims.len()).collect();
-        // The parts stand before rows and columns.
+        // The parts are an axis before rows and columns.
         if side == 0 {
             order.swap(axis - 1, axis);
         }
@@ -158,8 +161,8 @@ fn cut_product(
     cast(out, at, dtype).map(Some)
 }
 
-/// A convolution of few results and a long sum, as one whose groups are parts of its channels, and are added: a gradient by
-/// weights, above all, whose channels are the images. `None` for all other convolutions.
+/// Splits a convolution of few results and a long sum into groups of its channels, which are added. The main use is the
+/// gradient by weights, whose channels are the images. `None` for all other convolutions.
 fn cut_convolution(
     out: &mut Trace,
     conv: &Conv2d,
@@ -199,7 +202,7 @@ fn cut_convolution(
     cast(out, at, dtype).map(Some)
 }
 
-/// The same with what changes no result of the reduction after it along an axis, so that it has this extent there.
+/// Pads an axis to an extent with the identity of the reduction that follows.
 fn lengthen(
     out: &mut Trace,
     node: usize,
@@ -226,7 +229,7 @@ fn cut(
     result: Shape,
 ) -> Result<usize> {
     let TraceNode { shape: from, dtype, .. } = out.nodes[input];
-    // Partial results are in memory, where those of halves would be halves.
+    // Partial results are stored, and `f16` would round them.
     let input = cast(out, input, dtype.compute())?;
     let mut order = Vec::with_capacity(from.rank());
     for axis in 0..from.rank() {

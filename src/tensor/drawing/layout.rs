@@ -1,26 +1,29 @@
-//! A layered drawing of a graph (Sugiyama and others 1981): columns by the longest way from what was given, in each column an
-//! order with few crossings, and long edges led through the columns between.
+//! A layered layout of a graph (Sugiyama et al. 1981).
+//!
+//! Boxes are placed in columns by the longest path from the inputs. A few sweeps sort each column by the mean position of
+//! its neighbors, which leaves few crossings. Long edges pass through the columns in between as bends. Example: for
+//! `c = a + b` and `d = exp(c)`, `a` and `b` are in column 0, `c` in column 1 and `d` in column 2.
 
-/// A place in the drawing.
+/// A point of the drawing.
 pub type Point = (f64, f64);
 
-/// Where everything lies.
+/// The positions of boxes and edges.
 pub struct Layout {
     pub size: (f64, f64),
     /// The upper left corner of each box.
     pub boxes: Vec<Point>,
-    /// For each edge its target and the points that it goes through, from the right side of a box to the left side of another.
+    /// For each edge, its target and its points, from the right side of a box to the left side of another.
     pub edges: Vec<(usize, Vec<Point>)>,
 }
 
-/// Between columns, and between boxes of a column.
+/// The distances between columns, and between boxes of a column.
 const GAP: Point = (40.0, 14.0);
-/// Around all of it.
+/// The distance between the boxes and the edge of the drawing.
 const MARGIN: f64 = 12.0;
-/// How often the columns are put in order.
+/// The number of sweeps that sort the columns.
 const SWEEPS: usize = 8;
 
-/// What stands in a column: a box, or a bend of an edge.
+/// An item of a column: a box, or a bend of an edge.
 #[derive(Default)]
 struct Item {
     column: usize,
@@ -30,14 +33,14 @@ struct Item {
     at: Point,
 }
 
-/// Lays out boxes of these sizes, each to the right of its inputs, which have lower numbers.
+/// Places boxes of these sizes, each to the right of its inputs. Inputs have lower numbers than the boxes that use them.
 pub fn layout(sizes: &[Point], inputs: &[Vec<usize>]) -> Layout {
     let columns = columns(inputs);
     let mut items: Vec<Item> = Vec::new();
     for (&size, &column) in sizes.iter().zip(&columns) {
         items.push(Item { column, size, ..Item::default() });
     }
-    // Each edge as the items that it goes through.
+    // The items that each edge passes through.
     let mut ways: Vec<Vec<usize>> = Vec::new();
     for (to, all) in inputs.iter().enumerate() {
         let mut all = all.clone();
@@ -77,7 +80,7 @@ pub fn layout(sizes: &[Point], inputs: &[Vec<usize>]) -> Layout {
     Layout { size, boxes: items[..sizes.len()].iter().map(|item| item.at).collect(), edges }
 }
 
-/// The column of each box: behind all of its inputs; what has none stands just before the first that uses it.
+/// Returns the column of each box, after those of all its inputs. A box without inputs is just before its first user.
 fn columns(inputs: &[Vec<usize>]) -> Vec<usize> {
     let mut columns = vec![0; inputs.len()];
     let mut first_use = vec![usize::MAX; inputs.len()];
@@ -95,7 +98,7 @@ fn columns(inputs: &[Vec<usize>]) -> Vec<usize> {
     columns
 }
 
-/// The items of each column, each near to the middle of its neighbors.
+/// Sorts the items of each column by the mean position of their neighbors.
 fn ordered(items: &[Item]) -> Vec<Vec<usize>> {
     let count = items.iter().map(|item| item.column + 1).max().unwrap_or(0);
     let mut order = vec![Vec::new(); count];
@@ -132,7 +135,7 @@ fn ordered(items: &[Item]) -> Vec<Vec<usize>> {
     order
 }
 
-/// Gives each item its place; the size of all.
+/// Sets the position of each item, and returns the size of the drawing.
 fn place(items: &mut [Item], order: &[Vec<usize>]) -> Point {
     let height = |items: &[Item], column: &[usize]| -> f64 {
         let boxes: f64 = column.iter().map(|&item| items[item].size.1).sum();
@@ -145,7 +148,7 @@ fn place(items: &mut [Item], order: &[Vec<usize>]) -> Point {
         let mut y = MARGIN + (tallest - height(items, column)) / 2.0;
         for &item in column {
             if items[item].size.0 == 0.0 {
-                // An edge goes straight through a column, beside its boxes.
+                // An edge passes straight through a column, between its boxes.
                 items[item].size.0 = wide;
             }
             let size = items[item].size;

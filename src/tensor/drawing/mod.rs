@@ -1,4 +1,4 @@
-//! The operations that a tensor was made of, as a graph to look at.
+//! Draws the operations in the history of a tensor as a graph.
 
 mod layout;
 mod svg;
@@ -11,14 +11,14 @@ use crate::shape::Shape;
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 
-/// What is drawn has at most so many operations and operands.
+/// The most operations and operands in a drawing.
 const MAX_NODES: usize = 500;
 
-/// The operations that a tensor was made of ([`Tensor::graph`]), to be drawn: as text in Graphviz's DOT language, or as SVG.
-/// (What `torchviz` draws in PyTorch.)
+/// The operations in the history of a tensor ([`Tensor::graph`]), to be drawn as DOT text for Graphviz or as SVG.
+/// (`torchviz` for PyTorch.)
 #[derive(Debug)]
 pub struct ComputationGraph {
-    /// Operands first; the last is the tensor itself.
+    /// The nodes. Operands come before their users, and the last node is the tensor itself.
     nodes: Vec<Node>,
     of: Tensor,
 }
@@ -33,17 +33,18 @@ struct Node {
     dtype: DType,
     value: Option<f64>,
     gradient: Option<f64>,
-    /// The tensor, if it is a single number that is not known yet.
+    /// The tensor, if it is a single number whose value is not known yet.
     number: Option<Tensor>,
 }
 
 impl Tensor {
-    /// The operations that this was made of, as far as that is known: tensors forget their past, as [`Tensor::grad`] says.
-    /// Tensors among `names` have their name in the drawing. Nothing is computed:
-    /// [`ComputationGraph::with_values`] does that.
+    /// Returns the operations in the history of this tensor. [`Tensor::grad`] explains when history is dropped.
+    ///
+    /// The drawing shows the names of the tensors in `names`. Nothing is computed, except by
+    /// [`ComputationGraph::with_values`].
     ///
     /// # Errors
-    /// `Limit` if there are more than 500 operations and operands; the tensor's own error if it carries one.
+    /// `Limit` for more than 500 operations and operands; the error that the tensor carries.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -97,15 +98,16 @@ impl Tensor {
 }
 
 impl ComputationGraph {
-    /// The same with the value of each single number in it, and with the gradient by it of the tensor that the graph is of, if
-    /// that is a single number of floats. A gradient that would pass a tensor which is not held any more is left out. It reads
-    /// them all at once, and waits for them.
+    /// Adds the value of each single number, and the gradient of the drawn tensor by that number.
+    ///
+    /// Gradients are added only if the drawn tensor is a single float number. Gradients that would pass a tensor that is
+    /// no longer held are omitted. All numbers are read in one submission.
     ///
     /// # Errors
-    /// As [`Device::read`](crate::device::Device::read).
+    /// The errors of [`Device::read`](crate::device::Device::read).
     pub async fn with_values(mut self) -> Result<ComputationGraph> {
-        // Copies are read, and nothing holds the numbers themselves meanwhile. A number between others that was computed
-        // for the drawing and then dropped would end the history of what is made of it.
+        // Copies are read, so that nothing holds the numbers themselves in the meantime. Otherwise an intermediate number
+        // that was computed for the drawing and then dropped would end the history of its users.
         let take = |(n, node): (usize, &mut Node)| node.number.take().map(|number| (n, number));
         let numbers: Vec<(usize, Tensor)> =
             self.nodes.iter_mut().enumerate().filter_map(take).collect();
@@ -136,7 +138,7 @@ impl ComputationGraph {
         Ok(self)
     }
 
-    /// The gradient by each of these, where gradients pass: nobody asked for the others, so they are left out.
+    /// Returns the gradient by each tensor, or `None` for those that cannot be computed.
     fn known_gradients(&self, wrt: &[&Tensor]) -> Vec<Option<Tensor>> {
         match self.of.grad(wrt) {
             Ok(all) => all.into_iter().map(Some).collect(),
@@ -144,7 +146,7 @@ impl ComputationGraph {
         }
     }
 
-    /// The graph in the DOT language, for Graphviz and what else reads that: `dot -Tpdf`.
+    /// Returns the graph in the DOT language of Graphviz. Render it with `dot -Tpdf`, for example.
     pub fn dot(&self) -> String {
         let mut text =
             "digraph {\n  rankdir=LR;\n  node [shape=box, fontname=monospace];\n".to_string();
@@ -157,7 +159,7 @@ impl ComputationGraph {
                     label.push(c);
                 }
             }
-            // Writing to a text does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "  n{n} [label=\"{label}\"];");
             for input in &node.inputs {
                 let _ = writeln!(text, "  n{input} -> n{n};");
@@ -169,7 +171,7 @@ impl ComputationGraph {
 }
 
 impl Node {
-    /// What stands in its box.
+    /// Returns the lines of text in the box.
     fn lines(&self) -> Vec<String> {
         let title = match (&self.name, self.inputs.is_empty()) {
             (Some(name), true) => name.clone(),
@@ -183,7 +185,7 @@ impl Node {
     }
 }
 
-/// A number of about five digits.
+/// Formats a number with about five digits.
 fn number(value: f64) -> String {
     let size = value.abs();
     match size {

@@ -1,16 +1,16 @@
-//! A graph as a picture.
+//! Draws a graph as SVG.
 
 use super::layout::{layout, Layout};
 use super::ComputationGraph;
 use std::fmt::Write;
 
-/// Width of a character, and height of a line, of the font.
+/// The width of a character and the height of a line of the font.
 const LETTER: (f64, f64) = (7.3, 16.0);
-/// Between a box and its text.
+/// The distance between a box and its text.
 const PADDING: f64 = 8.0;
 
 impl ComputationGraph {
-    /// The graph as a picture that needs nothing else: a file that ends in `.svg`, or a part of a page.
+    /// Returns the graph as self-contained SVG, for a file that ends in `.svg` or for a part of a page.
     pub fn svg(&self) -> String {
         let texts: Vec<Vec<String>> = self.nodes.iter().map(|node| node.lines()).collect();
         let mut sizes = Vec::with_capacity(texts.len());
@@ -26,7 +26,7 @@ impl ComputationGraph {
              viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"monospace\" font-size=\"12\">\n\
              <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
         );
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         for (_, points) in edges {
             let mut path = format!("M{:.1} {:.1}", points[0].0, points[0].1);
             for pair in points.windows(2) {
@@ -65,7 +65,7 @@ impl ComputationGraph {
     }
 }
 
-/// A text between tags. What XML has no character for is left out.
+/// Escapes text for XML. Characters that XML does not allow are dropped.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -5,9 +5,9 @@ use crate::error::{Error, Result};
 use crate::op::{Attention, Op, Routine};
 use crate::tensor::{number_bits, with_op_name, Tensor};
 
-/// Attention's parameters; the default sees everything, scaled by `1 / sqrt(head size)`.
+/// The parameters of attention. By default, each query attends to all keys, scaled by `1 / sqrt(head size)`.
 ///
-/// A cache of keys and values that is filled in place, and read as far as it is filled:
+/// Example: a cache of keys and values that is filled in place, and read up to its current length.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -28,29 +28,35 @@ use crate::tensor::{number_bits, with_op_name, Tensor};
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AttentionOptions<'a> {
-    /// The i-th query sees keys up to `i + keys - queries`.
+    /// Whether the i-th query attends only to keys up to `i + keys - queries`.
     pub causal: bool,
-    /// The i-th query sees only keys less than this far from its own place, `i + keys - queries` (sliding window).
+    /// The size of a sliding window. The i-th query attends only to keys at less than this distance from
+    /// `i + keys - queries`.
     pub window: Option<usize>,
-    /// Broadcast to `[batch, heads, queries, keys]`: `bool` (true sees) or added to the scores.
+    /// A mask that broadcasts to `[batch, heads, queries, keys]`. A `bool` mask is true for visible keys. A float mask is
+    /// added to the scores.
     pub mask: Option<&'a Tensor>,
-    /// What the scores are multiplied with.
+    /// The factor of the scores.
     pub scale: Option<f64>,
-    /// How many keys count, from the first on; all do by default. `keys` above means those. So k and v can be a cache that is
-    /// longer than what is in it: the rest makes no difference. The number is data: another one is no other plan.
+    /// The number of keys that count, from the first one on. The default is all.
+    ///
+    /// The other fields use this number as `keys`. So k and v can be a cache that is longer than its current content, and
+    /// the rest is ignored. The number is data, so another one reuses the plan.
     pub kv_length: Option<usize>,
 }
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// Rotary position embedding (Su et al. 2021): pairs of elements of the last axis are turned, by angles whose cosines
-    /// and sines are given; they have half as many elements along the last axis as are turned (the rest of the axis
-    /// stays), and broadcast along the others. A pair is an element of the first half and the one as far into the
-    /// second (as in Llama and GPT-NeoX), or two neighbors if `interleaved` (as in GPT-J).
+    /// Applies rotary position embedding (Su et al. 2021): rotates pairs of elements of the last axis by given angles.
+    ///
+    /// `cos` and `sin` are the cosines and sines of the angles. Their last axis has half as many elements as are rotated,
+    /// and the rest of the tensor's last axis stays unchanged. Along other axes they broadcast. A pair has elements at
+    /// the same position of the first and the second half (as in Llama and GPT-NeoX). With `interleaved`, a pair is two
+    /// neighbors (as in GPT-J).
     ///
     /// # Errors
-    /// `Shape` if cosines and sines differ, have more than half the elements or do not broadcast; `DType` unless all are
-    /// of one float type.
+    /// `Shape` if cosines and sines differ, have more than half the elements or do not broadcast; `DType` unless all have
+    /// one float type.
     #[cfg_attr(feature = "js", js(default(interleaved = false)))]
     pub fn rotary(&self, cos: &Tensor, sin: &Tensor, interleaved: bool) -> Result<Tensor> {
         let name = "rotary";
@@ -85,14 +91,15 @@ impl Tensor {
         })
     }
 
-    /// Scaled dot-product attention, `softmax(q k^T * scale + mask) v`, in one pass over the keys: the matrix of scores
-    /// is never in memory (Dao et al. 2022; the running softmax is Milakov and Gimelshein 2018). This is q,
-    /// `[batch, heads, queries, size]`; k `[batch, kv heads, keys, size]`, v `[batch, kv heads, keys, value size]`;
-    /// each kv head serves `heads / kv heads` heads. The result is `[batch, heads, queries, value size]`. A query that
-    /// sees no key gives zeros.
+    /// Computes scaled dot-product attention, `softmax(q k^T * scale + mask) v`, in one pass over the keys. The matrix of
+    /// scores is never in memory (Dao et al. 2022; the running softmax is from Milakov and Gimelshein 2018).
+    ///
+    /// This tensor is q, `[batch, heads, queries, size]`. k is `[batch, kv heads, keys, size]`, and v is
+    /// `[batch, kv heads, keys, value size]`. Each kv head serves `heads / kv heads` heads. The result is
+    /// `[batch, heads, queries, value size]`, and zeros for a query that attends to no key.
     ///
     /// # Errors
-    /// `Shape` if extents do not fit; `DType` unless all are of one float type (the mask may be `bool`).
+    /// `Shape` if extents do not fit; `DType` unless all have one float type (the mask may be `bool`).
     #[cfg_attr(feature = "js", js(skip))]
     pub fn attention(&self, k: &Tensor, v: &Tensor, options: AttentionOptions) -> Result<Tensor> {
         let length = match options.kv_length {
@@ -112,7 +119,8 @@ impl Tensor {
         self.attention_with_length(k, v, options, length.as_ref())
     }
 
-    /// As [`Tensor::attention`], but only the first `length` keys count. `length` is an `i32` tensor of rank 0.
+    /// Computes attention like [`Tensor::attention`], over the first `length` keys. `length` is an `i32` tensor of rank
+    /// 0.
     pub(crate) fn attention_with_length(
         &self,
         k: &Tensor,

@@ -5,15 +5,16 @@ use crate::op::{Conv2d, Op, Routine, Windows};
 use crate::shape::Shape;
 use crate::tensor::{with_op_name, Tensor};
 
-/// How far the input of a convolution or a pooling over `N` axes is extended. A number is this many at every end, a list
-/// of numbers one for both ends of each axis, a list of pairs one for each end: `padding: 1.into()`.
+/// The padding of a convolution or a pooling over `N` axes. A number applies to all ends. A list of numbers has one for
+/// both ends of each axis, and a list of pairs has one for each end: `padding: 1.into()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding<const N: usize = 2> {
-    /// Not at all.
+    /// No padding.
     Valid,
-    /// So that the result has the input's extent divided by the stride, rounded up; an odd element goes to the end.
+    /// Padding so that the extent of the result is that of the input divided by the stride, rounded up. An odd element is
+    /// added at the end.
     Same,
-    /// This many before and after each axis.
+    /// This many elements before and after each axis.
     Explicit([(usize, usize); N]),
 }
 
@@ -39,13 +40,13 @@ impl<const N: usize> From<[(usize, usize); N]> for Padding<N> {
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvOptions<const N: usize> {
-    /// From one window to the next. The default is 1.
+    /// The distance from one window to the next. The default is 1.
     pub stride: [usize; N],
     /// The zeros around the input. The default is none.
     pub padding: Padding<N>,
-    /// From one element of a window to the next. The default is 1.
+    /// The distance from one element of a window to the next. The default is 1.
     pub dilation: [usize; N],
-    /// Input and output channels are cut into this many groups that do not see each other. The default is 1.
+    /// The number of independent groups of input and output channels. The default is 1.
     pub groups: usize,
 }
 
@@ -59,20 +60,20 @@ impl<const N: usize> Default for ConvOptions<N> {
     }
 }
 
-/// The parameters of a transposed convolution over `N` axes: those of the convolution it is the transpose of.
+/// The parameters of a transposed convolution over `N` axes. They are those of the convolution that it transposes.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvTransposeOptions<const N: usize> {
-    /// How far the convolution's window moves. The default is 1.
+    /// The distance from one window of the convolution to the next. The default is 1.
     pub stride: [usize; N],
-    /// Cut off before and after each axis of the result. `Same` makes that as long as the input times the stride.
-    /// The default is nothing.
+    /// The elements to remove before and after each axis of the result. With `Same`, the extent of the result is that of
+    /// the input times the stride. The default is none.
     pub padding: Padding<N>,
-    /// More at the end of each axis of the result. The default is 0.
+    /// Extra elements at the end of each axis of the result. The default is 0.
     pub output_padding: [usize; N],
-    /// The distance of the window's elements. The default is 1.
+    /// The distance from one element of a window to the next. The default is 1.
     pub dilation: [usize; N],
-    /// Input and output channels are cut into this many groups that do not see each other. The default is 1.
+    /// The number of independent groups of input and output channels. The default is 1.
     pub groups: usize,
 }
 
@@ -102,7 +103,7 @@ impl<const N: usize> Padding<N> {
 }
 
 impl Ends<'_> {
-    /// Before and after the `i`-th axis, for windows over an axis of this extent.
+    /// Returns the padding before and after the `i`-th axis, for windows over an axis of this extent.
     pub(super) fn of(&self, i: usize, extent: usize, windows: &Windows) -> (usize, usize) {
         let Ends::Explicit(ends) = self else {
             let &Windows { size, step, dilation, .. } = windows;
@@ -114,8 +115,8 @@ impl Ends<'_> {
         ends.get(i).copied().unwrap_or((0, 0))
     }
 
-    /// Before and after the `i`-th axis of a transposed convolution whose window reaches `end` beyond its last element:
-    /// how much is cut off, and how far it has to reach.
+    /// Returns the crop before and after the `i`-th axis of a transposed convolution, and the reach of the window beyond
+    /// its last element. `end` is the reach without cropping.
     fn crop(&self, i: usize, end: usize, stride: usize) -> ((usize, usize), usize) {
         let Ends::Explicit(ends) = self else {
             let total = end.saturating_add(1).saturating_sub(stride);
@@ -135,7 +136,7 @@ struct ConvWindow<'a> {
 }
 
 impl ConvWindow<'_> {
-    /// The error for an input and a weight that do not go together.
+    /// Returns the error for an input and a weight that do not fit together.
     fn refuse(&self, what: &str, input: &Shape, weight: &Shape) -> Error {
         Error::shape(format!("{}: {what}, got input {input} and weight {weight}", self.name))
     }
@@ -147,10 +148,10 @@ macro_rules! convolutions {
     impl Tensor { $(
         #[doc = concat!("A ", $n, "-D convolution (cross-correlation, as in all neural-network libraries): this is")]
         #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[out, in / groups, ", $kernel, "]`, the bias `[out]`,")]
-        /// the result `[batch, out, ...]`. The batch may be left out of this, and is then left out of the result.
+        /// the result `[batch, out, ...]`. The input may lack the batch axis. The result then lacks it as well.
         ///
         /// # Errors
-        /// `Shape` if extents, channels and groups do not fit; `DType` unless all are of one float type.
+        /// `Shape` if extents, channels and groups do not fit; `DType` unless all have one float type.
         #[cfg_attr(feature = "js", js(options(bias), spread(options)))]
         pub fn $conv(
             &self,
@@ -169,11 +170,11 @@ macro_rules! convolutions {
 
         #[doc = concat!("The transpose of a ", $n, "-D convolution, which is the gradient of one by its input: this is")]
         #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[in, out / groups, ", $kernel, "]`, the bias `[out]`.")]
-        /// An axis of the result is `(extent - 1) * stride + dilation * (kernel - 1) + 1 + output padding` long, less
-        /// the padding. The batch may be left out of this, and is then left out of the result.
+        /// An axis of the result has `(extent - 1) * stride + dilation * (kernel - 1) + 1 + output padding` elements,
+        /// minus the padding. The input may lack the batch axis. The result then lacks it as well.
         ///
         /// # Errors
-        /// `Shape` if extents, channels and groups do not fit; `DType` unless all are of one float type.
+        /// `Shape` if extents, channels and groups do not fit; `DType` unless all have one float type.
         #[cfg_attr(feature = "js", js(options(bias), spread(options)))]
         pub fn $transpose(
             &self,
@@ -201,7 +202,7 @@ convolutions! {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// Convolves over as many axes as there are strides.
+    /// Convolves over one axis for each stride.
     fn convolution(
         &self,
         weight: &Tensor,
@@ -214,7 +215,7 @@ impl Tensor {
         result.add_bias(bias, asked)
     }
 
-    /// Adds one number for each channel.
+    /// Adds one number to each channel.
     fn add_bias(self, bias: Option<&Tensor>, asked: &ConvWindow) -> Result<Tensor> {
         let Some(bias) = bias else { return Ok(self) };
         let name = asked.name;
@@ -245,7 +246,7 @@ impl Tensor {
         if plain && weight.shape[2..] == [1, 1] && weight.shape[1] == self.shape[1] {
             return with_op_name(name, || self.convolve_1x1(weight));
         }
-        // Beyond the padded input all steps are alike.
+        // All steps beyond the padded input are equivalent, so they are limited to its extent.
         let extent = |i: usize| {
             let (before, after) = padding[i];
             self.shape[2 + i].saturating_add(before).saturating_add(after).max(1)
@@ -283,7 +284,7 @@ impl Tensor {
         product.reshape(&[batch, out, height, width])
     }
 
-    /// How many axes the convolution, or its transpose, is over.
+    /// Returns the number of axes of the convolution or its transpose.
     ///
     /// # Errors
     /// `Shape`.
@@ -301,7 +302,7 @@ impl Tensor {
         Ok(n)
     }
 
-    /// Refuses what a convolution cannot be over, in terms of the operands that the caller passed.
+    /// Rejects invalid operands. Errors name the shapes that the caller passed.
     ///
     /// # Errors
     /// `Shape`.
@@ -429,11 +430,13 @@ impl Tensor {
         flat.reshape(&dims)
     }
 
-    /// The windows that a convolution with these options would see, `[batch, channels, height, width]` to
-    /// `[batch, channels * kernel height * kernel width, windows]`; the batch may be left out of both. The options' groups
-    /// count for nothing. (`F.unfold` of PyTorch.)
+    /// Returns the windows of a convolution with these options, from `[batch, channels, height, width]` to
+    /// `[batch, channels * kernel height * kernel width, windows]`. (`F.unfold` in PyTorch.)
+    ///
+    /// The batch axis may be missing in both. The `groups` of the options are ignored.
     ///
     /// # Errors
+    /// `Shape` for another rank, or if no window fits.
     /// `Shape` for another rank, or if no window fits.
     #[cfg_attr(feature = "js", js(spread(options)))]
     pub fn im2col(&self, kernel_size: [usize; 2], options: Conv2dOptions) -> Result<Tensor> {

@@ -17,20 +17,20 @@ fn no_memory(elements: usize) -> Error {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Device {
-    /// A tensor of these elements, row-major in `shape`.
+    /// Creates a tensor of these elements, row-major in `shape`.
     ///
     /// # Errors
-    /// `Shape` if their number is not the shape's; `Memory`, `Limit`.
+    /// `Shape` if the number of elements is not that of the shape; `Memory`; `Limit`.
     #[cfg_attr(feature = "js", js(skip))]
     pub fn tensor<T: Element>(&self, data: &[T], shape: &[usize]) -> Result<Tensor> {
         let bytes = T::to_bytes(data).ok_or_else(|| no_memory(data.len()))?;
         self.tensor_from_bytes(&bytes, shape, T::DTYPE)
     }
 
-    /// A tensor of elements as devices store them: little-endian, `bool` as 32 bits, of which any makes it true.
+    /// Creates a tensor from bytes as devices store them: little-endian, `bool` as 32 bits, true unless all are 0.
     ///
     /// # Errors
-    /// As [`Device::tensor`].
+    /// The errors of [`Device::tensor`].
     #[cfg_attr(feature = "js", js(skip))]
     pub fn tensor_from_bytes(&self, data: &[u8], shape: &[usize], dtype: DType) -> Result<Tensor> {
         let shape = Shape::new("tensor", shape)?;
@@ -57,10 +57,11 @@ impl Device {
         Ok(Tensor::adopt(self, self.record(op, &[])?))
     }
 
-    /// `value` everywhere; exact for integers up to 2^53. The value is data: no other plan is made for another one.
+    /// Creates a tensor with `value` in all elements, exact for integers up to 2^53. The value is data, so another value
+    /// reuses the plan.
     ///
     /// # Errors
-    /// `Shape`, `Limit`; `DType` for a value that an integer or `bool` cannot hold; `Unsupported` for `f16` on a device
+    /// `Shape`; `Limit`; `DType` if an integer or `bool` cannot represent the value; `Unsupported` for `f16` on a device
     /// without it.
     ///
     /// ```
@@ -77,7 +78,7 @@ impl Device {
         number.apply(Op::Expand(Shape::new("full", shape)?), &[])
     }
 
-    /// A tensor of equal elements, whose value is part of the structure of the plan.
+    /// Creates a tensor of equal elements. The value is part of the structure of the plan.
     pub(super) fn constant(&self, shape: &[usize], value: f64, dtype: DType) -> Result<Tensor> {
         let value = self.element(value, dtype)?;
         self.record_source(Op::Fill { shape: Shape::new("full", shape)?, value })
@@ -97,10 +98,10 @@ impl Device {
         Ok(Const { dtype, bits })
     }
 
-    /// Zeros, of type `f32` or of the type beside the shape.
+    /// Creates zeros of type `f32`, or of the type given with the shape.
     ///
     /// # Errors
-    /// `Shape`, `Limit`; `Unsupported` for `f16` on a device without it.
+    /// `Shape`; `Limit`; `Unsupported` for `f16` on a device without it.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -115,19 +116,19 @@ impl Device {
         with_op_name("zeros", || self.constant(&dims, 0.0, dtype))
     }
 
-    /// Ones, of type `f32` or of the type beside the shape.
+    /// Creates ones of type `f32`, or of the type given with the shape.
     ///
     /// # Errors
-    /// As [`Device::zeros`].
+    /// The errors of [`Device::zeros`].
     pub fn ones(&self, shape: impl Into<TensorSpec>) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
         with_op_name("ones", || self.constant(&dims, 1.0, dtype))
     }
 
-    /// The coordinate along `axis`, as `i32`, everywhere in `shape`.
+    /// Creates a tensor in which each element is its coordinate along `axis`, as `i32`.
     ///
     /// # Errors
-    /// `Shape`, `Limit`.
+    /// `Shape`; `Limit`.
     #[cfg_attr(feature = "js", js(dtype = I32))]
     pub fn iota(&self, shape: &[usize], axis: isize) -> Result<Tensor> {
         let shape = Shape::new("iota", shape)?;
@@ -135,16 +136,16 @@ impl Device {
         self.record_source(Op::Iota { shape, axis })
     }
 
-    /// The whole numbers from 0 up to but not including `end`, as `f32`.
+    /// Creates the whole numbers from 0 up to, but not including, `end`, as `f32`.
     ///
     /// # Errors
-    /// `Limit`; `Data` unless the end is finite.
+    /// `Limit`; `Data` unless `end` is finite.
     #[cfg_attr(feature = "js", js(skip))]
     pub fn arange(&self, end: f64) -> Result<Tensor> {
         self.arange_of(0.0, end, 1.0, DType::F32)
     }
 
-    /// The numbers `start + i * step` from `start` up to but not including `end`, as `f32`; a `step` below 0 goes down.
+    /// Creates the numbers `start + i * step` up to, but not including, `end`, as `f32`. A negative `step` counts down.
     ///
     /// # Errors
     /// `Limit`; `Data` unless all are finite and the step is not 0.
@@ -162,7 +163,7 @@ impl Device {
         self.arange_of(start, end, step, DType::F32)
     }
 
-    /// As [`Device::arange_step`], of any type of numbers. Integers are exact.
+    /// Creates a range like [`Device::arange_step`], of any numeric type. Integers are exact.
     pub(crate) fn arange_of(
         &self,
         start: f64,
@@ -178,7 +179,7 @@ impl Device {
         with_op_name("arange", || {
             let position = self.iota(&[count as usize], 0)?.cast(dtype)?;
             if dtype.is_int() {
-                // Integers wrap, so that a type without negative numbers goes down, too.
+                // Integers wrap around, so a negative step also works for unsigned types.
                 number_bits("arange", dtype, step.abs())?;
                 let node = self.scalar(dtype, step as i64 as u32);
                 return position.mul(Tensor::adopt(self, node))?.add(start);
@@ -187,7 +188,8 @@ impl Device {
         })
     }
 
-    /// `count` evenly spaced values from `start` to `stop`, both included; of type `f32`, or of the type beside the count.
+    /// Creates `count` evenly spaced values from `start` to `stop`, including both. The type is `f32`, or the one given
+    /// with the count.
     ///
     /// # Errors
     /// `Limit`; `Shape` if the count is not one number; `Unsupported` for `f16` on a device without it.
@@ -199,16 +201,16 @@ impl Device {
         let steps = count.saturating_sub(1).max(1) as f64;
         with_op_name("linspace", || {
             let at = self.iota(&[count], 0)?.cast(DType::F32)?.div(steps)?;
-            // From both ends, so that both are exact.
+            // Interpolates from both ends, so that both are exact.
             at.mul(stop)?.add(&at.mul(-1.0)?.add(1.0)?.mul(start)?)?.cast(dtype)
         })
     }
 
-    /// The identity matrix: `n` by `n` for one number, and with as many rows and columns as two say; of type `f32`, or of
-    /// the type beside the size.
+    /// Creates the identity matrix. One number is the size of a square matrix, and two are the numbers of rows and
+    /// columns. The type is `f32`, or the one given with the size.
     ///
     /// # Errors
-    /// `Limit`; `Shape` for another number of extents; `Unsupported` for `f16` on a device without it.
+    /// `Limit`; `Shape` for other numbers of extents; `Unsupported` for `f16` on a device without it.
     pub fn eye(&self, size: impl Into<TensorSpec>) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = size.into();
         let shape = match dims[..] {
@@ -224,20 +226,20 @@ impl Device {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// Zeros of this shape and type.
+    /// Returns zeros of this shape and type.
     pub fn zeros_like(&self) -> Tensor {
         self.full_like_named("zeros_like", 0.0).unwrap_or_else(|error| Tensor::failed(self, error))
     }
 
-    /// Ones of this shape and type.
+    /// Returns ones of this shape and type.
     pub fn ones_like(&self) -> Tensor {
         self.full_like_named("ones_like", 1.0).unwrap_or_else(|error| Tensor::failed(self, error))
     }
 
-    /// `value` everywhere, of this shape and type.
+    /// Returns a tensor of this shape and type with `value` in all elements.
     ///
     /// # Errors
-    /// `DType` for a value that an integer or `bool` cannot hold.
+    /// `DType` if an integer or `bool` cannot represent the value.
     pub fn full_like(&self, value: f64) -> Result<Tensor> {
         self.node()?;
         with_op_name("full_like", || self.device.full(&self.shape, value, self.dtype))
@@ -248,11 +250,13 @@ impl Tensor {
         with_op_name(name, || self.device.constant(&self.shape, value, self.dtype))
     }
 
-    /// The points of a grid, from the coordinates along each of its axes, which are vectors: one tensor for each axis, all
-    /// of the shape of the grid. The first vector varies along the first axis (`indexing="ij"` of NumPy and PyTorch).
+    /// Returns the coordinates of the points of a grid, from vectors of coordinates along its axes.
+    ///
+    /// The result has one tensor for each axis, and each has the shape of the grid. The first vector varies along the
+    /// first axis (`indexing="ij"` in NumPy and PyTorch).
     ///
     /// # Errors
-    /// `Shape` unless all have rank 1, or for more than 8; `Limit`.
+    /// `Shape` unless all have rank 1, or for more than 8 vectors; `Limit`.
     #[cfg_attr(feature = "js", js(returns = "Tensor<T>[]"))]
     pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Vec<Tensor>> {
         let name = "meshgrid";

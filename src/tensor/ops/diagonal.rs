@@ -7,11 +7,11 @@ use crate::tensor::{with_op_name, Operand, Pointwise, Tensor};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The diagonals of the matrices in two axes: the elements whose place along `axis2` is `offset` more than along
-    /// `axis1`. They lie along a new last axis, in place of both.
+    /// Returns the diagonals of the matrices in two axes: elements whose position along `axis2` is `offset` more than
+    /// along `axis1`. A new last axis replaces both.
     ///
     /// # Errors
-    /// `Shape` if an axis does not exist, or both are one.
+    /// `Shape` if an axis does not exist, or if both are the same.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -38,8 +38,8 @@ impl Tensor {
         })
     }
 
-    /// The sums of the main diagonals of the matrices in the last two axes. (As `trace` of PyTorch for one matrix; that of
-    /// NumPy is along the first two.)
+    /// Returns the sums of the main diagonals of the matrices in the last two axes. For one matrix it is PyTorch's
+    /// `trace`. NumPy uses the first two axes.
     ///
     /// # Errors
     /// `Shape` below rank 2.
@@ -53,7 +53,7 @@ impl Tensor {
         with_op_name("trace", || self.main_diagonal(row, row + 1)?.sum(-1))
     }
 
-    /// The main diagonals. Their place is part of the structure of the plan.
+    /// Returns the main diagonals. Their position is part of the structure of the plan.
     pub(super) fn main_diagonal(&self, row: usize, column: usize) -> Result<Tensor> {
         let (rows, columns) = (self.shape[row], self.shape[column]);
         let flat = self.flat_matrices(row, column)?;
@@ -61,7 +61,7 @@ impl Tensor {
         flat.span_static(flat.rank() - 1, span)
     }
 
-    /// Joins two axes into one, the last.
+    /// Merges two axes into a new last axis.
     fn flat_matrices(&self, row: usize, column: usize) -> Result<Tensor> {
         let mut order: Vec<usize> =
             (0..self.rank()).filter(|&axis| axis != row && axis != column).collect();
@@ -71,8 +71,8 @@ impl Tensor {
         self.apply(Op::Permute(order), &[])?.reshape(&dims)
     }
 
-    /// The main diagonal of a matrix, or the one that lies `diagonal` places to the right of it (to the left where it is
-    /// negative); of a vector, the matrix of zeros that has it there.
+    /// Returns a diagonal of a matrix. `diagonal` is its distance to the right of the main diagonal, or to the left if
+    /// negative. For a vector, it returns the square matrix with this diagonal, and zeros elsewhere.
     ///
     /// # Errors
     /// `Shape` unless the rank is 1 or 2; `Limit`.
@@ -102,7 +102,7 @@ impl Tensor {
                 if count == 0 {
                     return self.device.zeros((&whole[..], self.dtype));
                 }
-                // From one element to the next it is a row and a column.
+                // Each element is one row and one column after the previous one.
                 let spread = self.unsqueeze(1)?.pad_static(&[(0, 0), (0, rows)], 0.0)?.ravel();
                 let length = (count - 1) * (rows + 1) + 1;
                 let spread = spread.span_static(0, Span::at(0, length, 1))?;
@@ -118,7 +118,8 @@ impl Tensor {
         }
     }
 
-    /// The matrices of the last two axes with 0 above the `diagonal`-th diagonal (positive ones lie to the right).
+    /// Replaces elements above a diagonal by 0, in the matrices of the last two axes. Positive `diagonal`s are to the
+    /// right of the main diagonal.
     ///
     /// # Errors
     /// `Shape` below rank 2.
@@ -127,7 +128,8 @@ impl Tensor {
         self.mask_triangle("tril", diagonal, Pointwise::le)
     }
 
-    /// The matrices of the last two axes with 0 below the `diagonal`-th diagonal.
+    /// Replaces elements below a diagonal by 0, in the matrices of the last two axes. Positive `diagonal`s are to the
+    /// right of the main diagonal.
     ///
     /// # Errors
     /// `Shape` below rank 2.
@@ -136,7 +138,7 @@ impl Tensor {
         self.mask_triangle("triu", diagonal, Pointwise::ge)
     }
 
-    /// Keeps the elements for which `compare` is true of the column and of the row plus `diagonal`; the others become 0.
+    /// Keeps the elements for which `compare(column, row + diagonal)` is true, and replaces the others by 0.
     fn mask_triangle(&self, name: &str, diagonal: i32, compare: Pointwise) -> Result<Tensor> {
         if self.rank() < 2 {
             let message =
@@ -144,7 +146,7 @@ impl Tensor {
             return Err(Error::shape(message));
         }
         let matrix = &self.shape[self.rank() - 2..];
-        // A diagonal beyond the matrix is like the first that is.
+        // All diagonals beyond the matrix are equivalent.
         let diagonal = (diagonal as isize).clamp(-(matrix[0] as isize), matrix[1] as isize);
         let row = self.device.iota(matrix, 0)?.add(diagonal)?;
         let column = self.device.iota(matrix, 1)?;

@@ -4,44 +4,47 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{with_op_name, Tensor};
 
-/// What [`Tensor::grid_sample`] makes of the elements around a place.
+/// The interpolation of [`Tensor::grid_sample`].
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleMode {
-    /// Those around it, each by how near it is along each axis: of pictures four, of volumes eight.
+    /// The surrounding elements, weighted by proximity along each axis: four of an image, eight of a volume.
     Bilinear,
-    /// The nearest one; of two the one at the even place.
+    /// The nearest element; of two, the one at the even position.
     Nearest,
-    /// Of pictures the sixteen around it, by the cubic convolution of Keys (1981) with the parameter -0.75.
+    /// The sixteen surrounding elements of an image, by the cubic convolution of Keys (1981) with the parameter -0.75.
     Bicubic,
 }
 
-/// What [`Tensor::grid_sample`] finds beyond the edges.
+/// The values that [`Tensor::grid_sample`] uses outside the input.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SamplePadding {
     /// Zeros.
     Zeros,
-    /// The outermost elements go on.
+    /// The values at the edges, repeated.
     Border,
-    /// The mirror image, again and again.
+    /// The mirror image, repeated.
     Reflection,
 }
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The elements at the places that a grid says: of pictures `[batch, channels, height, width]` and a grid
-    /// `[batch, h, w, 2]` of pairs (x, y) it is `[batch, channels, h, w]`; of volumes `[batch, channels, depth, height,
-    /// width]` and `[batch, d, h, w, 3]` of (x, y, z) `[batch, channels, d, h, w]`. Places run from -1 to 1: from one edge
-    /// of the picture to the other, or, with `align_corners`, from the center of the first element to that of the last
-    /// one. (`grid_sample` of PyTorch.)
+    /// Interpolates at the positions of a grid. (`grid_sample` in PyTorch.)
     ///
-    /// One kernel. The gradient by the picture adds up by a product with ones, as [`Tensor::gather`]'s, and takes as many
-    /// steps as there are places times elements.
+    /// For images `[batch, channels, height, width]`, the grid is `[batch, h, w, 2]` with pairs (x, y), and the result is
+    /// `[batch, channels, h, w]`. For volumes `[batch, channels, depth, height, width]`, the grid is
+    /// `[batch, d, h, w, 3]` with (x, y, z), and the result is `[batch, channels, d, h, w]`.
+    ///
+    /// Positions are from -1 to 1, from one edge of the input to the other. With `align_corners`, they are from the
+    /// center of the first element to that of the last.
+    ///
+    /// The forward pass is one kernel. The gradient by the input is a product with a one-hot matrix, with as many steps
+    /// as positions times elements.
     ///
     /// # Errors
-    /// `Shape` unless they fit and none is empty, and for volumes by [`SampleMode::Bicubic`]; `DType` unless both are of one
-    /// float type.
+    /// `Shape` if the shapes do not fit or are empty, and for volumes with [`SampleMode::Bicubic`]; `DType` unless both
+    /// have one float type.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -94,7 +97,7 @@ impl Tensor {
             let places = grid.cast(DType::F32)?.reshape(&[grid.shape[0], count, axes])?;
             let mut along = Vec::with_capacity(axes);
             for (axis, &extent) in self.shape[2..].iter().enumerate() {
-                // x is the last axis.
+                // x is the coordinate along the last axis.
                 let part = (axes - 1 - axis) as isize;
                 let place = places.slice_static(2, part..part + 1, 1)?.squeeze(2)?;
                 let place = in_elements(&place, extent, align_corners)?;
@@ -109,7 +112,7 @@ impl Tensor {
         })
     }
 
-    /// Sums the elements around each position, each times its share: `[batch, positions, channels]`.
+    /// Returns the weighted sum of the elements around each position: `[batch, positions, channels]`.
     fn sample_at(&self, along: &[Vec<Places>]) -> Result<Tensor> {
         let spatial = &self.shape[2..];
         let mut order: Vec<isize> = (0..self.rank() as isize).collect();
@@ -117,7 +120,7 @@ impl Tensor {
         order.push(1);
         let lines = [self.shape[0], spatial.iter().product(), self.shape[1]];
         let lines = self.permute(&order)?.reshape(&lines)?.cast(self.dtype.compute())?;
-        // Each choice of one of the places along each axis.
+        // All combinations of one neighbor along each axis.
         let choices: usize = along.iter().map(Vec::len).product();
         let mut sum: Option<Tensor> = None;
         for choice in 0..choices {
@@ -145,7 +148,7 @@ impl Tensor {
     }
 }
 
-/// Of each place one element beside it: where it is, whether it is there, and its share.
+/// One neighboring element for each position: its index, whether it is inside the input, and its weight.
 #[derive(Clone)]
 struct Places {
     at: Tensor,
@@ -159,7 +162,7 @@ impl Places {
         Ok(Places { at: at.cast(DType::I32)?, inside, share })
     }
 
-    /// Those along one axis.
+    /// Returns the neighbors along one axis: the nearest one, or the two around the position.
     fn around(place: &Tensor, extent: usize, mode: SampleMode) -> Result<Vec<Places>> {
         if mode == SampleMode::Nearest {
             return Ok(vec![Places::new(&place.round(), extent, None)?]);
@@ -171,7 +174,8 @@ impl Places {
         Ok(vec![Places::new(&low, extent, Some(near))?, Places::new(&high, extent, Some(far))?])
     }
 
-    /// The four along one axis, each brought inside by itself, with the shares of a cubic convolution.
+    /// Returns the four neighbors along one axis, with the weights of a cubic convolution. Each is moved inside
+    /// separately.
     fn cubic(
         place: &Tensor,
         extent: usize,
@@ -193,7 +197,7 @@ impl Places {
         Ok(places)
     }
 
-    /// With a further axis, of this extent.
+    /// Extends the indices by a further axis of this extent.
     fn then(&self, next: &Places, extent: usize) -> Result<Places> {
         let share = match (&self.share, &next.share) {
             (Some(a), Some(b)) => Some(a.mul(b)?),
@@ -210,12 +214,12 @@ impl Places {
 /// The parameter of the cubic convolution of Keys (1981), with the value that PyTorch uses.
 const CUBIC: f64 = -0.75;
 
-/// A cubic polynomial, the highest power first.
+/// Evaluates a cubic polynomial. Coefficients start at the highest power.
 fn polynomial(x: &Tensor, [a, b, c, d]: [f64; 4]) -> Result<Tensor> {
     x.mul(a)?.add(b)?.mul(x)?.add(c)?.mul(x)?.add(d)
 }
 
-/// Converts coordinates from -1 to 1 into positions of elements.
+/// Converts coordinates from -1 to 1 to positions of elements.
 fn in_elements(place: &Tensor, extent: usize, align_corners: bool) -> Result<Tensor> {
     let extent = extent as f64;
     match align_corners {
@@ -224,7 +228,7 @@ fn in_elements(place: &Tensor, extent: usize, align_corners: bool) -> Result<Ten
     }
 }
 
-/// Moves positions beyond the edges inside, unless zeros are there.
+/// Moves positions outside the input inside, except for padding with zeros.
 fn within_edges(
     place: &Tensor,
     extent: usize,
@@ -236,7 +240,7 @@ fn within_edges(
         SamplePadding::Zeros => return Ok(place.clone()),
         SamplePadding::Border => place.clone(),
         SamplePadding::Reflection => {
-            // At the centers of the outermost elements, or at their edges.
+            // Positions are mirrored at the centers of the outermost elements, or at their edges.
             let (edge, length) = if align_corners { (0.0, last) } else { (-0.5, last + 1.0) };
             if length == 0.0 {
                 return place.zeros_like().add(0.0);

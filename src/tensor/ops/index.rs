@@ -10,16 +10,16 @@ use std::future::Future;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The elements along `axis` at the positions in `index` (`i32` or `u32`), which has the shape of the result:
-    /// `result[.., i, ..] = this[.., index[.., i, ..], ..]`. Along other axes the index may be shorter than this. Negative
-    /// positions count from the end; those outside give 0. (`GatherElements` of ONNX.)
+    /// Picks elements along `axis` by the positions in `index` (`i32` or `u32`), which has the shape of the result:
+    /// `result[.., i, ..] = this[.., index[.., i, ..], ..]`. (`gather` in PyTorch, `GatherElements` in ONNX.)
     ///
-    /// The gradient adds up by a product with ones, which takes as many steps as there are indices times elements along
+    /// Along other axes the index may be shorter than this tensor. Negative positions count from the end, and positions
+    /// outside give 0. The gradient is a product with a one-hot matrix, with as many steps as indices times the extent of
     /// the axis.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist, or the index has another rank or is longer elsewhere; `DType` if the index is
-    /// not of integers.
+    /// `Shape` if the axis does not exist, or if the index has another rank or is longer along another axis; `DType` if
+    /// the index is not an integer tensor.
     #[doc(alias = "take_along_axis", alias = "take_along")]
     pub fn gather(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
         let name = "gather";
@@ -60,7 +60,7 @@ impl Tensor {
         Ok(part)
     }
 
-    /// Refuses shapes that differ along another axis than `axis`.
+    /// Rejects shapes that differ along an axis other than `axis`.
     pub(super) fn check_same_except(&self, name: &str, axis: usize, index: &Tensor) -> Result<()> {
         let same =
             index.rank() == self.rank() && index.shape.with(axis, 0) == self.shape.with(axis, 0);
@@ -71,18 +71,19 @@ impl Tensor {
         Ok(())
     }
 
-    /// Gathers from each row the elements that its row of `index` names: `[rows, n, ...], [rows, m] -> [rows, m, ...]`.
+    /// Picks from each row the elements that its row of `index` lists: `[rows, n, ...], [rows, m] -> [rows, m, ...]`.
     pub(super) fn gather_rows(&self, index: &Tensor) -> Result<Tensor> {
         self.apply(Op::Gather { axis: 1, paired: true }, &[index])
     }
 
-    /// The elements of this along `axis` at the positions in `index` (`i32` or `u32`); the index's axes take that
-    /// axis's place. Negative positions count from the end; those outside give 0. A single number has one position, of which
-    /// one is taken: it stays a number, as in PyTorch.
+    /// Picks elements along `axis` by the positions in `index` (`i32` or `u32`). The axes of the index replace that axis.
+    ///
+    /// Negative positions count from the end, and positions outside give 0. As in PyTorch, a single number has one
+    /// position, and the result is a number again.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or the rank would exceed 8, or for several positions of a number; `DType` if the
-    /// index is not of integers.
+    /// `Shape` if the axis does not exist, the rank would exceed 8, or a number is indexed by several positions; `DType`
+    /// if the index is not an integer tensor.
     pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
         self.index_select_named("index_select", axis, index)
     }
@@ -101,7 +102,7 @@ impl Tensor {
         })
     }
 
-    /// As [`Tensor::index_select`], but negative positions are outside.
+    /// Picks elements like [`Tensor::index_select`], but negative positions are outside.
     pub(super) fn index_select_raw(&self, axis: usize, index: &Tensor) -> Result<Tensor> {
         self.apply(Op::Gather { axis, paired: false }, &[index])
     }
@@ -116,26 +117,27 @@ impl Tensor {
         }
         match self.dtype {
             DType::I32 => self.lt(0)?.where_cond(&self.add(extent)?, self),
-            // What is no integer is refused where it is used.
+            // Types other than integers are rejected by the operation that uses the positions.
             _ => Ok(self.clone()),
         }
     }
 
-    /// The elements at the positions in `index` (`i32` or `u32`), counted row-major; of the index's shape. Negative
-    /// positions count from the end; those outside give 0.
+    /// Picks elements by their row-major positions in `index` (`i32` or `u32`). The result has the shape of the index.
+    /// Negative positions count from the end, and positions outside give 0.
     ///
     /// # Errors
-    /// `DType` if the index is not of integers.
+    /// `DType` if the index is not an integer tensor.
     pub fn take(&self, index: &Tensor) -> Result<Tensor> {
         self.ravel().index_select_named("take", 0, index)
     }
 
-    /// The elements at the positions that the last axis of `index` says along the first axes of this:
-    /// `[.., q], [a, b, ...] -> [.., the axes after the q-th]`. Negative positions count from the end; those outside give 0.
-    /// (`GatherND` of ONNX.)
+    /// Picks elements by coordinates along the first axes, which the last axis of `index` holds:
+    /// `[.., q], [a, b, ...] -> [.., the axes after the q-th]`. (`GatherND` in ONNX.) Negative coordinates count from the
+    /// end, and coordinates outside give 0.
     ///
     /// # Errors
-    /// `Shape` if the index's last axis is not of 1 to as many as this has axes; `DType` if it is not of integers.
+    /// `Shape` unless the last axis of the index has between 1 and `rank` elements; `DType` if the index is not an
+    /// integer tensor.
     pub fn gather_nd(&self, index: &Tensor) -> Result<Tensor> {
         let places = self.flat_positions("gather_nd", index)?;
         with_op_name("gather_nd", || {
@@ -147,12 +149,12 @@ impl Tensor {
         })
     }
 
-    /// Returns the number of axes that each index has a coordinate for.
+    /// Returns the number of axes that the index has coordinates for.
     pub(super) fn coordinate_count(&self, index: &Tensor) -> usize {
         index.shape.last().copied().unwrap_or(0)
     }
 
-    /// Converts coordinates along the first axes into row-major positions; -1 where a coordinate is outside.
+    /// Converts coordinates along the first axes to row-major positions, or -1 if a coordinate is outside.
     pub(super) fn flat_positions(&self, name: &str, index: &Tensor) -> Result<Tensor> {
         let axes = self.coordinate_count(index);
         if axes == 0 || axes > self.rank() {
@@ -185,7 +187,8 @@ impl Tensor {
         })
     }
 
-    /// 1.0 where a new last axis of extent `classes` equals the element, else 0.0, as `f32`. For `i32` and `u32`.
+    /// Encodes `i32` or `u32` elements along a new last axis of extent `classes`: 1.0 at the element's value, otherwise
+    /// 0.0. The result is `f32`.
     ///
     /// # Errors
     /// `DType` for other types; `Limit`.
@@ -200,11 +203,11 @@ impl Tensor {
         })
     }
 
-    /// `value`, a number or a tensor, where `mask`, which is `bool`, is true. This and the mask broadcast, and the value
-    /// broadcasts to the shape of both.
+    /// Replaces elements by `value`, a number or a tensor, where the `bool` tensor `mask` is true. This tensor and the
+    /// mask broadcast, and the value broadcasts to the shape of both.
     ///
     /// # Errors
-    /// `Shape` if mask and value do not broadcast so; `DType` if the mask is not `bool` or the value is not of this
+    /// `Shape` if the mask or the value does not broadcast; `DType` if the mask is not `bool` or the value has another
     /// type.
     pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Operand>) -> Result<Tensor> {
         let value = value.into();
@@ -218,11 +221,12 @@ impl Tensor {
         with_op_name("masked_fill", || mask.where_cond(value, self))
     }
 
-    /// The elements at which `mask`, which is `bool` and broadcasts to this, is true, row-major along one axis. How many
-    /// they are is known once the mask is read, which this waits for.
+    /// Returns the elements where the `bool` tensor `mask` is true, row-major along one axis. The mask broadcasts to this
+    /// tensor. The future waits until the mask is read, because the number of elements depends on it.
     ///
     /// # Errors
-    /// `Shape` if the mask does not broadcast to this; `DType` if it is not `bool`; as [`Tensor::read`].
+    /// `Shape` if the mask does not broadcast to this tensor; `DType` if it is not `bool`; the errors of
+    /// [`Tensor::read`].
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -7,11 +7,11 @@ use std::borrow::Borrow;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The tensors joined along an axis that they have.
+    /// Joins tensors along an existing axis.
     ///
     /// # Errors
-    /// `Shape` if there are none or they differ along another axis, `DType` if their types differ, `Data` if they live on
-    /// two devices.
+    /// `Shape` if the list is empty, or if extents along another axis differ; `DType` if the types differ; `Data` if the
+    /// tensors are on two devices.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -34,10 +34,11 @@ impl Tensor {
         first.apply(Op::Concat { axis }, &others)
     }
 
-    /// The tensors, all of one shape, joined along a new axis.
+    /// Joins tensors of one shape along a new axis.
     ///
     /// # Errors
-    /// `Shape` if there are none or their shapes differ, `DType` if their types differ, `Data` if they live on two devices.
+    /// `Shape` if the list is empty or the shapes differ; `DType` if the types differ; `Data` if the tensors are on two
+    /// devices.
     #[cfg_attr(feature = "js", js(default(axis = 0)))]
     pub fn stack<T: Borrow<Tensor>>(tensors: &[T], axis: isize) -> Result<Tensor> {
         let Some(first) = tensors.first() else {
@@ -56,12 +57,12 @@ impl Tensor {
         with_op_name("stack", || Tensor::concat(&spread, axis))
     }
 
-    /// Cut into pieces along an axis: a number is the length of each piece, of which the last may be shorter; a list is the
-    /// lengths of all.
+    /// Splits along an axis. One number is the length of each piece, and the last piece may be shorter. A list has the
+    /// lengths of all pieces.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist, the length is 0, or the lengths do not add up to the axis; `Limit` beyond 65,536
-    /// pieces.
+    /// `Shape` if the axis does not exist, the length is 0, or the lengths do not add up to the extent; `Limit` for more
+    /// than 65,536 pieces.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -99,7 +100,7 @@ impl Tensor {
             );
             return Err(Error::shape(message));
         }
-        // What all begin at multiples of.
+        // The greatest common divisor of all starts. The starts become data, in this unit.
         let (mut start, mut unit) = (0, 0);
         for &length in &lengths {
             unit = gcd(start, unit);
@@ -114,11 +115,11 @@ impl Tensor {
         lengths.iter().map(&mut piece).collect()
     }
 
-    /// Cut into `count` pieces along an axis: of equal length but for the last, which is shorter where they do not come
-    /// out even. They may be fewer, as PyTorch's are.
+    /// Splits an axis into at most `count` pieces of equal length. The last piece may be shorter. As in PyTorch, there
+    /// may be fewer pieces than `count`.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or `count` is 0; `Limit` beyond 65,536 pieces.
+    /// `Shape` if the axis does not exist or `count` is 0; `Limit` for more than 65,536 pieces.
     pub fn chunk(&self, count: usize, axis: isize) -> Result<Vec<Tensor>> {
         let at = self.shape.axis("chunk", axis)?;
         if count == 0 {
@@ -132,11 +133,12 @@ impl Tensor {
         with_op_name("chunk", || self.split(size, axis))
     }
 
-    /// Moved along axes, by the shift of each, to the end where it is positive; what leaves it there comes in at the other
-    /// side. One shift is for all axes. If no axis is named, all elements move, in row-major order.
+    /// Shifts elements along axes. A positive shift moves them towards the end, and elements that leave at one end enter
+    /// at the other. One shift applies to all axes. Without axes, all elements are shifted in row-major order.
     ///
     /// # Errors
-    /// `Shape` if an axis does not exist, or there is not one shift for each; `Limit` beyond 2^30 elements.
+    /// `Shape` if an axis does not exist, or if the number of shifts is neither 1 nor that of the axes; `Limit` for more
+    /// than 2^30 elements.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -180,10 +182,10 @@ impl Tensor {
         })
     }
 
-    /// Repeated `repeats[axis]` times along each axis.
+    /// Repeats the tensor `repeats[axis]` times along each axis.
     ///
     /// # Errors
-    /// `Shape` if there is not one number per axis; `Limit`.
+    /// `Shape` unless there is one number for each axis; `Limit`.
     pub fn tile(&self, repeats: &[usize]) -> Result<Tensor> {
         if repeats.len() != self.rank() {
             let message = format!(
@@ -196,7 +198,7 @@ impl Tensor {
         with_op_name("tile", || {
             let mut tiled = self.clone();
             for (axis, &repeat) in repeats.iter().enumerate().filter(|(_, r)| **r != 1) {
-                // Axis by axis as [before, repeat, the rest], which any rank has room for.
+                // Each axis is expanded as [before, repeat, rest], so that any rank is possible.
                 let mut dims = tiled.shape.to_vec();
                 let before: usize = dims[..axis].iter().product();
                 let rest: usize = dims[axis..].iter().product();
@@ -208,10 +210,10 @@ impl Tensor {
         })
     }
 
-    /// The elements at each position along an axis, without that axis: as many tensors as it has elements.
+    /// Returns one tensor for each position along an axis, without that axis.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist; `Limit` beyond 65,536 tensors.
+    /// `Shape` if the axis does not exist; `Limit` for more than 65,536 tensors.
     #[cfg_attr(feature = "js", js(default(axis = 0)))]
     pub fn unbind(&self, axis: isize) -> Result<Vec<Tensor>> {
         let at = self.shape.axis("unbind", axis)?;
@@ -220,7 +222,7 @@ impl Tensor {
         (0..self.shape[at]).map(select).collect()
     }
 
-    /// Each element along an axis `repeats` times, one beside the other: `[a, b]` becomes `[a, a, b, b]`.
+    /// Repeats each element along an axis `repeats` times in a row: `[a, b]` becomes `[a, a, b, b]`.
     ///
     /// # Errors
     /// `Shape` if the axis does not exist; `Limit`.
@@ -239,7 +241,7 @@ impl Tensor {
     }
 }
 
-/// The greatest common divisor.
+/// Returns the greatest common divisor.
 fn gcd(a: usize, b: usize) -> usize {
     if b == 0 {
         a
@@ -248,8 +250,7 @@ fn gcd(a: usize, b: usize) -> usize {
     }
 }
 
-/// Splits an axis into pieces of `size` elements, of which the last one may be shorter. An empty axis gives one empty
-/// piece.
+/// Returns the lengths of pieces of `size` elements, of which the last may be shorter. An empty axis has one empty piece.
 fn even_lengths(extent: usize, size: usize) -> Vec<usize> {
     let mut lengths = vec![size; extent / size];
     if !extent.is_multiple_of(size) || extent == 0 {

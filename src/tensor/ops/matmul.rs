@@ -6,12 +6,14 @@ use crate::tensor::{keepdim, with_op_name, Tensor};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The matrix product over the last two axes; leading axes broadcast. A vector on the left is a row, one on the
-    /// right a column, and its axis is dropped from the result. Sums are taken in `f32`.
+    /// Returns the matrix product over the last two axes; leading axes broadcast. Sums are computed in `f32`.
+    ///
+    /// A vector on the left is a row, and a vector on the right is a column. The axis of such a vector is dropped from
+    /// the result.
     ///
     /// # Errors
     /// `Shape` if the inner extents differ, the leading axes do not broadcast or an operand has rank 0; `DType` unless
-    /// both are of one float type.
+    /// both have one float type.
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() == 0 || other.rank() == 0 {
             let must = "both must have rank 1 or more";
@@ -20,7 +22,7 @@ impl Tensor {
         let (row, column) = (self.rank() == 1, other.rank() == 1);
         let inner = [self.rank() - 1, other.rank().max(2) - 2];
         if (row || column) && self.shape[inner[0]] != other.shape[inner[1]] {
-            // With the shapes that the caller knows.
+            // The message shows the shapes of the caller's tensors.
             let must = "the inner extents must be equal";
             return Err(Error::shapes("matmul", must, &self.shape, &other.shape));
         }
@@ -36,7 +38,7 @@ impl Tensor {
         Ok(product)
     }
 
-    /// The product of every element of one vector with every element of another: `[m], [n] -> [m, n]`.
+    /// Returns the products of all elements of one vector with all elements of another: `[m], [n] -> [m, n]`.
     ///
     /// # Errors
     /// `Shape` unless both have rank 1; `DType` if their types differ.
@@ -47,10 +49,10 @@ impl Tensor {
         with_op_name("outer", || self.unsqueeze(1)?.mul(other))
     }
 
-    /// The sum of products of two vectors, a number.
+    /// Returns the sum of products of two vectors, a number.
     ///
     /// # Errors
-    /// `Shape` unless both have rank 1 and one length; `DType` if their types differ.
+    /// `Shape` unless both have rank 1 and the same length; `DType` if their types differ.
     pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 1 || self.shape != other.shape {
             let must = "both must have rank 1 and one length";
@@ -64,11 +66,11 @@ impl Tensor {
         })
     }
 
-    /// The cross products of vectors of three elements along an axis. The shapes broadcast.
+    /// Returns the cross products of vectors of three elements along an axis. The shapes broadcast.
     ///
     /// # Errors
-    /// `Shape` if they do not broadcast, or the axis does not exist or has other than three elements; `DType` if the types
-    /// differ or are `bool`.
+    /// `Shape` if the shapes do not broadcast, or the axis does not exist or does not have three elements; `DType` if the
+    /// types differ or are `bool`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -100,8 +102,9 @@ impl Tensor {
         })
     }
 
-    /// The products of every element of this with all of another, block by block: Kronecker's product. The shape is that
-    /// of both, multiplied axis by axis; axes are added in front of the one that has fewer.
+    /// Returns the Kronecker product: blocks in which each element of this tensor is multiplied with all of another.
+    ///
+    /// The extents are those of both tensors, multiplied axis by axis. If the ranks differ, axes are added in front.
     ///
     /// # Errors
     /// `Shape` beyond rank 4; `DType` if the types differ or are `bool`; `Limit`.
@@ -133,11 +136,14 @@ impl Tensor {
         with_op_name("kron", || self.reshape(&own)?.mul(other.reshape(&its)?)?.reshape(&dims))
     }
 
-    /// The distances of all vectors of one set from all of another, by the `p`-norm: `[.., m, d], [.., n, d] -> [.., m, n]`.
-    /// The axes before broadcast. One kernel, without their differences in memory; the gradient where two are equal is 0.
+    /// Returns the distances of all pairs of vectors of two sets, by the `p`-norm:
+    /// `[.., m, d], [.., n, d] -> [.., m, n]`.
+    ///
+    /// Leading axes broadcast. It is one kernel, which does not store the differences. The gradient of equal vectors is
+    /// 0.
     ///
     /// # Errors
-    /// `Shape` if they do not fit; `DType` unless both are of one float type; `Data` if `p` is NaN.
+    /// `Shape` if the shapes do not fit; `DType` unless both have one float type; `Data` if `p` is NaN.
     #[cfg_attr(feature = "js", js(default(p = 2.0)))]
     pub fn cdist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
         let name = "cdist";
@@ -155,11 +161,11 @@ impl Tensor {
         })
     }
 
-    /// The cosine of the angle between vectors along `axis`: `sum(x * y) / (max(|x|, epsilon) * max(|y|, epsilon))`. The
-    /// shapes broadcast; PyTorch's epsilon is 1e-8.
+    /// Returns the cosine of the angle between vectors along `axis`:
+    /// `sum(x * y) / (max(|x|, epsilon) * max(|y|, epsilon))`. The shapes broadcast. PyTorch's epsilon is 1e-8.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or the shapes do not broadcast; `DType` unless both are of one float type.
+    /// `Shape` if the axis does not exist or the shapes do not broadcast; `DType` unless both have one float type.
     #[cfg_attr(feature = "js", js(options(axis = -1, epsilon = 1e-8)))]
     pub fn cosine_similarity(&self, other: &Tensor, axis: isize, epsilon: f64) -> Result<Tensor> {
         let name = "cosine_similarity";

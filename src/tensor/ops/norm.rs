@@ -6,10 +6,10 @@ use crate::tensor::{keepdim, with_op_name, Axes, Tensor};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// `exp(x) / sum(exp(x))` along `axis`, without overflow.
+    /// Returns `exp(x) / sum(exp(x))` along `axis`, without overflow.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist; `DType` unless it is of floats.
+    /// `Shape` if the axis does not exist; `DType` unless the tensor is a float.
     #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn softmax(&self, axis: isize) -> Result<Tensor> {
         if let Some(line) = self.scalar_as_vector(axis)? {
@@ -23,10 +23,10 @@ impl Tensor {
         })
     }
 
-    /// The logarithm of [`Tensor::softmax`], accurate where that is nearly 0.
+    /// Returns the logarithm of [`Tensor::softmax`], which is accurate where the softmax is nearly 0.
     ///
     /// # Errors
-    /// The same.
+    /// The errors of [`Tensor::softmax`].
     #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn log_softmax(&self, axis: isize) -> Result<Tensor> {
         if let Some(line) = self.scalar_as_vector(axis)? {
@@ -40,11 +40,12 @@ impl Tensor {
         })
     }
 
-    /// `(x - mean) / sqrt(variance + epsilon) * weight + bias` over these axes (Ba et al. 2016). Weight and bias
-    /// broadcast; the usual epsilon is 1e-5.
+    /// Returns `(x - mean) / sqrt(variance + epsilon) * weight + bias` over these axes (Ba et al. 2016). Weight and bias
+    /// broadcast. The usual epsilon is 1e-5.
     ///
     /// # Errors
-    /// `Shape` if an axis does not exist or weight or bias do not broadcast; `DType` unless all are of one float type.
+    /// `Shape` if an axis does not exist, or if weight or bias does not broadcast; `DType` unless all have one float
+    /// type.
     #[cfg_attr(feature = "js", js(options(axes = -1, weight, bias, epsilon = 1e-5)))]
     pub fn layer_norm(
         &self,
@@ -63,10 +64,10 @@ impl Tensor {
         })
     }
 
-    /// `x / sqrt(mean(x^2) + epsilon) * weight` over these axes (Zhang and Sennrich 2019). The weight broadcasts.
+    /// Returns `x / sqrt(mean(x^2) + epsilon) * weight` over these axes (Zhang and Sennrich 2019). The weight broadcasts.
     ///
     /// # Errors
-    /// As [`Tensor::layer_norm`].
+    /// The errors of [`Tensor::layer_norm`].
     #[cfg_attr(feature = "js", js(options(axes = -1, weight, epsilon = 1e-6)))]
     pub fn rms_norm(
         &self,
@@ -82,13 +83,14 @@ impl Tensor {
         })
     }
 
-    /// `(x - mean) / sqrt(variance + epsilon) * weight + bias`, with one number of each for each channel, which are the
-    /// second axis (Ioffe and Szegedy 2015); mean and variance are those of earlier data, or
-    /// `x.mean(..)` and `x.var(.., 0)` over all axes but that one.
+    /// Returns `(x - mean) / sqrt(variance + epsilon) * weight + bias`, with one number of each for each channel, the
+    /// second axis (Ioffe and Szegedy 2015).
+    ///
+    /// Mean and variance are running statistics, or `x.mean(..)` and `x.var(.., 0)` over all axes except the channels.
     ///
     /// # Errors
-    /// `Shape` below rank 2, or unless the others have rank 1 and the channels' extent; `DType` unless all are of one
-    /// float type.
+    /// `Shape` below rank 2, or unless the others have rank 1 and one number for each channel; `DType` unless all have
+    /// one float type.
     #[cfg_attr(feature = "js", js(options(weight, bias, epsilon = 1e-5)))]
     pub fn batch_norm(
         &self,
@@ -112,13 +114,13 @@ impl Tensor {
         })
     }
 
-    /// [`Tensor::layer_norm`] of each of `groups` groups of channels (the second axis) of each element of the batch
-    /// (Wu and He 2018); weight and bias have one number for each channel. With one channel in each group it is
-    /// instance norm.
+    /// Applies [`Tensor::layer_norm`] to each of `groups` groups of channels, the second axis, in each batch element (Wu
+    /// and He 2018). Weight and bias have one number for each channel. With one channel in each group it is instance
+    /// norm.
     ///
     /// # Errors
-    /// `Shape` below rank 2, if the channels do not divide into the groups, or unless weight and bias have rank 1 and
-    /// the channels' extent; `DType` unless all are of one float type.
+    /// `Shape` below rank 2, if the groups do not divide the channels, or unless weight and bias have rank 1 and one
+    /// number for each channel; `DType` unless all have one float type.
     #[cfg_attr(feature = "js", js(options(weight, bias, epsilon = 1e-5)))]
     pub fn group_norm(
         &self,
@@ -144,10 +146,10 @@ impl Tensor {
         })
     }
 
-    /// [`Tensor::group_norm`] with a group for each channel (Ulyanov et al. 2016).
+    /// Applies [`Tensor::group_norm`] with one group for each channel (Ulyanov et al. 2016).
     ///
     /// # Errors
-    /// The same.
+    /// The errors of [`Tensor::group_norm`].
     #[cfg_attr(feature = "js", js(options(weight, bias, epsilon = 1e-5)))]
     pub fn instance_norm(
         &self,
@@ -160,7 +162,7 @@ impl Tensor {
         norm.map_err(|error| error.within("instance_norm"))
     }
 
-    /// Reshapes one number for each channel so that it broadcasts.
+    /// Reshapes a vector of one number for each channel so that it broadcasts.
     fn reshape_per_channel(&self, name: &str, numbers: &Tensor) -> Result<Tensor> {
         if self.rank() < 2 || numbers.shape[..] != self.shape[1..2] {
             let must = "there must be one number for each channel (axis 1)";

@@ -1,4 +1,4 @@
-//! `PackedTensor`: a matrix of few bits per element, which products and lookups read without unpacking it first.
+//! `PackedTensor`: a low-bit matrix that products and lookups read without unpacking it first.
 
 use crate::device::Device;
 use crate::dtype::FLOATS;
@@ -15,11 +15,11 @@ const MAX_CHUNK_BYTES: u64 = 1 << 26;
 
 /// A matrix whose rows are packed in a [`PackedFormat`], such as the weights of a language model.
 ///
-/// Products decode blocks while they read them, so the matrix takes the memory that it takes in a file. It is a constant: it
-/// has no gradient, and gradients pass through its products to the other operand.
+/// Products decode blocks while they read them, so the matrix takes only the memory of its packed form. It is a constant
+/// without a gradient. Gradients pass through its products to the other operand.
 ///
-/// A large matrix is kept as several tensors of some rows each, so that none is longer than what the device can bind at once
-/// (128 MiB on many phones).
+/// A large matrix is stored as several tensors of some rows each. Each of them fits into one binding of the device, which
+/// is 128 MiB on many phones.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -39,17 +39,17 @@ pub struct PackedTensor {
     format: PackedFormat,
     arithmetic: PackedArithmetic,
     shape: [usize; 2],
-    /// Some rows each, in order.
+    /// Consecutive groups of rows.
     chunks: Vec<Tensor>,
 }
 
 impl PackedTensor {
-    /// A matrix of this shape from its rows' words; [`PackedFormat::row_words`] says how many a row has, and
-    /// [`op::packed`](crate::op::packed) how they are laid out.
+    /// Creates a matrix of this shape from the words of its rows. [`PackedFormat::row_words`] is the number of words in a
+    /// row, and [`op::packed`](crate::op::packed) documents their layout.
     ///
     /// # Errors
-    /// `Shape` if the columns are no whole blocks of the format or none, or the words not as many as there must be; `Memory`;
-    /// `Limit` if a row is longer than what the device can bind at once.
+    /// `Shape` if the number of columns is 0 or not a multiple of the format's block, or if the number of words is wrong;
+    /// `Memory`; `Limit` if a row does not fit into one binding of the device.
     pub fn new(
         device: &Device,
         format: PackedFormat,
@@ -59,7 +59,7 @@ impl PackedTensor {
         PackedTensor::filled(PackedBuilder::new(device, format, shape)?, words)
     }
 
-    /// The same with at most this many words in a tensor.
+    /// Creates a matrix like [`PackedTensor::new`], with at most `most` words in a tensor.
     #[doc(hidden)] // For tests.
     pub fn in_chunks(
         device: &Device,
@@ -83,36 +83,36 @@ impl PackedTensor {
         matrix.finish()
     }
 
-    /// Rows and columns.
+    /// The numbers of rows and columns.
     pub fn shape(&self) -> [usize; 2] {
         self.shape
     }
 
-    /// How the rows are packed.
+    /// The format of the rows.
     pub fn format(&self) -> PackedFormat {
         self.format
     }
 
-    /// The same matrix, whose products treat the other operand so. The default is exact.
+    /// Returns the same matrix with another arithmetic for its products. The default is exact.
     pub fn with_arithmetic(self, arithmetic: PackedArithmetic) -> PackedTensor {
         PackedTensor { arithmetic, ..self }
     }
 
-    /// Bytes of all rows.
+    /// The number of bytes of all rows.
     pub fn bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| 4 * chunk.numel() as u64).sum()
     }
 
-    /// Where the matrix is.
+    /// The device that the matrix is on.
     pub fn device(&self) -> &Device {
         self.chunks[0].device()
     }
 
-    /// `x [.., columns] -> [.., rows]`: the product with the transpose, as a linear layer without a bias has it. Sums are taken
-    /// in `f32`. Gradients pass to `x`.
+    /// Returns the product with the transposed matrix, `x [.., columns] -> [.., rows]`, like a linear layer without a
+    /// bias. Sums are computed in `f32`. Gradients pass to `x`.
     ///
     /// # Errors
-    /// `Shape` unless the last axis of `x` has as many elements as the matrix columns; `DType` unless `x` is of floats.
+    /// `Shape` unless the last axis of `x` has one element for each column; `DType` unless `x` is a float.
     pub fn linear(&self, x: &Tensor) -> Result<Tensor> {
         let [rows, columns] = self.shape;
         let Some((&last, before)) = x.shape.split_last().filter(|(last, _)| **last == columns)
@@ -149,8 +149,8 @@ impl PackedTensor {
         })
     }
 
-    /// Rows as ordinary numbers, in `f32`: `index [..] -> [.., columns]`, as an embedding looks its tokens up. An index outside
-    /// gives a row of the number that zeros stand for.
+    /// Returns unpacked rows in `f32`, `index [..] -> [.., columns]`, like an embedding. An index outside the matrix
+    /// gives the row that zero words decode to.
     ///
     /// # Errors
     /// `DType` unless the index is `i32` or `u32`.
@@ -159,7 +159,7 @@ impl PackedTensor {
             let flat = index.cast(DType::I32)?.reshape(&[index.numel()])?;
             let (mut found, mut first): (Option<Tensor>, usize) = (None, 0);
             for chunk in &self.chunks {
-                // Of rows that are elsewhere, the words are 0; as `u32`, none counts from the end.
+                // Rows of other groups give words of 0. As `u32`, no position counts from the end.
                 let place = flat.sub(first as f64)?.bitcast(DType::U32)?;
                 let here = chunk.index_select(0, &place)?;
                 found = Some(match found {
@@ -174,10 +174,10 @@ impl PackedTensor {
         })
     }
 
-    /// All of the matrix as ordinary numbers, in `f32`.
+    /// Unpacks the whole matrix to `f32`.
     ///
     /// # Errors
-    /// `Limit` if it would be too large.
+    /// `Limit` if the result is too large.
     pub fn dequantize(&self) -> Result<Tensor> {
         let mut parts = Vec::with_capacity(self.chunks.len());
         for chunk in &self.chunks {
@@ -195,7 +195,7 @@ impl PackedTensor {
     }
 }
 
-/// Makes a [`PackedTensor`] of rows that come in pieces. Each piece goes to the device at once, so the matrix is never in
+/// Builds a [`PackedTensor`] from rows that arrive in pieces. Each piece is uploaded at once, so the matrix is never in
 /// memory twice.
 ///
 /// ```
@@ -212,24 +212,24 @@ pub struct PackedBuilder {
     device: Device,
     format: PackedFormat,
     shape: [usize; 2],
-    /// Words of a row, and rows of a chunk.
+    /// The number of words in a row, and of rows in a group.
     width: usize,
     each: usize,
-    /// How many rows are there.
+    /// The number of rows that were added.
     rows: usize,
     chunks: Vec<Tensor>,
 }
 
 impl PackedBuilder {
-    /// A matrix of this shape, whose rows are yet to come.
+    /// Creates a builder for a matrix of this shape.
     ///
     /// # Errors
-    /// `Shape` if the columns are no whole blocks of the format, or none; `Limit` if a row is longer than what the device can
-    /// bind at once.
+    /// `Shape` if the number of columns is 0 or not a multiple of the format's block; `Limit` if a row does not fit into
+    /// one binding of the device.
     pub fn new(device: &Device, format: PackedFormat, shape: [usize; 2]) -> Result<PackedBuilder> {
         let (limits, columns) = (device.limits(), shape[1]);
         let (words, binding) = (format.row_words(columns) as u64, limits.binding_bytes);
-        // Where ordinary operations unpack the rows, their numbers must not be too many for one tensor either.
+        // Devices that unpack rows by ordinary operations also need the unpacked row to fit into one binding.
         let row = if limits.packed { 4 * words } else { 4 * words.max(columns as u64) };
         if row > binding {
             let must = format!("a row must have at most {binding} bytes on this device");
@@ -261,10 +261,10 @@ impl PackedBuilder {
         Ok(PackedBuilder { device, format, shape, width, each, rows: 0, chunks: Vec::new() })
     }
 
-    /// Adds whole rows after those that are there.
+    /// Appends whole rows.
     ///
     /// # Errors
-    /// `Shape` unless these are the words of whole rows, and no more rows than are missing; `Memory`.
+    /// `Shape` unless the words are whole rows, and no more rows than are missing; `Memory`.
     pub fn add(&mut self, mut words: &[u32]) -> Result<()> {
         let (width, missing) = (self.width, self.shape[0] - self.rows);
         if !words.len().is_multiple_of(width) || words.len() / width > missing {
@@ -288,7 +288,7 @@ impl PackedBuilder {
         Ok(())
     }
 
-    /// Takes memory for the next rows.
+    /// Reserves memory for the next group of rows.
     fn chunk(&mut self, rows: usize) -> Result<()> {
         let shape = Shape::new(NAME, &[rows, self.width])?;
         let node = self.device.reserve(shape, DType::U32)?;
@@ -296,7 +296,7 @@ impl PackedBuilder {
         Ok(())
     }
 
-    /// The matrix.
+    /// Returns the matrix.
     ///
     /// # Errors
     /// `Shape` if rows are missing; `Memory`.

@@ -5,28 +5,28 @@ use crate::op::{Op, PadAmount, Span};
 use crate::shape::MAX_ELEMENTS;
 use crate::tensor::{with_op_name, Amounts, Tensor};
 
-/// What lies outside of a tensor that is padded with its own elements.
+/// The elements outside a tensor that is padded with its own elements.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PadMode {
-    /// The mirror image, without the outermost element again.
+    /// The mirror image, without repeating the outermost element.
     Reflect,
-    /// The mirror image, the outermost element first.
+    /// The mirror image, starting with the outermost element.
     Symmetric,
     /// The outermost element.
     Edge,
-    /// The elements from the other end on.
+    /// The elements of the opposite end.
     Wrap,
 }
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// `value` before and after the elements: `amounts[axis]` is how many on each side. A negative number of them cuts
-    /// elements off.
+    /// Pads with `value`. `amounts[axis]` is the number of elements before and after an axis. Negative amounts remove
+    /// elements.
     ///
     /// # Errors
-    /// `Shape` if there is not one pair per axis, or if more is cut off than there is; `DType` if the value is not one of
-    /// the tensor's type.
+    /// `Shape` unless there is one pair for each axis, or if more elements are removed than exist; `DType` if the
+    /// tensor's type cannot represent the value.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -51,7 +51,7 @@ impl Tensor {
     pub(super) fn pad_dynamic(&self, mut margins: Vec<PadAmount>, value: f64) -> Result<Tensor> {
         let mut numbers = Vec::new();
         for margin in &mut margins {
-            // What is too large has no place.
+            // An amount that is too large cannot be data. The operation rejects it.
             if margin.more > 0 && margin.more < MAX_ELEMENTS {
                 margin.before = self.dynamic_start(margin.before, 1, &mut numbers);
             }
@@ -89,11 +89,12 @@ impl Tensor {
         Ok((rest, more))
     }
 
-    /// Padded with its own elements: `amounts[axis]` is how many on each side. A
-    /// negative number of them cuts elements off.
+    /// Pads with elements of the tensor. `amounts[axis]` is the number of elements before and after an axis. Negative
+    /// amounts remove elements.
     ///
     /// # Errors
-    /// `Shape` if there is not one pair per axis, if an empty axis is padded, or if a reflection is as long as the axis.
+    /// `Shape` unless there is one pair for each axis, if an empty axis is padded, or if a reflection is as long as the
+    /// axis.
     pub fn pad_with(&self, amounts: impl Into<Amounts>, mode: PadMode) -> Result<Tensor> {
         let fits = |(&(before, after), &extent): (&(usize, usize), &usize)| match mode {
             _ if (before, after) == (0, 0) => true,
@@ -120,7 +121,7 @@ impl Tensor {
                 let at = match mode {
                     PadMode::Reflect => at.abs().sub(last)?.abs().neg().add(last)?,
                     PadMode::Symmetric => {
-                        // Twice the axis, the second time backwards, again and again.
+                        // The axis is followed by its mirror image, and both repeat.
                         let at = at.remainder(2 * extent)?;
                         at.minimum(&at.neg().add(2 * extent - 1)?)?
                     }

@@ -34,20 +34,20 @@ macro_rules! define_methods {
             $(#[doc = $doc])+
             ///
             /// # Errors
-            /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
+            /// `Shape` if the operands do not broadcast; `DType` if their types do not fit together.
             #[cfg_attr(feature = "js", js(default($($parameter = $usual),*) $(, dtype = $result)?))]
             pub fn $name(&self, $y: impl Into<Operand> $(, $parameter: f64)*) -> Result<Tensor> {
                 self.apply_row(Pointwise::$name, &[$y.into() $(, Operand::Number($parameter))*])
             }
         }
     };
-    // JavaScript may leave a limit out.
+    // JavaScript may omit a limit, so its `clamp` is written by hand.
     (@ternary clamp [$x:ident, $y:ident, $z:ident] [] [$types:ident] [$($doc:literal),+]) => {
         impl Tensor {
             $(#[doc = $doc])+
             ///
             /// # Errors
-            /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
+            /// `Shape` if the operands do not broadcast; `DType` if their types do not fit together.
             pub fn clamp(&self, $y: impl Into<Operand>, $z: impl Into<Operand>) -> Result<Tensor> {
                 self.apply_row(Pointwise::clamp, &[$y.into(), $z.into()])
             }
@@ -59,7 +59,7 @@ macro_rules! define_methods {
             $(#[doc = $doc])+
             ///
             /// # Errors
-            /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
+            /// `Shape` if the operands do not broadcast; `DType` if their types do not fit together.
             #[cfg_attr(feature = "js", js(types = $types))]
             pub fn $name(&self, $y: impl Into<Operand>, $z: impl Into<Operand>) -> Result<Tensor> {
                 self.apply_row(Pointwise::$name, &[$y.into(), $z.into()])
@@ -70,11 +70,12 @@ macro_rules! define_methods {
 
 pointwise_rows!(define_methods);
 
-/// Records a row of the table, by its name: its operands, the first of which is a tensor, then its parameters.
+/// Records a row of the table by its name. The operands come first, of which the first is a tensor, and then the
+/// parameters.
 ///
 /// # Errors
-/// `Shape` if the operands do not broadcast, `DType` if their types do not go together, `Data` if they are not as many
-/// as the row takes or the first is a number.
+/// `Shape` if the operands do not broadcast; `DType` if their types do not fit together; `Data` if their number is wrong
+/// or the first one is a number.
 pub fn pointwise(row: Pointwise, operands: &[Operand]) -> Result<Tensor> {
     match operands {
         [Operand::Tensor(first), others @ ..] => first.apply_row(row, others),
@@ -89,8 +90,7 @@ pub fn pointwise(row: Pointwise, operands: &[Operand]) -> Result<Tensor> {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// Records a row of the table with this as its first operand.
-    // The methods are many, and each only calls this.
+    // Not inlined, because each of the many methods only calls this function.
     /// Records a row of the table with this tensor as the first operand.
     #[inline(never)]
     pub(in crate::tensor) fn apply_row(
@@ -108,7 +108,7 @@ impl Tensor {
             (Pointwise::floor_divide, true) => return self.floor_quotient(others),
             _ => {}
         }
-        // A condition's type says nothing about the numbers it chooses from.
+        // The condition is `bool`, so numbers take the type of the tensor that it selects from.
         let typed = match row.row().types {
             Types::Select => match others {
                 [Operand::Tensor(x), _] | [_, Operand::Tensor(x)] => x.dtype,
@@ -141,8 +141,9 @@ impl Tensor {
         with_op_name("div", || self.cast(DType::F32)?.apply_row(Pointwise::div, &others))
     }
 
-    /// The quotient of floats, rounded down. What the remainder leaves is a multiple of the divisor, so the quotient is an
-    /// integer but for rounding; where the divisor is 0 there is no remainder.
+    /// Returns the quotient of floats, rounded down. Subtracting the remainder leaves a multiple of the divisor, so its
+    /// quotient only needs rounding to an integer. If the divisor is 0, the remainder is NaN, and the plain quotient is
+    /// rounded down.
     fn floor_quotient(&self, others: &[Operand]) -> Result<Tensor> {
         let [divisor] = others else { unreachable!("it takes two operands") };
         with_op_name("floor_divide", || {
@@ -153,8 +154,8 @@ impl Tensor {
         })
     }
 
-    /// Converts the elements: floats to integers truncate towards zero and saturate, NaN becomes 0; integers to integers keep
-    /// their low bits; to `bool`, what is not 0 is true.
+    /// Converts the elements to another type. Floats become integers by truncation, which saturates, and NaN becomes 0.
+    /// Integers keep their low bits. Everything except 0 becomes `true`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -179,9 +180,10 @@ impl Tensor {
         self.apply(Op::Cast(dtype), &[])
     }
 
-    /// The same bits read as another type of as many: `f32`, `i32` or `u32`. Nothing is converted: the `u32` of `1.0` is
-    /// `0x3f800000`. PyTorch's `view(dtype)`, JAX's `bitcast_convert_type`. It has no gradient. GPUs may make
-    /// subnormal numbers 0, and change which NaN a NaN is.
+    /// Reinterprets the bits as another 32-bit type: `f32`, `i32` or `u32`. The `u32` of `1.0` is `0x3f800000`.
+    /// (`view(dtype)` in PyTorch, `bitcast_convert_type` in JAX.)
+    ///
+    /// It has no gradient. GPUs may flush subnormal numbers to 0, and may change the bits of a NaN.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -198,7 +200,7 @@ impl Tensor {
         self.apply(Op::Bitcast(dtype), &[])
     }
 
-    /// Records an operation whose second operand is a number that the user passed.
+    /// Records an operation whose second operand is a number from the caller.
     pub(super) fn with_number(&self, op: Op, number: f64, others: &[&Tensor]) -> Result<Tensor> {
         let bits = number_bits(op.name(), self.dtype, number)?;
         let node: NodeId = self.device.scalar(self.dtype, bits);
@@ -206,26 +208,29 @@ impl Tensor {
         self.apply(op, &[&[&scalar], others].concat())
     }
 
-    /// `x`, but no less than `min`; NaN stays NaN. The gradient goes to the larger one, half to each where they are equal.
+    /// Limits elements to at least `min`. NaN stays NaN. The gradient passes to the larger operand, or half to each if
+    /// they are equal.
     ///
     /// # Errors
-    /// As [`Tensor::maximum`].
+    /// The errors of [`Tensor::maximum`].
     pub fn clamp_min(&self, min: impl Into<Operand>) -> Result<Tensor> {
         with_op_name("clamp_min", || self.maximum(min))
     }
 
-    /// `x`, but no more than `max`; NaN stays NaN. The gradient goes to the smaller one, half to each where they are equal.
+    /// Limits elements to at most `max`. NaN stays NaN. The gradient passes to the smaller operand, or half to each if
+    /// they are equal.
     ///
     /// # Errors
-    /// As [`Tensor::minimum`].
+    /// The errors of [`Tensor::minimum`].
     pub fn clamp_max(&self, max: impl Into<Operand>) -> Result<Tensor> {
         with_op_name("clamp_max", || self.minimum(max))
     }
 
-    /// `x` above 0, else `weight * x`. The weight is one number, or one for each channel, the second axis. He et al. 2015.
+    /// Returns `x` if it is positive, otherwise `weight * x`. The weight is one number, or one for each channel (axis 1).
+    /// He et al. 2015.
     ///
     /// # Errors
-    /// `Shape` for a weight of another shape; `DType` unless both are of one float type.
+    /// `Shape` if the weight has another shape; `DType` unless both have one float type.
     pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
         self.check_float("prelu")?;
         let channels = self.shape.get(1).copied().unwrap_or(1);
@@ -242,10 +247,10 @@ impl Tensor {
         })
     }
 
-    /// The gated linear unit: the first half of an axis times the sigmoid of the second. Dauphin et al. 2016.
+    /// Applies a gated linear unit: the first half of an axis times the sigmoid of the second half. Dauphin et al. 2016.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or has an odd extent; `DType` unless it is of floats.
+    /// `Shape` if the axis does not exist or has an odd extent; `DType` unless the tensor is a float.
     #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn glu(&self, axis: isize) -> Result<Tensor> {
         let at = self.shape.axis("glu", axis)?;
@@ -261,11 +266,13 @@ impl Tensor {
         })
     }
 
-    /// Whether elements are nearly those of another: `|x - y| <= absolute + relative |y|`. Infinities are near
-    /// themselves, NaN is near nothing. NumPy's and PyTorch's tolerances are 1e-5 relative and 1e-8 absolute.
+    /// Returns whether elements are close to those of another tensor: `|x - y| <= absolute + relative * |y|`.
+    ///
+    /// An infinity is close to itself, and NaN is close to nothing. NumPy and PyTorch use the tolerances 1e-5 (relative)
+    /// and 1e-8 (absolute).
     ///
     /// # Errors
-    /// `Shape` if they do not broadcast; `DType` unless they are of one float type.
+    /// `Shape` if the operands do not broadcast; `DType` unless both have one float type.
     #[doc(alias = "isclose")]
     #[cfg_attr(feature = "js", js(options(relative = 1e-5, absolute = 1e-8), dtype = Bool))]
     pub fn is_close(
@@ -288,10 +295,10 @@ impl Tensor {
         })
     }
 
-    /// Whether all elements are nearly those of another, as [`Tensor::is_close`]: one `bool`.
+    /// Returns one `bool`: whether all elements are close to those of another tensor, as in [`Tensor::is_close`].
     ///
     /// # Errors
-    /// The same.
+    /// The errors of [`Tensor::is_close`].
     #[doc(alias = "allclose")]
     #[cfg_attr(feature = "js", js(options(relative = 1e-5, absolute = 1e-8), dtype = Bool))]
     pub fn all_close(
@@ -303,10 +310,10 @@ impl Tensor {
         with_op_name("all_close", || self.is_close(other, relative, absolute)?.all(Axes::default()))
     }
 
-    /// With numbers in place of NaN and of both infinities. The gradient does not pass what was replaced.
+    /// Replaces NaN and both infinities by numbers. The gradient of replaced elements is 0.
     ///
     /// # Errors
-    /// `DType` unless it is of floats.
+    /// `DType` unless the tensor is a float.
     #[cfg_attr(feature = "js", js(options(nan = 0.0, positive = 3.4028234663852886e38)))]
     #[cfg_attr(feature = "js", js(options(negative = -3.4028234663852886e38)))]
     pub fn nan_to_num(&self, nan: f64, positive: f64, negative: f64) -> Result<Tensor> {
@@ -319,17 +326,17 @@ impl Tensor {
         })
     }
 
-    /// `log(e^x + e^y)`, without overflow.
+    /// Returns `log(e^x + e^y)` without overflow.
     ///
     /// # Errors
-    /// `Shape` if the operands do not broadcast; `DType` unless they are of one float type.
+    /// `Shape` if the operands do not broadcast; `DType` unless both have one float type.
     pub fn logaddexp(&self, other: impl Into<Operand>) -> Result<Tensor> {
         let name = "logaddexp";
         self.check_float(name)?;
         let other = other.into();
         with_op_name(name, || {
             let most = self.maximum(&other)?.into_detached()?;
-            // Both -Inf, or one +Inf: measured from 0.
+            // If both are -Inf, or one is +Inf, subtract 0 instead of the maximum.
             let from = most.is_inf().where_cond(0.0, &most)?;
             let y = from.neg().add(other)?.exp();
             self.sub(&from)?.exp().add(y)?.log().add(&from)

@@ -1,6 +1,7 @@
 //! Pooling: windows over the axes after batch and channels, each reduced to one element.
 //!
-//! An adaptive pooling splits an axis into a given number of parts. The parts overlap where they do not divide the axis.
+//! An adaptive pooling splits an axis into a given number of parts. The parts overlap if their number does not divide the
+//! axis.
 
 use super::conv::Ends;
 use crate::dtype::{DType, NUMBERS};
@@ -15,20 +16,20 @@ use crate::tensor::{keepdim, with_op_name, Padding, Tensor};
 pub struct PoolOptions<const N: usize> {
     /// The extents of a window.
     pub kernel_size: [usize; N],
-    /// From one window to the next. The default is the window's size: side by side.
+    /// The distance from one window to the next. The default is the window size, so that windows do not overlap.
     pub stride: [usize; N],
-    /// What is outside is no maximum, and counts in an average only by `count_include_pad`. The default is none.
+    /// The padding. It is never a maximum, and counts in an average only with `count_include_pad`. The default is none.
     pub padding: Padding<N>,
-    /// From one element of a window to the next. The default is 1.
+    /// The distance from one element of a window to the next. The default is 1.
     pub dilation: [usize; N],
-    /// Whether a last window that reaches beyond the end is taken, too, if it begins before it. The default is `false`.
+    /// Whether to include a last window that starts inside the input but extends beyond it. The default is `false`.
     pub ceil_mode: bool,
-    /// Whether an average counts the padding, as zeros. The default is `false`, where PyTorch's is true.
+    /// Whether an average counts the padding as zeros. The default is `false`, unlike in PyTorch.
     pub count_include_pad: bool,
 }
 
 impl<const N: usize> PoolOptions<N> {
-    /// Windows of this size side by side, without padding.
+    /// Creates options for adjacent windows of this size, without padding.
     pub fn new(kernel_size: [usize; N]) -> PoolOptions<N> {
         PoolOptions {
             kernel_size,
@@ -41,11 +42,11 @@ impl<const N: usize> PoolOptions<N> {
     }
 }
 
-/// What becomes of a window.
+/// The reduction of a window.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pool {
     Max,
-    /// The mean of what is inside, or of the padding, too.
+    /// The mean of the elements inside the input, or of the padding as well.
     Average {
         count_padding: bool,
     },
@@ -81,8 +82,8 @@ impl<'a> PoolWindow<'a> {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The largest element of each window over the last `N` axes (1 to 3), `[batch, channels, ...]` or
-    /// `[channels, ...]`; NaN if there is one.
+    /// Returns the largest element of each window over the last `N` axes (1 to 3) of `[batch, channels, ...]` or
+    /// `[channels, ...]`, or NaN if there is one.
     ///
     /// # Errors
     /// `Shape` unless the rank is `N + 2` or `N + 1`, or if no window fits; `DType` for `bool`.
@@ -100,32 +101,32 @@ impl Tensor {
         self.pool(Pool::Max, &PoolWindow::new("max_pool", &options))
     }
 
-    /// Where the largest element of each window stands, counted row-major within its channel, as `i32`; of several the
-    /// first. Goes with [`Tensor::max_pool`]. (PyTorch's `return_indices`.)
+    /// Returns the position of the largest element of each window, row-major in its channel, as `i32`. Of equal elements,
+    /// it is the first one. Use it with [`Tensor::max_pool`]. (`return_indices` in PyTorch.)
     ///
     /// # Errors
-    /// As [`Tensor::max_pool`].
+    /// The errors of [`Tensor::max_pool`].
     #[cfg_attr(feature = "js", js(spread(options), required, dtype = I32))]
     pub fn max_pool_indices<const N: usize>(&self, options: PoolOptions<N>) -> Result<Tensor> {
         self.pool_indices(&PoolWindow::new("max_pool_indices", &options))
     }
 
-    /// The mean of each window over the last `N` axes (1 to 3), as [`Tensor::max_pool`]; padding counts as zeros with
-    /// [`PoolOptions::count_include_pad`], else the mean is of what is inside.
+    /// Returns the mean of each window over the last `N` axes (1 to 3), in the shapes of [`Tensor::max_pool`]. Padding
+    /// counts as zeros with [`PoolOptions::count_include_pad`]; otherwise only elements inside the input count.
     ///
     /// # Errors
-    /// As [`Tensor::max_pool`]; `DType` unless it is of floats.
+    /// The errors of [`Tensor::max_pool`]; `DType` unless the tensor is a float.
     #[cfg_attr(feature = "js", js(spread(options), required))]
     pub fn avg_pool<const N: usize>(&self, options: PoolOptions<N>) -> Result<Tensor> {
         let count_padding = options.count_include_pad;
         self.pool(Pool::Average { count_padding }, &PoolWindow::new("avg_pool", &options))
     }
 
-    /// The square root of the sum of squares of each window over the last `N` axes (1 to 3), as
+    /// Returns the square root of the sum of squares of each window over the last `N` axes (1 to 3), in the shapes of
     /// [`Tensor::max_pool`].
     ///
     /// # Errors
-    /// As [`Tensor::avg_pool`].
+    /// The errors of [`Tensor::avg_pool`].
     #[cfg_attr(feature = "js", js(spread(options), required))]
     pub fn l2_pool<const N: usize>(&self, options: PoolOptions<N>) -> Result<Tensor> {
         self.pool(Pool::L2, &PoolWindow::new("l2_pool", &options))
@@ -163,7 +164,7 @@ impl Tensor {
         let plane = &self.shape[2..];
         let places = self.device.iota(&[plane.iter().product()], 0)?;
         let places = places.reshape([&[1, 1], plane].concat())?;
-        // What is padded is beyond all places.
+        // Padding gets a position beyond all others.
         let (places, _) = places.extract_windows(asked, f64::from(i32::MAX))?;
         found.where_cond(&places, f64::from(i32::MAX))?.min(&axes)
     }
@@ -186,13 +187,13 @@ impl Tensor {
         places.reduce_windows(&PoolWindow { padding, ceil: false, ..*asked }, Reduction::Sum, 0.0)
     }
 
-    /// Reduces each window. Elements outside of the input are `fill`.
+    /// Reduces each window. Elements outside the input are `fill`.
     fn reduce_windows(&self, asked: &PoolWindow, op: Reduction, fill: f64) -> Result<Tensor> {
         let (windows, axes) = self.extract_windows(asked, fill)?;
         with_op_name(asked.name, || windows.reduce(op, &axes))
     }
 
-    /// Returns the windows, with their elements along new axes, and these axes. Elements outside of the input are `fill`.
+    /// Returns the windows, with their elements along new axes, and these axes. Elements outside the input are `fill`.
     fn extract_windows(&self, asked: &PoolWindow, fill: f64) -> Result<(Tensor, Vec<isize>)> {
         let name = asked.name;
         let n = asked.size.len();
@@ -226,13 +227,13 @@ impl Tensor {
         })
     }
 
-    /// Pads with the number of the type that is closest to `fill`.
+    /// Pads with the value of the type that is closest to `fill`.
     fn pad_windows(&self, amounts: &[(usize, usize)], fill: f64) -> Result<Tensor> {
         let fill = self.dtype.range().map_or(fill, |(low, high)| fill.clamp(low, high));
         self.pad_static(amounts, fill)
     }
 
-    /// For each axis, the padding, and how far the last window extends beyond it.
+    /// Returns, for each axis, the padding and the number of elements that the last window extends beyond it.
     fn pool_padding(&self, asked: &PoolWindow) -> Result<Vec<((usize, usize), usize)>> {
         let mut ends = Vec::with_capacity(asked.size.len());
         for i in 0..asked.size.len() {
@@ -244,7 +245,7 @@ impl Tensor {
             if let (true, Some(count)) = (asked.ceil, windows.count(padded)) {
                 let reach = windows.dilation * (windows.size - 1) + 1;
                 let next = count * windows.step;
-                // It has to begin inside, or in the padding before.
+                // The window must start inside the input, or in the padding before it.
                 let begins = next < extent.saturating_add(before);
                 if begins && !(padded - reach).is_multiple_of(windows.step) {
                     more = (next + reach).saturating_sub(padded);
@@ -255,11 +256,12 @@ impl Tensor {
         Ok(ends)
     }
 
-    /// The mean of each of `sizes` parts of the last axes, which overlap where they do not divide: the i-th of n is from
-    /// `floor(i * extent / n)` to `ceil((i + 1) * extent / n)`.
+    /// Returns the mean of each of `sizes` parts of the last axes. Part i of n is from `floor(i * extent / n)` to
+    /// `ceil((i + 1) * extent / n)`, so parts overlap if n does not divide the extent.
     ///
     /// # Errors
-    /// `Shape` if a size is 0, there are more sizes than axes, or an axis is empty; `DType` unless it is of floats.
+    /// `Shape` if a size is 0, there are more sizes than axes, or an axis is empty; `DType` unless the tensor is a float;
+    /// `Limit` if `extent * size` is 2^30 or more.
     pub fn adaptive_avg_pool(&self, sizes: &[usize]) -> Result<Tensor> {
         let name = "adaptive_avg_pool";
         self.check_float(name)?;
@@ -271,11 +273,11 @@ impl Tensor {
         })
     }
 
-    /// The largest element of each of `sizes` parts of the last axes, as [`Tensor::adaptive_avg_pool`]; NaN if there is
-    /// one.
+    /// Returns the largest element of each of `sizes` parts of the last axes, or NaN if there is one. The parts are those
+    /// of [`Tensor::adaptive_avg_pool`].
     ///
     /// # Errors
-    /// The same; `DType` for `bool`.
+    /// The `Shape` and `Limit` errors of [`Tensor::adaptive_avg_pool`]; `DType` for `bool`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -296,11 +298,11 @@ impl Tensor {
         })
     }
 
-    /// Where the largest element of each part stands, counted row-major over these axes, as `i32`; of several the first.
-    /// Goes with [`Tensor::adaptive_max_pool`]. (PyTorch's `return_indices`.)
+    /// Returns the position of the largest element of each part, row-major over the pooled axes, as `i32`. Of equal
+    /// elements, it is the first one. Use it with [`Tensor::adaptive_max_pool`]. (`return_indices` in PyTorch.)
     ///
     /// # Errors
-    /// As [`Tensor::adaptive_max_pool`]; `Limit` where there are more than 2^31 places.
+    /// The errors of [`Tensor::adaptive_max_pool`]; `Limit` for more than 2^31 positions.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -372,7 +374,7 @@ impl Tensor {
         self.unfold(axis as isize, part, part, 1)
     }
 
-    /// The mean of each part, as a product with a matrix of the share that each part has of each element.
+    /// Returns the mean of each part, as a product with a matrix of the weight of each element in each part.
     fn average_parts(&self, axis: usize, size: usize) -> Result<Tensor> {
         let shape = &[self.shape[axis], size];
         let (element, part) = (self.device.iota(shape, 0)?, self.device.iota(shape, 1)?);
@@ -383,7 +385,7 @@ impl Tensor {
         self.transpose(axis, -1)?.matmul(&weights)?.transpose(axis, -1)
     }
 
-    /// The largest element of each part.
+    /// Returns the largest element of each part.
     fn max_of_parts(&self, axis: usize, size: usize) -> Result<Tensor> {
         let mut dims = self.shape.to_vec();
         dims[axis] = size;
@@ -392,7 +394,7 @@ impl Tensor {
             .reshape(&dims)
     }
 
-    /// The largest element of each part, and its position.
+    /// Returns the largest element of each part, and its position.
     fn argmax_of_parts(
         &self,
         places: &Tensor,
@@ -413,7 +415,7 @@ impl Tensor {
         Ok((largest.reshape(&dims)?, first))
     }
 
-    /// The elements of each part, `[before, parts, longest, after]`, filled up with `none`.
+    /// Returns the elements of each part, `[before, parts, longest, after]`. Shorter parts are filled with `none`.
     fn gather_parts(&self, axis: usize, size: usize, none: f64) -> Result<Tensor> {
         let extent = self.shape[axis];
         let longest = (extent.div_ceil(size) + 1).min(extent);
@@ -429,7 +431,7 @@ impl Tensor {
         inside.unsqueeze(2)?.where_cond(picked, none)
     }
 
-    /// The start and the end of each part.
+    /// Returns the start and the end of each part.
     fn part_bounds(&self, axis: usize, size: usize, part: &Tensor) -> Result<(Tensor, Tensor)> {
         let (long, count) = (self.shape[axis] as i32, size as i32);
         let start = part.mul(long)?.floor_divide(count)?;

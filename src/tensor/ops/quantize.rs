@@ -1,7 +1,7 @@
-//! Unpacking and dequantizing weights of few bits.
+//! Unpacking and dequantizing of packed low-bit weights.
 //!
-//! A word holds several numbers, and scales turn them into real numbers. Everything is index arithmetic and bit operations,
-//! which a product computes while it reads the words. The unpacked numbers therefore need no memory.
+//! A word holds several numbers, and scales turn them into real numbers. Everything is index arithmetic and bit
+//! operations, which a matrix product computes while it reads the words. The unpacked numbers therefore need no memory.
 
 use crate::dtype::{DType, FLOATS};
 use crate::error::{Error, Result};
@@ -9,14 +9,14 @@ use crate::tensor::{with_op_name, Tensor};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The fields of `bits` bits (1, 2, 4, 8 or 16) that the words along the last axis hold, lowest first, as `i32`:
-    /// `u32 [.., n] -> i32 [.., 32 n / bits]`. `signed` ones are in two's complement. Bytes in memory are the fields of
-    /// 8 bits of their words, in order.
+    /// Unpacks fields of `bits` bits (1, 2, 4, 8 or 16) from the words along the last axis, lowest first, as `i32`:
+    /// `u32 [.., n] -> i32 [.., 32 n / bits]`.
     ///
-    /// Nothing is computed or stored until a kernel reads it: a matrix product reads the words.
+    /// With `signed`, fields are in two's complement. Fields of 8 bits are the bytes of the words in memory order.
+    /// Nothing is computed or stored until a kernel reads the result. A matrix product reads the words.
     ///
     /// # Errors
-    /// `DType` unless it is `u32`; `Shape` at rank 0; `Data` for other numbers of bits; `Limit`.
+    /// `DType` unless the tensor is `u32`; `Shape` at rank 0; `Data` for other numbers of bits; `Limit`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -32,11 +32,11 @@ impl Tensor {
         self.extract_fields("unpack", bits, signed)
     }
 
-    /// The `bf16` numbers that the words along the last axis hold, the lower half first: `u32 [.., n] -> f32 [.., 2 n]`.
-    /// Exact: `bf16` is the upper half of `f32`.
+    /// Unpacks `bf16` numbers from the words along the last axis, the lower half first: `u32 [.., n] -> f32 [.., 2 n]`.
+    /// The result is exact, because `bf16` is the upper half of `f32`.
     ///
     /// # Errors
-    /// `DType` unless it is `u32`; `Shape` at rank 0; `Limit`.
+    /// `DType` unless the tensor is `u32`; `Shape` at rank 0; `Limit`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -55,13 +55,15 @@ impl Tensor {
         })
     }
 
-    /// The real numbers that integers stand for: `(x - zero_point) * scale`, of the scale's type. `scale` and
-    /// `zero_point` have one shape, as many axes as this or fewer, counted from the last; each of their extents divides
-    /// this one's, and is spread over that many neighbors: `[]` is one scale for all, `[n, 1]` one per row, `[n, k / 32]`
-    /// one for each 32 along the rows of `[n, k]`.
+    /// Converts quantized integers to real numbers: `(x - zero_point) * scale`, of the scale's type.
+    ///
+    /// `scale` and `zero_point` have the same shape, with at most as many axes as this tensor, aligned at the last axis.
+    /// Each of their extents divides the tensor's, and each number applies to a block of neighbors. `[]` is one scale for
+    /// all, `[n, 1]` is one for each row, and `[n, k / 32]` is one for each 32 elements in the rows of `[n, k]`.
     ///
     /// # Errors
-    /// `DType` unless this is `i32`, the scale of floats and the zero point `i32`; `Shape` if an extent does not divide.
+    /// `DType` unless this tensor is `i32`, the scale a float and the zero point `i32`; `Shape` if an extent does not
+    /// divide.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -110,7 +112,7 @@ impl Tensor {
         let mut spread = part.reshape(&dims)?;
         for axis in 0..dims.len() {
             let (few, many) = (dims[axis], self.shape[axis]);
-            // What is repeated as a whole broadcasts.
+            // A single number broadcasts without being repeated.
             if few == many || few == 1 {
                 continue;
             }
@@ -142,14 +144,14 @@ impl Tensor {
             let (fields, width) = (32 / bits, bits as i32);
             let mut dims = before.to_vec();
             dims.push(words.saturating_mul(fields as usize));
-            // As [words before, words, fields], which any rank has room for.
+            // The shape is [rows, words, fields], so that any rank is possible.
             let rows: usize = before.iter().product();
             let word = self.reshape(&[rows, words, 1])?;
             let first = self.device.iota(&[fields as usize], 0)?;
-            // Known when the kernel is compiled, which numbers of the user's are not.
+            // Constants are known when the kernel is compiled, unlike numbers that are data.
             let known = |value: i32| self.device.constant(&[], f64::from(value), DType::I32);
             let above = known(32 - width)?;
-            // Up to the top, and down again: with copies of the sign, or without.
+            // Shifts the field to the top of the word and then to the bottom. An arithmetic shift copies the sign.
             let up = above.sub(&first.mul(&known(width)?)?)?;
             let spread = if signed {
                 word.cast(DType::I32)?.bitwise_left_shift(&up)?.bitwise_right_shift(&above)?

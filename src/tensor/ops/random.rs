@@ -1,5 +1,5 @@
-//! Random tensors. The n-th element is a function of the seed and n alone, so the same seed gives the same numbers on every
-//! device and in any order of execution.
+//! Random tensors. The n-th element is a function of the seed and n only. So the same seed gives the same numbers on
+//! every device and in any order of execution.
 
 use crate::device::Device;
 use crate::dtype::{rounded_to_f16, DType};
@@ -10,29 +10,30 @@ use half::f16;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Device {
-    /// Random 32-bit words: see the table's `random_bits` for the generator.
+    /// Creates random 32-bit words. The table's row `random_bits` has the generator.
     ///
     /// # Errors
-    /// `Shape`, `Limit`.
+    /// `Shape`; `Limit`.
     #[cfg_attr(feature = "js", js(options(seed = random_seed()), dtype = U32))]
     pub fn random_bits(&self, shape: &[usize], seed: u32) -> Result<Tensor> {
         self.bits("random_bits", shape, seed, 0)
     }
 
-    /// Random words. Each `stream` is independent of the others.
+    /// Creates random words. The streams 0 and 1 are independent of each other.
     fn bits(&self, name: &str, shape: &[usize], seed: u32, stream: u32) -> Result<Tensor> {
         let count = Shape::new(name, shape)?.numel();
         let counter = self.iota(&[count], 0)?.cast(DType::U32)?;
-        // The counter's top bit is free: elements are numbered below 2^31.
+        // The top bit of the counter is free, because elements are numbered below 2^31.
         let counter = counter.add(stream << 31)?;
         counter.random_bits(seed)?.reshape(shape)
     }
 
-    /// Uniform in `[low, high)`, or `low` where both are equal; `f32`, or rounded to the type beside the shape.
+    /// Creates uniformly distributed numbers in `[low, high)`, or `low` if both are equal. The type is `f32`, or the one
+    /// given with the shape, to which numbers are rounded.
     ///
     /// # Errors
-    /// `Shape`, `Limit`; `Data` unless both are finite in the type and `low <= high`; `Unsupported` for `f16` on a device
-    /// without it.
+    /// `Shape`; `Limit`; `Data` unless both limits are finite in the type and `low <= high`; `Unsupported` for `f16` on a
+    /// device without it.
     #[cfg_attr(feature = "js", js(options(low = 0.0, high = 1.0, seed = random_seed())))]
     pub fn uniform(
         &self,
@@ -50,17 +51,18 @@ impl Device {
             return Err(Error::data(message));
         }
         let unit = self.bits("uniform", &dims, seed, 0)?.unit_float();
-        // By halves: the distance may be beyond all numbers.
+        // Halves are used, because `high - low` may overflow.
         let half = unit.mul(high / 2.0 - low / 2.0)?.add(low / 2.0)?;
-        // Sums are rounded, and may be so to a limit.
+        // Rounding may reach a limit, so the result is clamped.
         half.mul(2.0)?.minimum(below(high, dtype))?.maximum(first)?.cast(dtype)
     }
 
-    /// Normally distributed with this mean and standard deviation, by the Box-Muller transform of two uniform numbers;
-    /// `f32`, or rounded to the type beside the shape.
+    /// Creates normally distributed numbers with this mean and standard deviation, by the Box-Muller transform of two
+    /// uniform numbers. The type is `f32`, or the one given with the shape, to which numbers are rounded.
     ///
     /// # Errors
-    /// `Shape`, `Limit`; `Data` unless both are finite and `std >= 0`; `Unsupported` for `f16` on a device without it.
+    /// `Shape`; `Limit`; `Data` unless both numbers are finite and `std >= 0`; `Unsupported` for `f16` on a device
+    /// without it.
     #[cfg_attr(feature = "js", js(options(mean = 0.0, std = 1.0, seed = random_seed())))]
     pub fn normal(
         &self,
@@ -75,17 +77,17 @@ impl Device {
                 "normal: mean must be finite, and std finite and at least 0, got {mean} and {std}"
             )));
         }
-        // 1 - u lies in (0, 1], so its logarithm is finite.
+        // 1 - u is in (0, 1], so its logarithm is finite.
         let radius = self.bits("normal", &dims, seed, 0)?.unit_float().mul(-1.0)?.add(1.0)?;
         let radius = radius.log().mul(-2.0)?.sqrt();
         let angle = self.bits("normal", &dims, seed, 1)?.unit_float().mul(std::f64::consts::TAU)?;
         radius.mul(&angle.cos())?.mul(std)?.add(mean)?.cast(dtype)
     }
 
-    /// 1 with probability `p`, else 0; `f32`, or of the type beside the shape.
+    /// Creates numbers that are 1 with probability `p`, otherwise 0. The type is `f32`, or the one given with the shape.
     ///
     /// # Errors
-    /// `Shape`, `Limit`; `Data` unless p lies in `[0, 1]`; `Unsupported` for `f16` on a device without it.
+    /// `Shape`; `Limit`; `Data` unless p is in `[0, 1]`; `Unsupported` for `f16` on a device without it.
     #[cfg_attr(feature = "js", js(options(seed = random_seed())))]
     pub fn bernoulli(&self, shape: impl Into<TensorSpec>, p: f64, seed: u32) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
@@ -96,7 +98,7 @@ impl Device {
     }
 }
 
-/// The nearest number of the type, or of `f32` for types other than floats.
+/// Returns the nearest number of the type, or of `f32` for types other than floats.
 fn nearest(x: f64, dtype: DType) -> f32 {
     match dtype {
         DType::F16 => rounded_to_f16(x as f32),
@@ -104,7 +106,7 @@ fn nearest(x: f64, dtype: DType) -> f32 {
     }
 }
 
-/// The largest number of the type that is less than `x`, or of `f32` for types other than floats.
+/// Returns the largest number of the type that is less than `x`, or of `f32` for types other than floats.
 fn below(x: f64, dtype: DType) -> f32 {
     let near = nearest(x, dtype);
     match dtype {
@@ -124,10 +126,10 @@ fn below(x: f64, dtype: DType) -> f32 {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// Each element is 0 with probability `p`, and divided by `1 - p` otherwise; all are 0 if `p` is 1.
+    /// Replaces each element by 0 with probability `p`, and divides the others by `1 - p`. All are 0 if `p` is 1.
     ///
     /// # Errors
-    /// `Data` unless p lies in `[0, 1]`; `DType` unless it is of floats.
+    /// `Data` unless p is in `[0, 1]`; `DType` unless the tensor is a float.
     #[cfg_attr(feature = "js", js(default(seed = random_seed())))]
     pub fn dropout(&self, p: f64, seed: u32) -> Result<Tensor> {
         if !(0.0..=1.0).contains(&p) {

@@ -1,7 +1,7 @@
 //! Reductions over axes. An empty list of axes means all axes.
 //!
-//! Statistics of `f16` are computed in `f32` and rounded once, at the end. Squares of 256 and more exceed the range of `f16`,
-//! and a plan may store intermediate values. [`Moments`] measures distances from the mean twice.
+//! Statistics of `f16` are computed in `f32` and rounded once, at the end. Squares of 256 and more exceed the range of
+//! `f16`, and a plan may store intermediate values. [`Moments`] explains how the variance avoids cancellation.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -13,10 +13,10 @@ macro_rules! reductions {
     #[cfg_attr(feature = "js", warpweft_macros::js)]
     impl Tensor { $(
         $(#[doc = $doc])+
-        /// With [`Axes::keepdim`] the axes stay, with extent 1.
+        /// With [`Axes::keepdim`], the axes stay with extent 1.
         ///
         /// # Errors
-        /// `Shape` if an axis does not exist or is named twice; `DType` for `any` and `all` of other types than `bool`.
+        /// `Shape` if an axis does not exist or is listed twice; `DType` for `any` and `all` of types other than `bool`.
         #[cfg_attr(feature = "js", js(keepdims))]
         pub fn $name(&self, axes: impl Into<Axes>) -> Result<Tensor> {
             self.reduce(Reduction::$op, axes)
@@ -25,48 +25,53 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// The sum over these axes; 0 over nothing. That of `bool` and of integers of fewer than 32 bits is `i32`: how many are
-    /// true.
+    /// Returns the sum over these axes, or 0 over no elements. The sum of `bool` and of integers with fewer than 32 bits
+    /// is `i32`, so the sum of `bool` counts the `true` elements.
     sum => Sum;
-    /// The product over these axes; 1 over nothing. That of `bool` and of integers of fewer than 32 bits is `i32`.
+    /// Returns the product over these axes, or 1 over no elements. The product of `bool` and of integers with fewer than
+    /// 32 bits is `i32`.
     prod => Prod;
-    /// The largest element over these axes; NaN if there is one, -Inf (of integers the least) over nothing. Of `bool` it is
-    /// [`Tensor::any`].
+    /// Returns the largest element over these axes, or NaN if there is one. Over no elements it is -Inf, or the least
+    /// integer. For `bool` it is [`Tensor::any`].
     max => Max;
-    /// The smallest element over these axes; NaN if there is one, +Inf (of integers the greatest) over nothing. Of `bool` it is
-    /// [`Tensor::all`].
+    /// Returns the smallest element over these axes, or NaN if there is one. Over no elements it is +Inf, or the greatest
+    /// integer. For `bool` it is [`Tensor::all`].
     min => Min;
-    /// Whether any `bool` over these axes is true.
+    /// Returns whether any `bool` over these axes is true.
     any => Any;
-    /// Whether every `bool` over these axes is true.
+    /// Returns whether every `bool` over these axes is true.
     all => All;
 }
 
-/// The mean and the variance of elements over axes, which are kept.
+/// The mean and the variance over axes, which are kept with extent 1.
 ///
-/// The mean `m` of the elements is rounded. The distances `x - m` are exact where that matters, since numbers that are close
-/// to each other subtract exactly, so their mean is what `m` lacks. One more walk over the elements gives both that and the
-/// mean of the squares, and the variance is that less the square of the other. Example: five times 12,345.678 has the
-/// `f32` mean 12,345.679; all distances are -0.001, so the mean becomes 12,345.678, and the variance 0.
+/// Problem: in `f32` the mean `m` is rounded, and that error can exceed the spread of close numbers.
+///
+/// Idea: distances `x - m` of close numbers are exact. Their mean is therefore the error of `m`. The variance is the mean
+/// of their squares, less the square of their mean. The cost is one more pass over the elements, which computes both
+/// means.
+///
+/// Example: five times 12,345.678 has the `f32` mean 12,345.679. All distances are -0.001, so the corrected mean is
+/// 12,345.678, and the variance is 0.
 pub(crate) struct Moments {
     pub mean: Tensor,
     /// The mean of the squared distances from the mean.
     pub variance: Tensor,
 }
 
-/// What the variance is of the mean square at least: below, it is what rounding left of equal elements.
+/// If the ratio of the variance to the mean square is at most this, all elements are equal up to rounding.
 const ROUNDING: f64 = 4e-6;
 
 impl Moments {
-    /// Of `x`, which is of type `f32`, over axes that are kept; `count` is the number of elements that are combined.
+    /// Computes the moments of `x`, of type `f32`, over `count` elements along `axes`, which must be kept.
     pub fn of(x: &Tensor, axes: &Axes, count: usize) -> Result<Moments> {
-        // Neither depends on what distances are measured from, so gradients need not pass that.
+        // The moments do not depend on the point that distances are measured from, so its gradient is not needed.
         let near = x.mean_of(axes, count)?.into_detached()?;
-        // Recorded twice: one tensor with two readers would be stored where rows are long.
+        // `x - near` is recorded twice, because one tensor with two users would be stored if rows are long.
         let rest = x.sub(&near)?.mean_of(axes, count)?;
         let square = x.sub(&near)?.square().mean_of(axes, count)?;
         let variance = square.sub(&rest.square())?;
-        // The value alone: derivatives of every order are right as they are.
+        // Subtracts only the value. The derivatives are correct without it.
         let none = variance.le(&square.mul(ROUNDING)?)?;
         let excess = none.where_cond(variance.detach(), 0.0)?;
         Ok(Moments { mean: near.add(&rest)?, variance: variance.sub(&excess)? })
@@ -75,10 +80,10 @@ impl Moments {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// A reduction by its name, as [`Tensor::sum`].
+    /// Reduces by a reduction given by name, like [`Tensor::sum`] and the others.
     ///
     /// # Errors
-    /// `Shape` if an axis does not exist or is named twice; `DType` for `any` and `all` of other types than `bool`.
+    /// `Shape` if an axis does not exist or is listed twice; `DType` for `any` and `all` of types other than `bool`.
     #[cfg_attr(feature = "js", js(skip))]
     pub fn reduce(&self, op: Reduction, axes: impl Into<Axes>) -> Result<Tensor> {
         let asked = axes.into();
@@ -97,7 +102,7 @@ impl Tensor {
         }
         let mut reduced = from.apply(Op::Reduce { op, axes: axes.clone() }, &[])?;
         if let (Reduction::Max | Reduction::Min, Some((low, high))) = (op, self.dtype.range()) {
-            // Over nothing it is beyond what the type holds.
+            // The result over no elements may be outside the range of the type.
             if reduced.dtype != self.dtype {
                 reduced = reduced.clamp(low, high)?.cast(self.dtype)?;
             }
@@ -105,7 +110,7 @@ impl Tensor {
         reduced.drop_reduced_axes(&asked, &axes)
     }
 
-    /// Drops the reduced axes, which are sorted, unless they are to be kept.
+    /// Drops the reduced axes, which must be sorted, unless the caller keeps them.
     fn drop_reduced_axes(self, asked: &Axes, axes: &[usize]) -> Result<Tensor> {
         if asked.keeps() {
             return Ok(self);
@@ -117,8 +122,7 @@ impl Tensor {
         self.reshape(&dims)
     }
 
-    /// A reduction that is composed of others, computed in `f32`. `reduce` is called with axes that are kept, and with
-    /// the number of elements that are combined.
+    /// Computes a composed reduction in `f32`. `reduce` gets axes that are kept, and the number of elements to combine.
     fn reduce_floats(
         &self,
         name: &str,
@@ -135,30 +139,30 @@ impl Tensor {
         })
     }
 
-    /// The arithmetic mean over these axes; NaN over nothing.
+    /// Returns the arithmetic mean over these axes, or NaN over no elements.
     ///
     /// # Errors
-    /// `Shape` if an axis does not exist or is named twice; `DType` unless it is of floats.
+    /// `Shape` if an axis does not exist or is listed twice; `DType` unless the tensor is a float.
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn mean(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.reduce_floats("mean", axes, |x, axes, count| x.mean_of(axes, count))
     }
 
-    /// The mean of `count` elements.
+    /// Returns the mean of `count` elements.
     fn mean_of(&self, axes: &Axes, count: usize) -> Result<Tensor> {
         let sum = self.sum(axes)?;
         match count {
-            // Not 0 / 0: GPUs may take a quotient of 0 for 0.
+            // Not 0 / 0, because on some GPUs 0 / 0 is 0.
             0 => sum.add(f64::NAN),
             _ => sum.div(count as f64),
         }
     }
 
-    /// The variance over these axes: the squared distances from the mean, summed and divided by the count less
-    /// `correction` (1 for the unbiased estimate, 0 for the population's).
+    /// Returns the variance over these axes: the sum of squared distances from the mean, divided by the count minus
+    /// `correction`. A correction of 1 gives the unbiased estimate, and 0 the population variance.
     ///
     /// # Errors
-    /// As [`Tensor::mean`].
+    /// The errors of [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims, options(correction = 1.0)))]
     pub fn var(&self, axes: impl Into<Axes>, correction: f64) -> Result<Tensor> {
         self.reduce_floats("var", axes, |x, axes, count| {
@@ -167,17 +171,17 @@ impl Tensor {
         })
     }
 
-    /// The standard deviation: the square root of [`Tensor::var`]; its gradient at 0 is 0.
+    /// Returns the standard deviation, which is the square root of [`Tensor::var`]. Its gradient at 0 is 0.
     ///
     /// # Errors
-    /// As [`Tensor::mean`].
+    /// The errors of [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims, options(correction = 1.0)))]
     pub fn std(&self, axes: impl Into<Axes>, correction: f64) -> Result<Tensor> {
         self.reduce_floats("std", axes, |x, axes, _| x.var(axes, correction)?.safe_sqrt())
     }
 
-    /// The position of the largest element, as `i32`: along one axis, or, if none is named, among all elements in
-    /// row-major order. It is the first of equal ones, and the first NaN if there is one.
+    /// Returns the position of the largest element along one axis, as `i32`. Without an axis, it is the row-major
+    /// position among all elements. Of equal elements the first one counts, and the first NaN counts as the largest.
     ///
     /// # Errors
     /// `Shape` if the axis does not exist or is empty, or for several axes.
@@ -196,10 +200,10 @@ impl Tensor {
         self.arg_reduce("argmax", Reduction::Max, axes.into())
     }
 
-    /// The position of the smallest element, as [`Tensor::argmax`].
+    /// Returns the position of the smallest element along one axis or among all elements, like [`Tensor::argmax`].
     ///
     /// # Errors
-    /// The same.
+    /// The errors of [`Tensor::argmax`].
     #[cfg_attr(feature = "js", js(keepdims, dtype = I32))]
     pub fn argmin(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.arg_reduce("argmin", Reduction::Min, axes.into())
@@ -232,53 +236,55 @@ impl Tensor {
         found.where_cond(&position, &none)?.min(Axes::from(at as isize).keepdim(asked.keeps()))
     }
 
-    /// `log(sum(exp(x)))` over these axes, without overflow.
+    /// Returns `log(sum(exp(x)))` over these axes, without overflow.
     ///
     /// # Errors
-    /// As [`Tensor::mean`].
+    /// The errors of [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn logsumexp(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.reduce_floats("logsumexp", axes, |x, axes, _| {
             let max = x.max(axes)?.into_detached()?;
-            // Where all is -Inf (or one is +Inf) the distance would be NaN: measure from 0 there.
+            // If the maximum is infinite, the difference would be NaN, so 0 is subtracted instead.
             let from = max.is_inf().where_cond(0.0, &max)?;
             let sum = x.sub(&from)?.exp().sum(axes)?;
             sum.log().add(&from)
         })
     }
 
-    /// The sum of absolute values over these axes.
+    /// Returns the sum of absolute values over these axes.
     ///
     /// # Errors
-    /// As [`Tensor::mean`].
+    /// The errors of [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn norm_l1(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.reduce_floats("norm_l1", axes, |x, axes, _| x.abs().sum(axes))
     }
 
-    /// The square root of the sum of squares over these axes; its gradient at 0 is 0.
+    /// Returns the square root of the sum of squares over these axes. Its gradient at 0 is 0.
     ///
     /// # Errors
-    /// As [`Tensor::mean`].
+    /// The errors of [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn norm_l2(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.reduce_floats("norm_l2", axes, |x, axes, _| x.square().sum(axes)?.safe_sqrt())
     }
 
-    /// The largest absolute value over these axes.
+    /// Returns the largest absolute value over these axes.
     ///
     /// # Errors
-    /// As [`Tensor::mean`].
+    /// The errors of [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn norm_linf(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.reduce_floats("norm_linf", axes, |x, axes, _| x.abs().max(axes))
     }
 
-    /// The `p`-norm over these axes, `sum(|x|^p)^(1/p)`: of the largest absolute value for infinity, of the smallest for
-    /// minus infinity, the number of elements that are not 0 for 0. Its gradient where the norm is 0 is 0.
+    /// Returns the `p`-norm over these axes, `sum(|x|^p)^(1/p)`. Its gradient is 0 if the norm is 0.
+    ///
+    /// For infinity it is the largest absolute value, and for minus infinity the smallest. For 0 it is the number of
+    /// nonzero elements.
     ///
     /// # Errors
-    /// As [`Tensor::mean`]; `Data` if `p` is NaN.
+    /// The errors of [`Tensor::mean`]; `Data` if `p` is NaN.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -315,7 +321,7 @@ impl Tensor {
         })
     }
 
-    /// The general `p`-norm. Elements are divided by the largest first, so that no power overflows.
+    /// Computes the general `p`-norm. Elements are first divided by the largest one, so that no power overflows.
     fn norm_p(&self, p: f64, axes: Axes) -> Result<Tensor> {
         let size = self.abs();
         let scale = if p > 0.0 { size.max(keepdim(&axes))? } else { size.min(keepdim(&axes))? };
@@ -323,7 +329,7 @@ impl Tensor {
         let flat = scale.eq(0.0)?.logical_or(scale.is_inf())?;
         let scale = flat.where_cond(1.0, scale)?;
         let size = size.div(&scale)?;
-        // A power's gradient at 0 is infinite or NaN below 1: no direction is better.
+        // For `p` below 1, the gradient of the power at 0 is infinite or NaN. Replacing zeros makes it 0.
         let none = size.eq(0.0)?;
         let part = none.where_cond(1.0, size)?.pow(p)?;
         let part = if p > 0.0 {
@@ -335,7 +341,7 @@ impl Tensor {
         let none = sum.eq(0.0)?;
         let root = none.where_cond(1.0, sum)?.pow(1.0 / p)?;
         let norm = none.where_cond(if p > 0.0 { 0.0 } else { f64::INFINITY }, root)?.mul(&scale)?;
-        // What is kept has been reduced already: the sum of one element.
+        // The axes already have extent 1. This sum drops them unless the caller keeps them.
         norm.sum(axes)
     }
 }

@@ -1,81 +1,81 @@
-//! Resampling: `resize` and `resample` give axes other extents by interpolation.
+//! Resampling: `resize` and `resample` interpolate axes to other extents.
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{with_op_name, Tensor};
 
-/// Which elements a resized axis is made of.
+/// The interpolation of a resized axis.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resize {
-    /// The element at `floor(i * extent / size)`, as PyTorch's `nearest`.
+    /// The element at `floor(i * extent / size)`, like `nearest` in PyTorch.
     Nearest,
-    /// The element under the new one's center, `floor((i + 1/2) * extent / size)`.
+    /// The element at the center of the new element, `floor((i + 1/2) * extent / size)`.
     NearestExact,
-    /// Between the two elements whose centers lie around the new one's; the outermost elements reach to the edges.
+    /// Linear interpolation between the two elements whose centers surround the new center. Edge values are repeated.
     Linear,
-    /// The same, but the first and last elements stay where they are (`align_corners`).
+    /// Linear interpolation in which the first and last elements keep their positions (`align_corners`).
     LinearCorners,
-    /// Four elements weighed by [`Filter::Cubic`] with -0.75 around the new one's center, as PyTorch's `bicubic`. Beyond
-    /// the edges the outermost elements go on.
+    /// Four elements around the new center, weighted by [`Filter::Cubic`] with -0.75, like `bicubic` in PyTorch. Edge
+    /// values are repeated.
     Cubic,
-    /// The same, but the first and last elements stay where they are.
+    /// Cubic interpolation in which the first and last elements keep their positions.
     CubicCorners,
-    /// As `Linear`, but where the axis becomes shorter the filter is as much wider, so that every element counts
-    /// (`antialias`). What is beyond the edges counts for nothing.
+    /// Linear interpolation whose filter is widened when the axis becomes shorter, so that every element counts
+    /// (`antialias`). Samples outside the input are ignored.
     LinearAntialias,
-    /// The same with [`Filter::Cubic`] of -0.5, as PyTorch's.
+    /// Antialiased cubic interpolation with [`Filter::Cubic`] of -0.5, as in PyTorch.
     CubicAntialias,
 }
 
-/// What is made of the elements around a place.
+/// The interpolation filter: the elements around a position and their weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Filter {
-    /// The one before it.
+    /// The element before the position.
     Floor,
-    /// The one after it.
+    /// The element after the position.
     Ceil,
-    /// The nearest one; of two the one before.
+    /// The nearest element; of two, the earlier one.
     HalfDown,
-    /// The nearest one; of two the one after.
+    /// The nearest element; of two, the later one.
     HalfUp,
-    /// The two around it, each by how near it is.
+    /// The two surrounding elements, weighted by proximity.
     Linear,
-    /// The four around it, by the cubic convolution of Keys (1981), whose slope at distance 1 is this number: -0.75 and
-    /// -0.5 are in use.
+    /// The four surrounding elements, weighted by the cubic convolution of Keys (1981). The number is the slope at
+    /// distance 1, usually -0.75 or -0.5.
     Cubic(f64),
 }
 
-/// How [`Tensor::resample`] looks at an axis.
+/// The positions and the filter by which [`Tensor::resample`] reads an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
-    /// The place of the first element of the result, counted in elements.
+    /// The position of the first element of the result, in elements of the input.
     pub first: f64,
-    /// How far it is from there to the next one's. Less than 0 goes backwards.
+    /// The distance from each position to the next. A negative step moves backwards.
     pub step: f64,
     pub filter: Filter,
-    /// Whether `Linear` and `Cubic` are as much wider as a step is more than 1.
+    /// Whether to widen `Linear` and `Cubic` filters for steps longer than 1, in proportion to the step (antialiasing).
     pub antialias: bool,
-    /// Whether what is beyond the edges counts for nothing; else the outermost elements go on.
+    /// If true, samples outside the input are ignored; otherwise edge values are repeated.
     pub inside: bool,
 }
 
 impl Sampling {
-    /// As [`Resize::Linear`] and [`Resize::Cubic`] see an axis of `extent` elements that becomes one of `size`: centers
-    /// on centers.
+    /// Creates the sampling of [`Resize::Linear`] and [`Resize::Cubic`], from `extent` to `size` elements: the centers of
+    /// both axes coincide.
     pub fn centred(extent: usize, size: usize, filter: Filter) -> Sampling {
         let step = extent as f64 / size as f64;
         Sampling { first: step / 2.0 - 0.5, step, filter, antialias: false, inside: false }
     }
 
-    /// The first element on the first, and the last on the last.
+    /// Creates a sampling in which the first and last elements keep their positions.
     pub fn corners(extent: usize, size: usize, filter: Filter) -> Sampling {
         let step = (extent as f64 - 1.0) / (size as f64 - 1.0).max(1.0);
         Sampling { first: 0.0, step, filter, antialias: false, inside: false }
     }
 
-    /// As many elements as count at most, and for each of `size` places which those are and how much of each there is.
-    /// Those that do not count are the -1st.
+    /// Returns the number of taps (input elements for each position), and the elements and weights of all taps at `size`
+    /// positions. Unused taps have the element -1.
     fn taps(&self, extent: usize, size: usize) -> (usize, Vec<i32>, Vec<f32>) {
         let width = if self.antialias { self.step.abs().max(1.0) } else { 1.0 };
         let (reach, sharpness) = match self.filter {
@@ -121,7 +121,7 @@ impl Sampling {
     }
 }
 
-/// The weight at a distance: linear, or cubic (Keys 1981).
+/// Returns the weight at a distance, linear or cubic (Keys 1981).
 fn kernel(x: f64, sharpness: Option<f64>) -> f64 {
     match sharpness {
         None => (1.0 - x).max(0.0),
@@ -131,18 +131,17 @@ fn kernel(x: f64, sharpness: Option<f64>) -> f64 {
     }
 }
 
-/// Up to this many elements, a result is a formula of them. More are summed over a new axis.
+/// Up to this many taps are added one by one in one formula. More taps are summed over a new axis.
 const MAX_INLINE_TAPS: usize = 5;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The last axes with the extents `sizes`, each element made of those of `self` at the same place: of a picture
-    /// `[batch, channels, height, width]`, `resize(&[2 * height, 2 * width], Resize::Linear)` is twice as large
-    /// (bilinear).
+    /// Resizes the last axes to `sizes` by interpolation. For an image `[batch, channels, height, width]`,
+    /// `resize(&[2 * height, 2 * width], Resize::Linear)` doubles its size (bilinear).
     ///
     /// # Errors
-    /// `Shape` if a size is 0, there are more sizes than axes, or an axis is empty; `DType` unless it is of floats;
-    /// `Limit` where `2 * extent * size` is above 2^31.
+    /// `Shape` if a size is 0, there are more sizes than axes, or an axis is empty; `DType` unless the tensor is a float;
+    /// `Limit` if `2 * extent * size` exceeds 2^31.
     #[cfg_attr(feature = "js", js(default(mode = Resize::Linear)))]
     pub fn resize(&self, sizes: &[usize], mode: Resize) -> Result<Tensor> {
         let name = "resize";
@@ -187,11 +186,11 @@ impl Tensor {
         Ok(resized)
     }
 
-    /// An axis with `size` elements, the i-th made of those around the place `first + i * step` of this one's.
+    /// Resamples an axis to `size` elements. Element i is interpolated at the position `first + i * step` of the input.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or is empty, or the size is 0; `DType` unless it is of floats; `Data` where the
-    /// numbers are not finite; `Limit` where a place is beyond 2^30, or more than 2^26 elements count in all.
+    /// `Shape` if the axis does not exist or is empty, or the size is 0; `DType` unless the tensor is a float; `Data`
+    /// unless all numbers are finite; `Limit` if a position exceeds 2^30, or for more than 2^26 taps in total.
     #[cfg_attr(feature = "js", js(skip))]
     pub fn resample(&self, axis: isize, size: usize, by: Sampling) -> Result<Tensor> {
         let name = "resample";
@@ -251,7 +250,7 @@ impl Tensor {
     fn interpolate_axis(&self, axis: usize, size: usize, mode: Resize) -> Result<Tensor> {
         let (long, short) = (self.shape[axis] as i32, size as i32);
         let position = self.device.iota(&[size], 0)?;
-        // The place as a fraction of integers, which are exact.
+        // The position is a fraction of integers, which are exact.
         let (above, below) = match mode {
             Resize::Nearest => (position.mul(long)?, short),
             Resize::NearestExact => (position.mul(2)?.add(1)?.mul(long)?, 2 * short),

@@ -1,4 +1,13 @@
 //! Running sums, products, maxima and minima along an axis; differences of neighbors, and the trapezoidal rule.
+//!
+//! Problem: each result of a scan depends on all elements before it.
+//!
+//! Idea: cut a row into blocks of `BLOCK_LENGTH` elements. Each result in a block is reduced directly over the elements
+//! up to it. The totals of the blocks are scanned in the same way, and combined with the blocks that follow. The cost is
+//! `BLOCK_LENGTH` steps for each element, in about `2 log(n) / log(BLOCK_LENGTH)` kernels.
+//!
+//! Example: with blocks of 2, `[1, 2, 3, 4]` becomes `[1, 3]` and `[3, 7]`. The total 3 of the first block is added to
+//! the second, which gives `[1, 3, 6, 10]`.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -6,8 +15,7 @@ use crate::op::Reduction;
 use crate::tensor::helpers::{combining_op, identity_element};
 use crate::tensor::{check_output_count, with_op_name, Operand, Scan, Tensor};
 
-/// The elements of a block. Each is reduced over the elements up to it at once, and the totals of the blocks are scanned
-/// again. So the work is `BLOCK_LENGTH` steps per element, in about `2 log(n) / log(BLOCK_LENGTH)` kernels.
+/// The number of elements in a block.
 const BLOCK_LENGTH: usize = 16;
 
 macro_rules! scans {
@@ -16,12 +24,12 @@ macro_rules! scans {
     impl Tensor { $(
         $(#[doc = $doc])+
         ///
-        /// With [`Scan::exclusive`] each result is over the elements before its own, without that; with [`Scan::reverse`]
-        /// it goes from the end to the start. The order of the additions is fixed: the same device gives the same bits
-        /// again. `f16` is rounded once, at the end.
+        /// With [`Scan::exclusive`], each result excludes its own element. With [`Scan::reverse`], the operation starts
+        /// at the end. The order of additions is fixed, so the same device gives the same bits again. `f16` is rounded
+        /// once, at the end.
         ///
         /// # Errors
-        /// `Shape` if the axis does not exist; `Limit` beyond 2^27 elements.
+        /// `Shape` if the axis does not exist; `Limit` for more than 2^27 elements.
         pub fn $name(&self, axis: impl Into<Scan>) -> Result<Tensor> {
             self.scan(stringify!($name), Reduction::$op, axis.into())
         }
@@ -29,14 +37,15 @@ macro_rules! scans {
 }
 
 scans! {
-    /// The sum of the elements along `axis` up to each one. Integers wrap; those of fewer than 32 bits, and `bool`, give `i32`.
+    /// Returns the sum of the elements along `axis` up to each one. Integers wrap around. Integers with fewer than 32
+    /// bits and `bool` give `i32`.
     cumsum => Sum;
-    /// The product of the elements along `axis` up to each one. Its gradient divides by nothing, so zeros do no harm. Integers
-    /// of fewer than 32 bits, and `bool`, give `i32`.
+    /// Returns the product of the elements along `axis` up to each one. The gradient does not divide by elements, so
+    /// zeros are safe. Integers with fewer than 32 bits and `bool` give `i32`.
     cumprod => Prod;
-    /// The largest of the elements along `axis` up to each one; NaN from the first NaN on.
+    /// Returns the largest element along `axis` up to each one, and NaN from the first NaN on.
     cummax => Max;
-    /// The smallest of the elements along `axis` up to each one; NaN from the first NaN on.
+    /// Returns the smallest element along `axis` up to each one, and NaN from the first NaN on.
     cummin => Min;
 }
 
@@ -50,7 +59,7 @@ impl Tensor {
         if !self.dtype.is_number() {
             let wide = self.cast(DType::I32)?.scan(name, op, scan)?;
             return match (op, self.dtype.range()) {
-                // Before the first one it is beyond what the type holds.
+                // An exclusive scan starts with a value that may be outside the range of the type.
                 (Reduction::Max | Reduction::Min, Some((low, high))) => {
                     wide.clamp(low, high)?.cast(self.dtype)
                 }
@@ -77,7 +86,7 @@ impl Tensor {
         })
     }
 
-    /// The inclusive scan of each row of `[rows, n]`.
+    /// Returns the inclusive scan of each row of `[rows, n]`.
     fn scan_rows(&self, op: Reduction) -> Result<Tensor> {
         let (rows, count) = (self.shape[0], self.shape[1]);
         if count <= 1 {
@@ -100,7 +109,7 @@ impl Tensor {
         sums.reshape(&[rows, blocks * length])?.slice_static(1, ..count as isize, 1)
     }
 
-    /// The inclusive scan of each row of `[rows, n]` by `log(exp(a) + exp(b))`.
+    /// Returns the inclusive scan of each row of `[rows, n]` by `log(exp(a) + exp(b))`.
     pub(super) fn logcumsumexp_rows(&self) -> Result<Tensor> {
         let (rows, count) = (self.shape[0], self.shape[1]);
         let none = f64::NEG_INFINITY;
@@ -121,10 +130,11 @@ impl Tensor {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The differences of neighbors along an axis, each element less the one before; `n` times.
+    /// Returns the differences of neighbors along an axis, each element minus the previous one. It does so `n` times.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or has fewer than `n` elements; `DType` for `bool`; `Limit` for `n` beyond 65,536.
+    /// `Shape` if the axis does not exist or has fewer than `n` elements; `DType` for `bool`; `Limit` if `n` exceeds
+    /// 65,536.
     #[cfg_attr(feature = "js", js(default(n = 1, axis = -1)))]
     pub fn diff(&self, n: usize, axis: isize) -> Result<Tensor> {
         let name = "diff";
@@ -146,10 +156,10 @@ impl Tensor {
         Ok(done)
     }
 
-    /// The integral along an axis by the trapezoidal rule, of values that are `dx` apart.
+    /// Returns the integral along an axis by the trapezoidal rule, for values at a distance of `dx`.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or is empty; `DType` unless it is of floats.
+    /// `Shape` if the axis does not exist or is empty; `DType` unless the tensor is a float.
     #[doc(alias = "trapz")]
     #[cfg_attr(feature = "js", js(default(dx = 1.0, axis = -1)))]
     pub fn trapezoid(&self, dx: f64, axis: isize) -> Result<Tensor> {
@@ -169,10 +179,10 @@ impl Tensor {
         })
     }
 
-    /// The logarithm of the sums of exponentials of the elements along an axis up to each one, without overflow.
+    /// Returns the logarithm of the sum of exponentials along an axis up to each element, without overflow.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist; `DType` unless it is of floats; `Limit` beyond 2^27 elements.
+    /// `Shape` if the axis does not exist; `DType` unless the tensor is a float; `Limit` for more than 2^27 elements.
     #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn logcumsumexp(&self, axis: isize) -> Result<Tensor> {
         let name = "logcumsumexp";

@@ -1,11 +1,18 @@
-//! Writing elements to positions that indices give: `scatter`, `scatter_add`, `scatter_reduce`, `scatter_nd`, `index_add`.
+//! Writing elements to positions given by indices: `scatter`, `scatter_add`, `scatter_reduce`, `scatter_nd`, `index_add`.
 //!
-//! Elements for the same position replace each other or are combined by a reduction. There are no atomics: each element of
-//! the result looks up the source elements for its position, so the same device gives the same bits again.
+//! Problem: several source elements may have the same position, where they replace each other or are combined by a
+//! reduction. Atomics would make the order of additions random.
 //!
-//! Where there is little to compare, each element of the result compares its position with all indices. Otherwise the indices
-//! are sorted (stable, so that equal indices stay in order). Elements with equal indices are then combined in a segmented
-//! scan of `log(m)` doubling steps (Blelloch 1990), and each element of the result finds its last source by bisection.
+//! Idea: each element of the result finds the source elements for its position. So the same device gives the same bits
+//! again.
+//!
+//! If there is little to compare, each element of the result compares its position with all indices. Otherwise the
+//! indices are sorted, stably, so that equal indices stay in order. Elements with equal indices are then combined in a
+//! segmented scan of `log(m)` doubling steps (Blelloch 1990). Each element of the result finds its last source by
+//! bisection.
+//!
+//! Example: the indices `[2, 0, 2]` with the sources `[a, b, c]` are sorted to `[0, 2, 2]` and `[b, a, c]`. The segmented
+//! scan gives `[b, a, a + c]`, and element 2 of the result finds `a + c`.
 
 use crate::dtype::{DType, INDICES, NUMBERS};
 use crate::error::{Error, Result};
@@ -14,7 +21,7 @@ use crate::shape::pick;
 use crate::tensor::helpers::{combining_op, identity_element};
 use crate::tensor::{with_op_name, Operand, Tensor};
 
-/// How [`Tensor::scatter_reduce`] combines what comes to one place: a [`Reduction`], or the mean.
+/// The way that [`Tensor::scatter_reduce`] combines elements of one position: a [`Reduction`], or the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScatterReduction {
     op: Reduction,
@@ -23,12 +30,13 @@ pub struct ScatterReduction {
 }
 
 impl ScatterReduction {
-    /// The arithmetic mean of what comes to a place and, by default, of what is there.
+    /// Creates the arithmetic mean of the source elements and, by default, the previous element.
     pub fn mean() -> ScatterReduction {
         ScatterReduction { op: Reduction::Sum, mean: true, include_self: true }
     }
 
-    /// Whether what is there is combined, too. The default is that it is; else it stays only where nothing comes.
+    /// Sets whether the previous element is combined as well, which is the default. Otherwise it is kept only where no
+    /// source element is written.
     #[must_use]
     pub fn include_self(mut self, include_self: bool) -> ScatterReduction {
         self.include_self = include_self;
@@ -42,7 +50,7 @@ impl From<Reduction> for ScatterReduction {
     }
 }
 
-/// Up to this many elements of the result times indices, each element compares its position with all indices.
+/// If indices times elements of the result are at most this many, each element compares its position with all indices.
 const MAX_COMPARISONS: usize = 1 << 26;
 
 /// The steps of a scan or a bisection in one kernel.
@@ -50,31 +58,33 @@ const STEPS_PER_KERNEL: usize = 3;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// This, but for the elements along `axis` at the positions in `index` (`i32` or `u32`), which are those of
-    /// `source`: `result[.., index[.., i, ..], ..] = source[.., i, ..]`. The source has the index's shape, or is cut to it;
-    /// along other axes than this one the index may be shorter than this. Where several come to one place the last one
-    /// stays. Negative positions count from the end; those outside are left out.
-    /// (`scatter` of PyTorch, `ScatterElements` of ONNX.)
+    /// Replaces elements along `axis` at the positions in `index` (`i32` or `u32`) by those of `source`:
+    /// `result[.., index[.., i, ..], ..] = source[.., i, ..]`. (`scatter` in PyTorch, `ScatterElements` in ONNX.)
     ///
-    /// Up to 2^26 elements times indices along the axis it takes that many steps and one or two kernels; beyond, it
-    /// sorts the indices. Its gradient takes as many steps as elements times indices.
+    /// The source has the shape of the index, or is cropped to it. Along other axes the index may be shorter than this
+    /// tensor. If several elements have the same position, the last one is kept. Negative positions count from the end,
+    /// and positions outside are ignored.
+    ///
+    /// Up to 2^26 elements times indices along the axis, it takes that many steps in one or two kernels. Beyond that, the
+    /// indices are sorted. The gradient takes as many steps as elements times indices.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or the shapes do not fit; `DType` if the index is not of integers or the source
-    /// of another type.
+    /// `Shape` if the axis does not exist or the shapes do not fit; `DType` if the index is not an integer tensor or the
+    /// source has another type.
     pub fn scatter(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         self.scatter_named("scatter", axis, index, source, None)
     }
 
-    /// As [`Tensor::scatter`], but all elements of the source are added to what is there.
+    /// Adds all elements of `source` to the elements at the positions in `index`, like [`Tensor::scatter`].
     ///
     /// # Errors
-    /// The same; `DType` for `bool`.
+    /// The errors of [`Tensor::scatter`]; `DType` for `bool`.
     pub fn scatter_add(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         self.scatter_named("scatter_add", axis, index, source, Some(Reduction::Sum))
     }
 
-    /// Scatters along an axis, and combines by a reduction if there is one. A single number is a vector of one element.
+    /// Scatters along an axis, and combines elements by a reduction if there is one. A single number is a vector of one
+    /// element.
     pub(super) fn scatter_named(
         &self,
         name: &str,
@@ -92,7 +102,7 @@ impl Tensor {
         self.scatter_along(name, axis, &index, source, op)
     }
 
-    /// As `scatter_named`, with positions that count from the start.
+    /// Scatters like `scatter_named`, with positions that count from the start.
     fn scatter_along(
         &self,
         name: &str,
@@ -119,7 +129,8 @@ impl Tensor {
                 let source = source.apply(Op::Slice(cut.collect()), &[])?;
                 return self.scatter_along(name, axis, index, &source, op);
             }
-            // What the index does not reach stays: axis by axis, from the last one on.
+            // Elements beyond the extents of the index keep their values. They are appended axis by axis, the last axis
+            // first.
             if part.shape != self.shape {
                 let mut whole = part.scatter_along(name, axis, index, source, op)?;
                 let mut dims = part.shape.to_vec();
@@ -149,12 +160,13 @@ impl Tensor {
         })
     }
 
-    /// With the slices of `source` along `axis` added to those at the positions in `index`, which has one axis. Negative
-    /// positions count from the end; those outside are left out.
+    /// Adds the slices of `source` along `axis` to those at the positions in `index`, which has one axis. Negative
+    /// positions count from the end, and positions outside are ignored.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or the source is not of this shape but for the axis, along which it has an
-    /// element for each index; `DType` if the index is not of integers, or unless the others have one type with a sum.
+    /// `Shape` if the axis does not exist, the source has another shape except along the axis, or the index does not have
+    /// one position for each of its slices; `DType` if the index is not an integer tensor, or unless the others have one
+    /// numeric type.
     pub fn index_add(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let name = "index_add";
         if let (Some(line), 0, 1) = (self.scalar_as_vector(axis)?, source.rank(), index.numel()) {
@@ -191,12 +203,14 @@ impl Tensor {
         })
     }
 
-    /// This, but for the elements at the positions that the last axis of `index` says, which are those of `source`, of
-    /// the shape [`Tensor::gather_nd`] would give; or combined with them by a reduction. Where several come to one place
-    /// the last one stays. Negative positions count from the end; those outside are left out. (`ScatterND` of ONNX.)
+    /// Replaces elements at the coordinates that the last axis of `index` holds by those of `source`, or combines both by
+    /// a reduction. (`ScatterND` in ONNX.)
+    ///
+    /// The source has the shape that [`Tensor::gather_nd`] would return. If several elements have the same position, the
+    /// last one is kept. Negative coordinates count from the end, and coordinates outside are ignored.
     ///
     /// # Errors
-    /// `Shape` if index or source do not fit; `DType` as [`Tensor::scatter_reduce`].
+    /// `Shape` if the index or the source does not fit; the `DType` errors of [`Tensor::scatter_reduce`].
     pub fn scatter_nd(
         &self,
         index: &Tensor,
@@ -222,7 +236,7 @@ impl Tensor {
         })
     }
 
-    /// Refuses an index, a source or a reduction of the wrong type.
+    /// Rejects an index, a source or a reduction of the wrong type.
     fn check_source(
         &self,
         name: &str,
@@ -282,12 +296,12 @@ impl Tensor {
         self.cast(wide)?.apply_row(combining_op(op), &[Operand::Tensor(brought)])?.cast(self.dtype)
     }
 
-    /// Whether each of `count` positions equals each index: `[rows, m] -> [rows, count, m]`.
+    /// Returns whether each of `count` positions equals each index: `[rows, m] -> [rows, count, m]`.
     fn index_matches(&self, count: usize) -> Result<Tensor> {
         self.unsqueeze(1)?.eq(&self.device.iota(&[count, 1], 0)?)
     }
 
-    /// For each of `count` positions, the last source whose index names it, or -1: `[rows, m] -> [rows, count]`.
+    /// Returns the last source for each of `count` positions, or -1: `[rows, m] -> [rows, count]`.
     fn last_source_of_each(&self, count: usize) -> Result<Tensor> {
         if self.numel().saturating_mul(count) <= MAX_COMPARISONS {
             let at = self.device.iota(&[self.shape[1]], 0)?;
@@ -299,7 +313,7 @@ impl Tensor {
         there.where_cond(&order.gather_rows(&ends)?, -1)?.materialize()
     }
 
-    /// For sorted indices, where the last index of each of `count` positions is, and whether there is one.
+    /// Returns the place of the last sorted index that equals each of `count` positions, and whether there is one.
     fn last_positions(&self, count: usize) -> Result<(Tensor, Tensor)> {
         let (rows, length) = (self.shape[0], self.shape[1]);
         let position = self.device.iota(&[rows, count], 1)?;
@@ -321,7 +335,7 @@ impl Tensor {
         Ok((end, there))
     }
 
-    /// Combines the elements of each row with those before them that have the same index: `[rows, m, columns]`.
+    /// Combines the elements of each row with earlier ones of the same index, in `[rows, m, columns]`.
     fn segmented_scan(&self, sorted: &Tensor, op: Reduction) -> Result<Tensor> {
         let length = self.shape[1];
         let before = |x: &Tensor, step: usize, none: f64| {
@@ -345,11 +359,12 @@ impl Tensor {
         sums.materialize()
     }
 
-    /// As [`Tensor::scatter`], but what comes to one place is combined with what is there: added, multiplied, the
-    /// largest, the smallest or the mean; of `bool` by or and and.
+    /// Combines elements of `source` that have the same position with each other and with the previous element, like
+    /// [`Tensor::scatter`]. They are added, multiplied, or reduced to the largest, the smallest or the mean. `bool`
+    /// elements are combined by `any` or `all`.
     ///
     /// # Errors
-    /// The same; `DType` if the type has no such reduction, or for a mean of integers.
+    /// The errors of [`Tensor::scatter`]; `DType` if the type does not have the reduction, or for a mean of integers.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -387,7 +402,7 @@ impl Tensor {
         };
         let combined = rest.scatter_named(name, axis, index, source, Some(op))?;
         with_op_name(name, || {
-            // How many come to each place.
+            // The number of source elements for each position.
             let wide = self.dtype.compute();
             let wide = if wide == DType::Bool { DType::I32 } else { wide };
             let ones = self.device.ones((&index.shape[..], wide))?;

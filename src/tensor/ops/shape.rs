@@ -10,10 +10,11 @@ use std::ops::RangeBounds;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The same elements, row-major in another shape. One extent may be -1: it follows from the number of elements.
+    /// Returns the same elements, row-major, in another shape. One extent may be -1, and is computed from the number of
+    /// elements.
     ///
     /// # Errors
-    /// `Shape` if the number of elements differs, or if there is no one extent that -1 can stand for.
+    /// `Shape` if the number of elements differs, or if -1 has no unique value.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -29,16 +30,16 @@ impl Tensor {
         self.apply(Op::Reshape(shape), &[])
     }
 
-    /// All elements along one axis, row-major.
+    /// Returns all elements along one axis, row-major.
     pub fn ravel(&self) -> Tensor {
         self.reshape(&[self.numel()]).unwrap_or_else(|error| Tensor::failed(self, error))
     }
 
-    /// These neighboring axes as one: `..` is all of them, `1..` all but the first. Negative axes count from the end. A
-    /// single number becomes a vector of one element. [`Tensor::ravel`] is the same as `..` and cannot fail.
+    /// Merges neighboring axes into one. `..` merges all axes, and `1..` all but the first. Negative axes count from the
+    /// end. A single number becomes a vector of one element. [`Tensor::ravel`] is the same as `..` and cannot fail.
     ///
     /// # Errors
-    /// `Shape` if the range has no axis, or one that does not exist.
+    /// `Shape` if the range is empty, or has an axis that does not exist.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -70,10 +71,10 @@ impl Tensor {
         })
     }
 
-    /// Axis i of the result is axis `order[i]` of this.
+    /// Permutes the axes. Axis i of the result is axis `order[i]` of this tensor.
     ///
     /// # Errors
-    /// `Shape` if `order` does not name each axis once.
+    /// `Shape` if `order` does not list each axis once.
     pub fn permute(&self, order: &[isize]) -> Result<Tensor> {
         let mut axes = Vec::with_capacity(order.len());
         for &axis in order {
@@ -82,7 +83,7 @@ impl Tensor {
         self.apply(Op::Permute(axes), &[])
     }
 
-    /// With two axes exchanged.
+    /// Swaps two axes.
     ///
     /// # Errors
     /// `Shape` if an axis does not exist.
@@ -97,17 +98,18 @@ impl Tensor {
         self.apply(Op::Permute(order), &[])
     }
 
-    /// Broadcast to a shape: axes of extent 1 are repeated, axes are added in front. -1 is the extent that is there.
+    /// Broadcasts to a shape. Axes of extent 1 are repeated, and new axes are added in front. -1 keeps the extent of an
+    /// axis.
     ///
     /// # Errors
-    /// `Shape` if it does not broadcast to that.
+    /// `Shape` if the tensor does not broadcast to that shape.
     #[doc(alias = "broadcast_to")]
     pub fn expand(&self, shape: impl Into<Extents>) -> Result<Tensor> {
         let shape = shape.into().resolve_for_expand("expand", &self.shape)?;
         self.apply(Op::Expand(shape), &[])
     }
 
-    /// With an axis of extent 1 at `axis`; -1 puts it last.
+    /// Inserts an axis of extent 1 at `axis`; -1 appends it.
     ///
     /// # Errors
     /// `Shape` if the rank would exceed 8 or the axis does not exist.
@@ -125,7 +127,7 @@ impl Tensor {
         with_op_name("unsqueeze", || self.reshape(&dims))
     }
 
-    /// Without these axes, which have extent 1; without all axes of extent 1 if none is named.
+    /// Removes these axes, which must have extent 1. Without axes, removes all axes of extent 1.
     ///
     /// # Errors
     /// `Shape` if an axis does not exist or has another extent.
@@ -146,10 +148,10 @@ impl Tensor {
         self.reshape(dims)
     }
 
-    /// The elements along each of `axes` in reverse; nothing is reversed if none is named.
+    /// Reverses the elements along each of `axes`. Without axes, nothing is reversed.
     ///
     /// # Errors
-    /// `Shape` if an axis does not exist or is named twice.
+    /// `Shape` if an axis does not exist or is listed twice.
     pub fn flip(&self, axes: &[isize]) -> Result<Tensor> {
         let axes = match axes {
             [] => Vec::new(),
@@ -163,10 +165,10 @@ impl Tensor {
         self.apply(Op::Slice(spans), &[])
     }
 
-    /// Turned by `k` quarter turns in the plane of two axes, from the first towards the second.
+    /// Rotates by `k` quarter turns in the plane of two axes, from the first towards the second.
     ///
     /// # Errors
-    /// `Shape` if the axes do not exist or are one.
+    /// `Shape` if an axis does not exist, or both are the same.
     #[cfg_attr(feature = "js", js(default(k = 1, axes = (0, 1))))]
     pub fn rot90(&self, k: i32, axes: (isize, isize)) -> Result<Tensor> {
         let (a, b) = axes;
@@ -179,10 +181,10 @@ impl Tensor {
         })
     }
 
-    /// With the axes in `source` at the places in `destination`; the others stay in their order.
+    /// Moves the axes in `source` to the positions in `destination`. The other axes keep their order.
     ///
     /// # Errors
-    /// `Shape` if an axis does not exist or is named twice, or the lists differ in length.
+    /// `Shape` if an axis does not exist or is listed twice, or if the lists differ in length.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -219,11 +221,14 @@ impl Tensor {
         self.apply(Op::Permute(order), &[])
     }
 
-    /// Channels become pixels: each block of `factor * factor` channels is spread over squares of so many pixels,
-    /// `[.., c * factor^2, h, w] -> [.., c, h * factor, w * factor]`. The first of a block is the upper left pixel of each
-    /// square, the next one is right of it. Shi et al. 2016, "Real-time single image and video super-resolution".
+    /// Moves channels to pixels: `[.., c * factor^2, h, w] -> [.., c, h * factor, w * factor]`.
+    ///
+    /// Each block of `factor * factor` channels becomes a square of `factor` by `factor` pixels. The first channel of a
+    /// block is the upper left pixel, and the next one is to its right. Shi et al. 2016, "Real-time single image and
+    /// video super-resolution".
     ///
     /// # Errors
+    /// `Shape` below rank 3, for a factor of 0, or if the number of channels is not a multiple of its square.
     /// `Shape` below rank 3, for a factor of 0, or if the channels are no multiple of its square.
     ///
     /// ```
@@ -258,11 +263,11 @@ impl Tensor {
         })
     }
 
-    /// Pixels become channels, the inverse of [`Tensor::pixel_shuffle`]:
+    /// Moves pixels to channels, as the inverse of [`Tensor::pixel_shuffle`]:
     /// `[.., c, h * factor, w * factor] -> [.., c * factor^2, h, w]`.
     ///
     /// # Errors
-    /// `Shape` below rank 3, for a factor of 0, or if height or width are no multiple of it.
+    /// `Shape` below rank 3, for a factor of 0, or if height or width is not a multiple of it.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -292,7 +297,7 @@ impl Tensor {
         })
     }
 
-    /// Returns the axes before those of an image, and its channels, height and width.
+    /// Returns the leading axes of an image, and its channels, height and width.
     fn split_image_shape(&self, name: &str) -> Result<(&[usize], [usize; 3])> {
         match self.shape.split_last_chunk() {
             Some((before, &picture)) => Ok((before, picture)),

@@ -1,6 +1,6 @@
 //! Slices, windows, and writing to slices.
 //!
-//! The start of a slice that a user asks for is data, so that another start reuses the plan. The extents are structure.
+//! The start of a slice is data, so that another start reuses the plan. The extents are structure.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -22,7 +22,8 @@ pub(super) fn display_range(range: &impl RangeBounds<isize>) -> String {
     }
 }
 
-/// Converts a range of `count` positions, of which negative ones count from the end; `None` if it is not inside.
+/// Resolves a range of `count` positions, where negative ones count from the end. Returns `None` if the range is not
+/// inside.
 pub(super) fn resolve_range(
     range: &impl RangeBounds<isize>,
     count: usize,
@@ -46,12 +47,13 @@ pub(super) fn resolve_range(
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The elements along `axis` within a range of positions. Either end may be open, and negative positions count from
-    /// the end of the axis: `-1..` is the last element, `..-1` all but that. Where it begins is data: no other plan is made
-    /// for another place, if as many elements are asked for.
+    /// Returns the elements along `axis` within a range of positions.
+    ///
+    /// Either end may be open, and negative positions count from the end of the axis. `-1..` is the last element, and
+    /// `..-1` is all but the last. The start is data, so a slice of the same length at another position reuses the plan.
     ///
     /// # Errors
-    /// `Shape` if the range does not lie within the axis.
+    /// `Shape` if the range is not inside the axis.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -68,11 +70,10 @@ impl Tensor {
         self.slice_step(axis, range, 1)
     }
 
-    /// Every `step`-th of the elements along `axis` within a range of positions, as [`Tensor::slice`]; `step` is at least
-    /// 1.
+    /// Returns every `step`-th element along `axis` within a range of positions, like [`Tensor::slice`].
     ///
     /// # Errors
-    /// `Shape` if the range does not lie within the axis or the step is 0.
+    /// `Shape` if the range is not inside the axis or the step is 0.
     #[cfg_attr(feature = "js", js(skip))]
     pub fn slice_step(
         &self,
@@ -81,7 +82,7 @@ impl Tensor {
         step: usize,
     ) -> Result<Tensor> {
         let open = range.end_bound() == Bound::Unbounded && step == 1;
-        // Where an open end is, follows from the number of elements.
+        // With an open end, the length determines the start, so the start need not be data.
         let follows = open || range.start_bound() == Bound::Unbounded;
         let (at, span) = self.resolve_span(axis, range, step)?;
         match follows {
@@ -90,7 +91,7 @@ impl Tensor {
         }
     }
 
-    /// The elements at one position along `axis`, without that axis. Negative positions count from the end.
+    /// Returns the elements at one position along `axis`, without that axis. Negative positions count from the end.
     ///
     /// # Errors
     /// `Shape` if the axis or the position does not exist.
@@ -108,12 +109,13 @@ impl Tensor {
         self.span_dynamic(at, Span::at(start, 1, 1), 1)?.squeeze(at as isize)
     }
 
-    /// This, but for the elements along `axis` from `start` on, which are those of `source`. The source has this shape, but
-    /// along the axis, where it may be shorter; a negative start counts from the end. Where it begins is data: no other plan
-    /// is made for another place. (`slice_scatter` of PyTorch, `dynamic_update_slice` of JAX.)
+    /// Replaces the elements along `axis` from `start` on by those of `source`.
+    ///
+    /// The source has the shape of this tensor, but may be shorter along the axis. A negative start counts from the end.
+    /// The start is data, so another start reuses the plan. (`slice_scatter` in PyTorch, `dynamic_update_slice` in JAX.)
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist, the shapes do not fit or the source does not lie within the axis; `DType` if the
+    /// `Shape` if the axis does not exist, the shapes do not fit or the source is not inside the axis; `DType` if the
     /// source has another type.
     ///
     /// ```
@@ -162,12 +164,14 @@ impl Tensor {
         source.apply(Op::Pad(margins), &others)
     }
 
-    /// The windows over an axis, in its place, their elements along a new last axis: `size` of them, `dilation` apart,
-    /// from every `step`-th position on, as far as they fit. A view.
+    /// Returns a view of the windows along an axis. The axis then counts windows, and a new last axis has the elements of
+    /// each.
+    ///
+    /// A window has `size` elements that are `dilation` apart. Windows start at every `step`-th position, as long as they
+    /// fit.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist, no window fits or the rank would exceed 8; `size`, `step` and `dilation`
-    /// are at least 1.
+    /// `Shape` if the axis does not exist, no window fits, the rank would exceed 8, or `size`, `step` or `dilation` is 0.
     #[cfg_attr(feature = "js", js(default(step = 1, dilation = 1)))]
     pub fn unfold(&self, axis: isize, size: usize, step: usize, dilation: usize) -> Result<Tensor> {
         if let Some(line) = self.scalar_as_vector(axis)? {
@@ -182,7 +186,7 @@ impl Tensor {
         }
         let mut windows = Windows { axis, size, step, dilation };
         if windows.count(self.shape[axis]).is_some() {
-            // Beyond the axis all steps are alike.
+            // All values beyond the axis are equivalent, so they are limited to its extent.
             let most = self.shape[axis].max(1);
             (windows.step, windows.dilation) = (step.min(most), dilation.min(most));
         }
@@ -203,12 +207,12 @@ impl Tensor {
             return Err(Error::shape(message));
         };
         let len = (end - start).div_ceil(step);
-        // A step beyond the axis is like any other that is.
+        // All steps beyond the axis are equivalent, so they are limited to its extent.
         let step = step.min(self.shape[at].max(1)) as isize;
         Ok((at, Span::at(start, len, step)))
     }
 
-    /// As [`Tensor::slice_step`], but the range is part of the structure of the plan.
+    /// Slices like [`Tensor::slice_step`], but the range is part of the structure of the plan.
     pub(super) fn slice_static(
         &self,
         axis: isize,
@@ -219,21 +223,21 @@ impl Tensor {
         self.span_static(at, span)
     }
 
-    /// A span of an axis, whose start is part of the structure of the plan.
+    /// Returns a span of an axis, whose start is part of the structure of the plan.
     pub(super) fn span_static(&self, axis: usize, span: Span) -> Result<Tensor> {
         let mut spans: Vec<Span> = self.shape.iter().map(|&len| Span::whole(len)).collect();
         spans[axis] = span;
         self.apply(Op::Slice(spans), &[])
     }
 
-    /// A span of an axis, whose start is data: a multiple of `unit`.
+    /// Returns a span of an axis, whose start is data: a multiple of `unit`.
     pub(super) fn span_dynamic(&self, axis: usize, span: Span, unit: usize) -> Result<Tensor> {
         let mut spans: Vec<Span> = self.shape.iter().map(|&len| Span::whole(len)).collect();
         spans[axis] = span;
         self.spans_dynamic(spans, unit)
     }
 
-    /// Spans of all axes. Their starts are data, as multiples of `unit`, where more than one start is possible.
+    /// Returns spans of all axes. Their starts are data, as multiples of `unit`, if more than one start is possible.
     pub(super) fn spans_dynamic(&self, mut spans: Vec<Span>, unit: usize) -> Result<Tensor> {
         let mut numbers = Vec::new();
         for (span, &extent) in spans.iter_mut().zip(self.shape.iter()) {
@@ -244,8 +248,8 @@ impl Tensor {
         self.apply(Op::Slice(spans), &numbers.iter().collect::<Vec<_>>())
     }
 
-    /// `len` elements along `axis` from `start` on, which is an `i32` tensor of rank 0. The slice must be inside the
-    /// axis.
+    /// Returns `len` elements along `axis` from `start` on, which is an `i32` tensor of rank 0. The slice must be inside
+    /// the axis.
     #[cfg(feature = "model")]
     pub(crate) fn slice_from(&self, axis: usize, start: &Tensor, len: usize) -> Result<Tensor> {
         if len == self.shape[axis] {
@@ -256,7 +260,8 @@ impl Tensor {
         self.apply(Op::Slice(spans), &[start])
     }
 
-    /// As [`Tensor::slice_scatter`], but `start` is an `i32` tensor of rank 0. The source must fit inside the axis.
+    /// Replaces a slice like [`Tensor::slice_scatter`], but `start` is an `i32` tensor of rank 0. The source must fit
+    /// inside the axis.
     #[cfg(feature = "model")]
     pub(crate) fn slice_scatter_from(
         &self,
@@ -273,7 +278,7 @@ impl Tensor {
         source.apply(Op::Pad(margins), &[self, start])
     }
 
-    /// Turns a start into data, counted in units of `unit`. Appends its tensor to `numbers`.
+    /// Turns a start into data, in units of `unit`. Appends its tensor to `numbers`.
     pub(super) fn dynamic_start(
         &self,
         start: Offset,
@@ -286,11 +291,11 @@ impl Tensor {
         Offset::Dynamic(unit)
     }
 
-    /// `length` elements along an axis from `start` on, which counts from the end where it is negative: as
-    /// [`Tensor::slice`] of `start..start + length`.
+    /// Returns `length` elements along an axis from `start` on, like [`Tensor::slice`] of `start..start + length`. A
+    /// negative start counts from the end.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or they do not lie within it.
+    /// `Shape` if the axis does not exist or the range is not inside it.
     pub fn narrow(&self, axis: isize, start: isize, length: usize) -> Result<Tensor> {
         let name = "narrow";
         let at = self.shape.axis(name, axis)?;

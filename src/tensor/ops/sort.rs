@@ -1,9 +1,14 @@
 //! Sorting along an axis, and searching in sorted elements.
 //!
-//! Where the device sorts ([`Limits::sorts`](crate::kernel::Limits::sorts)), a sort is one kernel. Elsewhere runs of 1, 2, 4,
-//! and so on sorted elements are merged. Each element of the result finds by bisection how many elements of the left run come
-//! before it (the "merge path" of Green, McColl and Bader 2012). All passes use the same kernels with other numbers. The first
-//! few of many elements are selected instead of sorted (`topk.rs`).
+//! Devices that sort ([`Limits::sorts`](crate::kernel::Limits::sorts)) sort in one kernel. On other devices, sorted runs
+//! of 1, 2, 4 and more elements are merged. Each element of the result finds the number of elements of the left run
+//! before it by bisection. This is the "merge path" of Green, McColl and Bader (2012). All passes use the same kernels
+//! with other numbers. For n elements there are `log(n)` passes of `log(n)` bisection steps.
+//!
+//! Example: to merge `[1, 4]` and `[2, 3]`, element 2 of the result takes one element of the left run and one of the
+//! right before it. The next one is the smaller of 4 and 3.
+//!
+//! If only the first few of many elements are needed, they are selected instead (`topk.rs`).
 
 use super::topk::are_few;
 use crate::dtype::DType;
@@ -11,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Op, Pointwise};
 use crate::tensor::{with_op_name, Tensor};
 
-/// The steps of a bisection in one kernel.
+/// The number of bisection steps in one kernel.
 const STEPS_PER_KERNEL: usize = 3;
 
 /// The most elements along a sorted axis. Merging doubles positions, which must still fit in an `i32`.
@@ -19,15 +24,15 @@ const MAX_SORTED: usize = 1 << 29;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The elements along `axis` in order, and the positions they were at, as `i32`. Equal ones stay in the order they
-    /// were in (it is stable), and NaN comes last, whether ascending or `descending`. The positions take one kernel on the
-    /// CPU, and about `log(n)^2 / 5` kernels on a GPU for n elements along the axis. Read both in one
-    /// [`Device::batch`](crate::device::Device::batch), or all is computed twice.
+    /// Sorts the elements along `axis`. Returns them and their previous positions, as `i32`.
     ///
-    /// The gradient adds up by a product with ones, as [`Tensor::gather`]'s.
+    /// The sort is stable, and NaN comes last in either direction. The positions take one kernel on the CPU, and about
+    /// `log(n)^2 / 5` kernels on a GPU for n elements along the axis. Read both results in one
+    /// [`Device::batch`](crate::device::Device::batch), because otherwise everything is computed twice. The gradient is
+    /// that of [`Tensor::gather`].
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist; `Limit` for an axis of more than 2^29.
+    /// `Shape` if the axis does not exist; `Limit` for more than 2^29 elements along the axis.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -46,10 +51,10 @@ impl Tensor {
         Ok((with_op_name("sort", || self.gather_raw(axis, &indices))?, indices))
     }
 
-    /// The positions, as `i32`, of the elements along `axis` in order, as [`Tensor::sort`].
+    /// Returns the positions of the sorted elements along `axis`, as `i32`, like [`Tensor::sort`].
     ///
     /// # Errors
-    /// The same.
+    /// The errors of [`Tensor::sort`].
     #[cfg_attr(feature = "js", js(default(axis = -1), options(descending = false), dtype = I32))]
     pub fn argsort(&self, axis: isize, descending: bool) -> Result<Tensor> {
         if let Some(line) = self.scalar_as_vector(axis)? {
@@ -76,8 +81,8 @@ impl Tensor {
         Ok(())
     }
 
-    /// The positions of the first `most` elements of each row, in order: `[rows, n] -> [rows, min(most, n)]`. Rows must
-    /// not be empty.
+    /// Returns the positions of the first `most` elements of each sorted row: `[rows, n] -> [rows, min(most, n)]`. Rows
+    /// must not be empty.
     pub(super) fn sorted_positions(&self, descending: bool, most: usize) -> Result<Tensor> {
         if self.device.limits().sorts {
             let most = most.min(self.shape[1]);
@@ -96,7 +101,7 @@ impl Tensor {
             (keys, order) = (keys.materialize()?, order.materialize()?);
         }
         while run < count {
-            // Of runs that are long enough only the first half is kept when they are merged.
+            // Merged runs need at most `most` elements, so runs that are long enough are merged into their first half.
             let halved = run >= most;
             if halved {
                 let last = count.div_ceil(2 * run) - 1;
@@ -112,12 +117,15 @@ impl Tensor {
         Ok(order)
     }
 
-    /// Where each of `values` would be put among sorted numbers, the last axis of this, so that they stay sorted: as `i32`,
-    /// how many are less, or, with `right`, not greater; all, for NaN. This is one line for all values, or has their shape but
-    /// for the last axis. Takes a step for each power of two up to the number of numbers.
+    /// Returns the positions at which `values` can be inserted into sorted numbers, as `i32`. The numbers are the last
+    /// axis of this tensor.
+    ///
+    /// The position is the number of elements that are less than the value or, with `right`, not greater. For NaN it is
+    /// the number of all elements. This tensor is one vector for all values, or has their shape except for the last axis.
+    /// The search takes `log(n)` steps for n elements.
     ///
     /// # Errors
-    /// `Shape` if they do not fit; `DType` if the types differ or are `bool`; `Limit`.
+    /// `Shape` if the shapes do not fit; `DType` if the types differ or are `bool`; `Limit`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -148,7 +156,7 @@ impl Tensor {
             let each = values.numel() / rows.max(1);
             let asked = values.reshape(&[rows, each])?;
             let nan = asked.ne(&asked)?;
-            // Binary search: how many come before is made of powers of two, the largest first.
+            // Binary search: the position is a sum of powers of two, found from the largest power down.
             let mut before = self.device.full(&[rows, each], 0.0, DType::I32)?;
             for power in (0..=count.checked_ilog2().unwrap_or(0)).rev().filter(|_| count > 0) {
                 let more = before.add(1i64 << power)?;
@@ -161,8 +169,11 @@ impl Tensor {
         })
     }
 
-    /// Into which of the intervals between sorted `boundaries`, a vector, each element falls: as `i32`, how many boundaries are
-    /// less, or, with `right`, not greater; all, for NaN: [`Tensor::searchsorted`] of one line, called the other way round.
+    /// Returns the interval between sorted `boundaries`, a vector, that each element falls into, as `i32`. This is
+    /// [`Tensor::searchsorted`] with the operands swapped.
+    ///
+    /// The interval is the number of boundaries that are less than the element or, with `right`, not greater. For NaN it
+    /// is the number of all boundaries.
     ///
     /// # Errors
     /// `Shape` unless `boundaries` has rank 1; `DType` if the types differ or are `bool`.
@@ -190,21 +201,21 @@ impl Tensor {
     }
 }
 
-/// Pairs of sorted runs that are to be merged, as numbers for each element of the result.
+/// Pairs of sorted runs to merge, as numbers for each element of the result.
 struct Runs<'a> {
     keys: &'a Tensor,
     descending: bool,
     run: usize,
-    /// The element's own position in the merged run.
+    /// The position of the element in the merged run.
     position: Tensor,
-    /// Where the left run begins, where the right one does, and where that ends.
+    /// The start of the left run, the start of the right run, and the end of the right run.
     start: Tensor,
     middle: Tensor,
     end: Tensor,
 }
 
 impl Runs<'_> {
-    /// Runs of `run` elements, and how many of the merged ones are asked for; `halved` if they are of first halves.
+    /// Describes runs of `run` elements, merged into `count` elements per row. `halved` if only first halves are kept.
     fn new(
         keys: &Tensor,
         (run, count, halved): (usize, usize, bool),
@@ -221,8 +232,8 @@ impl Runs<'_> {
         Ok(Runs { keys, descending, run, position, start, middle, end })
     }
 
-    /// Whether the key at `left`, of a left run, comes before the one at `right`, of a right one. What numbers are
-    /// compared with NaN is up to the machine, and is not asked.
+    /// Returns whether the key at `left`, in a left run, comes before the key at `right`, in a right run. Devices differ
+    /// in comparisons of numbers with NaN, so their results are not used.
     fn is_in_order(&self, left: &Tensor, right: &Tensor) -> Result<Tensor> {
         let (a, b) = (self.keys.gather_rows(left)?, self.keys.gather_rows(right)?);
         let fine = if self.descending { a.ge(&b)? } else { a.le(&b)? };
@@ -232,9 +243,9 @@ impl Runs<'_> {
         b.is_nan().logical_or(&a.is_nan().logical_not().logical_and(&fine)?)
     }
 
-    /// Where each element of the result comes from. The first elements of the merged run, up to its own, are those of
-    /// the left run up to `split` and some of the right one: it is the last place at which the left run's element comes
-    /// before the right run's that it would take the place of.
+    /// Returns the source of each element of the result. Up to an element's position, the merged run has the left run up
+    /// to `split` and the rest from the right run. Bisection finds `split`, the last place where the left run's element
+    /// comes before the element of the right run that it would replace.
     fn sources(&self) -> Result<Tensor> {
         let Runs { position, start, middle, end, .. } = self;
         let most = position.minimum(middle)?;
@@ -246,7 +257,7 @@ impl Runs<'_> {
             let fine = self.is_in_order(&further.sub(1)?, &sum.sub(&further)?)?;
             split = fine.logical_and(&further.le(&most)?)?.where_cond(&further, &split)?;
             step /= 2;
-            // What comes last shares a kernel with two steps.
+            // The final comparison shares a kernel with two steps.
             let left = (usize::BITS - step.leading_zeros()) as usize;
             if left >= STEPS_PER_KERNEL - 1 && left % STEPS_PER_KERNEL == STEPS_PER_KERNEL - 1 {
                 split = split.materialize()?;

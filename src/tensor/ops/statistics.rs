@@ -8,11 +8,13 @@ use crate::tensor::{keepdim, with_op_name, Tensor};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The covariances of variables, the rows of `[variables, observations]`: `[variables, variables]`; of a vector its
-    /// variance. Sums are divided by the number of observations less `correction`, 1 for the unbiased estimate.
+    /// Returns the covariances of variables, `[variables, variables]`, from the rows of `[variables, observations]`. For
+    /// a vector it returns the variance.
+    ///
+    /// Sums are divided by the number of observations minus `correction`, which is 1 for the unbiased estimate.
     ///
     /// # Errors
-    /// `Shape` unless the rank is 1 or 2; `DType` unless it is of floats.
+    /// `Shape` unless the rank is 1 or 2; `DType` unless the tensor is a float.
     #[cfg_attr(feature = "js", js(options(correction = 1.0)))]
     pub fn cov(&self, correction: f64) -> Result<Tensor> {
         let name = "cov";
@@ -37,12 +39,12 @@ impl Tensor {
         }
     }
 
-    /// The `q`-quantile along an axis: of the sorted elements that at `q (n - 1)`, and between two of them the point on
-    /// the line. NaN if one is NaN.
+    /// Returns the `q`-quantile along an axis: the sorted element at position `q (n - 1)`, interpolated linearly between
+    /// two elements. It is NaN if an element is NaN.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or is empty; `DType` unless it is of floats; `Data` unless q lies from 0 to 1;
-    /// as [`Tensor::sort`].
+    /// `Shape` if the axis does not exist or is empty; `DType` unless the tensor is a float; `Data` unless q is from 0 to
+    /// 1; the errors of [`Tensor::sort`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -77,21 +79,21 @@ impl Tensor {
         })
     }
 
-    /// The median along an axis: of an even number of elements the mean of both in the middle, as NumPy's (PyTorch's is
-    /// the lower one). NaN if one is NaN.
+    /// Returns the median along an axis, or NaN if an element is NaN. For an even number of elements it is the mean of
+    /// the two in the middle, as in NumPy. PyTorch returns the lower one.
     ///
     /// # Errors
-    /// As [`Tensor::quantile`].
+    /// The errors of [`Tensor::quantile`].
     #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn median(&self, axis: isize) -> Result<Tensor> {
         with_op_name("median", || self.quantile(0.5, axis))
     }
 
-    /// How often each of the numbers from 0 up to but not including `length` is there, as `i32`. Others are not counted.
-    /// Takes elements times `length` steps.
+    /// Counts how often each number from 0 up to, but not including, `length` occurs, as `i32`. Other numbers are not
+    /// counted. It takes elements times `length` steps.
     ///
     /// # Errors
-    /// `DType` unless it is of integers; `Limit`.
+    /// `DType` unless the tensor has integers; `Limit`.
     #[cfg_attr(feature = "js", js(dtype = I32))]
     pub fn bincount(&self, length: usize) -> Result<Tensor> {
         let name = "bincount";
@@ -101,11 +103,15 @@ impl Tensor {
         with_op_name(name, || self.cast(DType::I32)?.count_values(length))
     }
 
-    /// A histogram: how many elements lie in each of `bins` equal parts of the range from `min` to `max`, as `i32`. What is
-    /// outside is not counted; `max` is of the last part. Takes elements times `bins` steps.
+    /// Returns a histogram: the number of elements in each of `bins` equal parts of the range from `min` to `max`, as
+    /// `i32`.
+    ///
+    /// Elements outside the range are not counted, and `max` belongs to the last part. It takes elements times `bins`
+    /// steps.
     ///
     /// # Errors
-    /// `DType` unless it is of floats; `Data` unless min < max, both finite, and there are bins; `Limit`.
+    /// `DType` unless the tensor is a float; `Data` unless `min < max`, both are finite, and `bins` is at least 1;
+    /// `Limit`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -133,7 +139,7 @@ impl Tensor {
         })
     }
 
-    /// Counts how many elements equal each number from 0 on.
+    /// Counts the elements that equal each number from 0 on.
     fn count_values(&self, length: usize) -> Result<Tensor> {
         let all = self.ravel().unsqueeze(0)?;
         if all.numel().saturating_mul(length) > MAX_ELEMENTS {

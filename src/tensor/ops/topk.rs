@@ -1,31 +1,34 @@
 //! The first few elements of rows in order: `topk` and `kthvalue`. Long rows are not sorted.
 //!
-//! A row is cut into chunks. Its first k elements are all in the k chunks whose own first elements come first, because any
+//! Problem: sorting a row of n elements to get k of them takes many passes.
+//!
+//! Idea: cut the row into chunks. The first k elements are all in the k chunks whose own first elements come first. Any
 //! element of another chunk comes after the first elements of those k chunks. So the chunks are selected by their first
-//! elements, and then the elements among those of the selected chunks. Both are the same problem with about `sqrt(n k)`
-//! elements, and are solved in the same way until a row is short. The position of an element of a short row is the number of
-//! elements that come before it.
+//! elements, and then the elements in the selected chunks.
+//!
+//! Both selections are the same problem with about `sqrt(n k)` elements, and are solved recursively until a row is short.
+//! In a short row, the position of an element is the number of elements that come before it.
 //!
 //! Example: 64 of 262,144 elements are selected from 4,096 chunks of 64 elements, and then from the 4,096 elements of 64
-//! chunks. Each of these two steps takes 512 chunks of 8 elements, and then the 512 elements of 64 chunks.
+//! chunks. Each of these two steps uses 512 chunks of 8 elements, and then the 512 elements of 64 chunks.
 //!
-//! Elements are compared as `i32` keys; a larger key comes earlier. Selected positions stay in ascending order until the end,
-//! so that of equal elements the first ones are taken.
+//! Elements are compared as `i32` keys, and a larger key comes earlier. Selected positions stay in ascending order until
+//! the end, so that of equal elements the first ones are selected.
 
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, Result};
 use crate::tensor::{with_op_name, Tensor};
 
-/// The longest rows that are ranked by comparing each element with each.
+/// The longest rows that are ranked by comparing all pairs of elements.
 const MAX_RANKED: usize = 1024;
 
-/// The most elements that are selected. More are found by sorting.
+/// The largest number of elements that are selected. Larger numbers are found by sorting.
 const MAX_SELECTED: usize = 256;
 
 /// Rows must be at least this many times as long as the selection. Shorter rows are sorted.
 const MIN_LENGTH_RATIO: usize = 8;
 
-/// The most comparisons in one kernel. With more, there are enough rows to keep a device busy while they are sorted.
+/// The most comparisons in one kernel. With more rows than that, sorting keeps the device busy.
 const MAX_COMPARISONS: usize = 1 << 26;
 
 /// Whether `most` elements of each row of `count` are selected instead of sorted.
@@ -38,15 +41,16 @@ pub(super) fn are_few(rows: usize, count: usize, most: usize) -> bool {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The `k` largest elements along `axis`, the largest first, or the smallest, the smallest first; and their
-    /// positions, as `i32`. Of equal ones those that stand first are taken, and NaN only where nothing else is left.
+    /// Returns the `k` largest elements along `axis`, the largest first, and their positions, as `i32`. Without
+    /// `largest`, it returns the smallest elements, the smallest first. Of equal elements the first ones are taken, and
+    /// NaN is taken last.
     ///
-    /// Where k is small, elements are selected and not sorted. The positions take one kernel on the CPU. On a GPU they take
-    /// about 3 to 30 kernels where rows are few and k is at most 256 and an eighth of the axis, else about
-    /// `log(n) log(k) / 3`. Read both in one batch, as with [`Tensor::sort`].
+    /// If k is small, elements are selected and not sorted. The positions take one kernel on the CPU. On a GPU they take
+    /// about 3 to 30 kernels for a few rows, if k is at most 256 and an eighth of the axis. Otherwise they take about
+    /// `log(n) log(k) / 3` kernels. Read both results in one batch, as with [`Tensor::sort`].
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or has fewer elements; as [`Tensor::sort`].
+    /// `Shape` if the axis does not exist or has fewer elements; the errors of [`Tensor::sort`].
     #[doc(alias = "top_k")]
     #[cfg_attr(feature = "js", js(options(axis = -1, largest = true), returns(values, indices), returns = "Ordered<D>"))]
     pub fn topk(&self, k: usize, axis: isize, largest: bool) -> Result<(Tensor, Tensor)> {
@@ -75,11 +79,11 @@ impl Tensor {
         Ok((with_op_name("topk", || self.gather_raw(axis, &indices))?, indices))
     }
 
-    /// The `k`-th smallest element along `axis`, counted from 1, and its position, as `i32`; of equal ones as
-    /// [`Tensor::sort`] orders them.
+    /// Returns the `k`-th smallest element along `axis`, counted from 1, and its position, as `i32`. Equal elements are
+    /// ordered as in [`Tensor::sort`].
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or has no `k`-th element; as [`Tensor::sort`].
+    /// `Shape` if the axis does not exist or has no `k`-th element; the errors of [`Tensor::sort`].
     #[cfg_attr(feature = "js", js(default(axis = -1), returns(values, indices), returns = "Ordered<D>"))]
     pub fn kthvalue(&self, k: usize, axis: isize) -> Result<(Tensor, Tensor)> {
         let extent = match self.scalar_as_vector(axis)? {
@@ -104,12 +108,12 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// The positions of the first `most` elements of each row, in order: `[rows, n] -> [rows, most]`.
+    /// Returns the positions of the first `most` elements of each sorted row: `[rows, n] -> [rows, most]`.
     pub(super) fn select_first(&self, descending: bool, most: usize) -> Result<Tensor> {
         self.sort_keys(descending)?.materialize()?.select_largest_keys(most, true)
     }
 
-    /// Numbers that compare as the elements do: a larger key comes earlier.
+    /// Converts elements to integers in the same order: a larger key comes earlier.
     fn sort_keys(&self, descending: bool) -> Result<Tensor> {
         if !self.dtype.is_float() {
             let ascending = match self.dtype.numbers() {
@@ -132,7 +136,7 @@ impl Tensor {
         nan.where_cond(-f64::from(i32::MAX), &key)
     }
 
-    /// The positions of the `most` largest keys of each row: in order, or as they are in the row.
+    /// Returns the positions of the `most` largest keys of each row, sorted by key or by position.
     fn select_largest_keys(&self, most: usize, ordered: bool) -> Result<Tensor> {
         let (rows, count) = (self.shape[0], self.shape[1]);
         if count <= MAX_RANKED {
@@ -153,7 +157,7 @@ impl Tensor {
         first.gather_rows(&at)?.mul(chunk as f64)?.add(&within)?.materialize()
     }
 
-    /// As `select_largest_keys`, by comparing each key with each.
+    /// Selects like `select_largest_keys`, by comparing all pairs of keys.
     fn rank_by_comparison(&self, most: usize, ordered: bool) -> Result<Tensor> {
         let count = self.shape[1];
         let (own, other) = (self.unsqueeze(2)?, self.unsqueeze(1)?);

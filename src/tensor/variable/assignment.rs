@@ -1,4 +1,4 @@
-//! Assignments of several variables: all of them or none, and back again.
+//! Assignments to several variables at once: either all of them are made, or none. They can be rolled back.
 
 use super::{structure, Structure, Variable};
 use crate::device::Device;
@@ -6,18 +6,19 @@ use crate::error::Result;
 use crate::graph::NodeId;
 use crate::tensor::Tensor;
 
-/// Values that are assigned together: all of them, or none.
+/// Values to assign together: either all of them, or none.
 pub(crate) struct Assignment {
     all: Vec<(Variable, Tensor)>,
-    /// Parts of these variables that the new value leaves as they are.
+    /// For each variable, the parts that the new value does not change.
     unchanged: Vec<Vec<usize>>,
 }
 
 impl Assignment {
-    /// Values for variables, which are checked now.
+    /// Checks the values, and prepares their assignment.
     ///
     /// # Errors
-    /// `Shape`, `DType` or `Data` if a value does not fit its variable; `Limit` where there is no room for another node.
+    /// `Shape`, `DType` or `Data` if a value does not fit its variable; `Limit` if the graph has no room for another
+    /// node.
     pub fn new(all: Vec<(Variable, Tensor)>) -> Result<Assignment> {
         let mut values = Vec::with_capacity(all.len());
         for (variable, value) in all {
@@ -29,23 +30,23 @@ impl Assignment {
         Ok(Assignment::of_own(values))
     }
 
-    /// As [`Assignment::new`], for values that were checked before and are nodes of their own already.
+    /// Prepares values that were already checked and already have separate nodes.
     pub(in crate::tensor) fn of_own(all: Vec<(Variable, Tensor)>) -> Assignment {
         let unchanged = vec![Vec::new(); all.len()];
         Assignment { all, unchanged }
     }
 
-    /// Says which parts of the n-th variable, which is flat, have in its new value what they had before.
+    /// Declares the parts of the n-th variable, a flat one, that its new value does not change.
     pub fn leave(&mut self, n: usize, parts: Vec<usize>) {
         self.unchanged[n] = parts;
     }
 
-    /// Assigns the values. What comes back can take that back, as long as nothing was computed.
+    /// Assigns the values. The result can undo the assignment, as long as nothing was computed since.
     pub fn commit(self) -> Undo {
         self.commit_in(&structure())
     }
 
-    /// The same, while the structure is locked.
+    /// Assigns the values like [`Assignment::commit`], for callers that already hold the structure lock.
     pub(in crate::tensor) fn commit_in(self, _: &Structure) -> Undo {
         let (mut before, mut parts) = (Vec::with_capacity(self.all.len()), Vec::new());
         for ((variable, new), unchanged) in self.all.into_iter().zip(self.unchanged) {
@@ -57,28 +58,29 @@ impl Assignment {
             before.push(Before { variable: variable.clone(), value, cut });
             variable.park_parts(&mut parts);
             variable.renew_parts(&unchanged);
-            // It was checked: it is no failed tensor.
+            // The value was checked, so it carries no error and `store` succeeds.
             drop(variable.store(new));
         }
         Undo { before, parts }
     }
 }
 
-/// What variables had before they were assigned together. It holds as little as it can: new values are computed from old
-/// ones, which are there until then, and whose memory they may take.
+/// The previous values of variables that were assigned together. It holds as few of them as possible, because a held
+/// value keeps its memory from being reused. Pending new values already keep the old values that they are computed from.
 pub(crate) struct Undo {
     before: Vec<Before>,
-    /// The values of parts of flat variables, which parts they are, and how old they are.
+    /// For each part of a flat variable: the flat variable, the index, the value, and the sequence number since when it
+    /// exists.
     parts: Vec<(Variable, usize, Parked, Option<u64>)>,
 }
 
 impl Undo {
-    /// Gives the variables their old values again.
+    /// Restores the previous values of the variables.
     pub fn roll_back(self) {
         self.roll_back_in(&structure());
     }
 
-    /// The same, while the structure is locked.
+    /// Restores the values like [`Undo::roll_back`], for callers that already hold the structure lock.
     pub(in crate::tensor) fn roll_back_in(self, _: &Structure) {
         for Before { variable, value, cut } in self.before.into_iter().rev() {
             variable.renew_parts(&[]);
@@ -101,36 +103,36 @@ struct Before {
     cut: Option<Cut>,
 }
 
-/// The value was cut out of the flat variable that this is the n-th part of.
+/// A value that was sliced from a flat variable. Its variable is the n-th part of `flat`.
 pub(super) struct Cut {
     pub flat: Variable,
     pub n: usize,
-    /// How old it was.
+    /// The sequence number since when the value existed.
     pub since: Option<u64>,
 }
 
-/// A value that may come back.
+/// A previous value that may be restored.
 pub(crate) enum Parked {
-    /// Nothing else would keep it.
+    /// A strong reference, because nothing else holds the value.
     Held(Tensor),
-    /// What is computed from it keeps it, and may take its memory.
+    /// A weak reference. A tensor that is computed from the value holds it, and may reuse its memory.
     Loose(WeakTensor),
-    /// There is none.
+    /// No value.
     None,
 }
 
 impl Parked {
-    /// Parks a value of which so many clones will be dropped.
+    /// Parks a value of which this number of clones will be dropped.
     pub fn new(value: &Tensor, clones: usize) -> Parked {
         match value.weak() {
             Some(weak) if value.is_shared(clones) => Parked::Loose(weak),
             Some(_) if value.is_data() => Parked::Held(value.clone()),
-            // Nothing was computed from it or of it.
+            // No other tensor depends on the value.
             _ => Parked::None,
         }
     }
 
-    /// The value, if it is still there.
+    /// Returns the value, if it still exists.
     pub fn back(self) -> Option<Tensor> {
         match self {
             Parked::Held(value) => Some(value),
@@ -140,24 +142,24 @@ impl Parked {
     }
 }
 
-/// A tensor that is not held.
+/// A weak reference to a tensor.
 pub(crate) struct WeakTensor {
     device: Device,
     node: NodeId,
 }
 
 impl WeakTensor {
-    /// Of this node.
+    /// Creates a weak reference to a node.
     pub(super) fn new(device: &Device, node: NodeId) -> WeakTensor {
         WeakTensor { device: device.clone(), node }
     }
 
-    /// Its node, which may be gone.
+    /// The node, which may be freed.
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// The tensor, if something still needs it.
+    /// Returns the tensor, if it still exists.
     pub fn upgrade(&self) -> Option<Tensor> {
         self.device.hold(self.node).then(|| Tensor::adopt(&self.device, self.node))
     }

@@ -1,8 +1,8 @@
-//! Variables that a program reads and assigns.
+//! Captures the variables that a program reads and assigns while it is compiled.
 //!
-//! A program computes with the values that variables have when it runs. While it is compiled, each variable that is read gives
-//! a tensor that stands for its value, as the program's inputs do, and the program keeps the variable. What a variable is
-//! assigned meanwhile is its value from there on in the program; outside nothing changes before the program runs.
+//! A program computes with the values that its variables have when it runs. While it is compiled, reading a variable
+//! therefore returns a placeholder, like those of the program's inputs, and the program keeps the variable. An assignment
+//! changes the value that the rest of the program sees. Outside the program, nothing changes until it runs.
 
 use super::Variable;
 use crate::device::Device;
@@ -23,18 +23,18 @@ struct Build {
 /// The variables that a program reads and assigns.
 #[derive(Default)]
 pub(in crate::tensor) struct Captured {
-    /// Variables whose values it needs, and what stands for those.
+    /// Variables that the program reads, each with its placeholder.
     pub reads: Vec<(Variable, Tensor)>,
-    /// Variables that it assigns, and what they have in the end.
+    /// Variables that the program assigns, each with its last value.
     pub writes: Vec<(Variable, Tensor)>,
 }
 
 thread_local! {
-    /// The programs that are being compiled, the innermost last.
+    /// The programs that this thread is compiling, innermost last.
     static BUILDS: RefCell<Vec<Build>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Ends the innermost build, in whichever way its function ends.
+/// Ends the innermost build when its function returns or panics.
 struct Guard;
 
 impl Drop for Guard {
@@ -44,12 +44,12 @@ impl Drop for Guard {
 }
 
 fn end() -> Captured {
-    // Dropping tensors and variables may read variables again: not while the list is borrowed.
+    // Dropping tensors and variables may read variables again, so it must not happen while the list is borrowed.
     let build = BUILDS.with(|builds| builds.borrow_mut().pop());
     build.map_or_else(Captured::default, |build| build.captured)
 }
 
-/// What `work` gives, and what it did with variables of the device.
+/// Returns the result of `work`, and the variables of the device that it read and assigned.
 pub(in crate::tensor) fn during<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Captured) {
     let (captured, known) = Default::default();
     let build = Build { device: device.clone(), captured, known };
@@ -60,8 +60,8 @@ pub(in crate::tensor) fn during<T>(device: &Device, work: impl FnOnce() -> T) ->
     (made, end())
 }
 
-/// The values that variables have outside of the program that is being compiled, for those of these nodes that stand for
-/// one inside: the place of the node, and the value.
+/// Finds the placeholders of variables among `nodes`, and returns the values outside the program. Each result is the
+/// index of the placeholder in `nodes`, and the node of the value.
 pub(in crate::tensor) fn outside(device: &Device, nodes: &[NodeId]) -> Vec<(usize, NodeId)> {
     let mut found: Vec<(usize, NodeId)> = Vec::new();
     let mut variables: Vec<(usize, Variable)> = Vec::new();
@@ -79,7 +79,7 @@ pub(in crate::tensor) fn outside(device: &Device, nodes: &[NodeId]) -> Vec<(usiz
                 let place = stand_in.node().ok().and_then(|node| places.get(&node));
                 let Some(&n) = place else { continue };
                 variables.push((n, variable.clone()));
-                // A program around this one has a tensor of its own for the value.
+                // An enclosing program has another placeholder for the value.
                 for outer in &builds[..depth] {
                     let value = outer.known.get(&variable.id());
                     found.extend(value.and_then(|value| Some((n, value.node().ok()?))));
@@ -87,7 +87,7 @@ pub(in crate::tensor) fn outside(device: &Device, nodes: &[NodeId]) -> Vec<(usiz
             }
         }
     });
-    // A value that is not known yet went into nothing.
+    // Nothing was computed from a value that has no node yet.
     found.extend(variables.iter().filter_map(|(n, of)| Some((*n, of.known_value()?))));
     found
 }
@@ -97,7 +97,8 @@ pub(in crate::tensor) fn is_compiling(device: &Device) -> bool {
     BUILDS.with(|builds| builds.borrow().last().is_some_and(|build| build.device.is_same(device)))
 }
 
-/// Does `work` with the program that is being compiled; nothing where none is for the variable's device.
+/// Calls `work` with the program that is being compiled. `None` if no program is being compiled for the variable's
+/// device.
 fn with_build<T>(variable: &Variable, work: impl FnOnce(&mut Build) -> T) -> Option<T> {
     BUILDS.with(|builds| {
         let mut builds = builds.borrow_mut();
@@ -107,7 +108,7 @@ fn with_build<T>(variable: &Variable, work: impl FnOnce(&mut Build) -> T) -> Opt
     })
 }
 
-/// The value that a variable has in the program that is being compiled, if one is.
+/// Returns the value of a variable in the program that is being compiled. `None` outside a program.
 pub(super) fn read(variable: &Variable) -> Option<Tensor> {
     with_build(variable, |build| {
         let id = variable.id();
@@ -124,7 +125,7 @@ pub(super) fn read(variable: &Variable) -> Option<Tensor> {
     })
 }
 
-/// Has a variable this value, which fits it, in the program that is being compiled, if one is.
+/// Assigns a value, which must fit, in the program that is being compiled. `None` outside a program.
 pub(super) fn write(variable: &Variable, value: &Tensor) -> Option<Result<()>> {
     let before = with_build(variable, |build| {
         let own = value.value_of(variable.id())?;
@@ -138,6 +139,6 @@ pub(super) fn write(variable: &Variable, value: &Tensor) -> Option<Result<()>> {
         };
         Ok((before, build.known.insert(variable.id(), own)))
     });
-    // What is dropped here may read variables again.
+    // Dropping the previous values may read variables again, so it happens here.
     before.map(|before| before.map(drop))
 }

@@ -1,13 +1,17 @@
-//! Flat variables: how the parts and the whole keep in line.
+//! Flat variables: keeping the parts and the whole consistent.
 //!
-//! An optimizer updates all its parameters by one kernel, because their values are parts of one flat tensor. That must not be
-//! seen: the gradient by a parameter, and what was computed from it, have nothing to do with the other parameters.
+//! An optimizer updates all its parameters with one kernel, because their values are parts of one flat tensor. Programs
+//! must not notice this. A gradient by one parameter, or a tensor computed from it, must not depend on the other
+//! parameters.
 //!
-//! A part has a value of its own from when it is asked for or assigned. When it is assigned, nothing happens to the flat
-//! value, or to the other parts: it is loose until the flat value is asked for, which then gathers what is loose. When the
-//! flat variable is assigned, all parts have new values.
+//! A part gets a separate value when it is first read or assigned. Assigning a part leaves the flat value and the other
+//! parts unchanged, and marks the part as loose. Reading the flat value gathers all loose parts into it first. Assigning
+//! the flat variable gives new values to all parts.
 //!
-//! All of this is called while the structure is locked.
+//! Example: `flat` has the parts `a` and `b`. After `a.assign(x)`, `a` is loose and has the value `x`. `flat.value()`
+//! then records a new flat value that contains `x`, and `a` is no longer loose.
+//!
+//! Callers hold the structure lock.
 
 use super::assignment::Cut;
 use super::{Layout, Parked, Part, Place, Structure, Variable};
@@ -17,7 +21,7 @@ use crate::tensor::{with_op_name, Inner, State, Tensor};
 use std::sync::{Arc, Weak};
 
 impl Variable {
-    /// A flat variable of this value, whose parts these variables become; `values` are those that they have now.
+    /// Creates a flat variable with the value `all`, and makes `variables` its parts. `values` are their current values.
     pub(super) fn adopt_parts(
         variables: &[Variable],
         all: Tensor,
@@ -34,7 +38,7 @@ impl Variable {
             let (id, shape) = (variable.id(), value.shape);
             variable.move_to(Place::Part { flat: flat.clone(), n });
             let since = value.since();
-            // A value that something was computed from stays the variable's: gradients are taken by it.
+            // A value that other tensors depend on stays the variable's value, so that gradients can be taken by it.
             let value = Some(value).filter(Tensor::is_used);
             let variable = Arc::downgrade(&variable.held);
             let is_loose = false;
@@ -44,7 +48,7 @@ impl Variable {
         flat
     }
 
-    /// The value.
+    /// Returns the value, after gathering loose parts.
     pub(super) fn now(&self) -> Tensor {
         let gathered = self.gather();
         let value = self.stored();
@@ -54,7 +58,7 @@ impl Variable {
         }
     }
 
-    /// The value, without what is loose.
+    /// Returns the value, without gathering loose parts.
     pub(super) fn stored(&self) -> Tensor {
         let (flat, n) = match &self.held().place {
             Place::Own(value) => return value.clone(),
@@ -81,7 +85,7 @@ impl Variable {
         };
         match cut() {
             Ok(value) => flat.held().parts[n].value.insert(value).clone(),
-            // The next one who asks for it may have more memory.
+            // The error is not stored, because memory may be free at the next call.
             Err(error) => {
                 let (device, dtype) = (whole.device.clone(), whole.dtype);
                 Tensor(Arc::new(Inner { device, state: State::Failed(error), shape, dtype }))
@@ -89,7 +93,7 @@ impl Variable {
         }
     }
 
-    /// Brings what is loose into the flat value.
+    /// Writes all loose parts into the flat value, including those of nested flat variables.
     fn gather(&self) -> Result<()> {
         let children: Vec<Weak<_>> =
             self.held().parts.iter().map(|part| part.variable.clone()).collect();
@@ -111,7 +115,7 @@ impl Variable {
         Ok(())
     }
 
-    /// Has this value from now on. Its parts stay as they are.
+    /// Replaces the value. The parts of the variable do not change.
     pub(super) fn store(&self, value: Tensor) -> Result<()> {
         let node = value.node()?;
         let (device, id) = (value.device.clone(), self.id());
@@ -143,7 +147,8 @@ impl Variable {
         Ok(())
     }
 
-    /// The parts have new values, but for those that are named: what something was computed from stays the value of these.
+    /// Gives new values to all parts except the `unchanged` ones. An unchanged part keeps its tensor if something depends
+    /// on it.
     pub(super) fn renew_parts(&self, unchanged: &[usize]) {
         let mut children = Vec::new();
         {
@@ -161,7 +166,7 @@ impl Variable {
         }
     }
 
-    /// Notes the values of its parts, and of theirs.
+    /// Appends the values of all parts, including nested ones, to `all`.
     pub(super) fn park_parts(&self, all: &mut Vec<(Variable, usize, Parked, Option<u64>)>) {
         let mut children = Vec::new();
         for (n, part) in self.held().parts.iter().enumerate() {
@@ -175,7 +180,7 @@ impl Variable {
         }
     }
 
-    /// The value of its n-th part, as it was before.
+    /// Restores the value of the n-th part.
     pub(super) fn set_part(&self, n: usize, value: Option<Tensor>, since: Option<u64>) {
         let before = {
             let part = &mut self.held().parts[n];
@@ -185,7 +190,7 @@ impl Variable {
         drop(before);
     }
 
-    /// Where its value is cut out of a flat variable, if it is.
+    /// Returns where the value is sliced from a flat variable. `None` if it is not.
     pub(super) fn cut(&self) -> Option<Cut> {
         let (flat, n) = match &self.held().place {
             Place::Part { flat, n } => (flat.clone(), *n),
@@ -199,19 +204,21 @@ impl Variable {
         since.map(|since| Cut { flat, n, since })
     }
 
-    /// The n-th part has what the flat value has for it, and not what it was assigned; `value` is that where it is known.
+    /// Discards what was assigned to the n-th part, which has its slice of the flat value again. `value` is that slice,
+    /// if known.
     pub(super) fn cut_again(&self, n: usize, value: Option<Tensor>, since: Option<u64>) {
         self.held().parts[n].settle();
         self.set_part(n, value, since);
     }
 
-    /// Has its value elsewhere from now on.
+    /// Moves the variable's value to another place.
     pub(super) fn move_to(&self, place: Place) {
         let before = std::mem::replace(&mut self.held().place, place);
         match before {
             Place::Own(value) => value.let_go(),
             Place::Part { flat, n } => {
-                // What is loose belongs to the elements of the flat one, which stay. There is room for it, or it stays loose.
+                // Loose values belong in the flat value, which keeps its elements. If gathering fails for lack of memory,
+                // they stay loose.
                 drop(flat.gather());
                 let part = &mut flat.held().parts[n];
                 part.variable = Weak::new();
@@ -220,7 +227,7 @@ impl Variable {
         }
     }
 
-    /// Where a program finds the value. What is loose in a flat variable is gathered before.
+    /// Returns the place where a program finds the value. Loose parts of a flat variable are gathered first.
     pub(in crate::tensor) fn layout(&self, _: &Structure) -> Result<Layout> {
         self.gather()?;
         let (mut at, mut start) = (self.clone(), 0);
@@ -242,14 +249,14 @@ impl Variable {
         Ok(if at.is_same(self) { Layout::Own } else { Layout::Part { flat: at, start } })
     }
 
-    /// The value of a flat variable as its parts find it that are not loose.
+    /// Returns the value of a flat variable that holds its parts, except loose ones.
     pub(in crate::tensor) fn whole(&self, _: &Structure) -> Tensor {
         self.stored()
     }
 }
 
 impl Part {
-    /// Its tensor goes: the value is as old as before, or it is another value.
+    /// Updates `since` before the part's tensor is dropped: an unchanged value keeps its age, and a new value has none.
     fn note_age(&mut self, stays: bool) {
         self.since = match (stays, &self.value) {
             (false, _) => None,
@@ -258,7 +265,7 @@ impl Part {
         };
     }
 
-    /// The flat value has it.
+    /// Marks the part as contained in the flat value.
     fn settle(&mut self) {
         if std::mem::take(&mut self.is_loose) {
             self.value.iter().for_each(Tensor::let_go);
@@ -266,17 +273,17 @@ impl Part {
     }
 }
 
-/// The elements of all of these, one after the other, computed.
+/// Computes the concatenation of the elements of all values.
 pub(super) fn flat_value(values: &[Tensor]) -> Result<Tensor> {
     let lines: Result<Vec<Tensor>> = values.iter().map(|x| x.reshape(&[-1])).collect();
     let all = Tensor::concat(&lines?, 0)?;
-    // Of one variable it may be that variable's own value.
+    // The concatenation of one variable may be that variable's value, so it needs a separate node.
     let all = if values.len() == 1 { all.alias()? } else { all }.into_detached()?;
     all.run()?;
     Ok(all)
 }
 
-/// A flat value with other values from some elements on.
+/// Returns the flat value with the loose values written into it.
 fn joined(whole: &Tensor, loose: &[(usize, Tensor)]) -> Result<Tensor> {
     if let [(start, value)] = loose {
         return whole.slice_scatter(0, *start as isize, &value.reshape(&[-1])?)?.into_detached();

@@ -1,4 +1,4 @@
-//! Variables: places for tensors that are assigned to, such as parameters and caches.
+//! `Variable`: a mutable slot for a tensor, used for parameters and caches.
 
 mod assignment;
 pub(super) mod capture;
@@ -15,11 +15,11 @@ use crate::graph::{lost, NodeId, StaleValue, VariableId};
 use crate::shape::Shape;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// A place for a tensor of one shape and type: what a model learns, or keeps between steps. Tensors taken from it before
-/// stay as they are.
+/// A mutable slot for a tensor of one shape and type, such as a parameter of a model or a cache. Tensors that were taken
+/// from the variable earlier keep their values.
 ///
-/// Assigning runs nothing. [`Device::flush`](crate::device::Device::flush) at the end of a step makes one submission of
-/// all that was recorded: the step's loss, gradients and new values.
+/// Assigning runs nothing. [`Device::flush`](crate::device::Device::flush) at the end of a step submits everything that
+/// was recorded at once: the loss, the gradients and the new values.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 /// ```
 ///
-/// Cloning shares it: both are the same variable.
+/// Clones share the slot, so they are the same variable.
 #[derive(Clone, Debug)]
 pub struct Variable {
     held: Arc<Mutex<Held>>,
@@ -50,17 +50,17 @@ struct Held {
     shape: Shape,
     dtype: DType,
     place: Place,
-    /// The parts of a flat variable.
+    /// The parts, if this is a flat variable.
     parts: Vec<Part>,
     gradient: Option<Tensor>,
 }
 
-/// Where a variable has its value.
+/// The place where a variable stores its value.
 #[derive(Debug)]
 enum Place {
-    /// The value. Nothing else of the library holds it, so that the next value may take its memory.
+    /// The value. Nothing else in the library holds it, so the next value may reuse its memory.
     Own(Tensor),
-    /// It is the n-th part of a flat variable.
+    /// The value is the n-th part of a flat variable.
     Part { flat: Variable, n: usize },
 }
 
@@ -71,20 +71,21 @@ struct Part {
     id: VariableId,
     start: usize,
     shape: Shape,
-    /// The part's value, since it was asked for or assigned.
+    /// The value of the part, once it was read or assigned.
     value: Option<Tensor>,
-    /// How old the value is, where that is not as old as its tensor: other parts were assigned, or it became a part.
+    /// The sequence number since when the value exists. Set if the value is older than its tensor, because other parts
+    /// were assigned or the variable became a part.
     since: Option<u64>,
-    /// It was assigned, and the flat value does not have it yet.
+    /// Whether the part was assigned and the flat value does not have its new value yet.
     is_loose: bool,
 }
 
-/// Where a program finds the value of a variable.
+/// The place where a program finds the value of a variable.
 #[derive(Clone)]
 pub(crate) enum Layout {
-    /// In a tensor of its own.
+    /// A separate tensor.
     Own,
-    /// From an element on in the value of a flat variable.
+    /// The value of a flat variable, from the element `start` on.
     Part { flat: Variable, start: usize },
 }
 
@@ -100,10 +101,11 @@ impl PartialEq for Layout {
     }
 }
 
-/// Locked while several variables are looked at, so that they are in line with each other. Locked before any of them.
+/// Guards the relation between flat variables and their parts, so that values read together are consistent. Lock it
+/// before any variable.
 static STRUCTURE: Mutex<()> = Mutex::new(());
 
-/// Whoever has it sees variables that are in line with each other.
+/// The guard of the lock that keeps flat variables and their parts consistent.
 pub(in crate::tensor) type Structure = MutexGuard<'static, ()>;
 
 pub(in crate::tensor) fn structure() -> Structure {
@@ -111,8 +113,8 @@ pub(in crate::tensor) fn structure() -> Structure {
 }
 
 impl Variable {
-    /// A variable with this value. One that is made of a program's input carries an error: there is nothing to keep outside
-    /// of the program.
+    /// Creates a variable with this value. If the value depends on an input of a program, the variable carries an error,
+    /// because the value does not exist outside the program.
     pub fn new(value: &Tensor) -> Variable {
         let id = VariableId::next();
         let own = value.own_node("variable").and_then(|_| value.value_of(id));
@@ -123,7 +125,7 @@ impl Variable {
         Variable::of(id, own)
     }
 
-    /// The variable of a value that is its own.
+    /// Creates a variable that owns `value`.
     fn of(id: VariableId, value: Tensor) -> Variable {
         let (device, shape, dtype) = (value.device.clone(), value.shape, value.dtype);
         let (place, parts, gradient) = (Place::Own(value), Vec::new(), None);
@@ -132,13 +134,14 @@ impl Variable {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        // No panic leaves it half written.
+        // No panic leaves the data inconsistent, so a poisoned lock is safe to use.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value that was assigned last: the same tensor until the next is assigned. While it is held it stays as it is, and
-    /// so the next value needs memory of its own. While a program is compiled, a tensor that stands for the value that the
-    /// variable has when the program runs.
+    /// Returns the last assigned value. All calls return the same tensor until the next assignment.
+    ///
+    /// A tensor that is held does not change, so the next value of the variable then needs separate memory. While a
+    /// program is compiled, this returns a placeholder for the value that the variable has when the program runs.
     pub fn value(&self) -> Tensor {
         if let Some(value) = capture::read(self) {
             return value;
@@ -152,12 +155,12 @@ impl Variable {
         self.now()
     }
 
-    /// The same, while the structure is locked.
+    /// Returns the value like [`Variable::value`], for callers that already hold the structure lock.
     pub(in crate::tensor) fn value_in(&self, _: &Structure) -> Tensor {
         capture::read(self).unwrap_or_else(|| self.now())
     }
 
-    /// The node of the value, where it is known without looking into a flat variable.
+    /// Returns the node of the value, unless the value still has to be sliced from a flat variable.
     pub(crate) fn known_value(&self) -> Option<NodeId> {
         let _structure = structure();
         let (flat, n) = match &self.held().place {
@@ -168,23 +171,23 @@ impl Variable {
         node.ok()
     }
 
-    /// The number that no other variable has.
+    /// The unique number of this variable.
     pub(crate) fn id(&self) -> VariableId {
         self.held().id
     }
 
-    /// Whether it has no value, because there was none when it was made.
+    /// Whether the variable carries an error because it was created without a value.
     pub(in crate::tensor) fn has_failed(&self) -> bool {
         matches!(&self.held().place, Place::Own(value) if value.error().is_some())
     }
 
-    /// The shape and the type of its values.
+    /// The shape and the type of the values.
     pub(in crate::tensor) fn kind(&self) -> (Shape, DType) {
         let held = self.held();
         (held.shape, held.dtype)
     }
 
-    /// Where it lives.
+    /// The device of the variable.
     pub(crate) fn device(&self) -> Device {
         self.held().device.clone()
     }
@@ -194,21 +197,24 @@ impl Variable {
         Arc::ptr_eq(&self.held, &other.held)
     }
 
-    /// What is the same for all that are the same variable.
+    /// An address that is equal for all clones of a variable, and different for other variables.
     #[cfg(all(target_arch = "wasm32", feature = "js-nn"))]
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.held) as *const () as usize
     }
 
-    /// One flat variable that has the values of all of these, one after the other. They are parts of it from now on: what is
-    /// assigned to it they have, and what is assigned to one of them it has. So whatever is done with all parameters of a
-    /// model, as an optimizer does, is done by one operation on the flat one. (The flat parameters of PyTorch's FSDP.)
+    /// Creates one flat variable that holds the values of all these variables, one after the other.
     ///
-    /// A variable that was a part of another flat one is taken out of that, whose elements stay.
+    /// The variables become parts of the flat one. An assignment to the flat variable changes its parts, and an
+    /// assignment to a part changes the flat variable. So one operation on the flat variable updates all parameters of a
+    /// model, as optimizers do. PyTorch's FSDP has the same flat parameters.
+    ///
+    /// A variable that was a part of another flat variable leaves it. The elements of that flat variable keep their
+    /// values.
     ///
     /// # Errors
-    /// `Data` if there are none, one is there twice, or they live on two devices; `DType` if their types differ; `Limit` if the
-    /// flat one is too large.
+    /// `Data` if the list is empty, has a variable twice, or spans two devices; `DType` if the types differ; `Limit` if
+    /// the flat variable is too large.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -236,7 +242,7 @@ impl Variable {
         Ok(Variable::flatten_all(&[variables])?.remove(0))
     }
 
-    /// A flat variable for each of these lists, in which no variable is twice. All of them, or none.
+    /// Creates a flat variable for each of these lists, or none if one fails. No variable may be in the lists twice.
     pub(crate) fn flatten_all(lists: &[&[Variable]]) -> Result<Vec<Variable>> {
         let _structure = structure();
         let mut made = Vec::with_capacity(lists.len());
@@ -252,7 +258,7 @@ impl Variable {
         Ok(flats)
     }
 
-    /// Where it begins in the flat variable that it is a part of, if it is.
+    /// The first element of this variable in `flat`, or `None` if the variable is not a part of it.
     pub fn start_in(&self, flat: &Variable) -> Option<usize> {
         let n = match &self.held().place {
             Place::Part { flat: own, n } if own.is_same(flat) => *n,
@@ -262,29 +268,29 @@ impl Variable {
         Some(start)
     }
 
-    /// Its shape, which stays.
+    /// The shape, which never changes.
     pub fn shape(&self) -> Vec<usize> {
         self.held().shape.to_vec()
     }
 
-    /// Its type, which stays.
+    /// The type, which never changes.
     pub fn dtype(&self) -> DType {
         self.held().dtype
     }
 
-    /// Takes this value from now on. Where more than 2,000 operations were recorded since something was computed, they
-    /// are submitted, as by [`Device::flush`](crate::device::Device::flush): steps that nobody waits for do not pile up.
+    /// Assigns a value. If more than 2,000 operations were recorded since the last computation, they are submitted, as by
+    /// [`Device::flush`](crate::device::Device::flush). So a loop that never waits does not accumulate operations.
     ///
-    /// Gradients pass to what is assigned, unless it is detached. When the new value is computed, it is written over the old
-    /// one where nothing needs that any more: no tensor that is held ([`Variable::value`]), nothing that is recorded, and no
-    /// gradient that can still be asked for. So a loop of its own keeps one value in memory if it detaches what it assigns.
+    /// Gradients pass to the assigned value, unless it is detached. The new value is written over the old one if nothing
+    /// else needs the old one. Tensors from [`Variable::value`], recorded operations and possible gradients all need it.
+    /// A custom loop that detaches the values it assigns therefore keeps only one value in memory.
     ///
-    /// In a program that is being compiled, it is the value from here on in the program, and each run assigns the last one:
-    /// all variables of the program together, or none where the run fails.
+    /// While a program is compiled, the variable has the new value in the rest of the program. Each run then assigns the
+    /// last one. All variables of the program are assigned together, or none of them if the run fails.
     ///
     /// # Errors
-    /// What submitting gives; `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device; the
-    /// tensor's own error if it carries one.
+    /// `Shape` or `DType` if the value has another shape or type; `Data` if it is on another device; the error that the
+    /// tensor carries; the errors of submitting.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -310,7 +316,7 @@ impl Variable {
         value.device.flush_if_long()
     }
 
-    /// Has a value again that it had before: that itself, and not an equal one, so that gradients are taken by it.
+    /// Restores a previous value. The variable gets that very node, not an equal one, so gradients by it still work.
     pub(crate) fn restore(&self, value: &Tensor) {
         let _structure = structure();
         let is_there = match (self.stored().node(), value.node()) {
@@ -323,13 +329,13 @@ impl Variable {
         }
     }
 
-    /// Refuses a value that it cannot have outside of programs.
+    /// Rejects a value that does not fit, or that depends on an input of a program.
     fn check(&self, value: &Tensor) -> Result<()> {
         self.fits(value)?;
         value.own_node("assign").map(drop)
     }
 
-    /// Refuses a value that does not fit.
+    /// Rejects a value of another shape, type or device.
     fn fits(&self, value: &Tensor) -> Result<()> {
         let held = self.held();
         if held.shape != value.shape {
@@ -348,15 +354,15 @@ impl Variable {
         value.node().map(drop)
     }
 
-    /// Takes the elements of `source` along `axis` from `start` on, as [`Tensor::slice_scatter`], and keeps the others: a
-    /// row of a cache, or of an embedding. Gradients do not pass to the new value.
+    /// Overwrites the elements along `axis` from `start` on with `source`, like [`Tensor::slice_scatter`]. The other
+    /// elements keep their values. Use it for a row of a cache or an embedding. Gradients do not pass to the new value.
     ///
-    /// Where nothing else needs the value before (no tensor that was taken from the variable, no operation that is still to
-    /// be computed, no gradient that a tensor which is held could be asked for), only these elements are written, in its
-    /// memory; else the whole is copied. So what is decoded is best detached. Where it begins is data.
+    /// Only these elements are written, in place, if nothing else needs the old value. Otherwise the whole value is
+    /// copied. A tensor taken from the variable needs the old value, and so does a pending operation, or a gradient of a
+    /// held tensor. So detach what is decoded with the cache. A new `start` reuses the plan.
     ///
     /// # Errors
-    /// Those of `slice_scatter`; `Data` if the source lives on another device.
+    /// The errors of `slice_scatter`; `Data` if the source is on another device.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -374,12 +380,12 @@ impl Variable {
         self.assign(&with_op_name("assign_slice", || self.with_slice(axis, start, source))?)
     }
 
-    /// The value with other elements from a place on; gradients do not pass to it.
+    /// Returns the value with some elements replaced, detached.
     fn with_slice(&self, axis: isize, start: isize, source: &Tensor) -> Result<Tensor> {
         self.value().slice_scatter(axis, start, source)?.into_detached()
     }
 
-    /// What [`Tensor::backward`] has left, added up. (`grad` of PyTorch.) It stays until it is taken.
+    /// The sum of the gradients that [`Tensor::backward`] stored. (`grad` in PyTorch.) It is kept until it is taken.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -395,12 +401,12 @@ impl Variable {
         self.held().gradient.clone()
     }
 
-    /// What [`Tensor::backward`] has left, added up, until it is taken.
+    /// Takes the sum of the gradients that [`Tensor::backward`] stored, and leaves none.
     pub fn take_gradient(&self) -> Option<Tensor> {
         self.held().gradient.take()
     }
 
-    /// Leaves a gradient, in place of what is there.
+    /// Replaces the stored gradient.
     pub(crate) fn set_gradient(&self, gradient: Option<Tensor>) {
         let before = std::mem::replace(&mut self.held().gradient, gradient);
         drop(before);
@@ -421,62 +427,62 @@ impl Drop for Held {
 }
 
 impl Tensor {
-    /// The same value as a node of its own, in the same memory.
+    /// Returns a new node with the same value, in the same memory.
     pub(in crate::tensor) fn alias(&self) -> Result<Tensor> {
         Ok(Tensor::adopt(&self.device, self.device.alias(self.node()?)?))
     }
 
-    /// The same value as that of a variable.
+    /// Returns a new node with the same value, marked as the value of a variable.
     pub(in crate::tensor) fn value_of(&self, variable: VariableId) -> Result<Tensor> {
         let value = self.alias()?;
         self.device.set_value_of(value.node()?, variable);
         Ok(value)
     }
 
-    /// It is no variable's value any more.
+    /// Notes that a variable no longer has this value.
     fn let_go(&self) {
         if let Ok(node) = self.node() {
             self.device.release_variable(node);
         }
     }
 
-    /// Whether something else needs it than this handle.
+    /// Whether anything but this handle needs the tensor, or the tensor has a history or had one that was dropped.
     pub(crate) fn is_used(&self) -> bool {
         Arc::strong_count(&self.0) > 1 || self.node().is_ok_and(|node| self.device.is_used(node))
     }
 
-    /// Whether something else keeps it than so many clones.
+    /// Whether anything but this number of clones holds the tensor.
     fn is_shared(&self, clones: usize) -> bool {
         let used = || self.node().is_ok_and(|node| self.device.is_shared(node));
         Arc::strong_count(&self.0) > clones || used()
     }
 
-    /// Whether it was computed, or given.
+    /// Whether the value is in memory, because it was computed or given.
     fn is_data(&self) -> bool {
         self.node().is_ok_and(|node| self.device.pending(&[node]).is_empty())
     }
 
-    /// How old the value of a variable is; nothing for a tensor that carries an error.
+    /// The sequence number since when the value of a variable exists. `None` if the tensor carries an error.
     fn since(&self) -> Option<u64> {
         self.node().ok().map(|node| self.device.since(node))
     }
 
-    /// The tensor without holding it; nothing if it carries an error.
+    /// A weak reference to the tensor, or `None` if it carries an error.
     pub(crate) fn weak(&self) -> Option<WeakTensor> {
         let node = self.node().ok()?;
         Some(WeakTensor::new(&self.device, node))
     }
 
-    /// Elements of a flat tensor from one on, in this shape.
+    /// Returns elements of a flat tensor from `start` on, in this shape.
     pub(in crate::tensor) fn elements(&self, start: usize, shape: &Shape) -> Result<Tensor> {
         let end = (start + shape.numel()) as isize;
         self.slice(0, start as isize..end)?.reshape(&shape[..])
     }
 
-    /// The values of these variables, by which gradients of this are taken: `what` is what one is called in errors.
+    /// Returns the values of these variables, for gradients of this tensor by them. Errors call a variable `what`.
     ///
     /// # Errors
-    /// `Data` if this was computed from an earlier value of one of them, or that cannot be known.
+    /// `Data` if this tensor was computed from an earlier value of one of them, or if dropped history leaves that open.
     pub(crate) fn values_by(
         &self,
         op: &str,
@@ -510,10 +516,10 @@ impl Tensor {
         }
     }
 
-    /// The node of a value that is to stay.
+    /// Returns the node of a value that a variable or gradient will keep.
     ///
     /// # Errors
-    /// `Data` where it is made of a program's input; its own error if it carries one.
+    /// `Data` if the value depends on an input of a program; the error that the tensor carries.
     fn own_node(&self, name: &str) -> Result<NodeId> {
         let node = self.node()?;
         match self.device.depends_on_placeholder(node) {
@@ -525,24 +531,25 @@ impl Tensor {
         }
     }
 
-    /// Whether both are handles of one node of the graph, not only tensors of equal values. A step that failed gives a
-    /// variable its node again, by another handle.
+    /// Whether both are handles of the same node, and not only equal in value. Rolling back a failed step restores the
+    /// node of a variable's value under a new handle.
     #[cfg(all(target_arch = "wasm32", feature = "js"))]
     pub(crate) fn is_same(&self, other: &Tensor) -> bool {
         matches!((self.node(), other.node()), (Ok(a), Ok(b)) if a == b && self.device.is_same(&other.device))
     }
 
-    /// Leaves the gradients of this number by the values of `variables` with them; what is there already is added to. A
-    /// variable of which nothing goes into it gets none.
+    /// Computes the gradients of this number by `variables`, and adds each to the gradient that its variable stores. A
+    /// variable that this number does not depend on gets no gradient.
     ///
     /// # Errors
-    /// As [`Tensor::grad`]; `Data` where a gradient is made of an input of a program that is being compiled: `grad` gives it.
+    /// The errors of [`Tensor::grad`]; `Data` if a gradient depends on an input of a program that is being compiled. Use
+    /// `grad` there.
     pub fn backward(&self, variables: &[&Variable]) -> Result<()> {
         with_op_name("backward", || {
             let gradients = self.gradients_by("backward", "variable", variables)?;
             let own = |gradient: &Tensor| gradient.own_node("backward").map(drop);
             gradients.iter().flatten().try_for_each(own)?;
-            // All sums before the first is left.
+            // All sums are recorded before the first one is stored, so an error changes no variable.
             let mut sums: Vec<(&Variable, Tensor)> = Vec::new();
             for (variable, gradient) in variables.iter().zip(gradients) {
                 let Some(gradient) = gradient else { continue };

@@ -1,21 +1,21 @@
-//! Metrics of classes.
+//! Classification metrics.
 
 use super::Metric;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// What a metric without batches says.
+/// Returns the error for a metric without batches.
 fn no_batches(name: &str) -> Error {
     Error::data(format!("{name}: there must be a batch, got none"))
 }
 
-/// Whether it is of integers, bytes included.
+/// Whether the tensor has integers, including bytes.
 fn is_whole(x: &Tensor) -> bool {
     !x.dtype().is_float() && x.dtype() != DType::Bool
 }
 
-/// Refuses targets that are not classes as integers.
+/// Rejects targets that are not integers.
 fn need_classes(name: &str, target: &Tensor) -> Result<()> {
     match is_whole(target) {
         true => Ok(()),
@@ -28,7 +28,7 @@ fn need_classes(name: &str, target: &Tensor) -> Result<()> {
     }
 }
 
-/// The number of classes, if these are their scores: `[batch, classes, ..]` beside targets of `[batch, ..]`.
+/// Returns the number of classes if the predictions are scores: `[batch, classes, ..]` for targets of `[batch, ..]`.
 fn scored(prediction: &Tensor, target: &Tensor) -> Option<usize> {
     let (scores, shape) = (prediction.shape(), target.shape());
     let beside = scores.len() == shape.len() + 1
@@ -37,7 +37,7 @@ fn scored(prediction: &Tensor, target: &Tensor) -> Option<usize> {
     (beside && prediction.dtype().is_float()).then(|| scores[1])
 }
 
-/// The class of each prediction, and the target's, as `i32` in one line.
+/// Returns the classes of predictions and targets as flat `i32` tensors.
 fn labels(name: &str, prediction: &Tensor, target: &Tensor) -> Result<(Tensor, Tensor)> {
     need_classes(name, target)?;
     let line = |x: &Tensor| x.cast(DType::I32)?.reshape(&[-1]);
@@ -51,7 +51,7 @@ fn labels(name: &str, prediction: &Tensor, target: &Tensor) -> Result<(Tensor, T
     Err(Error::shapes(name, must, prediction.shape(), target.shape()))
 }
 
-/// What was right, of how many.
+/// The number of correct predictions, and the number of all.
 #[derive(Clone, Debug, Default)]
 struct Share {
     right: Option<Tensor>,
@@ -75,13 +75,13 @@ impl Share {
     }
 }
 
-/// The share of predictions that are the target. (`accuracy_score`.) Predictions are scores of classes, `[batch, classes, ..]`,
-/// of which the largest counts, or classes as integers.
+/// The share of predictions that equal the target (`accuracy_score`). Predictions are scores `[batch, classes, ..]`, whose
+/// largest one is taken, or integer classes.
 #[derive(Clone, Debug, Default)]
 pub struct Accuracy(Share);
 
 impl Accuracy {
-    /// Of no batches yet.
+    /// Creates the metric without batches.
     pub fn new() -> Accuracy {
         Accuracy::default()
     }
@@ -106,8 +106,8 @@ impl Metric for Accuracy {
     }
 }
 
-/// The share of targets that are among the `k` classes of the highest scores. (`top_k_accuracy_score`.) Of equal scores the
-/// later class is the higher, as there; a target whose score is NaN is not among them.
+/// The share of targets that are among the `k` classes with the highest scores (`top_k_accuracy_score`). If scores are equal,
+/// the later class ranks higher, as in scikit-learn. A target whose score is NaN is not among them.
 #[derive(Clone, Debug)]
 pub struct TopKAccuracy {
     k: usize,
@@ -115,7 +115,7 @@ pub struct TopKAccuracy {
 }
 
 impl TopKAccuracy {
-    /// Among the first `k`.
+    /// Creates the metric for the first `k` classes.
     pub fn new(k: usize) -> TopKAccuracy {
         TopKAccuracy { k, share: Share::default() }
     }
@@ -141,7 +141,7 @@ impl Metric for TopKAccuracy {
         let mut along = vec![1; prediction.rank()];
         along[1] = classes;
         let numbers = prediction.device().iota(&[classes], 0)?.reshape(&along[..])?;
-        // A target that is no class has the score NaN, and is not among the first.
+        // A target that is not a class gets a score of NaN, so it is not among the first.
         let own = numbers.eq(&target)?;
         let known = own.any(1)?;
         let score = own.where_cond(prediction, 0.0)?.sum(1)?;
@@ -157,8 +157,8 @@ impl Metric for TopKAccuracy {
     }
 }
 
-/// How often each class (a row) was taken for each class (a column). (`confusion_matrix` with `labels=range(classes)`.) Pairs
-/// of which one is no class do not count.
+/// The number of predictions of each class (column) for targets of each class (row). (`confusion_matrix` with
+/// `labels=range(classes)`.) A pair does not count if its prediction or target is not a class.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -177,15 +177,15 @@ pub struct ConfusionMatrix {
 }
 
 impl ConfusionMatrix {
-    /// Of so many classes, and no batches yet.
+    /// Creates a matrix for this number of classes, without batches.
     pub fn new(classes: usize) -> ConfusionMatrix {
         ConfusionMatrix { classes, counts: None }
     }
 
-    /// Takes a batch in; predictions are as for [`Accuracy`].
+    /// Adds a batch. Predictions are as for [`Accuracy`].
     ///
     /// # Errors
-    /// As [`Metric::update`]; `Shape` if there are scores of another number of classes.
+    /// Same as [`Metric::update`]. `Shape` if the scores have another number of classes.
     pub fn update(&mut self, prediction: &Tensor, target: &Tensor) -> Result<()> {
         let (name, classes) = ("confusion_matrix", self.classes);
         if scored(prediction, target).is_some_and(|count| count != classes) {
@@ -196,7 +196,7 @@ impl ConfusionMatrix {
         }
         let (prediction, target) = labels(name, prediction, target)?;
         let is_class = prediction.ge(0)?.logical_and(prediction.lt(classes)?)?;
-        // What lies outside is not counted; targets that are no class are outside by themselves.
+        // Indices out of range are not counted. If the target is not a class, the index is already out of range.
         let place = target.mul(classes)?.add(&prediction)?;
         let counts = is_class.where_cond(&place, -1)?.bincount(classes * classes)?;
         let counts = counts.reshape(&[classes, classes])?;
@@ -207,7 +207,7 @@ impl ConfusionMatrix {
         Ok(())
     }
 
-    /// The counts, `i32` of `[classes, classes]`.
+    /// Returns the counts, `i32` of `[classes, classes]`.
     ///
     /// # Errors
     /// `Data` if there were no batches.
@@ -215,12 +215,12 @@ impl ConfusionMatrix {
         self.counts.clone().ok_or_else(|| no_batches("confusion_matrix"))
     }
 
-    /// Forgets all batches.
+    /// Clears all batches.
     pub fn reset(&mut self) {
         self.counts = None;
     }
 
-    /// True positives, what was taken for each class, and what it was: `f32` of `[classes]`, or of `[1]` over all.
+    /// Returns true positives, predicted counts and target counts: `f32` of `[classes]`, or of `[1]` over all classes.
     fn totals(&self, average: Average) -> Result<[Tensor; 3]> {
         let matrix = self.matrix()?.cast(DType::F32)?;
         let all = [matrix.diag(0)?, matrix.sum(0)?, matrix.sum(1)?];
@@ -234,14 +234,14 @@ impl ConfusionMatrix {
     }
 }
 
-/// How the values of classes become one. (`average` of scikit-learn.)
+/// The method of averaging the values of the classes (`average` of scikit-learn).
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Average {
-    /// Their mean: each class counts alike. A class that is not there counts as 0.
+    /// The mean over the classes, each with the same weight. A class that does not occur counts as 0.
     #[default]
     Macro,
-    /// Of the counts of all classes together: each example counts alike.
+    /// Computed from the counts of all classes together, so each example has the same weight.
     Micro,
 }
 
@@ -254,7 +254,7 @@ impl Average {
     }
 }
 
-/// `a / b`, and 0 where b is 0 (`zero_division=0`): the mean of all.
+/// Returns the mean of `a / b`, where a division by 0 gives 0 (`zero_division=0`).
 fn mean_ratio(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     b.gt(0.0)?.where_cond(a.div(b.maximum(1.0)?)?, 0.0)?.mean(())
 }
@@ -269,7 +269,7 @@ macro_rules! of_confusion {
         }
 
         impl $name {
-            /// Of so many classes; predictions are as for [`Accuracy`].
+            /// Creates the metric for this number of classes. Predictions are as for [`Accuracy`].
             pub fn new(classes: usize, average: Average) -> $name {
                 $name { confusion: ConfusionMatrix::new(classes), average }
             }
@@ -298,15 +298,16 @@ macro_rules! of_confusion {
 }
 
 of_confusion! {
-    /// How much of what was taken for a class is of it. (`precision_score` with `zero_division=0` and
-    /// `labels=range(classes)`.)
+    /// The share of the predictions of a class that are correct (`precision_score` with `zero_division=0` and
+    /// `labels=range(classes)`).
     Precision, "precision", |right, taken, _there| mean_ratio(&right, &taken)
 }
 of_confusion! {
-    /// How much of a class was taken for it. (`recall_score` with `zero_division=0` and `labels=range(classes)`.)
+    /// The share of the targets of a class that are predicted correctly (`recall_score` with `zero_division=0` and
+    /// `labels=range(classes)`).
     Recall, "recall", |right, _taken, there| mean_ratio(&right, &there)
 }
 of_confusion! {
-    /// The harmonic mean of precision and recall of a class. (`f1_score` with `zero_division=0` and `labels=range(classes)`.)
+    /// The harmonic mean of precision and recall (`f1_score` with `zero_division=0` and `labels=range(classes)`).
     F1, "f1", |right, taken, there| mean_ratio(&right.mul(2.0)?, &taken.add(&there)?)
 }

@@ -1,5 +1,5 @@
-//! How good predictions are: names and formulas of scikit-learn (`sklearn.metrics`). What is counted stays on the device, and
-//! is added up over batches; reading waits.
+//! Metrics of predictions, with the names and formulas of `sklearn.metrics`. Counts are accumulated over batches on the
+//! device. Only reading a value waits.
 
 mod classes;
 mod regression;
@@ -10,7 +10,7 @@ pub use regression::{MeanAbsoluteError, MeanSquaredError, R2};
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// A number that says how good predictions are, added up over batches.
+/// A measure of the quality of predictions, accumulated over batches.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -23,26 +23,26 @@ use crate::tensor::Tensor;
 /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 /// ```
 pub trait Metric {
-    /// What it is called in histories.
+    /// Returns the metric's name in histories.
     fn name(&self) -> String;
 
-    /// Forgets all batches.
+    /// Clears all batches.
     fn reset(&mut self);
 
-    /// Takes a batch in: what a model gave, and what it should have given.
+    /// Adds a batch: the prediction of a model, and the target.
     ///
     /// # Errors
-    /// `Shape` or `DType` if they are not what it compares: then nothing was taken in.
+    /// `Shape` or `DType` if the metric cannot compare the two. After an error, nothing was added.
     fn update(&mut self, prediction: &Tensor, target: &Tensor) -> Result<()>;
 
-    /// The value over all batches so far, a single `f32` that is recorded and not computed yet.
+    /// Returns the value over all batches so far, a single `f32`. The value is recorded, and computed when it is read.
     ///
     /// # Errors
-    /// `Data` if there were none.
+    /// `Data` if there were no batches.
     fn value(&self) -> Result<Tensor>;
 }
 
-/// A metric of a kind that is known when the program runs.
+/// A metric whose type is chosen at run time.
 impl Metric for Box<dyn Metric> {
     fn name(&self) -> String {
         (**self).name()

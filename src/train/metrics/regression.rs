@@ -1,16 +1,16 @@
-//! Metrics of numbers.
+//! Regression metrics.
 
 use super::Metric;
 use crate::dtype::{DType, FLOATS};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// What a metric without batches says.
+/// Returns the error for a metric without batches.
 fn no_batches(name: &str) -> Error {
     Error::data(format!("{name}: there must be a batch, got none"))
 }
 
-/// Both as `f32`, if they are floats of one shape with a first axis.
+/// Casts both to `f32`. Rejects tensors that are not floats of one shape with a first axis.
 fn pair(name: &str, prediction: &Tensor, target: &Tensor) -> Result<(Tensor, Tensor)> {
     if prediction.shape() != target.shape() || target.shape().is_empty() {
         let must = "predictions and targets must have one shape (they do not broadcast)";
@@ -22,8 +22,8 @@ fn pair(name: &str, prediction: &Tensor, target: &Tensor) -> Result<(Tensor, Ten
     }
 }
 
-/// A mean over all elements of all batches. It takes each batch's mean in by its share, which keeps digits that a long sum
-/// would lose.
+/// The mean over all elements of all batches. It is updated with each batch's mean, weighted by the batch's share, because a
+/// long sum would lose precision.
 #[derive(Clone, Debug, Default)]
 struct Mean {
     mean: Option<Tensor>,
@@ -54,7 +54,7 @@ macro_rules! means {
         pub struct $name(Mean);
 
         impl $name {
-            /// Of no batches yet.
+            /// Creates the metric without batches.
             pub fn new() -> $name {
                 $name::default()
             }
@@ -83,34 +83,37 @@ macro_rules! means {
 }
 
 means! {
-    /// The mean distance of predictions from targets of their shape. (`mean_absolute_error`.)
+    /// The mean absolute difference of predictions and targets (`mean_absolute_error`). Both have the same shape.
     MeanAbsoluteError, "mean_absolute_error", |difference| difference.abs()
 }
 means! {
-    /// The mean square of that distance. (`mean_squared_error`.)
+    /// The mean squared difference of predictions and targets (`mean_squared_error`). Both have the same shape.
     MeanSquaredError, "mean_squared_error", |difference| difference.square()
 }
 
-/// How much of the targets' variance predictions explain: 1 is all, 0 what their mean would. (`r2_score`.) Of targets of
-/// several columns it is the mean over these; a constant column counts 1 if it was met and 0 if not. NaN for one example.
+/// The coefficient of determination (`r2_score`), which is the part of the targets' variance that the predictions explain. A
+/// perfect prediction gives 1, and predicting the mean gives 0.
+///
+/// For targets of several columns, the result is the mean over the columns. A constant column counts as 1 if it was predicted
+/// exactly, and as 0 otherwise. The result is NaN for one example.
 #[derive(Clone, Debug, Default)]
 pub struct R2 {
     sums: Option<Sums>,
     all: usize,
 }
 
-/// Of each column.
+/// Sums for each column.
 #[derive(Clone, Debug)]
 struct Sums {
     mean: Tensor,
-    /// The squares of the targets' distances from their mean.
+    /// The sum of squared differences of the targets from their mean.
     around: Tensor,
-    /// The squares of the predictions' distances from the targets.
+    /// The sum of squared differences of the predictions from the targets.
     apart: Tensor,
 }
 
 impl R2 {
-    /// Of no batches yet.
+    /// Creates the metric without batches.
     pub fn new() -> R2 {
         R2::default()
     }
@@ -141,7 +144,8 @@ impl Metric for R2 {
                 let must = "all batches must have the same columns";
                 return Err(Error::shapes("r2_score", must, sums.mean.shape(), mean.shape()));
             }
-            // Two parts' squares around their own means, and those of the means (Chan, Golub and LeVeque 1979).
+            // Combines the squares of two parts around their means, and adds the part between the means (Chan, Golub and
+            // LeVeque 1979).
             Some(sums) => {
                 let apart_means = mean.sub(&sums.mean)?;
                 let between = apart_means.square().mul(before * count as f64 / all)?;

@@ -1,4 +1,4 @@
-//! The adapters that Vulkan, Metal and DX12 know of, and the devices they open.
+//! The adapters of Vulkan, Metal and DX12, and the devices that they open.
 
 use super::objects::Handle;
 use super::{matrices, memory};
@@ -11,13 +11,13 @@ use crate::codegen::Dialect;
 use crate::kernel::{KernelConfig, Limits};
 use crate::schedule::{is_software, preset};
 
-/// What its compiler takes.
+/// The WGSL dialect of the compiler.
 pub(in super::super) const DIALECT: Dialect = Dialect::NAGA;
 
-/// What is said where there is none.
+/// The text of errors if there is no adapter.
 pub(in super::super) const NONE: &str = "there is none that Vulkan, Metal or DX12 knows of";
 
-/// The backends there should be here, and why one is not.
+/// The backends expected on this platform, and the reason why one may be missing.
 pub const EXPECTED: &[(&str, &str)] = if cfg!(target_vendor = "apple") {
     &[("metal", "Metal knows of no GPU")]
 } else if cfg!(windows) {
@@ -26,13 +26,13 @@ pub const EXPECTED: &[(&str, &str)] = if cfg!(target_vendor = "apple") {
     &[("vulkan", "no driver of a GPU has Vulkan, or its loader is not installed")]
 };
 
-/// The one instance, made when it is first needed, which stays.
+/// Returns the instance, which is made at the first use and never dropped.
 pub(super) fn instance() -> &'static wgpu::Instance {
     static INSTANCE: std::sync::OnceLock<wgpu::Instance> = std::sync::OnceLock::new();
     INSTANCE.get_or_init(make_instance)
 }
 
-/// All adapters: how much power they take makes no difference here.
+/// Lists all adapters. The power preference makes no difference on this platform.
 pub(in super::super) async fn list(_: PowerPreference) -> Vec<Adapter> {
     let mut found = instance().enumerate_adapters(wgpu::Backends::all()).await;
     found.retain(|adapter| {
@@ -44,13 +44,13 @@ pub(in super::super) async fn list(_: PowerPreference) -> Vec<Adapter> {
 
 fn make_instance() -> wgpu::Instance {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-    // It would limit buffers to 4 GiB and cost a dispatch per indirect one; no grid here comes from
-    // a buffer.
+    // This validation would limit buffers to 4 GiB, and costs a dispatch per indirect one. No grid in this crate comes from a
+    // buffer.
     descriptor.flags.remove(wgpu::InstanceFlags::VALIDATION_INDIRECT_CALL);
     wgpu::Instance::new(descriptor)
 }
 
-/// Opens a device, with cooperative matrices where they are wanted and it can be opened with them.
+/// Opens a device. Cooperative matrices are enabled if they are wanted and the device opens with them.
 pub(in super::super) async fn open(
     adapter: &Handle,
     wanted: &Limits,
@@ -69,13 +69,13 @@ pub(in super::super) async fn open(
     }
 }
 
-/// What an open device can do, of what its adapter could.
+/// Returns the limits of an open device. `could` has those of its adapter.
 pub(in super::super) fn has(device: &wgpu::Device, could: &Limits) -> Limits {
     let cooperative = could.cooperative && device.features().contains(matrices::FEATURE);
     Limits { cooperative, ..limits(&device.limits(), device.features()) }
 }
 
-/// What an app's device is, and what its adapter can do.
+/// Returns the description of an app's device, and the limits of its adapter.
 #[cfg(feature = "wgpu-interop")]
 pub(in super::super) fn known(
     adapter: &wgpu::Adapter,
@@ -90,7 +90,7 @@ pub(in super::super) fn known(
     if !can.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS) {
         return Err(format!("{} has no compute shaders", info.name));
     }
-    // A browser's has as much or more: only wgpu opens devices with less.
+    // Devices in browsers always have enough. Only wgpu opens devices with less.
     let (params, needed) = (device.limits().max_uniform_buffer_binding_size, MOST_PARAMS as u64);
     if params < needed {
         return Err(format!(
@@ -118,8 +118,7 @@ async fn request(
     adapter.request_device(&descriptor).await
 }
 
-/// What to ask an adapter for: the standard limits, raised where computing profits, and never above
-/// what it has.
+/// Returns the limits to request: the standard ones, raised where compute needs it, and never above those of the adapter.
 fn required(has: &wgpu::Limits) -> wgpu::Limits {
     let buffers = has.max_buffers_and_acceleration_structures_per_shader_stage;
     wgpu::Limits {
@@ -138,9 +137,9 @@ fn required(has: &wgpu::Limits) -> wgpu::Limits {
     .or_worse_values_from(has)
 }
 
-/// wgpu's limits in our words.
+/// Converts limits of wgpu.
 fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
-    // Beside its storage buffers a kernel binds one uniform.
+    // In addition to its storage buffers, a kernel binds one uniform buffer.
     let others = has
         .max_bindings_per_bind_group
         .min(has.max_buffers_and_acceleration_structures_per_shader_stage)
@@ -195,7 +194,7 @@ fn describe(adapter: wgpu::Adapter) -> Adapter {
     Adapter { info, limits, memory: memory::bytes(&adapter), handle: adapter }
 }
 
-/// The maker, by the number that PCI or Khronos gave it.
+/// Returns the vendor for its PCI or Khronos number.
 fn vendor(number: u32) -> String {
     let known = match number {
         0 => "",

@@ -1,18 +1,18 @@
-//! Cooperative matrices: wgpu has them as an experiment.
+//! Cooperative matrices, an experimental feature of wgpu.
 
-/// The feature.
+/// The feature flag.
 pub const FEATURE: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
 
-/// What says to wgpu that an experiment is wanted.
+/// Returns the token that enables experimental features of wgpu.
 #[allow(unsafe_code)]
 pub fn consent() -> wgpu::ExperimentalFeatures {
-    // SAFETY: asked of the caller is to know that an experiment may have bugs which valid shaders can turn into undefined
-    // behaviour. Only `shaders/matmul_matrices.wgsl` uses this one, only where that kernel is chosen: its loads and
-    // stores of matrices stay inside its own workgroup memory, by constants, and it passes wgpu's validation.
+    // SAFETY: the caller must know that experimental features may have bugs, which valid shaders can turn into undefined
+    // behavior. Only `shaders/matmul_matrices.wgsl` uses this feature, and only if that kernel is chosen. The kernel passes
+    // wgpu's validation, and constants keep its matrix loads and stores inside workgroup memory.
     unsafe { wgpu::ExperimentalFeatures::enabled() }
 }
 
-/// Whether an adapter multiplies `f16` into `f32` by matrices of 8 x 8, and has what the kernel needs beside them.
+/// Whether an adapter multiplies 8 x 8 matrices of `f16` into `f32`, and has the other features that the kernel needs.
 pub fn are_there(adapter: &wgpu::Adapter) -> bool {
     let needed = FEATURE | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
     let takes = |has: &wgpu::CooperativeMatrixProperties| {

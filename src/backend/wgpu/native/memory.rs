@@ -1,13 +1,13 @@
-//! How much memory a GPU has. wgpu does not tell; Vulkan does.
+//! The size of a GPU's memory. wgpu does not report it, but Vulkan does.
 
-/// Bytes of the memory that is the device's own; of an integrated GPU, of what it shares. Told by Vulkan only.
+/// Returns the bytes of device-local memory. An integrated GPU shares this memory with the CPU. `None` without Vulkan.
 #[cfg(any(windows, target_os = "linux", target_os = "android", target_os = "freebsd"))]
 #[allow(unsafe_code)]
 pub fn bytes(adapter: &wgpu::Adapter) -> Option<u64> {
     /// `VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`.
     const OWN: u32 = 1;
-    // SAFETY: asked of the caller is that nothing of the adapter is destroyed, and that the physical device is one of this
-    // instance; both live in `adapter`, and only a table of numbers is read.
+    // SAFETY: the caller must not destroy anything of the adapter, and the physical device must belong to this instance. Both
+    // are kept alive by `adapter`, and only a table of numbers is read.
     let memory = unsafe {
         let vulkan = adapter.as_hal::<wgpu::hal::api::Vulkan>()?;
         let instance = vulkan.shared_instance().raw_instance();
@@ -18,7 +18,7 @@ pub fn bytes(adapter: &wgpu::Adapter) -> Option<u64> {
     Some(own.map(|heap| heap.size).sum()).filter(|&bytes| bytes > 0)
 }
 
-/// Not told.
+/// Returns `None`, because the size is read through Vulkan only.
 #[cfg(not(any(windows, target_os = "linux", target_os = "android", target_os = "freebsd")))]
 pub fn bytes(_: &wgpu::Adapter) -> Option<u64> {
     None

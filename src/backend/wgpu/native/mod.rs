@@ -1,5 +1,4 @@
-//! An open device through Vulkan, Metal or DX12: what is wrong with a call is known at once, and a thread polls for what
-//! is awaited.
+//! An open device through Vulkan, Metal or DX12. Errors of a call are known at once, and a thread polls for pending work.
 
 mod adapters;
 mod matrices;
@@ -31,30 +30,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{available_parallelism, scope, Builder, JoinHandle};
 
-/// The submission that a ticket is for; none for the last one.
+/// The submission that a completion waits for. `None` means the last one.
 pub(super) type Awaited = Option<wgpu::SubmissionIndex>;
 
-/// Uploads beyond this go through staging buffers. wgpu's own way takes memory for each call, and
-/// loses the device where there is none.
+/// The largest upload, in bytes, that uses `Queue::write_buffer`. Larger ones use staging buffers, because wgpu allocates
+/// memory for each call and loses the device if there is none.
 const LARGE: usize = 1 << 20;
 
-/// Bytes of small writes after which they are submitted, so that wgpu can give back what it took
-/// for them.
+/// The bytes of small writes after which they are submitted, so that wgpu can free its memory for them.
 const UNSUBMITTED: usize = 16 << 20;
 
 /// An open device with its queue.
 ///
 /// Dropping it waits for the work in flight and for the thread that polls. Otherwise the process could end while that thread,
-/// or a thread of a driver, still works: static objects of the driver are destroyed by then, and the process crashes. Software
-/// GPUs such as lavapipe compile shaders on threads of their own, so they crash most often.
+/// or a thread of a driver, still works. Static objects of the driver are destroyed by then, so the process would crash.
+/// Software GPUs such as lavapipe compile shaders on separate threads, so they crash most often.
 pub(super) struct Gpu {
     pub(super) device: wgpu::Device,
     pub(super) errors: Arc<ErrorLog>,
-    /// The device is an app's, which hears of its loss and of errors that no scope caught.
+    /// Whether the device belongs to an app. The app then handles device loss and uncaptured errors.
     lent: bool,
     queue: objects::Queue,
     poller: Arc<Poller>,
-    /// The thread that polls, until this is dropped.
+    /// The polling thread, until it is joined.
     thread: Option<JoinHandle<()>>,
     readbacks: Arc<Readbacks>,
     staging: Staging,
@@ -66,8 +64,8 @@ impl Gpu {
         let errors = Arc::<ErrorLog>::default();
         let poller = Arc::new(Poller::new(device.clone(), errors.clone()));
         if lent {
-            // If a waker of the app drops the device on the poller's thread, nothing waits for that thread. As long as there
-            // is an instance that stays, no driver is unloaded meanwhile.
+            // If a waker of the app drops the device on the polling thread, nothing waits for that thread. The static instance
+            // keeps drivers loaded meanwhile.
             adapters::instance();
         } else {
             listen(&device, &poller, &errors);
@@ -87,8 +85,8 @@ impl Gpu {
         }))
     }
 
-    /// Something that was promised did not come, or was not to be had: finds out whether the device is lost. Of an app's
-    /// device only the app is told, and wgpu says nothing to whoever asks: but then memory that was made can not be mapped.
+    /// Checks whether the device is lost, after an expected result is missing. Only the app is notified about the loss of its
+    /// device. wgpu does not report the loss otherwise, but memory of a lost device cannot be mapped.
     fn ask_whether_lost(&self) {
         if !self.lent {
             return;
@@ -100,8 +98,7 @@ impl Gpu {
         }
     }
 
-    /// Does `work` inside error scopes, and settles `deferred` by it. The error's message begins with
-    /// `what`.
+    /// Does `work` inside error scopes, and resolves `deferred` with the outcome. The message of an error begins with `what`.
     pub(super) fn watch<T>(
         &self,
         what: impl Into<String>,
@@ -120,7 +117,7 @@ impl Gpu {
         (made, error)
     }
 
-    /// Does so many pieces of work, as many at once as there are processors.
+    /// Does `count` pieces of work on as many threads as there are processors.
     pub(super) fn side_by_side<T: Send>(
         &self,
         count: usize,
@@ -140,7 +137,7 @@ impl Gpu {
             lock(&done).push((n, made));
         };
         scope(|threads| {
-            // Without help it takes longer.
+            // If a thread does not start, the work only takes longer.
             (1..processors.min(count))
                 .for_each(|_| drop(Builder::new().spawn_scoped(threads, help)));
             help();
@@ -150,22 +147,22 @@ impl Gpu {
         done.into_iter().map(|(_, made)| made).collect()
     }
 
-    /// Does something when the errors of all calls so far are known: now.
+    /// Calls `work` when the errors of all calls so far are known, which is now.
     pub(super) fn when_heard(&self, work: impl FnOnce()) {
         work();
     }
 
-    /// Resolves when the errors of all calls so far are known, as they are at once.
+    /// Resolves when the errors of all calls so far are known, which is at once.
     pub(super) fn heard(&self) -> Pending<()> {
         Box::pin(ready(()))
     }
 
-    /// As `watch`, for work whose errors belong to the next read.
-    /// Texts of users were compiled by the same compiler before they came here.
+    /// Accepts every module, because naga has already validated custom shaders before they arrive here.
     pub(super) fn check(&self, _: &str) -> Pending<Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Does `work` like `watch`, and stores an error for the next read.
     fn watch_for_read<T>(
         &self,
         what: &str,
@@ -179,7 +176,7 @@ impl Gpu {
         made
     }
 
-    /// A read follows the batch that comes next. That makes no difference here.
+    /// Announces a read after the next batch. No effect on this platform.
     pub(super) fn defer_submit(&self) {}
 
     /// Writes the params, and submits what `record` records.
@@ -200,12 +197,12 @@ impl Gpu {
         self.submitted();
     }
 
-    /// Something was submitted, and all small writes with it.
+    /// Notes a submission, which also submits all small writes.
     fn submitted(&self) {
         self.unsubmitted.store(0, Ordering::Relaxed);
     }
 
-    /// Copies `data` to `offset` of `target`; the range was checked.
+    /// Copies `data` to `offset` of `target`. The caller has checked the range.
     pub(super) fn write(&self, target: &wgpu::Buffer, offset: u64, data: &[u8]) -> Result<()> {
         if data.len() > LARGE {
             return self.staging.upload(self, target, offset, data);
@@ -218,7 +215,8 @@ impl Gpu {
         Ok(())
     }
 
-    /// Has bytes taken, copied by one submission; none where they could not be mapped.
+    /// Reads ranges by one submission, and passes their bytes to the callbacks. Resolves to `None` if a buffer could not be
+    /// mapped.
     pub(super) fn read(
         self: &Arc<Self>,
         wanted: Vec<PendingCopy>,
@@ -253,7 +251,7 @@ impl Gpu {
             let mut all = Ok(());
             for (PendingCopy { len, take, .. }, readback, ticket) in reads {
                 let kept = ticket.succeeded().await;
-                // It is not mapped any more where the device was lost meanwhile.
+                // The buffer is not mapped any more if the device was lost meanwhile.
                 let view = readback.buffer().get_mapped_range(..len).ok().filter(|_| kept);
                 let Some(taken) = view.map(|view| take(&view)) else {
                     gpu.ask_whether_lost();
@@ -280,7 +278,7 @@ impl Gpu {
         })
     }
 
-    /// Does something, for others to see, when the work submitted so far is done.
+    /// Calls `work` when the work submitted so far is done.
     pub(super) fn when_done(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) {
         let ticket = Completion::new();
         let done = ticket.clone();
@@ -291,22 +289,22 @@ impl Gpu {
         self.poller.tickets.open(&ticket, None);
     }
 
-    /// The nanoseconds of a timestamp's step.
+    /// Returns the nanoseconds per timestamp unit.
     pub(super) fn timestamp_period(&self) -> f32 {
         self.queue.get_timestamp_period()
     }
 
-    /// Bytes of buffers that uploads and reads go through.
+    /// Returns the bytes of staging and readback buffers.
     pub(super) fn staging_bytes(&self) -> u64 {
         self.readbacks.bytes() + self.staging.bytes()
     }
 
-    /// Gives a buffer's memory back; work already submitted still sees it.
+    /// Frees a buffer. Work that was already submitted may still use it.
     pub(super) fn discard(&self, buffer: &wgpu::Buffer) {
         discard(buffer);
     }
 
-    /// Loses the device; the error log knows already.
+    /// Destroys the device. The caller has already updated the error log.
     pub(super) fn destroy(&self) {
         if !self.lent {
             self.device.destroy();
@@ -324,9 +322,9 @@ impl Drop for Gpu {
     }
 }
 
-/// Hears of the device's loss, and of errors that wgpu reports outside of the scopes that every call here has.
+/// Sets the callbacks for device loss, and for errors outside of error scopes.
 fn listen(device: &wgpu::Device, poller: &Arc<Poller>, errors: &Arc<ErrorLog>) {
-    // The poller owns the device, and the device what it calls.
+    // A weak reference, because the poller owns the device, and the device owns its callbacks.
     let on_loss = Arc::downgrade(poller);
     device.set_device_lost_callback(move |reason, message| {
         let Some(on_loss) = on_loss.upgrade() else { return };
@@ -341,7 +339,7 @@ fn listen(device: &wgpu::Device, poller: &Arc<Poller>, errors: &Arc<ErrorLog>) {
     }));
 }
 
-/// What an error scope caught: here that is known at once.
+/// Returns the error that a scope caught. It is known at once on this platform.
 fn now(answer: impl Future<Output = Option<wgpu::Error>>) -> Option<wgpu::Error> {
     match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,
@@ -349,7 +347,7 @@ fn now(answer: impl Future<Output = Option<wgpu::Error>>) -> Option<wgpu::Error>
     }
 }
 
-/// wgpu's error in our words.
+/// Converts an error of wgpu.
 fn convert(what: &str, error: &wgpu::Error) -> Error {
     match error {
         wgpu::Error::OutOfMemory { .. } => {

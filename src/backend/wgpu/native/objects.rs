@@ -1,12 +1,12 @@
-//! wgpu's adapters, buffers and queues, as they are natively.
+//! Handles of wgpu objects on native platforms.
 
 use std::ops::Deref;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// What opens a device.
+/// The handle that opens a device.
 pub(in super::super) type Handle = wgpu::Adapter;
 
-/// Gives a buffer's memory back. Dropping it is enough, and `destroy` would wait for the thread that polls.
+/// Frees a buffer. Dropping the buffer is enough, and `destroy` would wait for the polling thread.
 pub(in super::super) fn discard(_: &wgpu::Buffer) {}
 
 /// Whether both are the same buffer.

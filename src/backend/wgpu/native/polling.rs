@@ -1,4 +1,4 @@
-//! The thread that polls for what is awaited.
+//! The polling thread, which waits for submissions and mappings to finish.
 
 use super::lock;
 use crate::backend::wgpu::completion::{Completion, Completions};
@@ -10,27 +10,26 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a wait may take before it is begun again. wgpu-core 30 panics where a wait ends too early while a submission on
-/// another thread finds the queue empty (mended by its pull request 9958), and what was awaited is lost then: so it is longer
-/// than any submission should take.
+/// The timeout of one wait. It is longer than any submission should take. If a wait times out while a submission on another
+/// thread finds the queue empty, wgpu-core 30 panics (fixed by its pull request 9958), and pending results are lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Finds out what is done.
+/// The state that the polling thread shares with the device.
 pub(super) struct Poller {
     device: wgpu::Device,
     errors: Arc<ErrorLog>,
     pub(super) tickets: Completions<super::Awaited>,
-    /// The device is not used any more.
+    /// Whether the device was dropped.
     closing: AtomicBool,
 }
 
-/// What the polling thread does next.
+/// The next action of the polling thread.
 enum Next {
-    /// Wait for this ticket.
+    /// Wait for this completion.
     Ticket(Arc<Completion>, super::Awaited),
-    /// The device is lost: one poll lets wgpu give its memory back.
+    /// Poll once, because the device is lost and wgpu can then free its memory.
     Release,
-    /// The device is not used any more, and nothing is awaited.
+    /// End, because the device was dropped and nothing is pending.
     Stop,
 }
 
@@ -39,28 +38,28 @@ impl Poller {
         Poller { device, errors, tickets: Completions::default(), closing: AtomicBool::new(false) }
     }
 
-    /// The device is gone: nothing that was promised will come.
+    /// Marks the device as lost, and fails all pending completions.
     pub(super) fn lose(&self, why: &str) {
         self.errors.lose(why);
         self.tickets.lose();
     }
 
-    /// The device is not used any more.
+    /// Lets the thread end once nothing is pending.
     pub(super) fn close(&self) {
-        // Under the lock, so that the thread does not miss it.
+        // Set under the lock, so that the thread does not miss the change.
         let open = lock(&self.tickets.state);
         self.closing.store(true, Ordering::Relaxed);
         drop(open);
         self.tickets.changed.notify_all();
     }
 
-    /// Lets wgpu find out what is done: waits for a submission, or for the last one.
-    /// wgpu panics here where the driver reports a loss; that is a loss then, and no panic.
+    /// Waits for a submission, or for the last one. If the driver reports a loss, wgpu panics here. The panic is caught and
+    /// counts as device loss.
     pub(super) fn poll(&self, submission: super::Awaited) {
         let wait = wgpu::PollType::Wait { submission_index: submission, timeout: Some(PATIENCE) };
         match catch_unwind(AssertUnwindSafe(|| self.device.poll(wait))) {
             Ok(Ok(_) | Err(wgpu::PollError::Timeout)) => {}
-            // The submission failed, so nothing waits for it; what was mapped after it is mapped now.
+            // The submission failed, so nothing waits for it. One poll maps the buffers that were requested after it.
             Ok(Err(wgpu::PollError::WrongSubmissionIndex(..))) => {
                 let _ = catch_unwind(AssertUnwindSafe(|| self.device.poll(wgpu::PollType::Poll)));
             }
@@ -68,7 +67,7 @@ impl Poller {
         }
     }
 
-    /// Parks until there is something to poll for.
+    /// Waits until there is something to do.
     fn next(&self, released: bool) -> Next {
         let mut open = lock(&self.tickets.state);
         loop {
@@ -87,8 +86,7 @@ impl Poller {
     }
 }
 
-/// Starts the thread. It parks while nothing is awaited, and ends once the poller is closed and
-/// nothing is.
+/// Starts the thread. It sleeps while nothing is pending, and ends once the poller is closed and nothing is pending.
 pub(super) fn start(poller: Arc<Poller>) -> Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name("warpweft-gpu".to_string()).spawn(move || {
         let mut released = false;
@@ -117,11 +115,11 @@ pub(super) fn start(poller: Arc<Poller>) -> Result<JoinHandle<()>> {
     })
 }
 
-/// Waits for the thread, whose poller is closed. If a waker that the thread called dropped the device, this is the thread
-/// itself: then it ends later, by itself.
+/// Waits for the thread, whose poller is closed. If the thread dropped the device by calling a waker, this call is on that
+/// thread. It then returns at once, and the thread ends later.
 pub(super) fn join(thread: JoinHandle<()>) {
     if thread.thread().id() != std::thread::current().id() {
-        // A panic of the thread was printed where it happened.
+        // The panic hook has already printed a panic of the thread.
         let _ = thread.join();
     }
 }

@@ -1,4 +1,4 @@
-//! A few mapped buffers that uploads go through, piece by piece.
+//! Staging: large uploads go through a few mapped buffers, chunk by chunk.
 
 use super::{lock, Gpu};
 use crate::error::{Error, ErrorKind, Result};
@@ -11,7 +11,7 @@ const STAGING_BUFFER_BYTES: usize = 8 << 20;
 /// The most staging buffers. If all are in use, an upload waits for the first.
 const MAX_STAGING_BUFFERS: usize = 8;
 
-/// So many stay when they are not in use.
+/// The most free staging buffers that are kept.
 const KEPT: usize = 4;
 
 /// Staging buffers.
@@ -22,21 +22,21 @@ pub(super) struct Staging {
 
 #[derive(Default)]
 struct Pool {
-    /// Mapped, to be written to.
+    /// Mapped buffers, ready to be written.
     free: Vec<wgpu::Buffer>,
-    /// How many there are, free or not.
+    /// The number of staging buffers, free or in use.
     there: usize,
     /// The copies that were submitted, oldest first.
     submitted: VecDeque<wgpu::SubmissionIndex>,
 }
 
 impl Staging {
-    /// Bytes of the buffers that there are.
+    /// Returns the bytes of all staging buffers.
     pub(super) fn bytes(&self) -> u64 {
         (lock(&self.pool).there * STAGING_BUFFER_BYTES) as u64
     }
 
-    /// Copies `data` to `offset` of `target` in pieces.
+    /// Copies `data` to `offset` of `target` in chunks.
     pub(super) fn upload(
         &self,
         gpu: &Gpu,
@@ -70,7 +70,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Maps it again for the next piece, which happens when the copy is done.
+    /// Maps a buffer again for the next chunk. The mapping completes after the copy is done.
     fn give_back(&self, staging: wgpu::Buffer) {
         let (pool, kept) = (self.pool.clone(), staging.clone());
         staging.map_async(wgpu::MapMode::Write, .., move |answer| {
@@ -84,7 +84,7 @@ impl Staging {
         });
     }
 
-    /// A mapped staging buffer.
+    /// Returns a mapped staging buffer.
     fn take(&self, gpu: &Gpu) -> Result<wgpu::Buffer> {
         loop {
             gpu.errors.check("write")?;

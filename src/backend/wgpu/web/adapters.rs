@@ -1,5 +1,5 @@
-//! The adapter that the browser offers, and the device it opens. The browser is asked here and not by wgpu, which traps
-//! where it throws, does not know of subgroups, and forgets what an adapter is called: wgpu is given the device.
+//! The adapter that the browser offers, and the device that it opens. This module calls the browser itself, and passes the
+//! device to wgpu. wgpu traps if the browser throws, does not know subgroups, and drops the adapter's name.
 
 use super::objects::Handle;
 use super::{pause, raw};
@@ -13,22 +13,22 @@ use js_sys::{global, Array, Function, Object, Promise, Reflect};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
-/// What its compiler takes.
+/// The WGSL dialect of the compiler.
 pub(in super::super) const DIALECT: Dialect = Dialect::BROWSER;
 
-/// What is said where there is none.
+/// The text of errors if there is no adapter.
 pub(in super::super) const NONE: &str = "no WebGPU here: `navigator.gpu` is missing";
 
-/// The backend there should be, and why it is not.
+/// The expected backend, and the reason why it may be missing.
 pub const EXPECTED: &[(&str, &str)] = &[("webgpu", NONE)];
 
-/// What an adapter is called that has no name; `www/src/choose.ts` says the same.
+/// The name of an adapter without a name. `www/src/choose.ts` has the same text.
 const UNNAMED: &str = "WebGPU adapter (the browser does not name it)";
 
-/// What an adapter is asked for where it has it.
+/// The optional features to request.
 const FEATURES: [&str; 3] = ["shader-f16", "subgroups", "timestamp-query"];
 
-/// What an adapter is asked for all it has of.
+/// The limits to request as high as the adapter has them.
 const LIMITS: [&str; 10] = [
     "maxStorageBuffersPerShaderStage",
     "maxBindingsPerBindGroup",
@@ -42,7 +42,7 @@ const LIMITS: [&str; 10] = [
     "maxComputeWorkgroupStorageSize",
 ];
 
-/// A property; undefined where there is none, or no object.
+/// Returns a property, or `undefined` if there is no such property or no object.
 fn get(of: &JsValue, name: &str) -> JsValue {
     Reflect::get(of, &name.into()).unwrap_or_default()
 }
@@ -52,24 +52,24 @@ fn set(of: &Object, name: &str, value: &JsValue) {
     let _ = Reflect::set(of, &name.into(), value);
 }
 
-/// What a method returns, awaited. What it throws, or a method that is none, is an error.
+/// Calls a method, and awaits its result. An exception or a missing method is an error.
 async fn call(of: &JsValue, name: &str, argument: &JsValue) -> Result<JsValue, JsValue> {
     let returned = get(of, name).dyn_into::<Function>()?.call1(of, argument)?;
     JsFuture::from(Promise::resolve(&returned)).await
 }
 
-/// Whether the browser looks often by itself if work is done. Chromium does, and it alone has what is asked for here;
-/// Firefox does so each 100 ms (its bug 1870699).
+/// Whether the browser often checks for finished work. Chromium does, and only Chromium has the property that is tested here.
+/// Firefox checks every 100 ms (its bug 1870699).
 pub(super) fn looks_often() -> bool {
     get(&get(&global(), "navigator"), "userAgentData").is_object()
 }
 
-/// The adapter that the browser offers for this preference, or none.
+/// Lists the adapter that the browser offers for this preference, if any.
 pub(in super::super) async fn list(power: PowerPreference) -> Vec<Adapter> {
     let options = Object::new();
     let preference = if power == PowerPreference::Low { "low-power" } else { "high-performance" };
     set(&options, "powerPreference", &preference.into());
-    // Browsers give none now and then at the first time of asking.
+    // Browsers sometimes return no adapter at the first request.
     for tries in 0..3 {
         if tries > 0 {
             pause(30.0).await;
@@ -78,7 +78,7 @@ pub(in super::super) async fn list(power: PowerPreference) -> Vec<Adapter> {
         if !gpu.is_object() {
             break;
         }
-        // A page may be denied it: as good as none.
+        // A page may be denied access, which counts as no adapter.
         if let Ok(found) = call(&gpu, "requestAdapter", &options).await {
             if found.is_object() {
                 return vec![describe(found)];
@@ -91,11 +91,11 @@ pub(in super::super) async fn list(power: PowerPreference) -> Vec<Adapter> {
 fn describe(handle: JsValue) -> Adapter {
     let (info, config) = introduce(&get(&handle, "info"));
     let limits = Limits { config, ..limits(&handle) };
-    // Browsers do not tell how much memory a GPU has.
+    // Browsers do not report the size of GPU memory.
     Adapter { info, limits, memory: None, handle }
 }
 
-/// What the browser says of an adapter, and the kernels that are usual on such a one.
+/// Returns the browser's description of an adapter, and the default kernel configuration for it.
 fn introduce(info: &JsValue) -> (Info, KernelConfig) {
     let word = |name: &str| get(info, name).as_string().unwrap_or_default();
     let (description, vendor, architecture) =
@@ -110,7 +110,7 @@ fn introduce(info: &JsValue) -> (Info, KernelConfig) {
     (info, preset(&words, software))
 }
 
-/// What an app's device is, and what it can do.
+/// Returns the description and the limits of an app's device.
 #[cfg(feature = "wgpu-interop")]
 pub(in super::super) fn known(
     _: &wgpu::Adapter,
@@ -119,14 +119,14 @@ pub(in super::super) fn known(
     Ok(told(raw(device)))
 }
 
-/// The same of the browser's own object.
+/// Returns the description and the limits of a `GPUDevice`.
 #[cfg(feature = "wgpu-interop")]
 pub(super) fn told(device: &JsValue) -> (Info, Limits) {
     let (info, config) = introduce(&get(device, "adapterInfo"));
     (info, Limits { config, ..limits(device) })
 }
 
-/// What an open device can do.
+/// Returns the limits of an open device.
 pub(in super::super) fn has(device: &wgpu::Device, _: &Limits) -> Limits {
     limits(raw(device))
 }
@@ -137,12 +137,12 @@ fn has_feature(of: &JsValue, feature: &str) -> bool {
     has.is_ok_and(|has| has.call1(&features, &feature.into()).is_ok_and(|has| has.is_truthy()))
 }
 
-/// What an adapter or a device can do.
+/// Returns the limits of a `GPUAdapter` or a `GPUDevice`.
 fn limits(of: &JsValue) -> Limits {
     let limits = get(of, "limits");
     let limit = |name: &str| get(&limits, name).as_f64().unwrap_or_default();
     let binding = limit("maxStorageBufferBindingSize").min(limit("maxBufferSize"));
-    // Beside its storage buffers a kernel binds one uniform.
+    // In addition to its storage buffers, a kernel binds one uniform buffer.
     let others = limit("maxBindingsPerBindGroup") - 1.0;
     let threads = limit("maxComputeInvocationsPerWorkgroup");
     Limits {
@@ -181,14 +181,14 @@ pub(in super::super) async fn open(
     adopt(device).await
 }
 
-/// What something that was thrown says.
+/// Returns the message of an exception.
 pub(super) fn said(thrown: &JsValue) -> String {
     let message = get(thrown, "message").as_string().or_else(|| thrown.as_string());
     message.unwrap_or_else(|| format!("{thrown:?}"))
 }
 
-/// A `GPUDevice` as wgpu's. wgpu takes none, but asks `navigator.gpu` for an adapter and that for a device: it is
-/// answered from here, by a navigator that only it sees.
+/// Wraps a `GPUDevice` as a wgpu device. wgpu accepts none, but requests an adapter from `navigator.gpu`, and a device from
+/// that adapter. A temporary navigator that only wgpu sees returns this device.
 pub(super) async fn adopt(device: JsValue) -> Result<(wgpu::Device, wgpu::Queue), String> {
     let answer = |with: JsValue| {
         Closure::<dyn Fn() -> Promise>::new(move || Promise::resolve(&with)).into_js_value()
@@ -199,7 +199,7 @@ pub(super) async fn adopt(device: JsValue) -> Result<(wgpu::Device, wgpu::Queue)
     set(&navigator, "gpu", &gpu);
     let instance = while_it_is(&global(), "navigator", &navigator, || {
         let make = || wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-        // wgpu looks where it is by these, and panics where there is neither.
+        // wgpu detects its environment by these names, and panics if both are missing.
         let known = |name| get(&global(), name).is_truthy();
         match known("Window") || known("WorkerGlobalScope") {
             true => Ok(make()),

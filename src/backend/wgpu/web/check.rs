@@ -1,4 +1,4 @@
-//! Whether the browser compiles what users write.
+//! Validation of custom WGSL by the browser.
 
 use super::Gpu;
 use crate::backend::Pending;
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use wgpu::CompilationMessageType;
 
 impl Gpu {
-    /// Compiles a module, and says what the browser says of it.
+    /// Compiles a module, and returns the first error of the browser with its line and column.
     pub(in super::super) fn check(&self, text: &str) -> Pending<Result<()>> {
         self.flush();
         self.scopes.push();

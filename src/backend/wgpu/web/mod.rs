@@ -1,4 +1,4 @@
-//! An open device of a browser: what is wrong with a call is told later, and nothing may wait.
+//! An open device in a browser. Errors of a call arrive later, and no call may block.
 
 mod adapters;
 mod check;
@@ -29,35 +29,35 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{spawn_local, JsFuture};
 use web_sys::WorkerGlobalScope;
 
-/// Of a ticket nothing more need be known.
+/// Completions in a browser wait for no particular submission.
 pub(super) type Awaited = ();
 
-/// Resolves after some time; pages have what workers have.
+/// Resolves after a time. `setTimeout` is the same in pages and in workers.
 async fn pause(milliseconds: f64) {
     let scope: WorkerGlobalScope = js_sys::global().unchecked_into();
     let timer = Promise::new(&mut |resolve, _| {
         let late = milliseconds as i32;
-        // It fails for text alone, which pages may forbid to run.
+        // This fails only for a string, which pages may forbid to run.
         let _ = scope.set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, late);
     });
     let _ = JsFuture::from(timer).await;
 }
 
-/// An open device with its queue. When it is dropped the device goes: a future that awaits something holds it.
+/// An open device with its queue. Dropping it destroys the device. Pending futures hold it.
 pub(super) struct Gpu {
     pub(super) device: wgpu::Device,
     pub(super) errors: Arc<ErrorLog>,
-    /// The device is an app's.
+    /// Whether the device belongs to an app.
     lent: bool,
     queue: wgpu::Queue,
     scopes: Scopes,
     tickets: Arc<Completions<Awaited>>,
     readbacks: Arc<Readbacks>,
-    /// A read follows the batch that comes next.
+    /// Whether a read follows the next batch.
     held: Cell<bool>,
-    /// A batch that waits for its read, inside error scopes.
+    /// A batch that waits for its read, inside open error scopes.
     pending: RefCell<Option<Batch>>,
-    /// How often something began to be awaited.
+    /// The number of waits begun so far.
     waits: Cell<u64>,
     looks_often: bool,
 }
@@ -67,7 +67,7 @@ struct Batch {
     deferred: Option<DeferredResult>,
 }
 
-/// The browser's own object for a device.
+/// Returns the browser's object for a device.
 fn raw(device: &wgpu::Device) -> &JsValue {
     match device.as_webgpu() {
         Some(device) => device.as_ref(),
@@ -104,9 +104,8 @@ impl Gpu {
         }))
     }
 
-    /// Does `work` inside error scopes, which resolve `deferred` later and add to the error log. The error's message begins
-    /// with
-    /// `what`.
+    /// Does `work` inside error scopes, which resolve `deferred` later and add to the error log. The message of an error begins
+    /// with `what`.
     pub(super) fn watch<T>(
         &self,
         what: impl Into<String>,
@@ -120,10 +119,10 @@ impl Gpu {
         (made, None)
     }
 
-    /// A read follows the batch that comes next: one submission for both, which browsers take long over. At worst that
-    /// waits for the end of what JavaScript does now.
+    /// Announces a read after the next batch. Both become one submission, because submissions are slow in browsers. The batch
+    /// waits at most until the current JavaScript task ends.
     pub(super) fn defer_submit(&self) {
-        // Error scopes are open meanwhile: not where an app calls the same device.
+        // Error scopes are open meanwhile, so this is not done on a device that the app uses as well.
         self.held.set(!self.lent);
     }
 
@@ -158,14 +157,14 @@ impl Gpu {
         }
     }
 
-    /// Copies `data` to `offset` of `target`; the range was checked.
+    /// Copies `data` to `offset` of `target`. The caller has checked the range.
     pub(super) fn write(&self, target: &wgpu::Buffer, offset: u64, data: &[u8]) -> Result<()> {
         self.watch("write", None, || self.queue.write_buffer(target, offset, data));
         Ok(())
     }
 
-    /// Has bytes taken, copied by one submission, once all earlier errors are known too; none where they could not be
-    /// mapped.
+    /// Reads ranges by one submission, and passes their bytes to the callbacks once all earlier errors are known. Resolves to
+    /// `None` if a buffer could not be mapped.
     pub(super) fn read(
         self: &Arc<Self>,
         wanted: Vec<PendingCopy>,
@@ -177,7 +176,7 @@ impl Gpu {
             let readback = Readbacks::vacant(&self.readbacks, part.len);
             reads.push((part, readback, Completion::new()));
         }
-        // A new buffer may be none, and its copy would take the batch along.
+        // The allocation of a new buffer may fail, and its copy would make the batch fail as well.
         let join = reads.iter().all(|(_, readback, _)| readback.is_some());
         let mut joined = false;
         if let Some(batch) = self.pending.borrow_mut().as_mut().filter(|_| join) {
@@ -224,7 +223,7 @@ impl Gpu {
                 if need_room("read", len).is_err() {
                     return None;
                 }
-                // The device may be lost before the buffer is mapped, or after.
+                // The device may be lost before or after the buffer is mapped.
                 let range = mapped.then(|| readback.buffer().get_mapped_range(..len).ok());
                 let Some(range) = range.flatten() else {
                     gpu.hear_of_loss().await;
@@ -254,7 +253,7 @@ impl Gpu {
         })
     }
 
-    /// Does something when the work submitted so far is done.
+    /// Calls `work` when the work submitted so far is done.
     pub(super) fn when_done(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) {
         self.flush();
         let ticket = Completion::new();
@@ -266,19 +265,19 @@ impl Gpu {
         self.wait_for(&ticket);
     }
 
-    /// The nanoseconds of a timestamp's step.
+    /// Returns the nanoseconds per timestamp unit.
     pub(super) fn timestamp_period(&self) -> f32 {
         self.queue.get_timestamp_period()
     }
 
-    /// Bytes of buffers that uploads and reads go through; here the browser uploads.
+    /// Returns the bytes of readback buffers. The browser has the staging buffers for uploads.
     pub(super) fn staging_bytes(&self) -> u64 {
         self.readbacks.bytes()
     }
 
-    /// A ticket is awaited. Browsers look whether work is done where commands come in, and else now and then: Chromium
-    /// after some milliseconds, Firefox after a hundred. So there are commands, none: one soon, and for Firefox more at
-    /// growing intervals, as each takes a fifth of a millisecond from a GPU that is computed by the same CPU.
+    /// Waits for a completion. Browsers check for finished work when commands arrive, and otherwise from time to time: Chromium
+    /// after a few milliseconds, Firefox after a hundred. An empty submission therefore follows soon. Firefox gets more of them
+    /// at growing intervals, because each takes 0.2 ms of a GPU that the same CPU emulates.
     fn wait_for(self: &Arc<Self>, ticket: &Arc<Completion>) {
         self.tickets.open(ticket, ());
         let wait = self.waits.get() + 1;
@@ -289,7 +288,7 @@ impl Gpu {
             loop {
                 pause(next).await;
                 let Some(gpu) = gpu.upgrade() else { return };
-                // Whoever began to wait last looks for all.
+                // The most recent wait checks for all.
                 if gpu.waits.get() != wait || !gpu.is_awaited() {
                     return;
                 }
@@ -308,12 +307,12 @@ impl Gpu {
         !open.tickets.is_empty()
     }
 
-    /// Does pieces of work, one after the other: the browser compiles apart from the page.
+    /// Does pieces of work one after the other. The browser compiles in other threads.
     pub(super) fn side_by_side<T>(&self, count: usize, work: impl Fn(usize) -> T) -> Vec<T> {
         (0..count).map(work).collect()
     }
 
-    /// Does something when it is known how all calls so far went.
+    /// Calls `work` when the outcomes of all calls so far are known.
     pub(super) fn when_heard(&self, work: impl FnOnce() + 'static) {
         let known = self.known();
         spawn_local(async move {
@@ -323,7 +322,7 @@ impl Gpu {
         });
     }
 
-    /// Resolves when it is known how all calls so far went.
+    /// Resolves when the outcomes of all calls so far are known.
     pub(super) fn heard(&self) -> Pending<()> {
         let known = self.known();
         Box::pin(async move {
@@ -331,14 +330,15 @@ impl Gpu {
         })
     }
 
-    /// A ticket for when it is known how all calls so far went.
+    /// Returns a completion for the outcomes of all calls so far.
     fn known(&self) -> Arc<Completion> {
         let ticket = self.scopes.known();
         self.tickets.open(&ticket, ());
         ticket
     }
 
-    /// Browsers may refuse a mapping before they say that the device is lost: Firefox after the kernel that is running.
+    /// Waits up to five seconds for the device loss to be reported. Browsers may reject a mapping first. Firefox reports the
+    /// loss after the running kernel.
     async fn hear_of_loss(&self) {
         let lost = Completion::new();
         self.tickets.open(&lost, ());
@@ -350,13 +350,13 @@ impl Gpu {
         lost.succeeded().await;
     }
 
-    /// Gives a buffer's memory back; work already submitted still sees it.
+    /// Frees a buffer. Work that was already submitted may still use it.
     pub(super) fn discard(&self, buffer: &wgpu::Buffer) {
         self.flush();
         discard(buffer);
     }
 
-    /// Loses the device; the error log knows already.
+    /// Destroys the device. The caller has already updated the error log.
     pub(super) fn destroy(&self) {
         if !self.lent {
             self.device.destroy();

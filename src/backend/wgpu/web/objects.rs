@@ -1,11 +1,11 @@
-//! wgpu's adapters and buffers, as they are in a browser.
+//! Handles of wgpu objects in a browser.
 
 use wasm_bindgen::JsValue;
 
-/// What opens a device: a `GPUAdapter`.
+/// The handle that opens a device: a `GPUAdapter`.
 pub(in super::super) type Handle = JsValue;
 
-/// Gives a buffer's memory back now: nothing else does before JavaScript's collector comes.
+/// Destroys a buffer now. Otherwise its memory would be freed only when JavaScript collects garbage.
 pub(in super::super) fn discard(buffer: &wgpu::Buffer) {
     buffer.destroy();
 }

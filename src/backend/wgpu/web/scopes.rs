@@ -1,4 +1,4 @@
-//! Error scopes on the browser's own device: wgpu panics where one caught an internal error.
+//! Error scopes on the browser's device object. wgpu's scopes are not used, because they panic on internal errors.
 
 use crate::backend::wgpu::completion::Completion;
 use crate::backend::wgpu::deferred::DeferredResult;
@@ -23,7 +23,7 @@ extern "C" {
     fn pop_error_scope(this: &Raw) -> Result<JsValue, JsValue>;
 }
 
-/// What each call is watched for; popped from the end.
+/// The error filters of each call, popped from the end.
 const FILTERS: [&str; 3] = ["validation", "internal", "out-of-memory"];
 
 /// The error scopes of a device.
@@ -33,13 +33,13 @@ pub(super) struct Scopes {
     answers: Rc<RefCell<Answers>>,
 }
 
-/// Calls that were watched: which have been answered, and who waits for that.
+/// The watched calls: which of them have outcomes, and who waits for them.
 #[derive(Default)]
 struct Answers {
-    /// The number of the oldest call without an answer, and from it on whether there is one.
+    /// The number of the oldest call without an outcome. `known` has the state of this call and of all later ones.
     first: u64,
     known: VecDeque<bool>,
-    /// Completions for those that wait for all calls below a number.
+    /// Completions that wait for all calls below a number.
     waiting: Vec<(u64, Arc<Completion>)>,
 }
 
@@ -48,7 +48,7 @@ impl Answers {
         self.first + self.known.len() as u64
     }
 
-    /// A call has its answer; the tickets of those who waited for no more than that.
+    /// Marks a call as finished. Returns the completions that are now ready.
     fn answer(&mut self, number: u64) -> Vec<Arc<Completion>> {
         self.known[(number - self.first) as usize] = true;
         while self.known.front() == Some(&true) {
@@ -69,14 +69,14 @@ impl Scopes {
         }
     }
 
-    /// A call is watched from now on.
+    /// Opens the error scopes for a call.
     pub(super) fn push(&self) {
         for filter in FILTERS {
             self.device.push_error_scope(filter);
         }
     }
 
-    /// The call was made: its outcome resolves `deferred` later and goes to the error log.
+    /// Closes the error scopes of a call. Its outcome later resolves `deferred`, and an error goes to the error log.
     pub(super) fn pop(&self, what: String, deferred: Option<DeferredResult>) {
         let at = self.errors.tick();
         let popped = FILTERS.map(|_| match self.device.pop_error_scope() {
@@ -88,7 +88,7 @@ impl Scopes {
         let told = JsFuture::from(Promise::all(&Array::from_iter(popped)));
         let (errors, answers) = (self.errors.clone(), self.answers.clone());
         spawn_local(async move {
-            // Where a promise is rejected the device is lost, which is told elsewhere.
+            // A promise is rejected only if the device is lost, which is reported elsewhere.
             let caught = told.await.unwrap_or_default();
             let error = error(&what, &caught);
             if let Some(deferred) = deferred {
@@ -104,7 +104,7 @@ impl Scopes {
         });
     }
 
-    /// A call was made that nobody but who makes it is to hear of: what went wrong.
+    /// Closes the error scopes of a call, and returns its error to the caller only.
     pub(super) fn quiet(&self) -> impl std::future::Future<Output = Option<Error>> + use<> {
         let popped = FILTERS.map(|_| match self.device.pop_error_scope() {
             Ok(promise) => promise,
@@ -114,7 +114,7 @@ impl Scopes {
         async move { error("the browser", &told.await.unwrap_or_default()) }
     }
 
-    /// A ticket for when all calls so far have their answers.
+    /// Returns a completion that resolves when all calls so far have outcomes.
     pub(super) fn known(&self) -> Arc<Completion> {
         let ticket = Completion::new();
         let mut answers = self.answers.borrow_mut();
@@ -128,13 +128,13 @@ impl Scopes {
     }
 }
 
-/// What the scopes of a call caught, if they did.
+/// Converts the errors that the scopes of a call caught.
 fn error(what: &str, caught: &JsValue) -> Option<Error> {
     let caught = |at: u32| {
         let error = Reflect::get_u32(caught, at).unwrap_or_default();
         error.is_object().then_some(error)
     };
-    // That there was no memory explains all that follows from it.
+    // A lack of memory explains all errors that follow from it.
     if caught(0).is_some() {
         return Some(Error::new(ErrorKind::Memory, format!("{what}: the device is out of memory")));
     }

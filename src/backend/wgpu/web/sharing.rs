@@ -1,5 +1,5 @@
-//! What a page shares, as JavaScript has it. wgpu takes neither its device nor its buffers; but it is answered with them where
-//! it asks the browser for such.
+//! Sharing with a page: its `GPUDevice` and its `GPUBuffer`s. wgpu accepts neither. These functions therefore answer wgpu's
+//! calls to the browser with the objects of the page.
 
 use super::adapters::{adopt, said, told, while_it_is};
 use super::raw;
@@ -7,10 +7,10 @@ use crate::backend::wgpu::WgpuBackend;
 use crate::error::{Error, ErrorKind, Result};
 use wasm_bindgen::prelude::*;
 
-/// A backend on a page's `GPUDevice`.
+/// Creates a backend on a page's `GPUDevice`.
 ///
 /// # Errors
-/// `NoDevice`, `Limit` where it cannot compute or was opened with too little.
+/// `NoDevice` or `Limit` if the device cannot compute, or was opened with too low limits.
 pub async fn device(device: JsValue) -> Result<WgpuBackend> {
     let (info, could) = told(&device);
     let opened = adopt(device).await.map_err(|why| {
@@ -21,10 +21,10 @@ pub async fn device(device: JsValue) -> Result<WgpuBackend> {
 }
 
 impl WgpuBackend {
-    /// A page's `GPUBuffer` as wgpu's, of so many bytes and for these uses.
+    /// Wraps a page's `GPUBuffer` as a wgpu buffer with this size and usage.
     ///
     /// # Errors
-    /// `Unsupported` where the page's device object takes no properties.
+    /// `Unsupported` if properties of the page's device object cannot be set.
     pub fn adopt_buffer(&self, buffer: &JsValue, size: u64, usage: u32) -> Result<wgpu::Buffer> {
         let device = &self.gpu.device;
         let descriptor = wgpu::BufferDescriptor {

@@ -1,4 +1,4 @@
-//! Structs and enums: objects of options, objects that are given out, and words.
+//! Structs and enums: options objects, result objects, and words.
 
 use crate::docs::{camel, jsdoc};
 use crate::settings::Settings;
@@ -7,7 +7,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, ToTokens};
 use syn::{Attribute, Fields, ItemEnum, ItemStruct, Result};
 
-/// A struct as an object: one of options that is taken, or with `#[js(result)]` one that is given out.
+/// Generates the object type for a struct. Structs are options that are read, or results with `#[js(result)]`.
 pub fn object(mut item: ItemStruct, settings: TokenStream) -> Result<TokenStream> {
     let about = Settings::new(settings)?;
     let name = about.name.clone().unwrap_or_else(|| item.ident.to_string());
@@ -89,7 +89,7 @@ pub fn object(mut item: ItemStruct, settings: TokenStream) -> Result<TokenStream
     Ok(beside(item.to_token_stream(), &shown, made))
 }
 
-/// An enum without fields as words: `NearestExact` is `"nearest-exact"`.
+/// Generates the word type for an enum without fields: `NearestExact` becomes `"nearest-exact"`.
 pub fn words(mut item: ItemEnum) -> Result<TokenStream> {
     let name = item.ident.to_string();
     let (mut listed, mut said, mut variants) = (Vec::new(), String::new(), Vec::new());
@@ -126,7 +126,7 @@ pub fn words(mut item: ItemEnum) -> Result<TokenStream> {
     Ok(beside(item.to_token_stream(), &shown, made))
 }
 
-/// The item, and beside it what is for JavaScript.
+/// Returns the item followed by the generated JavaScript code.
 fn beside(item: TokenStream, shown: &str, made: TokenStream) -> TokenStream {
     quote! {
         #item
@@ -144,7 +144,7 @@ fn comment(attributes: &[Attribute], name: &str, indent: &str) -> String {
     framed(&jsdoc(attributes, name, None), indent)
 }
 
-/// A text as a comment of JavaScript.
+/// Formats a text as a JSDoc comment.
 fn framed(text: &str, indent: &str) -> String {
     match text.trim() {
         "" => String::new(),
@@ -159,7 +159,7 @@ fn framed(text: &str, indent: &str) -> String {
     }
 }
 
-/// `NearestExact` as `nearest-exact`.
+/// Converts a name to kebab case: `NearestExact` becomes `nearest-exact`.
 fn kebab(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {

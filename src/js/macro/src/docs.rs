@@ -1,21 +1,21 @@
-//! Documentation: what Rust reads as what JavaScript reads.
+//! Conversion of Rust documentation to JSDoc.
 
 use quote::ToTokens;
 use syn::{Attribute, Expr, Lit, Meta};
 
-/// What JavaScript calls otherwise; `where` is a word of Rust's.
+/// Names that differ in JavaScript. `where` is a Rust keyword.
 const KEYWORDS: &[(&str, &str)] = &[("where_cond", "where"), ("keepdim", "keepDims")];
 
-/// The classes that JavaScript has, too.
+/// Classes that JavaScript has under the same name.
 const CLASSES: &[&str] =
     &["Tensor", "Device", "Variable", "Batch", "Program", "Plan", "Profile", "Trainer"];
 
-/// `index_select` as `indexSelect`.
+/// Converts a name to camel case: `index_select` becomes `indexSelect`.
 pub fn camel(name: &str) -> String {
     if let Some((_, own)) = KEYWORDS.iter().find(|(rust, _)| *rust == name) {
         return own.to_string();
     }
-    // A variable of the environment.
+    // A name without lowercase letters is an environment variable.
     if !name.contains(|c: char| c.is_lowercase()) {
         return name.to_string();
     }
@@ -34,7 +34,7 @@ pub fn camel(name: &str) -> String {
     out
 }
 
-/// A literal's text, also of one that came through a macro by example.
+/// Returns the text of a string literal, also if it passed through a declarative macro.
 pub fn text(mut expr: &Expr) -> Option<String> {
     while let Expr::Group(group) = expr {
         expr = &group.expr;
@@ -44,7 +44,7 @@ pub fn text(mut expr: &Expr) -> Option<String> {
             Lit::Str(text) => Some(text.value()),
             _ => None,
         },
-        // concat!("A ", 2, "-D convolution"), whose parts may be groups themselves.
+        // The parts of `concat!("A ", 2, "-D convolution")` may be groups themselves.
         Expr::Macro(call) if call.mac.path.is_ident("concat") => {
             Some(concat(call.mac.tokens.clone()))
         }
@@ -70,7 +70,7 @@ fn concat(tokens: proc_macro2::TokenStream) -> String {
     out
 }
 
-/// The lines of `///`.
+/// Returns the lines of the doc comment.
 fn lines(attributes: &[Attribute]) -> Vec<String> {
     let mut lines = Vec::new();
     for attribute in attributes {
@@ -79,11 +79,11 @@ fn lines(attributes: &[Attribute]) -> Vec<String> {
             lines.extend(text(&pair.value).unwrap_or_default().split('\n').map(str::to_string));
         }
     }
-    // One space stands between the slashes and the text.
+    // Removes the space between the slashes and the text.
     lines.iter().map(|line| line.strip_prefix(' ').unwrap_or(line).to_string()).collect()
 }
 
-/// The documentation without Rust's examples, with links and headings as JSDoc has them. `class` is what `Self` is.
+/// Converts documentation to JSDoc: removes Rust examples, and converts links and headings. `class` replaces `Self`.
 pub fn jsdoc(attributes: &[Attribute], class: &str, example: Option<&str>) -> String {
     let mut out: Vec<String> = Vec::new();
     let (mut code, mut errors) = (false, false);
@@ -116,13 +116,13 @@ pub fn jsdoc(attributes: &[Attribute], class: &str, example: Option<&str>) -> St
     }
 }
 
-/// An expression as it is written.
+/// Returns the source text of an expression.
 pub fn code(expr: &Expr) -> String {
     let text = expr.to_token_stream().to_string();
     text.replace("- ", "-").replace("None", "undefined")
 }
 
-/// Names and links of one line.
+/// Converts the names and links of one line.
 fn words(line: &str, class: &str) -> String {
     let line = without_paths(line);
     let mut out = String::new();
@@ -152,7 +152,7 @@ fn words(line: &str, class: &str) -> String {
     out
 }
 
-/// `[text](crate::path)` as `text`, where `text` is no code: JavaScript has no such paths.
+/// Replaces `[text](crate::path)` by `text`, because JavaScript has no crate paths. Links with code as text are kept.
 fn without_paths(line: &str) -> String {
     let mut line = line.to_string();
     while let Some(at) = line.find("](crate::").filter(|&at| !line[..at].ends_with('`')) {
@@ -163,7 +163,7 @@ fn without_paths(line: &str) -> String {
     line
 }
 
-/// With a small first letter.
+/// Converts the first letter to lower case.
 fn lower(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
@@ -178,9 +178,9 @@ fn link(path: &str, class: &str) -> String {
     let parts: Vec<&str> = path.split("::").collect();
     let named: Vec<String> = parts.iter().rev().take(2).rev().map(|part| camel(part)).collect();
     match &named[..] {
-        // An option, or a function of Rust's.
+        // An option, or a free function of Rust.
         [name] if name.starts_with(char::is_lowercase) => format!("`{name}`"),
-        // What only Rust has is an option or a word of that name.
+        // A variant or associated item that only Rust has is an option or a word in JavaScript.
         [of, name] if !CLASSES.contains(&of.as_str()) => format!("`{}`", lower(name)),
         _ => format!("{{@link {}}}", named.join(".")),
     }

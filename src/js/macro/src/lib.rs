@@ -1,26 +1,30 @@
-//! `#[js]`: JavaScript out of warpweft's own Rust.
+//! The attribute `#[js]`, which generates the JavaScript API from Rust code.
 //!
-//! On `impl Tensor` it leaves the methods as they are and makes each public one a method of the JavaScript class `Tensor`,
-//! with the same documentation. On a struct or an enum it makes the TypeScript type, and what converts between the two.
-//! The crate puts it behind its feature `js`; on other machines than wasm32 nothing is made.
+//! On an `impl` block, it keeps the Rust methods and generates a method of the JavaScript class for each public one, with the
+//! same documentation. On a struct or an enum, it generates the TypeScript type and the conversion. All generated code is for
+//! wasm32 only, and the crate `warpweft` uses the attribute behind its feature `js`.
 //!
-//! What a method's own `#[js(...)]` says:
+//! For example, `pub fn softmax(&self, axis: isize) -> Tensor` in `#[js] impl Tensor` becomes the JavaScript method
+//! `softmax(axis)`. With `#[js(default(axis = -1))]`, the argument is optional.
 //!
-//! - `skip`: JavaScript does not have it, or by hand (`src/js`);
-//! - `name = "where"`: another name than the Rust one in camel case;
-//! - `default(a = -2, b = -1)`: parameters that may be left out;
-//! - `options(weight, epsilon = 1e-5)`: parameters that are fields of one object, the last argument, with their defaults;
-//! - `returns(values, indices)`: the names under which an object has the parts of a tuple;
-//! - `dtype = I32`: the type of the result's elements, where it is not that of this tensor's;
-//! - `types = Select`: the row's types, of which this one's results have any;
-//! - `returns = "Ordered<D>"`: the result's type for TypeScript;
-//! - `getter`: a property;
-//! - `keepdims`: axes that come with the option `keepDims`;
-//! - `spread(options)`: a struct of options, whose fields stand in that object;
-//! - `required`: the object can not be left out;
-//! - `example = "..."`: JavaScript for the documentation.
+//! Settings of a method in `#[js(...)]`:
 //!
-//! On the impl itself `only(run, flush)` names the methods that JavaScript has, where they are few.
+//! - `skip`: no generated method. JavaScript lacks it, or `src/js` has a hand-written one.
+//! - `name = "where"`: the name in JavaScript, instead of the Rust name in camel case.
+//! - `default(a = -2, b = -1)`: optional parameters and their defaults.
+//! - `options(weight, epsilon = 1e-5)`: parameters that are fields of an options object, the last argument, with their
+//!   defaults.
+//! - `returns(values, indices)`: a tuple is returned as an object with these field names.
+//! - `dtype = I32`: the element type of the result, if it differs from this tensor's.
+//! - `types = Select`: the row's types. The result of a selection may have any type.
+//! - `returns = "Ordered<D>"`: the TypeScript type of the result.
+//! - `getter`: the method is a property.
+//! - `keepdims`: the axes have the option `keepDims`.
+//! - `spread(options)`: a struct of options, whose fields become fields of the options object.
+//! - `required`: the options object is not optional.
+//! - `example = "..."`: a JavaScript example for the documentation.
+//!
+//! On an `impl` block, `only(run, flush)` selects the methods that JavaScript has.
 
 mod data;
 mod docs;
@@ -34,7 +38,7 @@ use proc_macro::TokenStream;
 use quote::{quote, ToTokens};
 use syn::Item;
 
-/// See the [crate](self).
+/// Generates JavaScript classes, types and conversions. The [crate](self) documentation lists the settings.
 #[proc_macro_attribute]
 pub fn js(settings: TokenStream, item: TokenStream) -> TokenStream {
     let made = match syn::parse::<Item>(item.clone()) {

@@ -1,4 +1,4 @@
-//! The public methods of an `impl` as those of a JavaScript class.
+//! Generation of a JavaScript class from the public methods of an `impl` block.
 
 use crate::docs::{camel, jsdoc};
 use crate::settings::{Default, Settings};
@@ -7,7 +7,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, ToTokens};
 use syn::{Expr, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Pat, Result, ReturnType, Type};
 
-/// The impl as it is, and beside it the class's methods.
+/// Returns the `impl` block followed by the class's methods.
 pub fn class(mut item: ItemImpl, settings: TokenStream) -> Result<TokenStream> {
     let only = Settings::new(settings)?.only;
     let Type::Path(path) = &*item.self_ty else {
@@ -35,18 +35,18 @@ pub fn class(mut item: ItemImpl, settings: TokenStream) -> Result<TokenStream> {
     })
 }
 
-/// Where a parameter's value comes from.
+/// The source of a parameter's value.
 #[derive(PartialEq)]
 enum Place {
-    /// An argument of its own.
+    /// A separate argument.
     Argument,
-    /// The n-th field of the object of options that the method names.
+    /// The n-th field of the options object, as listed in the setting `options`.
     Field(usize),
-    /// The whole object.
+    /// The whole options object.
     Object,
 }
 
-/// A field of the object of options: its name, as TypeScript has it, and what it means.
+/// A field of the options object: its name, its TypeScript declaration, and its description.
 struct Field {
     name: String,
     ts: String,
@@ -70,7 +70,7 @@ impl Input<'_> {
         self.param.optional || self.default.is_some()
     }
 
-    /// How the value is made of JavaScript's, which is an expression for a reference.
+    /// Returns the conversion of the JavaScript value, which is an expression for a reference.
     fn converted(&self, value: &TokenStream, at: usize) -> TokenStream {
         let (name, owned, what) = (&self.name, &self.param.owned, self.js_name());
         let at_it = quote!(At { op: method_name, what: #what });
@@ -85,7 +85,7 @@ impl Input<'_> {
     }
 }
 
-/// A method, as it is to be written.
+/// A method to generate.
 struct Method<'a> {
     rust: &'a ImplItemFn,
     settings: &'a Settings,
@@ -124,7 +124,7 @@ impl<'a> Method<'a> {
         Ok(Method { rust, settings, class, js, on_self, inputs })
     }
 
-    /// The fields of options, in the order that they are asked for: names and TypeScript.
+    /// Returns the fields of the options object, in the order in which they are read.
     fn fields(&self) -> Vec<Field> {
         let mut fields: Vec<Field> = Vec::new();
         for input in &self.inputs {
@@ -195,7 +195,7 @@ impl<'a> Method<'a> {
         let body = quote!(#(#taken)* #called);
         let body = match self.rust.sig.generics.const_params().next() {
             None => quote!({ #body }),
-            // By the number of axes that the window has.
+            // One instance for each number of window axes.
             Some(_) => quote!(match spatial(&this, &options)? {
                 1 => { const N: usize = 1; #body }
                 2 => { const N: usize = 2; #body }
@@ -229,8 +229,8 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// The call of a function that has the code of all methods of this form: most of them convert some arguments, call the
-    /// core and convert the result.
+    /// Returns a call of a shared function (`call0` to `call4`), if the method has the common form: convert some arguments,
+    /// call the core, convert the result. Sharing keeps the WebAssembly small.
     fn shared(&self) -> Option<TokenStream> {
         let ReturnType::Type(_, ty) = &self.rust.sig.output else { return None };
         let plain = types::inside(ty, "Result").unwrap_or(ty);
@@ -267,7 +267,7 @@ impl<'a> Method<'a> {
         })))
     }
 
-    /// How the object of options is opened, and the parameter that it is.
+    /// Returns the code that opens the options object, and its parameter.
     fn options(&self, fields: &[Field], objects: &[&Input]) -> (TokenStream, Option<TokenStream>) {
         if fields.is_empty() && objects.is_empty() {
             return (quote!(let options = Options::none(method_name);), None);
@@ -297,7 +297,7 @@ impl<'a> Method<'a> {
         (opened, Some(quote!(#[wasm_bindgen(#kind = #shown #doc)] options: &JsValue)))
     }
 
-    /// What gets the core's own object, and the call of its method.
+    /// Returns the code that gets the core's object, and the call of its method.
     fn called(&self) -> (TokenStream, TokenStream) {
         let (rust, class) = (&self.rust.sig.ident, format_ident!("{}", self.class));
         let passed = self.inputs.iter().map(|input| match input.place {
@@ -313,7 +313,7 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// The result's type, what TypeScript calls it, and how it is made of the call's.
+    /// Returns the result type, its TypeScript name, and the conversion of the call's result.
     fn result(&self, called: &TokenStream) -> (TokenStream, Option<String>, TokenStream) {
         let ReturnType::Type(_, ty) = &self.rust.sig.output else {
             return (quote!(()), None, quote!(#called; Ok(())));
@@ -349,7 +349,7 @@ impl<'a> Method<'a> {
         (result, ts, quote!(given(#called, method_name)))
     }
 
-    /// What TypeScript calls a result; nothing where wasm-bindgen knows.
+    /// Returns the TypeScript name of a result, or nothing if wasm-bindgen's is right.
     fn shown(&self, ty: &Type) -> Option<String> {
         let name = types::typescript(ty, &self.rust.sig.generics).ok()?;
         let typed = self.inputs.iter().any(|input| input.param.typed);
@@ -368,7 +368,7 @@ impl<'a> Method<'a> {
     }
 }
 
-/// A parameter; if `typed`, tensors are of the type that the result has.
+/// Returns the code of a parameter. If `typed`, tensors have the element type of the result.
 fn argument(input: &Input, typed: bool) -> TokenStream {
     let (name, js) = (format_ident!("js_{}", input.name), input.js_name());
     let ts =
@@ -385,7 +385,7 @@ fn argument(input: &Input, typed: bool) -> TokenStream {
     }
 }
 
-/// A default in words.
+/// Describes a default value.
 pub fn said(value: &Expr) -> String {
     match crate::docs::text(value) {
         Some(text) => format!("Default: `\"{text}\"`."),

@@ -1,4 +1,4 @@
-//! What `#[js(...)]` says of a method or a field.
+//! Parsing of the settings in `#[js(...)]`.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -6,7 +6,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{parenthesized, Attribute, Expr, Ident, LitStr, Meta, Result, Token};
 
-/// A parameter, and what it is where it is left out.
+/// A parameter and its default value.
 pub struct Default {
     pub name: Ident,
     pub value: Option<Expr>,
@@ -21,7 +21,7 @@ impl Parse for Default {
     }
 }
 
-/// All that was said.
+/// The parsed settings.
 #[derive(Default)]
 pub struct Settings {
     pub skip: bool,
@@ -40,14 +40,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What stands in parentheses.
+    /// Parses the settings in the parentheses.
     pub fn new(tokens: TokenStream) -> Result<Settings> {
         let mut settings = Settings::default();
         settings.add(tokens)?;
         Ok(settings)
     }
 
-    /// Takes `#[js(...)]` and `#[cfg_attr(feature = "js", js(...))]` out of the attributes.
+    /// Removes `#[js(...)]` and `#[cfg_attr(feature = "js", js(...))]` from the attributes, and parses them.
     pub fn take(attributes: &mut Vec<Attribute>) -> Result<Settings> {
         let mut settings = Settings::default();
         let mut kept = Vec::new();
@@ -84,7 +84,7 @@ impl Settings {
         };
         match word.to_string().as_str() {
             "skip" => self.skip = true,
-            // A condition's type says nothing about what it chooses.
+            // The type of a selection's condition does not determine the type of its result.
             "types" => {
                 input.parse::<Token![=]>()?;
                 if input.parse::<Ident>()? == "Select" {
@@ -125,7 +125,7 @@ fn names(input: ParseStream) -> Result<Vec<String>> {
     Ok(list(input)?.into_iter().map(|one| one.name.to_string()).collect())
 }
 
-/// What is in the parentheses of an attribute that is for this macro.
+/// Returns the tokens in the parentheses, if the attribute belongs to this macro.
 fn said(attribute: &Attribute) -> Result<Option<TokenStream>> {
     let Meta::List(list) = &attribute.meta else { return Ok(None) };
     if list.path.is_ident("js") {

@@ -1,4 +1,4 @@
-//! What the macro makes of documentation and settings.
+//! Tests of the generated documentation and code.
 
 use crate::docs::{camel, jsdoc};
 use crate::{data, methods};

@@ -1,11 +1,11 @@
-//! How Rust's types look in JavaScript: what a parameter is taken as, how it is passed on, and what TypeScript calls it.
-//! What converts them are the traits of `src/js`; a type that is not in the lists goes by its own name.
+//! Mapping of Rust types to JavaScript: the type a parameter is converted to, how it is passed on, and its TypeScript name. The
+//! traits of `src/js` do the conversion. A type that is in no list keeps its name.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::{Expr, GenericArgument, GenericParam, Generics, PathArguments, Type, TypeParamBound};
 
-/// Types that TypeScript has another name for.
+/// Types with another name in TypeScript.
 const NAMES: &[(&str, &str)] = &[
     ("usize", "number"),
     ("isize", "number"),
@@ -26,10 +26,11 @@ const NAMES: &[(&str, &str)] = &[
     ("ScatterReduction", "Reduction | \"mean\""),
 ];
 
-/// A field of the object of options: its name, TypeScript's type, and what it means.
+/// A field of an options object: its name, its TypeScript type, and its description.
 pub type Field = (&'static str, &'static str, &'static str);
 
-/// Types that take more than their own argument: fields of the object of options. `Axes` does where the method says so.
+/// Types that read more than their argument, namely these fields of the options object. `Axes` does so only with the setting
+/// `keepdims`.
 const MORE: &[(&str, &[Field])] = &[
     ("Axes", &[("keepDims", "boolean", "Keep the axes, with extent 1. Default: false.")]),
     (
@@ -43,28 +44,28 @@ const MORE: &[(&str, &[Field])] = &[
     ("ScatterReduction", &[("includeSelf", "boolean", "Count what is there. Default: true.")]),
 ];
 
-/// Types that may be left out, and then are what their conversion says.
+/// Types that are optional, with a default in their conversion.
 const OPTIONAL: &[&str] = &["Axes"];
 
-/// Types that make the result's type known: it is the type parameter `T`.
+/// Types that determine the element type of the result, which is the type parameter `T`.
 const TYPED: &[&str] = &["DType", "TensorSpec"];
 
-/// A parameter's type.
+/// The type of a parameter.
 pub struct Param {
-    /// What the value is converted to.
+    /// The type that the value is converted to.
     pub owned: TokenStream,
-    /// TypeScript's type.
+    /// The TypeScript type.
     pub ts: String,
-    /// Whether it may be left out.
+    /// Whether the parameter is optional.
     pub optional: bool,
-    /// Fields of options that belong to it.
+    /// Fields of the options object that belong to the parameter.
     pub more: &'static [Field],
-    /// Whether it says what type the result has.
+    /// Whether the parameter determines the element type of the result.
     pub typed: bool,
     form: Form,
 }
 
-/// How the converted value is passed on.
+/// The form in which the converted value is passed on.
 enum Form {
     Value,
     Reference,
@@ -74,7 +75,7 @@ enum Form {
 }
 
 impl Param {
-    /// The expression that passes on what is in a variable.
+    /// Returns the expression that passes on a variable.
     pub fn pass(&self, name: &Ident) -> Expr {
         match self.form {
             Form::Value => syn::parse_quote!(#name),
@@ -85,7 +86,7 @@ impl Param {
     }
 }
 
-/// What a parameter of this type is.
+/// Analyzes the type of a parameter.
 pub fn param(ty: &Type, generics: &Generics) -> syn::Result<Param> {
     let plain = |inner: &Type, form| -> syn::Result<Param> {
         let name = head(inner, generics)?;
@@ -122,7 +123,7 @@ pub fn param(ty: &Type, generics: &Generics) -> syn::Result<Param> {
         pair if pair.starts_with('[') => {
             "readonly (readonly [before: number, after: number])[]".to_string()
         }
-        // Axes: one, or a list of them.
+        // Axes may be one number or a list.
         "number" if head(element, generics)? == "isize" => "Axes".to_string(),
         "Variable" => "Module | readonly Variable[]".to_string(),
         one => format!("readonly {one}[]"),
@@ -130,7 +131,7 @@ pub fn param(ty: &Type, generics: &Generics) -> syn::Result<Param> {
     Ok(found)
 }
 
-/// The type without what only Rust needs: `impl Into<T>` and `T: Borrow<U>` stand for `T` and `U`.
+/// Returns the type without Rust-only parts: `impl Into<T>` and `T: Borrow<U>` become `T` and `U`.
 fn owned(ty: &Type, generics: &Generics) -> syn::Result<TokenStream> {
     Ok(match ty {
         Type::ImplTrait(bounds) => {
@@ -143,7 +144,7 @@ fn owned(ty: &Type, generics: &Generics) -> syn::Result<TokenStream> {
                 return owned(&inner, generics);
             }
             match &segment.arguments {
-                // Lifetimes are the caller's.
+                // Lifetimes are elided.
                 PathArguments::AngleBracketed(list) if only_lifetimes(list) => {
                     let ident = &segment.ident;
                     quote!(#ident)
@@ -159,7 +160,7 @@ fn only_lifetimes(list: &syn::AngleBracketedGenericArguments) -> bool {
     list.args.iter().all(|argument| matches!(argument, GenericArgument::Lifetime(_)))
 }
 
-/// The name that TypeScript has for a type.
+/// Returns the TypeScript name of a type.
 pub fn typescript(ty: &Type, generics: &Generics) -> syn::Result<String> {
     match ty {
         Type::Tuple(tuple) => {
@@ -168,7 +169,7 @@ pub fn typescript(ty: &Type, generics: &Generics) -> syn::Result<String> {
             Ok(format!("[{}]", parts?.join(", ")))
         }
         Type::Array(_) => Ok("PerAxis".to_string()),
-        // Through macros by example types come as groups.
+        // Declarative macros wrap types in groups.
         Type::Group(group) => typescript(&group.elem, generics),
         Type::Reference(to) => typescript(&to.elem, generics),
         Type::Slice(list) => Ok(format!("readonly {}[]", typescript(&list.elem, generics)?)),
@@ -185,7 +186,7 @@ pub fn typescript(ty: &Type, generics: &Generics) -> syn::Result<String> {
     }
 }
 
-/// The name of a type, without its path and parameters.
+/// Returns the name of a type, without its path and parameters.
 fn head(ty: &Type, generics: &Generics) -> syn::Result<String> {
     match ty {
         Type::ImplTrait(bounds) => {
@@ -204,7 +205,7 @@ fn head(ty: &Type, generics: &Generics) -> syn::Result<String> {
     }
 }
 
-/// What a type parameter stands for.
+/// Returns the type that a type parameter is bound to.
 fn generic(name: &Ident, generics: &Generics) -> Option<Type> {
     generics.params.iter().find_map(|param| match param {
         GenericParam::Type(param) if param.ident == *name => bound(&param.bounds),
@@ -212,7 +213,7 @@ fn generic(name: &Ident, generics: &Generics) -> Option<Type> {
     })
 }
 
-/// The `T` of `Into<T>` and `Borrow<T>`.
+/// Returns the `T` of `Into<T>` or `Borrow<T>`.
 fn bound<'a>(bounds: impl IntoIterator<Item = &'a TypeParamBound>) -> Option<Type> {
     bounds.into_iter().find_map(|bound| {
         let TypeParamBound::Trait(bound) = bound else { return None };
@@ -222,7 +223,7 @@ fn bound<'a>(bounds: impl IntoIterator<Item = &'a TypeParamBound>) -> Option<Typ
     })
 }
 
-/// The `T` of `Wrapper<T>`.
+/// Returns the `T` of `Wrapper<T>`.
 pub fn inside<'a>(ty: &'a Type, wrapper: &str) -> Option<&'a Type> {
     let Type::Path(path) = ty else { return None };
     let segment = path.path.segments.last()?;
@@ -243,7 +244,7 @@ fn unknown(ty: &Type) -> syn::Error {
     syn::Error::new_spanned(ty, message)
 }
 
-/// What a future of this type gives: of `impl Future<Output = T>` and `Pending<T>`.
+/// Returns the output of a future: the `T` of `impl Future<Output = T>` or `Pending<T>`.
 pub fn awaited(ty: &Type) -> Option<Type> {
     if let Some(inner) = inside(ty, "Pending") {
         return Some(inner.clone());
@@ -261,7 +262,7 @@ pub fn awaited(ty: &Type) -> Option<Type> {
     })
 }
 
-/// A type without lifetimes that end, as types of signatures are looked up by.
+/// Returns the type with a `'static` lifetime, for the associated type `<T as IntoJs>::Js` in a signature.
 pub fn lasting(ty: &Type) -> TokenStream {
     match ty {
         Type::Reference(to) => {

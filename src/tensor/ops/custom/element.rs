@@ -1,4 +1,4 @@
-//! Functions of elements that users write in WGSL.
+//! Elementwise functions that users write in WGSL.
 
 use crate::backend::{Pending, Shared};
 use crate::device::Device;
@@ -10,7 +10,7 @@ use crate::tensor::{number_bits, Operand, Tensor};
 use std::fmt;
 use std::sync::Arc;
 
-/// A function in tensors.
+/// A function of tensors.
 pub(super) trait Apply: Shared {
     fn apply(&self, operands: &[Tensor]) -> Result<Tensor>;
 }
@@ -22,15 +22,17 @@ impl<F: Fn(&[Tensor]) -> Result<Tensor> + Shared> Apply for F {
 }
 
 impl Device {
-    /// Compiles a function of elements, written in WGSL: its parameters and its result are `f32`, `i32`, `u32` or `bool`.
-    /// The last function of the source is the one; helper functions, constants, aliases and structures stand before it. What
-    /// they are called matters to nobody else.
+    /// Compiles an elementwise function written in WGSL. Its parameters and its result are `f32`, `i32`, `u32` or `bool`.
     ///
-    /// It is used as the functions that tensors have: operands broadcast, numbers are data, and it shares kernels with what
-    /// stands before and after it. `f32` stands for `f16` too, which is computed in `f32` and rounded where it is stored.
+    /// The last function of the source is compiled. Helper functions, constants, aliases and structures come before it,
+    /// and their names are private.
     ///
-    /// A CPU computes it natively where it is made of variables, arithmetic, comparisons, choices, calls, and loops whose
-    /// number of rounds follows from constants; see [`ElementFunction::with_fallback`] for what it does not.
+    /// The function is used like the elementwise methods of tensors. Operands broadcast, numbers are data, and calls fuse
+    /// with neighboring operations. An `f32` parameter also accepts `f16`, which is computed in `f32` and rounded when it
+    /// is stored.
+    ///
+    /// A CPU compiles variables, arithmetic, comparisons, selections, calls, and loops whose number of iterations follows
+    /// from constants. Use [`ElementFunction::with_fallback`] for the rest.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -48,7 +50,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `Data` with line and column of what is no such function; in a browser what its compiler says.
+    /// `Data` with line and column if the source is not such a function. In a browser, the message is that of its
+    /// compiler.
     pub fn element_function(&self, source: &str) -> Pending<Result<ElementFunction>> {
         let (device, element) = (self.clone(), parse_element(source));
         Box::pin(async move {
@@ -66,7 +69,7 @@ impl Device {
     }
 }
 
-/// What a source declares, compiled for machines that take no WGSL where this build can do that.
+/// Parses a source. Builds with a native WGSL front end also compile it for devices that do not accept WGSL.
 fn parse_element(source: &str) -> Result<Element> {
     let element = Element::parse(source)?;
     #[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
@@ -74,31 +77,31 @@ fn parse_element(source: &str) -> Result<Element> {
     Ok(element)
 }
 
-/// A function of elements, written in WGSL: made by [`Device::element_function`]. Cloning shares it; it is freed with its
+/// An elementwise function written in WGSL, from [`Device::element_function`]. Clones share it, and it is freed with its
 /// last user.
 #[derive(Clone)]
 pub struct ElementFunction {
     device: Device,
     element: Arc<Element>,
-    /// The device takes WGSL.
+    /// Whether the device accepts WGSL.
     compiled: bool,
     fallback: Option<Arc<dyn Apply>>,
 }
 
 impl ElementFunction {
-    /// The function's name.
+    /// The name of the function.
     pub fn name(&self) -> &str {
         &self.element.name
     }
 
-    /// The types of its parameters.
+    /// The types of the parameters.
     pub fn parameters(&self) -> &[DType] {
         &self.element.parameters
     }
 
-    /// The same function with its derivatives: for each parameter a function of the same parameters, or of these and the
-    /// function's result, that gives `f32`. The derivative by an integer is not asked for, and may be any. Those may have
-    /// derivatives in turn.
+    /// Adds derivatives to the function. There is one function for each parameter, which returns `f32`. It has the same
+    /// parameters, optionally followed by the result of this function. Derivatives by integers are never called.
+    /// Derivatives may have derivatives themselves.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -114,17 +117,18 @@ impl ElementFunction {
     /// ```
     ///
     /// # Errors
-    /// `Data` where these are not as many as the parameters, take others, or give no `f32`.
+    /// `Data` if there is not one function for each parameter, or if one has other parameters or does not return `f32`.
     pub fn with_gradients(&self, gradients: &[&ElementFunction]) -> Result<ElementFunction> {
         let gradients: Vec<_> = gradients.iter().map(|other| other.element.clone()).collect();
         let element = Arc::new(self.element.with_gradients(&gradients)?);
         Ok(ElementFunction { element, ..self.clone() })
     }
 
-    /// The same function with another in tensors, which is used in its place where a device cannot compute it: on the CPU
-    /// what has no steps there, and on a browser's CPU all, as that has no compiler of WGSL. Gradients are then those of
-    /// that function. Its result has the shape that the operands broadcast to, and the type of this function's result;
-    /// [`ElementFunction::call`] refuses another one.
+    /// Adds a fallback in tensor operations for devices that cannot compute the function. On a native CPU these are
+    /// functions that it cannot compile. On a browser's CPU these are all functions, because it has no WGSL compiler.
+    ///
+    /// Gradients are then those of the fallback. Its result must have the shape that the operands broadcast to, and the
+    /// type of the function's result. [`ElementFunction::call`] rejects other results.
     pub fn with_fallback(
         &self,
         fallback: impl Fn(&[Tensor]) -> Result<Tensor> + Shared + 'static,
@@ -132,12 +136,12 @@ impl ElementFunction {
         ElementFunction { fallback: Some(Arc::new(fallback)), ..self.clone() }
     }
 
-    /// Records the function of these operands: tensors or numbers, which broadcast.
+    /// Records a call with these operands, which are tensors or numbers and broadcast.
     ///
     /// # Errors
-    /// `Shape` if the operands do not broadcast, `DType` if they are of other types than its parameters, `Data` if they are
-    /// not as many, are all numbers, or live on another device, `Unsupported` where the device cannot compute it and there
-    /// is no fallback; `Shape` or `DType` where a fallback gives another shape or type than the function.
+    /// `Shape` if the operands do not broadcast; `DType` if they have other types than the parameters; `Data` if their
+    /// number is wrong, all are numbers, or one is on another device; `Unsupported` if the device cannot compute the
+    /// function and it has no fallback; `Shape` or `DType` if a fallback returns another shape or type than the function.
     pub fn call<O: Into<Operand> + Clone>(&self, operands: &[O]) -> Result<Tensor> {
         let operands: Vec<Operand> = operands.iter().cloned().map(Into::into).collect();
         let name = &self.element.name;
@@ -181,7 +185,8 @@ impl ElementFunction {
         tensors[0].apply(Op::Element(self.element.clone()), &others)
     }
 
-    /// Refuses a fallback's result that is not what the function would give: another device would give something else.
+    /// Rejects a fallback's result of another shape or type than the function's, because other devices would return the
+    /// latter.
     fn check_result(&self, made: Tensor, (shape, dtype): (Shape, DType)) -> Result<Tensor> {
         made.node()?;
         let name = &self.element.name;
@@ -200,7 +205,7 @@ impl ElementFunction {
         Ok(made)
     }
 
-    /// Why the device cannot compute it, if so: of its gradients, too.
+    /// Returns an error if the device cannot compute the function or its gradients.
     fn missing(&self) -> Result<()> {
         if self.compiled {
             return Ok(());

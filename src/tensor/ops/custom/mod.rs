@@ -1,4 +1,4 @@
-//! Operations that users write in WGSL: functions of elements and compute shaders.
+//! Operations that users write in WGSL: elementwise functions and compute shaders.
 
 mod element;
 mod shader;

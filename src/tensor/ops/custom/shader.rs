@@ -12,7 +12,7 @@ use crate::tensor::{number_bits, Tensor};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is computed in a shader's place.
+/// A function of tensors that replaces the shader on a CPU.
 trait Fallback: Shared {
     fn run(&self, inputs: &[Tensor], params: &[f64]) -> Result<Vec<Tensor>>;
 }
@@ -23,7 +23,7 @@ impl<F: Fn(&[Tensor], &[f64]) -> Result<Vec<Tensor>> + Shared> Fallback for F {
     }
 }
 
-/// The gradients by a shader's inputs.
+/// A function that returns the gradients by a shader's inputs.
 trait Gradient: Shared {
     fn by(&self, inputs: &[Tensor], outputs: &[Tensor], of: &[Tensor]) -> Result<Vec<Tensor>>;
 }
@@ -34,29 +34,34 @@ impl<F: Fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<Vec<Tensor>> + Shared> Gra
     }
 }
 
-/// Gradients that were recorded, by the shapes of inputs and results.
+/// Recorded gradients, by the shapes of inputs and results.
 type PullbackCache = Mutex<Vec<(Vec<Shape>, Arc<Pullback>)>>;
 
-/// How many of those are kept.
+/// The most recorded gradients to keep.
 const MAX_CACHED_PULLBACKS: usize = 16;
 
-/// A gradient, and what was recorded of it.
+/// A gradient function, and its recordings.
 struct Given {
     by: Box<dyn Gradient>,
     known: PullbackCache,
 }
 
 impl Device {
-    /// Compiles a compute shader, written in WGSL. In group 0 it binds, in this order: at 0 a uniform with numbers, if it
-    /// takes any (one number, or a structure of `f32`, `i32`, `u32`); then what it reads, `var<storage, read>`; then what
-    /// it writes, `var<storage, read_write>`: arrays of `f32`, `i32`, `u32` or `f16`, or of `vec2` and `vec4` of these. Its
-    /// entry point is `main`.
+    /// Compiles a compute shader written in WGSL, whose entry point is `main`.
     ///
-    /// What it does not write is left as it was found, which may be anything. Memory may reach beyond a tensor's last
-    /// element, so sizes are numbers of the uniform or constants, not `arrayLength`. What is read or written outside of
-    /// that memory is clamped or left out, as WebGPU says.
+    /// In group 0 it binds, in this order:
     ///
-    /// Of GPUs only; a CPU uses [`Shader::with_fallback`].
+    /// - at 0 a uniform with its numbers, if there are any: one number, or a structure of `f32`, `i32` and `u32`;
+    /// - the inputs, `var<storage, read>`;
+    /// - the outputs, `var<storage, read_write>`.
+    ///
+    /// Inputs and outputs are arrays of `f32`, `i32`, `u32` or `f16`, or of `vec2` and `vec4` of these.
+    ///
+    /// Elements that the shader does not write are undefined. Buffers may be longer than their tensors, so pass sizes as
+    /// numbers or constants, and do not use `arrayLength`. Accesses outside a buffer are clamped or ignored, as WebGPU
+    /// specifies.
+    ///
+    /// Shaders run on GPUs only. A CPU uses [`Shader::with_fallback`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -76,7 +81,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `Data` with line and column of what is no such shader; in a browser what its compiler says.
+    /// `Data` with line and column if the source is not such a shader. In a browser, the message is that of its compiler.
     pub fn shader(&self, source: &str) -> Pending<Result<Shader>> {
         let (device, source) = (self.clone(), parse_shader(source));
         Box::pin(async move {
@@ -106,36 +111,37 @@ fn parse_shader(source: &str) -> Result<Source> {
     Ok(parsed)
 }
 
-/// A compute shader, written in WGSL: made by [`Device::shader`]. Cloning shares it.
+/// A compute shader written in WGSL, from [`Device::shader`]. Clones share it.
 #[derive(Clone)]
 pub struct Shader {
     device: Device,
     source: Arc<Source>,
-    /// The device takes WGSL.
+    /// Whether the device accepts WGSL.
     compiled: bool,
     gradient: Option<Arc<Given>>,
     fallback: Option<Arc<dyn Fallback>>,
 }
 
 impl Shader {
-    /// The names and types of the tensors that it reads, in order.
+    /// The names and types of the tensors that the shader reads, in order.
     pub fn inputs(&self) -> Vec<(&str, DType)> {
         self.source.inputs.iter().map(|binding| (&binding.name[..], binding.dtype)).collect()
     }
 
-    /// The names and types of the tensors that it writes, in order.
+    /// The names and types of the tensors that the shader writes, in order.
     pub fn outputs(&self) -> Vec<(&str, DType)> {
         self.source.outputs.iter().map(|binding| (&binding.name[..], binding.dtype)).collect()
     }
 
-    /// The names and types of its numbers, in order.
+    /// The names and types of the numbers in the uniform, in order.
     pub fn params(&self) -> Vec<(&str, DType)> {
         self.source.params.iter().map(|binding| (&binding.name[..], binding.dtype)).collect()
     }
 
-    /// The same shader with a gradient: a function of its inputs, its results and the gradients of these, all in the order
-    /// of their bindings, that gives the gradient by each input; of integers it may be any. It is called once for inputs of
-    /// the same shapes, with tensors that stand for those, and may use no other tensors.
+    /// Adds a gradient to the shader. The function gets the inputs, the results and the gradients of the results, in the
+    /// order of their bindings. It returns the gradient by each input. Gradients by integers are ignored.
+    ///
+    /// The function is called once for each combination of shapes, with placeholders, and must not use other tensors.
     pub fn with_gradient(
         &self,
         gradient: impl Fn(&[Tensor], &[Tensor], &[Tensor]) -> Result<Vec<Tensor>> + Shared + 'static,
@@ -144,8 +150,8 @@ impl Shader {
         Shader { gradient: Some(Arc::new(given)), ..self.clone() }
     }
 
-    /// The same shader with a function in tensors that is used in its place on a CPU: of its inputs and numbers, in the
-    /// order of their bindings. Gradients are then those of that function.
+    /// Adds a function of tensors that replaces the shader on a CPU. It gets the inputs and numbers, in the order of
+    /// their bindings. Gradients are then those of this function.
     pub fn with_fallback(
         &self,
         fallback: impl Fn(&[Tensor], &[f64]) -> Result<Vec<Tensor>> + Shared + 'static,
@@ -153,12 +159,15 @@ impl Shader {
         Shader { fallback: Some(Arc::new(fallback)), ..self.clone() }
     }
 
-    /// Records a run with so many workgroups along each dimension: tensors to read and numbers by their names, and the
-    /// shapes of what it writes. The results, in the order of their bindings.
+    /// Records a run of the shader. Returns the results, in the order of their bindings.
+    ///
+    /// `inputs` and `params` are the tensors and numbers by name, and `outputs` has the shapes of the results.
+    /// `workgroups` is the number of workgroups along each dimension.
     ///
     /// # Errors
-    /// `Data` for names that it does not have or that are missing, and for tensors of another device; `DType`; `Shape` for
-    /// what has no elements; `Limit` for more workgroups than the device takes; `Unsupported` on a CPU without a fallback.
+    /// `Data` for names that are unknown or missing, and for tensors on another device; `DType`; `Shape` for tensors
+    /// without elements; `Limit` for more workgroups or tensors than the device supports; `Unsupported` on a CPU without
+    /// a fallback.
     pub fn run(
         &self,
         inputs: &[(&str, &Tensor)],
@@ -245,7 +254,7 @@ impl Shader {
         }
     }
 
-    /// How gradients pass a run with inputs of these shapes.
+    /// Returns the recorded gradient for inputs of these shapes.
     fn pullback(
         &self,
         given: &Given,
@@ -298,7 +307,7 @@ impl Shader {
     }
 }
 
-/// What was given by name, in the order of the bindings.
+/// Returns the values given by name, in the order of the bindings.
 fn match_by_name<T: Copy>(kind: &str, wanted: &[Binding], given: &[(&str, T)]) -> Result<Vec<T>> {
     let names = || {
         let names: Vec<String> = wanted.iter().map(|b| format!("`{}`", b.name)).collect();

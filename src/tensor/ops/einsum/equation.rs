@@ -1,4 +1,4 @@
-//! The text of an `einsum`: which axes each operand has, and which the result.
+//! The equation of an `einsum`: the labels of the axes of each operand and of the result.
 
 use crate::error::{brief, Error, Result};
 use crate::sorted;
@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Label {
     Letter(char),
-    /// One of those that an ellipsis stands for, counted from the last.
+    /// An axis of the ellipsis, counted from the last one.
     Ellipsis(usize),
 }
 
@@ -61,7 +61,7 @@ impl Term {
         Ok(term)
     }
 
-    /// With an ellipsis of `count` axes written out.
+    /// Returns the labels, with an ellipsis replaced by `count` axes.
     fn labels(&self, count: usize) -> Vec<Label> {
         let mut labels: Vec<Label> = self.letters.iter().map(|&l| Label::Letter(l)).collect();
         if let Some(at) = self.ellipsis {
@@ -72,8 +72,8 @@ impl Term {
 }
 
 impl Equation {
-    /// What the text says of operands of these shapes. Without an arrow the result has the ellipsis, then the letters
-    /// that stand there once, in alphabetical order.
+    /// Parses the text for operands of these shapes. Without an arrow, the result has the ellipsis, and then the letters
+    /// that occur once, in alphabetical order.
     pub fn new(text: &str, shapes: &[&[usize]]) -> Result<Equation> {
         let plain: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let (left, right) = match plain.split_once("->") {
@@ -120,7 +120,7 @@ impl Equation {
         Ok(equation)
     }
 
-    /// Refuses a result with axes that are not there or twice, and axes of two extents.
+    /// Rejects labels of the result that are unknown or repeated, and labels with two extents.
     fn check(&self, text: &str, shapes: &[&[usize]]) -> Result<()> {
         for (at, label) in self.result.iter().enumerate() {
             let must = if self.result[..at].contains(label) {
@@ -133,7 +133,7 @@ impl Equation {
             let message = format!("einsum: axes of the result must {must}, got {label} in {text}");
             return Err(Error::shape(message));
         }
-        // The first operand in which an axis is longer than 1.
+        // For each label, the first operand in which its axis is longer than 1.
         let mut known: Vec<(Label, usize, usize)> = Vec::new();
         for (n, (labels, shape)) in self.operands.iter().zip(shapes).enumerate() {
             for (at, (&label, &extent)) in labels.iter().zip(*shape).enumerate() {
@@ -141,7 +141,7 @@ impl Equation {
                 let here = before.map(|before| (label, n, shape[before]));
                 let there = known.iter().copied().find(|&(other, ..)| other == label);
                 let differs = match (here, there) {
-                    // A diagonal has no extents of 1 to broadcast.
+                    // Axes of a diagonal do not broadcast.
                     (Some((.., other)), _) => extent != other,
                     (_, Some((.., other))) => extent != 1 && extent != other,
                     _ => false,

@@ -1,4 +1,4 @@
-//! Sums of products by the names of axes: `einsum`, and what is a case of it.
+//! Sums of products over named axes: `einsum` and `tensordot`.
 
 mod equation;
 
@@ -9,20 +9,23 @@ use std::borrow::Borrow;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// A sum of products, by Einstein's convention: each operand's axes are named by letters, and so are the result's,
-    /// behind the arrow. Axes of one name are one: elements with the same place along it are multiplied. What the result
-    /// does not name is summed over. A letter twice in an operand is its diagonal; `...` are axes without names, which
-    /// broadcast. Without an arrow the result has these, then the letters that stand there once, in alphabetical order.
-    /// (`einsum` of NumPy and PyTorch. Extents of 1 broadcast, and an ellipsis that the result leaves out is summed over,
-    /// as in PyTorch.)
+    /// Computes a sum of products by Einstein's convention, as in NumPy and PyTorch.
     ///
-    /// Each two operands are one matrix product, or, where nothing is summed or no axis is of one operand alone, products
-    /// of elements, in kernels with what comes after. Of several operands those two are combined first whose result is
-    /// smallest beside them.
+    /// Letters name the axes of each operand and, after the arrow, of the result. Elements at the same place along axes
+    /// of one name are multiplied. Axes that the result does not name are summed over. A letter that an operand has twice
+    /// is its diagonal.
+    ///
+    /// An ellipsis `...` means axes without names, which broadcast. Without an arrow, the result has the axes of the
+    /// ellipsis and then the letters that occur once, in alphabetical order. As in PyTorch, extents of 1 broadcast, and
+    /// an ellipsis that the result omits is summed over.
+    ///
+    /// Two operands become one matrix product. If nothing is summed, or each axis is in both operands, they become an
+    /// elementwise product, which fuses with later operations. Of several operands, the two whose product is smallest
+    /// compared with them are multiplied first.
     ///
     /// # Errors
-    /// `Shape` where the text is no equation or does not fit the operands: the message names the letter and the shapes.
-    /// `DType` if the types differ or are `bool`; `Data` if they live on two devices.
+    /// `Shape` if the text is not a valid equation or does not fit the operands. The message names the letter and the
+    /// shapes. `DType` if the types differ or are `bool`; `Data` if the operands are on two devices.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -52,12 +55,14 @@ impl Tensor {
         })
     }
 
-    /// The sum of products over axes of this and as many axes of another: `axes[i]` of this goes with `other_axes[i]`. The
-    /// result has the axes that are left, first those of this. No axes make it the outer product.
+    /// Returns the sum of products over axes of this tensor and another one. `axes[i]` of this tensor is paired with
+    /// `other_axes[i]`.
+    ///
+    /// The result has the remaining axes, first those of this tensor. Without axes it is the outer product.
     ///
     /// # Errors
-    /// `Shape` if an axis does not exist or is named twice, the lists differ in length or the axes in extent; `DType` if
-    /// the types differ or are `bool`.
+    /// `Shape` if an axis does not exist or is listed twice, or if the lists differ in length or the axes in extent;
+    /// `DType` if the types differ or are `bool`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -87,7 +92,7 @@ impl Tensor {
             let must = format!("axes {axes:?} and {other_axes:?} must have the same extents");
             return Err(Error::shapes(name, &must, &self.shape, &other.shape));
         }
-        // The axes of this are counted on by those of the other.
+        // Labels of the other tensor's axes are numbered after those of this tensor.
         let own: Vec<Label> = (0..self.rank()).map(Label::Ellipsis).collect();
         let mut its: Vec<Label> =
             (0..other.rank()).map(|axis| Label::Ellipsis(self.rank() + axis)).collect();
@@ -132,7 +137,7 @@ fn needed(label: Label, others: &[Factor], result: &[Label]) -> bool {
     result.contains(&label) || others.iter().any(|other| other.labels.contains(&label))
 }
 
-/// Chooses the two operands to combine next: the product has the fewest elements compared with theirs.
+/// Chooses the two operands to multiply next. The size of their product minus the sizes of both is smallest.
 fn cheapest(factors: &[Factor], result: &[Label]) -> (usize, usize) {
     let mut best = (f64::INFINITY, (0, 1));
     for second in 1..factors.len() {
@@ -144,7 +149,7 @@ fn cheapest(factors: &[Factor], result: &[Label]) -> (usize, usize) {
             };
             let mut elements = 1.0;
             for (at, label) in a.labels.iter().chain(&b.labels).enumerate() {
-                // A shared axis counts once, with the longer of its extents.
+                // A shared axis counts once, with the longer one of its extents.
                 let again = at >= a.labels.len() && a.extent(*label).is_some();
                 if !again && outside(label) {
                     elements *= a.extent(*label).max(b.extent(*label)).unwrap_or(1) as f64;
@@ -165,7 +170,7 @@ impl Factor {
         Some(self.tensor.shape[at])
     }
 
-    /// With one axis for each label: where there are two, along their diagonal.
+    /// Replaces axes that have the same label by their diagonal.
     fn diagonals(mut self) -> Result<Factor> {
         let twice = |labels: &[Label]| {
             let again = |&at: &usize| labels[..at].contains(&labels[at]);
@@ -182,7 +187,7 @@ impl Factor {
         Ok(self)
     }
 
-    /// Summed over the axes that are not kept.
+    /// Sums over the axes whose labels are not kept.
     fn summed(mut self, keep: impl Fn(Label) -> bool) -> Result<Factor> {
         let gone: Vec<isize> = (0..self.labels.len())
             .filter(|&at| !keep(self.labels[at]))
@@ -195,7 +200,7 @@ impl Factor {
         Ok(self)
     }
 
-    /// Without an axis of extent 1.
+    /// Removes the axis with this label, which has extent 1.
     fn squeezed(mut self, label: Label) -> Result<Factor> {
         if let Some(at) = self.labels.iter().position(|&other| other == label) {
             self.labels.remove(at);
@@ -204,7 +209,7 @@ impl Factor {
         Ok(self)
     }
 
-    /// With the axes of each group as one axis.
+    /// Returns the tensor with the axes of each group merged into one axis.
     fn grouped(&self, groups: &[&[Label]]) -> Result<Tensor> {
         let (mut order, mut dims) = (Vec::new(), Vec::new());
         for group in groups {
@@ -229,7 +234,7 @@ impl Factor {
         }
     }
 
-    /// The product of two, summed over the axes that are not kept.
+    /// Returns the product of two factors, summed over the axes that are not kept.
     fn times(self, other: Factor, keep: impl Fn(Label) -> bool) -> Result<Factor> {
         let (mut a, mut b) = (self, other);
         for label in a.labels.clone() {

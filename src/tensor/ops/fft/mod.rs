@@ -1,8 +1,14 @@
-//! Fourier transforms. A complex number is a pair of real ones, its real and its imaginary part, along a last axis of 2.
+//! Fourier transforms. Complex numbers are pairs of real and imaginary part along a last axis of extent 2.
 //!
-//! Few numbers are transformed by a product with a matrix. Of more, n = a b, the transforms of a numbers, b apart, are
-//! multiplied with factors and then transformed, b at a time (Cooley and Tukey 1965), again and again. Lengths with a
-//! large prime factor become a convolution, whose length can be chosen (Bluestein 1970).
+//! Problem: a transform as a product with a matrix costs n^2 steps.
+//!
+//! Idea: for n = a b, transform a numbers at distance b at a time, and multiply the results with twiddle factors. Then
+//! transform b numbers at a time (Cooley and Tukey 1965). This repeats until lengths are short, and short lengths are
+//! matrix products. The cost is n times the sum of the factors.
+//!
+//! Lengths with a large prime factor become a convolution, whose length can be chosen freely (Bluestein 1970).
+//!
+//! Example: 4,096 = 64 * 64 numbers take two matrix products with a matrix of 64 complex rows.
 
 mod tables;
 
@@ -10,30 +16,30 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::shape::MAX_RANK;
 use crate::tensor::{with_op_name, Tensor};
 
-/// Up to this length, a transform is one product with a matrix.
+/// Up to this length, a transform is one matrix product.
 const MAX_DIRECT: usize = 64;
 
-/// Up to this length, a transform of prime length is one product with a matrix. The alternative costs more than for other
-/// lengths.
+/// Up to this length, a transform of prime length is one matrix product. The alternative, a convolution, is more
+/// expensive than for other lengths.
 const MAX_DIRECT_PRIME: usize = 128;
 
 /// The longest transform.
 const MAX_LENGTH: usize = 1 << 22;
 
-/// What a Fourier transform is divided by: as NumPy and PyTorch call it.
+/// The normalization of Fourier transforms, with the names of NumPy and PyTorch.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FftNorm {
-    /// The inverse one by the length.
+    /// The inverse transform is divided by the length.
     Backward,
-    /// Both by the square root of the length.
+    /// Both transforms are divided by the square root of the length.
     Ortho,
-    /// The forward one by the length.
+    /// The forward transform is divided by the length.
     Forward,
 }
 
 impl FftNorm {
-    /// What a transform of this length is multiplied with.
+    /// Returns the factor for a transform of this length, unless it is 1.
     fn scale(self, count: usize, inverse: bool) -> Option<f64> {
         let count = count as f64;
         match (self, inverse) {
@@ -46,18 +52,20 @@ impl FftNorm {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The discrete Fourier transform along an axis, `X[k] = sum(x[j] e^(-2 pi i j k / n))`. Complex numbers are pairs
-    /// along a last axis of 2, as `view_as_real` of PyTorch gives them; `axis` counts the axes before that. With `n` the
-    /// axis is cut, or filled with zeros, to this length first.
+    /// Computes the discrete Fourier transform along an axis, `X[k] = sum(x[j] e^(-2 pi i j k / n))`.
     ///
-    /// Up to 64 numbers are one kernel, a matrix product. Beyond, there are some for each factor of the length up to 64; a
-    /// prime factor above 128 costs three transforms of the next power of two above twice as many. The factors
-    /// are uploaded by each call, about as many numbers as the axis is long: a loop is best compiled as a program.
-    /// Sums are taken in `f32`: results are off by some 1e-7 times the square root of the sum of squares.
+    /// Complex numbers are pairs along a last axis of extent 2, like those of `view_as_real` in PyTorch. `axis` counts
+    /// the axes before that. With `n`, the axis is first cropped to this length, or padded with zeros.
+    ///
+    /// Up to 64 numbers take one kernel, a matrix product. Longer axes take a few kernels for each factor of the length
+    /// up to 64. A prime factor above 128 costs three transforms of a power of two that exceeds twice the factor.
+    ///
+    /// Each call uploads about as many twiddle factors as the axis is long, so compile a loop as a program. Sums are
+    /// computed in `f32`. The error is about 1e-7 times the square root of the sum of squares.
     ///
     /// # Errors
-    /// `Shape` unless the last axis is 2 and the other exists and is not empty; `DType` unless it is of floats; `Limit`
-    /// beyond 2^22 numbers.
+    /// `Shape` unless the last axis has extent 2 and the other exists and is not empty; `DType` unless the tensor is a
+    /// float; `Limit` for more than 2^22 numbers.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -74,20 +82,20 @@ impl Tensor {
         self.complex_transform("fft", n, axis, norm, false)
     }
 
-    /// The inverse of [`Tensor::fft`].
+    /// Computes the inverse of [`Tensor::fft`].
     ///
     /// # Errors
-    /// The same.
+    /// The errors of [`Tensor::fft`].
     #[cfg_attr(feature = "js", js(options(n, axis = -1, norm = FftNorm::Backward)))]
     pub fn ifft(&self, n: Option<usize>, axis: isize, norm: FftNorm) -> Result<Tensor> {
         self.complex_transform("ifft", n, axis, norm, true)
     }
 
-    /// [`Tensor::fft`] of real numbers: the first `n / 2 + 1` results, as the others are their mirror image. The result
-    /// has a further axis of 2.
+    /// Computes the transform of real numbers. Returns the first `n / 2 + 1` results, because the others are their mirror
+    /// image. The result has one more axis, of extent 2.
     ///
     /// # Errors
-    /// As [`Tensor::fft`]; `Shape` for a tensor of rank 8.
+    /// The errors of [`Tensor::fft`]; `Shape` for a tensor of rank 8.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -124,12 +132,13 @@ impl Tensor {
         })
     }
 
-    /// The inverse of [`Tensor::rfft`]: `n` real numbers, of which the first `n / 2 + 1` results are given. Without `n`
-    /// they are an even number. What an imaginary part of the first result, and of the middle one of an even number, says
-    /// counts for nothing.
+    /// Computes the inverse of [`Tensor::rfft`]: `n` real numbers from the first `n / 2 + 1` results. Without `n`, the
+    /// number is even.
+    ///
+    /// The imaginary part of the first result is ignored. For an even number, that of the middle one is ignored as well.
     ///
     /// # Errors
-    /// As [`Tensor::fft`].
+    /// The errors of [`Tensor::fft`].
     #[cfg_attr(feature = "js", js(options(n, axis = -1, norm = FftNorm::Backward)))]
     pub fn irfft(&self, n: Option<usize>, axis: isize, norm: FftNorm) -> Result<Tensor> {
         let name = "irfft";
@@ -153,29 +162,28 @@ impl Tensor {
         })
     }
 
-    /// [`Tensor::fft`] along the last two axes before that of the pairs.
+    /// Computes [`Tensor::fft`] along the last two axes before the axis of the pairs.
     ///
     /// # Errors
-    /// The same.
+    /// The errors of [`Tensor::fft`].
     #[cfg_attr(feature = "js", js(options(norm = FftNorm::Backward)))]
     pub fn fft2(&self, norm: FftNorm) -> Result<Tensor> {
         with_op_name("fft2", || self.fft(None, -1, norm)?.fft(None, -2, norm))
     }
 
-    /// The inverse of [`Tensor::fft2`].
+    /// Computes the inverse of [`Tensor::fft2`].
     ///
     /// # Errors
-    /// The same.
+    /// The errors of [`Tensor::fft`].
     #[cfg_attr(feature = "js", js(options(norm = FftNorm::Backward)))]
     pub fn ifft2(&self, norm: FftNorm) -> Result<Tensor> {
         with_op_name("ifft2", || self.ifft(None, -1, norm)?.ifft(None, -2, norm))
     }
 
-    /// The products of complex numbers, which are pairs along the last axis, as those of [`Tensor::fft`]. The axes before
-    /// broadcast.
+    /// Multiplies complex numbers, which are pairs along the last axis, as in [`Tensor::fft`]. The axes before broadcast.
     ///
     /// # Errors
-    /// `Shape` unless the last axes are 2 and the others broadcast; `DType` if the types differ or are `bool`.
+    /// `Shape` unless the last axes have extent 2 and the others broadcast; `DType` if the types differ or are `bool`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -271,7 +279,7 @@ impl Tensor {
         })
     }
 
-    /// The transforms of rows of complex numbers, `[rows, count, 2]`, without the division by the length.
+    /// Transforms rows of complex numbers, `[rows, count, 2]`, without normalization.
     fn transform(&self, sign: f64) -> Result<Tensor> {
         let (lines, count) = (self.shape[0], self.shape[1]);
         match Split::of(count) {
@@ -289,7 +297,7 @@ impl Tensor {
         }
     }
 
-    /// From the transforms of `rows` numbers, `[lines * columns, rows, 2]`, to those of `rows * columns`.
+    /// Combines transforms of `rows` numbers, `[lines * columns, rows, 2]`, to transforms of `rows * columns` numbers.
     fn second_step(&self, lines: usize, rows: usize, columns: usize, sign: f64) -> Result<Tensor> {
         let grid = self.reshape(&[lines, columns, rows, 2])?.permute(&[0, 2, 1, 3])?;
         let factors = tables::twiddles(rows, columns, sign);
@@ -299,7 +307,7 @@ impl Tensor {
         second.reshape(&[lines, rows * columns, 2])
     }
 
-    /// A transform as a convolution with a chirp.
+    /// Transforms by a convolution with a chirp (Bluestein).
     fn transform_by_convolution(&self, sign: f64) -> Result<Tensor> {
         let count = self.shape[1];
         let wide = (2 * count - 1).next_power_of_two();
@@ -311,7 +319,7 @@ impl Tensor {
         back.fit_length(1, count)?.complex_mul(&factors)
     }
 
-    /// The first half of the transforms of real numbers: `[lines, count] -> [lines, count / 2 + 1, 2]`.
+    /// Returns the first half of the transforms of real numbers: `[lines, count] -> [lines, count / 2 + 1, 2]`.
     fn real_transform(&self, count: usize) -> Result<Tensor> {
         let (lines, kept) = (self.shape[0], count / 2 + 1);
         match Split::of(count) {
@@ -334,7 +342,7 @@ impl Tensor {
         }
     }
 
-    /// Real numbers from the first half of their transforms: `[lines, count / 2 + 1, 2] -> [lines, count]`.
+    /// Returns real numbers from the first half of their transforms: `[lines, count / 2 + 1, 2] -> [lines, count]`.
     fn real_inverse(&self, count: usize) -> Result<Tensor> {
         let (lines, kept) = (self.shape[0], self.shape[1]);
         if Split::of(count) == Split::Direct {
@@ -342,7 +350,7 @@ impl Tensor {
             let matrix = self.device.tensor(&matrix, &[2 * kept, count])?;
             return self.reshape(&[lines, 2 * kept])?.matmul(&matrix);
         }
-        // The other half is the mirror image of this one.
+        // The second half is the mirror image of the first.
         let mirror = self.slice_static(1, 1..(count.div_ceil(2)) as isize, 1)?.flip(&[1])?;
         let sign = self.device.tensor(&[1.0f32, -1.0], &[2])?;
         let whole = Tensor::concat(&[self.clone(), mirror.mul(sign)?], 1)?;
@@ -363,7 +371,7 @@ impl Split {
         if count <= MAX_DIRECT {
             return Split::Direct;
         }
-        // As many steps as there must be, each of about as many numbers.
+        // Uses the smallest number of steps, with factors that are as equal as possible.
         let steps = (count as f64).ln() / (MAX_DIRECT as f64).ln();
         let even = (count as f64).powf(1.0 / steps.ceil());
         let off = |factor: usize| (factor as f64 / even).ln().abs();

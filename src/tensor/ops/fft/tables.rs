@@ -1,25 +1,25 @@
-//! The numbers that Fourier transforms multiply with, computed in `f64` and rounded once. They are data: a GPU's own
-//! sines are off by up to 2^-11.
+//! The factors of Fourier transforms, computed in `f64` and rounded once. They are uploaded as data, because the sine of
+//! a GPU may have an error of 2^-11.
 
 use std::f64::consts::TAU;
 
-/// Real and imaginary part.
+/// The real and the imaginary part.
 type Complex = (f64, f64);
 
 fn times(a: Complex, b: Complex) -> Complex {
     (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0)
 }
 
-/// `e^(sign 2 pi i at / count)`, of an angle that is reduced while it is whole.
+/// Returns `e^(sign 2 pi i at / count)`. The angle is reduced as an integer, which is exact.
 fn root(at: u64, count: usize, sign: f64) -> Complex {
     let (sin, cos) = (TAU * (at % count as u64) as f64 / count as f64).sin_cos();
-    // What is 0 but for the rounding of the angle; no other root comes near it.
+    // Parts below 1e-12 are rounding errors of 0. No other root has such small parts.
     let exact = |x: f64| if x.abs() < 1e-12 { 0.0 } else { x };
     (exact(cos), sign * exact(sin))
 }
 
-/// The transform of `count` complex numbers as a matrix of real ones, `[2 count, 2 count]`: real and imaginary parts
-/// alternate.
+/// Returns the transform of `count` complex numbers as a real matrix, `[2 count, 2 count]`, in which real and imaginary
+/// parts alternate.
 pub fn complex_matrix(count: usize, sign: f64) -> Vec<f32> {
     let mut matrix = vec![0.0; 4 * count * count];
     for j in 0..count {
@@ -35,7 +35,7 @@ pub fn complex_matrix(count: usize, sign: f64) -> Vec<f32> {
     matrix
 }
 
-/// The first `kept` results of the transform of `count` real numbers: `[count, 2 kept]`.
+/// Returns the matrix for the first `kept` results of the transform of `count` real numbers: `[count, 2 kept]`.
 pub fn real_matrix(count: usize, kept: usize) -> Vec<f32> {
     let mut matrix = Vec::with_capacity(2 * count * kept);
     for j in 0..count {
@@ -47,8 +47,8 @@ pub fn real_matrix(count: usize, kept: usize) -> Vec<f32> {
     matrix
 }
 
-/// The real numbers whose transform begins with `kept` complex ones, before division by their number:
-/// `[2 kept, count]`. What is between the first and the middle one stands for its mirror image, too.
+/// Returns the matrix from the first `kept` results to `count` real numbers, `[2 kept, count]`, without normalization.
+/// Results between the first and the middle one have weight 2, for their mirror image.
 pub fn real_inverse_matrix(count: usize, kept: usize) -> Vec<f32> {
     let mut matrix = vec![0.0; 2 * kept * count];
     for k in 0..kept {
@@ -56,7 +56,7 @@ pub fn real_inverse_matrix(count: usize, kept: usize) -> Vec<f32> {
         for j in 0..count {
             let (re, im) = root((j * k) as u64, count, 1.0);
             matrix[2 * k * count + j] = (weight * re) as f32;
-            // Of real numbers these two are real.
+            // The imaginary parts of the first and the middle result are 0 for real numbers.
             matrix[(2 * k + 1) * count + j] =
                 if weight == 2.0 { (-weight * im) as f32 } else { 0.0 };
         }
@@ -64,7 +64,7 @@ pub fn real_inverse_matrix(count: usize, kept: usize) -> Vec<f32> {
     matrix
 }
 
-/// What is multiplied between the transforms of `rows` and of `columns` numbers: `[rows, columns, 2]`.
+/// Returns the twiddle factors between the transforms of `rows` and of `columns` numbers: `[rows, columns, 2]`.
 pub fn twiddles(rows: usize, columns: usize, sign: f64) -> Vec<f32> {
     let mut factors = Vec::with_capacity(2 * rows * columns);
     for k in 0..rows {
@@ -76,7 +76,7 @@ pub fn twiddles(rows: usize, columns: usize, sign: f64) -> Vec<f32> {
     factors
 }
 
-/// Bluestein's factors: `e^(sign pi i n^2 / count)`, `[count, 2]`, and the transform of their conjugates at `wide`
+/// Returns Bluestein's factors `e^(sign pi i n^2 / count)`, `[count, 2]`, and the transform of their conjugates at `wide`
 /// points, a power of two, `[wide, 2]`.
 pub fn chirp(count: usize, wide: usize, sign: f64) -> (Vec<f32>, Vec<f32>) {
     let mut factors = Vec::with_capacity(count);
@@ -94,7 +94,7 @@ pub fn chirp(count: usize, wide: usize, sign: f64) -> (Vec<f32>, Vec<f32>) {
     (flat(&factors), flat(&filter))
 }
 
-/// The transform of a power of two of numbers, in place (Cooley and Tukey 1965).
+/// Transforms a power of two of numbers in place (Cooley and Tukey 1965).
 fn transform(x: &mut [Complex]) {
     let count = x.len();
     let bits = count.trailing_zeros();

@@ -1,37 +1,41 @@
-//! Determinants whose derivatives are right where a matrix has no inverse.
+//! Determinants whose derivatives are correct for singular matrices.
 //!
-//! The gradient of a determinant is the determinant times the inverse. That says nothing of a singular matrix A, whose
-//! gradient is the matrix of its cofactors. So A is bordered: `M = [A, B; C, 0]`, with two columns B and two rows C, has an
-//! inverse though A lacks up to two of its ranks, for almost all B and C. The determinant of A is that of M times that of
-//! the two by two elements of `M^-1` in the corner (Jacobi 1841), and both have derivatives. A matrix that lacks three
-//! ranks or more has no first and second derivatives but 0.
+//! Problem: the gradient of a determinant is usually computed as the determinant times the inverse. A singular matrix A
+//! has no inverse, but its gradient exists, and is the matrix of cofactors.
 //!
-//! For example `[1, 1; 1, 1]` with one row and one column of `[1, 0]` has the determinant -1 and an inverse with 0 in the
-//! corner. The cost is that of the elimination of a matrix with two rows more, in the kernels that eliminate A itself.
+//! Idea: add a border, `M = [A, B; C, 0]`, with two columns B and two rows C. For almost all B and C, M has an inverse if
+//! the rank deficiency of A is at most two. The determinant of A is that of M times the determinant of the two-by-two
+//! corner of `M^-1` (Jacobi 1841), and both have derivatives. If the deficiency is three or more, first and second
+//! derivatives are 0.
+//!
+//! Cost: the elimination of a matrix with two more rows, in the same kernels that eliminate A.
+//!
+//! Example: `[1, 1; 1, 1]` with one row and one column `[1, 0]` has the determinant -1, and an inverse with 0 in the
+//! corner.
 
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::{keepdim, Tensor};
 
-/// Columns and rows of the border: as many as derivatives.
+/// The number of rows and columns of the border: one for each derivative.
 const BORDER: usize = 2;
 
-/// The smallest pivot over the largest one below which a matrix counts as singular.
+/// A matrix is treated as singular if the ratio of its smallest to its largest pivot is at most this.
 const SINGULAR: f64 = 3e-6;
 
-/// The same ratio below which an inverse is too rough for second derivatives.
+/// If the same ratio is at most this, the inverse is too inaccurate for second derivatives.
 const ROUGH: f64 = 1e-2;
 
 /// Matrices whose rows and columns were divided by powers of two, so that the largest elements are about 1.
 struct Balanced {
     matrices: Tensor,
-    /// `[batch, n]`: the determinant was divided by the product of these.
+    /// The factors that the determinant was divided by, `[batch, n]`.
     factors: Tensor,
 }
 
 impl Tensor {
-    /// Of `[batch, n, n]`: the product of the pivots, and derivatives through the inverse, or through that of the bordered
-    /// matrix.
+    /// Returns the determinants of `[batch, n, n]`: the product of the pivots. Derivatives use the inverse or, for nearly
+    /// singular matrices, the inverse of the bordered matrix.
     pub(super) fn large_determinant(&self) -> Result<Tensor> {
         let rows = self.shape[1] as isize;
         let batch = self.shape[0] as isize;
@@ -65,14 +69,14 @@ impl Tensor {
         Ok(Balanced { matrices, factors: row.squeeze(2)?.mul(column.squeeze(1)?)? })
     }
 
-    /// With a border of zeros, and ones on its diagonal: the determinant is the same.
+    /// Adds a border of zeros with ones on the diagonal, which keeps the determinant.
     fn widen(&self) -> Result<Tensor> {
         let rows = self.shape[1];
         let corner = self.device.eye(BORDER)?.pad_static(&[(rows, 0), (rows, 0)], 0.0)?;
         self.pad_static(&[(0, 0), (0, BORDER), (0, BORDER)], 0.0)?.add(corner)
     }
 
-    /// With a border of numbers that have no pattern, between -1 and 1, and zeros in its corner.
+    /// Adds a border of pseudo-random numbers between -1 and 1, with zeros in its corner.
     fn add_border(&self) -> Result<Tensor> {
         let rows = self.shape[1];
         let mut state = 1u32;
@@ -90,9 +94,9 @@ impl Tensor {
         self.pad_static(&[(0, 0), (0, BORDER), (0, BORDER)], 0.0)?.add(border)
     }
 
-    /// The determinant of a bordered matrix over that of a constant copy, whose inverse this is or 0, times the determinant
-    /// of the corner of its inverse. With two derivatives: the inverse is `(I - E + E^2) X`, where X is the constant one and
-    /// E is X times the matrix, less the identity.
+    /// Returns the determinant of this bordered matrix M divided by that of a constant copy, times the determinant of the
+    /// corner of M's inverse. `inverse` is the inverse X of the copy, or 0. For two derivatives, the inverse of M is
+    /// `(I - E + E^2) X` with `E = X M - I`.
     fn inverse_corner(&self, inverse: &Tensor) -> Result<Tensor> {
         let rows = (self.shape[1] - BORDER) as isize;
         let product = inverse.matmul(self)?.materialize()?;

@@ -1,34 +1,46 @@
-//! Eigenvalues and eigenvectors of symmetric matrices.
+//! Eigenvalues and eigenvectors of symmetric matrices, by Jacobi's method.
+//!
+//! Problem: make a symmetric matrix diagonal by rotations.
+//!
+//! Idea: rotate two rows, and the same two columns, so that their common off-diagonal element becomes 0. Disjoint pairs
+//! are rotated in the same kernel (Brent and Luk 1985). Each sweep rotates all pairs, and a few sweeps converge. A sweep
+//! over n rows takes `2 n` kernels.
+//!
+//! Example: a sweep over four rows has three rounds. They rotate (0, 2) and (1, 3), (0, 3) and (1, 2), and (0, 1) and (2,
+//! 3).
 
 use super::SQUARE;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{keepdim, with_op_name, Tensor};
 
-/// Times that every pair of rows is turned against each other. Jacobi's method squares what is left at each of the last
-/// ones; matrices of this size need 6 to 8 in `f32`.
+/// The number of sweeps over all pairs of rows. The last sweeps converge quadratically, and matrices of this size need 6
+/// to 8 sweeps in `f32`.
 const SWEEPS: usize = 9;
 
-/// Rows of a matrix, at most: the kernels are as many as `2 * SWEEPS` times the rows.
+/// The most rows of a matrix. There are `2 * SWEEPS` kernels for each row.
 const MAX_ROWS: usize = 128;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The eigenvalues, ascending, and the eigenvectors of symmetric matrices: `[.., n, n] -> [.., n], [.., n, n]`. Column
-    /// i of the vectors belongs to value i; they are orthonormal, and their signs are arbitrary. Of a matrix that is not
-    /// symmetric the mean with its transpose is taken.
+    /// Returns the eigenvalues, ascending, and the eigenvectors of symmetric matrices:
+    /// `[.., n, n] -> [.., n], [.., n, n]`.
     ///
-    /// By Jacobi's method, disjoint pairs of rows at a time (Brent and Luk 1985), in `f32`, for n up to 128: about `18 n`
-    /// small kernels, for all matrices together. Values lie within some 1e-6 times the largest one of the true ones,
-    /// absolute.
+    /// Column i of the vectors belongs to value i. The vectors are orthonormal, and their signs are arbitrary. A matrix
+    /// that is not symmetric is replaced by the mean of itself and its transpose.
     ///
-    /// Read both in one [`Device::batch`](crate::device::Device::batch), or all is computed twice.
+    /// It uses Jacobi's method on disjoint pairs of rows (Brent and Luk 1985), in `f32`, for n up to 128. All matrices
+    /// together take about `18 n` small kernels. The absolute error of values is about 1e-6 times the largest value.
     ///
-    /// Derivatives are right up to the second where the values are distinct. Equal values are left out of those of the
-    /// vectors, and have second derivatives of 1e30 and more, because eigenvalues that meet have a corner there.
+    /// Read both results in one [`Device::batch`](crate::device::Device::batch), because otherwise everything is computed
+    /// twice.
+    ///
+    /// Derivatives up to the second are correct if the values are distinct. Derivatives of the vectors ignore pairs of
+    /// equal values. Equal values have second derivatives of 1e30 and more, because eigenvalues that meet have a corner
+    /// there.
     ///
     /// # Errors
-    /// `Shape` unless the last two axes are equal; `DType` unless it is of floats; `Limit` for larger matrices.
+    /// `Shape` unless the last two axes are equal; `DType` unless the tensor is a float; `Limit` for larger matrices.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -65,10 +77,11 @@ impl Tensor {
         })
     }
 
-    /// Of symmetric matrices, `[batch, n, n]`.
+    /// Returns the eigenvalues and eigenvectors of symmetric matrices, `[batch, n, n]`.
     fn eigh_batched(&self) -> Result<(Tensor, Tensor)> {
         let vectors = self.detach().rotate()?;
-        // Rayleigh's quotients: better than what the turns left on the diagonal, and their gradient is the values'.
+        // Rayleigh quotients are more accurate than the diagonal after the rotations, and their gradient is that of the
+        // eigenvalues.
         let across = vectors.transpose(1, 2)?.matmul(self)?.matmul(&vectors)?.materialize()?;
         let values = across.rotate_diagonal(0)?.add(Perturbation::of(&across)?.of_values()?)?;
         let order = values.detach().sorted_positions(false, usize::MAX)?.materialize()?;
@@ -80,7 +93,7 @@ impl Tensor {
         Ok((values, column.add(column.matmul(&turn)?)?))
     }
 
-    /// The elements `[i, i + first]` of matrices for i up to half of their rows, or, of the main diagonal, for all i.
+    /// Returns the elements `[i, i + first]` of matrices, for all i that are inside.
     fn rotate_diagonal(&self, first: usize) -> Result<Tensor> {
         let (batch, rows) = (self.shape[0], self.shape[1]);
         let count = if first == 0 { rows } else { rows - first };
@@ -89,14 +102,14 @@ impl Tensor {
         flat.slice_static(1, first as isize..end as isize, rows + 1)
     }
 
-    /// The product of the rotations that make symmetric matrices diagonal.
+    /// Returns the product of the rotations that make symmetric matrices diagonal.
     fn rotate(&self) -> Result<Tensor> {
         let (batch, rows) = (self.shape[0], self.shape[1]);
         let identity = self.device.eye(rows)?.expand(&[batch, rows, rows])?;
         if rows == 1 {
             return Ok(identity);
         }
-        // An odd row is paired with one of zeros, which stays as it is.
+        // An odd row is paired with a row of zeros, which does not change it.
         let odd = rows % 2;
         let mut matrix = self.pad_static(&[(0, 0), (0, odd), (0, odd)], 0.0)?.materialize()?;
         let mut vectors = identity.pad_static(&[(0, 0), (0, 0), (0, odd)], 0.0)?.materialize()?;
@@ -104,29 +117,32 @@ impl Tensor {
         for _ in 0..SWEEPS * (rows + odd - 1) {
             (matrix, vectors) = ring.round(&matrix, &vectors)?;
         }
-        // Many turns in `f32` leave the vectors a little off being orthonormal: a step of Newton's towards what they
-        // should be (Higham 1986) squares that.
+        // Many rotations in `f32` leave the vectors slightly non-orthonormal. A Newton step (Higham 1986) squares that
+        // error.
         let vectors = vectors.slice_static(2, ..rows as isize, 1)?;
         let lengths = vectors.transpose(1, 2)?.matmul(&vectors)?;
         vectors.matmul(&lengths.mul(-0.5)?.add(&self.device.eye(rows)?.mul(1.5)?)?)?.materialize()
     }
 }
 
-/// The change E of a matrix `diag(values) + E`, which is 0 and has the matrix's derivatives. The terms of first and second
-/// order that eigenvalues and eigenvectors have in E give them their first and second derivatives (Kato 1966, chapter 2).
+/// The change E of a matrix `diag(values) + E`. Its value is 0, and its derivatives are those of the matrix. Eigenvalues
+/// and eigenvectors are power series in E, whose first and second terms give their first and second derivatives (Kato
+/// 1966, chapter 2).
 struct Perturbation {
     change: Tensor,
-    /// One over `values[i] - values[k]`, in row k and column i: 0 where the two are equal.
+    /// One over `values[i] - values[k]`, in row k and column i, or 0 if both values are equal.
     closeness: Tensor,
-    /// Where two values are equal; false on the diagonal.
+    /// Whether two values are equal. False on the diagonal.
     equal: Tensor,
 }
 
-/// In place of one over the distance of equal values. An eigenvalue has a corner there, so its second derivative is infinite.
+/// Replaces one over the distance of equal values. An eigenvalue has a corner there, so its second derivative is
+/// infinite.
 const CORNER: f64 = 1e30;
 
 impl Perturbation {
-    /// Of `[batch, n, n]`, diagonal but for rounding, in memory of its own, so that it is 0 less itself.
+    /// Creates the change of `[batch, n, n]` matrices that are diagonal up to rounding. They must be materialized, so
+    /// that subtracting the detached copy gives exactly 0.
     fn of(across: &Tensor) -> Result<Perturbation> {
         let (row, column) = across.rows_and_columns()?;
         let fixed = across.detach().rotate_diagonal(0)?;
@@ -141,14 +157,15 @@ impl Perturbation {
         })
     }
 
-    /// What values change by in second order: the sum over k of `E[k, i]^2 / (values[i] - values[k])`.
+    /// Returns the second-order change of the values: the sum over k of `E[k, i]^2 / (values[i] - values[k])`.
     fn of_values(&self) -> Result<Tensor> {
         let closeness = self.equal.where_cond(CORNER, &self.closeness)?;
         self.change.square().mul(closeness)?.sum(1)
     }
 
-    /// What the matrix of eigenvectors, the identity, changes by: `C + F (E C - C diag(E)) - diag(C^T C) / 2`, where F has
-    /// one over the distances and C is `F E`, both element by element. The last term keeps the vectors of length 1.
+    /// Returns the change of the eigenvectors, whose matrix is the identity: `C + F (E C - C diag(E)) - diag(C^T C) / 2`.
+    /// F has one over the distances, and C is `F E`, both element by element. The last term keeps the vectors at length
+    /// 1.
     fn of_vectors(&self) -> Result<Tensor> {
         let (row, column) = self.change.rows_and_columns()?;
         let first = self.change.mul(&self.closeness)?.materialize()?;
@@ -159,14 +176,15 @@ impl Perturbation {
     }
 }
 
-/// The pairs of a round: position i of the first half with position i of the second. After it all but the first move on
-/// as at a tournament, so that each has met each when all are where they were.
+/// The schedule of pairs. In each round, position i of the first half is paired with position i of the second half. Then
+/// all rows except the first move on by one position, as in a round-robin tournament. After all rounds, each pair has met
+/// once and all rows are back in their positions.
 struct Ring {
     half: usize,
-    /// Which position each comes from, and whose that one's partner is.
+    /// For each position, the position that its row comes from, and the partner there.
     own: Tensor,
     partner: Tensor,
-    /// The pair it was in, and which side of it.
+    /// For each position, the pair that its row was in, and the sign for its side of the pair.
     pair: Tensor,
     side: Tensor,
 }
@@ -201,7 +219,7 @@ impl Ring {
         })
     }
 
-    /// Turns each pair so that nothing is left across it (Golub and Van Loan, 8.5.2), then moves on.
+    /// Rotates each pair so that its off-diagonal element becomes 0 (Golub and Van Loan, 8.5.2), and moves the rows on.
     fn round(&self, matrix: &Tensor, vectors: &Tensor) -> Result<(Tensor, Tensor)> {
         let half = self.half as isize;
         let diagonal = matrix.rotate_diagonal(0)?;

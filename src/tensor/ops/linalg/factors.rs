@@ -1,28 +1,29 @@
-//! Factors of matrices: Cholesky's, and orthogonal times triangular; least squares.
+//! Matrix factorizations (Cholesky and QR), and least squares.
 
 use super::solve::RightSides;
 use crate::error::Result;
 use crate::op::Span;
 use crate::tensor::{keepdim, with_op_name, Tensor};
 
-/// Columns of Cholesky's factor that one kernel computes.
+/// The columns of a Cholesky factor that one kernel computes.
 const STEPS: usize = 2;
 
-/// Columns of it that are computed one by one before all others follow by a product.
+/// The columns of a panel, which are computed one by one before a matrix product updates the others.
 const PANEL: usize = 32;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The lower triangular L with `L L^T = A`, of symmetric matrices that are positive definite, `[.., n, n]`. Of a
-    /// matrix that is not symmetric the mean with its transpose is taken, and so the gradient is symmetric.
+    /// Returns the lower triangular L with `L L^T = A`, of symmetric positive definite matrices, `[.., n, n]`. A matrix
+    /// that is not symmetric is replaced by the mean of itself and its transpose, so the gradient is symmetric.
     ///
-    /// Column by column, two in a kernel, in `f32`, for n up to 1024: `n / 2` kernels and some for each 32 columns, for all
-    /// matrices together, and about four for each doubling of n. Where a matrix is not positive definite the triangle is
-    /// NaN: whether it is, is not known before it is computed. Derivatives are right up to the second (the first is that of
-    /// Murray 2016).
+    /// It is computed column by column in `f32`, for n up to 1024. All matrices together take `n / 2` kernels, some for
+    /// each 32 columns, and about four for each doubling of n.
+    ///
+    /// If a matrix is not positive definite, the triangle is NaN. This is unknown until it is computed, so it is not an
+    /// error. Derivatives up to the second are correct (the first is that of Murray 2016).
     ///
     /// # Errors
-    /// `Shape` unless the last two axes are equal; `DType` unless it is of floats; `Limit` for larger matrices.
+    /// `Shape` unless the last two axes are equal; `DType` unless the tensor is a float; `Limit` for larger matrices.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -49,19 +50,22 @@ impl Tensor {
         })
     }
 
-    /// Matrices `A = Q R`, `[.., m, n]`: Q, `[.., m, k]`, has orthonormal columns and R, `[.., k, n]`, is upper triangular;
-    /// k is the smaller one of m and n. Signs are those of LAPACK: an element of R's diagonal is opposite to the one it was
-    /// made of, unless that had nothing below it.
+    /// Returns the factors of matrices `A = Q R`, `[.., m, n]`. Q, `[.., m, k]`, has orthonormal columns, and R,
+    /// `[.., k, n]`, is upper triangular. k is the smaller one of m and n.
     ///
-    /// By Householder's reflections, in `f32`, for k up to 1024: two or three kernels for each column and some twenty for
-    /// each 32 of them, for all matrices together, and about ten for each doubling of k. Q's columns are orthonormal whatever
-    /// the matrix; where its first k columns are not independent, derivatives are taken as 0. Else they are right up to the
-    /// second.
+    /// Signs are those of LAPACK. An element of R's diagonal has the opposite sign of the element that it was computed
+    /// from, unless all elements below that were 0.
     ///
-    /// Read both in one [`Device::batch`](crate::device::Device::batch), or all is computed twice.
+    /// It uses Householder reflections in `f32`, for k up to 1024. All matrices together take two or three kernels for
+    /// each column, about twenty for each 32 columns, and about ten for each doubling of k. The columns of Q are
+    /// orthonormal for any matrix. If the first k columns of a matrix are dependent, derivatives are 0. Otherwise they
+    /// are correct up to the second.
+    ///
+    /// Read both results in one [`Device::batch`](crate::device::Device::batch), because otherwise everything is computed
+    /// twice.
     ///
     /// # Errors
-    /// `Shape` below rank 2; `DType` unless it is of floats; `Limit` for larger matrices.
+    /// `Shape` below rank 2; `DType` unless the tensor is a float; `Limit` for larger matrices.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -97,15 +101,17 @@ impl Tensor {
         })
     }
 
-    /// The x for which the squares of `A x - b` have the smallest sum: this is A, `[.., m, n]`; b is `[.., m, k]`, or, with
-    /// the same axes before, a vector `[.., m]`. Where there are several, m < n, it is the one with the smallest squares
-    /// itself. A single b goes with all matrices.
+    /// Returns the x with the smallest sum of squares of `A x - b`. If there are several, for m < n, it is the one with
+    /// the smallest norm.
     ///
-    /// By [`Tensor::qr`] and two steps of refinement, at about its cost. The matrix must have full rank: else all is
-    /// infinite or NaN. Derivatives are right up to the second.
+    /// This tensor is A, `[.., m, n]`. b is `[.., m, k]`, or a vector `[.., m]` with the same leading axes. A single b
+    /// applies to all matrices.
+    ///
+    /// It uses [`Tensor::qr`] and two steps of refinement, at about the cost of `qr`. Matrices must have full rank,
+    /// because otherwise the result is infinite or NaN. Derivatives up to the second are correct.
     ///
     /// # Errors
-    /// `Shape` if they do not fit; `DType` unless both are of one float type; `Limit` where both extents are above 1024.
+    /// `Shape` if the shapes do not fit; `DType` unless both have one float type; `Limit` if both extents exceed 1024.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -133,8 +139,8 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// Cholesky's factor of `[batch, n, n]`, of which what is on and below the diagonal counts: some columns one by one,
-    /// then the others by a product.
+    /// Returns the Cholesky factors of `[batch, n, n]`, of which only the lower triangle is read. Some columns are
+    /// computed one by one, and a matrix product then updates the others.
     fn cholesky_factor(&self) -> Result<Tensor> {
         let rows = self.shape[1];
         let (_, column) = self.rows_and_columns()?;
@@ -154,8 +160,8 @@ impl Tensor {
         matrix.tril(0)
     }
 
-    /// The columns of Cholesky's factor from `start` on, of those of the matrix less what came before. Above the diagonal
-    /// they have no meaning.
+    /// Returns the columns of a Cholesky factor from `start` on. The input is the matrix's columns minus the
+    /// contributions of earlier ones. Elements above the diagonal are meaningless.
     fn cholesky_panel(&self, start: usize) -> Result<Tensor> {
         let width = self.shape[2];
         let column = self.device.iota(&[width], 0)?;
@@ -174,7 +180,7 @@ impl Tensor {
         Ok(panel)
     }
 
-    /// For a symmetric matrix E the lower triangular F with `(I + F) (I + F)^T = I + E`, to second order.
+    /// Returns the lower triangular F with `(I + F) (I + F)^T = I + E` to second order, for a symmetric matrix E.
     fn lower_root(&self) -> Result<Tensor> {
         let (row, column) = self.rows_and_columns()?;
         let half = |x: &Tensor| {
@@ -185,7 +191,7 @@ impl Tensor {
         half(&self.sub(first.matmul(&first.t()?)?)?)
     }
 
-    /// Of `[batch, m, n]`, m >= n.
+    /// Solves least squares for `[batch, m, n]`, m >= n.
     fn lstsq_tall(&self, sides: &RightSides) -> Result<Tensor> {
         let found = Orthogonal::of(&self.detach())?;
         let inverse = found.inverse()?;
@@ -199,7 +205,7 @@ impl Tensor {
         Ok(x)
     }
 
-    /// Of `[batch, m, n]`, m < n: it is `A^T z` with `A A^T z = b`.
+    /// Solves least squares for `[batch, m, n]`, m < n. The solution is `A^T z` with `A A^T z = b`.
     fn lstsq_wide(&self, sides: &RightSides) -> Result<Tensor> {
         let across = self.t()?;
         let inverse = Orthogonal::of(&across.detach())?.inverse()?;
@@ -213,7 +219,7 @@ impl Tensor {
     }
 }
 
-/// `A = scale Q R` of `[batch, m, n]`, m >= n, constants.
+/// The factorization `A = scale Q R` of `[batch, m, n]`, m >= n, of constants.
 struct Orthogonal {
     q: Tensor,
     r: Tensor,
@@ -223,7 +229,7 @@ struct Orthogonal {
 impl Orthogonal {
     fn of(a: &Tensor) -> Result<Orthogonal> {
         let (rows, columns) = (a.shape[1], a.shape[2]);
-        // Squares of what is at most 1 do not overflow.
+        // With elements of at most 1, squares do not overflow.
         let largest = a.abs().max(keepdim([1, 2]))?;
         let scale = largest.gt(0.0)?.where_cond(&largest, 1.0)?.materialize()?;
         let reflected = a.div(&scale)?.reflect_all()?;
@@ -236,17 +242,18 @@ impl Orthogonal {
         Ok(Orthogonal { q, r, scale })
     }
 
-    /// The inverse of `scale R`.
+    /// Returns the inverse of `scale R`.
     fn inverse(&self) -> Result<Tensor> {
         self.r.t()?.lower_inverse()?.t()?.div(&self.scale)?.materialize()
     }
 
-    /// Q and `scale R` with the derivatives they have as functions of the matrix `a` (de Hoog et al. 2011 have the first).
+    /// Returns Q and `scale R` with their derivatives as functions of the matrix `a` (de Hoog et al. 2011 give the
+    /// first).
     fn differentiable(&self, a: &Tensor) -> Result<(Tensor, Tensor)> {
         let r = self.r.mul(&self.scale)?.materialize()?;
         let (row, column) = r.rows_and_columns()?;
         let diagonal = row.eq(&column)?;
-        // One that has an inverse, in any case.
+        // A singular R is replaced by the identity, so that an inverse exists.
         let flat = self.r.main_diagonal(1, 2)?.eq(0.0)?.any(1)?.unsqueeze(1)?.unsqueeze(2)?;
         let regular = flat.where_cond(diagonal.cast(a.dtype)?, &r)?;
         let inverse = regular.t()?.lower_inverse()?.t()?;

@@ -1,10 +1,14 @@
-//! Linear algebra of the matrices in the last two axes; the axes before are a batch. All is made of recorded operations and
-//! computed in `f32`.
+//! Linear algebra of the matrices in the last two axes. The axes before are a batch. Everything is composed of recorded
+//! operations and computed in `f32`.
 //!
-//! How gradients are made: a factor or an inverse is computed of a constant copy. Then the result is written as a formula
-//! of that constant and of the matrix which agrees with it, as functions, to second order where the matrix is (a step of
-//! Newton's for an inverse, of refinement for a solution, the first terms of a series for a determinant or a factor). Its
-//! value changes by rounding at most, and its first and second derivatives are those of the result.
+//! Gradients: a factor or an inverse is first computed from a constant copy of the matrix. The result is then written as
+//! a formula of that constant and of the matrix. As functions of the matrix, the formula and the exact result agree to
+//! second order. So the value changes only by rounding, and the first and second derivatives are those of the exact
+//! result.
+//!
+//! The formula is a Newton step for an inverse, and a step of refinement for a solution. For a determinant or a factor,
+//! it is the first terms of a series. Example: with the constant inverse X, the inverse of A is `X (2 I - A X)` to first
+//! order.
 
 mod determinant;
 mod eigh;
@@ -21,14 +25,14 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
 
-/// Rows and columns of a matrix, at most: kernels are about twice as many, and each passes over the matrix.
+/// The most rows or columns of a matrix. There are about twice as many kernels, and each passes over the matrix.
 const MAX_ROWS: usize = 1024;
 
 /// The rule for square matrices in error messages.
 const SQUARE: &str = "the last two axes must be equal (square matrices)";
 
 impl Tensor {
-    /// The matrices in the last two axes, `[batch, rows, columns]`, in `f32`.
+    /// Returns the matrices in the last two axes, `[batch, rows, columns]`, in `f32`.
     fn matrices(&self, name: &str) -> Result<Tensor> {
         self.check_float(name)?;
         let [.., rows, columns] = self.shape[..] else {
@@ -47,7 +51,7 @@ impl Tensor {
         self.cast(DType::F32)?.reshape(&[batch, rows, columns])
     }
 
-    /// The same of square matrices.
+    /// Returns square matrices, `[batch, n, n]`, in `f32`.
     fn square_matrices(&self, name: &str) -> Result<Tensor> {
         match self.shape[..] {
             [.., rows, columns] if rows == columns => self.matrices(name),

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::tensor::{keepdim, with_op_name, Tensor};
 
-/// Which norm of a matrix: as NumPy and PyTorch call them `"fro"`, `"nuc"`, 1, -1, 2, -2, `inf` and `-inf`.
+/// A norm of matrices. NumPy and PyTorch call them `"fro"`, `"nuc"`, 1, -1, 2, -2, `inf` and `-inf`.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatrixNorm {
@@ -13,30 +13,32 @@ pub enum MatrixNorm {
     Nuclear,
     /// The largest sum of absolute values of a column.
     One,
-    /// The smallest one.
+    /// The smallest sum of absolute values of a column.
     NegOne,
     /// The largest singular value.
     Two,
-    /// The smallest one.
+    /// The smallest singular value.
     NegTwo,
     /// The largest sum of absolute values of a row.
     Inf,
-    /// The smallest one.
+    /// The smallest sum of absolute values of a row.
     NegInf,
 }
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// A norm of the matrices in the last two axes, `[.., m, n] -> [..]`.
+    /// Returns a norm of the matrices in the last two axes, `[.., m, n] -> [..]`.
     ///
-    /// Those of singular values are by [`Tensor::eigh`] of the product with the transpose, at its cost, and so for matrices
-    /// whose shorter side is up to 128: a singular value is off by some 1e-6 times the square of the largest over itself,
-    /// or by 1e-3 times the largest at most. The gradient by a singular value of 0 is 0. Derivatives are right up to the
-    /// second where the singular values are distinct.
+    /// Norms of singular values use [`Tensor::eigh`] of the product with the transpose, at its cost. The shorter side of
+    /// the matrices may then have at most 128 elements. The error of a singular value s is about 1e-6 times
+    /// `largest^2 / s`, and at most 1e-3 times the largest one.
+    ///
+    /// The gradient by a singular value of 0 is 0. Derivatives up to the second are correct if the singular values are
+    /// distinct.
     ///
     /// # Errors
-    /// `Shape` below rank 2, or without elements; `DType` unless it is of floats; `Limit` for larger matrices where singular
-    /// values are asked for.
+    /// `Shape` below rank 2, or for empty matrices; `DType` unless the tensor is a float; `Limit` for larger matrices, if
+    /// the norm needs singular values.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -67,7 +69,7 @@ impl Tensor {
         })
     }
 
-    /// The roots of the eigenvalues of the smaller product with the transpose.
+    /// Returns the singular values: the square roots of the eigenvalues of the smaller product with the transpose.
     fn singular_values(&self) -> Result<Tensor> {
         let (rows, columns) = (self.shape[self.rank() - 2], self.shape[self.rank() - 1]);
         let wide = self.cast(self.dtype.compute())?;

@@ -1,16 +1,17 @@
-//! Householder's reflections.
+//! Householder reflections, which make a matrix upper triangular.
 
 use crate::error::Result;
 use crate::op::Span;
 use crate::tensor::{keepdim, Tensor};
 
-/// Columns that are reflected one by one before all others are by a product.
+/// The columns of a panel, which are reflected one by one before a matrix product updates the others.
 const PANEL: usize = 32;
 
 impl Tensor {
-    /// Householder's reflections of `[batch, m, n]`, m >= n (Golub and Van Loan, 5.2): R on the diagonal and above, and the
-    /// vectors below, whose first elements, on the diagonal, are 1. Two kernels for each column, or three where a long sum is
-    /// shared out, over some columns at a time.
+    /// Applies Householder reflections to `[batch, m, n]`, m >= n (Golub and Van Loan, 5.2).
+    ///
+    /// The result has R on and above the diagonal. Below are the vectors, whose first elements, on the diagonal, are an
+    /// implicit 1. Each column takes two kernels for the columns of its panel, or three if a long sum is split.
     pub(super) fn reflect_all(&self) -> Result<Tensor> {
         let columns = self.shape[2];
         let column = self.device.iota(&[columns], 0)?;
@@ -34,19 +35,19 @@ impl Tensor {
         Ok(matrix)
     }
 
-    /// The same of a panel of columns, the first of which has its diagonal in the row `start`.
+    /// Reflects a panel of columns. The diagonal element of its first column is in the row `start`.
     fn reflect_panel(&self, start: usize) -> Result<Tensor> {
         let (rows, columns) = (self.shape[1], self.shape[2]);
         let (row, column) = (self.device.iota(&[rows, 1], 0)?, self.device.iota(&[columns], 0)?);
         let mut panel = self.materialize()?;
-        // The last row has nothing below.
+        // The last row has no elements below it.
         for k in 0..columns.min(rows - 1 - start) {
             panel = panel.reflect(start + k, k, &row, &column)?;
         }
         Ok(panel)
     }
 
-    /// Reflects so that nothing is left in column `k` below the row `top`.
+    /// Reflects so that column `k` becomes 0 below the row `top`.
     fn reflect(&self, top: usize, k: usize, row: &Tensor, column: &Tensor) -> Result<Tensor> {
         let own = self.span_dynamic(2, Span::at(k, 1, 1), 1)?;
         let below = row.gt(top)?.where_cond(&own, 0.0)?;
@@ -70,8 +71,8 @@ impl Tensor {
         column.eq(k)?.where_cond(new, next)?.materialize()
     }
 
-    /// The vectors of a panel whose first diagonal element is in the row `start`, their first elements with them; zeros
-    /// where nothing was below, and nothing was reflected.
+    /// Returns the vectors of a panel, with their first elements. The diagonal element of its first column is in the row
+    /// `start`. Vectors are 0 for columns that were not reflected, because they were 0 below the diagonal.
     pub(super) fn reflection_vectors(&self, start: usize) -> Result<Tensor> {
         let row = self.device.iota(&[self.shape[1], 1], 0)?.sub(start)?;
         let column = self.device.iota(&[self.shape[2]], 0)?;
@@ -80,8 +81,9 @@ impl Tensor {
         row.eq(&column)?.where_cond(there, below)?.materialize()
     }
 
-    /// The upper triangular T with which all reflections by these vectors are `I - V T V^T` (Schreiber and Van Loan 1989).
-    /// Its inverse is half of `V^T V` on the diagonal, and the same above it (Joffrain et al. 2006).
+    /// Returns the upper triangular T for which the product of all reflections by these vectors is `I - V T V^T`
+    /// (Schreiber and Van Loan 1989). The inverse of T has half of `V^T V` on the diagonal, and `V^T V` above it
+    /// (Joffrain et al. 2006).
     pub(super) fn combine_reflections(&self) -> Result<Tensor> {
         let dots = self.t()?.matmul(self)?.materialize()?;
         let (row, column) = dots.rows_and_columns()?;

@@ -6,15 +6,15 @@ use crate::tensor::{with_op_name, Tensor};
 
 /// The right sides of linear equations, and the shape of their solutions.
 pub(super) struct RightSides {
-    /// `[batch, rows, columns]`, in `f32`; the batch may be 1.
+    /// The right sides, `[batch, rows, columns]`, in `f32`. The batch may be 1.
     pub matrices: Tensor,
     /// The shape of the solution.
     pub result: Vec<usize>,
 }
 
 impl RightSides {
-    /// The solutions for matrices whose inverses are nearly known: improved by what is missing, twice, so that they have
-    /// two derivatives (Higham 2002, chapter 12).
+    /// Returns the solutions for matrices with approximate inverses. Two steps of refinement give them two derivatives
+    /// (Higham 2002, chapter 12).
     pub fn refined(&self, a: &Tensor, inverse: &Tensor) -> Result<Tensor> {
         let b = &self.matrices;
         let mut x = inverse.matmul(b)?;
@@ -27,16 +27,17 @@ impl RightSides {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The inverses of square matrices, `[.., n, n]`.
+    /// Returns the inverses of square matrices, `[.., n, n]`.
     ///
-    /// By Gauss-Jordan elimination with partial pivoting and a step of Newton's, in `f32`, for n up to 1024: `2 n` kernels
-    /// and some for each 32 columns, for all matrices together. Its error is about 1e-7 times the matrix's condition number.
+    /// It uses Gauss-Jordan elimination with partial pivoting and Newton steps in `f32`, for n up to 1024. All matrices
+    /// together take `2 n` kernels and some for each 32 columns. The error is about 1e-7 times the condition number of
+    /// the matrix.
     ///
-    /// The inverse of a singular matrix is NaN everywhere. Whether one is singular is not known before it is computed, so
-    /// there is no error. Derivatives are right up to the third.
+    /// The inverse of a singular matrix is NaN. This is unknown until it is computed, so it is not an error. Derivatives
+    /// up to the third are correct.
     ///
     /// # Errors
-    /// `Shape` unless the last two axes are equal; `DType` unless it is of floats; `Limit` for larger matrices.
+    /// `Shape` unless the last two axes are equal; `DType` unless the tensor is a float; `Limit` for larger matrices.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -54,7 +55,7 @@ impl Tensor {
         }
         with_op_name("inv", || {
             let mut inverse = a.detach().eliminate_all()?.inverse_or(f64::NAN)?;
-            // The distance from the inverse is squared, as functions of the matrix, too (Schulz 1933).
+            // Each Newton step squares the error, also that of the derivatives (Schulz 1933).
             for _ in 0..2 {
                 let missing = a.matmul(&inverse)?.sub_identity()?;
                 inverse = inverse.sub(inverse.matmul(&missing)?)?;
@@ -63,14 +64,16 @@ impl Tensor {
         })
     }
 
-    /// The solution of the linear equations `A x = b`: this is A, `[.., n, n]`; b is `[.., n, k]`, or, with the same axes
-    /// before, a vector `[.., n]`. A single vector or matrix goes with all matrices.
+    /// Returns the solution of the linear equations `A x = b`.
     ///
-    /// By the inverse, as [`Tensor::inv`], and two steps of refinement; it costs as much. Where a matrix is singular all is
-    /// NaN. Derivatives are right up to the second.
+    /// This tensor is A, `[.., n, n]`. b is `[.., n, k]`, or a vector `[.., n]` with the same leading axes. A single
+    /// vector or matrix applies to all matrices.
+    ///
+    /// It uses the inverse, like [`Tensor::inv`], and two steps of refinement, at about the cost of `inv`. The solution
+    /// for a singular matrix is NaN. Derivatives up to the second are correct.
     ///
     /// # Errors
-    /// `Shape` unless the last two axes of this are equal and the other fits; `DType` unless both are of one float type;
+    /// `Shape` unless the last two axes of this tensor are equal and b fits; `DType` unless both have one float type;
     /// `Limit` for matrices of more than 1024 rows.
     ///
     /// ```
@@ -95,7 +98,7 @@ impl Tensor {
         })
     }
 
-    /// What stands on the right of `A x = b`, for matrices A of any shape.
+    /// Checks the right side of `A x = b`, for matrices A of any shape.
     pub(super) fn right_sides(&self, name: &str, other: &Tensor) -> Result<RightSides> {
         if other.dtype != self.dtype {
             let (a, b) = (self.dtype, other.dtype);
@@ -105,7 +108,7 @@ impl Tensor {
             let must = "the first must have rank 2 or more";
             return Err(Error::shapes(name, must, &self.shape, &other.shape));
         };
-        // A batch of vectors is one where it could not be anything else, as for PyTorch.
+        // As in PyTorch, a batch of vectors is recognized only if it cannot be anything else.
         let vectors = other.shape[..] == [before, &[*rows]].concat();
         let (its, sides) = match &other.shape[..] {
             [_] => (&[][..], 1),
@@ -129,14 +132,16 @@ impl Tensor {
         Ok(RightSides { matrices, result })
     }
 
-    /// The determinants of square matrices, `[.., n, n] -> [..]`.
+    /// Returns the determinants of square matrices, `[.., n, n] -> [..]`.
     ///
-    /// Up to n = 3 by the formula, with all derivatives. Beyond by the product of the pivots, as [`Tensor::inv`], at twice its
-    /// cost. Derivatives are right up to the second, those of singular matrices too, whose gradients are their cofactors. The
-    /// determinant is infinite or 0 where it is beyond the numbers of `f32`: [`Tensor::slogdet`] is not.
+    /// Up to n = 3 it uses the formula, with all derivatives. Larger matrices use the product of the pivots, as in
+    /// [`Tensor::inv`], at twice its cost. Derivatives up to the second are then correct, also for singular matrices,
+    /// whose gradients are their cofactors.
+    ///
+    /// A determinant outside the range of `f32` is infinite or 0. Use [`Tensor::slogdet`] for such matrices.
     ///
     /// # Errors
-    /// As [`Tensor::inv`].
+    /// The errors of [`Tensor::inv`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -159,14 +164,17 @@ impl Tensor {
         })
     }
 
-    /// The sign of the determinants of square matrices, -1, 0 or 1, and the logarithm of their absolute values, which does
-    /// not overflow: `[.., n, n] -> [..], [..]`. Of a singular matrix they are 0 and -Inf, and derivatives are taken as 0.
-    /// As [`Tensor::det`] otherwise.
+    /// Returns the sign of the determinants of square matrices, -1, 0 or 1, and the logarithm of their absolute values:
+    /// `[.., n, n] -> [..], [..]`. The logarithm does not overflow.
     ///
-    /// Read both in one [`Device::batch`](crate::device::Device::batch), or all is computed twice.
+    /// For a singular matrix they are 0 and -Inf, and derivatives are 0. Derivatives of other matrices are correct up to
+    /// the second.
+    ///
+    /// Read both results in one [`Device::batch`](crate::device::Device::batch), because otherwise everything is computed
+    /// twice.
     ///
     /// # Errors
-    /// As [`Tensor::inv`].
+    /// The errors of [`Tensor::inv`].
     #[cfg_attr(feature = "js", js(returns(sign, logabsdet)))]
     pub fn slogdet(&self) -> Result<(Tensor, Tensor)> {
         let a = self.square_matrices("slogdet")?;
@@ -184,8 +192,8 @@ impl Tensor {
         })
     }
 
-    /// Of a matrix times its constant inverse: 0, with the first two derivatives of the determinant's logarithm, which are
-    /// those of `tr(E) - tr(E^2) / 2`, where E is this less the identity.
+    /// Returns 0 with the first two derivatives of the logarithm of a determinant. This tensor is the matrix times its
+    /// constant inverse. The derivatives are those of `tr(E) - tr(E^2) / 2`, where E is this tensor minus the identity.
     pub(super) fn log_det_derivatives(&self) -> Result<Tensor> {
         let more = self.sub_identity()?.materialize()?;
         let square = more.mul(more.t()?)?.sum([1, 2])?.mul(-0.5)?;
@@ -193,7 +201,7 @@ impl Tensor {
         slope.sub(slope.detach())
     }
 
-    /// The formula for one to three rows.
+    /// Returns the determinants of matrices of one to three rows, by the formula.
     pub(super) fn small_determinant(&self) -> Result<Tensor> {
         let rows = self.shape[1];
         let flat = self.reshape(&[self.shape[0], rows * rows])?;
@@ -201,7 +209,7 @@ impl Tensor {
             let place = row * rows as isize + column;
             flat.slice_static(1, place..place + 1, 1)?.squeeze(1)
         };
-        // Of the rows from `top` on, two of the columns.
+        // The minor of the rows `top` and `top + 1`, and of two columns.
         let minor = |top: isize, left: isize, right: isize| {
             let product = at(top, left)?.mul(at(top + 1, right)?)?;
             product.sub(at(top, right)?.mul(at(top + 1, left)?)?)

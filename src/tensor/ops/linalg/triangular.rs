@@ -1,19 +1,21 @@
-//! Triangular matrices: their inverses, and solving with them.
+//! Triangular matrices: inverses and solutions.
 
 use crate::error::Result;
 use crate::tensor::{with_op_name, Tensor};
 
 impl Tensor {
-    /// The inverses of lower triangular matrices, `[batch, n, n]`: of blocks of 1, 2, 4, ... rows, each made of two of half
-    /// as many and what is below them: `[a, 0; b, c]` has the inverse `[1/a, 0; -1/c b 1/a, 1/c]`. What is above the
-    /// diagonal counts for nothing.
+    /// Inverts lower triangular matrices, `[batch, n, n]`. Elements above the diagonal are ignored.
+    ///
+    /// Diagonal blocks of 1, 2, 4 and more rows are inverted. Each consists of two blocks a and c of half the size, and
+    /// of the block b below a: `[a, 0; b, c]` has the inverse `[1/a, 0; -1/c b 1/a, 1/c]`. It takes `log(n)` steps of two
+    /// matrix products.
     pub(super) fn lower_inverse(&self) -> Result<Tensor> {
         let rows = self.shape[1];
         let (row, column) = self.rows_and_columns()?;
         let mut inverse = row.eq(&column)?.where_cond(self.reciprocal(), 0.0)?.materialize()?;
         let mut bits = 0;
         while 1 << bits < rows {
-            // Below the diagonal blocks, within those of twice the size.
+            // The elements below the diagonal blocks, but inside blocks of twice the size.
             let (block, across) =
                 (row.bitwise_right_shift(bits)?, column.bitwise_right_shift(bits)?);
             let pair = block.bitwise_right_shift(1)?.eq(across.bitwise_right_shift(1)?)?;
@@ -25,7 +27,7 @@ impl Tensor {
         Ok(inverse)
     }
 
-    /// Each element's row and column in a square matrix.
+    /// Returns the row and the column of each element of a square matrix.
     pub(super) fn rows_and_columns(&self) -> Result<(Tensor, Tensor)> {
         let rows = self.shape[self.rank() - 1];
         Ok((self.device.iota(&[rows, 1], 0)?, self.device.iota(&[rows], 0)?))
@@ -34,14 +36,14 @@ impl Tensor {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// The solution of `A x = b` for triangular matrices: this is A, of which only what is below the diagonal counts, and
-    /// that itself, or, with `upper`, above. Otherwise as [`Tensor::solve`]; about four kernels for each doubling of n, up
-    /// to 1024.
+    /// Returns the solution of `A x = b` for triangular matrices A. This tensor is A, of which only the lower triangle is
+    /// used, or the upper one with `upper`.
     ///
-    /// Where a number on the diagonal is 0 elements are infinite or NaN. Derivatives are right up to the second.
+    /// Shapes are those of [`Tensor::solve`]. It takes about four kernels for each doubling of n, up to 1024. If a
+    /// diagonal element is 0, the solution has infinite or NaN elements. Derivatives up to the second are correct.
     ///
     /// # Errors
-    /// As [`Tensor::solve`].
+    /// The errors of [`Tensor::solve`].
     #[cfg_attr(feature = "js", js(default(upper = false)))]
     pub fn solve_triangular(&self, other: &Tensor, upper: bool) -> Result<Tensor> {
         let name = "solve_triangular";
