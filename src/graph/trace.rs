@@ -28,7 +28,7 @@ pub struct Trace {
     pub nodes: Vec<TraceNode>,
     pub outputs: Vec<usize>,
     /// Results, each with the data whose memory it may take, because nothing needs the data after the batch. No data is
-    /// offered twice. The planner decides which offers it takes ([`Graph::donate`]).
+    /// offered twice. The planner decides which offers it takes (`Graph::donate`).
     pub donated: Vec<(usize, usize)>,
     /// Whether the trace has rematerialized nodes. Its order is then the order to compute it in.
     pub in_recorded_order: bool,

@@ -106,7 +106,7 @@ impl LoadOptions {
     /// What a model takes on a device if it is loaded with these options.
     ///
     /// # Errors
-    /// As [`estimate`] and [`LoadOptions::cache_dtype`].
+    /// As [`estimate()`] and [`LoadOptions::cache_dtype`].
     pub fn estimate(&self, device: &Device, head: &Gguf) -> Result<Estimate> {
         let context = self.context_length(&ModelConfig::read(head)?);
         estimate(head, context, PROMPT, self.cache_dtype(device)?)

@@ -111,7 +111,7 @@ pub enum Body {
 /// Something that tasks write to, each its own part.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The output, and what it has. Without one these are words on the side, for an [`After`].
+    /// The output, and what it has. Without one these are words on the side, for a [`SerialStore`].
     pub output: Option<(usize, DType)>,
     pub level: Level,
     /// Where stores lead to in it: each to elements of its own.

@@ -10,7 +10,7 @@ use bytemuck::cast_slice;
 /// The most rows of floats that one pass over a packed row multiplies.
 pub const MAX_ROWS_PER_PASS: usize = 4;
 
-/// One to [`MOST`] rows of the left operand of a product, prepared to meet packed rows.
+/// One to [`MAX_ROWS_PER_PASS`] rows of the left operand of a product, prepared to meet packed rows.
 pub trait Left {
     /// How many rows there are.
     fn rows(&self) -> usize;
@@ -28,7 +28,7 @@ pub trait Left {
     );
 }
 
-/// The rows that one pass computes: 1, or [`MOST`], the last row standing in for missing ones.
+/// The rows that one pass computes: 1, or [`MAX_ROWS_PER_PASS`], the last row standing in for missing ones.
 #[inline(always)]
 pub fn together(rows: usize) -> usize {
     match rows {
