@@ -42,7 +42,7 @@ pub enum F16Matmul {
     /// Like all other products.
     #[default]
     Tiles,
-    /// By cooperative matrices of 8 x 8, if supported ([`Limits::cooperative`](super::Limits::cooperative)): natively only.
+    /// Cooperative matrices of 8 x 8, if supported ([`Limits::cooperative`](super::Limits::cooperative)). Only natively.
     CooperativeMatrices,
 }
 
