@@ -40,7 +40,7 @@ pub(super) struct StructureStats {
 }
 
 /// The key of a kernel of a batch: the structure of its text, its numbers of inputs and outputs, and a counter. The counter
-/// tells apart kernels of one batch that are otherwise equal.
+/// distinguishes kernels of one batch that are otherwise equal.
 type Key = (u64, (usize, usize), u32);
 
 /// A kernel that reads sizes.

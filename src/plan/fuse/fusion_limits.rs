@@ -4,8 +4,8 @@
 //! place. No two kernels would be equal, so each would be compiled.
 //!
 //! Idea: once a node is cut because the kernel is full, later nodes with the same neighborhood are cut as well. An exception is
-//! a node whose successor with that neighborhood still fits. Two nodes have the same neighborhood if the `HASH_DEPTH` operations
-//! before them match.
+//! a node whose successor with that neighborhood still fits. Two nodes have the same neighborhood if the `HASH_DEPTH`
+//! operations before them match.
 //!
 //! Cost: the hashes are computed at the first cut only, in time linear in the trace.
 //!
