@@ -1,4 +1,4 @@
-//! Backends: the interface to machines that run batches. Backends know kernels, but no operations.
+//! Backends: the interface to machines that run batches. Backends run kernels, and have no names of operations.
 
 mod caches;
 mod read;

@@ -158,7 +158,7 @@ impl Found {
         self.open.is_some()
     }
 
-    /// An entry for a backend that offers no device.
+    /// Makes the entry of a backend that offers no device.
     fn absent(backend: &'static str, reason: &str) -> Found {
         let (name, vendor, driver) = Default::default();
         Found {

@@ -31,7 +31,7 @@ pub(super) struct PlanOutputs {
 }
 
 impl State {
-    /// The buffer of each result of a batch. A result that is updated in place has the buffer of its source.
+    /// Returns the buffer of each result of a batch. A result that is updated in place has the buffer of its source.
     pub(super) fn memory_of(
         &mut self,
         ran: PlanOutputs,
@@ -134,7 +134,7 @@ impl Device {
         self.plan_for(trace)
     }
 
-    /// The recording that computes `nodes` from nodes with sequence numbers below `since`, and its sources.
+    /// Returns the recording that computes `nodes` from nodes with sequence numbers below `since`, and its sources.
     pub(crate) fn recording(&self, nodes: &[NodeId], since: u64) -> (Recording, Vec<NodeId>) {
         self.state().graph.recording(nodes, since)
     }

@@ -1,7 +1,7 @@
 //! Eviction: memory that can be refilled is emptied when memory is short. Keys and values of contexts come first, then the
 //! weights of models that are not in use.
 //!
-//! A [`Slot`] holds such contents. If an allocation fails, the device empties one slot and tries again ([`Device::evicting`]).
+//! A [`Slot`] holds the contents. If an allocation fails, the device empties one slot and tries again ([`Device::evicting`]).
 //! It chooses the slot of the lowest rank that was used least recently and is not in use. The owner finds its slot empty at the
 //! next use, and refills it.
 
@@ -33,7 +33,7 @@ pub(crate) struct Slot<T> {
 }
 
 impl<T: Shared + 'static> Slot<T> {
-    /// An empty slot.
+    /// Creates an empty slot.
     pub fn new(may_evict: fn(&T) -> bool) -> Arc<Slot<T>> {
         Arc::new(Slot { contents: Mutex::new(None), used: AtomicU64::new(0), may_evict })
     }

@@ -203,8 +203,8 @@ impl Device {
         self.inner.fallback.as_deref()
     }
 
-    /// Submits one batch. The batch computes the values of variables, and the nodes recorded since the last flush that a tensor
-    /// holds and nothing else uses.
+    /// Submits one batch. The batch computes the values of variables. It also computes the nodes recorded since the last flush
+    /// that a tensor holds and no node uses.
     ///
     /// # Errors
     /// `Limit` and `Memory`, as for reading.
@@ -519,9 +519,10 @@ impl fmt::Debug for Device {
 }
 
 impl Device {
-    /// Sets a listener that is called whenever a kernel of a batch or a program has been compiled, with the number of compiled
-    /// kernels and their total, for example for a progress bar. `None` removes the listener. Cached kernels are not compiled
-    /// again, and the CPU compiles none. The listener may be called from several threads, and must not wait for the device.
+    /// Sets a listener that is called whenever a kernel of a batch or a program has been compiled, for example for a progress
+    /// bar. The listener gets the number of compiled kernels and their total. `None` removes the listener. Cached kernels are
+    /// not compiled again, and the CPU compiles none. The listener may be called from several threads, and must not wait for
+    /// the device.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -543,9 +544,9 @@ impl Device {
         self.inner.backend.check(text)
     }
 
-    /// The history of a node, operands first. `None` if it has more than `most` nodes. The nodes that `wanted` picks are held,
-    /// and the caller releases them. They are held under the same lock, because an unheld node may be freed, or lose its
-    /// history, at any moment.
+    /// Returns the history of a node, operands first. `None` if it has more than `most` nodes. The nodes that `wanted` picks
+    /// are held, and the caller releases them. They are held under the same lock, because an unheld node may be freed, or lose
+    /// its history, at any moment.
     pub(crate) fn history(
         &self,
         of: NodeId,
@@ -584,7 +585,7 @@ impl Device {
         }
     }
 
-    /// The number of nodes recorded so far.
+    /// Returns the number of nodes recorded so far.
     pub(crate) fn recorded(&self) -> u64 {
         self.state().graph.count
     }
@@ -597,7 +598,7 @@ impl Device {
 
 #[cfg(feature = "wgpu-interop")]
 impl Device {
-    /// The backend, if it is a `B`.
+    /// Returns the backend, if it is a `B`.
     pub(crate) fn backend<B: Backend + 'static>(&self) -> Option<&B> {
         self.inner.backend.as_any()?.downcast_ref()
     }

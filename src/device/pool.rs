@@ -300,7 +300,7 @@ impl Pool {
         }
     }
 
-    /// Call after the backend reported that memory ran out. No buffer that exists now will be reused.
+    /// Retires all buffers that exist now, after the backend reported that memory ran out. None of them will be reused.
     pub fn invalidate(&mut self, backend: &dyn Backend) {
         self.shortages += 1;
         self.trim(backend);

@@ -63,12 +63,12 @@ impl Device {
 }
 
 impl Replay<'_> {
-    /// The nodes of the results.
+    /// Returns the nodes of the results.
     pub fn results(&self) -> &[NodeId] {
         &self.results
     }
 
-    /// Whether a result may overwrite an operand. One tensor holds the operand, and nothing else needs its value.
+    /// Whether a result may overwrite an operand. One tensor must hold the operand, and only the results may use it.
     pub fn may_take(&self, operand: NodeId) -> bool {
         let state = self.device.state();
         let held = state.buffers.get(&operand);

@@ -81,7 +81,7 @@ impl Default for State {
     }
 }
 
-/// The approximate bytes of a plan and of the trace that is its key.
+/// Returns the approximate bytes of a plan and of the trace that is its key.
 fn size_of_plan(trace: &Trace, batch: &Plan) -> u64 {
     let traced = trace.nodes.len() * (size_of::<TraceNode>() + 2 * size_of::<usize>());
     (traced + batch.size()) as u64
@@ -153,7 +153,7 @@ impl State {
     /// Validates the graph and the buffers of its data, from time to time. Debug builds do it before they compute.
     ///
     /// # Errors
-    /// `Data` that says what is wrong.
+    /// `Data` that names what is wrong.
     pub fn check(&mut self) -> Result<()> {
         if !(cfg!(debug_assertions) || shows(Debug::Check)) || !self.graph.check_is_due() {
             return Ok(());

@@ -1,11 +1,14 @@
 //! Gradient accumulation for tensors that are used many times.
 //!
 //! Problem: a sequence is sliced at each step of a loop, and a weight is multiplied at each step. Added one by one, the
-//! gradients of 100 slices would be 100 tensors of the whole sequence's size, and those of a weight 100 tensors of the
-//! weight's size.
+//! gradients of 100 slices would be 100 tensors of the size of the whole sequence. The gradients of a weight would be 100
+//! tensors of the weight's size.
+//!
 //! Idea: contributions are collected until the node is reached. Slices that are next to each other are concatenated instead of
 //! padded and added. Products `a1^T b1 + a2^T b2` become one product of the stacked rows `[a1; a2]^T [b1; b2]`.
+//!
 //! Cost: sorting the contributions. Up to `MAX_SEPARATE_ADDS` contributions are added one by one.
+//!
 //! Example: `y = concat(x[0] @ w, x[1] @ w, ...)` over 100 steps. The gradient of `w` is one matmul, and that of `x` one
 //! concat.
 
@@ -18,7 +21,7 @@ use crate::sorted;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Up to this many contributions are added one by one; they still fuse into one kernel.
+/// The most contributions that are added one by one. These additions still fuse into one kernel.
 const MAX_SEPARATE_ADDS: usize = 8;
 
 impl Tape<'_> {
@@ -124,8 +127,8 @@ impl Tape<'_> {
         Ok(joined)
     }
 
-    /// The tensor that these matrices are consecutive slices of, and the shape of all of them together. `None` if they are not,
-    /// or if a slice is held, because a derivative by the slice may be requested.
+    /// Returns the tensor that these matrices are consecutive slices of, and the shape of all of them together. `None` if they
+    /// are not, or if a slice is held, because a derivative by the slice may be requested.
     fn cut_from(&self, matrices: &[NodeId]) -> Option<(NodeId, usize, usize)> {
         let (mut from, mut end) = (None, 0);
         for &matrix in matrices {
@@ -202,7 +205,7 @@ impl Tape<'_> {
             && end == shape[axis]
     }
 
-    /// The one axis that a slice cuts, and its start, if the start is known.
+    /// Returns the one axis that a slice cuts, and its start, if the start is known.
     fn line(&self, slice: &Slice) -> Option<(usize, usize)> {
         let mut starts = slice.starts.iter();
         let mut found = None;
@@ -284,7 +287,7 @@ impl Tape<'_> {
         }
     }
 
-    /// The matrix of `columns` columns that a node is a reshape of.
+    /// Returns the matrix of `columns` columns that a node is a reshape of.
     fn matrix(&self, mut node: NodeId, columns: usize) -> Option<NodeId> {
         while self.shape(node).rank() != 2 {
             let (Op::Reshape(_), &[input]) = self.graph.history_of(node) else { return None };

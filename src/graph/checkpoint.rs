@@ -36,7 +36,7 @@ impl Graph {
         self.node_mut(id).checkpoint = Some(ends.into());
     }
 
-    /// The nodes that a checkpoint is recorded again from; `None` for other nodes.
+    /// Returns the nodes that a checkpoint is recorded again from. `None` for other nodes.
     pub fn checkpoint(&self, id: NodeId) -> Option<Arc<[NodeId]>> {
         self.node(id).checkpoint.clone()
     }

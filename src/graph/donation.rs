@@ -2,8 +2,8 @@
 //! aliasing, and JAX calls it buffer donation.
 //!
 //! Two conditions are checked in two places. This file checks that nothing needs the old value after the batch.
-//! `plan/passes/donation.rs` checks that the kernels can take the memory: all kernels that read the old value have run, or they
-//! read each element where they write it.
+//! `plan/passes/donation.rs` checks that the kernels can take the memory. They can if all kernels that read the old value have
+//! run, or read each element where they write it.
 //!
 //! The old value is needed after the batch in these cases:
 //! - A tensor holds it, or its memory is shared with an alias or belongs to the app.
@@ -39,7 +39,7 @@ impl Graph {
         for &n in &capture.trace.outputs {
             let after = self.node(capture.nodes[n]);
             let Some(before) = after.replaces else { continue };
-            // The old value may have been freed; then another node may have its arena index.
+            // The old value may have been freed. Another node may then have its arena index.
             let Some(node) = self.get(before) else { continue };
             let Some(at) = self.positions.get(before) else { continue };
             let alike = (node.shape, node.dtype) == (after.shape, after.dtype);
@@ -103,7 +103,7 @@ impl Graph {
             && !self.is_remembered(id)
     }
 
-    /// For each node of a trace, whether it is needed after the batch.
+    /// Returns for each node of a trace whether it is needed after the batch.
     fn needs(&self, capture: &Capture) -> Vec<Need> {
         let mut needs = vec![Need::default(); capture.nodes.len()];
         for &output in &capture.trace.outputs {
@@ -144,7 +144,7 @@ impl Graph {
     }
 }
 
-/// Which parts of a traced node are needed after the batch.
+/// The reasons why a traced node is needed after the batch.
 #[derive(Clone, Copy, Default)]
 struct Need {
     /// The batch writes the node.

@@ -1,5 +1,5 @@
-//! Garbage collection for the graph. Frees nodes that nothing references, and drops the autograd history of computed nodes
-//! once no held tensor can be reached through it.
+//! Garbage collection for the graph. Frees nodes that nothing references. Drops the autograd history of computed nodes once no
+//! held tensor can be reached through it.
 //!
 //! Problem: a loop records nodes forever. A node is freed when no tensor holds it and no node has it as an input. But a
 //! computed node keeps inputs only because a gradient may need them, and that depends on everything before it in the graph.
@@ -13,7 +13,7 @@
 //! its inputs, so a change is propagated from inputs to users, in recording order.
 //!
 //! Cost: dropping a tensor can change the numbers of every later node. Unreferenced nodes are therefore freed at once, but
-//! users with outdated numbers are queued in `dirty`, oldest first, and each call updates at most `MAX_STALE_ENTRIES` of them.
+//! users with outdated numbers are queued in `dirty`, oldest first. Each call updates at most `MAX_STALE_ENTRIES` of them.
 //! [`Graph::collect_all`] updates all of them before a batch or a gradient. Each queued node is updated once, however many of
 //! its inputs have changed. Without the queue, each of a thousand dropped tensors could touch thousands of later nodes.
 //!
@@ -39,7 +39,7 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// The name in reports.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Holder::Tensor => "tensor",
@@ -120,8 +120,9 @@ impl Graph {
         self.collect_all();
     }
 
-    /// Call after changing these nodes. Frees the unreferenced ones and updates their inputs at once. Propagates changed
-    /// numbers to users incrementally, at most `MAX_STALE_ENTRIES` nodes per call, so that dropping many tensors stays cheap.
+    /// Updates the graph after these nodes changed. Frees the unreferenced ones and updates their inputs at once. Propagates
+    /// changed numbers to users incrementally, at most `MAX_STALE_ENTRIES` nodes per call, so that dropping many tensors stays
+    /// cheap.
     pub(super) fn notify_changed(&mut self, nodes: &[NodeId]) {
         self.pending.extend_from_slice(nodes);
         self.collect(Graph::MAX_STALE_ENTRIES);
@@ -229,7 +230,7 @@ impl Graph {
         }
     }
 
-    /// The kind of owner that keeps the node alive.
+    /// Returns the kind of owner that keeps the node alive.
     pub fn holder(&self, id: NodeId) -> Holder {
         let Some(node) = self.get(id) else { return Holder::Pending };
         match () {
@@ -258,7 +259,7 @@ impl Graph {
         node.handles > 1 || !node.users.is_empty()
     }
 
-    /// The name of the operation that computed the node.
+    /// Returns the name of the operation that computed the node.
     pub fn operation_name(&self, id: NodeId) -> &'static str {
         let node = self.node(id);
         match (node.alias, &node.op) {

@@ -71,7 +71,7 @@ struct Node {
     pending_uses: u32,
     /// Whether this node currently counts towards `pending_uses` of its inputs.
     is_pending_use: bool,
-    /// Where gradients through this node end, because history was dropped.
+    /// The place where gradients through this node end, because history was dropped.
     cut: HistoryCut,
     /// The held nodes that gradients reach from here, this node included. Users derive their own `reach` from it.
     reach: GradReach,
@@ -81,13 +81,13 @@ struct Node {
     is_dirty: bool,
     /// The custom gradient, for `Op::Shader`.
     pullback: Option<Arc<Pullback>>,
-    /// For a checkpoint, the nodes that it is rematerialized from when a gradient needs it.
+    /// The nodes that a checkpoint is rematerialized from when a gradient needs it.
     checkpoint: Option<Arc<[NodeId]>>,
     /// Whether the node is a copy that a checkpoint recorded for a gradient.
     is_rematerialized: bool,
     /// The variable's previous value, whose memory this node may take.
     replaces: Option<NodeId>,
-    /// For an alias ([`Graph::alias`]), the name of the operation that computes the shared value.
+    /// The name of the operation that computes the shared value, for an alias ([`Graph::alias`]).
     alias: Option<&'static str>,
     /// The variable that has or had this value ([`Graph::set_value_of`]).
     value_of: Option<VariableId>,
@@ -101,7 +101,7 @@ struct Node {
     is_used_up: bool,
     /// Whether the optimizer step in progress will consume the node.
     is_spent: bool,
-    /// For a result of a compiled program, the operations that compute it.
+    /// The operations that compute the node, for a result of a compiled program.
     recording: Option<Arc<Recording>>,
 }
 
@@ -226,32 +226,32 @@ impl Graph {
         self.notify_changed(&[id]);
     }
 
-    /// The operation of a node, and its operands if gradients pass to them.
+    /// Returns the operation of a node, and its operands if gradients pass to them.
     pub fn history_of(&self, id: NodeId) -> (&Op, &[NodeId]) {
         let node = self.node(id);
         (&node.op, if node.is_passed() { &node.inputs } else { &[] })
     }
 
-    /// The operation whose history was dropped, if that hides whether `id` was computed from the node with sequence number
-    /// `seq`.
+    /// Returns the operation whose history was dropped, if that hides whether `id` was computed from the node with sequence
+    /// number `seq`.
     pub fn lost(&self, id: NodeId, seq: u64) -> Option<&'static str> {
         let node = self.node(id);
         ((node.inputs.is_empty() || node.is_used_up) && seq < node.cut.before)
             .then_some(node.cut.op)
     }
 
-    /// The bits of a number that the user passed; `None` for all other nodes.
+    /// Returns the bits of a number that the user passed. `None` for all other nodes.
     pub fn number(&self, id: NodeId) -> Option<u32> {
         let node = self.node(id);
         matches!(node.op, Op::Scalar).then_some(node.scalar)
     }
 
-    /// The shape of a node's value.
+    /// Returns the shape of a node's value.
     pub fn shape(&self, id: NodeId) -> Shape {
         self.node(id).shape
     }
 
-    /// The type of a node's value.
+    /// Returns the type of a node's value.
     pub fn dtype(&self, id: NodeId) -> DType {
         self.node(id).dtype
     }
@@ -281,7 +281,7 @@ impl Graph {
         self.collect_all();
     }
 
-    /// Releases one handle of the node. Frees the node if nothing needs it; its id is then invalid.
+    /// Releases one handle of the node. If nothing needs the node, it is freed and its id becomes invalid.
     pub fn release(&mut self, id: NodeId) {
         self.node_mut(id).handles -= 1;
         self.notify_changed(&[id]);
@@ -310,7 +310,7 @@ impl Graph {
         (self.live * size_of::<Node>()) as u64
     }
 
-    /// The number of live nodes.
+    /// Returns the number of live nodes.
     pub fn live(&self) -> usize {
         self.live
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Pullback {
     pub trace: Trace,
-    /// For each source of the trace, the position among those operands.
+    /// The position among those operands of each source of the trace.
     pub sources: Vec<usize>,
     /// The scalars of the trace, in order of appearance.
     pub scalars: Vec<u32>,

@@ -12,7 +12,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
 
-/// One operation of a [`Trace`]; its inputs are earlier positions.
+/// An operation of a [`Trace`]. Its inputs are earlier positions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TraceNode {
     pub op: Op,
@@ -48,9 +48,10 @@ pub struct Capture {
 
 /// Options of [`Graph::capture`].
 pub struct CapturePolicy<'a> {
-    /// For each node of a trace, whether computing the node again costs no more than reading it from memory.
+    /// A function that returns for each node of a trace whether computing the node again costs no more than reading it from
+    /// memory.
     pub is_cheap: fn(&Trace) -> Vec<bool>,
-    /// Whether a node's memory is shared with nothing, so that it may be overwritten. `None`: no memory is offered.
+    /// Whether a node's memory is unshared, so that it may be overwritten. If this is `None`, no memory is offered.
     pub is_own: Option<&'a dyn Fn(NodeId) -> bool>,
 }
 
@@ -59,7 +60,7 @@ pub struct CapturePolicy<'a> {
 pub(super) struct TracePositions {
     /// The number of the newest trace.
     current: u64,
-    /// For each index of the arena, the number of a trace and the position in that trace.
+    /// The number of a trace and the position in that trace, for each index of the arena.
     at: Vec<(u64, usize)>,
 }
 
@@ -76,7 +77,7 @@ impl TracePositions {
 }
 
 impl TraceNode {
-    /// A hash of the node without its sizes.
+    /// Returns a hash of the node without its sizes.
     fn kind(&self) -> u64 {
         let mut hasher = FxHasher::default();
         let TraceNode { op, shape, dtype, .. } = self;
@@ -97,7 +98,7 @@ impl TraceNode {
 }
 
 impl Trace {
-    /// Appends an operation; its shape and type follow from its inputs.
+    /// Appends an operation. Its shape and type follow from its inputs.
     pub fn push(&mut self, op: Op, inputs: &[usize]) -> Result<usize> {
         let mut types: SmallVec<[_; 3]> = SmallVec::new();
         for &input in inputs {
@@ -172,7 +173,7 @@ pub struct Recorded {
     pub dtype: DType,
     /// The value, for a number.
     pub number: Option<f64>,
-    /// Whether the node has a value. A custom shader itself does not; its outputs do.
+    /// Whether the node has a value. A custom shader has none, but its outputs do.
     pub has_value: bool,
 }
 
@@ -188,7 +189,7 @@ impl Graph {
         }
     }
 
-    /// The values of variables that are still to be computed, in recorded order.
+    /// Returns the uncomputed values of variables, in recorded order.
     pub fn uncomputed_variable_values(&mut self) -> Vec<NodeId> {
         let mut kept = std::mem::take(&mut self.variable_values);
         kept.retain(|&id| {
@@ -200,7 +201,7 @@ impl Graph {
         kept
     }
 
-    /// The nodes with sequence numbers from `since` on that are needed and not computed, in recorded order.
+    /// Returns the nodes with sequence numbers from `since` on that are needed and not computed, in recorded order.
     pub fn uncomputed_since(&self, since: u64) -> Vec<NodeId> {
         let mut waiting = Vec::new();
         for id in self.recent_operations.iter().filter(|id| id.seq >= since) {
@@ -214,8 +215,8 @@ impl Graph {
         waiting
     }
 
-    /// Returns the nodes to compute in a flush: nodes recorded since the last call that a tensor of the app holds and
-    /// nothing uses, and the values of variables.
+    /// Returns the nodes to compute in a flush. These are the values of variables, and nodes recorded since the last call that
+    /// a tensor of the app holds and no node uses.
     pub fn sinks(&mut self) -> Vec<NodeId> {
         let mut sinks = std::mem::take(&mut self.recent_operations);
         sinks.retain(|&id| {
@@ -229,7 +230,7 @@ impl Graph {
             self.get(id).is_some_and(is_sink)
         });
         sinks.extend(self.uncomputed_variable_values());
-        // In recorded order, whatever the arena indices: the same step has the same trace.
+        // In recorded order, whatever the arena indices, so that the same step has the same trace.
         sorted::by_key(&mut sinks, |sink| sink.seq);
         sinks.dedup();
         sinks
@@ -347,7 +348,7 @@ impl Graph {
         trace.outputs[first..].reverse();
     }
 
-    /// Whether a node is needed after the newest trace has run: a tensor holds it, or a node outside the trace is to be
+    /// Whether a node is needed after the newest trace has run. Either a tensor holds it, or a node outside the trace is to be
     /// computed from it. An uncomputed alias of the node counts if it is needed itself.
     pub(super) fn is_needed_later(&self, id: NodeId) -> bool {
         let node = self.node(id);
@@ -399,9 +400,9 @@ impl Graph {
         }
     }
 
-    /// The history of a node: everything it was computed from, operands first, without aliases. `None` if the history has more
-    /// than `most` nodes. Views of data among `leaves` count as data, because parameters of an optimizer are parts of a
-    /// flat variable.
+    /// Returns the history of a node: everything it was computed from, operands first, without aliases. `None` if the history
+    /// has more than `most` nodes. Views of data among `leaves` count as data, because parameters of an optimizer are parts of
+    /// a flat variable.
     pub fn history(
         &self,
         of: NodeId,

@@ -1,9 +1,11 @@
 //! Variables in a history: which values a loss was computed from, and losses that a step of an optimizer used up.
 //!
 //! The gradient by a variable is taken at the value that the loss used. A node that is a value of a variable stores that
-//! variable ([`Graph::set_value_of`]), so a loss that used an earlier value is recognized, and rejected with the
-//! variable's name. Each node also has a set of variables that includes all those whose values it was computed from. Where
-//! the history of a node was dropped, the set shows whether a variable may be hidden there. Elsewhere it shortens the search.
+//! variable ([`Graph::set_value_of`]). A loss that used an earlier value is therefore recognized, and rejected with the
+//! variable's name.
+//!
+//! Each node also has a set that includes all variables whose values it was computed from. If the history of a node was
+//! dropped, the set shows whether it may hide a variable. Elsewhere it shortens the search.
 //!
 //! The search ends at variables, because an assigned value belongs to its own variable and is not an earlier value of another.
 
@@ -56,7 +58,7 @@ impl VariableSet {
     }
 }
 
-/// Why a gradient by variables cannot be taken.
+/// The reason why a gradient by variables cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaleValue {
     /// An earlier value of the n-th variable was used.
@@ -74,7 +76,7 @@ impl Graph {
         node.origins = node.origins.join(node.reads);
     }
 
-    /// The variables that these nodes are values of, and how old the values are.
+    /// Returns the variables that these nodes are values of, and how old the values are.
     pub fn variables_of(&self, values: &[NodeId]) -> Vec<(VariableId, u64)> {
         values.iter().filter_map(|&id| Some((self.node(id).value_of?, self.age(id)))).collect()
     }
@@ -92,12 +94,12 @@ impl Graph {
         self.node_mut(id).value_since = since;
     }
 
-    /// The sequence number since when the value exists, as this node or as a part of another.
+    /// Returns the sequence number since when the value exists, as this node or as a part of another.
     pub fn age(&self, id: NodeId) -> u64 {
         self.since(id).min(id.seq)
     }
 
-    /// The sequence number since when the value exists.
+    /// Returns the sequence number since when the value exists.
     pub fn since(&self, id: NodeId) -> u64 {
         self.node(id).value_since
     }
@@ -160,8 +162,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Lets an optimizer step consume a loss. Gradients no longer pass from the loss to these values of variables, or to
-    /// anything else behind the nodes computed from them. Returns those nodes. They drop their history once the step was taken
+    /// Lets an optimizer step consume a loss. Gradients no longer pass from the loss to these values of variables, or through
+    /// the nodes computed from them. Returns those nodes. They drop their history once the step was taken
     /// ([`Graph::finish_consume`]).
     pub fn consume(&mut self, of: NodeId, values: &[NodeId]) -> Vec<NodeId> {
         let variables = values.iter().filter_map(|&value| self.get(value)?.value_of);

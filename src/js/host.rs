@@ -1,5 +1,5 @@
 //! The host: functions of `www/src/host.ts` that the core calls, passed to [`start`](super::start). All values that a user
-//! passed are inspected there. A getter of such a value may throw, and an exception must not unwind through WebAssembly.
+//! passed are inspected there. A getter of these values may throw, and an exception must not unwind through WebAssembly.
 
 use std::cell::OnceCell;
 use wasm_bindgen::prelude::*;

@@ -1,5 +1,8 @@
 //! The objects behind the JavaScript classes. Each JavaScript object owns a place in a thread-local list, and frees it when it
 //! is collected. The place becomes empty when the object, or the device it is on, is disposed of.
+//!
+//! For example, `x.add(y)` takes the tensor of `x` from the place that its object owns. The host returns the handle of `y`,
+//! which leads to the place of the other tensor. The sum gets a new place, whose handle the new JavaScript object claims.
 
 use super::host::host;
 #[cfg(feature = "js-models")]

@@ -67,18 +67,19 @@ impl JsTensor {
     }
 
     /// Returns the gradients of this single number by each tensor of `wrt`, with that tensor's shape and type. If this number
-    /// does not depend on a tensor, its gradient is zeros. Gradients are ordinary tensors: they are computed when read, best
-    /// together in a batch or program. They can be differentiated again.
+    /// does not depend on a tensor, its gradient is zeros. Gradients are ordinary tensors, which are computed when they are
+    /// read, best together in a batch or program. They can be differentiated again.
     ///
     /// With a `seed` of this tensor's shape, this tensor may have any shape. The result is the gradients of the sum of its
     /// products with the seed.
     ///
-    /// Equally large maxima or minima share the gradient. `abs` and `relu` have gradient 0 at 0. Rounding, comparing and
-    /// selecting by index have gradient 0.
+    /// If several elements are the largest or smallest, they share the gradient equally. `abs` and `relu` have gradient 0 at 0.
+    /// Comparisons, rounding, indices and conditions have gradient 0.
     ///
-    /// @throws `DType` unless all tensors are floats. `Data` if a tensor on the path was computed and its inputs were disposed
-    /// of, or if a program made it. In a program, also `Data` if a tensor from outside on the path was computed from a variable
-    /// of `wrt`. Use {@link Tensor.detach} to treat a tensor as a constant.
+    /// @throws `Shape` unless this tensor has one element or the seed has its shape; `DType` unless all tensors are floats.
+    /// `Data` if the gradient would pass through a computed tensor that is no longer held, or if an optimizer's step has used
+    /// up this tensor. In a program, also `Data` if it would pass through a tensor from outside that was computed from a
+    /// variable of `wrt`. Use {@link Tensor.detach} to treat a tensor as a constant.
     ///
     /// @example
     /// ```ts

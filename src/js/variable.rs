@@ -103,7 +103,7 @@ impl JsVariable {
         Ok(())
     }
 
-    /// Returns the gradient that {@link Tensor.backward} accumulated, and clears it. Undefined if there is none.
+    /// Returns the gradient that {@link Tensor.backward} accumulated, and clears it. Undefined if `backward` left no gradient.
     #[wasm_bindgen(js_name = takeGradient)]
     pub fn take_gradient(&self) -> Answer<Option<JsTensor>> {
         let held = self.core("takeGradient")?;

@@ -42,7 +42,7 @@ pub enum F16Matmul {
     /// Like all other products.
     #[default]
     Tiles,
-    /// By cooperative matrices of 8 x 8, if supported ([`Limits::cooperative`](super::Limits::cooperative)): natively only.
+    /// Cooperative matrices of 8 x 8, if supported ([`Limits::cooperative`](super::Limits::cooperative)). Only natively.
     CooperativeMatrices,
 }
 
@@ -112,7 +112,7 @@ impl KernelConfig {
         transpose: Transpose::Tiled,
     };
 
-    /// The default of software GPUs: barriers are slow there, so no kernel has any but the fused one for long attention.
+    /// The default of software GPUs. Barriers are slow on them, so only the fused kernel for long attention has barriers.
     pub const EMULATED: KernelConfig = KernelConfig {
         rows: Rows::Thread,
         matmul_tiles: [Tile::Thread; 3],

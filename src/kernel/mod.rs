@@ -245,7 +245,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The approximate size in bytes, kernels included.
+    /// Returns the approximate size in bytes, kernels included.
     pub fn size(&self) -> usize {
         let mut bytes = self.slots.len() * size_of::<Slot>();
         for dispatch in &self.dispatches {

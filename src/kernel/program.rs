@@ -318,7 +318,7 @@ impl Program {
         live
     }
 
-    /// For each value, whether it depends on one of the coordinates from `outer` on, other than through `Reduce`.
+    /// Returns for each value whether it depends on one of the coordinates from `outer` on, other than through `Reduce`.
     pub fn per_element(&self, outer: usize) -> Vec<bool> {
         let mut inner: Vec<bool> = Vec::with_capacity(self.insts.len());
         for inst in &self.insts {

@@ -58,7 +58,7 @@ pub fn place(
             memory.inputs += 1;
         }
     }
-    // For each result that is updated in place, the data whose memory it takes.
+    // The data whose memory each in-place result takes.
     let mut in_place = vec![None; count];
     for &(n, data) in donated {
         in_place[n] = Some(data);

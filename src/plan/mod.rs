@@ -1,10 +1,10 @@
-//! The planner: from a trace to a plan. It decides which operations share a kernel, in which order kernels run, and where
-//! their values are. It knows nothing of a device but its [`Limits`].
+//! The planner: from a trace to a plan. It decides which operations share a kernel, in which order kernels run, and where their
+//! values are. Of a device it uses only the [`Limits`].
 //!
 //! The steps, in order:
 //! 1. `passes/split.rs` rewrites the trace: long sums and large routines become several operations.
 //! 2. `fuse/` decides which nodes are materialized. All others are computed inside the kernels that use them.
-//! 3. `lower/` writes a kernel for each materialized node. Where that fails, more nodes are materialized, and it tries again.
+//! 3. `lower/` writes a kernel for each materialized node. If that fails, more nodes are materialized, and it tries again.
 //! 4. `passes/` improves the kernels, in the order of `PASSES`.
 //! 5. `passes/donation.rs` accepts in-place updates, and `memory.rs` assigns slots.
 //!
@@ -131,8 +131,8 @@ fn shared(kernels: &mut FxHashSet<Arc<Kernel>>, kernel: Arc<Kernel>) -> Arc<Kern
     kernel
 }
 
-/// Lowers the kernels, in order. A node that does not fit in the kernel that uses it is materialized by another kernel, and
-/// only the kernel that uses it is lowered again.
+/// Lowers the kernels, in order. If a node does not fit in the kernel that uses it, another kernel materializes the node. Only
+/// the kernel that uses it is lowered again.
 fn lower_kernels(trace: &Trace, limits: &Limits) -> Result<Vec<PlannedKernel>> {
     let mut placement = Placement::new(trace, limits.buffers_per_kernel);
     let computed = |n: &usize| {

@@ -196,7 +196,7 @@ function sky(x, y) {
   const high = blend([44, 84, 150], [126, 164, 206], ramp(height, 0, 140));
   const clear = blend(high, [248, 206, 164], ramp(height, 140, 256));
   const [dx, dy] = [x - 356 * unit, y - 84 * unit];
-  const distance = (dx * dx + dy * dy) >> 8; // Of squared units.
+  const distance = (dx * dx + dy * dy) >> 8; // In squared units.
   if (distance < 15 * 15) return [255, 246, 214];
   const glow = Math.trunc((256 * 500) / (500 + distance));
   const veil = ramp(clouds(x >> 1, y * 2, 10, 71), 118, 205);

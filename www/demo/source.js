@@ -87,7 +87,7 @@ export class Source {
   #stop() {
     const stream = this.#video?.srcObject;
     if (!(stream instanceof MediaStream)) return;
-    this.#still = this.now(); // Before the tracks stop: after it a video may have nothing to show.
+    this.#still = this.now(); // Taken first, because a video may show nothing after its tracks stop.
     for (const track of stream.getTracks()) track.stop();
     this.#video = undefined;
     this.#camera.setAttribute("aria-pressed", "false");

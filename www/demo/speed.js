@@ -74,7 +74,7 @@ async function stepsPerSecond(device, name, size) {
     for (const loss of losses) loss.dispose();
   };
   try {
-    await take(4); // What is planned and compiled once.
+    await take(4); // The first steps plan and compile.
     const start = performance.now();
     let count = 0;
     while (performance.now() - start < period) {

@@ -1,4 +1,8 @@
-// The brand of objects: their core and their place in it. Both are private fields, so other code cannot forge them.
+// The brand of objects: the core that an object belongs to, and its place there.
+//
+// wasm-bindgen stores the pointer of an object in an ordinary property. A page could therefore forge an object, or pass an
+// object of one core to another. `Brand` adds private fields to wasm-bindgen's objects, and the property becomes an accessor
+// of these fields. A pointer can be set only while the core is making an object, which the core's export `unclaimed` reports.
 
 import { dataError } from "./errors.js";
 

@@ -47,6 +47,7 @@ let early: Begun | undefined;
 /**
  * Starts the work of a later `Device.new()` with the same `prefer`. Fetches and compiles the core, and requests an adapter from
  * the browser. Errors are reported by `Device.new()`.
+ *
  * ```js
  * import { Device, preload } from "warpweft";
  *

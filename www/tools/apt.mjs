@@ -1,27 +1,27 @@
-// Debian's package manager: installing as root, and unpacking packages into a folder as anyone.
+// Debian's package manager: installs packages as root, and unpacks packages into a folder without root.
 
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { onPath, read, run } from "./env.mjs";
 
-/** Whether this is Debian or one of its kin. */
+/** Whether the system is Debian or a derivative. */
 export const haveApt = () => Boolean(onPath("apt-get") && onPath("dpkg-deb"));
 
-/** What to put before a command to run it as root: nothing, or sudo; undefined when neither is to be had. */
+/** Returns the prefix that runs a command as root: nothing, or sudo. Undefined if neither is possible. */
 function asRoot() {
   if (process.getuid() === 0) return [];
   if (onPath("sudo") && read("sudo", ["-n", "true"]) !== undefined) return ["sudo", "-n"];
 }
 
-/** Whether `aptInstall` may be called. */
+/** Whether `aptInstall` can be called. */
 export const mayInstall = () => haveApt() && asRoot() !== undefined;
 
-/** Another package manager is at work, as unattended upgrades are on a fresh machine. */
+/** Matches errors of a lock that another package manager holds, such as unattended upgrades on a new machine. */
 const locked = /could not get lock|unable to (?:acquire|lock)|(?:is|was) locked by another process/i;
-/** Seconds between two looks, and in all, for its end. */
+/** The seconds between two attempts, and the most seconds to wait. */
 const [LOOK, PATIENCE] = [5, 900];
 
-/** Installs packages for the whole system. Waits while another package manager is at work, and says so. */
+/** Installs packages for the whole system. Reports and waits while another package manager runs. */
 export async function aptInstall(packages, say = () => {}) {
   const begun = Date.now();
   let told = false;
@@ -39,14 +39,14 @@ export async function aptInstall(packages, say = () => {}) {
       }
     }
   };
-  await system("dpkg", "--configure", "-a"); // Ends what an interrupted run left.
+  await system("dpkg", "--configure", "-a"); // Completes an interrupted installation.
   await system("apt-get", "update");
   await system("apt-get", "install", "-y", "--no-install-recommends", ...packages);
 }
 
 /**
- * Unpacks packages into the folder `into`: those named, those of their dependencies that match `also`, and whatever
- * else they need that the system lacks. The system's own lists and packages stay as they are, so this needs no root.
+ * Unpacks packages into the folder `into`: the named ones, their dependencies that match `also`, and other dependencies that
+ * the system lacks. The system's package lists and packages do not change, so root is not needed.
  */
 export async function aptUnpack(packages, also, into) {
   const scratch = join(into, "apt");
@@ -58,7 +58,7 @@ export async function aptUnpack(packages, also, into) {
   const kinds = ["recommends", "suggests", "conflicts", "breaks", "replaces", "enhances"].map((kind) => `--no-${kind}`);
   const depends = read("apt-cache", [...options, "depends", "--recurse", ...kinds, ...packages]);
   if (depends === undefined) throw new Error(`apt: the packages ${packages.join(", ")} do not exist in this distribution`);
-  // Named one by one, because --reinstall (for what the system has) does not reach dependencies.
+  // Named one by one, because `--reinstall`, which fetches installed packages, does not include dependencies.
   const names = depends.split("\n").filter((line) => /^\w/.test(line) && (packages.includes(line) || also.test(line)));
   const install = ["install", "-y", "--download-only", "--reinstall", "--no-install-recommends"];
   await run("apt-get", [...options, ...install, ...names], { quiet: true });

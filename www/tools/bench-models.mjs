@@ -1,4 +1,4 @@
-// `npm run bench -- --models`: models of warpweft and of its peers, wllama and transformers.js, on one page of one browser.
+// `npm run bench -- --models`: measures models of warpweft, wllama and transformers.js on one page of one browser.
 
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -12,13 +12,13 @@ import { modelFolder } from "./models.mjs";
 const folder = join(root, "www", "bench");
 const packages = { wllama: "@wllama/wllama", transformers: "@huggingface/transformers" };
 const titles = { warpweft: "warpweft", wllama: "wllama", transformers: "transformers.js" };
-/** Where graphs in ONNX are kept, outside git. */
+/** The folder of ONNX graphs, outside git. */
 const graphs = join(tools, "onnx");
 
 /** The cases, for `--list`. */
 export const listed = cases.map(({ name, what }) => `${name.padEnd(22)} ${what}`);
 
-/** Cases by names or beginnings of names; all where none is named. */
+/** Returns the cases with these names or prefixes. Without names, returns all cases. */
 function chosen(only) {
   const names = only?.split(",").map((name) => name.trim()) ?? [""];
   const odd = names.find((part) => !cases.some(({ name }) => name.startsWith(part)));
@@ -26,7 +26,7 @@ function chosen(only) {
   return cases.filter(({ name }) => names.some((part) => name.startsWith(part)));
 }
 
-/** Exports a model's graph for transformers.js by a Python that has torch, transformers, onnx and onnxscript. */
+/** Exports a model's graph for transformers.js, with a Python that has torch, transformers, onnx and onnxscript. */
 async function exportGraph(python, model) {
   const script = join(folder, "models", "export.py");
   const [source, target] = [join(modelFolder, model), join(graphs, model)];
@@ -39,7 +39,7 @@ async function exportGraph(python, model) {
   writeFileSync(stamp, hash);
 }
 
-/** The page, bundled and minified as an application would be. */
+/** Bundles and minifies the page, as an application would. */
 async function bundle(outDir) {
   const { build } = await import("vite");
   const output = { target: "esnext", outDir, emptyOutDir: true, assetsInlineLimit: 0, reportCompressedSize: false };
@@ -67,7 +67,7 @@ function summaries({ name, kind }, { times, ...rest }) {
   });
 }
 
-/** Measures a case on its own page: an error may take the GPU's process with it. */
+/** Measures a case on a separate page, because an error may end the GPU's process. */
 async function measureCase(browser, address, given, { runs, python, isSoftware }) {
   const page = await browser.newPage();
   await page.goto(`${address}/bench/models/index.html`);
@@ -87,12 +87,12 @@ const short = ({ library, measure, error, median, unit }) => `${library} ${error
 
 const digits = (value) => (value >= 100 ? value.toFixed(0) : value.toPrecision(3));
 
-/** How many times as fast the first result is as the second. */
+/** Returns how many times faster the first result is than the second. */
 const ratioOf = (own, other) => (own.unit === "ms" ? other.median / own.median : own.median / other.median);
 
 const isGood = (result) => result && !result.error && result.median !== null;
 
-/** The rows of a case, one for each measure. */
+/** Returns the rows of a case, one for each measure. */
 function rows({ name, kind, what, device, peer, targets, least }, results, note) {
   const cell = (result) => {
     if (!result) return "left out";
@@ -114,7 +114,7 @@ function rows({ name, kind, what, device, peer, targets, least }, results, note)
   });
 }
 
-/** Figures for people, in Markdown. */
+/** Formats the results as a table in Markdown. */
 function table(list, results, { versions, date, browser, adapter, runs, load, python }) {
   const footnotes = [];
   const note = (text) => footnotes.push(text);
@@ -135,7 +135,7 @@ function table(list, results, { versions, date, browser, adapter, runs, load, py
   ].join("\n");
 }
 
-/** Measures the cases, prints the table, and writes the figures to a file if one is named. */
+/** Measures the cases, prints the table, and writes the results to a file, if one is named. */
 export async function benchModels({ only, runs, json, python, isSoftware }) {
   const list = chosen(only);
   const peers = [...new Set(list.map(({ peer }) => peer))].filter((peer) => peer !== "transformers" || python);
@@ -143,7 +143,7 @@ export async function benchModels({ only, runs, json, python, isSoftware }) {
   if (peers.includes("transformers")) await exportGraph(python, "all-MiniLM-L6-v2");
   const outDir = join(folder, "dist");
   await bundle(outDir);
-  // Here, because setup installs what they need.
+  // Imported here, because setup installs the dependencies.
   const { launch, serve } = await import("../tests/support/browser.js");
   const { address, close } = await serve({ "/bench/": outDir, "/models/": modelFolder, "/onnx/": graphs });
   const browser = await launch();
@@ -155,7 +155,7 @@ export async function benchModels({ only, runs, json, python, isSoftware }) {
       const found = await measureCase(browser, address, given, { runs, python, isSoftware });
       results.push(...found.map((result) => ({ ...result, version: versions[result.library], date })));
       console.log(`bench: ${given.name}: ${found.map(short).join(", ")}`);
-      // After every case: what is measured is not lost with what fails later.
+      // Saved after every case, so that a later failure does not lose results.
       if (json) save(resolve(json), results);
     }
     const facts = { versions, date, runs, python, adapter: results[0].adapter, browser: `Chromium ${browser.version()}` };

@@ -1,16 +1,16 @@
-// `npm run bench`: warpweft and its peers on one page of one browser, and what each page takes to its first result.
+// `npm run bench`: measures warpweft and its peers on one page of one browser, and the time of each page to its first result.
 //
-//     --only CASE,CASE       cases by name or by the beginning of one: matmul, conv-1x1, cold
-//     --libraries A,B        warpweft, tfjs, ort, jax; all
-//     --before PACKAGE       also another build of warpweft, what `npm pack` made of it: is anything slower now?
-//     --browser B            chromium, or firefox (without cold); chromium
-//     --runs N               rounds that are timed; 7, with --models 3
-//     --budget SECONDS       what one library may take for one case before it runs fewer rounds; 8
-//     --heavy                also the cases that take minutes on a CPU
-//     --json FILE            where the figures go as well
-//     --list                 the cases, and nothing is run
-//     --no-build             measures what is in www/dist
-//     --models               models instead, beside wllama and transformers.js; with --only, --runs, --json and --list
+//     --only CASE,CASE       cases by name or prefix: matmul, conv-1x1, cold
+//     --libraries A,B        warpweft, tfjs, ort, jax; default: all
+//     --before PACKAGE       also measures another build of warpweft, as packed by `npm pack`, to find regressions
+//     --browser B            chromium, or firefox (without cold); default: chromium
+//     --runs N               timed rounds; default: 7, with --models 3
+//     --budget SECONDS       time for one library and one case before fewer rounds are run; default: 8
+//     --heavy                also runs the cases that take minutes on a CPU
+//     --json FILE            also writes the figures to this file
+//     --list                 lists the cases without running them
+//     --no-build             measures the present build in www/dist
+//     --models               measures models, wllama and transformers.js; with --only, --runs, --json and --list
 //     --python PYTHON        with --models: exports the encoder for transformers.js; has torch, transformers, onnx, onnxscript
 
 import { createHash } from "node:crypto";
@@ -31,35 +31,35 @@ const folder = join(root, "www", "bench");
 const packages = { tfjs: "@tensorflow/tfjs-core", ort: "onnxruntime-web", jax: "@jax-js/jax" };
 const libraries = ["warpweft", ...Object.keys(packages)];
 
-/** Gets the peers unless those of today's lock file are there. */
+/** Installs the peers, unless the versions of the present lock file are installed. */
 async function installPeers() {
   const stamp = join(folder, "node_modules", ".installed-from");
   const wanted = createHash("sha256").update(readFileSync(join(folder, "package-lock.json"))).digest("hex");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return;
   console.log("bench: installing the peers");
-  // None of them needs its scripts in a browser. `overrides` in package.json replaces the large packages that transformers.js
-  // needs in Node alone by a small one.
+  // The peers need no install scripts in a browser. `overrides` in package.json replaces large packages that transformers.js
+  // needs only in Node.
   await run("npm", ["ci", "--prefix", folder, "--include=dev", "--ignore-scripts", "--no-audit", "--no-fund"], { quiet: true });
   writeFileSync(stamp, wanted);
 }
 
-/** Where another build of warpweft is unpacked. */
+/** The folder of the other build of warpweft. */
 const before = join(folder, "node_modules", "warpweft-before");
 
-/** The pages, bundled and minified alike for every library, as an application would be. */
+/** Bundles and minifies the pages in the same way for every library, as an application would. */
 async function bundle(packed) {
   rmSync(before, { recursive: true, force: true });
   if (packed) {
     mkdirSync(before, { recursive: true });
     await run("tar", ["-xzf", resolve(packed), "-C", before, "--strip-components=1"], { quiet: true });
   }
-  // An earlier one may have a single entry.
+  // An earlier build may have only one entry.
   const other = ["nn.js", "index.js"].map((name) => join(packed ? before : root, "www", "dist", name)).find(existsSync);
   const { build } = await import("vite");
   const input = [join(folder, "index.html"), ...libraries.map((name) => join(folder, "cold", `${name}.html`))];
   if (packed) input.push(join(folder, "cold", "before.html"));
   const alias = { "warpweft-before": other };
-  // The bundler warns of names that one peer has twice.
+  // The bundler warns about names that one peer exports twice.
   const output = { target: "esnext", emptyOutDir: true, assetsInlineLimit: 0, reportCompressedSize: false };
   await build({
     ...{ root: folder, base: "./", configFile: false, logLevel: "error", resolve: { alias } },
@@ -72,7 +72,7 @@ const versionOf = (library) => {
   return JSON.parse(readFileSync(join(file, "package.json"), "utf8")).version;
 };
 
-/** Cases by name or the beginning of one; all that are not heavy where none is named. */
+/** Returns the cases with these names or prefixes. Without names, returns all cases that are not heavy. */
 export function chosen(only, heavy) {
   const names = only?.split(",").map((name) => name.trim());
   const wanted = (name) => !names || names.some((part) => name === part || name.startsWith(part));
@@ -82,7 +82,7 @@ export function chosen(only, heavy) {
   return { list: cases.filter((given) => wanted(given.name) && asked(given)), cold: wanted("cold") };
 }
 
-/** One page with all libraries open; another one takes its place after an error, which may have taken a GPU with it. */
+/** Measures the cases on one page with all libraries. After an error, which may also break the GPU, a new page is opened. */
 async function measureCases(browser, url, list, names, { runs, budget, save }) {
   const results = [];
   let page;
@@ -140,7 +140,7 @@ function summary({ times, first_ms, ...rest }) {
 
 const short = ({ library, median_ms, error }) => `${library} ${error ?? `${median_ms} ms`}`;
 
-/** Lines that a page is loaded over: bytes a second, and milliseconds there and back. */
+/** The networks that pages are loaded over: bytes per second, and round-trip milliseconds. */
 const lines = {
   cold: undefined,
   "cold-50mbit": { bytes: 50e6 / 8, latency: 20 },
@@ -148,8 +148,8 @@ const lines = {
 };
 
 /**
- * Pages of each library in turns, over each line: the first page of a browser's fresh profile, and a second one of the
- * same. Time to the first result, and what was downloaded.
+ * Measures the time to the first result and the downloaded bytes of each library's page. Libraries take turns over each
+ * network. The first visit uses a fresh profile, and the second visit uses the same profile again.
  */
 async function measureCold(launchProfile, url, names, runs, prefer) {
   const found = new Map();
@@ -184,7 +184,7 @@ async function measureCold(launchProfile, url, names, runs, prefer) {
   return entries.map(summary);
 }
 
-/** Opens a page: milliseconds to its first result, and the size of all that it loaded. */
+/** Opens a page. Returns the milliseconds to its first result, and the compressed size of all files that it loaded. */
 async function visitCold(context, address, line) {
   const page = await context.newPage();
   const loaded = new Set();
@@ -213,14 +213,14 @@ function write(file, results, { versions, date }) {
   writeFileSync(file, `${JSON.stringify(all, null, 2)}\n`);
 }
 
-/** The number of `--runs`, or the usual one. */
+/** Returns the number of `--runs`, or the default. */
 function runsOf({ runs: given }, usual) {
   const runs = Number(given ?? usual);
   if (!(Number.isInteger(runs) && runs > 0)) throw new Error(`bench: --runs must be at least 1, got ${given}`);
   return runs;
 }
 
-/** Measures models, by bench-models.mjs. */
+/** Measures models with bench-models.mjs. */
 async function mainOfModels(values) {
   const { benchModels, listed } = await import("./bench-models.mjs");
   if (values.list) return console.log(listed.join("\n"));
@@ -268,7 +268,7 @@ async function main() {
   await installPeers();
   await bundle(values.before);
 
-  // Here, because setup installs what they need.
+  // Imported here, because setup installs the dependencies.
   const { launchProfile, serve } = await import("./page.mjs");
   const { launch } = await kind.pages();
   const server = await serve({ deployed: true });
@@ -277,7 +277,7 @@ async function main() {
   try {
     const versions = Object.fromEntries(names.map((name) => [name, versionOf(name)]));
     const date = new Date().toISOString().slice(0, 10);
-    // After every case: what is measured is not lost with what fails later.
+    // Saved after every case, so that a later failure does not lose results.
     const save = (results) => values.json && write(resolve(values.json), results, { versions, date });
     const budget = Number(values.budget) * 1000;
     const results = await measureCases(browser, server.url, list, names, { runs, budget, save });

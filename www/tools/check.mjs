@@ -1,4 +1,4 @@
-// `npm run check`: everything that looks at the code without running it, and the repository's own rules.
+// `npm run check`: runs all static checks, and the repository's own rules.
 
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -11,28 +11,28 @@ import { setup } from "./setup.mjs";
 const strict = ["--", "-D", "warnings"];
 const wasm = ["-p", "warpweft", "--lib", "--target", "wasm32-unknown-unknown", "--no-default-features", "--features"];
 
-/** In order; each throws when it finds something. */
+/** The checks in order. Each throws when it finds a problem. */
 const checks = {
   format: () => lint("fmt", ["--all", "--check"], nativeEnv()),
   "clippy, native": () => lint("clippy", ["--workspace", "--all-targets", ...strict], nativeEnv()),
   "clippy, GPU core": () => lint("clippy", [...wasm, "gpu,js,wgpu-interop", ...strict], coreEnv("gpu")),
   "clippy, GPU core with layers": () => lint("clippy", [...wasm, "gpu,js-nn,wgpu-interop", ...strict], coreEnv("gpu")),
   "clippy, GPU core with models": () => lint("clippy", [...wasm, "gpu,js-models,wgpu-interop", ...strict], coreEnv("gpu")),
-  // With the flags of the GPU's: what both depend on is looked at once.
+  // With the flags of the GPU core, so that shared dependencies are checked only once.
   "clippy, CPU core": () => lint("clippy", [...wasm, "cpu,js-nn", ...strict], coreEnv("gpu")),
-  // It has code for vectors, which is compiled with its own flags alone.
+  // Its SIMD code is compiled only with its own flags.
   "clippy, CPU core with models": () => lint("clippy", [...wasm, "cpu,js-models", ...strict], coreEnv("cpu-models")),
   rustdoc: () => {
     const env = { ...nativeEnv(), RUSTDOCFLAGS: "-D warnings" };
-    // Only libraries: the program of the same name would be documented over the library.
+    // Only libraries, because the documentation of the program would replace that of the library with the same name.
     return run("cargo", ["doc", "--workspace", "--no-deps", "--lib"], { env });
   },
-  // The crates as their users get them: what is missing in a package does not compile there. Without the backends, as
-  // their dependencies are compiled anew.
+  // The published crates must compile from their packages, which finds missing files. Without the backends, because their
+  // dependencies would be compiled again.
   "cargo package": async () => {
     const pack = (names, args) => {
       const crates = names.flatMap((name) => ["-p", name]);
-      // In a folder of its own: cargo takes the library it compiles for the tests' one. It is not run, so not optimised either.
+      // In a separate folder, because cargo would use this library in the tests. It is never run, so it is not optimized.
       const folder = ["--target-dir", join(root, "target", "package-check")];
       const env = { ...nativeEnv(), CARGO_PROFILE_DEV_OPT_LEVEL: "0", CARGO_PROFILE_DEV_DEBUG: "false" };
       return run("cargo", ["package", ...crates, ...args, ...folder, "--locked", "--allow-dirty"], { env });
@@ -40,26 +40,26 @@ const checks = {
     await pack(["warpweft-macros", "warpweft", "warpweft-native"], ["--no-verify"]);
     await pack(["warpweft-macros", "warpweft"], ["--no-default-features"]);
   },
-  // After a build, because the TypeScript imports what wasm-pack makes.
+  // After a build, because the TypeScript imports files that wasm-pack generates.
   TypeScript: async () => {
     await build();
     await tsc(["--noEmit"]);
-    // The demo's JavaScript, by the types that its comments say.
+    // The demo's JavaScript, with the types in its comments.
     await tsc(["--noEmit"], join("www", "demo"));
-    // As strict as a page's own may be: with and without the library that has `Disposable`.
+    // With the strictest settings that a page may have, with and without the library that declares `Disposable`.
     await typecheck("usage.ts", "es2022,dom");
     await typecheck("models.ts", "es2022,dom");
     await typecheck("disposing.ts", "es2022,esnext.disposable,dom");
-    // Without the platform's types. `roads.mjs` compiles with Node's alone.
+    // Without the platform's types. `roads.mjs` compiles with only Node's types.
     await typecheck("disposing.ts", "es2022,esnext.disposable");
   },
-  // All crates, as the tests are built: nothing is compiled anew.
+  // With all crates, as for the tests, so that nothing is compiled again.
   tidy: () => run("cargo", ["test", "--workspace", "--test", "it", "tidy"], { env: nativeEnv() }),
 };
 
 /**
- * Runs `cargo fmt` or `cargo clippy`: for the native build rustup's, or where it has none the one in `.tools`; for a
- * wasm build the one of the compiler that builds it.
+ * Runs `cargo fmt` or `cargo clippy`. Native builds use rustup's program, or the one in `.tools` if rustup has none. Wasm
+ * builds use the program of their compiler.
  */
 async function lint(command, args, env) {
   const own = rustWebTool(`cargo-${command}`);
@@ -71,7 +71,7 @@ async function lint(command, args, env) {
   await run(own, [command, ...args], { env: { ...(forWasm ? env : webEnv(`${webTarget}-lint`)), RUSTFMT: rustfmt } });
 }
 
-/** Runs all checks, and gives how many passed and failed. */
+/** Runs all checks, and returns how many passed and failed. */
 export async function check() {
   await setup(["rust", "node", "wasm32", "wasmTools", "lints"]);
   const count = { passed: 0, failed: 0 };

@@ -1,8 +1,8 @@
-// `npm run conformance`: runs the outside conformance vectors natively and in browsers, and writes what became of them
-// into CONFORMANCE.md and conformance.json.
+// `npm run conformance`: runs third-party conformance vectors natively and in browsers, and writes the results into
+// CONFORMANCE.md and conformance.json.
 //
-// The vectors lie in the folder that WARPWEFT_CONFORMANCE names, else in ../shared/conformance beside the repository.
-// `-- --only native`, `-- --only web` or `-- --only firefox` runs a part and keeps the other parts' rows.
+// The vectors are in the folder WARPWEFT_CONFORMANCE, and by default in ../shared/conformance next to the repository.
+// `-- --only native`, `-- --only web` or `-- --only firefox` runs one part and keeps the other parts' rows.
 
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -12,15 +12,15 @@ import { nativeTestEnv, root, run } from "./env.mjs";
 import { setup } from "./setup.mjs";
 import { browsers, webTests } from "./web-tests.mjs";
 
-/** The sets of vectors, as `tests/conformance/mod.rs` names their files. */
+/** The sets of vectors. `tests/conformance/mod.rs` defines the names of their files. */
 const sets = ["webnn", "webnn_newer"];
 
 const folder = () => resolve(root, process.env.WARPWEFT_CONFORMANCE ?? "../shared/conformance");
 const staging = join(root, "target", "conformance");
 
 /**
- * Puts the vectors where a browser's tests fetch them, with an index of what is there, and says so loudly when there
- * are none. `report` makes the tests print all counts; of the cases without f16 one in `every` runs.
+ * Copies the vectors to where browser tests fetch them, with an index. Missing vectors are reported. With `report`, the tests
+ * print all counts. Of the cases without f16, one in `every` runs.
  */
 export function stage({ report = false, required = false, every = 1 } = {}) {
   rmSync(staging, { recursive: true, force: true });
@@ -34,7 +34,7 @@ export function stage({ report = false, required = false, every = 1 } = {}) {
   writeFileSync(join(staging, "index.json"), JSON.stringify({ files, report, required, every }));
 }
 
-/** What a program printed, and how it failed, if it did. */
+/** Returns the output of a program, and its error message if it failed. */
 async function ended(running) {
   try {
     return { output: await running, failed: "" };
@@ -43,14 +43,14 @@ async function ended(running) {
   }
 }
 
-/** Runs a part, and gives its reports whether its tests passed or not. */
+/** Runs the native part. Returns its reports, also if tests failed. */
 async function native() {
   const reports = join(root, "target", "conformance-reports");
   rmSync(reports, { recursive: true, force: true });
   mkdirSync(reports, { recursive: true });
   const report = { WARPWEFT_REQUIRE: "cpu,wgpu,conformance", WARPWEFT_CONFORMANCE_REPORT: reports };
   const env = { ...nativeTestEnv(), ...report };
-  // All crates, as `npm test` builds them: nothing is compiled anew.
+  // All crates, as in `npm test`, so that nothing is compiled again.
   const { failed } = await ended(run("cargo", ["test", "--workspace", "--test", "it", "run_conformance::on"], { env }));
   return { failed, reports: readdirSync(reports).map((name) => JSON.parse(readFileSync(join(reports, name), "utf8"))) };
 }
@@ -76,7 +76,7 @@ function inBrowser(browser, filter, backends) {
 
 const backends = Object.values(parts).flatMap((part) => part.backends);
 
-/** The rows of the backends that ran, and the old ones of the others. */
+/** Returns the rows of the backends that ran, and the old rows of the other backends. */
 function merged(old, reports) {
   const fresh = new Set(reports.map((report) => report.backend));
   const keep = (rows) => (rows ?? []).filter((row) => !fresh.has(row.backend));
@@ -98,7 +98,7 @@ function merged(old, reports) {
 
 const kinds = ["passed", "excepted", "failed", "missing", "not_applicable"];
 
-/** A cell: how many passed, and what of the rest there is. */
+/** Formats a cell: the number of passed cases, and the numbers of all other outcomes. */
 function cell(row) {
   if (!row) return "";
   const words = { excepted: "excepted", failed: "FAILED", missing: "missing", not_applicable: "n/a" };
@@ -112,7 +112,7 @@ function sum(rows) {
   return total;
 }
 
-/** Lines of `reason: count` per suite, one where all backends agree. */
+/** Returns lines of `reason: count` for each suite. If all backends have the same count, it is listed once. */
 function reasons(notes) {
   const found = new Map();
   for (const { suite, why, count, backend } of notes) {
@@ -127,7 +127,7 @@ function reasons(notes) {
   });
 }
 
-/** Lines of exceptions: where, which, why. */
+/** Returns lines of exceptions: suite, case, reason and backends. */
 function exceptions(list) {
   const found = new Map();
   for (const { suite, case: name, why, backend } of list) {
@@ -180,7 +180,7 @@ async function main() {
   const file = join(root, "conformance.json");
   const old = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
   const data = merged(old, reports);
-  // A row per line, so that differences can be read.
+  // One row per line, so that diffs are readable.
   const list = (rows) => `[\n    ${rows.map((row) => JSON.stringify(row)).join(",\n    ")}\n  ]`;
   const lists = ["rows", "excepted", "notes"].map((key) => `"${key}": ${list(data[key])}`);
   writeFileSync(file, `{\n  ${[`"devices": ${JSON.stringify(data.devices)}`, ...lists].join(",\n  ")}\n}\n`);

@@ -1,11 +1,11 @@
 // `npm run demo`: builds and opens the demo page.
 //
-// With a display the page opens in the default browser, and is served until Ctrl-C. Without one, or with --headless, a
+// With a display, the page opens in the default browser, and is served until Ctrl-C. Without one, or with --headless, a
 // headless Chromium computes the page's results on WebGPU and on the CPU. The command fails if they differ.
 //
 //     --native            also compiles the native library (minutes), runs the same work natively, and compares
-//     --screenshot FILE   the page's screenshot; out/demo.png
-//     --json FILE         the figures; out/demo.json
+//     --screenshot FILE   the page's screenshot; default: out/demo.png
+//     --json FILE         the figures; default: out/demo.json
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { platform } from "node:os";
@@ -16,14 +16,14 @@ import { build } from "./build.mjs";
 import { nativeEnv, onPath, root, run } from "./env.mjs";
 import { setup } from "./setup.mjs";
 
-/** How far values may lie apart: they are between 0 and 1, or of that size. */
+/** The largest allowed difference of values, which are between 0 and 1 or of similar size. */
 const near = 1e-4;
-/** The same for means of many values. */
+/** The largest allowed difference of means. */
 const nearMean = 1e-5;
-/** The same for sums of attention weights, which are 1. */
+/** The largest allowed difference of sums of attention weights from 1. */
 const nearSum = 1e-5;
 
-/** Runs the work natively, on the default device and on the CPU. */
+/** Runs the workload natively, on the default device and on the CPU. */
 async function nativeFigures() {
   const file = join(root, "out", "native.json");
   mkdirSync(dirname(file), { recursive: true });
@@ -31,7 +31,7 @@ async function nativeFigures() {
   return JSON.parse(readFileSync(file, "utf8"));
 }
 
-/** Runs the work in a headless browser, on its default device and on the CPU. */
+/** Runs the workload in a headless browser, on its default device and on the CPU. */
 async function browserFigures(url, screenshot) {
   const { launch, openDemo } = await import("./page.mjs");
   const browser = await launch();
@@ -48,12 +48,12 @@ async function browserFigures(url, screenshot) {
   }
 }
 
-/** What is wrong with figures that should agree: a sentence each. */
+/** Returns a sentence for each disagreement between the figures. */
 export function check(all) {
   const wrong = [];
   const first = all[0];
   const want = (what, apart, limit) => {
-    // A missing number, or NaN, is not within any limit.
+    // Missing numbers and NaN fail this test.
     if (!(Math.abs(apart) <= limit)) wrong.push(`${what}: ${Number(apart).toExponential(1)} apart, over ${limit}`);
   };
   for (const { picture, devices } of all) {
@@ -69,7 +69,7 @@ export function check(all) {
         want(`${name}: ${part}, mean`, device[part].mean - other[part].mean, nearMean);
         const apart = device[part].samples.map((value, i) => Math.abs(value - other[part].samples[i]));
         want(`${name}: ${part}, samples`, Math.max(...apart), near);
-        // A picture of one colour would agree with itself.
+        // A picture of a single color would also agree.
         if (!(spread(device[part].samples) > 0.1)) wrong.push(`${name}: ${part}: all values are alike`);
       }
       for (const [filter, { mean, difference }] of Object.entries(other.filters)) {
@@ -84,7 +84,7 @@ export function check(all) {
 
 const spread = (values) => Math.max(...values) - Math.min(...values);
 
-/** One line per device. */
+/** Returns a table with one line per device. */
 export function table(all) {
   const devices = all.flatMap(({ devices }) => devices);
   const rows = devices.map(({ where, backend, name, software, image, attention }) => [
@@ -100,14 +100,14 @@ export function table(all) {
   return [line(heads), ...rows.map(line)].join("\n");
 }
 
-/** Whether a person can be shown a page here. */
+/** Whether a person can see a page on this machine. */
 function hasScreen() {
   if (process.env.CI) return false;
   if (platform() !== "linux") return true;
   return Boolean((process.env.DISPLAY || process.env.WAYLAND_DISPLAY) && onPath("xdg-open"));
 }
 
-/** Opens an address in the default browser. */
+/** Opens a URL in the default browser. */
 function show(url) {
   const programs = { darwin: ["open"], win32: ["cmd", "/c", "start", ""] };
   const [program, ...args] = programs[platform()] ?? ["xdg-open"];

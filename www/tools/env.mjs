@@ -1,6 +1,6 @@
-// Where things are on this machine, and the environments that builds and tests run in.
+// Locations on this machine, and the environments of builds and tests.
 //
-// Nothing here installs anything (that is setup.mjs) and nothing is remembered: each function looks again.
+// Nothing here installs anything (setup.mjs does), and nothing is cached. Each function looks again.
 
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -8,25 +8,27 @@ import { homedir, platform, tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The repository. */
+/** The folder of the repository. */
 export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-/** What setup built for this checkout alone: wasm-pack, wasm-bindgen, perhaps a toolchain. Git ignores it. */
+/**
+ * The folder of tools that setup built for this checkout: wasm-pack, wasm-bindgen, and possibly a toolchain. Git ignores it.
+ */
 export const tools = join(root, ".tools");
-/** A toolchain of its own for wasm32, unpacked by setup where rustup can not add the target. */
+/** A separate toolchain for wasm32. Setup unpacks it if rustup cannot add the target. */
 export const rustWeb = join(tools, "rust-web", "usr");
-/** Wasm builds: apart from native ones, so that neither throws the other's work away. */
+/** The target folder of wasm builds. It is separate from native builds, because they would invalidate each other. */
 export const webTarget = join(root, "target", "web");
 
-/** Where cargo keeps the sources of dependencies. */
+/** The folder where cargo stores the sources of dependencies. */
 export const cargoHome = process.env.CARGO_HOME ?? join(homedir(), ".cargo");
 
 const onLinux = platform() === "linux";
 const exe = platform() === "win32" ? ".exe" : "";
 
-/** The path of a program that cargo installed into `.tools`. */
+/** Returns the path of a program that cargo installed into `.tools`. */
 export const tool = (name) => join(tools, "bin", name + exe);
 
-/** The version of a crate in Cargo.lock. */
+/** Returns the version of a crate in Cargo.lock. */
 export function lockedVersion(crate) {
   const lock = readFileSync(join(root, "Cargo.lock"), "utf8");
   const found = lock.match(new RegExp(`name = "${crate}"\\r?\\nversion = "([^"]+)"`));
@@ -34,10 +36,13 @@ export function lockedVersion(crate) {
   return found[1];
 }
 
-/** Whether wasm builds use the toolchain in `.tools` and not the one on PATH. */
+/** Whether wasm builds use the toolchain in `.tools` instead of the one on PATH. */
 export const usesRustWeb = () => existsSync(join(rustWeb, "lib", "rustlib", "wasm32-unknown-unknown", "lib"));
 
-/** The environment of every wasm build. `targetDir` keeps builds with other flags from undoing each other. */
+/**
+ * Returns the environment of wasm builds. Builds with other flags have another `targetDir`, so that they do not invalidate each
+ * other.
+ */
 export function webEnv(targetDir = webTarget) {
   const path = [join(tools, "bin"), dirname(process.execPath), process.env.PATH];
   const env = { CARGO_TARGET_DIR: targetDir };
@@ -45,19 +50,19 @@ export function webEnv(targetDir = webTarget) {
   return { ...process.env, ...env, PATH: path.join(delimiter) };
 }
 
-/** Points cargo at the toolchain unpacked under `usr`; `path` gets its programs in front. */
+/** Returns variables that make cargo use the toolchain unpacked under `usr`. Puts its programs first in `path`. */
 export function rustWebEnv(usr, path) {
   const bin = join(usr, "bin");
   path.unshift(bin);
   return {
     RUSTC: join(bin, "rustc"),
     RUSTDOC: join(bin, "rustdoc"),
-    // Its libraries are not where the system's linker looks.
+    // The system's linker does not find the toolchain's libraries otherwise.
     LD_LIBRARY_PATH: [...libraryDirs(usr), process.env.LD_LIBRARY_PATH].filter(Boolean).join(delimiter),
   };
 }
 
-/** Debian's folders of shared libraries under `usr`: lib/x86_64-linux-gnu and the like. */
+/** Returns Debian's folders of shared libraries under `usr`, such as lib/x86_64-linux-gnu. */
 function libraryDirs(usr) {
   const lib = join(usr, "lib");
   return readdirSync(lib).filter((name) => name.includes("-linux-gnu")).map((name) => join(lib, name));
@@ -65,15 +70,15 @@ function libraryDirs(usr) {
 
 const icdFolders = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"];
 
-/** The Vulkan drivers this Linux machine lists, as paths of their manifests. */
+/** Returns the Vulkan drivers of this Linux machine, as paths of their manifests. */
 export function vulkanIcds() {
   return icdFolders.filter(existsSync).flatMap((dir) => readdirSync(dir).map((name) => join(dir, name)));
 }
 
-/** The manifest of lavapipe, Mesa's Vulkan on the CPU. */
+/** Returns the manifest of lavapipe, Mesa's Vulkan driver for the CPU. */
 export const lavapipe = () => vulkanIcds().find((path) => /lvp_icd[^/]*\.json$/.test(path));
 
-/** Whether a GPU is here that a driver can drive: a device node, and a Vulkan driver for its maker. */
+/** Whether there is a usable GPU: a device node, and a Vulkan driver of its vendor. */
 export function hasGpu() {
   if (!onLinux) return true; // Metal and DX12 come with the system.
   const icds = vulkanIcds();
@@ -82,25 +87,30 @@ export function hasGpu() {
   return nodes.some((name) => name.startsWith("renderD")) && icds.some((path) => path !== lavapipe());
 }
 
-/** The environment of native runs. Without a GPU it names lavapipe, because other drivers are installed with it. */
+/** Returns the environment of native runs. Without a GPU it selects lavapipe, because other drivers are installed with it. */
 export function nativeEnv() {
   const env = { ...process.env };
-  // Without it Mesa's search for a screen writes an error per device, into the middle of test results.
+  // Without this variable, Mesa prints an error per device into the test results when it looks for a screen.
   if (onLinux) env.XDG_RUNTIME_DIR ||= tmpdir();
   const chosen = env.VK_DRIVER_FILES || env.VK_ICD_FILENAMES;
   if (onLinux && !chosen && !hasGpu() && lavapipe()) {
     env.VK_DRIVER_FILES = lavapipe();
-    env.VK_ICD_FILENAMES = lavapipe(); // The name that loaders before 1.3.207 know.
+    env.VK_ICD_FILENAMES = lavapipe(); // The name in loaders before 1.3.207.
   }
   return env;
 }
 
-/** The same for tests. Each of thousands of kernels runs once: lavapipe takes less time if it does not optimize them. */
+/**
+ * Returns the environment of native tests. Each of thousands of kernels runs once, so lavapipe is faster without optimizing
+ * them.
+ */
 export function nativeTestEnv() {
   return { GALLIVM_PERF: "nopt", ...nativeEnv() };
 }
 
-/** A program's path: by one of its names on Linux, elsewhere where programs usually are; undefined where there is none. */
+/**
+ * Returns a program's path: on Linux by one of its names on PATH, elsewhere in the usual folders. Undefined if it is not found.
+ */
 function installed({ linux, darwin, win32 }) {
   if (onLinux) return linux.map(onPath).find(Boolean);
   const folders = {
@@ -111,7 +121,7 @@ function installed({ linux, darwin, win32 }) {
   return programs.flatMap((program) => folders[platform()].map((dir) => join(dir, program))).find(existsSync);
 }
 
-/** The path of Chromium or Chrome: CHROME_PATH, or where it usually is; undefined where there is none. */
+/** Returns the path of Chromium or Chrome: CHROME_PATH, or its usual location. Undefined if it is not found. */
 export function chromium() {
   if (process.env.CHROME_PATH) return process.env.CHROME_PATH;
   return installed({
@@ -121,20 +131,20 @@ export function chromium() {
   });
 }
 
-/** The path of chromedriver: CHROMEDRIVER, or the one on PATH; undefined where there is none. */
+/** Returns the path of chromedriver: CHROMEDRIVER, or the one on PATH. Undefined if it is not found. */
 export const chromedriver = () => process.env.CHROMEDRIVER || onPath("chromedriver");
 
-/** The flags that give a headless Chromium a WebGPU adapter: the GPU's, or SwiftShader's on the CPU. */
+/** Returns the flags for a headless Chromium with a WebGPU adapter: the GPU, or SwiftShader on the CPU. */
 export function chromiumArgs() {
   const quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"];
   const args = ["--headless", "--enable-unsafe-webgpu", ...quiet];
-  // WebGPU on Linux needs Vulkan asked for; containers have no user namespaces for the sandbox.
+  // On Linux, WebGPU needs the Vulkan feature. Containers have no user namespaces for the sandbox.
   if (onLinux) args.push("--no-sandbox", "--enable-features=Vulkan");
   if (!hasGpu()) args.push("--use-webgpu-adapter=swiftshader");
   return args;
 }
 
-/** The path of Firefox: FIREFOX_PATH, or where it usually is; undefined where there is none. */
+/** Returns the path of Firefox: FIREFOX_PATH, or its usual location. Undefined if it is not found. */
 export function firefox() {
   if (process.env.FIREFOX_PATH) return process.env.FIREFOX_PATH;
   return installed({
@@ -144,12 +154,12 @@ export function firefox() {
   });
 }
 
-/** The path of geckodriver: GECKODRIVER, or the one that setup built. */
+/** Returns the path of geckodriver: GECKODRIVER, or the one that setup built. */
 export const geckodriver = () => process.env.GECKODRIVER || tool("geckodriver");
 
-/** What geckodriver starts a headless Firefox with WebGPU by: on the GPU, or on lavapipe. */
+/** Returns geckodriver's options for a headless Firefox with WebGPU, on the GPU or on lavapipe. */
 export function firefoxOptions() {
-  // Linux has WebGPU behind these preferences.
+  // On Linux, WebGPU needs these preferences.
   const webgpu = { "dom.webgpu.enabled": true, "gfx.webgpu.ignore-blocklist": true };
   const quiet = { "app.update.disabledForTesting": true, "datareporting.policy.dataSubmissionEnabled": false };
   const collector = { "dom.testing.testutils.enabled": true }; // TestUtils.gc()
@@ -159,24 +169,24 @@ export function firefoxOptions() {
   return { binary: firefox(), args: ["-headless"], prefs, env: Object.fromEntries(drivers) };
 }
 
-/** The first program called `name` on PATH, or undefined. */
+/** Returns the first program called `name` on PATH, or undefined. */
 export function onPath(name) {
   const dirs = (process.env.PATH ?? "").split(delimiter);
   return dirs.map((dir) => join(dir, name + exe)).find(existsSync);
 }
 
-// npm is a script on Windows, and only a shell starts those.
+// npm is a script on Windows, and only a shell can start scripts.
 const needsShell = (cmd) => platform() === "win32" && cmd === "npm";
 
-/** What a program prints, trimmed; undefined when it is missing, fails, or takes more than `timeout` ms. */
+/** Returns the trimmed output of a program. Undefined if it is missing, fails, or takes more than `timeout` ms. */
 export function read(cmd, args, opts = {}) {
   const done = spawnSync(cmd, args, { encoding: "utf8", cwd: root, shell: needsShell(cmd), ...opts });
   return done.status === 0 ? done.stdout.trim() : undefined;
 }
 
 /**
- * Runs a program to its end and gives what it printed; throws when it fails. Its output also goes to ours,
- * or with `quiet` only into the error.
+ * Runs a program and returns its output. Throws if it fails. The output is also printed, or with `quiet` only included in the
+ * error.
  */
 export async function run(cmd, args, { quiet = false, ...opts } = {}) {
   const shown = [cmd, ...args].join(" ").replaceAll(root + "/", "");

@@ -1,13 +1,14 @@
-// A headless Firefox and its pages, by WebDriver as geckodriver speaks it: Playwright drives no Firefox of a distribution.
+// A headless Firefox and its pages, driven through geckodriver (WebDriver), because Playwright cannot drive a distribution's
+// Firefox.
 //
-// What is here has the names and meanings of Playwright's, so that a script can take either.
+// The functions have the names and meanings of Playwright's, so that scripts can use both.
 
 import { spawn } from "node:child_process";
 import { request } from "node:http";
 import { createInterface } from "node:readline";
 import { firefox, firefoxOptions, geckodriver } from "./env.mjs";
 
-/** Sends a command to the driver at `port`, and gives its answer; waits for as long as that takes. */
+/** Sends a command to the driver at `port`, and returns its answer, without a timeout. */
 async function send(port, method, path, body) {
   const answer = await new Promise((resolve, reject) => {
     const headers = { "content-type": "application/json" };
@@ -22,9 +23,9 @@ async function send(port, method, path, body) {
   return answer.value;
 }
 
-/** Starts geckodriver; gives its process and its port. */
+/** Starts geckodriver. Returns its process and a promise of its port. */
 function startDriver() {
-  // A port of its own, or two at once would meet.
+  // A free port, so that several drivers can run at once.
   const driver = spawn(geckodriver(), ["--port", "0"], { stdio: ["ignore", "pipe", "ignore"] });
   const port = new Promise((resolve, reject) => {
     driver.once("error", (error) => reject(new Error(`geckodriver: ${error.message}: npm run setup`)));
@@ -37,11 +38,11 @@ function startDriver() {
   return { driver, port };
 }
 
-/** Starts a headless Firefox with WebGPU and a profile of its own. */
+/** Starts a headless Firefox with WebGPU and a new profile. */
 export async function launch() {
   if (!firefox()) throw new Error("Firefox is not installed; run: npm run setup");
   const { driver, port: found } = startDriver();
-  // geckodriver takes its Firefox along. A process that a signal ends says nothing of its exit.
+  // geckodriver ends its Firefox. A process that is ended by a signal emits no exit event, so signals exit explicitly.
   const end = () => driver.kill();
   const exit = () => process.exit(1);
   process.once("exit", end).once("SIGINT", exit).once("SIGTERM", exit);
@@ -49,7 +50,7 @@ export async function launch() {
   const wanted = { alwaysMatch: { "moz:firefoxOptions": firefoxOptions(), pageLoadStrategy: "normal" } };
   const { sessionId, capabilities } = await send(port, "POST", "/session", { capabilities: wanted });
   const command = (method, path, body) => send(port, method, `/session/${sessionId}/${path}`, body);
-  // That scripts may take for ever is asked for by null, and then Firefox does not wait for them at all.
+  // A long finite timeout, because with null (no timeout) Firefox does not wait for scripts at all.
   await command("POST", "timeouts", { script: 3_600_000, pageLoad: 60_000 });
   const home = await command("GET", "window");
   return {
@@ -63,16 +64,16 @@ export async function launch() {
   };
 }
 
-/** A page in a tab of its own; the tab `home` stays open. */
+/** Opens a page in a new tab. The tab `home` stays open. */
 async function newPage(command, home) {
   await command("POST", "window", { handle: home });
   const { handle } = await command("POST", "window/new", { type: "tab" });
-  // A command goes to the tab that was switched to last.
+  // A command applies to the tab that was selected last.
   const here = async (method, path, body) => {
     await command("POST", "window", { handle });
     return command(method, path, body);
   };
-  // By the page's own `eval`: what a driver runs by itself lies in a world of its own, without `import()`.
+  // Uses the page's `eval`, because a driver's scripts run in a separate sandbox without `import()`.
   const evaluate = (work, argument) => {
     const text = JSON.stringify(`(${work})(${JSON.stringify(argument) ?? ""})`);
     return here("POST", "execute/sync", { script: `return window.eval(${text})`, args: [] });

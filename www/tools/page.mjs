@@ -1,4 +1,4 @@
-// Web pages of this repository in a browser: a small server for them, and a headless Chromium to look at them.
+// Web pages of this repository in a browser: a small server, and a headless Chromium.
 
 import { createReadStream, existsSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
@@ -19,12 +19,12 @@ const types = {
   ".wasm": "application/wasm",
 };
 
-/** What pages find beside www/: the folder of an address's first part. */
+/** Folders outside of www/ that pages can fetch from, by the first part of the URL's path. */
 const beside = { data: join(root, "native", "data"), models: modelFolder };
 
 /**
- * Serves www/, and native/data as /data/, to this machine alone, at a port that is free; gives the address, and a function
- * that ends it. With `deployed` files are compressed and kept by browsers, as a site's are that does not change.
+ * Serves www/, and native/data as /data/, on a free port of the loopback interface. Returns the URL, and a function that stops
+ * the server. With `deployed`, files are compressed and cached by browsers, like the files of a static site.
  */
 export async function serve({ deployed = false } = {}) {
   const packed = new Map();
@@ -43,7 +43,7 @@ export async function serve({ deployed = false } = {}) {
     }
     const headers = { "Content-Type": types[extname(file)] ?? "application/octet-stream" };
     if (deployed) Object.assign(headers, { "Cache-Control": "max-age=3600, immutable", "Content-Encoding": "br" });
-    // What was built a moment ago must not be what was built an hour ago.
+    // Pages must always get the newest build.
     else headers["Cache-Control"] = "no-cache";
     const body = deployed ? compressed(file) : readFileSync(file);
     response.writeHead(200, { ...headers, "Content-Length": body.length });
@@ -53,7 +53,7 @@ export async function serve({ deployed = false } = {}) {
   return { url: `http://localhost:${server.address().port}`, close: () => server.close() };
 }
 
-/** Sends a file of a model, or the part that is asked for. One that is not there yet is fetched, where pip is. */
+/** Sends a model file, or the requested range. A missing model is fetched first, if pip is installed. */
 async function sendModel(name, { headers }, response) {
   const path = join(modelFolder, name);
   try {
@@ -67,13 +67,13 @@ async function sendModel(name, { headers }, response) {
   const range = start === undefined ? {} : { start: Number(start), end: Math.min(Number(end), size - 1) };
   const of = start === undefined ? {} : { "Content-Range": `bytes ${range.start}-${range.end}/${size}` };
   const length = start === undefined ? size : range.end - range.start + 1;
-  // With the version of the file, a page can continue an interrupted download.
+  // The version allows a page to continue an interrupted download.
   const version = { ETag: `"${size}-${Math.round(mtimeMs)}"` };
   response.writeHead(start === undefined ? 200 : 206, { "Content-Length": length, ...of, ...version });
   createReadStream(path, range).pipe(response);
 }
 
-/** The file that an address names; undefined where there is none, or it lies elsewhere. */
+/** Returns the file for a URL. Undefined if it does not exist or is outside of the folder. */
 function fileFor(www, url) {
   let path;
   try {
@@ -93,14 +93,14 @@ export function launch(args = []) {
   return playwright.launch({ executablePath: chromium(), args: [...chromiumArgs(), ...args] });
 }
 
-/** The same with a profile, a folder, that it keeps its caches in; gives the profile's pages. */
+/** Starts a headless Chromium with a profile folder, which keeps its caches. Returns the profile's browser context. */
 export function launchProfile(folder) {
   return playwright.launchPersistentContext(folder, { executablePath: chromium(), args: chromiumArgs() });
 }
 
 /**
- * Opens the demo, or another page of its folder, in a browser's page and waits for its first results: on the default
- * device, but on a software GPU instead of the CPU. Gives why, if it is so.
+ * Opens the demo, or another of its pages, in a browser's page and waits for its first results. The device is the default one,
+ * but a software GPU instead of the CPU. Returns the reason if that was necessary.
  */
 export async function openDemo(page, url, name = "") {
   await goto(page, `${url}/demo/${name}`);
@@ -115,7 +115,7 @@ async function goto(page, url) {
   const failed = notice.waitFor({ timeout: 0 }).then(async () => {
     throw new Error(`the page shows an error: ${await notice.textContent()}`);
   });
-  failed.catch(() => {}); // It goes on waiting when the page is closed.
+  failed.catch(() => {}); // It is still waiting when the page is closed, and then rejects.
   const ready = page.waitForFunction(() => window.demo, undefined, { timeout: 120_000 });
   await Promise.race([ready.then(() => page.evaluate(() => window.demo.ready)), failed]);
 }

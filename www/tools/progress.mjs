@@ -1,19 +1,19 @@
-// Progress of the npm commands: one line that names the steps at work, how long each has run, and how long it usually takes.
-// Where standard output is not a terminal, each step prints a line when it begins and one when it ends.
+// Progress of the npm commands. One line shows the running steps, their elapsed times and their usual times. If standard output
+// is not a terminal, each step prints a line when it begins and when it ends.
 
 const running = new Map();
 let timer;
 
 const isTerminal = () => Boolean(process.stdout.isTTY);
 
-/** Prints a line above the steps at work. */
+/** Prints a line above the running steps. */
 export function say(line) {
   if (isTerminal()) process.stdout.write("\r\x1b[K");
   console.log(line);
   draw();
 }
 
-/** Runs `work` as a step; `usual` is about how many seconds it takes on a machine with two cores. */
+/** Runs `work` as a step. `usual` is its approximate time in seconds on a machine with two cores. */
 export async function step(title, usual, work) {
   const start = Date.now();
   running.set(title, { start, usual });
@@ -40,7 +40,7 @@ function draw() {
   process.stdout.write(`\r\x1b[K${line}`);
 }
 
-/** Seconds in words: `40 s`, `3 min 20 s`. */
+/** Formats seconds: `40 s`, `3 min 20 s`. */
 export function duration(seconds) {
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole} s`;

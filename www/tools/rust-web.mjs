@@ -1,7 +1,7 @@
-// The wasm32 target: rustup's, or where its servers are out of reach a toolchain of our own from Debian's packages.
+// The wasm32 target: from rustup, or if its servers are unreachable a separate toolchain from Debian's packages.
 //
-// Debian packages the newest Rust that Firefox and Chromium need as `rustc-web`, with its sources but without a std
-// for wasm32. We unpack it under `.tools` and build that std once. Only wasm builds use it (`webEnv`).
+// Debian packages the newest Rust that Firefox and Chromium need as `rustc-web`, with its sources but without std for wasm32.
+// It is unpacked under `.tools`, and std is built once. Only wasm builds use it (`webEnv`).
 
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, renameSync } from "node:fs";
 import { rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -18,11 +18,11 @@ export function haveWasm32() {
   return Boolean(lib) && existsSync(lib) && readdirSync(lib).some((name) => name.startsWith("libstd-"));
 }
 
-/** Gets the target by the first way that works; `say` is told what is going on. Throws when none does. */
+/** Gets the target in the first way that works, and reports progress to `say`. Throws if none works. */
 export async function addWasm32(say) {
   if (onPath("rustup") && !usesRustWeb()) {
     say(`rustup target add ${target}`);
-    // A network that swallows packets must not hold us up for long.
+    // With a timeout, because some networks drop packets silently.
     read("rustup", ["target", "add", target], { timeout: 90_000 });
     if (haveWasm32()) return;
   }
@@ -37,14 +37,14 @@ export async function addWasm32(say) {
   say("building std for wasm32 (about a minute)");
   linkLinker(join(making, "usr"));
   await buildStd(making);
-  // Cargo can not tell one std from another of the same version: what was built with the old one is useless now.
+  // Cargo cannot distinguish two builds of std with the same version, so results with the old one are deleted.
   for (const old of [webTarget, `${webTarget}-cpu`, `${webTarget}-lint`]) rmSync(old, { recursive: true, force: true });
-  // Renamed last: a folder of this name is whole.
+  // Renamed last, so that a folder with this name is always complete.
   rmSync(home, { recursive: true, force: true });
   renameSync(making, home);
 }
 
-/** Gives the unpacked toolchain a linker for wasm: the one inside rustup's toolchain. */
+/** Links a wasm linker into the unpacked toolchain: the one of rustup's toolchain. */
 function linkLinker(usr) {
   const host = read("rustc", ["-vV"]).match(/^host: (.*)$/m)[1];
   const bin = join("lib", "rustlib", host, "bin");
@@ -54,7 +54,7 @@ function linkLinker(usr) {
   symlinkSync(linker, join(usr, bin, "rust-lld"));
 }
 
-/** Throws where the unpacked compiler is older than the project's code. */
+/** Throws if the unpacked compiler is older than the project's minimum Rust version. */
 function refuseOld(usr) {
   const env = { ...process.env, ...rustWebEnv(usr, [process.env.PATH]) };
   const here = read(env.RUSTC, ["--version"], { env })?.match(/\d+\.\d+/)?.[0] ?? "0";
@@ -79,14 +79,14 @@ async function buildStd(home) {
     ...rustWebEnv(usr, path),
     CARGO_TARGET_DIR: join(empty, "target"),
     CARGO_PROFILE_RELEASE_CODEGEN_UNITS: "1",
-    // Bitcode for our LTO builds; and no path of this machine in the messages of panics.
+    // With bitcode for LTO, and without paths of this machine in panic messages.
     CARGO_ENCODED_RUSTFLAGS: [
       "-Cembed-bitcode=yes",
       `--remap-path-prefix=${sources}=rust`,
       `--remap-path-prefix=${realpathSync(sources)}=rust`,
       `--remap-path-prefix=${cargoHome}=cargo`,
     ].join("\x1f"),
-    RUSTC_BOOTSTRAP: "1", // -Zbuild-std wants a nightly, or this.
+    RUSTC_BOOTSTRAP: "1", // -Zbuild-std needs a nightly compiler or this variable.
   };
   const args = ["build", "--release", "-Zbuild-std=std,panic_abort,panic_unwind,test", "--target", target];
   await run("cargo", args, { cwd: empty, env, quiet: true });
@@ -100,7 +100,7 @@ async function buildStd(home) {
   for (const done of [empty, join(usr, "share")]) rmSync(done, { recursive: true, force: true });
 }
 
-/** A program of the unpacked toolchain (clippy, rustfmt), or undefined. */
+/** Returns the path of a program of the unpacked toolchain (clippy, rustfmt), or undefined. */
 export function rustWebTool(name) {
   const path = join(rustWeb, "bin", name);
   return existsSync(path) ? path : undefined;

@@ -1,4 +1,4 @@
-// The package's JavaScript and its declarations, of www/src and what wasm-bindgen wrote around the cores.
+// The package's JavaScript and declarations, made from www/src and the files that wasm-bindgen generates for the cores.
 
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,8 +9,8 @@ import { added, classes } from "./glue.mjs";
 const source = (name) => join(root, "www", "src", `${name}.ts`);
 
 /**
- * The formats. In each the entries share one module, so that they have one set of classes. CommonJS is for test runners that
- * cannot require ES modules. It needs no `inline`, because its files are on the disk.
+ * The module formats. In each format the entries share one module, so that they have one set of classes. CommonJS is for test
+ * runners that cannot require ES modules. It needs no `inline`, because its files are on disk.
  */
 const formats = {
   es: { format: "es", entries: ["index", "nn", "models", "inline"], extension: "js", sourcemap: true },
@@ -22,11 +22,11 @@ const formats = {
   },
 };
 
-/** Makes modules of www/src and the cores' glue, with source maps, and the declarations of all of it. */
+/** Bundles the modules of www/src and the cores' JavaScript, with source maps, and writes all declarations. */
 export async function buildScript() {
   removeOld();
   await tsc(["--emitDeclarationOnly"]);
-  // What the classes have, the cores say.
+  // The declarations of the classes come from the cores.
   const names = ["gpu", "gpu-nn", "gpu-models"];
   const [base, nn, models] = names.map((name) => readFileSync(join(dist, name, "classes.txt"), "utf8"));
   writeFileSync(join(dist, "classes.d.ts"), classes(base));
@@ -39,20 +39,20 @@ export async function buildScript() {
   for (const format of Object.values(formats)) await bundle(format);
 }
 
-/** Makes the modules of one entry alone, without declarations: what a page loads. */
+/** Bundles the modules of one entry without declarations: the files that a page loads. */
 export async function buildEntry(entry) {
   removeOld();
   await bundle({ ...formats.es, entries: [entry] });
 }
 
-/** What the last build made from a source that no longer exists must not be published. */
+/** Removes the files of the last build, because files whose source no longer exists must not be published. */
 function removeOld() {
   for (const old of readdirSync(dist).filter((name) => /\.(c?js|map|d\.ts)$/.test(name))) rmSync(join(dist, old));
 }
 
 async function bundle({ format, entries, extension, sourcemap, define, intro }) {
-  const { build: vite } = await import("vite"); // Here, because setup installs it.
-  // Classes and functions keep their names: people read them in consoles and profiles. Lines stay, too.
+  const { build: vite } = await import("vite"); // Imported here, because setup installs it.
+  // Names of classes and functions are kept for consoles and profiles. Line breaks are kept, too.
   const compress = { target: "es2022", keepNames: { function: true, class: true } };
   const minify = { compress, mangle: { toplevel: false, keepNames: true }, codegen: { removeWhitespace: false } };
   const coding = Object.fromEntries(["TextDecoder", "TextEncoder"].map((name) => [name, [source("coding"), name]]));
@@ -67,14 +67,14 @@ async function bundle({ format, entries, extension, sourcemap, define, intro }) 
         transform: { inject: coding },
         output: {
           ...{ entryFileNames: `[name].${extension}`, intro },
-          // What all entries share, and what only the entries with models share.
+          // The modules that all entries share, and those that only the entries with models share.
           chunkFileNames: ({ moduleIds }) => {
             const names = { "gpu-nn.ts": "shared-nn", "load.ts": "shared" };
             const found = Object.keys(names).find((file) => moduleIds.some((id) => id.endsWith(`/src/${file}`)));
             return `${names[found] ?? "[name]"}.${extension}`;
           },
           minifyInternalExports: false,
-          // The comments are in the declarations; one tells this very bundler, and no other, to leave the wasm alone.
+          // Comments are removed, because the declarations have them. `@vite-ignore` is only for this bundler, not for users'.
           ...{ minify, comments: false },
         },
       },

@@ -1,11 +1,10 @@
-// `npm run setup`: gets what building and testing need and what is not here yet.
+// `npm run setup`: installs the missing tools for building and testing.
 //
-// `-- --only native` gets what the Rust library is tested with (no browser, no node packages), and `-- --only browser`
-// what the npm package is built and tested with (no Vulkan); the other commands get what they need themselves.
+// `-- --only native` installs the tools for testing the Rust library, without a browser and node packages. `-- --only browser`
+// installs the tools for the npm package, without Vulkan. Other commands install what they need.
 //
-// Each step looks first and does nothing when its thing is there. What it installs appears whole or not at all, so a
-// run that was stopped can simply be started again. Only Debian packages go into the system; the rest stays in
-// node_modules and .tools.
+// Each step first checks whether it is already done. An installation appears completely or not at all, so an interrupted run
+// can be started again. Only Debian packages are installed into the system. All other files are in node_modules and .tools.
 
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -22,12 +21,12 @@ import { addWasm32, haveWasm32, rustWebTool } from "./rust-web.mjs";
 
 const wasmPackVersion = "0.15.1";
 const geckodriverVersion = "0.37.1";
-/** The oldest Firefox that was seen to compute by WebGPU on Linux. */
+/** The oldest Firefox whose WebGPU was tested successfully on Linux. */
 const firefoxVersion = 153;
 
 /**
- * In order. `ready` looks, `get` gets, and `hand` says how a person gets it where we cannot. `usual` is about how many seconds
- * getting it takes.
+ * The steps in order. `ready` checks, `get` installs, and `hand` has instructions for manual installation. `usual` is the
+ * approximate time of the installation in seconds.
  */
 const steps = {
   rust: {
@@ -50,7 +49,7 @@ const steps = {
     get: async (say) => {
       say("npm ci");
       await run("npm", ["ci", "--include=dev", "--no-audit", "--no-fund"], { quiet: true });
-      writeFileSync(nodeStamp, nodeWants()); // npm ci starts by removing the folder: a stamp means a whole one.
+      writeFileSync(nodeStamp, nodeWants()); // npm ci first removes the folder, so a stamp means a complete one.
     },
     hand: { any: ["npm ci"] },
   },
@@ -132,7 +131,7 @@ const steps = {
   vulkan: {
     title: "Vulkan",
     usual: 40,
-    // Metal and DX12 are there on the other systems.
+    // Other systems include Metal or DX12.
     ready: () => platform() !== "linux" || (haveVulkanLoader() && (hasGpu() || lavapipe())),
     get: (say) => debian(["libvulkan1", "mesa-vulkan-drivers"], say),
     hand: { linux: ["apt-get install libvulkan1 mesa-vulkan-drivers"] },
@@ -149,16 +148,16 @@ const steps = {
   },
 };
 
-/** The steps for those who work on one side alone. */
+/** The steps for work on only one side. */
 const sides = {
   native: ["rust", "crates", "lints", "vulkan", "models"],
   browser: ["rust", "crates", "node", "wasm32", "wasmTools", "lints", "chromium"],
 };
 
-/** Steps that run next to the others: downloads, what waits for Debian's packages, and what is compiled alone. */
+/** Steps that run in parallel with the others: downloads, installations of Debian's packages, and separate compilations. */
 const lanes = [["node"], ["crates"], ["chromium", "firefox", "vulkan", "models"], ["geckodriver"]];
 
-/** Does the steps named, or all; throws at the end when some could not be done. */
+/** Runs the named steps, or all. Throws at the end if some failed. */
 export async function setup(names = Object.keys(steps)) {
   const others = names.filter((name) => !lanes.flat().includes(name));
   const asked = [others, ...lanes.map((lane) => names.filter((name) => lane.includes(name)))];
@@ -166,7 +165,7 @@ export async function setup(names = Object.keys(steps)) {
   if (byHand.length) throw new Error(["setup: some tools must be installed by hand:", ...byHand].join("\n  "));
 }
 
-/** Does steps one after the other. Returns how a person gets what it could not get. */
+/** Runs steps one after the other. Returns instructions for the steps that failed. */
 async function doSteps(names) {
   const byHand = [];
   for (const { title, usual, ready, get, lacks, hand } of names.map((name) => steps[name])) {
@@ -188,12 +187,12 @@ async function doSteps(names) {
 
 const nodeStamp = join(root, "node_modules", ".installed-from");
 
-/** A name for what node_modules should be made from. */
+/** Returns a hash that identifies the required content of node_modules. */
 function nodeWants() {
   return createHash("sha256").update(readFileSync(join(root, "package-lock.json"))).digest("hex");
 }
 
-/** wasm-bindgen's program must be the very version of the crate that the library is built with. */
+/** Returns the required tools. The version of wasm-bindgen's program must equal that of the crate. */
 function wasmTools() {
   const bindgen = lockedVersion("wasm-bindgen");
   return [
@@ -203,30 +202,30 @@ function wasmTools() {
   ];
 }
 
-/** One that does not say its version, as on Windows, is taken. */
+/** A Firefox that does not print its version, as on Windows, is accepted. */
 function haveFirefox() {
   const release = firefoxRelease();
   return Boolean(firefox()) && (release === undefined || release >= firefoxVersion);
 }
 
-/** The number of Firefox's release; undefined where it does not say. */
+/** Returns the major version of Firefox, or undefined if it does not print its version. */
 function firefoxRelease() {
   const version = firefox() && /Firefox (\d+)/.exec(read(firefox(), ["--version"]) ?? "")?.[1];
   return version ? Number(version) : undefined;
 }
 
-/** A geckodriver that the environment names may have another version. */
+/** The version is not checked if the environment names a geckodriver. */
 function haveGeckodriver() {
   const said = read(geckodriver(), ["--version"]);
   return Boolean(process.env.GECKODRIVER ? said : said?.split(/\s/)[1] === geckodriverVersion);
 }
 
-/** Installs a crate's programs; `folder` of the tools is where they are compiled. */
+/** Installs a crate's programs. They are compiled in the subfolder `folder` of the tools. */
 async function cargoInstall(spec, folder) {
   const env = {
     ...process.env,
-    CARGO_TARGET_DIR: join(tools, folder), // Kept until all is installed: a stopped run goes on where it was.
-    // Ready sooner rather than faster: these tools run for moments. What reads and writes WebAssembly is optimized.
+    CARGO_TARGET_DIR: join(tools, folder), // Kept until all is installed, so that an interrupted run continues.
+    // Compiled with little optimization, because these tools run only briefly. Crates that process WebAssembly are optimized.
     CARGO_PROFILE_RELEASE_OPT_LEVEL: "0",
     CARGO_PROFILE_RELEASE_LTO: "off",
     CARGO_PROFILE_RELEASE_CODEGEN_UNITS: "16",
@@ -238,7 +237,7 @@ async function cargoInstall(spec, folder) {
   try {
     await run("cargo", [...args, "--locked"], { env, quiet: true });
   } catch (error) {
-    // A registry mirror may lag behind the newest version that the crate's lock file names.
+    // A registry mirror may lack the newest versions that the crate's lock file names.
     if (!/failed to select a version|locked to/.test(error.output ?? "")) throw error;
     await run("cargo", args, { env, quiet: true });
   }

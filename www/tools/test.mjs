@@ -1,8 +1,8 @@
-// `npm test`: sets up, builds, tests natively, in a browser and as a web page, and checks. What CI runs.
+// `npm test`: sets up, builds, tests natively, in a browser and as a web page, and checks. CI runs this command.
 //
-// `npm test -- --only native|web|firefox|page|check` runs one stage (or several, with commas) and the set-up it needs.
-// The whole run takes samples of the browser's cases, and natively of those that come again with other kernels of a GPU;
-// `npm test -- --only native` and `--only web` run all, the latter in Chromium, with `--browser firefox` in Firefox.
+// `npm test -- --only native|web|firefox|page|check` runs one stage, or several separated by commas, and the setup that they
+// need. A full run takes samples of the browser's cases, and of native cases that repeat with other GPU kernels.
+// `npm test -- --only native` and `--only web` run all cases. The latter uses Chromium, or Firefox with `--browser firefox`.
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ if (!browser) {
   process.exit(2);
 }
 
-/** In order: what each needs set up, and what it runs. */
+/** The stages in order, with the setup that each needs, and the tests that it runs. */
 const stages = {
   native: { needs: ["rust", "vulkan"], test: testNative },
   web: { needs: ["rust", "wasm32", "wasmTools", ...browser.needs], test: () => testWeb(values.browser, values.only ? 1 : 12) },
@@ -30,26 +30,29 @@ const stages = {
   check: { needs: ["rust", "node", "wasm32", "wasmTools", "lints"], test: check },
 };
 
-/** The Rust tests. That a backend is missing is a failure here, not a reason to test less. */
+/** Runs the Rust tests. A missing backend is a failure, so that no tests are skipped silently. */
 async function testNative() {
   const env = { WARPWEFT_REQUIRE: "cpu,wgpu,models", WARPWEFT_EVERY: values.only ? "1" : "4", ...nativeTestEnv() };
   return counted(() => run("cargo", ["test", "--workspace", "--no-fail-fast"], { env }));
 }
 
-/** Of the cases that need no f16 one in so many is a sample. Chromium has no f16 on its CPU: Firefox runs all of those. */
+/**
+ * The sampling rate in Firefox: one in this many cases without f16. Firefox runs all cases with f16, because Chromium's
+ * software GPU has no f16.
+ */
 const SAMPLE = 20;
 
-/** The Rust tests that run inside a browser, on its WebGPU; of the cases without f16 one in `every`. */
+/** Runs the Rust tests inside a browser, on its WebGPU. Of the cases without f16, one in `every` runs. */
 async function testWeb(browser, every = 1) {
   if (every > 1) console.log(`web: ${browser}: runs 1 of ${every} cases without f16; --only web runs all`);
   stageVectors({ every });
   return counted(() => webTests({ browser }));
 }
 
-/** So many scripts run side by side: much of their time browsers wait. */
+/** The number of scripts that run in parallel. Browsers wait much of their time. */
 const LANES = 2;
 
-/** The scripts in www/tests, which use the built package as a web page or program does. */
+/** Runs the scripts in www/tests, which use the built package as a web page or program does. */
 async function testPages() {
   await build();
   const dir = join(root, "www", "tests");
@@ -64,7 +67,7 @@ async function testPages() {
         said = await work.catch((error) => error.output ?? "");
         return work;
       });
-      // What two say at once nobody could read.
+      // Printed at the end, because the output of parallel scripts would be mixed.
       console.log(`page: ${name}: ${Math.round((Date.now() - start) / 1000)} s\n${said}`);
       sum.passed += failed || passed ? passed : 1; // A script that counts nothing is one test.
       sum.failed += failed;
@@ -74,7 +77,7 @@ async function testPages() {
   return sum;
 }
 
-/** Adds up the counts that `start`'s output tells of; a failure without a count is one failed test. */
+/** Adds up the test counts in the output of `start`. A failure without a count is one failed test. */
 async function counted(start) {
   const count = { passed: 0, failed: 0 };
   const add = (output) => {
@@ -102,7 +105,7 @@ if (unknown.length) {
 
 const lines = [];
 const total = { passed: 0, failed: 0 };
-/** Runs a stage; whether it failed or threw, the next ones can still tell something. */
+/** Runs a stage. After a failure, the next stages still run. */
 async function stage(name, start) {
   const began = Date.now();
   const { passed, failed } = await start().catch((error) => {
@@ -117,7 +120,7 @@ async function stage(name, start) {
 const nothing = { passed: 0, failed: 0 };
 const needs = new Set(chosen.flatMap((name) => stages[name].needs));
 await stage("setup", () => setup(values.only ? [...needs] : undefined).then(() => nothing));
-// Side by side: each ends with minutes of one core's work.
+// In parallel, because each ends with minutes of single-threaded work.
 const compile = () => run("cargo", ["test", "--workspace", "--no-run"], { env: nativeTestEnv() });
 if (!values.only) await stage("build", () => Promise.all([build(), compile()]).then(() => nothing));
 for (const name of chosen) await stage(name, stages[name].test);

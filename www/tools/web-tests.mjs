@@ -1,16 +1,16 @@
-// The Rust tests that run inside a browser, through wasm-pack and wasm-bindgen's test runner.
+// The Rust tests that run inside a browser, with wasm-pack and wasm-bindgen's test runner.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { coreEnv } from "./build.mjs";
 import { chromedriver, chromium, chromiumArgs, firefoxOptions, geckodriver, run, tool, tools } from "./env.mjs";
 
-/** The browsers: what setup gets for them, what opens pages in them, and how wasm-pack and its runner are told. */
+/** The browsers: their setup, their functions to open pages, and the options of wasm-pack and its runner. */
 export const browsers = {
   chromium: {
     title: "Chromium",
     needs: ["chromium"],
-    pages: () => import("./page.mjs"), // Here, because setup installs what it drives pages by.
+    pages: () => import("./page.mjs"), // Imported here, because setup installs its dependencies.
     driver: () => ["--chrome", "--chromedriver", chromedriver()],
     options: () => ({ "goog:chromeOptions": { args: chromiumArgs(), binary: chromium() } }),
   },
@@ -23,18 +23,18 @@ export const browsers = {
   },
 };
 
-/** A browser on a busy machine does not always answer its driver in time: nothing was tested then. */
+/** Matches the error when a browser on a busy machine does not answer its driver in time. Nothing was tested then. */
 const noSession = /failed to create a Chrome session|session not created/;
 const TRIES = 3;
 
-/** Runs them on a browser's WebGPU and CPU; `filter` chooses by a part of the name. Gives what was printed. */
+/** Runs the tests on a browser's WebGPU and CPU. `filter` selects tests by a part of their name. Returns the output. */
 export async function webTests({ browser = "chromium", filter } = {}) {
   const { driver, options } = browsers[browser];
   const file = join(tools, `webdriver-${browser}.json`);
   mkdirSync(tools, { recursive: true });
   writeFileSync(file, JSON.stringify(options()));
   const env = {
-    ...coreEnv("cpu-models"), // As the CPU's cores are built: its kernels have code for vectors.
+    ...coreEnv("cpu-models"), // The flags of the CPU cores, whose kernels use SIMD.
     WASM_BINDGEN_TEST_WEBDRIVER_JSON: file,
     WASM_BINDGEN_TEST_TIMEOUT: "1800", // For all tests together; a software GPU is slow.
     WASM_BINDGEN_TEST_DRIVER_TIMEOUT: "60",

@@ -39,8 +39,8 @@ pub struct AdapterOptions {
 }
 
 impl AdapterOptions {
-    /// The position of the chosen GPU in a list sorted by kind. The error lists the available GPUs, or `none` if there are
-    /// none.
+    /// Returns the position of the chosen GPU in a list sorted by kind. The error lists the available GPUs, or has the text
+    /// `none` if the list is empty.
     pub(crate) fn pick(self, found: &[&Info], none: &str) -> Result<usize> {
         let mut order: Vec<usize> = (0..found.len()).collect();
         if self.power == PowerPreference::Low {

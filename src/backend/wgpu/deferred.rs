@@ -37,23 +37,24 @@ impl DeferredResult {
         let _ = self.0.error.set(error);
     }
 
-    /// Whether the operation is known to have succeeded.
+    /// Whether the call is known to have succeeded.
     pub fn is_ok(&self) -> bool {
         matches!(self.0.error.get(), Some(None))
     }
 
-    /// The error, if the operation is known to have failed.
+    /// Returns the error, if the call is known to have failed.
     pub fn error(&self) -> Option<&Error> {
         self.0.error.get()?.as_ref()
     }
 }
 
-/// The operations that some contents depend on and that are not known to have succeeded, oldest first, without duplicates.
-/// If one is known to have failed, only that one. Usually empty; in a browser, outcomes arrive late.
+/// The calls that some contents depend on and that are not known to have succeeded, oldest first, without duplicates. If one
+/// call is known to have failed, the list has only that one. The list is usually empty, except in a browser, where outcomes
+/// arrive late.
 #[derive(Clone, Default)]
 pub struct ErrorDependencies(Option<Arc<[DeferredResult]>>);
 
-/// The first result that is known to have failed. It explains the failures after it.
+/// Returns the first result that is known to have failed. A lack of memory comes first, because it explains other failures.
 fn explanation(results: &[DeferredResult]) -> Option<&DeferredResult> {
     let no_memory = |deferred: &&DeferredResult| {
         deferred.error().is_some_and(|e| e.kind() == ErrorKind::Memory)
@@ -84,12 +85,12 @@ impl ErrorDependencies {
         ErrorDependencies((!left.is_empty()).then(|| left.into()))
     }
 
-    /// The pending results, or the failed one.
+    /// Returns the pending results, or the failed one.
     pub fn results(&self) -> &[DeferredResult] {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// The error, if the operation is known to have failed.
+    /// Returns the error, if a call is known to have failed.
     pub fn error(&self) -> Option<&Error> {
         explanation(self.results())?.error()
     }
@@ -107,17 +108,17 @@ pub struct BatchHistory {
 }
 
 impl BatchHistory {
-    /// The history of a batch whose kernels have these results.
+    /// Creates the history of a batch whose kernels have these results.
     pub fn new(kernels: &[DeferredResult]) -> BatchHistory {
         BatchHistory { kernels: ErrorDependencies::union([kernels]), ..BatchHistory::default() }
     }
 
-    /// The error of the first kernel that failed to compile.
+    /// Returns the error of the first kernel that failed to compile.
     pub fn compile_error(&self) -> Option<&Error> {
         self.kernels.error()
     }
 
-    /// The outcome that the next run depends on. `None` once a run has succeeded.
+    /// Returns the outcome that the next run depends on. `None` once a run has succeeded.
     pub fn first_run(&mut self) -> Option<DeferredResult> {
         self.has_succeeded |= self.first_run.is_ok();
         if self.first_run.error().is_some() {
@@ -126,7 +127,8 @@ impl BatchHistory {
         (!self.has_succeeded).then(|| self.first_run.clone())
     }
 
-    /// The dependencies of the contents that a run writes: its kernels, the first run, the buffers, and what the run reads.
+    /// Returns the dependencies of the contents that a run writes: its kernels, the first run, the buffers, and what the run
+    /// reads.
     pub fn dependencies<'a>(
         &'a mut self,
         first_run: Option<&'a DeferredResult>,

@@ -1,8 +1,10 @@
 //! Dynamic shapes: kernels that read their sizes from the params.
 //!
 //! Problem: a program runs with inputs of many sizes, and compiling kernels for each size takes long.
+//!
 //! Idea: the first two sizes of a structure compile specialized kernels. The third compiles kernels that read every size that
-//! differed so far from the params, and later sizes reuse those. Results are the same bits.
+//! differed so far from the params, and later sizes reuse those. Results are equal bit for bit.
+//!
 //! Example: a text of 10, then 11, then 12 tokens. From the third length on, the length is a param.
 
 use super::pipeline::Pipeline;
@@ -37,14 +39,14 @@ pub(super) struct StructureStats {
     constant_sizes: FxHashSet<u32>,
 }
 
-/// The key of a kernel of a batch: the structure of its text, its numbers of inputs and outputs, and its number among the
-/// kernels of the batch with both in common.
+/// The key of a kernel of a batch: the structure of its text, its numbers of inputs and outputs, and a counter. The counter
+/// distinguishes kernels of one batch that are otherwise equal.
 type Key = (u64, (usize, usize), u32);
 
 /// A kernel that reads sizes.
 pub(super) struct Dynamic {
     key: Key,
-    /// For each size, the word that it is read from, if it is read.
+    /// The word that each size is read from, if it is read.
     places: Vec<Option<usize>>,
     /// The values of the words.
     pub(super) sizes: Vec<u32>,

@@ -37,7 +37,7 @@ pub(super) struct Memory {
     there: DeferredResult,
     /// The calls that must succeed for the contents to be valid.
     pub(super) written: ErrorDependencies,
-    /// For a buffer of the app, the number of its uses here. 0 for a buffer that was made here.
+    /// The number of uses here of a buffer of the app. 0 for a buffer that was made here.
     lent: usize,
 }
 

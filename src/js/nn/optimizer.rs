@@ -76,7 +76,8 @@ rules! {
 impl Optimizer {
     /// Takes a step against the gradients of `loss`, a single number. Submits all operations that it needs, including the loss,
     /// so reading the loss later only waits. Gradients that wait for `step` are added, and are cleared. A parameter that the
-    /// loss does not depend on is unchanged, and so is its optimizer state.
+    /// loss does not depend on is unchanged, and so is its optimizer state. The step uses up the loss, so later gradients of it
+    /// by these parameters are an error.
     ///
     /// # Errors
     /// `Shape` if the loss is not a single number; `Data` if it depends on none of the parameters, or on a value that a

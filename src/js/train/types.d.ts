@@ -124,6 +124,7 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    * Trains until all epochs are done or early stopping ends it. Calls `onStep` after each step and awaits it. Returns the
    * result of each epoch. The next call continues, however this one ended. To stop in between, iterate over the trainer and
    * break.
+   *
    * @example
    * ```ts
    * const stop = new AbortController();

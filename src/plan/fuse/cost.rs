@@ -29,7 +29,7 @@ pub struct Costs {
     bytes: Vec<u64>,
 }
 
-/// For each node of a trace, whether recomputing the node from data is as good as reading it from memory.
+/// Returns for each node of a trace whether recomputing the node from data is as good as reading it from memory.
 pub fn cheap(trace: &Trace) -> Vec<bool> {
     let costs = Costs::of(trace);
     let mut cheap = Vec::with_capacity(trace.nodes.len());
@@ -126,7 +126,7 @@ fn is_free(op: &Op) -> bool {
     }
 }
 
-/// The approximate number of instructions of a function.
+/// Returns the approximate number of instructions of a function.
 fn length(function: &Function, arity: usize) -> u32 {
     let mut builder = Builder::default();
     let mut arguments = Vec::new();

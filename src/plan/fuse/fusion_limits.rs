@@ -1,11 +1,14 @@
 //! Fusion limits: where a chain of operations that is too long for one kernel is cut.
 //!
 //! Problem: an unrolled loop is a chain of any length. Cutting it every N operations would cut each iteration at a different
-//! place, so that no two kernels would be equal, and each would be compiled.
-//! Idea: once a node is cut because the kernel is full, later nodes with the same neighborhood are cut as well, if the kernel
-//! would become full before the next such node. Two nodes have the same neighborhood if the `HASH_DEPTH` operations before
-//! them match.
+//! place. No two kernels would be equal, so each would be compiled.
+//!
+//! Idea: once a node is cut because the kernel is full, later nodes with the same neighborhood are cut as well. An exception is
+//! a node whose successor with that neighborhood still fits. Two nodes have the same neighborhood if the `HASH_DEPTH`
+//! operations before them match.
+//!
 //! Cost: the hashes are computed at the first cut only, in time linear in the trace.
+//!
 //! Example: 100 iterations of 60 operations, at 200 operations per kernel, become kernels of three whole iterations each.
 
 use crate::graph::Trace;
@@ -33,7 +36,7 @@ pub struct KernelSize {
 }
 
 impl KernelSize {
-    /// The sum of two sizes.
+    /// Returns the sum of two sizes.
     pub fn and(self, other: KernelSize) -> KernelSize {
         KernelSize {
             nodes: self.nodes + other.nodes,
@@ -42,7 +45,7 @@ impl KernelSize {
         }
     }
 
-    /// The growth since an earlier size.
+    /// Returns the growth since an earlier size.
     fn since(self, earlier: KernelSize) -> KernelSize {
         KernelSize {
             nodes: self.nodes - earlier.nodes,
@@ -66,7 +69,7 @@ pub struct FusionLimits<'a> {
     hashes: Vec<u64>,
     /// The hashes of nodes that were cut because their kernel was full.
     cut_hashes: FxHashSet<u64>,
-    /// For each root, the size of its kernel at the last node with such a hash.
+    /// The size of each root's kernel at the last node with one of these hashes.
     size_at_last_cut: FxHashMap<usize, KernelSize>,
 }
 

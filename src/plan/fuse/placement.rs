@@ -179,8 +179,8 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// The node that must be in memory so that a routine can read `operand`. The routine itself computes views, and a few
-    /// instructions on each element.
+    /// Returns the node that must be in memory so that a routine can read `operand`. The routine itself computes views, and a
+    /// few instructions on each element.
     fn before_operand(&self, operand: usize) -> Option<usize> {
         let (mut at, mut moved) = (operand, true);
         loop {
@@ -287,7 +287,7 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// The kernels that consume the inputs of a node.
+    /// Returns the kernels that consume the inputs of a node.
     fn consumer_of_inputs(&self, n: usize) -> Consumer {
         let node = &self.trace.nodes[n];
         match &node.op {
@@ -318,12 +318,12 @@ impl<'a> Placement<'a> {
         placed
     }
 
-    /// The results that the kernel of `root` writes in addition to its own.
+    /// Returns the results that the kernel of `root` writes in addition to its own.
     pub fn attached_to(&self, root: usize) -> impl Iterator<Item = usize> + '_ {
         self.attachments.get(&root).into_iter().flatten().copied()
     }
 
-    /// The placement of a node for the kernel of `root`.
+    /// Returns the placement of a node for the kernel of `root`.
     pub fn of_node(&self, n: usize, root: usize) -> NodePlacement {
         NodePlacement {
             read: self.in_memory[n] && n != root,
@@ -361,8 +361,8 @@ impl<'a> Placement<'a> {
         self.costs.free[n]
     }
 
-    /// The node to materialize for a routine's result. It is the last of a chain of elementwise users if the chain ends in a
-    /// reduction. A row program would otherwise recompute the chain in each of its passes.
+    /// Returns the node to materialize for a routine's result. It is the last of a chain of elementwise users if the chain ends
+    /// in a reduction. A row program would otherwise recompute the chain in each of its passes.
     pub fn with_epilogue(&self, routine: usize) -> usize {
         let mut last = routine;
         while matches!(self.trace.nodes[routine].op, Op::Routine(_))
@@ -391,7 +391,7 @@ impl<'a> Placement<'a> {
         routine
     }
 
-    /// The node that takes the most loads, and at least two, among those that are not in memory.
+    /// Returns the node that takes the most loads, and at least two, among those that are not in memory.
     pub fn most_loads(&self, nodes: &[usize]) -> Option<usize> {
         let absent = nodes.iter().copied().filter(|&n| !self.in_memory[n]);
         let many = absent.filter(|&n| self.costs.loads[n] >= 2);

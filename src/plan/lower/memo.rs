@@ -31,7 +31,7 @@ pub struct Memo<'a> {
     known: FxHashMap<u64, Vec<(Cone, Vec<PlannedKernel>)>>,
     /// The number of cones collected so far.
     cones: usize,
-    /// For each node, the number of the last cone that contained it, and its position in that cone.
+    /// The number of the last cone that contained each node, and the node's position in that cone.
     places: Vec<(usize, u32)>,
 }
 

@@ -1,9 +1,12 @@
 //! Copy elision: removes kernels that only copy a value into a concatenation.
 //!
-//! Problem: a value that is an operand of a concatenation and used elsewhere, such as the state of a loop, is stored once and
-//! then copied to its place in the concatenation by another kernel.
+//! Problem: a value may be an operand of a concatenation and used elsewhere, such as the state of a loop. It is stored once,
+//! and another kernel copies it to its place in the concatenation.
+//!
 //! Idea: the kernel that computes the value stores each element twice, and the copy is removed.
+//!
 //! Cost: one pass over the kernels.
+//!
 //! Example: `h = tanh(x)`, `y = concat(h, z)`, `w = h + 1`. The kernel of `h` writes `h` and the first part of `y`.
 
 use crate::graph::Trace;
@@ -45,7 +48,7 @@ pub fn elide_copies(
     kept
 }
 
-/// The node that a kernel copies, whole and in order, and the offset of the copy.
+/// Returns the node that a kernel copies, whole and in order, and the offset of the copy.
 fn copied_node(trace: &Trace, planned: &PlannedKernel) -> Option<(usize, i64)> {
     let Kernel::Loop { space, program } = &*planned.kernel else { return None };
     let (&[node], [store]) = (&planned.inputs[..], &program.stores[..]) else { return None };

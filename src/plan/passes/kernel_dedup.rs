@@ -2,9 +2,12 @@
 //!
 //! Problem: parts of a concatenation and slices of a tensor are read and written at different constant offsets. Each iteration
 //! of an unrolled loop would be compiled separately.
+//!
 //! Idea: kernels that are equal without their offsets form a group. Offsets that differ within the group become params. Offsets
 //! that differ by the same amount share one param.
+//!
 //! Cost: hashing each kernel once, and for each group the square of its number of indices.
+//!
 //! Example: three kernels that store to `out[i]`, `out[i + 64]` and `out[i + 128]` become one that stores to `out[i + 64 * p]`
 //! with `p` = 0, 1 and 2.
 
@@ -126,7 +129,7 @@ fn prepend_params(program: &mut Program, value: Option<&mut ValueId>, words: std
     program.types.splice(0..0, std::iter::repeat_n(DType::I32, count));
 }
 
-/// The indices of a program's loads and stores.
+/// Returns the indices of a program's loads and stores.
 fn indices(program: &mut Program) -> impl Iterator<Item = &mut Index> {
     let loads = program.insts.iter_mut().filter_map(|inst| match inst {
         Inst::Load { index, .. } => Some(index),

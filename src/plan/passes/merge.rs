@@ -2,8 +2,9 @@
 //!
 //! Problem: small kernels cost more to dispatch than to run, and kernels that read the same values load them twice.
 //!
-//! Idea: each kernel is compared with a few earlier ones. If both run over the same space, or over a reshape of it, they are
-//! merged. A value that the later kernel reads exactly where the earlier one writes it stays in a register.
+//! Idea: each kernel is compared with a few earlier ones. Both are merged if they run over the same space, or over a reshape of
+//! it, and are small or share values. A value that the later kernel reads exactly where the earlier one writes it stays in a
+//! register.
 //!
 //! Cost: each kernel is compared with at most `MAX_MERGE_DISTANCE` others.
 //!

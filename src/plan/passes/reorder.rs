@@ -2,9 +2,12 @@
 //!
 //! Problem: a matmul that is an operand of a concatenation, such as one gradient in an optimizer's flat variable, is planned
 //! where the concatenation is. Its own operands stay in memory until then.
+//!
 //! Idea: each kernel that writes a part of a concatenation moves to directly after the last kernel that it reads from. Maps
 //! stay where they are, because many of them may be merged into one kernel, unless the trace has rematerialized nodes.
+//!
 //! Cost: one stable sort.
+//!
 //! Example: `concat(a @ b, c @ d)` in a long program. `a @ b` runs as soon as `a` and `b` are computed, so `a` and `b` are
 //! freed.
 

@@ -2,9 +2,10 @@
 //!
 //! Problem: one workgroup per long row would leave the device idle, and drivers end dispatches that run too long.
 //!
-//! Idea: a reduction of few, long rows becomes two reductions: one of chunks, and one of the partial results. Matrix products
-//! and convolutions of few results are split along their sums in the same way (split-K). Attention becomes two products and a
-//! softmax if those are faster. On devices without a kernel for packed matrices, ordinary operations unpack them.
+//! Idea: a reduction of few, long rows becomes two reductions. The first one reduces chunks, and the second one the partial
+//! results. Matrix products and convolutions of few results are split along their sums in the same way (split-K). Attention
+//! becomes two products and a softmax if those are faster. On devices without a kernel for packed matrices, ordinary operations
+//! unpack them.
 //!
 //! Example: a product `[40,4096]x[4096,128]` becomes eight products of 512 terms each, and a sum over the eight parts.
 

@@ -33,8 +33,8 @@ use std::thread::{available_parallelism, scope, Builder, JoinHandle};
 /// The submission that a completion waits for. `None` means the last one.
 pub(super) type Awaited = Option<wgpu::SubmissionIndex>;
 
-/// The largest upload, in bytes, that uses `Queue::write_buffer`. Larger ones use staging buffers, because wgpu allocates
-/// memory for each call and loses the device if there is none.
+/// The largest upload, in bytes, that uses `Queue::write_buffer`. Larger ones use staging buffers. wgpu would allocate memory
+/// for each call, and lose the device if the allocation failed.
 const LARGE: usize = 1 << 20;
 
 /// The bytes of small writes after which they are submitted, so that wgpu can free its memory for them.

@@ -10,8 +10,8 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The timeout of one wait. It is longer than any submission should take. If a wait times out while a submission on another
-/// thread finds the queue empty, wgpu-core 30 panics (fixed by its pull request 9958), and pending results are lost.
+/// The timeout of one wait. It is longer than any submission should take. wgpu-core 30 panics if a wait times out while a
+/// submission on another thread finds the queue empty (fixed by its pull request 9958). Pending results are lost then.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The state that the polling thread shares with the device.

@@ -1,5 +1,5 @@
 //! The adapter that the browser offers, and the device that it opens. This module calls the browser itself, and passes the
-//! device to wgpu. wgpu traps if the browser throws, does not know subgroups, and drops the adapter's name.
+//! device to wgpu. wgpu traps if the browser throws, does not support subgroups, and drops the adapter's name.
 
 use super::objects::Handle;
 use super::{pause, raw};
