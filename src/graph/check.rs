@@ -94,10 +94,12 @@ mod tests {
 
     #[test]
     fn what_is_broken_is_found() {
-        assert!(broken(|graph, y| graph.node_mut(y).pending_uses += 1).contains("must have 1 uses, got 2"));
+        assert!(broken(|graph, y| graph.node_mut(y).pending_uses += 1)
+            .contains("must have 1 uses, got 2"));
         assert!(broken(|graph, y| graph.node_mut(y).users.clear()).contains("as a user"));
         assert!(broken(|graph, _| graph.live += 1).contains("there must be 3 nodes, got 4"));
-        assert!(broken(|graph, y| graph.node_mut(y).programs = 2).contains("as many handles as programs"));
+        assert!(broken(|graph, y| graph.node_mut(y).programs = 2)
+            .contains("as many handles as programs"));
         let gone = broken(|graph, y| drop(graph.free(y)));
         assert!(gone.contains("existing nodes"), "{gone}");
     }

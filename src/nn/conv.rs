@@ -15,7 +15,7 @@ fn begin(generator: &Generator, shape: &[usize], outputs: usize) -> Result<(Vari
 
 macro_rules! convolutions {
     ($($conv:ident $conv_fn:ident, $transposed:ident $transposed_fn:ident, $n:literal, $axes:literal;)*) => { $(
-        #[doc = concat!("[`Tensor::", stringify!($conv_fn), "`] with a learnt weight and a bias,")]
+        #[doc = concat!("[`Tensor::", stringify!($conv_fn), "`] with a learned weight and a bias,")]
         #[doc = concat!("of `[batch, channels, ", $axes, "]`.")]
         #[derive(Clone, Debug)]
         pub struct $conv {
@@ -59,7 +59,7 @@ macro_rules! convolutions {
             }
         }
 
-        #[doc = concat!("[`Tensor::", stringify!($transposed_fn), "`] with a learnt weight and a bias,")]
+        #[doc = concat!("[`Tensor::", stringify!($transposed_fn), "`] with a learned weight and a bias,")]
         #[doc = concat!("of `[batch, channels, ", $axes, "]`.")]
         #[derive(Clone, Debug)]
         pub struct $transposed {

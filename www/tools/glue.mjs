@@ -35,11 +35,11 @@ declare global {
 `;
 
 const dispose = `/**
-     * Frees it at once. Doing so twice is harmless; using it afterwards is an error of code \`Data\`. What is not disposed of
-     * is freed when the garbage collector finds that it was forgotten.
+     * Frees the object immediately. Later calls have no effect. Using the object afterwards is an error of code \`Data\`.
+     * The garbage collector frees objects that are not disposed of.
      */
     dispose(): void;
-    /** The same, for \`using\`. */
+    /** Disposes of the object at the end of a block with \`using\`. */
     [Symbol.dispose](): void;`;
 
 /** The imports that the added declarations need besides classes. */
