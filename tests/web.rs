@@ -26,7 +26,7 @@ wasm_bindgen_test_configure!(run_in_browser);
 
 /// WebGPU, whatever computes it, with the kernels that GPUs get.
 async fn webgpu() -> Option<Device> {
-    let mut adapter = adapters(Power::High).await.into_iter().next()?;
+    let mut adapter = adapters(PowerPreference::High).await.into_iter().next()?;
     adapter.limits.config = KernelConfig::GPU;
     let backend = adapter.open().await.ok()?;
     Some(Device::from_backend(Box::new(backend), None))

@@ -4,7 +4,9 @@
 #[path = "../wgsl_kernels/mod.rs"]
 mod wgsl_kernels;
 
-use warpweft::backend::wgpu::{adapters, is_available, open, Choice, Power, WgpuBackend};
+use warpweft::backend::wgpu::{
+    adapters, is_available, open, AdapterOptions, PowerPreference, WgpuBackend,
+};
 use warpweft::backend::{Backend, BufferId, DeviceKind};
 use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
@@ -17,7 +19,7 @@ const UNNAMED: &str = "WebGPU adapter (the browser does not name it)";
 
 /// An open device of the test's own.
 async fn device() -> WgpuBackend {
-    let choice = Choice { software: true, ..Choice::default() };
+    let choice = AdapterOptions { software: true, ..AdapterOptions::default() };
     open(choice).await.expect("this browser has no WebGPU: is it started with it?")
 }
 
@@ -28,7 +30,7 @@ async fn words(backend: &WgpuBackend, buffer: BufferId, count: u64) -> Result<Ve
 
 #[wasm_bindgen_test]
 async fn describes_itself() {
-    let listed = adapters(Power::High).await;
+    let listed = adapters(PowerPreference::High).await;
     let backend = device().await;
     console_log!("webgpu: {:?} {:?}", backend.info(), backend.limits());
     assert_eq!((listed.len(), backend.info().backend), (1, "webgpu"));
@@ -48,7 +50,7 @@ async fn the_browser_hears_how_much_power_is_wanted() {
         };
         globalThis.undo = () => { GPU.prototype.requestAdapter = real; };";
     js_sys::eval(patch).unwrap();
-    let (low, high) = (adapters(Power::Low).await, adapters(Power::High).await);
+    let (low, high) = (adapters(PowerPreference::Low).await, adapters(PowerPreference::High).await);
     let device = Device::with(Preference::LowPower).await;
     let asked = js_sys::eval("undo(); asked.join()").unwrap().as_string().unwrap();
     assert_eq!(asked, "low-power,low-power,high-performance,low-power");
@@ -61,14 +63,14 @@ async fn without_webgpu_there_is_nothing() {
     for none in ["undefined", "{ requestAdapter() { throw new TypeError('denied'); } }"] {
         let hide = "Object.defineProperty(navigator, 'gpu', { configurable: true, value: ";
         js_sys::eval(&[hide, none, " })"].concat()).unwrap();
-        let found = adapters(Power::High).await;
-        let opened = open(Choice { software: true, ..Choice::default() }).await;
+        let found = adapters(PowerPreference::High).await;
+        let opened = open(AdapterOptions { software: true, ..AdapterOptions::default() }).await;
         js_sys::eval("delete navigator.gpu").unwrap();
         assert!(found.is_empty());
         let Err(error) = opened else { panic!("there was one") };
         assert_eq!(error.kind(), ErrorKind::NoDevice);
     }
-    assert_eq!(adapters(Power::High).await.len(), 1);
+    assert_eq!(adapters(PowerPreference::High).await.len(), 1);
 }
 
 #[wasm_bindgen_test]
@@ -400,7 +402,7 @@ async fn an_adapter_without_a_name() {
                 globalThis.undo = () => Object.defineProperty(GPUAdapter.prototype, 'info', real);
             }}"
         ));
-        let found = adapters(Power::High).await;
+        let found = adapters(PowerPreference::High).await;
         drop(patch);
         let info = &found[0].info;
         assert_eq!((info.name.as_str(), info.vendor.as_str()), (UNNAMED, ""));
@@ -419,7 +421,7 @@ async fn a_device_that_is_refused_is_told() {
                 GPUAdapter.prototype.requestDevice = () => {{ {refusal}; }};
             }}"
         ));
-        let opened = open(Choice { software: true, ..Choice::default() }).await;
+        let opened = open(AdapterOptions { software: true, ..AdapterOptions::default() }).await;
         drop(patch);
         let Err(error) = opened else { panic!("it was opened") };
         assert_eq!(error.kind(), ErrorKind::NoDevice);

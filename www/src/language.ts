@@ -137,12 +137,16 @@ const generate = [
 /** The signals that abort generations between two tokens. */
 const signals = new WeakMap<object, AbortSignal>();
 
+/** Models by their generations. The garbage collector frees a model only after its last generation. */
+const models = new WeakMap<object, LanguageModel>();
+
 function begun(model: LanguageModel, op: string, tokens: ArrayLike<number>, given: object | undefined): Generation {
   const { signal: stop, ...options } = checked(op, given as Record<string, unknown>, generate);
   const signal = checkSignal(op, stop);
   signal?.throwIfAborted();
   const generation = model.begin(tokens, options, op);
   if (signal) signals.set(generation, signal);
+  models.set(generation, model);
   return generation;
 }
 

@@ -104,7 +104,7 @@ export async function isFolder(source: unknown): Promise<boolean> {
   if (isList(source)) {
     return [...(source as Iterable<unknown>)].some((file) => kind(file) === "File" && (file as File).name === "config.json");
   }
-  return what === "FileSystemDirectoryHandle" || what === "Object";
+  return what === "FileSystemDirectoryHandle" || (what === "Object" && Object.hasOwn(source as object, "config.json"));
 }
 
 /** Whether the files in a folder can be opened again. */

@@ -366,7 +366,7 @@ await test("no core tells where it was built", () => {
   for (const core of cores) {
     const wasm = readFileSync(join(dist, `${core}.wasm`), "latin1");
     same(folders.filter((folder) => wasm.includes(folder)), [], `folders that ${core}.wasm names`);
-    says(wasm, "src/plan/lower.rs");
+    says(wasm, "src/plan/mod.rs");
   }
 });
 
