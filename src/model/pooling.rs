@@ -157,8 +157,8 @@ impl Head {
         }
     }
 
-    /// Computes `[texts, tokens, width] -> [texts, dimensions]`. `is_there [texts, tokens]` is false for padding. `lengths
-    /// [texts]` has the number of tokens of each text.
+    /// Computes `[texts, tokens, width] -> [texts, dimensions]`. `is_there [texts, tokens]` is false for padding.
+    /// `lengths [texts]` has the number of tokens of each text.
     pub fn apply(&self, vectors: &Tensor, is_there: &Tensor, lengths: &Tensor) -> Result<Tensor> {
         let mut x = vectors.clone();
         for stage in &self.stages {

@@ -45,9 +45,9 @@ pub fn matmul(matmul: &Matmul, config: KernelConfig) -> Option<Kernel> {
     Some(Kernel::Loop { space, program: builder.finish() })
 }
 
-/// Returns the loop for a convolution with few output channels per group or few products per result. Its space is `[batch,
-/// group, out in group, y, x | channel in group, ky, kx]`. If threads work alone, a row of eight pixels is enough for a
-/// routine. Many channels with large windows are enough, too.
+/// Returns the loop for a convolution with few output channels per group or few products per result. Its space is
+/// `[batch, group, out in group, y, x | channel in group, ky, kx]`. If threads work alone, a row of eight pixels is enough for
+/// a routine. Many channels with large windows are enough, too.
 pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<Kernel> {
     let params = &conv.params;
     let extents = ProductExtents::of_conv2d(conv);
