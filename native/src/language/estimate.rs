@@ -1,4 +1,4 @@
-//! `warpweft estimate`: the memory that a model will take.
+//! `warpweft estimate`: the memory that a model needs.
 
 use super::{print, Model};
 use clap::Args;
@@ -7,7 +7,7 @@ use warpweft_native::files;
 use warpweft_native::model::{estimate, ModelConfig};
 use warpweft_native::prelude::*;
 
-/// The options of the command.
+/// The command `warpweft estimate`.
 #[derive(Args)]
 pub struct Estimate {
     #[command(flatten)]
