@@ -8,7 +8,7 @@ use warpweft_native::model::{Context, Finish, GenerateOptions};
 use warpweft_native::prelude::*;
 use warpweft_native::text::Message;
 
-/// The command `warpweft chat`.
+/// The options of the command.
 #[derive(Args)]
 pub struct Chat {
     #[command(flatten)]

@@ -12,7 +12,7 @@ use warpweft_native::prelude::*;
 /// The lines of the input that are embedded together.
 const LINES: usize = 256;
 
-/// The command `warpweft embed`.
+/// The options of the command.
 #[derive(Args)]
 pub struct Embed {
     /// The folder of an encoder, as sentence-transformers saves it

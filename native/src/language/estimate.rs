@@ -7,7 +7,7 @@ use warpweft_native::files;
 use warpweft_native::model::{estimate, ModelConfig};
 use warpweft_native::prelude::*;
 
-/// The command `warpweft estimate`.
+/// The options of the command.
 #[derive(Args)]
 pub struct Estimate {
     #[command(flatten)]
