@@ -8,7 +8,7 @@ use crate::dtype::DType;
 
 /// The helpers, each with its name and its text without `fn`. All of them may call the first one.
 ///
-/// They test bits, because compilers may assume that no comparison has a NaN.
+/// Helpers test bits, because compilers may assume that no comparison has a NaN.
 pub const HELPERS: [(&str, &str); 13] = [
     (
         "is_nan",

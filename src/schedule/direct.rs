@@ -89,7 +89,7 @@ pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<Kernel> {
 
 /// Returns `x` if `0 <= position < extent`, and 0 otherwise.
 fn inside(builder: &mut Builder, x: ValueId, position: ValueId, extent: usize) -> ValueId {
-    // As unsigned numbers, negative positions are large.
+    // Negative positions are large as unsigned numbers.
     let position = builder.push(Inst::Cast(DType::U32, position));
     let extent = builder.number(DType::U32, extent as f64);
     let inside = builder.push(Inst::Binary(Binary::Lt, position, extent));

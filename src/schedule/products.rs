@@ -80,8 +80,8 @@ pub(super) fn conv2d(conv: &Convolution, config: KernelConfig) -> Schedule {
     product(ProductSchedule { extents, tile, transposed: [false; 2], vectors: NO_VECTORS })
 }
 
-/// Whether windows are larger than the result, as in a gradient by weights, and rows are so short that a thread would use at
-/// most half of its results.
+/// Whether windows are larger than the result, as in a gradient by weights, and its rows are short. A thread would use at
+/// most half of its results in such a row.
 pub(super) fn windows_exceed_result(conv: &Convolution) -> bool {
     let [height, width] = conv.kernel;
     let short = 2 * conv.out_width <= REGISTER_COLUMNS;

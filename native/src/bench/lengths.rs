@@ -1,5 +1,5 @@
-//! The benchmark of programs that run with changing sizes: the cost of a new length, and kernels that read their sizes
-//! compared with kernels that have them as constants.
+//! The benchmark of programs that run with changing sizes. It measures the cost of a new length, and compares kernels that
+//! read their sizes with kernels that have them as constants.
 
 use super::programs::median;
 use super::progress;

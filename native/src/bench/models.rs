@@ -1,5 +1,5 @@
-//! The benchmark of language models: the speed of reading prompts and of generating tokens, compared with llama.cpp, the
-//! share of each kernel in a token's time, and the speed of products with packed matrices of each format.
+//! The benchmark of language models: the speed of prompts and of generated tokens, compared with llama.cpp. It also measures
+//! each kernel's share in a token's time, and products with packed matrices of each format.
 
 use super::peers::{python, Program};
 use super::programs::median;

@@ -26,7 +26,7 @@ struct Results {
     weights: Vec<f32>,
     /// The product of the weights with the values.
     composed: Vec<f32>,
-    /// The same product, computed in one step.
+    /// The product with the values, computed in one step.
     fused: Vec<f32>,
     attention_ms: f64,
     /// The number of words.

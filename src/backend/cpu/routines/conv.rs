@@ -293,7 +293,7 @@ impl ConvPlan {
         let (taps, area) = (self.kernel[0] * self.kernel[1], self.out_height * self.out_width);
         let (n, m, s) = (self.batch * area, self.out, &w.strides);
         let across = if self.kernel[1] > 1 { s[3] } else { s[2] };
-        // As many rows as fit into the cache, but at least one.
+        // The most rows that fit into the cache, but at least one.
         let rows = (WINDOWS / taps).clamp(1, n);
         let parts = cut(self.channels, self.channels.div_ceil(PARTS));
         let sums = parallel::map(parts, |(first, past)| {

@@ -80,7 +80,7 @@ pub fn multiply(
         true => (b.transposed(), a.transposed()),
         false => (a, b),
     };
-    // They also need ascending columns of `left`. If they descend, `left` and `right` are reversed.
+    // The kernels also need ascending columns of `left`. If they descend, `left` and `right` are reversed.
     if left.strides[1] < 0 {
         left = left.reversed(1, k);
         right = right.reversed(0, k);

@@ -24,7 +24,7 @@ pub struct Packed<'a> {
 
 impl<'a> Packed<'a> {
     /// Returns the `width` words of a row. If the format has a plane of upper bits, this also touches each cache line of the
-    /// next row to prefetch it, because processors do not predict reads that alternate between two planes.
+    /// next row to prefetch it. Processors do not predict reads that alternate between two planes.
     #[inline(always)]
     pub fn row<D: Decode>(&self, row: usize, width: usize) -> &'a [u32] {
         let (words, rest) = self.words[row * width..].split_at(width);
