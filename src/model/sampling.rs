@@ -121,7 +121,7 @@ impl Sampler {
         }
     }
 
-    /// Chooses a token from the logits `[vocabulary]`. Returns the probabilities of the `likeliest` likeliest tokens, too.
+    /// Chooses a token from the logits `[vocabulary]`. Returns the log-probabilities of the `likeliest` likeliest tokens, too.
     pub async fn choose(&mut self, logits: &Tensor, likeliest: usize) -> Result<Choice> {
         let id = self.chosen(logits)?;
         let all = logits.max(())?.add(logits.sub(&logits.max(())?)?.exp().sum(())?.log())?;

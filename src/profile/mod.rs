@@ -98,7 +98,7 @@ pub struct Profile {
     kernels: Vec<KernelProfile>,
     spans: Vec<Span>,
     submissions: Vec<Submission>,
-    /// The number of kernels and spans that exceeded the limit.
+    /// The number of kernels in submissions that exceeded the limit.
     dropped: u64,
     ceilings: Option<Ceilings>,
 }
