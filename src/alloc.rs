@@ -8,7 +8,7 @@ const MIN_CHECKED_BYTES: u64 = 1 << 28;
 /// Allocates an empty list with capacity for `count` elements.
 ///
 /// # Errors
-/// `Memory`, in the name of `what`.
+/// `Memory`, and the message names `what`.
 pub fn try_vec<T>(what: &str, count: usize) -> Result<Vec<T>> {
     let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
     let refuse = |why: String| {

@@ -1,4 +1,4 @@
-//! What a device can do at most, measured: how fast it copies, and how fast it multiplies.
+//! The ceilings of a device: the highest measured rates of copying and of multiplying.
 
 use crate::backend::{Clock, DeviceKind};
 use crate::device::Device;
@@ -7,24 +7,24 @@ use crate::error::Result;
 use crate::profile::{Ceilings, Profile};
 use crate::tensor::{Program, Tensor};
 
-/// Bytes that are copied: more than caches hold, but little where the host's memory never shrinks again.
+/// The bytes that are copied. They exceed caches. WebAssembly uses fewer, because its memory never shrinks.
 const COPY: u64 = if cfg!(target_arch = "wasm32") { 16 << 20 } else { 64 << 20 };
 
-/// The sizes of products that are tried, until one takes so many seconds.
+/// The sizes of products that are tried, until one takes longer than `LONG` seconds.
 const SIZES: [usize; 5] = [256, 512, 1024, 2048, 4096];
 const LONG: f64 = 3e-3;
 
-/// Clocks may be rounded to 100 us: a measurement sums up runs that take this long together, but not more of them.
+/// The least total seconds of a measurement's runs, and the most runs. Clocks may be rounded to 100 us, so runs are added up.
 const SUM: f64 = 1e-2;
 const MOST_RUNS: usize = 256;
 
-/// Measurements of each, of which the best counts.
+/// The number of measurements, of which the best counts.
 const TIMES: usize = 3;
 
 impl Device {
-    /// Measures the most that the device can do, the first time it is asked; profiles say from then on which part of it a
-    /// kernel reaches. It took a tenth of a second on the CPU, and a second on software GPUs. What else the device does
-    /// meanwhile disturbs it.
+    /// Measures the highest rates of the device, unless they were measured before. Profiles then contain the fraction that
+    /// each kernel reaches. This took a tenth of a second on the CPU, and a second on software GPUs. Other work on the device
+    /// disturbs the measurement.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -36,7 +36,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// Those of computing; `Data` while the device is being profiled.
+    /// The errors of computing. `Data` while the device is being profiled.
     pub async fn measure_ceilings(&self) -> Result<Ceilings> {
         if let Some(known) = self.ceilings() {
             return Ok(known);
@@ -71,7 +71,7 @@ async fn measure(device: &Device) -> Result<Ceilings> {
     Ok(Ceilings { bytes_per_second, flops_per_second })
 }
 
-/// What a run takes at best, as the sum of several.
+/// Returns the best seconds for a run, averaged over several.
 async fn seconds(device: &Device, program: &Program, inputs: &[&Tensor]) -> Result<f64> {
     program.run(inputs)?;
     device.sync().await?;

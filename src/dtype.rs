@@ -1,4 +1,4 @@
-//! Element types, and the Rust types that go in and out of tensors.
+//! Element types, and the Rust types that tensors are made from and read into.
 
 use half::{bf16, f16};
 use std::borrow::Cow;
@@ -7,20 +7,20 @@ use std::fmt;
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DType {
-    /// 32-bit float; what everything is computed in.
+    /// 32-bit float, the type of most computations.
     F32,
-    /// 16-bit float: a storage type. Kernels read it into `f32` and round once when they write.
+    /// 16-bit float, a storage type. Kernels convert it to `f32` when they read, and round once when they write.
     F16,
-    /// 32-bit signed integer; wraps on overflow.
+    /// 32-bit signed integer, which wraps on overflow.
     I32,
-    /// 32-bit unsigned integer; wraps on overflow.
+    /// 32-bit unsigned integer, which wraps on overflow.
     U32,
-    /// True or false; four bytes in memory, 0 or 1.
+    /// Boolean, which is 0 or 1 in four bytes of memory.
     Bool,
-    /// 8-bit signed integer: a storage type, for quantised weights. It takes one byte, is moved, compared for equality, chosen
-    /// from and cast; other operations ask for a cast first.
+    /// 8-bit signed integer, a storage type for quantized weights. It takes one byte. It can be moved, compared for equality,
+    /// selected and cast. Other operations need a cast first.
     I8,
-    /// 8-bit unsigned integer: a storage type like [`DType::I8`], for pictures.
+    /// 8-bit unsigned integer, a storage type like [`DType::I8`], for images.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -32,9 +32,9 @@ pub enum DType {
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     U8,
-    /// 16-bit signed integer: a storage type like [`DType::I8`], for samples of sound.
+    /// 16-bit signed integer, a storage type like [`DType::I8`], for audio samples.
     I16,
-    /// 16-bit unsigned integer: a storage type like [`DType::I8`], for depths and scans.
+    /// 16-bit unsigned integer, a storage type like [`DType::I8`], for depth maps and scans.
     U16,
 }
 
@@ -42,10 +42,10 @@ pub enum DType {
 pub(crate) const FLOATS: &str = "f32 or f16";
 /// The dtypes of indices, for messages.
 pub(crate) const INDICES: &str = "i32 or u32";
-/// The dtypes that are computed with, for messages.
+/// The dtypes that operations compute with, for messages.
 pub(crate) const NUMBERS: &str = "f32, f16, i32 or u32";
 
-/// What numbers a type has.
+/// The kind of numbers that a type has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Numbers {
     Float,
@@ -54,15 +54,15 @@ pub enum Numbers {
     Bool,
 }
 
-/// What is true of a type. Everything else asks this; only files that lay elements out in memory name the types themselves.
+/// The properties of a type. All other code uses them. Only code for layouts in files or memory names the types directly.
 struct Facts {
     name: &'static str,
-    /// Bytes of one element in memory.
+    /// The bytes of an element in memory.
     size: usize,
     numbers: Numbers,
-    /// The type that values have inside a kernel.
+    /// The type of the values inside a kernel.
     compute: DType,
-    /// Whether operations compute with it as it is; others move it and cast it.
+    /// Whether operations compute with the type. Otherwise they only move and cast it.
     arithmetic: bool,
 }
 
@@ -96,48 +96,49 @@ impl DType {
         Facts { name, size, numbers, compute, arithmetic }
     }
 
-    /// Its name: `f32`.
+    /// Returns the name, such as `f32`.
     pub const fn name(self) -> &'static str {
         self.facts().name
     }
 
-    /// Bytes of one element in memory.
+    /// Returns the bytes of an element in memory.
     pub const fn size(self) -> usize {
         self.facts().size
     }
 
-    /// What numbers it has.
+    /// Returns the kind of numbers.
     pub const fn numbers(self) -> Numbers {
         self.facts().numbers
     }
 
-    /// The type values of this type have inside a kernel: `F16` computes as `F32`, narrow integers as those of 32 bits.
+    /// Returns the type of the values inside a kernel. `F16` computes as `F32`, and narrow integers compute as 32-bit
+    /// integers.
     pub const fn compute(self) -> DType {
         self.facts().compute
     }
 
-    /// Whether it is of floats: `F32` or `F16`.
+    /// Whether the type is a float: `F32` or `F16`.
     pub fn is_float(self) -> bool {
         self.numbers() == Numbers::Float
     }
 
-    /// Whether it is of integers that are computed with: `I32` or `U32`.
+    /// Whether the type is an integer that operations compute with: `I32` or `U32`.
     pub fn is_int(self) -> bool {
         self.facts().arithmetic && matches!(self.numbers(), Numbers::Signed | Numbers::Unsigned)
     }
 
-    /// Whether it is of numbers that are computed with: of floats, or of integers of 32 bits.
+    /// Whether the type is a number that operations compute with: a float or a 32-bit integer.
     pub fn is_number(self) -> bool {
         self.is_float() || self.is_int()
     }
 
-    /// Whether several elements share a word of 32 bits in memory that kernels can only read and write as a whole: WGSL has no
-    /// integers of fewer bits.
+    /// Whether several elements share a 32-bit word in memory. Kernels read and write only whole words, because WGSL has no
+    /// narrow integers.
     pub fn is_packed(self) -> bool {
         self.size() < 4 && self.numbers() != Numbers::Float
     }
 
-    /// The least and the greatest integer; `None` for floats.
+    /// Returns the least and the greatest integer, or `None` for floats.
     pub fn range(self) -> Option<(f64, f64)> {
         let bits = 8 * self.size() as i32;
         match self.numbers() {
@@ -148,7 +149,8 @@ impl DType {
         }
     }
 
-    /// The bit pattern `value` has as a kernel value of this type: floats round to `f32`, integers saturate, NaN is 0 there.
+    /// Returns the bit pattern of `value` inside a kernel. Floats round to `f32` and integers saturate. NaN becomes the
+    /// integer 0.
     pub fn bits(self, value: f64) -> u32 {
         let (low, high) = self.range().unwrap_or_default();
         match self.numbers() {
@@ -159,7 +161,7 @@ impl DType {
         }
     }
 
-    /// The number that a kernel value's bit pattern stands for.
+    /// Returns the number of a bit pattern inside a kernel.
     pub fn number(self, bits: u32) -> f64 {
         match self.numbers() {
             Numbers::Float => f64::from(f32::from_bits(bits)),
@@ -168,7 +170,7 @@ impl DType {
         }
     }
 
-    /// The kernel value of an element in memory, of as many of the low bits as it has there.
+    /// Converts an element in memory to a kernel value. The element is in the low bits of `stored`.
     pub fn load(self, stored: u32) -> u32 {
         let unused = 32 - 8 * self.size() as u32;
         match self.numbers() {
@@ -178,7 +180,7 @@ impl DType {
         }
     }
 
-    /// What an element is in memory, in as many of the low bits as it has there: floats round, integers wrap.
+    /// Converts a kernel value to an element in memory, in the low bits. Floats round and integers wrap.
     pub fn store(self, value: u32) -> u32 {
         let unused = 32 - 8 * self.size() as u32;
         match self.numbers() {
@@ -196,7 +198,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// A Rust type that a tensor can be made from and read into: `f32`, `i32`, `u32`, `i8`, `u8`, `i16`, `u16`, `bool`, and
+/// A Rust type that tensors can be made from and read into: `f32`, `i32`, `u32`, `i8`, `u8`, `i16`, `u16`, `bool`, and
 /// [`half`]'s `f16` and `bf16`.
 ///
 /// ```
@@ -212,16 +214,16 @@ impl fmt::Display for DType {
 /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 /// ```
 pub trait Element: Copy + Send + Sync + 'static {
-    /// The tensor type that holds it without loss.
+    /// The tensor type that represents every value exactly.
     const DTYPE: DType;
-    /// The bytes a device stores for `data`; where those are its own, they are not copied. `None` where there is no memory
-    /// for them.
+    /// Returns the bytes that a device stores for `data`. If the representation is the same, the bytes are not copied.
+    /// Returns `None` if memory for a copy is missing.
     fn to_bytes(data: &[Self]) -> Option<Cow<'_, [u8]>>;
-    /// Appends what bytes of type `dtype` stand for; `false` where `dtype` does not read as `Self`.
+    /// Appends the values in bytes of type `dtype`. Returns `false` if `dtype` cannot be read as `Self`.
     fn from_bytes(dtype: DType, bytes: &[u8], into: &mut Vec<Self>) -> bool;
 }
 
-/// Appends elements as they lie in bytes, wherever these begin.
+/// Appends elements from bytes, which need not be aligned.
 fn append<T: bytemuck::Pod>(bytes: &[u8], into: &mut Vec<T>) {
     match bytemuck::try_cast_slice(bytes) {
         Ok(elements) => into.extend_from_slice(elements),
@@ -251,7 +253,7 @@ impl Element for f32 {
     }
 }
 
-/// A tensor of type `f16`: what goes in comes out, bit by bit.
+/// Tensors have type `f16`. Every bit is preserved.
 impl Element for f16 {
     const DTYPE: DType = DType::F16;
     fn to_bytes(data: &[f16]) -> Option<Cow<'_, [u8]>> {
@@ -265,7 +267,7 @@ impl Element for f16 {
     }
 }
 
-/// A tensor of type `f32`, which holds each of them. What is read is rounded to the nearest, ties to even.
+/// Tensors have type `f32`, which represents every `bf16`. Reading rounds to the nearest, ties to even.
 impl Element for bf16 {
     const DTYPE: DType = DType::F32;
     fn to_bytes(data: &[bf16]) -> Option<Cow<'_, [u8]>> {
@@ -283,7 +285,7 @@ impl Element for bf16 {
     }
 }
 
-/// Types whose elements lie in memory as Rust has them.
+/// Implements `Element` for types that have the same representation in Rust and on devices.
 macro_rules! stored_as_they_are {
     ($($element:ty: $dtype:ident),*) => { $(
         impl Element for $element {
@@ -319,7 +321,7 @@ impl Element for bool {
     }
 }
 
-/// `value` as it comes back from a tensor of type `f16`: rounded to the nearest half, ties to even.
+/// Rounds `value` as a tensor of type `f16` does: to the nearest `f16`, ties to even.
 pub(crate) fn rounded_to_f16(value: f32) -> f32 {
     f16::from_f32(value).to_f32()
 }

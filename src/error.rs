@@ -1,30 +1,30 @@
-//! The one error type: a stable kind, and a message that starts with the operation's name.
+//! The only error type. It has a stable kind, and a message that starts with the operation's name.
 
 use std::fmt;
 
-/// What went wrong, as a program can act on it. The JavaScript `Error` carries the same word as `code`.
+/// The kind of an error, which programs can match. JavaScript's `Error` has the name of the kind as `code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// Shapes, axes or indices do not fit the operation.
     Shape,
     /// The element types do not fit the operation.
     DType,
-    /// The device, or this build, cannot do it.
+    /// The device or this build does not support the operation.
     Unsupported,
-    /// The device has no memory left for it.
+    /// The device does not have enough free memory.
     Memory,
-    /// The device is gone; a new one can be made.
+    /// The device was lost. A new one can be opened.
     DeviceLost,
-    /// No device answers to what was asked for.
+    /// No device fits the request.
     NoDevice,
-    /// The data passed in is not what it claims to be, or a tensor was already freed.
+    /// The data is damaged or invalid, an argument is invalid, or a tensor was already freed.
     Data,
-    /// A limit of the device or of this library is exceeded; the message names both numbers.
+    /// A limit of the device or of this library is exceeded. The message has both numbers.
     Limit,
 }
 
 impl ErrorKind {
-    /// The stable word for this kind, e.g. `"Shape"`.
+    /// Returns the stable name of the kind, such as `"Shape"`.
     pub fn name(self) -> &'static str {
         match self {
             ErrorKind::Shape => "Shape",
@@ -39,14 +39,14 @@ impl ErrorKind {
     }
 }
 
-/// An error as a value: a [kind](ErrorKind) and a sentence that names the operation and what it was given.
+/// An error with a [kind](ErrorKind) and a message that names the operation and its arguments.
 ///
 /// ```
 /// # use warpweft::error::Error;
 /// // What a program prints whose `main` returns it.
 /// assert_eq!(format!("{:?}", Error::shape("add: the shapes must agree")), "Shape: add: the shapes must agree");
 /// ```
-// Boxed: results carry errors everywhere, and a word is moved with less code than four.
+// Boxed, because nearly every function returns a result, and moving one word takes less code than moving four.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
 
@@ -60,53 +60,54 @@ struct Inner {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of `kind`. By convention `message` is `op: what must hold, got what`, and the remedy after a semicolon.
+    /// Creates an error of `kind`. By convention, `message` is `op: what must hold, got what`, with the remedy after a
+    /// semicolon.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Inner { kind, message: message.into() }))
     }
 
-    /// Shapes, axes or indices that do not fit.
+    /// Creates an error about shapes, axes or indices.
     pub fn shape(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Shape, message)
     }
 
-    /// Element types that do not fit.
+    /// Creates an error about element types.
     pub fn dtype(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::DType, message)
     }
 
-    /// Data that is not what it claims to be.
+    /// Creates an error about invalid data.
     pub fn data(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Data, message)
     }
 
-    /// A shape that `op` does not take: `must` says what must hold.
+    /// Creates an error about a shape that `op` does not accept. `must` is the rule.
     pub fn wrong_shape(op: &str, must: &str, got: &[usize]) -> Error {
         Error::shape(format!("{op}: {must}, got shape {}", brief(got)))
     }
 
-    /// Two shapes that do not fit together in `op`: `must` says what must hold.
+    /// Creates an error about two shapes that do not fit together in `op`. `must` is the rule.
     pub fn shapes(op: &str, must: &str, a: &[usize], b: &[usize]) -> Error {
         Error::shape(format!("{op}: {must}, got {} and {}", brief(a), brief(b)))
     }
 
-    /// A dtype that `op` does not take; `wanted` lists those that it takes.
+    /// Creates an error about a dtype that `op` does not accept. `wanted` lists the accepted ones.
     pub fn wrong_dtype(op: &str, wanted: &str, got: impl fmt::Display) -> Error {
         Error::dtype(format!("{op}: the dtype must be {wanted}, got {got}; cast it first"))
     }
 
-    /// Operands of two dtypes where `op` takes one.
+    /// Creates an error about operands of two dtypes, where `op` needs one.
     pub fn mixed_dtypes(op: &str, a: impl fmt::Display, b: impl fmt::Display) -> Error {
         Error::dtype(format!("{op}: the operands must have one dtype, got {a} and {b}; cast one"))
     }
 
-    /// Tensors of two devices where `op` takes those of one; `what` is on the wrong one.
+    /// Creates an error about tensors of two devices, where `op` needs one. `what` is on the wrong device.
     pub fn wrong_device(op: &str, what: &str) -> Error {
         let must = "must be on the device of the others";
         Error::data(format!("{op}: {what} {must}, got one of another; move it with `to`"))
     }
 
-    /// The same error, told by the operation `name` in a part of whose work it arose.
+    /// Replaces the operation in the message by `name`, which called that operation.
     pub fn within(self, name: &str) -> Error {
         match self.0.message.find(": ") {
             Some(at) => Error::new(self.0.kind, name.to_string() + &self.0.message[at..]),
@@ -114,18 +115,18 @@ impl Error {
         }
     }
 
-    /// What a program can act on.
+    /// Returns the kind, which programs can match.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The sentence for a person.
+    /// Returns the message, which is for people.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 }
 
-/// The kind and the message. `unwrap` prints it, and a program whose `main` returns the error.
+/// Formats the kind and the message. `unwrap` prints them, and so does a program whose `main` returns the error.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {self}", self.0.kind)
@@ -140,10 +141,10 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// So many letters of a list or of a text that a user passed stand in a message.
+/// The most bytes of a user's argument in a message.
 const BRIEF: usize = 100;
 
-/// What a user passed, for a message: its beginning where it is long.
+/// Formats a user's argument for a message. A long one is truncated.
 pub fn brief(given: impl fmt::Debug) -> String {
     let mut text = Brief(String::new());
     match fmt::Write::write_fmt(&mut text, format_args!("{given:?}")) {
@@ -152,7 +153,7 @@ pub fn brief(given: impl fmt::Debug) -> String {
     }
 }
 
-/// A text that takes no more than [`BRIEF`] letters.
+/// A text of at most [`BRIEF`] bytes.
 struct Brief(String);
 
 impl fmt::Write for Brief {
@@ -169,15 +170,15 @@ impl fmt::Write for Brief {
     }
 }
 
-/// Whether there is room for so many bytes in one piece: JavaScript's glue traps where there is none.
+/// Checks that `bytes` can be allocated at once, because JavaScript's glue traps if they cannot.
 ///
 /// # Errors
-/// `Memory`, in the name of `what`.
+/// `Memory`, and the message names `what`.
 #[cfg(target_arch = "wasm32")]
 pub fn need_room(what: &str, bytes: u64) -> Result<()> {
     let mut room = Vec::<u8>::new();
     let reserved = usize::try_from(bytes).is_ok_and(|bytes| room.try_reserve_exact(bytes).is_ok());
-    // Else compilers leave out what is freed again at once.
+    // Prevents compilers from removing an allocation that is freed at once.
     std::hint::black_box(room);
     if reserved {
         return Ok(());

@@ -1,5 +1,5 @@
-//! What each routine means in ordinary operations. Tests hold the hand-written kernels against it, and a backend
-//! without such a kernel can run it instead.
+//! Expansion of routines to ordinary operations, which define their meaning. Tests compare hand-written kernels with the
+//! expansion, and a backend without such a kernel can run it instead.
 
 mod packed;
 
@@ -13,10 +13,10 @@ use smallvec::SmallVec;
 /// The most queries of short attention, as in decoding, which has special kernels.
 pub const MAX_SHORT_ATTENTION_QUERIES: usize = 4;
 
-/// The same computation without routines.
+/// Replaces all routines of a trace by ordinary operations.
 ///
 /// # Errors
-/// `Shape` or `Limit` where an intermediate of the expansion would be too large or of too high a rank.
+/// `Shape` or `Limit` if an intermediate of the expansion is too large or has too many axes.
 pub fn expand(trace: &Trace) -> Result<Trace> {
     rewrite(trace, &|out, node, inputs| {
         let Op::Routine(routine) = &node.op else { return Ok(None) };
@@ -35,14 +35,14 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
     })
 }
 
-/// Writes other operations for a node, whose operands have these numbers now, with a result of the same shape and type;
-/// `None` if it is to stay.
+/// A function that replaces a node by other operations, with a result of the same shape and type. It receives the new numbers
+/// of the node's inputs. It returns `None` for a node that stays.
 pub type Rule<'a> = &'a dyn Fn(&mut Trace, &TraceNode, &[usize]) -> Result<Option<usize>>;
 
-/// The same computation with some of its operations replaced.
+/// Replaces operations of a trace by a rule.
 ///
 /// # Errors
-/// Those of the rule.
+/// The errors of the rule.
 pub fn rewrite(trace: &Trace, rule: Rule) -> Result<Trace> {
     let mut out = Trace::default();
     let mut moved: Vec<usize> = Vec::with_capacity(trace.nodes.len());
@@ -50,7 +50,7 @@ pub fn rewrite(trace: &Trace, rule: Rule) -> Result<Trace> {
         let inputs = node.inputs.iter().map(|&input| moved[input]).collect::<SmallVec<_>>();
         let at = match rule(&mut out, node, &inputs)? {
             Some(at) => at,
-            // What it works on has the shapes and types it had.
+            // The new inputs have the shapes and types of the old ones.
             None => {
                 out.nodes.push(TraceNode { op: node.op.clone(), inputs, ..*node });
                 out.nodes.len() - 1
@@ -64,7 +64,7 @@ pub fn rewrite(trace: &Trace, rule: Rule) -> Result<Trace> {
     Ok(out)
 }
 
-/// What attention means, matrix products being left as they are: a trace of its operands, as sources, and one result.
+/// Returns the expansion of attention as a trace with its operands as sources and one result. Matrix products stay routines.
 ///
 /// # Errors
 /// As [`expand`].
@@ -75,7 +75,7 @@ pub fn attention(attention: &Attention, operands: &[(Shape, DType)]) -> Result<T
         inputs.push(trace.leaf(Op::Source, shape, dtype));
     }
     if attention.length {
-        // The gradient of a query is a sum over all keys, of which those beyond the length may be NaN.
+        // The gradient of a query is a sum over all keys, and keys beyond the length may be NaN.
         let mut writer = Writer { trace: &mut trace, product: |writer, a, b| writer.routine(a, b) };
         inputs[1] = writer.first(inputs[1], inputs[inputs.len() - 1])?;
     }
@@ -84,8 +84,8 @@ pub fn attention(attention: &Attention, operands: &[(Shape, DType)]) -> Result<T
     Ok(trace)
 }
 
-/// Appends what attention means, matrix products being left as they are: the result's number. That of halves is computed in
-/// `f32`.
+/// Appends the expansion of attention, and returns the number of its result. Matrix products stay routines. Attention in
+/// `f16` is computed in `f32`.
 ///
 /// # Errors
 /// As [`expand`].
@@ -97,8 +97,8 @@ pub fn attend(trace: &mut Trace, attention: &Attention, inputs: &[usize]) -> Res
     writer.cast(result, dtype)
 }
 
-/// Appends what a routine with a packed matrix means, matrix products being left as they are: the result's number. `None` for
-/// other routines.
+/// Appends the expansion of a routine with a packed matrix, and returns the number of its result. Matrix products stay
+/// routines. Returns `None` for other routines.
 ///
 /// # Errors
 /// As [`expand`].
@@ -120,7 +120,7 @@ pub fn unpack(trace: &mut Trace, routine: &Routine, inputs: &[usize]) -> Result<
 
 struct Writer<'a> {
     trace: &'a mut Trace,
-    /// How matrix products are written.
+    /// The function that appends a matrix product.
     product: fn(&mut Writer, usize, usize) -> Result<usize>,
 }
 
@@ -129,7 +129,7 @@ impl Writer<'_> {
         self.trace.nodes[node].shape
     }
 
-    /// In the types they are computed in: sums of halves are in `f32`.
+    /// Casts inputs to the types that they are computed in. Sums of `f16` are in `f32`.
     fn widened(&mut self, inputs: &[usize]) -> Result<Vec<usize>> {
         let mut wide = Vec::with_capacity(inputs.len());
         for &input in inputs {
@@ -174,7 +174,7 @@ impl Writer<'_> {
         self.trace.push(Op::Routine(Routine::Matmul), &[a, b])
     }
 
-    /// `a[.., m, 1, k] * b^T[.., 1, n, k]`, summed over k.
+    /// Computes `a[.., m, 1, k] * b^T[.., 1, n, k]`, summed over k.
     fn matmul(&mut self, a: usize, b: usize) -> Result<usize> {
         let spread = |shape: &[usize], at: usize| {
             let mut dims = shape.to_vec();
@@ -193,7 +193,8 @@ impl Writer<'_> {
         self.reshape(sum, &dims)
     }
 
-    /// For each position of the kernel: the input seen there, times the weight there, summed over the channels.
+    /// Adds over all positions of the kernel. Each term is the input at the position times its weight, summed over the
+    /// channels.
     fn conv2d(&mut self, conv: &Conv2d, x: usize, w: usize) -> Result<usize> {
         let (from, weight) = (self.shape(x), self.shape(w));
         let (batch, groups, out) = (from[0], conv.groups, weight[0]);
@@ -234,14 +235,14 @@ impl Writer<'_> {
         }
     }
 
-    /// `softmax(q k^T * scale + mask) v`, with zeros for queries that see nothing.
+    /// Computes `softmax(q k^T * scale + mask) v`, with zeros for queries that attend to no key.
     #[inline(never)]
     fn attention(&mut self, attention: &Attention, inputs: &[usize]) -> Result<usize> {
         let (q, k) = (self.shape(inputs[0]), self.shape(inputs[1]));
         let dtype = self.trace.nodes[inputs[0]].dtype;
         let (queries, keys) = (q[2], k[2]);
         let length = attention.length.then(|| inputs[inputs.len() - 1]);
-        // Scores of keys beyond the length are hidden below. Values beyond it would be multiplied by 0, and may be NaN.
+        // Scores of keys beyond the length are masked below. Values beyond it would be multiplied by 0, but they may be NaN.
         let v = match length {
             Some(length) => self.first(inputs[2], length)?,
             None => inputs[2],
@@ -282,7 +283,7 @@ impl Writer<'_> {
             }
         }
         let max = self.reduce(Reduction::Max, scores, 3)?;
-        // Where all is hidden, measure from 0: every weight is 0 then, and the sum is taken as 1.
+        // If all keys are masked, the maximum is replaced by 0. Every weight is then 0, and the sum is replaced by 1.
         let zero = self.constant(dtype, 0.0)?;
         let one = self.constant(dtype, 1.0)?;
         let nothing = self.pointwise(Pointwise::eq, &[max, hidden])?;
@@ -295,7 +296,7 @@ impl Writer<'_> {
         self.by_heads(weights, v)
     }
 
-    /// The first rows of matrices, so many, and zeros in the place of the others.
+    /// Keeps the first `count` rows of matrices, and replaces the others by zeros.
     fn first(&mut self, matrices: usize, count: usize) -> Result<usize> {
         let shape = Shape::new("attention", &[self.shape(matrices)[2], 1])?;
         let row = self.trace.push(Op::Iota { shape, axis: 0 }, &[])?;
@@ -304,14 +305,14 @@ impl Writer<'_> {
         self.pointwise(Pointwise::where_cond, &[counts, matrices, zero])
     }
 
-    /// `a [batch, heads, ..] b [batch, own, ..]`, where each of b's heads serves as many of a's.
+    /// Multiplies `a [batch, heads, ..]` with `b [batch, own, ..]`. Each head of b serves an equal number of a's heads.
     fn by_heads(&mut self, a: usize, b: usize) -> Result<usize> {
         let (left, right) = (self.shape(a), self.shape(b));
         let (batch, heads, own) = (left[0], left[1], right[1]);
         if heads == own {
             return (self.product)(self, a, b);
         }
-        // Few queries of several heads are as many rows of one product, which reads b once.
+        // Few queries of several heads become rows of one product, which reads b once.
         let (each, rows) = match left[2] {
             ..=MAX_SHORT_ATTENTION_QUERIES => (1, heads / own * left[2]),
             rows => (heads / own, rows),

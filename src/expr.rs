@@ -1,6 +1,5 @@
-//! What one thread computes: a formula over its arguments, built with ordinary operators, that can
-//! be evaluated in `f64` and differentiated. Kernels contain formulas flattened into instructions
-//! (`kernel::Program`).
+//! Formulas, which one thread computes for one element. A formula is built from its arguments with ordinary operators. It can
+//! be evaluated in `f64` and differentiated. Kernels contain formulas as flat lists of instructions (`kernel::Program`).
 
 mod calculus;
 mod real;
@@ -13,14 +12,14 @@ use std::sync::{Mutex, PoisonError};
 
 pub use real::Real;
 
-/// Primitive functions of one value. `codegen` and the CPU backend implement exactly these.
+/// Primitive functions of one value. `codegen` and the CPU backend implement exactly these functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unary {
     Neg,
     Abs,
     Floor,
     Ceil,
-    /// To the nearest integer, ties to even.
+    /// Rounds to the nearest integer, ties to even.
     Round,
     Trunc,
     Exp,
@@ -35,32 +34,31 @@ pub enum Unary {
     Asin,
     Acos,
     Atan,
-    /// Logical on `bool`, bitwise on integers.
+    /// Logical for `bool`, bitwise for integers.
     Not,
-    /// `bool` results; must hold even where the compiler assumes there are no NaNs, so they look at
-    /// the bits.
+    /// `bool`. The result must be correct even if a compiler assumes that no NaN exists, so implementations test the bits.
     IsNan,
     IsInf,
-    /// Whether the sign bit is set (so -0.0 is told from 0.0).
+    /// Whether the sign bit is set, which distinguishes -0.0 from 0.0.
     SignBit,
 }
 
-/// Primitive functions of two values of one type; comparisons give `bool`.
+/// Primitive functions of two values of one type. Comparisons return `bool`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Binary {
     Add,
     Sub,
     Mul,
-    /// Integers truncate; x / 0 is x, as WGSL defines it.
+    /// Integers truncate, and x / 0 is x, as in WGSL.
     Div,
-    /// The sign of the dividend, like Rust's `%`; x % 0 is 0 for integers.
+    /// The remainder has the sign of the dividend, as in Rust. For integers, x % 0 is 0.
     Rem,
     Min,
     Max,
-    /// For bases >= 0 only; rows build the rest from it.
+    /// Only for bases >= 0. Rows of the table build the other cases from this one.
     Pow,
     Atan2,
-    /// Logical on `bool`, bitwise on integers.
+    /// Logical for `bool`, bitwise for integers.
     And,
     Or,
     Xor,
@@ -74,43 +72,43 @@ pub enum Binary {
 }
 
 impl Binary {
-    /// Whether the result is `bool` whatever the arguments are.
+    /// Whether the result is `bool` for any arguments.
     pub fn compares(self) -> bool {
         matches!(self, Binary::Lt | Binary::Le | Binary::Eq | Binary::Ne)
     }
 }
 
-/// One node of a formula.
+/// A node of a formula.
 #[derive(Clone, Debug)]
 pub enum Node {
     /// The n-th argument.
     Arg(usize),
-    /// A constant of the formula; takes the type of what it meets, `f32` by default.
+    /// A constant of the formula. It takes the type of the other operand, by default `f32`.
     Lit(f64),
     Unary(Unary, Expr),
     Binary(Binary, Expr, Expr),
-    /// `Select(c, a, b)` is `a` where `c`, else `b`; both are evaluated, and the other one's NaN
-    /// does not leak.
+    /// `Select(c, a, b)` is `a` if `c` holds, and `b` otherwise. Both are evaluated, but a NaN in the unselected one has no
+    /// effect.
     Select(Expr, Expr, Expr),
     Cast(DType, Expr),
 }
 
-/// A function's derivatives by each of its arguments, from those and its value.
+/// A function that returns the derivative by each argument, from the arguments and the function's value.
 pub type Gradient = fn(&[Expr], Expr) -> Vec<Expr>;
 
-/// A formula. Equal ones are one and the same, so that shared parts are computed once, and it is no more than a
-/// reference, which makes for little code where formulas are written. None is ever freed: there are as many as the table
-/// and the derivatives that were asked for have parts.
+/// A formula. Equal formulas are the same object, so shared parts are computed once. An `Expr` is only a reference, which
+/// keeps the code that builds formulas small. Formulas are never freed. Their number is bounded by the parts of the table and
+/// of the requested derivatives.
 #[derive(Clone, Copy, Debug)]
 pub struct Expr(&'static Function);
 
-/// How a value is computed, and how it is differentiated, where that is not the same.
+/// The computation of a value, with its gradient if that does not follow from the computation.
 #[derive(Debug)]
 struct Function {
     node: Node,
-    /// The arguments, and the derivatives by them.
+    /// The arguments with the function that returns the derivatives by them.
     custom: Option<(Vec<Expr>, Gradient)>,
-    /// The arguments that the value depends on, as bits.
+    /// The arguments that the value depends on, as a bit set.
     arguments: u64,
 }
 
@@ -128,11 +126,11 @@ impl Hash for Expr {
     }
 }
 
-/// What tells a function from others.
+/// The key that identifies equal functions.
 type Key = ([u64; 4], Vec<u64>);
 
 impl Function {
-    /// Its kind, and numbers, bits or addresses; the same of its gradient.
+    /// Returns the kind of the node with its numbers, bits or addresses, and the key of the custom gradient.
     fn key(&self) -> Key {
         let kind = |kind: u64, op: u64| kind << 8 | op;
         let address = |x: Expr| x.address() as u64;
@@ -153,11 +151,11 @@ impl Function {
     }
 }
 
-/// All there are.
+/// All formulas that exist.
 static ALL: Mutex<BTreeMap<Key, Expr>> = Mutex::new(BTreeMap::new());
 
 impl Expr {
-    /// The formula that is this node.
+    /// Returns the formula of a node.
     fn new(node: Node) -> Expr {
         let arguments = match &node {
             Node::Arg(n) => 1 << n,
@@ -180,26 +178,25 @@ impl Expr {
         expr
     }
 
-    /// The same value, as a function of `arguments` with derivatives of its own. How a function is computed may switch
-    /// between branches, each of them right no further than it is needed; its derivatives, and theirs in turn, must
-    /// not be those of the branch that was taken.
+    /// Returns the value with custom derivatives by `arguments`. A function may be computed in branches, and each branch may
+    /// be accurate only where it is used. Derivatives of any order must therefore follow the function, and not the branch.
     pub fn with_gradient(self, arguments: &[Expr], gradient: Gradient) -> Expr {
         let node = self.node().clone();
         let custom = Some((arguments.to_vec(), gradient));
         Expr::intern(Function { node, custom, arguments: self.0.arguments })
     }
 
-    /// The n-th argument.
+    /// Returns the n-th argument.
     pub fn arg(n: usize) -> Expr {
         Expr::new(Node::Arg(n))
     }
 
-    /// A constant of the formula.
+    /// Returns a constant of the formula.
     pub fn lit(value: f64) -> Expr {
         Expr::new(Node::Lit(value))
     }
 
-    /// The node itself, for those who flatten or print it.
+    /// Returns the node, for code that flattens or prints formulas.
     pub fn node(self) -> &'static Node {
         &self.0.node
     }
@@ -209,7 +206,7 @@ impl Expr {
         self.0.arguments >> n & 1 == 1
     }
 
-    /// An address, by which parts are told apart.
+    /// Returns an address that identifies the formula.
     pub fn address(self) -> usize {
         self.0 as *const Function as usize
     }
@@ -224,17 +221,17 @@ impl Expr {
         Expr::new(Node::Binary(op, self, other.into()))
     }
 
-    /// `self` is a `bool`: `a` where it holds, else `b`.
+    /// Returns `a` if `self`, a `bool`, holds, and `b` otherwise.
     pub fn select(self, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
         Expr::new(Node::Select(self, a.into(), b.into()))
     }
 
-    /// Converts the value as WGSL does: floats truncate towards zero and saturate.
+    /// Converts the value as in WGSL. Floats truncate toward zero and saturate.
     pub fn cast(self, to: DType) -> Expr {
         Expr::new(Node::Cast(to, self))
     }
 
-    /// The constant, if it is one.
+    /// Returns the constant if the formula is one.
     pub fn literal(self) -> Option<f64> {
         match *self.node() {
             Node::Lit(value) => Some(value),
@@ -243,11 +240,12 @@ impl Expr {
     }
 }
 
-/// The methods formulas are written with. Some are called as the methods of operators are, which are not for formulas.
+/// Defines the methods that formulas are written with. Some have the names of operator methods, although formulas do not
+/// implement those traits for them.
 macro_rules! methods {
     (unary $($name:ident $op:ident),* $(,)?) => { #[allow(clippy::should_implement_trait)] impl Expr { $(
         #[doc = concat!("[`Unary::", stringify!($op), "`] of this.")]
-        // Functions of formulas, named as WGSL names them; operators have their traits.
+        // The names are those of WGSL. Operators have separate traits.
         #[allow(clippy::should_implement_trait)]
         pub fn $name(self) -> Expr { self.unary(Unary::$op) }
     )* } };
@@ -266,27 +264,27 @@ methods!(binary min Min, max Max, pow Pow, atan2 Atan2, and And, or Or, xor Xor,
     lt Lt, le Le, eq Eq, ne Ne);
 
 impl Expr {
-    /// `other < self`.
+    /// Returns `other < self`.
     pub fn gt(self, other: impl Into<Expr>) -> Expr {
         other.into().lt(self)
     }
 
-    /// `other <= self`.
+    /// Returns `other <= self`.
     pub fn ge(self, other: impl Into<Expr>) -> Expr {
         other.into().le(self)
     }
 
-    /// `1 / self`.
+    /// Returns `1 / self`.
     pub fn recip(self) -> Expr {
         Expr::lit(1.0) / self
     }
 
-    /// `self * self`.
+    /// Returns `self * self`.
     pub fn square(self) -> Expr {
         self * self
     }
 
-    /// Horner's scheme: `coefficients[0] + x * (coefficients[1] + ...)`.
+    /// Evaluates a polynomial by Horner's scheme: `coefficients[0] + x * (coefficients[1] + ...)`.
     pub fn polynomial(self, coefficients: &[f64]) -> Expr {
         let (last, rest) = coefficients.split_last().expect("a polynomial has a term");
         let mut sum = Expr::lit(*last);
@@ -303,8 +301,7 @@ impl From<f64> for Expr {
     }
 }
 
-/// `a op b` with the few simplifications that keep derivatives short: x + 0, 0 - x, x * 1, x * -1,
-/// x * 0, constants.
+/// Returns `a op b`, simplified to keep derivatives short: x + 0, 0 - x, x * 1, x * -1, x * 0, and constants.
 fn arithmetic(op: Binary, a: Expr, b: Expr) -> Expr {
     match (op, a.literal(), b.literal()) {
         (_, Some(x), Some(y)) => Expr::lit(calculus::eval_arithmetic(op, x, y)),

@@ -1,5 +1,5 @@
-//! Tensor compute on whatever GPU is in front of you: Vulkan, Metal and DX12 natively, WebGPU in browsers, and a plain CPU
-//! where there is none. This crate is async; `warpweft-native` has the same with blocking calls.
+//! Tensor computation on any GPU: Vulkan, Metal and DX12 natively, WebGPU in browsers, and the CPU where no GPU is available.
+//! This crate is async. `warpweft-native` has the same API with blocking calls.
 //!
 //! ```
 //! use warpweft::device::{Device, Preference};
@@ -15,21 +15,21 @@
 //! # pollster::block_on(run()).unwrap();
 //! ```
 //!
-//! **Recording.** A [`Tensor`] is a handle: cheap to clone, immutable, freed when it is dropped. Its methods record what is
-//! to be computed and check shapes and types at once; nothing waits. Shapes broadcast as in NumPy, negative axes count from
-//! the end, and numbers are operands as tensors are. An operation that can be refused returns a [`Result`](error::Result)
-//! whose [message](error::Error) names the operation and both shapes.
+//! **Recording.** A [`Tensor`] is a handle, which is cheap to clone, immutable, and freed when it is dropped. Its methods
+//! record operations and check shapes and types at once, without waiting. Shapes broadcast as in NumPy, negative axes count
+//! from the end, and operands can be tensors or numbers. An operation that can fail returns a [`Result`](error::Result) whose
+//! [message](error::Error) names the operation and both shapes.
 //!
-//! **Reading** is the only thing that waits: [`Tensor::read`], [`Tensor::item`], or [`Device::read`] for several at once. All
-//! that is needed runs as one submission, and chains of operations, reductions and what surrounds products are one kernel
-//! each. The futures work under any executor. What went wrong on the device arrives here, too.
+//! **Reading** is the only step that waits: [`Tensor::read`], [`Tensor::item`], or [`Device::read`] for several tensors at
+//! once. All necessary operations run as one submission. Chains of operations, reductions, and products with their
+//! surroundings are one kernel each. The futures work with any executor. Errors of the device are returned here, too.
 //!
-//! **Batches** run several results together, and tell what was planned before it runs: [`Device::batch`].
+//! **Batches** run several results together, and show the plan before it runs: [`Device::batch`].
 //!
-//! **Programs** are compiled once and run with new inputs: [`Device::compile`], and with axes of any extent
-//! [`Device::compile_dynamic`]. Nothing is planned, compiled or allocated in the second run.
+//! **Programs** are compiled once and run with new inputs: [`Device::compile`], and with axes of any size
+//! [`Device::compile_dynamic`]. The second run plans, compiles and allocates nothing.
 //!
-//! **Loops** assign to a [`Variable`]; [`Tensor::backward`] and [`Tensor::grad`] give gradients, of any order.
+//! **Loops** assign to a [`Variable`]. [`Tensor::backward`] and [`Tensor::grad`] return gradients, of any order.
 //!
 //! ```
 //! # use warpweft::{device::{Device, Preference}, tensor::Variable};
@@ -47,16 +47,16 @@
 //! # pollster::block_on(run()).unwrap();
 //! ```
 //!
-//! **Devices.** [`Device::new`] takes a GPU, or else the CPU, and says so by [`fallback`](device::Device::fallback).
-//! [`Device::discover`] lists what there is, with a reason beside each that is not taken, and a
-//! [`Preference`](device::Preference) chooses by kind, index, name or the environment variable `WARPWEFT_DEVICE`.
-//! [`Tensor::to`] brings a tensor from any device to any other. [`tune`] measures which kernels are fastest on one.
+//! **Devices.** [`Device::new`] opens a GPU. If none is available it opens the CPU, and
+//! [`fallback`](device::Device::fallback) returns the reason. [`Device::discover`] lists all devices, with a reason for each
+//! unusable one. A [`Preference`](device::Preference) chooses by kind, index, name or the environment variable
+//! `WARPWEFT_DEVICE`. [`Tensor::to`] copies a tensor to any other device. [`tune`] measures the fastest kernels of a device.
 //!
-//! **Features.** `gpu` and `cpu` are the backends, both on. `wgpu-interop` shares a wgpu device and its buffers with an app;
-//! `ndarray`, `image` and `serde` bring tensors from and to what those crates have ([`data`]); `io` reads and writes files of
-//! weights and arrays: safetensors, `.npy` and `.npz`.
+//! **Features.** `gpu` and `cpu` are the backends, and both are on by default. `wgpu-interop` shares a wgpu device and its
+//! buffers with an app. `ndarray`, `image` and `serde` convert tensors from and to the types of those crates ([`data`]). `io`
+//! reads and writes files of weights and arrays, in the formats safetensors, `.npy` and `.npz`.
 //!
-//! Programs to begin with are in `native/examples`, and `ARCHITECTURE.md` says how all of this works inside.
+//! `native/examples` has programs to begin with, and `ARCHITECTURE.md` explains the implementation.
 //!
 //! [`Tensor`]: tensor::Tensor
 //! [`Tensor::read`]: tensor::Tensor::read

@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EntryId {
     at: usize,
-    /// The number of the entry, which is not used twice.
+    /// The unique number of the entry.
     number: u64,
 }
 
@@ -23,14 +23,15 @@ struct Entry<K, V> {
     key: K,
     value: V,
     bytes: u64,
-    /// The neighbours by the time of their last use; `NONE` at the ends.
+    /// The neighbors by the time of their last use, or `NONE` at the ends.
     older: usize,
     newer: usize,
 }
 
 const NONE: usize = usize::MAX;
 
-/// A map in the order of use. Keys are kept twice: they are numbers, or shared.
+/// A map that keeps entries in the order of their last use. Keys are stored twice, so they should be numbers or shared
+/// pointers.
 #[derive(Debug)]
 pub struct Lru<K, V> {
     places: FxHashMap<K, usize>,
@@ -59,27 +60,27 @@ impl<K, V> Default for Lru<K, V> {
 }
 
 impl<K: Hash + Eq + Clone, V> Lru<K, V> {
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are no values.
+    /// Whether the map has no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes that were said of those there are.
+    /// Returns the sum of the bytes that entries were inserted with.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many had to go because there were too many.
+    /// Returns the number of evicted entries.
     pub fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// Where a key's entry is, which is used now.
+    /// Finds the entry of a key, and marks it as used.
     pub fn find<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<EntryId>
     where
         K: Borrow<Q>,
@@ -89,7 +90,7 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
         Some(EntryId { at, number: self.entries[at].as_ref()?.number })
     }
 
-    /// A key's value, which is used now.
+    /// Returns the value of a key, and marks it as used.
     pub fn get<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -98,7 +99,7 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
         self.entries[at].as_mut().map(|entry| &mut entry.value)
     }
 
-    /// Whether a key has a value. That is no use of it.
+    /// Whether a key has a value. Does not mark it as used.
     pub fn contains<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -106,7 +107,7 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
         self.places.contains_key(key)
     }
 
-    /// Whether the entry is there still, which is used now.
+    /// Whether the entry still exists. Marks it as used.
     pub fn touch(&mut self, spot: EntryId) -> bool {
         let there = self.at(spot).is_some();
         if there {
@@ -115,13 +116,13 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
         there
     }
 
-    /// The value at a place, if it is there still. That is no use of it.
+    /// Returns the value of an entry that still exists. Does not mark it as used.
     pub fn at(&self, spot: EntryId) -> Option<&V> {
         let entry = self.entries.get(spot.at)?.as_ref();
         entry.filter(|entry| entry.number == spot.number).map(|entry| &entry.value)
     }
 
-    /// Adds an entry of so many bytes, used now; one with the same key goes.
+    /// Adds an entry of `bytes` bytes, marked as used. Removes an entry with the same key.
     pub fn insert(&mut self, key: K, value: V, bytes: u64) -> EntryId {
         self.remove(&key);
         self.inserted += 1;
@@ -137,7 +138,7 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
         EntryId { at, number }
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -146,14 +147,14 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
         self.take(at).map(|(_, value)| value)
     }
 
-    /// Takes the entry at a place out, if it is there still.
+    /// Removes an entry that still exists.
     pub fn remove_at(&mut self, spot: EntryId) -> Option<(K, V)> {
         self.at(spot)?;
         self.take(spot.at)
     }
 
-    /// Takes out what was not used for longest where there are more entries than `most`, or more bytes and more than one
-    /// entry. Called until there is nothing, it makes room.
+    /// Removes the least recently used entry if the map exceeds `most` entries, or `most_bytes` bytes with more than one
+    /// entry. Callers repeat this until it returns `None`.
     pub fn evict(&mut self, most: usize, most_bytes: u64) -> Option<(EntryId, K, V)> {
         let (len, at) = (self.len(), self.oldest);
         if len <= most && (len <= 1 || self.bytes <= most_bytes) {
@@ -165,7 +166,7 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
         Some((EntryId { at, number }, key, value))
     }
 
-    /// Takes all that `keep` does not want out.
+    /// Removes all entries that `keep` returns false for.
     pub fn retain(&mut self, mut keep: impl FnMut(&V) -> bool) {
         for at in 0..self.entries.len() {
             if self.entries[at].as_ref().is_some_and(|entry| !keep(&entry.value)) {
@@ -174,7 +175,7 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
         }
     }
 
-    /// Takes everything out.
+    /// Removes all entries.
     pub fn drain(&mut self) -> Vec<V> {
         (0..self.entries.len()).filter_map(|at| self.take(at)).map(|(_, value)| value).collect()
     }
@@ -189,7 +190,7 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
         Some((entry.key, entry.value))
     }
 
-    /// The entry is used now.
+    /// Marks an entry as used.
     fn renew(&mut self, at: usize) {
         if self.newest != at {
             self.unlink(at);
@@ -224,8 +225,8 @@ impl<K: Hash + Eq + Clone, V> Lru<K, V> {
 }
 
 impl<K: Hash + Eq + Clone, V> Lru<K, Arc<V>> {
-    /// Keeps at most so many values: first those go that nobody else holds, and where these are too few, `holders` that
-    /// were not used for longest, but for the last of them.
+    /// Evicts values until at most `most` are left. Values that are not shared are evicted first. If they are not enough, the
+    /// least recently used `holders` are evicted, except the last one.
     pub fn shrink<H: Hash + Eq + Clone, B>(&mut self, most: usize, holders: &mut Lru<H, B>) {
         self.evict_unheld(most);
         while self.len() > most && holders.evict(1, u64::MAX).is_some() {

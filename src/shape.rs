@@ -1,11 +1,11 @@
-//! Shapes: up to eight extents, broadcasting, axes.
+//! Shapes of up to eight extents, with broadcasting and axes.
 
 use crate::error::{brief, Error, ErrorKind, Result};
 use crate::sorted;
 use std::fmt;
 use std::ops::Deref;
 
-/// The elements of a list at these positions.
+/// Returns the elements of a list at these positions.
 pub fn pick(list: &[usize], positions: &[usize]) -> Vec<usize> {
     let mut picked = Vec::with_capacity(positions.len());
     for &at in positions {
@@ -14,10 +14,10 @@ pub fn pick(list: &[usize], positions: &[usize]) -> Vec<usize> {
     picked
 }
 
-/// The largest rank a tensor may have.
+/// The largest rank of a tensor.
 pub const MAX_RANK: usize = 8;
 
-/// Elements are indexed with 32-bit signed integers on every device.
+/// The most elements of a tensor, because every device indexes them with 32-bit signed integers.
 pub const MAX_ELEMENTS: usize = i32::MAX as usize;
 
 /// A tensor's extents, outermost first. Rank 0 is a single number; an extent of 0 makes the tensor empty.
@@ -28,7 +28,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A shape of these extents; refuses a rank above 8 and more than 2^31-1 elements. `op` names who asks.
+    /// Creates a shape. Rejects ranks above 8 and more than 2^31-1 elements. Errors name `op`.
     pub fn new(op: &str, dims: &[usize]) -> Result<Shape> {
         if dims.len() > MAX_RANK {
             let rank = dims.len();
@@ -36,7 +36,7 @@ impl Shape {
             let message = format!("{op}: rank must be at most {MAX_RANK}, got {rank}: {dims}");
             return Err(Error::shape(message));
         }
-        // Extents of zero must not hide an overflow among the others.
+        // An extent of zero must not hide an overflow of the others.
         let mut count = 1usize;
         for &extent in dims {
             count = count.saturating_mul(extent.max(1));
@@ -60,12 +60,12 @@ impl Shape {
         self.rank as usize
     }
 
-    /// The number of elements; 1 for rank 0.
+    /// Returns the number of elements, which is 1 for rank 0.
     pub fn numel(&self) -> usize {
         self.iter().product()
     }
 
-    /// Row-major strides, in elements.
+    /// Returns row-major strides, in elements.
     pub fn strides(&self) -> Vec<usize> {
         let mut strides = vec![1; self.rank()];
         for i in (1..self.rank()).rev() {
@@ -74,7 +74,7 @@ impl Shape {
         strides
     }
 
-    /// The shape both broadcast to by NumPy's rule: aligned at the end, extents equal or 1.
+    /// Returns the broadcast shape by NumPy's rule: shapes are aligned at the end, and extents must be equal or 1.
     pub fn broadcast(op: &str, a: &[usize], b: &[usize]) -> Result<Shape> {
         let rank = a.len().max(b.len());
         let extent = |s: &[usize], i: usize| (i + s.len()).checked_sub(rank).map_or(1, |i| s[i]);
@@ -90,7 +90,7 @@ impl Shape {
         Shape::new(op, &dims)
     }
 
-    /// `axis` counted from the front; negative values count from the end, -1 being the last.
+    /// Returns `axis` counted from the front. Negative values count from the end, so -1 is the last axis.
     pub fn axis(&self, op: &str, axis: isize) -> Result<usize> {
         let rank = self.rank() as isize;
         if axis < -rank || axis >= rank {
@@ -103,7 +103,7 @@ impl Shape {
         Ok(axis.rem_euclid(rank) as usize)
     }
 
-    /// Each of `axes` counted from the front, sorted; refuses one named twice. No axes means all of them.
+    /// Returns each of `axes` counted from the front, sorted. Rejects duplicates. An empty list means all axes.
     pub fn axes(&self, op: &str, axes: &[isize]) -> Result<Vec<usize>> {
         if axes.is_empty() {
             return Ok((0..self.rank()).collect());
@@ -122,7 +122,7 @@ impl Shape {
         Ok(out)
     }
 
-    /// This shape with `extent` at `axis`.
+    /// Returns the shape with `extent` at `axis`.
     pub fn with(mut self, axis: usize, extent: usize) -> Shape {
         self.dims[..self.rank as usize][axis] = extent;
         self

@@ -2,7 +2,7 @@
 //!
 //! Problem: std compiles its sorts once for each type of element, and each copy takes 2 to 3 KB of a page's download. The lists
 //! here are short.
-//! Idea: one function sorts positions by a comparison behind a pointer, and gives the swaps that bring elements into order.
+//! Idea: one function sorts positions by a comparison behind a pointer, and returns the swaps that sort the elements.
 //! Cost: a merge sort with an indirect call for each comparison. Native builds use std's sorts.
 //! Example: `[30, 10, 20]` has the sorted positions `[1, 2, 0]`, so the swaps are `(0, 1)` and `(1, 2)`.
 
@@ -29,7 +29,7 @@ pub fn by<T>(list: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) {
     }
 }
 
-/// A map of pairs. `collect` sorts the pairs first, by a sort that is compiled once for each type.
+/// Creates a map from pairs. `collect` would first sort the pairs, with a sort that is compiled once for each type.
 pub fn map<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
     let mut map = BTreeMap::new();
     for (key, value) in pairs {
@@ -38,11 +38,11 @@ pub fn map<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V>
     map
 }
 
-/// The swaps that sort a list of `len` elements, one after the other; `is_greater` compares elements by their positions.
+/// Returns the swaps that sort a list of `len` elements, in order. `is_greater` compares elements by their positions.
 fn swaps(len: usize, is_greater: &mut dyn FnMut(usize, usize) -> bool) -> Vec<(usize, usize)> {
     let mut order = merged(len, is_greater);
     let mut swaps = Vec::new();
-    // Along each cycle of the permutation.
+    // The swaps follow each cycle of the permutation.
     for start in 0..len {
         let mut at = start;
         while order[at] != start {

@@ -1,5 +1,5 @@
-//! Measures which kernels are fastest on a device, where there are several for the same work: what wins on one adapter
-//! loses on another, and no table written beforehand knows all of them.
+//! Tuning: measures the fastest kernels of a device where several exist for the same work. The fastest kernel of one adapter
+//! can be slow on another, and no table can list all adapters.
 
 use crate::device::{Device, F16Matmul, KernelConfig, Rows, Tile, Transpose};
 use crate::dtype::DType;
@@ -7,45 +7,45 @@ use crate::error::Result;
 use crate::sorted;
 use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Program, Tensor};
 
-/// What was measured.
+/// The result of tuning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuned {
-    /// The fastest kernels, which the device runs from now on.
+    /// The fastest kernels, which the device now uses.
     pub config: KernelConfig,
-    /// What each choice took.
+    /// The measured time of each choice.
     pub figures: Vec<Figure>,
 }
 
-/// What a choice took for one kind of work.
+/// The measured time of a choice for one kind of work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// The kind of work.
     pub work: &'static str,
-    /// The kernels it was tried with.
+    /// The kernels of the choice.
     pub config: KernelConfig,
-    /// How long it took: the median of some runs, in turns with the others. `None` where its first run took several times
-    /// as long as the best, so that no more were made; where the device refused it; and where its result was wrong.
+    /// The median of some runs in milliseconds, measured in turns with the other choices. `None` if the device rejected the
+    /// choice, its result was wrong, or its first run took several times as long as the best.
     pub milliseconds: Option<f64>,
 }
 
-/// Kernels that are tried.
+/// A choice of kernels that is measured.
 struct Contestant {
     config: KernelConfig,
-    /// The work, planned for them; `None` where that is not worth measuring.
+    /// The program, planned with these kernels, or `None` if it is not measured further.
     program: Option<Program>,
-    /// What its runs took, in milliseconds.
+    /// The times of its runs, in milliseconds.
     times: Vec<f64>,
 }
 
-/// A choice must be faster by this much than what the device runs already.
+/// The factor on the current kernels' time that a choice must stay below.
 const GAIN: f64 = 0.95;
-/// What has taken so many times as long as the best in its first timed run gets no other.
+/// A choice whose first timed run takes more than this multiple of the best has no further run.
 const HOPELESS: f64 = 3.0;
-/// Timed runs of each choice, and the milliseconds a choice after which there are no more.
+/// The most timed runs of each choice, and the milliseconds for each choice after which no more are made.
 const RUNS: usize = 7;
 const ENOUGH: f64 = 300.0;
 
-/// The kinds of work, in the order in which they are decided.
+/// The kinds of work, in the order in which they are measured.
 const WORK: [&str; 13] = [
     "rows",
     "few products",
@@ -62,12 +62,11 @@ const WORK: [&str; 13] = [
     "half products",
 ];
 
-/// Measures which kernels are fastest on this device, and has it run them from now on; `clock` gives milliseconds. Other
-/// work that the device does meanwhile disturbs the measurement, and programs that were compiled before keep their kernels.
-/// Each result is compared with that of the kernels the device ran before; a choice that differs is not taken.
+/// Measures the fastest kernels of this device, which then uses them. `clock` returns milliseconds. Other work on the device
+/// disturbs the measurement. Programs that were compiled before keep their kernels. Each result is compared with the result
+/// of the previous kernels, and a choice with a different result is rejected.
 ///
-/// It took 10 to 45 seconds on a software GPU; nobody has timed it on a real one. The CPU has nothing to choose
-/// from.
+/// Tuning took 10 to 45 seconds on a software GPU, and has not been timed on a hardware GPU. The CPU has only one choice.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -80,14 +79,14 @@ const WORK: [&str; 13] = [
 /// ```
 ///
 /// # Errors
-/// `Memory` and `DeviceLost`; the device runs the kernels then that it ran before.
+/// `Memory` and `DeviceLost`. The device then uses the previous kernels.
 pub async fn tune(device: &Device, clock: impl Fn() -> f64) -> Result<Tuned> {
     let before = device.kernel_config();
     let mut tuned = Tuned { config: before, figures: Vec::new() };
     if device.info().backend == "cpu" {
         return Ok(tuned);
     }
-    // Where there is something to choose for halves.
+    // Kernels for `f16` are measured only if the device has several.
     let halves = device.limits().f16 && device.limits().cooperative;
     for work in 0..WORK.len() - usize::from(!halves) {
         let decided = decide(device, &clock, work, &mut tuned).await;
@@ -98,7 +97,7 @@ pub async fn tune(device: &Device, clock: impl Fn() -> f64) -> Result<Tuned> {
     Ok(tuned)
 }
 
-/// Measures the answers to a question in turns, so that whatever else the machine does meets them alike.
+/// Measures the choices for a kind of work in turns, so that other load on the machine affects all of them equally.
 async fn decide(
     device: &Device,
     clock: &impl Fn() -> f64,
@@ -113,7 +112,7 @@ async fn decide(
         let program = prepare(device, work, &inputs, &mut expected).await;
         let program = match program {
             Ok(program) => program,
-            // What the device ran before must run.
+            // An error of the first choice, which the device already uses, is final.
             Err(error) if contestants.is_empty() => return Err(error),
             Err(_) => None,
         };
@@ -157,7 +156,7 @@ async fn decide(
     Ok(())
 }
 
-/// The kernels that are tried for a kind of work, what the device runs now being the first.
+/// Returns the choices for a kind of work. The first is what the device uses now.
 fn answers(device: &Device, work: usize, now: KernelConfig) -> Vec<KernelConfig> {
     let mut answers = vec![now];
     let mut may = |config: KernelConfig| {
@@ -205,7 +204,8 @@ fn answers(device: &Device, work: usize, now: KernelConfig) -> Vec<KernelConfig>
     answers
 }
 
-/// The work's operands. Products and convolutions come several at a time, so that a submission weighs less.
+/// Creates the operands of a kind of work. Products and convolutions have several, so that the overhead of a submission
+/// matters less.
 fn inputs(device: &Device, work: usize) -> Result<Vec<Tensor>> {
     let shapes: &[&[usize]] = match work {
         0 => &[&[1024, 1024]],
@@ -228,7 +228,7 @@ fn inputs(device: &Device, work: usize) -> Result<Vec<Tensor>> {
         if work == 12 {
             input = input.cast(DType::F16)?;
         }
-        // Computed here, not by what uses it.
+        // Computed here, so that the measured program does not compute the input.
         input.run()?;
         inputs.push(input);
     }
@@ -262,7 +262,7 @@ fn program(device: &Device, work: usize, inputs: &[Tensor]) -> Result<Program> {
                 &inputs[2],
                 AttentionOptions::default(),
             )?),
-            // Written, not only seen: what is added needs it.
+            // The addition forces the transposed values to be written, because a transpose alone is a view.
             _ => {
                 results.push(first.transpose(0, 1)?.add(1.0)?);
                 results.push(first.reshape(&[64, 64, 256])?.permute(&[2, 0, 1])?.add(1.0)?);
@@ -272,7 +272,8 @@ fn program(device: &Device, work: usize, inputs: &[Tensor]) -> Result<Program> {
     })
 }
 
-/// The work, planned for the device's kernels, and run once; `None` where its results are not those of the first.
+/// Compiles the work with the device's kernels, and runs it once. Returns `None` if the results differ from the first
+/// choice's.
 async fn prepare(
     device: &Device,
     work: usize,
@@ -291,12 +292,12 @@ async fn prepare(
     Ok(right.then_some(program))
 }
 
-/// Whether two results are the same but for rounding.
+/// Whether two results are equal except for rounding.
 fn agree(result: &[f32], expected: &[f32]) -> bool {
     let mut largest = 0.0f32;
     for value in expected {
         largest = largest.max(value.abs());
     }
-    // A NaN is not near to anything.
+    // A NaN agrees with no number.
     result.iter().zip(expected).all(|(x, y)| (x - y).abs() <= 1e-3 * largest)
 }

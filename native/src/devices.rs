@@ -1,4 +1,4 @@
-//! `warpweft devices`: a table of what there is to compute on.
+//! `warpweft devices`: a table of the available devices.
 
 use comfy_table::{presets, Table};
 use serde_json::{json, Value};
@@ -9,7 +9,7 @@ use warpweft_native::prelude::*;
 /// Prints the devices, and the backends that have none.
 ///
 /// # Errors
-/// `NoDevice` where there is none, not even the CPU.
+/// `NoDevice` if no device exists, not even the CPU.
 pub fn run(json: bool) -> Result<()> {
     let found = Device::discover_sync();
     match json {
@@ -52,7 +52,7 @@ fn table(found: &[Found]) -> Table {
     table
 }
 
-/// Its name, who made it and what drives it, and why it is not taken: a line each.
+/// Returns the name, the vendor and driver, and the reason why the device is not usable, each on a line.
 fn description(it: &Found) -> String {
     let (vendor, driver) = (it.info.vendor.trim(), it.info.driver.trim());
     let words: Vec<&str> = [vendor, driver].into_iter().filter(|word| !word.is_empty()).collect();
@@ -61,7 +61,7 @@ fn description(it: &Found) -> String {
     lines.into_iter().flatten().filter(|line| !line.is_empty()).collect::<Vec<String>>().join("\n")
 }
 
-/// What not every device has.
+/// Returns the optional features of a device.
 fn features(limits: &Limits) -> Vec<&'static str> {
     let all = [
         (limits.f16, "f16"),
@@ -72,7 +72,7 @@ fn features(limits: &Limits) -> Vec<&'static str> {
     all.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect()
 }
 
-/// Bytes as people read them.
+/// Formats bytes for people.
 fn size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let (shift, unit) = units.into_iter().find(|(shift, _)| bytes >> shift > 0).unwrap_or((0, "B"));
@@ -80,7 +80,7 @@ fn size(bytes: u64) -> String {
     format!("{} {unit}", number.trim_end_matches(".0"))
 }
 
-/// The same for programs.
+/// Formats a device as JSON.
 fn figures(it: &Found) -> Value {
     let limits = it.limits.as_ref().map(|limits| {
         json!({

@@ -1,4 +1,4 @@
-//! Files of weights and arrays on disk, blocking: what [`io`] does with bytes.
+//! Blocking functions for files of weights and arrays on disk. [`io`] has the functions for bytes.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -30,11 +30,12 @@ use std::fs::{self, File};
 use std::future::ready;
 use std::path::{Path, PathBuf};
 
-/// [`io::load_safetensors`] of a file, or of all files that an index names, such as `model.safetensors.index.json`
-/// ([`SafetensorsIndex`]). One tensor after the other is read, so the file need not fit in memory.
+/// Loads a safetensors file as [`io::load_safetensors`] does, or all files of an index, such as
+/// `model.safetensors.index.json` ([`SafetensorsIndex`]). Tensors are read one after the other, so the whole file need not
+/// fit into memory at once.
 ///
 /// # Errors
-/// As there; `Data` with the path if a file is missing, is a folder or cannot be read.
+/// As [`io::load_safetensors`]. `Data` with the path if a file is missing, is a folder or cannot be read.
 pub fn load_safetensors(device: &Device, path: impl AsRef<Path>) -> Result<Safetensors> {
     let (name, path) = ("load_safetensors", path.as_ref());
     let open = |path: &Path| {
@@ -50,10 +51,11 @@ pub fn load_safetensors(device: &Device, path: impl AsRef<Path>) -> Result<Safet
     index.load(device, |file| open(&path.with_file_name(file)))
 }
 
-/// [`Gguf::read_parts`] of a file and its other parts: what a language model's file holds. Its tensors stay in the file.
+/// Reads the head of a language model's GGUF file and its other parts, as [`Gguf::read_parts`] does. Its tensors stay in the
+/// file.
 ///
 /// # Errors
-/// As there; `Data` with the path if the file is missing, is a folder or cannot be read.
+/// As [`Gguf::read_parts`]. `Data` with the path if the file is missing, is a folder or cannot be read.
 pub fn read_gguf(path: impl AsRef<Path>) -> Result<Gguf> {
     let path = path.as_ref();
     match block_on(Gguf::read_parts(open_gguf(path)?)) {
@@ -62,7 +64,7 @@ pub fn read_gguf(path: impl AsRef<Path>) -> Result<Gguf> {
     }
 }
 
-/// Opens a GGUF file. If it is the first part of several, `model-00001-of-00003.gguf`, it opens all parts.
+/// Opens a GGUF file. If the file is the first part of several, such as `model-00001-of-00003.gguf`, all parts are opened.
 ///
 /// ```no_run
 /// use warpweft_native::model::{LanguageModel, LoadOptions};
@@ -74,7 +76,7 @@ pub fn read_gguf(path: impl AsRef<Path>) -> Result<Gguf> {
 /// ```
 ///
 /// # Errors
-/// `Data` with the path if a file is missing or a folder.
+/// `Data` with the path if a file is missing or is a folder.
 pub fn open_gguf(path: impl AsRef<Path>) -> Result<Vec<File>> {
     let first = path.as_ref();
     let mut files = Vec::new();
@@ -86,7 +88,7 @@ pub fn open_gguf(path: impl AsRef<Path>) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// The paths of all parts of a GGUF file, by the name of the first.
+/// Returns the paths of all parts of a GGUF file, derived from the name of the first.
 fn parts(first: &Path) -> Vec<PathBuf> {
     let all = || {
         let name = first.file_name()?.to_str()?;
@@ -98,8 +100,8 @@ fn parts(first: &Path) -> Vec<PathBuf> {
     all().unwrap_or_else(|| vec![first.to_path_buf()])
 }
 
-/// Opens a language model and reads the heads of its files: a GGUF file with its other parts, or a folder with `config.json`
-/// and safetensors files.
+/// Opens a language model and reads the heads of its files. The path is a GGUF file with its other parts, or a folder with
+/// `config.json` and safetensors files.
 ///
 /// ```no_run
 /// use warpweft_native::{files, prelude::*};
@@ -110,7 +112,7 @@ fn parts(first: &Path) -> Vec<PathBuf> {
 /// ```
 ///
 /// # Errors
-/// As [`ModelFiles::gguf`] and [`ModelFiles::folder`]; `Data` with the path if a file is missing or cannot be read.
+/// As [`ModelFiles::gguf`] and [`ModelFiles::folder`]. `Data` with the path if a file is missing or cannot be read.
 #[cfg(feature = "model")]
 pub fn open_model(path: impl AsRef<Path>) -> Result<ModelFiles<File>> {
     let path = path.as_ref();
@@ -137,8 +139,9 @@ fn open_folder(folder: &Path) -> Result<Vec<(String, File)>> {
     Ok(files)
 }
 
-/// [`LanguageModel::reloadable`] of a GGUF file and its other parts, or of a folder ([`open_model`]). So the weights may be
-/// evicted when memory is short, and a generation goes on after its device was lost.
+/// Loads a language model from a GGUF file with its other parts, or from a folder ([`open_model`]), as
+/// [`LanguageModel::reloadable`] does. So the weights may be evicted if memory is short, and a generation continues after its
+/// device was lost.
 ///
 /// ```no_run
 /// use warpweft_native::model::LoadOptions;
@@ -167,10 +170,10 @@ pub fn load_language_model(
     block_on(LanguageModel::reloadable(device, load))
 }
 
-/// [`Embedder::load`] of a folder, as sentence-transformers saves it.
+/// Loads an embedder as [`Embedder::load`] does, from a folder that sentence-transformers saved.
 ///
 /// # Errors
-/// As there; `Data` with the path if the folder is none, or a file cannot be read.
+/// As [`Embedder::load`]. `Data` with the path if the path is not a folder, or a file cannot be read.
 #[cfg(feature = "model")]
 pub fn load_embedder(device: &Device, folder: impl AsRef<Path>) -> Result<Embedder> {
     let (name, folder) = ("embedder", folder.as_ref());
@@ -186,10 +189,10 @@ pub fn load_embedder(device: &Device, folder: impl AsRef<Path>) -> Result<Embedd
     Embedder::load(device, files).map_err(|error| of_path(&error, folder))
 }
 
-/// [`io::save_safetensors`] to a file.
+/// Saves a file with [`io::save_safetensors`].
 ///
 /// # Errors
-/// As there; `Data` if the file cannot be written.
+/// As [`io::save_safetensors`]. `Data` if the file cannot be written.
 pub fn save_safetensors(
     path: impl AsRef<Path>,
     tensors: &BTreeMap<String, Tensor>,
@@ -198,10 +201,10 @@ pub fn save_safetensors(
     write("save_safetensors", path.as_ref(), &block_on(io::save_safetensors(tensors, metadata))?)
 }
 
-/// [`Trainer::save`] to a file, which is replaced when the new one is whole.
+/// Saves a checkpoint to a file with [`Trainer::save`]. The old file is replaced only when the new one is complete.
 ///
 /// # Errors
-/// As there; `Data` if the file cannot be written.
+/// As [`Trainer::save`]. `Data` if the file cannot be written.
 pub fn save_checkpoint<M: Module>(
     path: impl AsRef<Path>,
     trainer: &Trainer<M>,
@@ -215,10 +218,10 @@ pub fn save_checkpoint<M: Module>(
     fs::rename(&part, path).map_err(|error| failed(name, path, &error))
 }
 
-/// [`Trainer::load`] of a file. Returns the notes.
+/// Loads a checkpoint from a file with [`Trainer::load`]. Returns the notes.
 ///
 /// # Errors
-/// As there; `Data` with the path if the file is missing, is a folder or cannot be read.
+/// As [`Trainer::load`]. `Data` with the path if the file is missing, is a folder or cannot be read.
 pub fn load_checkpoint<M: Module>(
     path: impl AsRef<Path>,
     trainer: &mut Trainer<M>,
@@ -228,36 +231,36 @@ pub fn load_checkpoint<M: Module>(
     block_on(trainer.load(&file)).map_err(|error| of_path(&error, path))
 }
 
-/// [`io::load_npy`] of a file.
+/// Loads a file with [`io::load_npy`].
 ///
 /// # Errors
-/// As there; `Data` with the path if the file is missing, is a folder or cannot be read.
+/// As [`io::load_npy`]. `Data` with the path if the file is missing, is a folder or cannot be read.
 pub fn load_npy(device: &Device, path: impl AsRef<Path>) -> Result<Tensor> {
     let path = path.as_ref();
     io::load_npy(device, &read("load_npy", path)?).map_err(|error| of_path(&error, path))
 }
 
-/// [`io::save_npy`] to a file.
+/// Saves a file with [`io::save_npy`].
 ///
 /// # Errors
-/// As there; `Data` if the file cannot be written.
+/// As [`io::save_npy`]. `Data` if the file cannot be written.
 pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     write("save_npy", path.as_ref(), &block_on(io::save_npy(tensor))?)
 }
 
-/// [`io::load_npz`] of a file.
+/// Loads a file with [`io::load_npz`].
 ///
 /// # Errors
-/// As there; `Data` with the path if the file is missing, is a folder or cannot be read.
+/// As [`io::load_npz`]. `Data` with the path if the file is missing, is a folder or cannot be read.
 pub fn load_npz(device: &Device, path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
     let path = path.as_ref();
     io::load_npz(device, &read("load_npz", path)?).map_err(|error| of_path(&error, path))
 }
 
-/// [`io::save_npz`] to a file.
+/// Saves a file with [`io::save_npz`].
 ///
 /// # Errors
-/// As there; `Data` if the file cannot be written.
+/// As [`io::save_npz`]. `Data` if the file cannot be written.
 pub fn save_npz(
     path: impl AsRef<Path>,
     arrays: &BTreeMap<String, Tensor>,
@@ -272,7 +275,7 @@ fn of_path(error: &Error, path: &Path) -> Error {
     Error::new(error.kind(), format!("{name}: {}: {why}", path.display()))
 }
 
-/// Refuses a folder, whose bytes cannot be read.
+/// Rejects a folder, whose bytes cannot be read.
 fn need_file(name: &str, path: &Path) -> Result<()> {
     match path.is_dir() {
         true => Err(Error::data(format!(

@@ -20,13 +20,13 @@ use pollster::block_on;
 /// # Ok::<(), Error>(())
 /// ```
 pub trait GenerationSync {
-    /// [`Generation::next`], blocking.
+    /// Generates the next token, as [`Generation::next`] does, and blocks until it is there.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Generation::next`].
     fn next_sync(&mut self) -> Result<Option<Generated>>;
 
-    /// All tokens that follow. It ends after an error.
+    /// Returns an iterator over the following tokens. It ends after an error.
     fn tokens_sync(self) -> impl Iterator<Item = Result<Generated>>;
 }
 

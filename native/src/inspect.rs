@@ -10,7 +10,7 @@ use warpweft_native::files;
 use warpweft_native::io::{Gguf, GgufArray, GgufTensor, GgufValue};
 use warpweft_native::prelude::*;
 
-/// Characters of a text that are shown.
+/// The characters of a text that are shown.
 const WIDTH: usize = 80;
 
 /// Prints the head of a file.
@@ -24,7 +24,7 @@ pub fn run(path: &Path, json: bool) -> Result<()> {
         true => format!("{:#}\n", figures(head)),
         false => text(&format, head),
     };
-    // Who reads it may have seen enough.
+    // A closed pipe is not an error, because its reader may have read enough.
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != IoKind::BrokenPipe => {
             Err(Error::data(format!("inspect: the output must be writable, got {error}")))
@@ -75,7 +75,7 @@ struct Sum {
     bytes: u64,
 }
 
-/// By the names of formats.
+/// Sums tensors, elements and bytes by the names of formats.
 fn sums(head: &Gguf) -> BTreeMap<&'static str, Sum> {
     let mut all: BTreeMap<&str, Sum> = BTreeMap::new();
     for tensor in head.tensors.values() {
@@ -87,12 +87,12 @@ fn sums(head: &Gguf) -> BTreeMap<&'static str, Sum> {
     all
 }
 
-/// A name from a file, which may have characters that control a terminal.
+/// Escapes a name from a file, which may have control characters of terminals.
 fn escaped(name: &str) -> String {
     name.escape_debug().to_string()
 }
 
-/// The beginning of a long text.
+/// Truncates a long text.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(WIDTH) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -114,7 +114,7 @@ fn figures(head: &Gguf) -> Value {
     json!({ "version": head.version, "metadata": metadata, "tensors": tensors })
 }
 
-/// A value as JSON. Of arrays, as many elements as there are.
+/// Converts a value to JSON. Arrays keep all elements.
 fn plain(value: &GgufValue) -> Value {
     match value {
         GgufValue::Float(value) => json!(value),

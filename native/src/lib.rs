@@ -1,8 +1,8 @@
-//! [`warpweft`] with a blocking API: one crate for a Rust program that has no executor.
+//! [`warpweft`] with a blocking API, for Rust programs without an async executor.
 //!
-//! Everything of `warpweft` is here under its own name. What is async there has a twin that ends in `_sync`, from the
-//! traits [`DeviceSync`], [`TensorSync`], [`ProgramSync`] and [`TrainerSync`]; [`prelude`] has them together with the types one
-//! needs first.
+//! This crate exports everything of `warpweft` under the same names. Each async function has a blocking variant that ends in
+//! `_sync`, in the traits [`DeviceSync`], [`TensorSync`], [`ProgramSync`] and [`TrainerSync`]. [`prelude`] contains these
+//! traits and the most important types.
 //!
 //! ```
 //! use warpweft_native::prelude::*;
@@ -14,7 +14,7 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! The calls block the thread they are made on. Under an async executor, await the originals instead.
+//! The calls block their thread. With an async executor, await the async functions instead.
 
 pub use warpweft::*;
 
@@ -44,7 +44,7 @@ use std::time::Instant;
 use tensor::{ComputationGraph, ElementFunction, NonFinite, Program, Shader, Tensor};
 use tune::Tuned;
 
-/// What most programs need: `use warpweft_native::prelude::*;`.
+/// The types and traits that most programs need: `use warpweft_native::prelude::*;`.
 pub mod prelude {
     pub use crate::device::{Device, Preference};
     pub use crate::dtype::DType;
@@ -73,24 +73,25 @@ pub mod prelude {
 /// # Ok::<(), Error>(())
 /// ```
 pub trait DeviceSync: Sized {
-    /// [`Device::new`], blocking.
+    /// Opens a device as [`Device::new`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Device::new`].
     fn new_sync() -> Result<Self>;
 
-    /// [`Device::with`], blocking.
+    /// Opens a device as [`Device::with`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Device::with`].
     fn with_sync(preference: Preference) -> Result<Self>;
 
-    /// [`Device::discover`], blocking.
+    /// Lists devices as [`Device::discover`] does, blocking.
     fn discover_sync() -> Vec<Found>;
 
-    /// Has the device run the kernels that were measured to be fastest on it: as [`tuned::Store`] has them on disk, or else,
-    /// and if `again`, by measuring ([`tune`](crate::tune::tune)) and storing them, which takes seconds. Devices that are
-    /// opened by [`new_sync`](DeviceSync::new_sync) or [`with_sync`](DeviceSync::with_sync) later have them at once.
+    /// Selects the kernels that were measured to be fastest on the device. They are read from disk ([`tuned::Store`]). If
+    /// they are missing, or if `again`, they are measured ([`tune`](crate::tune::tune)) and stored, which takes seconds.
+    /// Devices that are later opened by [`new_sync`](DeviceSync::new_sync) or [`with_sync`](DeviceSync::with_sync) use them
+    /// at once.
     ///
     /// ```
     /// use warpweft_native::prelude::*;
@@ -102,10 +103,10 @@ pub trait DeviceSync: Sized {
     /// ```
     ///
     /// # Errors
-    /// Those of measuring. That nothing can be stored is none.
+    /// The errors of measuring. A failure to store the result is not an error.
     fn tune_sync(&self, again: bool) -> Result<Tuned>;
 
-    /// [`Device::read`], blocking.
+    /// Reads tensors as [`Device::read`] does, blocking.
     ///
     /// ```
     /// use warpweft_native::prelude::*;
@@ -118,10 +119,10 @@ pub trait DeviceSync: Sized {
     /// ```
     ///
     /// # Errors
-    /// As there.
+    /// As [`Device::read`].
     fn read_sync<T: Element>(&self, tensors: &[&Tensor]) -> Result<Vec<Vec<T>>>;
 
-    /// [`Device::profile`], blocking: what `work` records is computed, and what that took is said.
+    /// Profiles as [`Device::profile`] does, blocking. Computes everything that `work` records, and returns its profile.
     ///
     /// ```
     /// use warpweft_native::prelude::*;
@@ -135,29 +136,29 @@ pub trait DeviceSync: Sized {
     /// ```
     ///
     /// # Errors
-    /// As there.
+    /// As [`Device::profile`].
     fn profile_sync<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Profile)>;
 
-    /// [`Device::measure_ceilings`], blocking.
+    /// Measures ceilings as [`Device::measure_ceilings`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Device::measure_ceilings`].
     fn measure_ceilings_sync(&self) -> Result<Ceilings>;
 
-    /// [`Device::sync`], blocking: returns when all work submitted so far is done.
+    /// Waits until all submitted work is done, as [`Device::sync`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Device::sync`].
     fn wait(&self) -> Result<()>;
-    /// [`Device::element_function`], blocking.
+    /// Creates an elementwise function as [`Device::element_function`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Device::element_function`].
     fn element_function_sync(&self, source: &str) -> Result<ElementFunction>;
-    /// [`Device::shader`], blocking.
+    /// Creates a shader as [`Device::shader`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Device::shader`].
     fn shader_sync(&self, source: &str) -> Result<Shader>;
 }
 
@@ -184,7 +185,7 @@ impl DeviceSync for Device {
         let start = Instant::now();
         let tuned = block_on(tune::tune(self, || start.elapsed().as_secs_f64() * 1e3))?;
         if let Some(store) = store.filter(|_| !tuned.figures.is_empty()) {
-            // Where that fails it is measured again the next time.
+            // If storing fails, the next call measures again.
             let _ = store.store(self.info(), tuned.config);
         }
         Ok(tuned)
@@ -230,46 +231,46 @@ impl DeviceSync for Device {
 /// # Ok::<(), Error>(())
 /// ```
 pub trait TensorSync: Sized {
-    /// [`Tensor::read`], blocking.
+    /// Reads values as [`Tensor::read`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Tensor::read`].
     fn read_sync<T: Element>(&self) -> Result<Vec<T>>;
 
-    /// [`Tensor::read_range`], blocking.
+    /// Reads a range of values as [`Tensor::read_range`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Tensor::read_range`].
     fn read_range_sync<T: Element>(&self, start: usize, len: usize) -> Result<Vec<T>>;
 
-    /// [`Tensor::read_bytes`], blocking.
+    /// Reads bytes as [`Tensor::read_bytes`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Tensor::read_bytes`].
     fn read_bytes_sync(&self) -> Result<Vec<u8>>;
 
-    /// [`Tensor::item`], blocking.
+    /// Reads a single value as [`Tensor::item`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Tensor::item`].
     fn item_sync<T: Element>(&self) -> Result<T>;
 
-    /// [`Tensor::masked_select`], blocking.
+    /// Selects elements as [`Tensor::masked_select`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Tensor::masked_select`].
     fn masked_select_sync(&self, mask: &Self) -> Result<Self>;
 
-    /// [`Tensor::find_non_finite`], blocking.
+    /// Finds NaN and infinities as [`Tensor::find_non_finite`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Tensor::find_non_finite`].
     fn find_non_finite_sync(&self) -> Result<Option<NonFinite>>;
 
-    /// [`Tensor::to`], blocking.
+    /// Copies a tensor to a device as [`Tensor::to`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Tensor::to`].
     fn to_sync(&self, device: &Device) -> Result<Self>;
 }
 
@@ -284,10 +285,10 @@ pub trait TensorSync: Sized {
 /// # Ok::<(), Error>(())
 /// ```
 pub trait ProgramSync {
-    /// [`Program::ready`], blocking.
+    /// Prepares a program as [`Program::ready`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Program::ready`].
     fn ready_sync(&self) -> Result<()>;
 }
 
@@ -304,10 +305,10 @@ pub trait ProgramSync {
 /// # Ok::<(), Error>(())
 /// ```
 pub trait ComputationGraphSync: Sized {
-    /// [`ComputationGraph::with_values`], blocking.
+    /// Reads values as [`ComputationGraph::with_values`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`ComputationGraph::with_values`].
     fn with_values_sync(self) -> Result<Self>;
 }
 

@@ -16,10 +16,10 @@ use pollster::block_on;
 /// # Ok(()) }
 /// ```
 pub trait LoraAdapterSync {
-    /// [`LoraAdapter::save`], blocking.
+    /// Saves an adapter as [`LoraAdapter::save`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LoraAdapter::save`].
     fn save_sync(&self) -> Result<PeftFiles>;
 }
 

@@ -1,5 +1,5 @@
-//! The `warpweft` program: which devices there are, the demo, training, which kernels are fastest, the benchmark, and
-//! language models: what is in their files, what they say, and the vectors that they make of texts.
+//! The `warpweft` program. Its commands list devices, run the demo, train small networks, measure kernels and run the
+//! benchmark. For language models, they show files, generate text, and compute the vectors of texts.
 
 mod demo;
 mod devices;

@@ -25,28 +25,28 @@ use std::ops::ControlFlow;
 /// # Ok::<(), Error>(())
 /// ```
 pub trait TrainerSync {
-    /// [`Trainer::fit`], blocking.
+    /// Trains as [`Trainer::fit`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Trainer::fit`].
     fn fit_sync(&mut self) -> Result<&[Epoch]>;
 
-    /// [`Trainer::fit_with`], blocking.
+    /// Trains as [`Trainer::fit_with`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Trainer::fit_with`].
     fn fit_with_sync(&mut self, each: impl FnMut(&Step) -> ControlFlow<()>) -> Result<&[Epoch]>;
 
-    /// [`Trainer::next_step`], blocking.
+    /// Runs a step as [`Trainer::next_step`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Trainer::next_step`].
     fn next_step_sync(&mut self) -> Result<Option<Step>>;
 
-    /// [`Trainer::evaluate`], blocking.
+    /// Evaluates as [`Trainer::evaluate`] does, blocking.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Trainer::evaluate`].
     fn evaluate_sync(&mut self, data: &dyn Batches) -> Result<Scores>;
 }
 

@@ -1,4 +1,4 @@
-//! `warpweft tune`: which kernels are fastest on a device.
+//! `warpweft tune`: finds the fastest kernels of a device.
 
 use comfy_table::{presets, CellAlignment, Table};
 use indicatif::ProgressBar;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use warpweft_native::prelude::*;
 use warpweft_native::tuned;
 
-/// Measures, prints the times, and keeps what was fastest.
+/// Measures the kernels, prints the times, and stores the fastest kernels.
 ///
 /// # Errors
-/// Those of the device.
+/// The errors of the device.
 pub fn run(preference: Preference) -> Result<()> {
     let device = Device::with_sync(preference)?;
     println!("{} ({})", device.info().name, device.info().backend);
@@ -30,7 +30,7 @@ pub fn run(preference: Preference) -> Result<()> {
     table.column_mut(1).expect("it has three").set_cell_alignment(CellAlignment::Right);
     let mut work = "";
     for figure in &tuned.figures {
-        // Each kind of work is named once.
+        // Only the first row of a kind of work has its name.
         let named = if figure.work == work { "" } else { figure.work };
         work = figure.work;
         let time = figure.milliseconds.map_or("-".to_string(), |ms| format!("{ms:.3}"));

@@ -1,4 +1,4 @@
-//! Which kernels were measured to be fastest on which device, kept on disk.
+//! The store of tuned kernels, which keeps the fastest kernels of each device on disk.
 
 use crate::backend::Info;
 use crate::device::{Device, KernelConfig};
@@ -6,12 +6,13 @@ use std::fs;
 use std::io::Result;
 use std::path::PathBuf;
 
-/// Lines that are kept at most; the oldest go first.
+/// The most lines of the file. The oldest ones are removed first.
 const LINES: usize = 64;
-/// More than so many lines ever take.
+/// The most bytes of a valid file.
 const BYTES: u64 = 1 << 16;
 
-/// A file with a line for each device: the kernels' number ([`KernelConfig::number`]), and what the device is.
+/// A file with a line for each device. A line has the number of the kernels ([`KernelConfig::number`]) and the identity of
+/// the device.
 ///
 /// ```
 /// use warpweft_native::{prelude::*, tuned::Store};
@@ -27,8 +28,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// The one that programs share: `warpweft/kernels` where the system keeps what can be made again, or `kernels` in the
-    /// folder that `WARPWEFT_CACHE` names. None where that is empty, or the system has no such place.
+    /// Returns the store that all programs share: `warpweft/kernels` in the system's cache folder, or `kernels` in the folder
+    /// of `WARPWEFT_CACHE`. Returns `None` if that variable is empty, or the system has no cache folder.
     pub fn usual() -> Option<Store> {
         let folder = match std::env::var_os("WARPWEFT_CACHE") {
             Some(folder) => PathBuf::from(folder),
@@ -37,7 +38,7 @@ impl Store {
         (!folder.as_os_str().is_empty()).then(|| Store { file: folder.join("kernels") })
     }
 
-    /// The lines there are. What cannot be read, or is no file of this kind, has none.
+    /// Reads the lines of the file. An unreadable file, or one of another kind, has no lines.
     fn lines(&self) -> Vec<String> {
         match fs::metadata(&self.file) {
             Ok(is) if is.is_file() && is.len() <= BYTES => {}
@@ -47,7 +48,7 @@ impl Store {
         text.lines().map(str::to_string).collect()
     }
 
-    /// What was measured on such a device before.
+    /// Returns the stored kernels of a device.
     pub fn load(&self, info: &Info) -> Option<KernelConfig> {
         let key = key(info);
         let number = |line: &String| {
@@ -57,10 +58,10 @@ impl Store {
         KernelConfig::from_number(self.lines().iter().rev().find_map(number)?)
     }
 
-    /// Keeps what was measured.
+    /// Stores the kernels of a device.
     ///
     /// # Errors
-    /// What goes wrong with the file.
+    /// The errors of the file system.
     pub fn store(&self, info: &Info, config: KernelConfig) -> Result<()> {
         let key = key(info);
         let mut kept = self.lines();
@@ -70,24 +71,24 @@ impl Store {
         if let Some(folder) = self.file.parent() {
             fs::create_dir_all(folder)?;
         }
-        // Whole or not at all, also where several programs do it.
+        // The file is replaced as a whole, also if several programs write it.
         let written = self.file.with_extension(std::process::id().to_string());
         fs::write(&written, text)?;
         fs::rename(written, &self.file)
     }
 }
 
-/// What a device is known by: another driver or another version of this crate may have other kernels.
+/// Returns the identity of a device. Another driver or version of this crate may have other kernels.
 fn key(info: &Info) -> String {
     let words = [env!("CARGO_PKG_VERSION"), info.backend, &info.vendor, &info.name, &info.driver];
     let plain = |word: &&str| word.replace(|c: char| c.is_control(), " ");
     words.iter().map(plain).collect::<Vec<String>>().join("\t")
 }
 
-/// The device, with the kernels that were measured on it before.
+/// Selects the stored kernels of a device.
 pub(crate) fn remember(device: Device) -> Device {
     if let Some(config) = Store::usual().and_then(|store| store.load(device.info())) {
-        // Refused where the device has lost a feature since: then it is as new.
+        // The device rejects kernels that need a feature which it no longer has. It then keeps the default kernels.
         let _ = device.set_kernel_config(config);
     }
     device

@@ -1,11 +1,11 @@
-//! What printing needs to know about a program: which coordinates it uses, which buffers it has in vectors of four.
+//! Analysis of programs for printing: the coordinates that they use, and the buffers that they access in vectors of four.
 
 use crate::codegen::module::Module;
 use crate::codegen::sizes::Unsigned;
 use crate::kernel::{Atom, Index, Inst, Program};
 use crate::schedule::is_whole_vector;
 
-/// The coordinates that the live values and the stores name, as bits.
+/// Returns the coordinates that live values and stores use, as a bit set.
 pub fn coordinates(program: &Program, live: &[bool]) -> u64 {
     let mut used = 0;
     for (inst, live) in program.insts.iter().zip(live) {
@@ -21,7 +21,7 @@ pub fn coordinates(program: &Program, live: &[bool]) -> u64 {
     used
 }
 
-/// The coordinates that an index names, as bits.
+/// Returns the coordinates that an index uses, as a bit set.
 fn named(index: &Index) -> u64 {
     let mut used = 0;
     for (atom, _) in &index.terms {
@@ -32,7 +32,7 @@ fn named(index: &Index) -> u64 {
     used
 }
 
-/// Declares those buffers as `vec4`s that every program reads or writes in whole `vec4`s along its own axis.
+/// Declares a buffer as `vec4` if every program accesses it only in whole `vec4`s, along the program's axis.
 pub fn bind_quads(module: &mut Module, programs: &[&Program], axes: &[Option<u32>]) {
     for bound in module.inputs.iter_mut().chain(&mut module.outputs).flatten() {
         bound.quads = true;
@@ -54,8 +54,9 @@ pub fn bind_quads(module: &mut Module, programs: &[&Program], axes: &[Option<u32
     }
 }
 
-/// `let c2 = i32(from / 4u % 3u);` for each coordinate in `used`: `from` counts the coordinates of `dims`, the last one
-/// fastest, which are numbered from `first` on and get `suffix` to their names. Along `quad` it counts by fours.
+/// Declares each coordinate in `used`, for example `let c2 = i32(from / 4u % 3u);`. `from` counts the coordinates of `dims`,
+/// with the last one fastest. They are numbered from `first` on, and their names end in `suffix`. The coordinate `quad`
+/// counts by fours.
 pub fn decompose(
     from: &str,
     dims: &[usize],

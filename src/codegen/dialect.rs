@@ -1,19 +1,19 @@
-//! What compilers of WGSL differ in, and what a text needs of a device beyond WGSL's core.
+//! Differences between WGSL compilers, and the device features that a shader needs beyond core WGSL.
 
 use crate::kernel::Limits;
 
-/// How a compiler of WGSL has what is no part of WGSL's core. A backend says which one it prints for.
+/// The extensions of a WGSL compiler. A backend chooses the dialect that it prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialect {
-    /// What a text must begin with to use subgroups.
+    /// The directive at the beginning of a shader with subgroups.
     pub enable_subgroups: &'static str,
-    /// What it must begin with to use cooperative matrices, and the shader of the products that do; `None` where the
-    /// compiler has none.
+    /// The directive for cooperative matrices, and the shader of products that use them. `None` if the compiler does not
+    /// support them.
     pub cooperative_matrices: Option<(&'static str, &'static str)>,
 }
 
 impl Dialect {
-    /// naga, which wgpu compiles with natively. It knows subgroups without being told, and not the line that tells.
+    /// naga, the native compiler of wgpu. It supports subgroups without a directive, and rejects the directive.
     pub const NAGA: Dialect = Dialect {
         enable_subgroups: "",
         cooperative_matrices: Some((
@@ -22,24 +22,24 @@ impl Dialect {
         )),
     };
 
-    /// The browsers' compilers.
+    /// The compilers of browsers.
     pub const BROWSER: Dialect =
         Dialect { enable_subgroups: "enable subgroups;\n", cooperative_matrices: None };
 }
 
-/// What a kernel's text needs of a device beyond WGSL's core. The text enables it by itself.
+/// The features that a kernel needs beyond core WGSL. The shader enables them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// The type `f16`.
     pub f16: bool,
-    /// Subgroup functions.
+    /// The subgroup functions.
     pub subgroups: bool,
-    /// Cooperative matrices of 8 x 8.
+    /// Cooperative matrices of 8 x 8 elements.
     pub cooperative_matrices: bool,
 }
 
 impl Features {
-    /// The first one that a device with these limits lacks.
+    /// Returns the first feature that a device with these limits lacks.
     pub fn missing(&self, limits: &Limits) -> Option<&'static str> {
         match () {
             _ if self.f16 && !limits.f16 => Some("f16"),

@@ -1,14 +1,14 @@
-//! Functions that WGSL lacks, or whose special cases it leaves open, and the templates that call them.
+//! Helper functions that WGSL lacks or leaves unspecified in special cases, and templates that call them.
 //!
-//! In a template `{x}` and `{y}` are the operands, `{f32}`, `{i32}`, `{u32}`, `{bool}` and `{f16}` are types (`vec4`s of them
-//! where four elements are computed at a time), and a helper's name in braces is the helper on these types. All other braces
-//! are WGSL's own.
+//! In a template, `{x}` and `{y}` are the operands. `{f32}`, `{i32}`, `{u32}`, `{bool}` and `{f16}` are types, or `vec4`s of
+//! them if four elements are computed at a time. The name of a helper in braces is the helper for these types. All other
+//! braces are WGSL.
 
 use crate::dtype::DType;
 
-/// A function's name and its text, less the `fn` before it. All but the first may call the first.
+/// The helpers, each with its name and its text without `fn`. All of them may call the first one.
 ///
-/// The bits are looked at because compilers may assume that no comparison meets a NaN.
+/// Helpers test bits, because compilers may assume that no comparison has a NaN.
 pub const HELPERS: [(&str, &str); 13] = [
     (
         "is_nan",
@@ -16,7 +16,7 @@ pub const HELPERS: [(&str, &str); 13] = [
     return (bitcast<{u32}>(x) & {u32}(0x7fffffffu)) > {u32}(0x7f800000u);
     }",
     ),
-    // Maximum and minimum that give NaN where either argument is NaN.
+    // Maximum and minimum that return NaN if either argument is NaN.
     (
         "max_nan",
         "{max_nan}(x: {f32}, y: {f32}) -> {f32} {
@@ -29,14 +29,14 @@ pub const HELPERS: [(&str, &str); 13] = [
     return select(select(min(x, y), y, {is_nan}(y)), x, {is_nan}(x));
     }",
     ),
-    // `y`, but NaN where `x` is; some compilers' functions lose it.
+    // Returns `y`, or NaN if `x` is NaN. Some compilers' functions lose the NaN.
     (
         "keep_nan",
         "{keep_nan}(x: {f32}, y: {f32}) -> {f32} {
     return select(y, x, {is_nan}(x));
     }",
     ),
-    // `y`, a logarithm of `x`, with what IEEE says of 0, Inf and NaN.
+    // Returns `y`, a logarithm of `x`, with the special cases of IEEE 754 for 0, Inf and NaN.
     (
         "log_of",
         "{log_of}(x: {f32}, y: {f32}) -> {f32} {
@@ -45,7 +45,7 @@ pub const HELPERS: [(&str, &str); 13] = [
     return select(s, {f32}(bitcast<f32>(params[0].w)), x < {f32}());
     }",
     ),
-    // For `x >= 0`, with the special cases of 0, 1, Inf and NaN.
+    // The power for `x >= 0`, with the special cases of 0, 1, Inf and NaN.
     (
         "power",
         "{power}(x: {f32}, y: {f32}) -> {f32} {
@@ -64,8 +64,8 @@ pub const HELPERS: [(&str, &str); 13] = [
     return select(r, x + y, {is_nan}(x) | {is_nan}(y));
     }",
     ),
-    // The sine of `x` and some quarter turns; `y` is the machine's own, which need not be right beyond 2^-11.
-    // By quarter turns to within an eighth of a turn (Cody and Waite), and there by polynomials.
+    // The sine of `x` plus a number of quarter turns. `y` is the device's sine, which may be inaccurate beyond 2^-11. The
+    // argument is reduced by quarter turns to an eighth of a turn (Cody and Waite), and then polynomials are used.
     (
         "sine",
         "{sine}(x: {f32}, quarters: {i32}, y: {f32}) -> {f32} {
@@ -80,8 +80,9 @@ pub const HELPERS: [(&str, &str); 13] = [
     return select(w, y, (x == {f32}()) | (abs(x) > {f32}(20000.0)));
     }",
     ),
-    // C's `fmodf`: exact, however many digits the quotient has. Long division of the mantissas, eight bits at a time: a
-    // remainder has 24 bits, so it can be moved up by 8. One step where the quotient is below 2^8, none where it is below 1.
+    // C's `fmodf`, exact for any number of digits of the quotient. It divides the mantissas by long division, eight bits at a
+    // time, because a remainder has 24 bits and can be shifted by 8. It takes one step for quotients below 2^8, and none
+    // below 1.
     (
         "remainder",
         "{remainder}(x: {f32}, y: {f32}) -> {f32} {
@@ -104,8 +105,8 @@ pub const HELPERS: [(&str, &str); 13] = [
     return bitcast<{f32}>(select(r, {u32}(params[0].w), none));
     }",
     ),
-    // The number that the lower 16 bits stand for, those of a finite `f16`: exponents are 112 less than those of `f32`; below
-    // the least exponent numbers are multiples of 2^-24. `unpack2x16float` may make these 0.
+    // Decodes the lower 16 bits, which are a finite `f16`. Its exponents are 112 less than those of `f32`. Below the least
+    // exponent, numbers are multiples of 2^-24, which `unpack2x16float` may flush to 0.
     (
         "half_of",
         "{half_of}(bits: {u32}) -> {f32} {
@@ -115,7 +116,7 @@ pub const HELPERS: [(&str, &str); 13] = [
     return bitcast<{f32}>(bitcast<{u32}>(number) | ((bits & {u32}(0x8000u)) << {u32}(16u)));
     }",
     ),
-    // Half of the power of two that an exponent of 8 bits stands for; below the least one of `f32` there are two.
+    // Returns half of the power of two with an 8-bit exponent. The two smallest exponents are subnormal in `f32`.
     (
         "half_of_power",
         "{half_of_power}(exponent: {u32}) -> {f32} {
@@ -124,7 +125,7 @@ pub const HELPERS: [(&str, &str); 13] = [
     return bitcast<{f32}>(select(normal, small, exponent < {u32}(2u)));
     }",
     ),
-    // Saturating; NaN is 0.
+    // Converts with saturation. NaN becomes 0.
     (
         "to_i32",
         "{to_i32}(x: {f32}) -> {i32} {
@@ -141,17 +142,17 @@ pub const HELPERS: [(&str, &str); 13] = [
     ),
 ];
 
-/// What stands in braces in a template.
+/// A name in braces in a template.
 pub enum Name {
     X,
     Y,
     Type(DType),
-    /// A helper, by its number.
+    /// A helper, by its index.
     Helper(usize),
 }
 
 impl Name {
-    /// What a template may name; all else is a mistake in it.
+    /// Parses the name in a template. Any other name is a bug in the template.
     fn parse(name: &str) -> Name {
         let types = [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool];
         let dtype = types.into_iter().find(|dtype| dtype.name() == name);
@@ -166,7 +167,7 @@ impl Name {
     }
 }
 
-/// A template's parts: a text, and the name after it.
+/// Splits a template into pairs of a text and the name after it.
 pub fn parts(template: &str) -> impl Iterator<Item = (&str, Option<Name>)> {
     let mut rest = Some(template);
     std::iter::from_fn(move || {

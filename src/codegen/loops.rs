@@ -1,4 +1,4 @@
-//! Loop kernels without inner dimensions: a thread per element, or per vector of four.
+//! Loop kernels without inner dimensions, with a thread for each element or for each vector of four.
 
 use crate::codegen::analysis::{bind_quads, coordinates, decompose};
 use crate::codegen::dialect::Dialect;
@@ -9,7 +9,7 @@ use crate::codegen::source::Source;
 use crate::kernel::{Program, ValueId};
 use crate::schedule::{MapSchedule, Schedule, VECTOR};
 
-/// The text of a map: a thread per element, or per vector.
+/// Prints a map, with a thread for each element or vector.
 pub fn wgsl(
     (dims, program): (&[usize], &Program),
     map: &MapSchedule,

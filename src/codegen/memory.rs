@@ -1,7 +1,9 @@
-//! How elements lie in buffers: what a buffer is declared as, and the texts that read and write it. All that is known of a
-//! type's memory is known here. Templates are those of [`helpers`](super::helpers); a position is a `u32`, counted in elements.
+//! The memory layout of elements: declarations of buffers, and the code that reads and writes them. All code that depends on
+//! a type's layout is in this file. Templates are those of [`helpers`](super::helpers). A position is a `u32`, counted in
+//! elements.
 //!
-//! WGSL has no integers of 8 or 16 bits: four elements are one word, or two. Four that one thread has it writes whole;
+//! WGSL has no integers of 8 or 16 bits, so four elements are one or two words. A thread that has four elements writes whole
+//! words. Otherwise several threads may write to a word, so each writes its own bits atomically.
 //! otherwise several threads may write to a word, each its bits of it, atomically.
 
 use crate::dtype::{DType, Numbers};
@@ -18,24 +20,24 @@ impl Packed {
         dtype.is_packed().then(|| Packed { bits: 8 * dtype.size(), signed })
     }
 
-    /// The bits of an element.
+    /// Returns the mask of an element's bits.
     fn mask(&self) -> usize {
         (1 << self.bits) - 1
     }
 
-    /// The index of the word with an element, and how far its bits are from the lowest ones.
+    /// Returns the index of an element's word, and the shift of its bits.
     fn place(&self, at: &str) -> (String, String) {
         let each = 32 / self.bits;
         (format!("{at} >> {}u", each.ilog2()), format!("({at} & {}u) * {}u", each - 1, self.bits))
     }
 
-    /// Four numbers, one for each of the elements in a vector, of where its bits begin in their word.
+    /// Returns a vector of four numbers, computed from the shift of each element in its word.
     fn four(&self, of: impl Fn(usize) -> usize) -> String {
         let [x, y, z, w] = [0, 1, 2, 3].map(|n| of(n * self.bits % 32));
         format!("vec4<u32>({x}u, {y}u, {z}u, {w}u)")
     }
 
-    /// The template that makes four values of what lies in a vector.
+    /// Returns the template that unpacks a vector to four values.
     fn load(&self) -> String {
         let words = if self.bits == 8 { "{u32}({x})" } else { "({x}).xxyy" };
         let unused = 32 - self.bits;
@@ -48,7 +50,7 @@ impl Packed {
         }
     }
 
-    /// The template that makes of four values what lies in a vector.
+    /// Returns the template that packs four values to a vector.
     fn stored(&self) -> String {
         if self.bits == 8 {
             let left = self.four(|begin| begin);
@@ -59,18 +61,18 @@ impl Packed {
     }
 }
 
-/// A type's name inside functions, `vec4` of it where `wide`.
+/// Returns the name of a type inside functions, or of its `vec4` if `wide`.
 pub fn type_name(dtype: DType, wide: bool) -> String {
     vector_of(dtype.compute().name(), wide)
 }
 
-/// The type of an element in workgroup memory. NVIDIA's Vulkan driver (seen on an H200) reads wrong values where that is
-/// `bool`.
+/// Returns the type of an element in workgroup memory. It is never `bool`, because NVIDIA's Vulkan driver (seen on an H200)
+/// then reads wrong values.
 pub fn shared_type(dtype: DType) -> &'static str {
     word(dtype.compute())
 }
 
-/// A value as it lies in workgroup memory.
+/// Converts a value for workgroup memory.
 pub fn shared(dtype: DType, value: &str) -> String {
     match dtype {
         DType::Bool => format!("u32({value})"),
@@ -78,7 +80,7 @@ pub fn shared(dtype: DType, value: &str) -> String {
     }
 }
 
-/// The value of an element of workgroup memory.
+/// Converts an element of workgroup memory to a value.
 pub fn unshared(dtype: DType, element: &str) -> String {
     match dtype {
         DType::Bool => format!("({element} != 0u)"),
@@ -86,7 +88,7 @@ pub fn unshared(dtype: DType, element: &str) -> String {
     }
 }
 
-/// The type of a buffer's elements, or of its vectors; `written` where it is an output.
+/// Returns the type of a buffer's elements, or of its vectors. `written` is whether the buffer is an output.
 pub fn stored_type(dtype: DType, quads: bool, written: bool) -> String {
     match Packed::of(dtype) {
         Some(_) if written && !quads => "atomic<u32>".to_string(),
@@ -104,7 +106,7 @@ fn vector_of(name: &str, wide: bool) -> String {
     }
 }
 
-/// The type of an element that shares no word, in memory.
+/// Returns the type in memory of an element that does not share a word.
 fn word(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "u32",
@@ -112,8 +114,8 @@ fn word(dtype: DType) -> &'static str {
     }
 }
 
-/// What is read at `places` of a buffer: an element at each, or a whole vector at the only one where `vector`. And the
-/// template that makes a value of it.
+/// Returns the expression that reads a buffer at `places`, and the template that converts it to a value. It reads an element
+/// at each place, or a whole vector at the only place if `vector`.
 pub fn load(dtype: DType, buffer: &str, places: &[String], vector: bool) -> (String, String) {
     let packed = Packed::of(dtype);
     let element = |at: &String| match &packed {
@@ -142,7 +144,7 @@ pub fn load(dtype: DType, buffer: &str, places: &[String], vector: bool) -> (Str
     (template, value)
 }
 
-/// The template of what is written of a value, or of four.
+/// Returns the template that converts a value, or four values, for memory.
 pub fn stored(dtype: DType, wide: bool) -> String {
     match (dtype, Packed::of(dtype)) {
         (DType::F16, _) => "{f16}({x})".to_string(),
@@ -153,7 +155,7 @@ pub fn stored(dtype: DType, wide: bool) -> String {
     }
 }
 
-/// The statements that write that to a place of an output.
+/// Returns the statements that write such a converted value to an output.
 pub fn store(dtype: DType, output: u32, at: &str, stored: &str, wide: bool) -> String {
     match Packed::of(dtype) {
         _ if wide => format!("out{output}[{at} >> 2u] = {stored};\n"),
@@ -168,13 +170,13 @@ pub fn store(dtype: DType, output: u32, at: &str, stored: &str, wide: bool) -> S
     }
 }
 
-/// The template for a conversion: what is stored as `to` is rounded, or wraps, as if it had been stored and read again.
+/// Returns the template for a conversion. The result is rounded or wraps as if it were stored as `to` and read again.
 pub fn cast(to: DType, from: DType, wide: bool) -> String {
     let float = from.is_float();
     if let (Some(packed), Some((low, high))) = (Packed::of(to), to.range()) {
         let of = if packed.signed { "{i32}" } else { "{u32}" };
         let unused = 32 - packed.bits;
-        // Narrow integers saturate from floats, and wrap from other integers.
+        // Narrow integers saturate when converted from floats, and wrap when converted from other integers.
         return match packed.signed {
             _ if float => format!(
                 "select({of}(clamp({{x}}, {{f32}}({low:?}), {{f32}}({high:?}))), {of}(), {{is_nan}}({{x}}))"
@@ -184,12 +186,12 @@ pub fn cast(to: DType, from: DType, wide: bool) -> String {
         };
     }
     let template = match to {
-        // Not by `quantizeToF16`, which may make subnormal halves 0.
+        // `quantizeToF16` is not used, because it may flush subnormal numbers to 0.
         DType::F16 if float && wide => {
             "{f32}(unpack2x16float(pack2x16float({x}.xy) | params[0].x), \
              unpack2x16float(pack2x16float({x}.zw) | params[0].x))"
         }
-        // NVIDIA's driver drops a conversion there and back, unless something happens in between.
+        // NVIDIA's driver removes a conversion there and back, unless another operation is between.
         DType::F16 if float => {
             "unpack2x16float(pack2x16float(vec2<f32>({x}, 0.0)) | params[0].x).x"
         }

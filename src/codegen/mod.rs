@@ -1,6 +1,6 @@
-//! Kernel to text. `wgsl` prints what every wgpu backend and every browser compiles.
+//! Code generation from kernels to WGSL. `wgsl` prints code that every wgpu backend and every browser compiles.
 
-/// Appends to a text. A `String` takes whatever is written to it.
+/// Appends to a text. Writing to a `String` cannot fail.
 macro_rules! put {
     ($text:expr, $($argument:tt)*) => {{
         use std::fmt::Write;
@@ -8,7 +8,7 @@ macro_rules! put {
     }};
 }
 
-/// The text of a stored shader.
+/// Includes the text of a stored shader.
 macro_rules! shader {
     ($name:literal) => {
         include_str!(concat!("../../shaders/", $name, ".wgsl"))
@@ -37,14 +37,13 @@ pub use dialect::{Dialect, Features};
 pub use sizes::Size;
 pub use source::Source;
 
-/// The head of every params uniform: 0, and what WGSL has no literal for: the bits of -Inf, +Inf and NaN.
+/// The first vector of every params uniform: 0, and the bits of -Inf, +Inf and NaN, for which WGSL has no literal.
 pub const PARAMS_HEAD: [u32; 4] = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000];
 
-/// The WGSL of `kernel` as it is scheduled, for a compiler. The highest input that a program loads is the kernel's last one:
-/// an output's binding follows it.
+/// Prints `kernel` as scheduled, for a compiler. The bindings of outputs follow the highest input that a program loads.
 ///
 /// # Panics
-/// Where the schedule is another kernel's, or asks for cooperative matrices that the dialect does not have.
+/// If the schedule belongs to another kernel, or needs cooperative matrices that the dialect does not have.
 pub fn wgsl(kernel: &Kernel, schedule: &Schedule, dialect: Dialect) -> Source {
     match (schedule.kernel(kernel), &schedule.strategy) {
         (Kernel::Loop { space, program }, Strategy::Map(map)) => {

@@ -1,4 +1,4 @@
-//! What stands around a kernel's statements: bindings, helper functions, the entry point, the layout of the text.
+//! The parts of a shader around a kernel's statements: bindings, helper functions, the entry point, and formatting.
 
 use crate::codegen::dialect::{Dialect, Features};
 use crate::codegen::helpers::{parts, Name, HELPERS};
@@ -11,38 +11,38 @@ use crate::op::Element;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// The arguments of every entry point, then the workgroup's number; more arguments fit between them.
+/// The arguments of every entry point, and then the number of the workgroup. More arguments can be inserted between.
 pub const ENTRY: [&str; 2] = [
     "fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, \
     @builtin(local_invocation_index) lane: u32",
     ") {\nlet group = group_id.x + group_id.y * groups.x;\n",
 ];
 
-/// A buffer as the text declares it.
+/// The declaration of a buffer.
 #[derive(Clone, Copy)]
 pub struct Bound {
     pub dtype: DType,
-    /// Whether it is read or written in whole vectors of four.
+    /// Whether the buffer is accessed in whole vectors of four.
     pub quads: bool,
 }
 
-/// The module's bindings, and the helper functions its statements call.
+/// The bindings of a module, and the helper functions that its statements call.
 pub struct Module {
-    /// By number; `None` where no program loads it.
+    /// The inputs by number, or `None` if no program loads an input.
     pub inputs: Vec<Option<Bound>>,
     pub outputs: Vec<Option<Bound>>,
-    /// What the statements need of a device; buffers of halves need `f16` anyway.
+    /// The device features that the statements need. Buffers of `f16` need `f16` in addition.
     pub features: Features,
     dialect: Dialect,
     words: u32,
-    /// The helpers that are called: a bit each, and one for the form on `vec4`s.
+    /// The helpers that are called, as a bit set with a bit for the scalar form and a bit for the form on `vec4`s.
     helpers: Cell<u32>,
-    /// The users' functions that are called.
+    /// The custom functions that are called.
     elements: RefCell<Vec<Arc<Element>>>,
 }
 
 impl Module {
-    /// A module without bindings.
+    /// Creates a module without bindings.
     pub fn new(dialect: Dialect) -> Module {
         Module {
             inputs: Vec::new(),
@@ -71,7 +71,7 @@ impl Module {
         }
     }
 
-    /// The name by which a user's function is called, which the module will have.
+    /// Returns the name of a custom function, and adds the function to the module.
     pub fn element(&self, element: &Arc<Element>) -> String {
         let mut all = self.elements.borrow_mut();
         let known = all.iter().position(|known| known == element);
@@ -82,8 +82,8 @@ impl Module {
         element.name_in(number)
     }
 
-    /// A template of [`helpers`](super::helpers) filled in, for four elements where `wide`. The module will have the helpers
-    /// that it calls.
+    /// Fills in a template of [`helpers`](super::helpers), for four elements if `wide`. Adds the helpers that it calls to the
+    /// module.
     pub fn fill(&self, template: &str, wide: bool, x: &str, y: &str) -> String {
         let mut filled = String::new();
         for (text, name) in parts(template) {
@@ -105,7 +105,7 @@ impl Module {
         filled
     }
 
-    /// The whole text: bindings, then `rest`, then the helpers.
+    /// Returns the whole text: bindings, then `rest`, then the helpers.
     pub fn finish(&self, rest: &str, workgroups: u64) -> Source {
         let params = 1 + self.words.div_ceil(4) as usize;
         let mut features = self.features;
@@ -131,7 +131,7 @@ impl Module {
             }
         }
         text += rest;
-        // Those that the others call come to light with them.
+        // Printing these helpers also records the ones that they call.
         let others = self.print_helpers(1, HELPERS.len());
         text += &self.print_helpers(0, 1);
         text += &others;
@@ -143,7 +143,7 @@ impl Module {
         Source { text, workgroups, grid: None, params, head: true, features, sizes }
     }
 
-    /// The lines that enable features.
+    /// Returns the directives that enable features.
     fn directives(&self, features: Features) -> String {
         let mut text = String::from(if features.f16 { "enable f16;\n" } else { "" });
         if let (true, Some((enable, _))) =
@@ -157,7 +157,7 @@ impl Module {
         text
     }
 
-    /// The helpers `from..to` that are called so far.
+    /// Prints the helpers `from..to` that were called so far.
     fn print_helpers(&self, from: usize, to: usize) -> String {
         let mut text = String::new();
         for bit in 2 * from..2 * to {
@@ -179,7 +179,7 @@ fn bind(buffers: &mut Vec<Option<Bound>>, number: u32, dtype: DType) {
     buffers[number] = Some(Bound { dtype, quads: false });
 }
 
-/// Indents by braces; drops blank lines.
+/// Indents by braces, and drops blank lines.
 fn tidy(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut depth = 0usize;

@@ -1,7 +1,7 @@
-//! Products with packed matrices: the text that decodes a format, and the shaders that it is put into.
+//! Products with packed matrices: the code that decodes a format, and the shaders that contain it.
 //!
-//! Numbers are decoded four neighbours (a quad) at a time, by functions that follow from the format's [`Layout`]. A thread that
-//! has a whole unit of a row, which is eight quads, loads each word of quants once, and computes each group's scale once.
+//! Numbers are decoded four neighbors (a quad) at a time, by functions generated from the format's [`Layout`]. A thread that
+//! decodes a whole unit of a row, which is eight quads, loads each word of quants once, and computes each group's scale once.
 
 use crate::codegen::dialect::Dialect;
 use crate::codegen::module::Module;
@@ -16,15 +16,15 @@ use crate::schedule::{PackedSchedule, ProductSchedule, Schedule, PACKED_UNIT, VE
 
 const PACKED_MATMUL: &str = shader!("packed_matmul");
 
-/// The arguments of the function that loads a word of the matrix, and its coordinates.
+/// The arguments of the function that loads a word of the matrix, which are also its coordinates.
 const WORD: &[&str] = &["row", "word"];
 
-/// What a thread that works alone does with its sums.
+/// The code that handles the sums of a thread that works alone.
 const RESULTS_ALONE: &str = "
 if (row + EACH < M && col + OTHER < N) { epilogue(row + EACH, col + OTHER, sum_each_other); }
 ";
 
-/// The text of a product whose threads decode whole units of rows.
+/// Prints a product whose threads decode whole units of rows.
 pub fn units(
     packed: &PackedMatmul,
     units: &PackedSchedule,
@@ -69,7 +69,7 @@ pub fn units(
     fill(shader, slots, module, schedule.workgroups)
 }
 
-/// The text of a product in tiles, whose left operand is the matrix.
+/// Prints a product in tiles, whose left operand is the packed matrix.
 pub fn tiles(
     packed: &PackedMatmul,
     product: &ProductSchedule,
@@ -96,7 +96,7 @@ fn word() -> [String; 2] {
     ["i32(row)".to_string(), "i32(word)".to_string()]
 }
 
-/// Prints what decodes the rows of a matrix.
+/// A printer of the code that decodes the rows of a matrix.
 struct Decoder {
     layout: Layout,
     planes: Planes,
@@ -108,12 +108,12 @@ impl Decoder {
         Decoder { layout: format.layout(), planes: format.planes(columns), columns }
     }
 
-    /// Whether each row is a whole number of units. Otherwise the format has no blocks, and no scales.
+    /// Whether each row is a whole number of units. Only formats without blocks and scales can have other rows.
     fn has_whole_units(&self) -> bool {
         self.columns.is_multiple_of(PACKED_UNIT)
     }
 
-    /// The functions of a group's scale and minimum, and of the numbers that quants stand for.
+    /// Prints the functions for a group's scale and minimum, and for the numbers that quants represent.
     fn functions(&self, module: &Module) -> String {
         let (layout, planes) = (&self.layout, &self.planes);
         let mut text = String::new();
@@ -140,7 +140,7 @@ impl Decoder {
                 put!(text, "return {half};\n");
             }
             Quants::Brain => text += "return bitcast<vec4<f32>>(quants << vec4<u32>(16u));\n",
-            // `integers` adds 128 to all bytes but the last, whose sign is the sign of the word.
+            // `integers` adds 128 to all bytes except the last, whose sign is the sign of the word.
             Quants::Signed => text += "return quants - vec4<f32>(128.0, 128.0, 128.0, 0.0);\n",
             Quants::From(0) => text += "return quants;\n",
             Quants::From(zero) => put!(text, "return quants - {zero}.0;\n"),
@@ -166,7 +166,7 @@ impl Decoder {
         text + "}\n"
     }
 
-    /// The load of a word of a row: one of a plane that begins at `start`.
+    /// Returns the load of a word of a row, in a plane that begins at `start`.
     fn load(&self, row: &str, start: usize, at: &str) -> String {
         let at = if start == 0 { at.to_string() } else { format!("{} + {at}", Unsigned(start)) };
         match self.has_whole_units() {
@@ -175,12 +175,12 @@ impl Decoder {
         }
     }
 
-    /// Whether quants are integers, which [`integers`] makes floats of.
+    /// Whether quants are integers, which [`integers`] converts to floats.
     fn is_integer(&self) -> bool {
         matches!(self.layout.quants, Quants::Signed | Quants::From(_))
     }
 
-    /// Four quants of a plane, from the words that hold them; the first begins `shift` bits from the lowest.
+    /// Returns four quants of a plane from their words. The first begins at bit `shift`.
     fn fields(&self, width: u32, words: &[String], shift: &str) -> String {
         match self.is_integer() {
             true => integers(width, &words[0], shift, self.layout.quants == Quants::Signed),
@@ -188,7 +188,7 @@ impl Decoder {
         }
     }
 
-    /// Four quants from those of their two planes.
+    /// Combines four quants from their two planes.
     fn quants(&self, low: &str, high: Option<String>) -> String {
         match high {
             Some(high) if self.is_integer() => {
@@ -199,7 +199,7 @@ impl Decoder {
         }
     }
 
-    /// A quad's numbers, from its quants and the names of what its group shares.
+    /// Returns the numbers of a quad, from its quants and the names of its group's scale and minimum.
     fn numbers(&self, quants: &str, scale: &str, minimum: &str) -> String {
         let mut text = format!("numbers_w({quants})");
         if self.layout.scale != Shared::Nothing {
@@ -211,7 +211,7 @@ impl Decoder {
         text
     }
 
-    /// A quad that begins at `col`, with 0 in the place of what lies beyond the last column.
+    /// Returns a quad that begins at `col`, with 0 for columns out of range.
     fn inside(&self, quad: &str, col: &str) -> String {
         match self.has_whole_units() {
             true => quad.to_string(),
@@ -223,8 +223,8 @@ impl Decoder {
         }
     }
 
-    /// The statements that multiply a unit with rows of the other operand, a quad of its first half and one of its second half
-    /// at a time: of 4 bits, these lie in one word.
+    /// Returns the statements that multiply a unit with rows of the other operand. Each step takes a quad of the first half
+    /// and a quad of the second half, because quants of 4 bits have both in one word.
     fn unit(&self) -> String {
         let layout = &self.layout;
         let (mut before, mut each) = (String::new(), String::new());
@@ -257,7 +257,7 @@ impl Decoder {
         )
     }
 
-    /// What a plane has of the quants of both quads. The words are loaded in `each`, or in `before` where all quads of a half
+    /// Returns the quants of both quads in a plane. Their words are loaded in `each`, or in `before` if all quads of a half
     /// share them.
     fn pair(&self, plane: usize, before: &mut String, each: &mut String) -> [String; 2] {
         let (name, width) = (["low", "high"][plane], self.layout.bits[plane]);
@@ -292,7 +292,7 @@ impl Decoder {
         }
     }
 
-    /// The function of a tile's quad: `VECTOR` neighbours of a row, or of the last one where that is beyond it.
+    /// Returns the function for a quad of a tile: `VECTOR` neighbors of a row. Rows out of range use the last row.
     fn quad(&self) -> String {
         let (layout, planes) = (&self.layout, &self.planes);
         let mut each = Vec::with_capacity(2);
@@ -318,7 +318,7 @@ impl Decoder {
     }
 }
 
-/// The number of the `nth` word with the fields of `quad`, a number that is known when the kernel runs.
+/// Returns the index of the `nth` word with the fields of `quad`, which is a number at run time.
 fn word_of_quad(width: u32, nth: usize) -> String {
     match width {
         4 => "quad / 8u * 4u + quad % 4u".to_string(),
@@ -327,7 +327,7 @@ fn word_of_quad(width: u32, nth: usize) -> String {
     }
 }
 
-/// How far the first of those fields is from the lowest bit.
+/// Returns the shift of the first of those fields.
 fn shift_of_quad(width: u32) -> String {
     match width {
         4 => "quad % 8u / 4u * 4u".to_string(),
@@ -336,7 +336,7 @@ fn shift_of_quad(width: u32) -> String {
     }
 }
 
-/// Four neighbouring fields of `width` bits from the words that hold them; the first begins `shift` bits from the lowest.
+/// Returns four neighboring fields of `width` bits from their words. The first begins at bit `shift`.
 fn fields(width: u32, words: &[String], shift: &str) -> String {
     let (word, mask) = (&words[0], u32::MAX >> (32 - width));
     match width {
@@ -348,7 +348,7 @@ fn fields(width: u32, words: &[String], shift: &str) -> String {
         }
         _ => {
             let word = if shift == "0u" { word.clone() } else { format!("{word} >> ({shift})") };
-            // Of 4 bits, byte j of 32 neighbours holds elements j and j + 16.
+            // For 4 bits, byte j of 32 neighbors has elements j and j + 16.
             let step = if width == 4 { 8 } else { width };
             let steps = format!("vec4<u32>(0u, {step}u, {}u, {}u)", 2 * step, 3 * step);
             format!("((vec4<u32>({word}) >> {steps}) & vec4<u32>({mask}u))")
@@ -356,9 +356,10 @@ fn fields(width: u32, words: &[String], shift: &str) -> String {
     }
 }
 
-/// Four neighbouring integers of `width` bits as floats; the first begins `shift` bits from the lowest of the word. Each is
-/// masked in place, which multiplies it by a power of two, and then divided by that power: software GPUs need several
-/// instructions to shift a vector. Of signed bytes the highest keeps its sign, and 128 is added to the other three.
+/// Returns four neighboring integers of `width` bits as floats. The first begins at bit `shift` of the word. Each integer is
+/// masked in place, which multiplies it by a power of two, and then divided by that power. This is faster than shifts,
+/// because software GPUs need several instructions to shift a vector. For signed bytes, the highest keeps its sign, and 128
+/// is added to the other three.
 fn integers(width: u32, word: &str, shift: &str, is_signed: bool) -> String {
     let step = if width == 4 { 8 } else { width };
     let word = match (is_signed, shift) {
@@ -373,7 +374,8 @@ fn integers(width: u32, word: &str, shift: &str, is_signed: bool) -> String {
     format!("(vec4<f32>({placed}) * vec4<f32>({}))", factors.join(", "))
 }
 
-/// What a group's elements share, from where its planes begin, their bits, and where the super-blocks' plane begins.
+/// Returns the scale or minimum of a group, from the offsets of its planes, their bits, and the offset of the super-blocks'
+/// plane.
 fn shared(
     module: &Module,
     layout: &Layout,

@@ -1,4 +1,4 @@
-//! Prints a program's instructions as WGSL statements at a place.
+//! Prints the instructions of a program as WGSL statements.
 
 use crate::codegen::memory::{self, cast, type_name};
 use crate::codegen::module::Module;
@@ -9,31 +9,31 @@ use crate::kernel::{Atom, Index, Inst, Program, Store, ValueId};
 use crate::op::{Const, Function, Reduction};
 use crate::schedule::Vector;
 
-/// Where statements stand: what values and coordinates are called there, and how many elements a value holds.
+/// The context of statements: the names of values and coordinates, and the number of elements in a value.
 pub struct Place<'a> {
     pub module: &'a Module,
     pub program: &'a Program,
-    /// The values that vary with the coordinates from `outer` on.
+    /// Whether each value varies with the coordinates from `outer` on.
     pub varying: &'a [bool],
     pub outer: usize,
-    /// In an unrolled loop, which step this is: varying names end in it.
+    /// The step in an unrolled loop. Names of varying values end in it.
     pub step: Option<usize>,
-    /// Which values hold four elements, along which coordinate.
+    /// The values that hold four elements, and their coordinate.
     pub vector: Option<&'a Vector>,
 }
 
 impl Place<'_> {
-    /// `let v7 = ...;`
+    /// Returns a definition such as `let v7 = ...;`.
     pub fn define(&self, id: ValueId) -> String {
         format!("let {} = {};\n", self.name(id), self.expression(id))
     }
 
-    /// A value's name.
+    /// Returns the name of a value.
     pub fn name(&self, id: ValueId) -> String {
         format!("v{id}{}", self.suffix(self.varies(id)))
     }
 
-    /// A coordinate's name.
+    /// Returns the name of a coordinate.
     pub fn coordinate(&self, d: u32) -> String {
         format!("c{d}{}", self.suffix(d as usize >= self.outer))
     }
@@ -43,7 +43,7 @@ impl Place<'_> {
         self.vector.is_some_and(|vector| vector.values[id as usize])
     }
 
-    /// A value as an operand: with four elements where `wide`.
+    /// Returns a value as an operand, with four elements if `wide`.
     pub fn operand(&self, id: ValueId, wide: bool) -> String {
         let name = self.name(id);
         if wide && !self.is_wide(id) {
@@ -53,7 +53,7 @@ impl Place<'_> {
         }
     }
 
-    /// The statement that writes an element, or four.
+    /// Returns the statement that writes one or four elements.
     pub fn store(&self, store: &Store) -> String {
         let number = store.output;
         let at = self.index(&store.index);
@@ -65,7 +65,7 @@ impl Place<'_> {
         memory::store(store.dtype, number, &at, &value, wide)
     }
 
-    /// A position in a buffer, as `u32`.
+    /// Returns a position in a buffer, as `u32`.
     pub fn index(&self, index: &Index) -> String {
         if index.terms.is_empty() {
             return Unsigned(index.offset as u32 as usize).to_string();
@@ -112,8 +112,8 @@ impl Place<'_> {
             Inst::Const(constant) => Some(constant),
             _ => None,
         };
-        // Compilers compute what is made of constants alone, and refuse what overflows then, or divides by 0. And x * 0 is 0
-        // to them, though x may be infinite or NaN.
+        // Compilers evaluate constant expressions, and reject those that overflow or divide by 0. They also replace x * 0 by
+        // 0, although x may be infinite or NaN. Such constants are therefore made opaque.
         let folds = insts[id as usize].operands().iter().all(|&v| constant(v).is_some());
         let vanishes =
             matches!(insts[id as usize], Inst::Binary(Binary::Mul | Binary::Div | Binary::Rem, ..));
@@ -144,7 +144,7 @@ impl Place<'_> {
                 let template = cast(*to, self.program.types[*of as usize], wide);
                 return self.module.fill(&template, wide, &operand(*of), "");
             }
-            // Only where there is nothing to reduce over is a reduction met here: one element is its own result.
+            // A reduction is printed here only if it has no dimensions. Its only element is then its result.
             Inst::Unary(_, of) | Inst::Bitcast(_, of) | Inst::Reduce(_, of) => {
                 x = operand(*of);
                 let dtype = self.program.types[*of as usize];
@@ -165,8 +165,8 @@ impl Place<'_> {
         self.module.fill(template, wide, &x, &y)
     }
 
-    /// Whether the operation is `x - x`, `x / x` or `x + -x` of a float: NaN where `x` is infinite or NaN, but to compilers it
-    /// is 0 or 1.
+    /// Whether the operation is `x - x`, `x / x` or `x + -x` of floats. The result is NaN if `x` is infinite or NaN, but
+    /// compilers replace it by 0 or 1.
     fn cancels(&self, op: Binary, left: ValueId, right: ValueId) -> bool {
         let minus = |x: ValueId, y: ValueId| matches!(self.program.insts[x as usize], Inst::Unary(Unary::Neg, of) if of == y);
         self.program.types[left as usize].is_float()
@@ -177,7 +177,7 @@ impl Place<'_> {
             }
     }
 
-    /// A user's function, of each of four elements where `wide`.
+    /// Returns the call of a custom function, for each of four elements if `wide`.
     fn call(&self, function: &Function, of: &[ValueId], dtype: DType, wide: bool) -> String {
         let Function::Element(element) = function else { unreachable!("others are written out") };
         let name = self.module.element(element);
@@ -213,7 +213,7 @@ impl Place<'_> {
         self.module.fill(&template, wide, &value, "")
     }
 
-    /// What lies where an output is written.
+    /// Returns the old value of an output at the position that is written.
     fn before(&self, output: u32, dtype: DType, wide: bool) -> String {
         let place = self.program.store_to(output).map(|(_, store)| self.index(&store.index));
         let buffer = format!("out{output}");
@@ -221,17 +221,16 @@ impl Place<'_> {
         self.module.fill(&template, wide, &value, "")
     }
 
-    /// `x op y`, as a reduction combines its elements.
+    /// Returns `x op y`, as a reduction combines its elements.
     pub fn combine(&self, op: Reduction, x: &str, y: &str, dtype: DType, wide: bool) -> String {
         self.module.fill(binary(op.binary(), dtype), wide, x, y)
     }
 }
 
-/// The same float, in a form that compilers do not recognize as the same: its bits, or'ed with the first word of the params,
-/// which is always 0.
+/// Hides a float from compilers' simplifications. Its bits are or'ed with the first word of the params, which is always 0.
 const HIDDEN: &str = "bitcast<{f32}>(bitcast<{u32}>({x}) | {u32}(params[0].x))";
 
-/// The template for a function of one value of type `dtype`; see [`helpers`](super::helpers).
+/// Returns the template for a function of one value of type `dtype` (see [`helpers`](super::helpers)).
 fn unary(op: Unary, dtype: DType) -> &'static str {
     let float = dtype.is_float();
     match op {
@@ -264,7 +263,7 @@ fn unary(op: Unary, dtype: DType) -> &'static str {
     }
 }
 
-/// The template for the same bits as a number of another type.
+/// Returns the template that reinterprets bits as another type.
 fn bitcast(to: DType) -> &'static str {
     match to {
         DType::F32 => "bitcast<{f32}>({x})",
@@ -273,7 +272,7 @@ fn bitcast(to: DType) -> &'static str {
     }
 }
 
-/// The template for a function of two values of type `dtype`.
+/// Returns the template for a function of two values of type `dtype`.
 fn binary(op: Binary, dtype: DType) -> &'static str {
     let (float, logical) = (dtype.is_float(), dtype == DType::Bool);
     match op {
@@ -300,13 +299,13 @@ fn binary(op: Binary, dtype: DType) -> &'static str {
         Binary::Lt => "{x} < {y}",
         Binary::Le => "{x} <= {y}",
         Binary::Eq => "{x} == {y}",
-        // Some compilers' own `!=` does not hold for NaN.
+        // In some compilers, `!=` is false for NaN.
         Binary::Ne if float => "!({x} == {y})",
         Binary::Ne => "{x} != {y}",
     }
 }
 
-/// A constant, exactly. What WGSL has no literal for stands in the params' head.
+/// Returns an exact literal of a constant. Values without a WGSL literal are read from the params' head.
 pub fn literal(constant: Const) -> String {
     let bits = constant.bits;
     match constant.dtype.compute() {
@@ -335,7 +334,7 @@ fn float_literal(value: f32) -> String {
     if magnitude < 16_777_216.0 && magnitude.trunc() == magnitude {
         return format!("{sign}{}f", magnitude as u32);
     }
-    // mantissa * 2^exponent, without trailing zero bits: exact, and needs no float formatting in the core.
+    // The form mantissa * 2^exponent, without trailing zero bits, is exact and needs no float formatting from `core`.
     let (field, fraction) = (bits >> 23 & 0xff, bits & 0x7f_ffff);
     let mantissa = if field == 0 { fraction } else { fraction | 0x80_0000 };
     let shift = mantissa.trailing_zeros();
@@ -343,7 +342,7 @@ fn float_literal(value: f32) -> String {
     format!("{sign}0x{:x}p{exponent}f", mantissa >> shift)
 }
 
-/// A constant that no compiler knows: its bits and those of the params' first word, which is 0.
+/// Returns a constant that compilers cannot evaluate. Its bits are or'ed with the params' first word, which is 0.
 fn opaque(constant: Const) -> String {
     from_bits(&format!("({}u | params[0].x)", constant.bits), constant.dtype.compute())
 }
@@ -361,7 +360,7 @@ fn from_bits(bits: &str, dtype: DType) -> String {
     }
 }
 
-/// Statements under the conditions there are.
+/// Puts statements under the given conditions.
 pub fn guarded(guards: [Option<String>; 2], text: &str) -> String {
     let mut condition = String::new();
     for guard in guards.iter().flatten() {

@@ -1,4 +1,4 @@
-//! Routines: which shader computes them, with which constants and operands.
+//! Prints routines: chooses the shader, and sets its constants and operands.
 
 use crate::codegen::dialect::{Dialect, Features};
 use crate::codegen::module::Module;
@@ -15,16 +15,16 @@ const MATMUL: &str = shader!("matmul");
 const MATMUL_LARGE: &str = shader!("matmul_large");
 const ATTENTION_FEW: &str = shader!("attention_few");
 const ATTENTION: &str = shader!("attention");
-// Where threads work alone.
+// The shaders for threads that work alone.
 const MATMUL_PLAIN: &str = shader!("matmul_plain");
 const CONV2D_PLAIN: &str = shader!("conv2d_plain");
 
-/// The arguments of the product's functions.
+/// The arguments of a product's functions.
 const CELL: &[&str] = &["batch", "row", "col"];
-/// The same where the operands are exchanged.
+/// The arguments if the operands are exchanged.
 const EXCHANGED: &[&str] = &["batch", "col", "row"];
 
-/// The text of a matrix product.
+/// Prints a matrix product.
 pub fn matmul(
     matmul: &Matmul,
     product: &ProductSchedule,
@@ -57,7 +57,7 @@ pub fn matmul(
     fill(shader, slots, module, schedule.workgroups)
 }
 
-/// Each thread goes through the rows and columns of its results.
+/// Prints a product whose threads loop over the rows and columns of their results.
 fn registers(
     product: &ProductSchedule,
     (rows, exchanged): (usize, bool),
@@ -74,7 +74,7 @@ fn registers(
     fill(shader, slots, Module::new(dialect), schedule.workgroups)
 }
 
-/// The shader of a product whose workgroups compute a tile each, and stage its operands in shared memory.
+/// Returns the shader of a product whose workgroups compute a tile each, with operands staged in shared memory.
 pub fn tiles(product: &ProductSchedule, dialect: Dialect) -> (Shader, Module) {
     let ProductExtents { batch, m, n, k } = product.extents;
     let mut module = Module::new(dialect);
@@ -109,11 +109,11 @@ pub fn tiles(product: &ProductSchedule, dialect: Dialect) -> (Shader, Module) {
 /// The most products that a thread of a large tile adds in sequence.
 const MAX_SERIAL_PRODUCTS: usize = 1 << 12;
 
-/// Products of a block of a longer sum: a power of two.
+/// The products in a block of a longer sum, which is a power of two.
 const BLOCK: usize = 512;
 
-/// Takes the sums of a large tile in blocks where they are long, so that they are not rounded once for each product. Totals
-/// take as many registers again, so shorter sums do without.
+/// Adds the long sums of a large tile in blocks, so that they have fewer roundings. The totals double the registers, so
+/// shorter sums have no blocks.
 fn blocks(shader: &mut Shader, k: usize) {
     let (mut sums, mut block, mut total) = (String::new(), String::new(), String::new());
     if k > MAX_SERIAL_PRODUCTS {
@@ -130,7 +130,7 @@ fn blocks(shader: &mut Shader, k: usize) {
     }
 }
 
-/// The text of a convolution whose threads go through the windows of their results.
+/// Prints a convolution whose threads loop over the windows of their results.
 pub fn windows(
     conv: &Convolution,
     window: WindowSchedule,
@@ -178,11 +178,11 @@ pub fn windows(
     fill(shader, slots, Module::new(dialect), schedule.workgroups)
 }
 
-/// Lines of windows that are summed by themselves.
+/// The lines of windows that are summed separately.
 const LINES: usize = 32;
 
-/// The loop over the lines of a window instead of that over its places: each of the `reach` numbers that several of a
-/// thread's results need is read once.
+/// Returns a loop over the lines of a window, instead of a loop over its positions. Several results of a thread share numbers
+/// of a line. The loop reads each of these `reach` numbers once.
 fn lines_of_windows(conv: &Convolution, reach: usize) -> String {
     let (width, step, apart) = (conv.kernel[1], conv.params.stride[1], conv.params.dilation[1]);
     let mut text = format!(
@@ -222,7 +222,7 @@ some_far_each += w{tap}_each * f{tap};
     text
 }
 
-/// The arguments as coordinates.
+/// Converts the arguments to coordinates.
 fn signed(names: &[&str]) -> Vec<String> {
     let mut at = Vec::new();
     for name in names {
@@ -231,8 +231,8 @@ fn signed(names: &[&str]) -> Vec<String> {
     at
 }
 
-/// A convolution as a product: per group the product of the weights `[out, channel ky kx]` and the windows
-/// `[channel ky kx, batch y x]`, which are gathered while they are read.
+/// Prints a convolution as a product for each group, of the weights `[out, channel ky kx]` and the windows
+/// `[channel ky kx, batch y x]`. The windows are gathered while they are read.
 pub fn product_of_windows(
     conv: &Convolution,
     product: &ProductSchedule,
@@ -295,7 +295,7 @@ pub fn product_of_windows(
     }
 }
 
-/// The text of an attention.
+/// Prints attention.
 pub fn attention(
     a: &Attention,
     attention: &AttentionSchedule,
@@ -329,7 +329,7 @@ pub fn attention(
         ("REPEAT", repeat.max(1)),
         ("QUERIES", queries),
         ("KEYS", a.keys),
-        // A wider one sees all keys.
+        // A wider window contains all keys.
         ("WINDOW", a.window.map_or(0, |window| window.min(queries + a.keys))),
         ("LAST_KEY", a.keys.saturating_sub(1)),
     ]);
@@ -343,7 +343,7 @@ pub fn attention(
     fill(shader, slots, Module::new(dialect), schedule.workgroups)
 }
 
-/// Coordinates along `dims` from a number that counts them all.
+/// Splits a number that counts all of `dims` into coordinates.
 fn folded(name: &str, dims: &[usize]) -> Vec<String> {
     let mut each = Vec::new();
     for (i, &extent) in dims.iter().enumerate() {

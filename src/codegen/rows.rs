@@ -1,10 +1,10 @@
-//! Loop kernels with inner dimensions: reductions and row programs. A row has one thread or several; all reductions of
-//! a stage share one walk over the row. A short row's values stay in registers from walk to walk.
+//! Loop kernels with inner dimensions: reductions and row programs. A row has one thread or several. All reductions of a
+//! stage share one walk over the row. The values of a short row stay in registers from walk to walk.
 //!
-//! Floats are summed in blocks. A sum that grows by one element at a time is rounded once for each, and where the elements
-//! have one sign all roundings may go the same way: 10,000 times 0.1 would be 999.903. So the four steps of a loop are added
-//! pairwise, [`BLOCK`] loops make a block, [`BLOCK`] blocks a larger one, and so on: no element passes through more than about
-//! `BLOCK` additions at each level.
+//! Floats are summed in blocks. A sum that grows by one element at a time is rounded for each of them. If the elements have
+//! one sign, all roundings may go in one direction, so 10,000 times 0.1 would be 999.903. Therefore the four steps of a loop
+//! are added in pairs. [`BLOCK`] loops are a block, [`BLOCK`] blocks are a larger block, and so on. Each element passes
+//! through about `BLOCK` additions at each level.
 
 mod reduce;
 mod threads;
@@ -21,7 +21,7 @@ use crate::kernel::{Inst, Program, Space, Store, ValueId};
 use crate::op::{Const, Reduction};
 use crate::schedule::{varying, RowSchedule, Schedule, Vector};
 
-/// Loops of four steps, or smaller blocks, that are summed by themselves.
+/// The loops of four steps, or the smaller blocks, in a block that is summed separately.
 const BLOCK: usize = 16;
 
 struct Writer<'a> {
@@ -31,21 +31,21 @@ struct Writer<'a> {
     live: Vec<bool>,
     varying: Vec<bool>,
     stages: Vec<u32>,
-    /// The inner extents, and which coordinates are used.
+    /// The inner extents. `used` has the used coordinates, as a bit set.
     inner: &'a [usize],
     outer: usize,
     used: u64,
-    /// Rows and elements of each, or vectors of them.
+    /// The rows, and the elements or vectors of each.
     rows: usize,
     columns: usize,
-    /// Varying values that are written out already.
+    /// Whether each varying value was printed already.
     done: Vec<bool>,
-    /// How many levels of blocks the loop is in that is being written.
+    /// The nesting of blocks around the loop that is being printed.
     level: usize,
     text: String,
 }
 
-/// The text of a kernel that walks rows.
+/// Prints a kernel that walks rows.
 pub fn wgsl(
     (space, program): (&Space, &Program),
     rows: &RowSchedule,
@@ -103,7 +103,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The live reductions after `stage` others, with their kind and what they reduce.
+    /// Returns the live reductions of `stage`, each with its kind and its operand.
     fn reduces(&self, stage: u32) -> Vec<(ValueId, Reduction, ValueId)> {
         let mut reduces = Vec::new();
         for (i, inst) in self.program.insts.iter().enumerate() {
@@ -123,7 +123,7 @@ impl<'a> Writer<'a> {
         self.program.types[id as usize]
     }
 
-    /// The names of the arrays that a stage's partial results meet in.
+    /// Returns the names of the arrays for a stage's partial results.
     fn arrays(&self, stage: u32) -> Vec<(String, DType)> {
         let mut arrays: Vec<(String, DType)> = Vec::new();
         for (id, ..) in self.reduces(stage) {
@@ -143,7 +143,7 @@ impl<'a> Writer<'a> {
             for (name, dtype) in self.arrays(stage) {
                 let element = shared_type(dtype);
                 let declared = format!("var<workgroup> {name}: array<{element}, {size}>;\n");
-                // Stages share them.
+                // Stages share the arrays.
                 if !self.text.contains(&declared) {
                     self.text += &declared;
                 }
@@ -151,7 +151,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The condition under which a row is one of the space's, where a workgroup may have others.
+    /// Returns the condition that a row exists, if a workgroup may have rows out of range.
     fn valid(&self) -> Option<String> {
         (self.schedule.lanes > 1 && self.schedule.rows > 1).then(|| "valid".to_string())
     }
@@ -176,12 +176,12 @@ impl<'a> Writer<'a> {
         self.row_stores();
     }
 
-    /// Whether step `k` of a row that is written out may lie beyond the row.
+    /// Whether step `k` of an unrolled row may be out of range.
     fn is_tail(&self, k: usize) -> bool {
         self.schedule.unrolled.is_some() && (k + 1) * self.schedule.lanes > self.columns
     }
 
-    /// The condition under which a step lies in the row, where it may not.
+    /// Returns the condition that a step is in range, if it may be out of range.
     fn inside(&self, step: Option<usize>) -> Option<String> {
         step.filter(|&k| self.is_tail(k)).map(|k| format!("inside_{k}"))
     }
@@ -203,7 +203,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The varying values that `roots` need and that are not there yet, in order.
+    /// Returns the varying values that `roots` need and that were not printed yet, in order.
     fn needed(&self, roots: &[ValueId]) -> Vec<ValueId> {
         let mut needed = vec![false; self.live.len()];
         let mut stack = roots.to_vec();
@@ -222,9 +222,9 @@ impl<'a> Writer<'a> {
         ids
     }
 
-    /// Visits every element of the row: what `roots` need, then `each` of a step. Short rows are written out; a long
-    /// row is a loop over four elements at a time, so that their loads are under way together, and one over the rest.
-    /// Of the first the `sums` are taken in blocks.
+    /// Visits every element of the row. Prints the values that `roots` need, and then `each` for a step. Short rows are
+    /// unrolled. A long row is a loop over four elements at a time, so that their loads are in flight together, and a loop
+    /// over the rest. The first loop adds `sums` in blocks.
     fn walk(
         &mut self,
         roots: &[ValueId],
@@ -293,7 +293,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What a reduction is gathered in: inside of a block, the block's own part of a sum.
+    /// Returns the variable that accumulates a reduction. Inside a block, a sum has a variable for the block.
     fn accumulator(&self, id: ValueId) -> String {
         match self.level {
             level if level > 0 && self.is_rounded(id) => format!("r{id}_{level}"),
@@ -301,7 +301,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether each step of a reduction rounds: it is a sum of floats.
+    /// Whether each step of a reduction rounds, because it is a sum of floats.
     fn is_rounded(&self, id: ValueId) -> bool {
         matches!(self.program.insts[id as usize], Inst::Reduce(Reduction::Sum, _))
             && self.dtype(id).is_float()
@@ -332,7 +332,7 @@ impl<'a> Writer<'a> {
         self.schedule.vector.as_ref()
     }
 
-    /// Whether the quads lie along a row.
+    /// Whether vectors are along a row.
     fn in_row(&self) -> bool {
         self.vector().is_some_and(|vector| vector.axis as usize >= self.outer)
     }
@@ -342,20 +342,21 @@ impl<'a> Writer<'a> {
         self.in_row() || self.vector().is_some_and(|vector| vector.values[x as usize])
     }
 
-    /// What a reduction of `x` starts with, as wide as it is gathered.
+    /// Returns the initial value of a reduction of `x`, as wide as its accumulator.
     fn identity(&self, op: Reduction, dtype: DType, x: ValueId) -> String {
         let value = literal(Const { dtype, bits: op.identity(dtype) });
         format!("{}({value})", type_name(dtype, self.gathers(x)))
     }
 
-    /// One walk over the row: `r7` gathers what this thread sees, then the threads' results meet as `v7`.
+    /// Prints one walk over the row. `r7` accumulates the elements of this thread, and `v7` combines the threads' results.
     fn reduce(&mut self, stage: u32) {
         let reduces = self.reduces(stage);
         let (mut roots, mut walked) = (Vec::new(), Vec::new());
         for &(id, op, x) in &reduces {
             let (dtype, wide) = (self.dtype(id), self.gathers(x));
             let mut first = self.identity(op, dtype, x);
-            // The extreme of one value is that value. (Lavapipe's compiler takes for ever over loops that look for it.)
+            // The extreme of one value is that value. Without this case, Lavapipe's compiler does not terminate in reasonable
+            // time.
             let is_known = self.columns > 0
                 && !self.varying[x as usize]
                 && !matches!(op, Reduction::Sum | Reduction::Prod);
@@ -379,7 +380,7 @@ impl<'a> Writer<'a> {
                 let mut value = operand(step);
                 let looped = writer.schedule.unrolled.is_none();
                 if let (Some(k), true, true) = (step, looped, writer.is_rounded(id)) {
-                    // The four steps pairwise, once they are all there.
+                    // The four steps are added in pairs, after the last of them.
                     if k < 3 {
                         continue;
                     }
@@ -388,7 +389,7 @@ impl<'a> Writer<'a> {
                         let high = combine(&operand(Some(2)), &operand(Some(3)));
                         format!("({})", combine(&format!("({low})"), &format!("({high})")))
                     } else {
-                        // All four are the same value. The product rounds as a pairwise sum of them would: not at all.
+                        // All four are the same value. The product is exact, like the sum in pairs would be.
                         format!("(4.0 * {})", operand(Some(0)))
                     };
                 }
@@ -414,7 +415,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The four elements of a `vec4` as one, where they are of one row.
+    /// Combines the four elements of a `vec4` if they are in one row.
     fn horizontal(&self, id: ValueId, op: Reduction) -> String {
         if !self.in_row() {
             return format!("r{id}");
@@ -430,7 +431,7 @@ impl<'a> Writer<'a> {
         self.varying[store.value as usize] || store.index.varies(self.outer, &self.varying)
     }
 
-    /// The stores of elements, or of rows.
+    /// Returns the stores of elements, or of rows.
     fn stores(&self, step: Option<usize>, elements: bool) -> String {
         let mut text = String::new();
         for store in self.program.stores.iter().filter(|s| self.is_element(s) == elements) {

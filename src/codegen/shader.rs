@@ -1,33 +1,33 @@
-//! A stored shader, with what kernels differ in put into it. It is valid WGSL as it lies on disk, and takes part by name:
+//! Stored shaders, which are completed for each kernel. A stored shader is valid WGSL on disk. Its parts are replaced by
+//! name:
 //!
-//! - The constants of its first paragraph of constants are its parameters: each must be set.
-//! - The functions that use its buffers stand for operands and results: each must be replaced.
-//! - What lies between the lines `// begin NAME` and `// end NAME` may be replaced, too.
-//! - A paragraph whose lines all name `EACH`, or something that ends in `_each`, stands for several, one after the other: the
-//!   word is a number there. So does one whose lines all name `OTHER`, or something that ends in `_other`.
+//! - The constants in its first paragraph of constants are parameters. Each must be set.
+//! - The functions that use its buffers are placeholders for operands and results. Each must be replaced.
+//! - The lines between `// begin NAME` and `// end NAME` may be replaced.
+//! - A paragraph whose lines all name `EACH`, or a word that ends in `_each`, is repeated. The word becomes a number in each
+//!   copy. `OTHER` and `_other` work likewise.
 //!
-//! What a shader does not have under the name that it is asked for is a mistake in this crate and panics, so that no kernel is
-//! compiled with what it had on disk.
+//! A name that a shader does not have is a bug in this crate and panics, so that no kernel is compiled with the text on disk.
 
 use crate::codegen::sizes::Unsigned;
 
-/// A shader's text while its parts are replaced.
+/// The text of a shader while its parts are replaced.
 pub struct Shader {
     parts: Vec<Part>,
-    /// The parameters that are not set yet.
+    /// The parameters that were not set yet.
     parameters: Vec<&'static str>,
 }
 
-/// What is declared, up to the next declaration.
+/// A declaration, up to the next one.
 struct Part {
     name: &'static str,
     text: String,
-    /// Whether it uses the buffers that are declared on disk.
+    /// Whether the declaration uses the buffers that are declared on disk.
     is_placeholder: bool,
 }
 
 impl Shader {
-    /// A stored shader, less its comments, its directives and the bindings that make it valid by itself.
+    /// Parses a stored shader. Comments, directives and the bindings on disk are removed.
     pub fn new(stored: &'static str) -> Shader {
         let (mut parts, mut parameters) = (Vec::<Part>::new(), Vec::new());
         let (mut before, mut first) = ("", true);
@@ -58,44 +58,44 @@ impl Shader {
         Shader { parts, parameters }
     }
 
-    /// Puts a text in the place of a function, or of a variable of workgroups, or nothing.
+    /// Replaces a function or a workgroup variable by a text, which may be empty.
     pub fn replace(&mut self, function: &str, text: &str) {
         let part = self.part(function);
         part.text = text.to_string();
         part.is_placeholder = false;
     }
 
-    /// Makes place for a function that the stored shader does not have: it must be replaced.
+    /// Adds a placeholder for a function that the stored shader does not have. It must be replaced.
     pub fn add(&mut self, name: &'static str) {
         self.parts.push(Part { name, text: String::new(), is_placeholder: true });
     }
 
-    /// Gives a constant its value.
+    /// Sets a constant.
     fn set(&mut self, name: &str, value: &str) {
         self.parameters.retain(|parameter| *parameter != name);
         self.part(name).text = format!("const {name} = {value};\n");
     }
 
-    /// Gives a constant of type `bool` its value.
+    /// Sets a constant of type `bool`.
     pub fn choose(&mut self, name: &str, value: bool) {
         self.set(name, if value { "true" } else { "false" });
     }
 
-    /// Gives constants of type `u32` that follow from sizes their values.
+    /// Sets constants of type `u32` that depend on sizes.
     pub fn sizes(&mut self, sizes: &[(&str, usize)]) {
         for &(name, value) in sizes {
             self.set(name, &Unsigned(value).to_string());
         }
     }
 
-    /// Gives constants of type `u32` their values.
+    /// Sets constants of type `u32`.
     pub fn constants(&mut self, constants: &[(&str, usize)]) {
         for (name, value) in constants {
             self.set(name, &format!("{value}u"));
         }
     }
 
-    /// Puts a text in the place of the lines from `// begin NAME` to `// end NAME`.
+    /// Replaces the lines from `// begin NAME` to `// end NAME` by a text.
     pub fn replace_region(&mut self, name: &str, text: &str) {
         let (begin, end) = (format!("// begin {name}\n"), format!("// end {name}\n"));
         let found = self.parts.iter_mut().find_map(|part| {
@@ -106,12 +106,12 @@ impl Shader {
         part.text.replace_range(lines, text);
     }
 
-    /// Puts `count` paragraphs in the place of each one whose lines all name what there is of each.
+    /// Repeats each `EACH` paragraph `count` times.
     pub fn repeat(&mut self, count: usize) {
         self.repeat_named(["_each", "EACH"], count);
     }
 
-    /// Puts `count` paragraphs in the place of each one whose lines all name what there is of each other.
+    /// Repeats each `OTHER` paragraph `count` times.
     pub fn repeat_other(&mut self, count: usize) {
         self.repeat_named(["_other", "OTHER"], count);
     }
@@ -134,7 +134,7 @@ impl Shader {
         }
     }
 
-    /// The text, in which everything that kernels differ in must have been put.
+    /// Returns the text. All parameters must be set and all placeholders replaced.
     pub fn finish(self) -> String {
         let mut text = String::new();
         for part in &self.parts {
@@ -156,7 +156,7 @@ impl Shader {
     }
 }
 
-/// The name that a line declares.
+/// Returns the name that a line declares.
 fn declared(line: &str) -> Option<&str> {
     let rest = ["const ", "fn ", "var<workgroup> "].iter().find_map(|it| line.strip_prefix(it))?;
     rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()

@@ -1,4 +1,4 @@
-//! Puts operands and epilogues into the stored shaders: programs in the place of functions.
+//! Slots: the functions of stored shaders that are replaced by a kernel's operands and epilogues.
 
 use crate::codegen::analysis::{bind_quads, coordinates};
 use crate::codegen::module::Module;
@@ -10,26 +10,26 @@ use crate::dtype::DType;
 use crate::kernel::{Operand, Program, ValueId};
 use crate::schedule::{Vector, VECTOR};
 
-/// A place in a shader where a program goes: an operand's `load_x` or `quad_x`, or the epilogue.
+/// A slot of a shader for a program: an operand's `load_x` or `quad_x`, or the epilogue.
 pub struct Slot<'a> {
     name: &'static str,
     program: &'a Program,
-    /// The value that is loaded; `None` for the epilogue.
+    /// The value that is loaded, or `None` for the epilogue.
     value: Option<ValueId>,
-    /// The functions' arguments, all `u32`.
+    /// The arguments of the functions, all `u32`.
     arguments: &'static [&'static str],
-    /// The arguments that may lie beyond their extent in `quad_x` and `finish`.
+    /// The arguments that may be out of range in `quad_x` and `finish`, with their extents.
     bounds: Vec<(&'static str, usize)>,
-    /// The program's coordinates, from the arguments.
+    /// The program's coordinates, in terms of the arguments.
     at: &'a [String],
-    /// How it is computed four at a time, along the last argument's coordinate.
+    /// The vector along the coordinate of the last argument, if four elements are computed at a time.
     vector: Option<&'a Vector>,
-    /// A condition without which the value is 0.
+    /// The condition for the value. If it is false, the value is 0.
     pub condition: Option<String>,
 }
 
 impl<'a> Slot<'a> {
-    /// The place where an operand is read.
+    /// Creates the slot of an operand.
     pub fn operand(
         name: &'static str,
         operand: &'a Operand,
@@ -41,7 +41,7 @@ impl<'a> Slot<'a> {
         Slot { name, program, value, arguments, bounds, at, vector: None, condition: None }
     }
 
-    /// The place where results go.
+    /// Creates the slot of the results.
     pub fn epilogue(
         program: &'a Program,
         arguments: &'static [&'static str],
@@ -60,7 +60,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Computes it four at a time, if there is a vector, which lies along the last of `bounds`.
+    /// Computes four elements at a time if `vector` is set. The vector is along the last of `bounds`.
     pub fn vector(
         mut self,
         vector: &'a Option<Vector>,
@@ -71,7 +71,7 @@ impl<'a> Slot<'a> {
         self
     }
 
-    /// The type of what is loaded.
+    /// Returns the type of the loaded value.
     fn dtype(&self) -> &'static str {
         let value = self.value.map(|value| self.program.types[value as usize]);
         match value {
@@ -85,7 +85,7 @@ impl<'a> Slot<'a> {
         self.program.live(self.value.as_slice())
     }
 
-    /// The statements of the function: coordinates, values, stores.
+    /// Returns the statements of the function: coordinates, values, stores.
     fn statements(&self, place: &Place) -> String {
         let live = self.live();
         let used = coordinates(self.program, &live);
@@ -111,7 +111,7 @@ impl<'a> Slot<'a> {
         text
     }
 
-    /// The condition that the arguments lie within their bounds.
+    /// Returns the condition that the arguments are in range.
     fn inside(&self, prefix: &str) -> String {
         let mut text = String::new();
         for (name, extent) in &self.bounds {
@@ -121,7 +121,7 @@ impl<'a> Slot<'a> {
         text
     }
 
-    /// Replaces the shader's functions that are for this slot.
+    /// Replaces the functions of this slot in the shader.
     fn fill(&self, shader: &mut Shader, module: &Module) {
         let outer = self.vector.map_or(0, |vector| vector.axis as usize);
         let (program, varying, vector) = (self.program, &[][..], self.vector);
@@ -184,7 +184,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// The whole text: a shader with the programs in their places.
+/// Returns the whole text of a shader with its slots filled.
 pub fn fill(mut shader: Shader, slots: Vec<Slot>, mut module: Module, workgroups: u64) -> Source {
     let (mut programs, mut axes) = (Vec::new(), Vec::new());
     for slot in &slots {

@@ -1,4 +1,4 @@
-//! A kernel's text, and the same with dynamic shapes: some of the sizes in it read from the params instead.
+//! The text of a kernel, and its variant with dynamic sizes, which reads some sizes from the params.
 
 use crate::codegen::dialect::Features;
 use crate::codegen::sizes::Size;
@@ -8,26 +8,26 @@ use std::hash::{Hash, Hasher};
 /// A kernel's text, ready to compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The shader. Entry point `main`, all bindings in group 0: binding 0 is the params uniform
-    /// (`array<vec4<u32>, n>`), then the inputs (`storage, read`), then the outputs (`storage, read_write`).
+    /// The shader. The entry point is `main`, and all bindings are in group 0. Binding 0 is the params uniform
+    /// (`array<vec4<u32>, n>`). Then come the inputs (`storage, read`), and the outputs (`storage, read_write`).
     pub text: String,
-    /// Number of workgroups; where it exceeds what one dimension takes, the backend folds it into two, and the shader
-    /// reads its number as `workgroup_id.x + workgroup_id.y * num_workgroups.x` and stops beyond the last.
+    /// The number of workgroups. If it exceeds one dimension, the backend folds it into two. The shader computes its number
+    /// as `workgroup_id.x + workgroup_id.y * num_workgroups.x`, and returns if the number is out of range.
     pub workgroups: u64,
-    /// The workgroups along each dimension, where the shader tells them apart.
+    /// The workgroups along each dimension, if the shader distinguishes them.
     pub grid: Option<[u32; 3]>,
-    /// `vec4`s in the params uniform: a head of one, then the user's numbers four by four.
+    /// The number of `vec4`s in the params uniform: one for the head, and then four of the user's numbers in each.
     pub params: usize,
-    /// Whether the params have that head.
+    /// Whether the params begin with the head.
     pub head: bool,
-    /// What the device must have; the text enables it itself.
+    /// The features that the device must have. The text enables them.
     pub features: Features,
-    /// The numbers in the text that follow from sizes, in order; the first one is the params' extent.
+    /// The numbers in the text that depend on sizes, in order. The first one is the extent of the params.
     pub sizes: Vec<Size>,
 }
 
 impl Source {
-    /// A hash of all but the sizes: two kernels that differ in these alone have the same.
+    /// Returns a hash of the text without its sizes. Kernels that differ only in sizes have equal hashes.
     pub fn structure(&self) -> u64 {
         let mut hasher = FxHasher::default();
         let mut from = 0;
@@ -39,15 +39,15 @@ impl Source {
         hasher.finish()
     }
 
-    /// The same kernel, which reads sizes from its params: `words` says for each size which word it is after the
-    /// [`params`](Source::params) there are, or that it stays. Constants that are made of those are written where they are
-    /// used.
+    /// Returns the kernel with some sizes read from its params. `words` has a word for each such size, counted from the end
+    /// of the current [`params`](Source::params), or `None` for a size that stays. Constants that depend on such sizes are
+    /// inlined.
     pub fn dynamic(&self, words: &[Option<usize>]) -> Source {
         let count = words.iter().flatten().max().map_or(0, |last| last + 1);
         let params = self.params + count.div_ceil(4);
         let mut text = String::with_capacity(self.text.len());
         let mut from = 0;
-        // The first one is the extent of the params themselves.
+        // The first one is the extent of the params.
         for (n, size) in self.sizes.iter().enumerate() {
             text += &self.text[from..size.at];
             from = size.at + size.len;
@@ -67,7 +67,7 @@ impl Source {
     }
 }
 
-/// Writes what the module calls constants, and is none, where it is used.
+/// Inlines declarations of constants that are no longer constant.
 fn inline_constants(text: &str) -> String {
     let (mut all, mut known) = (String::with_capacity(text.len()), Vec::new());
     for line in text.lines() {
@@ -83,7 +83,7 @@ fn inline_constants(text: &str) -> String {
     all
 }
 
-/// A line with these values in the place of their names.
+/// Replaces names in a line by their values.
 fn inlined(line: &str, known: &[(String, String)]) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let (mut text, mut rest) = (String::new(), line);

@@ -1,5 +1,5 @@
-//! Maps that read along another axis than they write: tiles of 32 x 32 elements are transposed in workgroup memory, so that
-//! both go along with neighbouring threads.
+//! Maps that read along another axis than they write. Tiles of 32 x 32 elements are transposed in workgroup memory, so that
+//! neighboring threads access neighboring elements in both directions.
 
 use crate::codegen::analysis::{coordinates, decompose};
 use crate::codegen::dialect::Dialect;
@@ -11,7 +11,7 @@ use crate::codegen::source::Source;
 use crate::kernel::{Inst, Program, ValueId};
 use crate::schedule::{Schedule, TransposeSchedule};
 
-/// The text of a map that loads tiles and stores them transposed.
+/// Prints a map that loads tiles and stores them transposed.
 pub fn wgsl(
     (dims, program): (&[usize], &Program),
     transpose: &TransposeSchedule,
@@ -27,7 +27,7 @@ pub fn wgsl(
     let place = Place { module, program, varying, outer: dims.len(), step: None, vector: None };
     let [arguments, number] = ENTRY;
     let mut text = String::new();
-    // A line is one longer than it must be: columns, too, lie in different banks.
+    // A line has one extra element, so that the elements of a column are in different banks.
     for &id in loads {
         let element = shared_type(program.types[id as usize]);
         put!(text, "var<workgroup> tile{id}: array<{element}, 1056>;\n");

@@ -1,4 +1,4 @@
-//! Pictures of `image`: eight bits a channel.
+//! Conversion from and to images of the `image` crate, with eight bits for each channel.
 
 use crate::device::Device;
 use crate::dtype::DType;
@@ -9,9 +9,9 @@ use std::future::Future;
 use std::ops::Deref;
 
 impl Device {
-    /// A picture as an `f32` tensor `[height, width, channels]` of values from 0 to 1: a byte divided by 255. It is uploaded
-    /// as bytes. Channels come as in the pixel, so that of `Rgba` is the last one opaque at 1. For convolutions,
-    /// `permute([2, 0, 1])` puts them first. Feature `image`.
+    /// Creates an `f32` tensor `[height, width, channels]` from an image. Bytes are divided by 255, so values are from 0 to
+    /// 1. The upload is in bytes. Channels have the order of the pixel, so the last channel of `Rgba` is opaque at 1. For
+    /// convolutions, `permute([2, 0, 1])` moves the channels to the front. Feature `image`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -36,18 +36,18 @@ impl Device {
     {
         let shape = [image.height() as usize, image.width() as usize, P::CHANNEL_COUNT.into()];
         let count: usize = shape.iter().product();
-        // A buffer may be longer than its picture.
+        // The buffer may be longer than the image.
         let bytes = &image.as_raw()[..count];
         self.tensor(bytes, &shape)?.cast(DType::F32)?.div(255)
     }
 }
 
 impl Tensor {
-    /// The picture that floats `[height, width, channels]` are, 0 black and 1 white: times 255, rounded, and what lies beyond
-    /// that at its end; a NaN is 0. Feature `image`.
+    /// Converts floats `[height, width, channels]` to an image. 0 is black and 1 is white: values are multiplied by 255,
+    /// rounded, and clamped. NaN becomes 0. Feature `image`.
     ///
     /// # Errors
-    /// `Shape` if it is no picture of such pixels; `DType` if it is not of floats; as [`Tensor::read`].
+    /// `Shape` if the tensor is not an image of such pixels, `DType` if it is not of floats. Also as [`Tensor::read`].
     pub fn to_image<P>(
         &self,
     ) -> impl Future<Output = Result<ImageBuffer<P, Vec<u8>>>> + 'static + use<P>
@@ -65,7 +65,7 @@ impl Tensor {
         }
     }
 
-    /// Width, height, and a byte for each channel of each pixel.
+    /// Returns width, height, and the read of one byte for each channel of each pixel.
     fn bytes_of_channels(
         &self,
         channels: usize,

@@ -1,5 +1,5 @@
-//! A tensor's values as plain data, and as what other crates have: arrays of `ndarray` (feature `ndarray`) and pictures of
-//! `image` (feature `image`). With the feature `serde` a [`TensorData`] goes through every format that serde has.
+//! Conversion of tensors from and to plain data, `ndarray` arrays (feature `ndarray`) and images of `image` (feature
+//! `image`). With the feature `serde`, a [`TensorData`] can be written in every format of serde.
 //!
 //! ```
 //! # pollster::block_on(async {
@@ -28,11 +28,11 @@ use crate::tensor::Tensor;
 use half::f16;
 use std::future::Future;
 
-/// A shape, and as many values of one type, row-major. Reading a tensor waits; this is what was read, and needs no device.
+/// A shape with its values, row-major, on the host. It is the result of a read, and needs no device.
 ///
-/// With the feature `serde` it is written as `{"shape": [2], "values": {"f32": [1.0, 2.0]}}`, an `f16` by its 16 bits. What
-/// does not fit together is refused when it is read. Formats of text have no infinities and no NaN: JSON refuses to read
-/// them. For weights there are better ones; this is for small data.
+/// With the feature `serde`, the format is `{"shape": [2], "values": {"f32": [1.0, 2.0]}}`. An `f16` is written as its 16
+/// bits. Values that do not fill the shape are rejected when they are deserialized. JSON has no infinities and no NaN, so it
+/// refuses to read them. Use this for small data, and safetensors for weights.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Unchecked"))]
@@ -59,7 +59,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// Their type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         match self {
             Values::F32(_) => DType::F32,
@@ -74,7 +74,7 @@ impl Values {
         }
     }
 
-    /// How many they are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         match self {
             Values::F32(values) => values.len(),
@@ -89,13 +89,13 @@ impl Values {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the list of values is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What was read, and may not fit together.
+/// Deserialized data before its check. The values may not fill the shape.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 struct Unchecked {
@@ -112,10 +112,10 @@ impl TryFrom<Unchecked> for TensorData {
 }
 
 impl TensorData {
-    /// Values of a shape.
+    /// Combines a shape and its values.
     ///
     /// # Errors
-    /// `Shape` if they are not as many as the shape has.
+    /// `Shape` if the values do not fill the shape.
     pub fn new(shape: &[usize], values: Values) -> Result<TensorData> {
         let numel = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
         if numel != Some(values.len()) {
@@ -128,24 +128,24 @@ impl TensorData {
         Ok(TensorData { shape: shape.to_vec(), values })
     }
 
-    /// Its extents.
+    /// Returns the shape.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The values, row-major.
+    /// Returns the values, row-major.
     pub fn values(&self) -> &Values {
         &self.values
     }
 
-    /// The values alone.
+    /// Returns the values without the shape.
     pub fn into_values(self) -> Values {
         self.values
     }
 }
 
 impl Device {
-    /// A tensor of data that was read before.
+    /// Creates a tensor from data.
     ///
     /// # Errors
     /// As [`Device::tensor`].
@@ -165,7 +165,7 @@ impl Device {
 }
 
 impl Tensor {
-    /// Shape, type and values, on the host.
+    /// Reads shape, type and values to the host.
     ///
     /// # Errors
     /// As [`Tensor::read`].
@@ -189,7 +189,7 @@ impl Tensor {
     }
 }
 
-/// What stored bytes stand for.
+/// Decodes stored bytes to values.
 fn decoded<T: Element>(dtype: DType, bytes: &[u8]) -> Result<Vec<T>> {
     let mut values = try_vec("to_data", bytes.len() / dtype.size())?;
     match T::from_bytes(dtype, bytes, &mut values) {

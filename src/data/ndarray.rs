@@ -1,4 +1,4 @@
-//! Arrays of `ndarray`.
+//! Conversion from and to arrays of `ndarray`.
 
 use crate::device::Device;
 use crate::dtype::Element;
@@ -8,7 +8,7 @@ use ndarray::{ArrayD, ArrayView, Dimension};
 use std::future::Future;
 
 impl Device {
-    /// A tensor of an array's values, however it lies in memory. Feature `ndarray`.
+    /// Creates a tensor from the values of an array, in any memory layout. Feature `ndarray`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -30,7 +30,7 @@ impl Device {
         array: ArrayView<'_, T, D>,
     ) -> Result<Tensor> {
         let rows = array.as_standard_layout();
-        // Of the standard layout there is a slice.
+        // An array in standard layout is a slice.
         let values = rows.as_slice().ok_or_else(|| {
             Error::data("tensor: the array must be contiguous, got one that is not")
         })?;
@@ -39,7 +39,8 @@ impl Device {
 }
 
 impl Tensor {
-    /// The values as an array of the tensor's shape; `into_dimensionality` gives it a rank. Feature `ndarray`.
+    /// Reads the values as an array of the tensor's shape. `into_dimensionality` converts it to a fixed rank. Feature
+    /// `ndarray`.
     ///
     /// # Errors
     /// As [`Tensor::read`].

@@ -1,16 +1,16 @@
-//! Values and derivatives of formulas. Both visit a shared part once: a hash of a hundred steps,
-//! each of which uses the one before it twice, has 2^100 paths.
+//! Values and derivatives of formulas. Both visit a shared part only once. Without this, a hash of a hundred steps, where
+//! each step uses its predecessor twice, would have 2^100 paths.
 
 use super::{Binary, Expr, Node, Unary};
 use std::collections::HashMap;
 
 impl Expr {
-    /// The value at `args`, in `f64`; `bool` is 0 or 1. Integer wrap-around is not modelled.
+    /// Evaluates the formula at `args`, in `f64`. A `bool` is 0 or 1. Integers do not wrap around.
     pub fn eval(self, args: &[f64]) -> f64 {
         self.value(args, &mut HashMap::default())
     }
 
-    /// The derivative with respect to the n-th argument; 0 where the formula is piecewise constant.
+    /// Returns the derivative with respect to the n-th argument. It is 0 for piecewise constant formulas.
     pub fn derivative(self, n: usize) -> Expr {
         self.derive(n, &mut HashMap::default())
     }
@@ -65,7 +65,7 @@ impl Expr {
         derivative
     }
 
-    /// The derivative of a function that has a gradient of its own, by the chain rule.
+    /// Differentiates a function with a custom gradient, by the chain rule.
     fn chain(self, n: usize, done: &mut HashMap<usize, Expr>) -> Expr {
         let mut sum = Expr::lit(0.0);
         let Some((arguments, gradient)) = &self.0.custom else { return sum };
@@ -106,7 +106,8 @@ fn eval_unary(op: Unary, x: f64) -> f64 {
     }
 }
 
-/// Of the four operations that formulas fold; without what they would not need.
+/// Computes one of the four operations that constant formulas fold. It is separate, so that callers do not link the other
+/// operations.
 pub(super) fn eval_arithmetic(op: Binary, x: f64, y: f64) -> f64 {
     match op {
         Binary::Add => x + y,
@@ -137,9 +138,9 @@ fn eval_binary(op: Binary, x: f64, y: f64) -> f64 {
     }
 }
 
-/// d op(x) / dx, where `y` is op(x) itself.
+/// Returns d op(x) / dx, where `y` is op(x).
 fn derive_unary(op: Unary, x: Expr, y: Expr) -> Expr {
-    // (1 - x)(1 + x) keeps its digits near 1, where 1 - x^2 has none left.
+    // Near 1, (1 - x)(1 + x) keeps its digits, but 1 - x^2 loses them.
     let inverse_cosine = || ((1.0 - x) * (1.0 + x)).inverse_sqrt();
     match op {
         Unary::Neg => Expr::lit(-1.0),
@@ -161,24 +162,23 @@ fn derive_unary(op: Unary, x: Expr, y: Expr) -> Expr {
     }
 }
 
-/// d op(x, y), where `z` is op(x, y) itself.
+/// Returns d op(x, y), where `z` is op(x, y).
 fn derive_binary(op: Binary, x: Expr, y: Expr, z: Expr, dx: Expr, dy: Expr) -> Expr {
     match op {
         Binary::Add => dx + dy,
         Binary::Sub => dx - dy,
         Binary::Mul => dx * y + dy * x,
-        // With z and not x / y^2, which overflows long before it has to; and over y once, at the end: what is 0 before
-        // that stays 0 next to a pole.
+        // The formula uses z, because x / y^2 can overflow where the quotient does not. It divides by y last, so that a
+        // numerator of 0 stays 0 next to a pole.
         Binary::Div => match dx.literal() {
             Some(0.0) => -(z * dy / y),
             _ => (dx - z * dy) / y,
         },
         Binary::Rem => dx - dy * (x / y).trunc(),
-        // The first operand's, where both are equal.
+        // If both operands are equal, the gradient is the one of the first.
         Binary::Min => choose(x.le(y), dx, dy),
         Binary::Max => choose(y.le(x), dx, dy),
-        // At 0 the derivative by the base has a 0 * Inf for y = 0, the one by the exponent 0 * -Inf
-        // for y > 0.
+        // At x = 0, the derivative by the base has 0 * Inf for y = 0, and the one by the exponent has 0 * -Inf for y > 0.
         Binary::Pow => {
             let by_base = y.eq(0.0).select(0.0, y * x.pow(y - 1.0));
             let by_exponent = x.eq(0.0).select(0.0, z * x.log());
@@ -190,7 +190,7 @@ fn derive_binary(op: Binary, x: Expr, y: Expr, z: Expr, dx: Expr, dy: Expr) -> E
     }
 }
 
-/// `condition.select(a, b)`, unless both are the same constant.
+/// Returns `condition.select(a, b)`, or `a` if both are the same constant.
 fn choose(condition: Expr, a: Expr, b: Expr) -> Expr {
     match (a.literal(), b.literal()) {
         (Some(x), Some(y)) if x == y => a,

@@ -1,10 +1,10 @@
-//! What a formula may be written in, so that it stands once: formulas, which are differentiated and printed, and numbers,
-//! which are computed at once.
+//! The `Real` trait, so that a formula is written only once. The formula can then be an [`Expr`], which is differentiated and
+//! printed, or a number, which is computed at once.
 
 use super::{Expr, Gradient};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// [`Expr`], or numbers.
+/// A type that formulas are written in: [`Expr`] or a type of numbers.
 pub trait Real:
     Copy
     + Neg<Output = Self>
@@ -13,32 +13,32 @@ pub trait Real:
     + Mul<Output = Self>
     + Div<Output = Self>
 {
-    /// What a comparison gives.
+    /// The result of a comparison.
     type Truth;
-    /// A constant.
+    /// Creates a constant.
     fn lit(value: f64) -> Self;
     fn abs(self) -> Self;
     fn exp(self) -> Self;
     fn max(self, other: Self) -> Self;
     fn lt(self, other: Self) -> Self::Truth;
-    /// `a` where it holds, else `b`.
+    /// Returns `a` if `truth` holds, and `b` otherwise.
     fn choose(truth: Self::Truth, a: Self, b: Self) -> Self;
-    /// [`Expr::with_gradient`]; numbers have none.
+    /// Sets a custom gradient ([`Expr::with_gradient`]). Numbers ignore it.
     fn with_gradient(self, arguments: &[Self], gradient: Gradient) -> Self;
 
-    /// `self * self`.
+    /// Returns `self * self`.
     #[inline(always)]
     fn square(self) -> Self {
         self * self
     }
 
-    /// `1 / self`.
+    /// Returns `1 / self`.
     #[inline(always)]
     fn recip(self) -> Self {
         Self::lit(1.0) / self
     }
 
-    /// Horner's scheme: `coefficients[0] + x * (coefficients[1] + ...)`.
+    /// Evaluates a polynomial by Horner's scheme: `coefficients[0] + x * (coefficients[1] + ...)`.
     #[inline(always)]
     fn polynomial<const N: usize>(self, coefficients: [f64; N]) -> Self {
         let mut sum = Self::lit(coefficients[N - 1]);

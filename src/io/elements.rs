@@ -1,4 +1,4 @@
-//! Elements as files store them: their types, and how they become those of tensors.
+//! Elements in files: their types, and their conversion to types of tensors.
 
 use crate::alloc::try_vec;
 use crate::device::Device;
@@ -7,22 +7,22 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use half::bf16;
 
-/// How a file stores the elements of an array.
+/// The type of an array's elements in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
-    /// As a type of tensors.
+    /// A type that tensors have.
     Held(DType),
-    /// These become `i32`,
+    /// `i64`, converted to `i32`.
     I64,
-    /// `u32`,
+    /// `u64`, converted to `u32`.
     U64,
-    /// and `f32`.
+    /// `bf16` and `f64`, converted to `f32`.
     Bf16,
     F64,
 }
 
 impl Stored {
-    /// Elements of these numbers, of `size` bytes each.
+    /// Finds the type with this kind of numbers and elements of `size` bytes.
     pub fn new(numbers: Numbers, size: usize) -> Option<Stored> {
         let same = |dtype: &DType| dtype.numbers() == numbers && bytes_in_files(*dtype) == size;
         match (DType::ALL.into_iter().find(same), numbers, size) {
@@ -34,7 +34,7 @@ impl Stored {
         }
     }
 
-    /// Bytes of an element.
+    /// Returns the bytes of an element.
     pub fn size(self) -> usize {
         match self {
             Stored::Held(dtype) => bytes_in_files(dtype),
@@ -43,7 +43,7 @@ impl Stored {
         }
     }
 
-    /// A tensor of stored elements, row-major, which are as many as the shape has. `what` says in errors whose they are.
+    /// Creates a tensor from stored elements, row-major. Their number must fit the shape. Errors name `what`.
     pub fn tensor(
         self,
         device: &Device,
@@ -92,7 +92,7 @@ impl Stored {
     }
 }
 
-/// Bytes of an element in files: those in memory, except that `bool` takes one.
+/// Returns the bytes of an element in files. They equal those in memory, except that a `bool` has one byte.
 fn bytes_in_files(dtype: DType) -> usize {
     if dtype == DType::Bool {
         1
@@ -109,7 +109,7 @@ struct Elements<'a> {
 }
 
 impl Elements<'_> {
-    /// What each one's bits are converted to.
+    /// Converts the bits of each element.
     fn each<T>(&self, convert: impl Fn(u64) -> std::result::Result<T, String>) -> Result<Vec<T>> {
         let mut all = try_vec(self.what, self.bytes.len() / self.size)?;
         for (at, element) in self.bytes.chunks_exact(self.size).enumerate() {
@@ -122,12 +122,12 @@ impl Elements<'_> {
     }
 }
 
-/// The same error, told of a tensor.
+/// Returns the error with the name of a tensor in front.
 pub(super) fn about(what: &str, error: &Error) -> Error {
     Error::new(error.kind(), format!("{what}: {}", error.message()))
 }
 
-/// The number of bytes of an array, if that can be.
+/// Returns the bytes of an array, or `None` if they overflow.
 pub(super) fn bytes_of(shape: &[usize], stored: Stored) -> Option<u64> {
     let mut bytes = stored.size() as u64;
     for &extent in shape {
@@ -136,7 +136,7 @@ pub(super) fn bytes_of(shape: &[usize], stored: Stored) -> Option<u64> {
     Some(bytes)
 }
 
-/// A tensor's elements as files store them, little-endian.
+/// Reads the elements of a tensor in the form of files, little-endian.
 pub(super) async fn encoded(tensor: &Tensor) -> Result<Vec<u8>> {
     let bytes = tensor.read_bytes().await?;
     Ok(match tensor.dtype() {

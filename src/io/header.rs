@@ -1,4 +1,4 @@
-//! The header of a safetensors file: JSON that says of each tensor its type, its shape, and where its elements are.
+//! The header of a safetensors file. It is JSON with the type, the shape and the byte range of each tensor.
 
 use super::elements::{bytes_of, Stored};
 use crate::dtype::Numbers;
@@ -8,19 +8,19 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The operation that errors name.
+/// The operation in error messages.
 pub(super) const LOAD: &str = "load_safetensors";
-/// The key of the notes, which are not a tensor.
+/// The key of the notes, which is not a tensor.
 pub(super) const METADATA: &str = "__metadata__";
 
-/// The beginning of an error about the tensor `name`.
+/// Returns the beginning of an error about the tensor `name`.
 pub(super) fn named(name: &str) -> String {
     format!("{LOAD}: tensor {name:?}")
 }
 
-/// Where a tensor lies behind the header, and what it is.
+/// The type, the shape and the byte range of a tensor. The range counts from the end of the header.
 pub(super) struct Place {
-    /// How its elements are stored, if a tensor here holds such.
+    /// The type of the elements, or `None` if no tensor type can represent it.
     pub stored: Option<Stored>,
     pub shape: Vec<usize>,
     pub start: u64,
@@ -35,7 +35,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads the text of a header.
+    /// Parses the text of a header.
     pub fn parse(text: &[u8]) -> Result<Header> {
         let text = std::str::from_utf8(text).map_err(|error| {
             let at = 8 + error.valid_up_to();
@@ -51,7 +51,8 @@ impl Header {
         serde_json::from_str(text).map_err(wrong)
     }
 
-    /// The tensors in the order in which they lie, if they fill what lies behind the header and their shapes fit.
+    /// Returns the tensors in the order of their bytes. They must fill the `held` bytes after the header, and fit their
+    /// shapes.
     pub fn checked(&self, held: u64) -> Result<Vec<(&str, Place)>> {
         let mut order = Vec::with_capacity(self.tensors.len());
         for (name, written) in &self.tensors {
@@ -77,7 +78,7 @@ impl Header {
     }
 }
 
-/// The type that a text such as `F32` stands for.
+/// Parses a type, such as `F32`.
 fn stored(dtype: &str) -> Option<Stored> {
     let (letter, bits) = match dtype {
         "BOOL" => return Stored::new(Numbers::Bool, 1),
@@ -123,7 +124,7 @@ impl Written {
             shape.push(usize::try_from(extent).unwrap_or(usize::MAX));
         }
         let shown = &self.shape;
-        // How much an element of an unknown type takes is unknown, too.
+        // The size of an unknown type is unknown, so it is not checked.
         let Some(stored) = stored(&self.dtype) else {
             return Ok(Place { stored: None, shape, start, end });
         };
@@ -152,7 +153,7 @@ impl<'de> Deserialize<'de> for Header {
     }
 }
 
-/// Reads objects in which no key stands twice.
+/// Reads an object and rejects duplicate keys.
 struct Keys;
 
 impl<'de> Visitor<'de> for Keys {
@@ -181,7 +182,7 @@ impl<'de> Visitor<'de> for Keys {
     }
 }
 
-/// Texts by keys that are different.
+/// Texts by key, without duplicate keys.
 struct Notes(BTreeMap<String, String>);
 
 impl<'de> Deserialize<'de> for Notes {

@@ -1,18 +1,18 @@
-//! The header of an `.npy` file: a literal of Python, a dictionary with three entries.
+//! The header of an `.npy` file, which is a Python literal: a dictionary with three entries.
 
-/// What the header says.
+/// The entries of the header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// The type of the elements, as in `<f4`.
+    /// The type of the elements, such as `<f4`.
     pub descr: String,
     pub fortran: bool,
     pub shape: Vec<u64>,
 }
 
-/// Why a header cannot be read, and where in it.
+/// The reason why a header cannot be read, with its position.
 pub(super) type Wrong = (usize, String);
 
-/// Reads a header's text.
+/// Parses the text of a header.
 pub(super) fn header(text: &str) -> Result<Header, Wrong> {
     let mut reader = Reader { text, at: 0 };
     let (mut descr, mut fortran, mut shape) = (None, None, None);
@@ -74,7 +74,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Text in either kind of quotes; none that is meant has an escape.
+    /// Reads text in single or double quotes. Valid texts have no escapes.
     fn text(&mut self) -> Result<String, Wrong> {
         let quote = if self.takes('"') { '"' } else { '\'' };
         if quote == '\'' {
@@ -111,7 +111,7 @@ impl Reader<'_> {
         Err((self.at, "must have True or False here, got something else".into()))
     }
 
-    /// Numbers in parentheses; Python 2 wrote an `L` behind them.
+    /// Reads numbers in parentheses. Python 2 wrote an `L` after each number.
     fn extents(&mut self) -> Result<Vec<u64>, Wrong> {
         let mut all = Vec::new();
         self.expect('(')?;

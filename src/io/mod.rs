@@ -1,9 +1,9 @@
 //! Tensors in files: weights as [safetensors](https://huggingface.co/docs/safetensors), arrays as NumPy's `.npy` and `.npz`,
-//! language models as GGUF ([`Gguf`]: what a file holds; its tensors can be read and decoded one by one).
+//! and language models as GGUF. [`Gguf`] is the head of a GGUF file, whose tensors can be read and decoded one by one.
 //!
-//! A file is read from bytes, or from whatever is read and sought in, such as a `std::fs::File`; models also from a
-//! [`Source`], which may have to wait for its bytes. Files are not trusted: one that is damaged is a `Data` error that says
-//! what is wrong and where, and no memory is taken for what a file only claims to hold.
+//! A file is bytes, or anything that implements `Read` and `Seek`, such as a `std::fs::File`. Models can also be read from a
+//! [`Source`], which may have to wait for its bytes. Files are not trusted. A damaged file is a `Data` error that names the
+//! problem and its position. Memory is never allocated for bytes that a file only claims to have.
 //!
 //! ```
 //! # pollster::block_on(async {

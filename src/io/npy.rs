@@ -1,4 +1,4 @@
-//! NumPy's `.npy`: one array. (`numpy.lib.format` says what is in it.)
+//! NumPy's `.npy` format, which has one array (`numpy.lib.format` defines it).
 
 use super::elements::{about, bytes_of, encoded, Stored};
 use super::literal;
@@ -11,17 +11,17 @@ use crate::tensor::Tensor;
 const LOAD: &str = "load_npy";
 const SAVE: &str = "save_npy";
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// The elements begin at a multiple of this.
+/// The alignment of the elements in bytes.
 const ALIGNED: usize = 64;
 
-/// Loads an array that NumPy saved: versions 1 to 3 of the format, either byte order, row-major or column-major. Bytes after
-/// the array are ignored, as NumPy does.
+/// Loads an array that NumPy saved, in versions 1 to 3 of the format, in either byte order, row-major or column-major. Bytes
+/// after the array are ignored, as in NumPy.
 ///
-/// What tensors hold stays what it is. Other integers become `i32` or `u32`, and `float64` is rounded to `f32`.
+/// Types that tensors have stay unchanged. Other integers become `i32` or `u32`, and `float64` is rounded to `f32`.
 ///
 /// # Errors
-/// `Data` if the file is damaged, has elements of another type, or an integer does not fit 32 bits; `Limit` or `Shape` if it
-/// has more than 2^31-1 elements or more than eight axes; `Memory`.
+/// `Data` if the file is damaged, has elements of another type, or has an integer that does not fit into 32 bits. `Limit` or
+/// `Shape` if the array has more than 2^31-1 elements or more than eight axes. `Memory`.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -36,7 +36,7 @@ pub fn load_npy(device: &Device, bytes: &[u8]) -> Result<Tensor> {
     array(device, LOAD, bytes)
 }
 
-/// The array in an `.npy` file. `what` says in errors whose it is.
+/// Loads the array in an `.npy` file. Errors name `what`.
 pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor> {
     let short = |end: usize| {
         let length = bytes.len();
@@ -92,14 +92,14 @@ pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor>
     if !header.fortran || shape.len() < 2 {
         return stored.tensor(device, what, &shape, elements, big_endian);
     }
-    // Column-major is row-major with the axes the other way round.
+    // A column-major array is a row-major array with reversed axes.
     shape.reverse();
     let turned = stored.tensor(device, what, &shape, elements, big_endian)?;
     let order: Vec<isize> = (0..shape.len() as isize).rev().collect();
     turned.permute(&order)
 }
 
-/// The type that a text such as `<f4` stands for, and whether its bytes are the other way round.
+/// Parses a type, such as `<f4`. Returns also whether the bytes are big-endian.
 fn stored(descr: &str) -> Option<(Stored, bool)> {
     let (order, kind) = descr.split_at_checked(1)?;
     let (letter, size) = if kind == "?" { ("b", "1") } else { kind.split_at_checked(1)? };
@@ -122,13 +122,13 @@ fn stored(descr: &str) -> Option<(Stored, bool)> {
         "<" => Some((stored, false)),
         ">" => Some((stored, true)),
         "=" => Some((stored, cfg!(target_endian = "big"))),
-        // Bytes have no order.
+        // Single bytes have no order.
         "|" if stored.size() == 1 => Some((stored, false)),
         _ => None,
     }
 }
 
-/// Writes a tensor as an `.npy` file, little-endian and row-major.
+/// Saves a tensor as an `.npy` file, little-endian and row-major.
 ///
 /// # Errors
 /// As [`Tensor::read`].
@@ -145,7 +145,7 @@ pub async fn save_npy(tensor: &Tensor) -> Result<Vec<u8>> {
     written(tensor).await.map_err(|error| about(SAVE, &error))
 }
 
-/// The text that stands for a type.
+/// Returns the text for a type, such as `<f4`.
 fn descr(dtype: DType) -> String {
     let letter = match dtype.numbers() {
         Numbers::Bool => 'b',

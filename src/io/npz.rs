@@ -1,4 +1,4 @@
-//! NumPy's `.npz`: a ZIP archive of `.npy` files.
+//! NumPy's `.npz` format, which is a ZIP archive of `.npy` files.
 
 use super::elements::about;
 use super::other::other_kind;
@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 
 const LOAD: &str = "load_npz";
 const SAVE: &str = "save_npz";
-/// What the names of arrays end with in the archive.
+/// The suffix of the names of arrays in the archive.
 const ENDING: &str = ".npy";
 
-/// Loads the arrays of an `.npz` file by name, as `numpy.savez` and `numpy.savez_compressed` write it. Their types become
-/// those that [`load_npy`](super::load_npy) says. Bytes before the archive are ignored.
+/// Loads the arrays of an `.npz` file by name, as `numpy.savez` and `numpy.savez_compressed` write it. Types are converted as
+/// in [`load_npy`](super::load_npy). Bytes before the archive are ignored.
 ///
 /// # Errors
-/// `Data` if the archive or an array in it is damaged, with the array's name; else as [`load_npy`](super::load_npy).
+/// `Data` if the archive or an array is damaged, with the array's name. Otherwise as [`load_npy`](super::load_npy).
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -50,10 +50,10 @@ pub fn load_npz(device: &Device, bytes: &[u8]) -> Result<BTreeMap<String, Tensor
     Ok(arrays)
 }
 
-/// Writes tensors as an `.npz` file, deflated if `compressed`.
+/// Saves tensors as an `.npz` file, deflated if `compressed`.
 ///
 /// # Errors
-/// `Limit` if it would be larger than 4 GiB; as [`Tensor::read`].
+/// `Limit` if the archive would have 4 GiB or more, or at least 65,535 arrays. Also as [`Tensor::read`].
 ///
 /// ```
 /// # pollster::block_on(async {

@@ -1,9 +1,9 @@
-//! Files of another kind that are often found in the place of weights and arrays.
+//! Files of another kind that are often found instead of weights and arrays.
 
-/// Bytes that are enough to know such a file by.
+/// The bytes that are enough to detect such a file.
 pub(super) const KNOWN_BY: usize = 512;
 
-/// Names the kind of a file that was downloaded by mistake, by its first bytes: a web page, or a git-lfs pointer.
+/// Returns the kind of a file that was downloaded by mistake, from its first bytes: a web page or a git-lfs pointer.
 pub(super) fn other_kind(beginning: &[u8]) -> Option<&'static str> {
     let bytes = &beginning[..beginning.len().min(KNOWN_BY)];
     if bytes.starts_with(b"version https://git-lfs.github.com/spec/") {

@@ -1,11 +1,11 @@
-//! Reading a part of a file into memory, which may not be there, as the part may not.
+//! Reads parts of a file into memory, and checks that the part and the memory exist.
 
 use crate::alloc::try_vec;
 use crate::error::{Error, Result};
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
-/// The next bytes of a file, which are known to be there.
+/// Reads the next bytes of a file, which must have them.
 pub(super) fn taken(file: &mut impl Read, length: u64) -> Result<Vec<u8>> {
     let length = usize::try_from(length)
         .map_err(|_| Error::data(format!("the part must fit into memory, got {length} bytes")))?;
@@ -15,7 +15,7 @@ pub(super) fn taken(file: &mut impl Read, length: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The bytes from the first offset up to but not including the second.
+/// Reads a range of bytes.
 pub(super) fn part(file: &mut (impl Read + Seek), range: &Range<u64>) -> Result<Vec<u8>> {
     let Range { start, end } = *range;
     let whole = file.seek(SeekFrom::End(0)).map_err(unread)?;
@@ -28,7 +28,7 @@ pub(super) fn part(file: &mut (impl Read + Seek), range: &Range<u64>) -> Result<
     taken(file, end - start)
 }
 
-/// The error of a file that cannot be read.
+/// Returns the error for a file that cannot be read.
 pub(super) fn unread(error: std::io::Error) -> Error {
     Error::data(format!("the file must be readable, got {error}"))
 }

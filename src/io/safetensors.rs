@@ -1,5 +1,5 @@
-//! Safetensors: eight bytes that say how long the header is, a JSON object that says of each tensor its type, shape and
-//! place, and the elements without gaps. (<https://github.com/huggingface/safetensors#format>)
+//! The safetensors format. A file has the length of the header in eight bytes, a JSON object with the type, the shape and the
+//! range of each tensor, and the elements without gaps. (<https://github.com/huggingface/safetensors#format>)
 
 use super::elements::{about, encoded, Stored};
 use super::header::{named, Header, Written, LOAD, METADATA};
@@ -15,21 +15,21 @@ use std::io::{Cursor, Read, Seek};
 use std::ops::Range;
 
 const SAVE: &str = "save_safetensors";
-/// Bytes a header may have, as in the format's own library.
+/// The most bytes of a header, as in the format's own library.
 const LONGEST: u64 = 100_000_000;
 
-/// The tensors of a file by name, and the notes in it.
+/// The tensors of a file by name, and the file's notes.
 #[derive(Clone, Debug, Default)]
 pub struct Safetensors {
     /// The tensors.
     pub tensors: BTreeMap<String, Tensor>,
-    /// What the file's writer noted.
+    /// The notes of the file's writer.
     pub metadata: BTreeMap<String, String>,
-    /// The tensors that were not loaded because no tensor here holds elements of their type, such as `F8_E4M3`.
+    /// The tensors that were not loaded, because tensors cannot have their type, such as `F8_E4M3`.
     pub skipped: BTreeMap<String, Skipped>,
 }
 
-/// A tensor of a file that was not loaded, because no tensor here holds elements of its type.
+/// A tensor of a file that was not loaded, because tensors cannot have its type.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -48,31 +48,31 @@ pub struct Safetensors {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// The type that the file says, as `F8_E4M3`.
+    /// The type in the file, such as `F8_E4M3`.
     pub dtype: String,
-    /// The shape that the file says.
+    /// The shape in the file.
     pub shape: Vec<u64>,
-    /// Where the tensor's bytes are in the file: from the first offset up to but not including the second.
+    /// The range of the tensor's bytes in the file.
     pub bytes: Range<u64>,
 }
 
 impl Skipped {
-    /// Reads the tensor's bytes as they are in the file, which must be the one that was loaded.
+    /// Reads the tensor's bytes unchanged from the file that was loaded.
     ///
     /// # Errors
-    /// `Data` if the file ends before them or cannot be read; `Memory`.
+    /// `Data` if the file is shorter now or cannot be read, `Memory`.
     pub fn read(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>> {
         part(file, &self.bytes).map_err(|error| about(LOAD, &error))
     }
 }
 
-/// Loads the tensors of a safetensors file. What tensors hold stays what it is. `BF16` becomes `f32`, which holds it exactly,
-/// other integers become `i32` or `u32`, if they fit, and `F64` is rounded to `f32`. A tensor of another type is not loaded;
-/// [`Safetensors::skipped`] has its name, type and place.
+/// Loads the tensors of a safetensors file. Types that tensors have stay unchanged. `BF16` becomes `f32`, which is exact.
+/// Other integers become `i32` or `u32` if they fit, and `F64` is rounded to `f32`. Tensors of other types are not loaded.
+/// [`Safetensors::skipped`] has their names, types and ranges.
 ///
 /// # Errors
-/// `Data` if the file is damaged, with the tensor's name, or is something else (a web page, a git-lfs pointer); `Limit` or
-/// `Shape` if a tensor has more than 2^31-1 elements or more than eight axes; `Memory`.
+/// `Data` if the file is damaged, with the tensor's name, or is something else (a web page, a git-lfs pointer). `Limit` or
+/// `Shape` if a tensor has more than 2^31-1 elements or more than eight axes. `Memory`.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -92,11 +92,11 @@ pub fn load_safetensors(device: &Device, bytes: &[u8]) -> Result<Safetensors> {
     load_safetensors_from(device, &mut Cursor::new(bytes))
 }
 
-/// Loads all tensors of a safetensors file, as [`load_safetensors`]. One tensor after the other is read: a file need not
-/// fit in memory beside its tensors.
+/// Loads the tensors of a safetensors file as [`load_safetensors`] does. Tensors are read one after the other, so the whole
+/// file need not fit into memory at once.
 ///
 /// # Errors
-/// As [`load_safetensors`]; `Data` if the file cannot be read.
+/// As [`load_safetensors`]. `Data` if the file cannot be read.
 pub fn load_safetensors_from(
     device: &Device,
     file: &mut (impl Read + Seek),
@@ -105,10 +105,10 @@ pub fn load_safetensors_from(
 }
 
 impl Safetensors {
-    /// [`load_safetensors_from`] of a file that may have to wait for its bytes.
+    /// Loads tensors as [`load_safetensors_from`] does, from a file that may have to wait for its bytes.
     ///
     /// # Errors
-    /// As there.
+    /// As [`load_safetensors_from`].
     pub async fn load_from(device: &Device, file: &mut impl Source) -> Result<Safetensors> {
         let (header, length) = read_header(file).await?;
         let order = header.checked(length.file - length.header)?;
@@ -130,13 +130,13 @@ impl Safetensors {
     }
 }
 
-/// Bytes of a file, and of its header with the eight before it.
+/// The bytes of a file, and of its header with the eight bytes of its length.
 pub(super) struct Length {
     pub file: u64,
     pub header: u64,
 }
 
-/// The header of a file, which fits into the file.
+/// Reads the header of a file, and checks that the header fits into the file.
 pub(super) async fn read_header(file: &mut impl Source) -> Result<(Header, Length)> {
     let unread = |error: Error| about(LOAD, &error);
     let whole = file.length().await.map_err(unread)?;
@@ -166,11 +166,11 @@ pub(super) async fn read_header(file: &mut impl Source) -> Result<(Header, Lengt
     Ok((Header::parse(&header)?, Length { file: whole, header: 8 + length }))
 }
 
-/// Writes tensors and notes as a safetensors file: names in order in the header, elements of the widest types first, so
-/// that all lie at multiples of their size; the elements begin at a multiple of eight.
+/// Saves tensors and notes as a safetensors file. Names in the header are sorted. Elements of the widest types come first, so
+/// that every tensor is aligned to its elements. The elements begin at a multiple of eight bytes.
 ///
 /// # Errors
-/// `Data` if a tensor is called `__metadata__`; as [`Tensor::read`].
+/// `Data` if a tensor is called `__metadata__`. Also as [`Tensor::read`].
 ///
 /// ```
 /// # pollster::block_on(async {

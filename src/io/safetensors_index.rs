@@ -1,5 +1,5 @@
-//! Weights in several safetensors files, and the index that says which file has which tensor: `model.safetensors.index.json`,
-//! as Hugging Face writes it.
+//! Weights in several safetensors files, and their index `model.safetensors.index.json`, as Hugging Face writes it. The index
+//! has the file of each tensor.
 
 use super::header::LOAD;
 use super::safetensors::{load_safetensors_from, Safetensors};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 
-/// Which file has which tensor.
+/// The index of several safetensors files: the tensors of each file.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -35,17 +35,17 @@ pub struct SafetensorsIndex {
     pub files: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// What the file holds.
+/// The JSON of an index.
 #[derive(Deserialize)]
 struct Written {
     weight_map: BTreeMap<String, String>,
 }
 
 impl SafetensorsIndex {
-    /// Reads an index.
+    /// Parses an index.
     ///
     /// # Errors
-    /// `Data` if it is damaged, or names a file that is not beside it.
+    /// `Data` if the index is damaged, or names a file outside of its own folder.
     pub fn read(json: &[u8]) -> Result<SafetensorsIndex> {
         let Written { weight_map } = serde_json::from_slice(json).map_err(|error| {
             let must = "the index must be JSON with `weight_map`, the file of each tensor";
@@ -62,12 +62,12 @@ impl SafetensorsIndex {
         Ok(SafetensorsIndex { files })
     }
 
-    /// Loads the tensors of all files, which `open` opens by their names. Tensors that the index does not name are not kept.
-    /// Notes are those of all files; where two differ, that of the first file.
+    /// Loads the tensors of all files. `open` opens a file by its name. Tensors that the index does not name are dropped.
+    /// Notes of all files are merged. If two files have a different note of one name, the first is kept.
     ///
     /// # Errors
-    /// Those of `open` and of [`load_safetensors`](super::load_safetensors), with the file's name; `Data` if a file lacks a
-    /// tensor that it must have.
+    /// The errors of `open` and of [`load_safetensors`](super::load_safetensors), with the file's name. `Data` if a file
+    /// lacks a tensor that the index names.
     pub fn load<F: Read + Seek>(
         &self,
         device: &Device,

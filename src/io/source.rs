@@ -1,4 +1,4 @@
-//! Files whose parts are read when they are needed, from a disk or over a network.
+//! Files whose parts are read on demand, from a disk or over a network.
 
 use super::part::part;
 use crate::error::Result;
@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// A file that parts are read of. Whatever is read and sought in is one, such as a `std::fs::File`; it answers at once.
+/// A file whose parts can be read. Every type with `Read` and `Seek`, such as `std::fs::File`, is one, and answers at once.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -33,16 +33,16 @@ use std::task::{Context, Poll, Waker};
 /// # }) // No error is left.
 /// ```
 pub trait Source {
-    /// How many bytes the file has.
+    /// Returns the length of the file in bytes.
     ///
     /// # Errors
-    /// `Data` if it cannot be read.
+    /// `Data` if the file cannot be read.
     fn length(&mut self) -> impl Future<Output = Result<u64>>;
 
-    /// The bytes from the first offset up to but not including the second.
+    /// Reads a range of bytes.
     ///
     /// # Errors
-    /// `Data` if it cannot be read, or is shorter; `Memory`.
+    /// `Data` if the file cannot be read or is shorter, `Memory`.
     fn read_range(&mut self, range: Range<u64>) -> impl Future<Output = Result<Vec<u8>>>;
 }
 
@@ -56,7 +56,7 @@ impl<F: Read + Seek> Source for F {
     }
 }
 
-/// What comes of reading a file that answers at once.
+/// Returns the result of reading a file that answers at once.
 pub fn at_once<T>(read: impl Future<Output = T>) -> T {
     match pin!(read).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(read) => read,

@@ -1,5 +1,5 @@
-//! ZIP archives as far as NumPy's are: members stored or deflated, below 4 GiB. (PKWARE, APPNOTE.TXT 6.3.10) Other bytes may
-//! stand before the archive, whose offsets then count from where it begins, as in Python's `zipfile`.
+//! ZIP archives, as far as NumPy uses them: stored or deflated members, below 4 GiB (PKWARE, APPNOTE.TXT 6.3.10). Other bytes
+//! may precede the archive. Offsets then count from the beginning of the archive, as in Python's `zipfile`.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sorted;
@@ -13,15 +13,15 @@ const END: [u8; 4] = *b"PK\x05\x06";
 const LOCAL_SIZE: usize = 30;
 const CENTRAL_SIZE: usize = 46;
 const END_SIZE: usize = 22;
-/// What stands for a number that a 64-bit field has.
+/// The value that replaces a number with a separate 64-bit field.
 const ELSEWHERE: u32 = u32::MAX;
-/// So many bytes are unpacked at once.
+/// The bytes that are unpacked at once.
 const CHUNK: usize = 1 << 16;
-/// Version 2.0 of the format, which has deflated members.
+/// The version 2.0 of the format, which has deflated members.
 const VERSION: u16 = 20;
-/// Names are UTF-8.
+/// The flag for names in UTF-8.
 const UTF8: u16 = 1 << 11;
-/// The first of January 1980: equal arrays are equal files.
+/// January 1, 1980. A constant date makes the files of equal arrays equal.
 const DATE: u16 = 1 << 5 | 1;
 
 /// A member of an archive.
@@ -31,11 +31,11 @@ pub(super) struct Member {
     crc: u32,
     packed: usize,
     size: usize,
-    /// Where its bytes begin.
+    /// The offset of the first byte.
     start: usize,
 }
 
-/// The members of an archive, in the order of its directory, or what is wrong with it.
+/// Returns the members of an archive in the order of its directory, or the reason why the archive is invalid.
 pub(super) fn members(bytes: &[u8]) -> std::result::Result<Vec<Member>, String> {
     let end = end_of(bytes).ok_or("no end of a ZIP archive's directory")?;
     let [disk, first, here, all] = [4, 6, 8, 10].map(|at| word(bytes, end + at));
@@ -79,7 +79,7 @@ pub(super) fn members(bytes: &[u8]) -> std::result::Result<Vec<Member>, String> 
     Ok(members.into_iter().map(|(_, member)| member).collect())
 }
 
-/// Where the end of the directory is: the last place from which it, and the comment behind it, fill the file.
+/// Returns the offset of the end of the directory. It is the last offset from which the record and its comment fill the file.
 fn end_of(bytes: &[u8]) -> Option<usize> {
     let last = bytes.len().checked_sub(END_SIZE)?;
     let first = last.saturating_sub(usize::from(u16::MAX));
@@ -90,7 +90,8 @@ fn end_of(bytes: &[u8]) -> Option<usize> {
     (first..=last).rev().find(is_end)
 }
 
-/// The member that the directory has at offset `at`, and where the next begins. The archive begins after `before` bytes.
+/// Parses the member at offset `at` of the directory. Returns also the offset of the next one. The archive begins after
+/// `before` bytes.
 fn member(
     bytes: &[u8],
     before: usize,
@@ -150,7 +151,8 @@ fn long(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl Member {
-    /// Its bytes. Memory is taken as they come, not as the archive says.
+    /// Unpacks the bytes of the member. Memory is allocated while bytes are unpacked, because the size in the archive is not
+    /// trusted.
     pub fn unpack(&self, archive: &[u8]) -> Result<Vec<u8>> {
         let packed = &archive[self.start..self.start + self.packed];
         let start = self.start;
@@ -192,7 +194,7 @@ impl Member {
     }
 }
 
-/// What a decoder gives, as far as one byte more than is wanted.
+/// Inflates up to `size` bytes and one more, which shows that the member is too long.
 fn inflate(decoder: &mut impl Read, size: usize) -> Result<std::io::Result<Vec<u8>>> {
     let mut unpacked: Vec<u8> = Vec::new();
     let mut chunk = [0; CHUNK];
@@ -214,13 +216,13 @@ fn inflate(decoder: &mut impl Read, size: usize) -> Result<std::io::Result<Vec<u
     Ok(Ok(unpacked))
 }
 
-/// An archive that is written.
+/// An archive that is being written.
 #[derive(Default)]
 pub(super) struct Writer {
     file: Vec<u8>,
     directory: Vec<u8>,
     members: usize,
-    /// A name is longer than its length can say.
+    /// Whether a name or a member is too long for its field.
     long: bool,
 }
 
@@ -240,7 +242,7 @@ impl Writer {
         };
         let method = if deflated { 8u16 } else { 0 };
         let begin = self.file.len() as u32;
-        // What a member's own header and the directory both say; sizes that do not fit are refused at the end.
+        // The fields that the header of a member and the directory share. `finish` rejects sizes that do not fit.
         let mut both = Vec::new();
         for word in [VERSION, UTF8, method, 0, DATE] {
             both.extend(word.to_le_bytes());
@@ -255,11 +257,11 @@ impl Writer {
         self.directory.extend([&head.concat()[..], name.as_bytes()].concat());
         self.members += 1;
         self.long |= name.len() > usize::from(u16::MAX);
-        // A member below 4 GiB may be unpacked from less, but not from more.
+        // The unpacked bytes are at least as limited as the packed ones, so their length is checked here.
         self.long |= bytes.len() as u64 >= u64::from(ELSEWHERE);
     }
 
-    /// The archive.
+    /// Finishes the archive and returns its bytes.
     pub fn finish(self) -> Result<Vec<u8>> {
         let Writer { mut file, directory, members, long } = self;
         let whole = (file.len() + directory.len()) as u64;

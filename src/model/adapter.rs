@@ -1,5 +1,5 @@
-//! Low-rank adapters (Hu et al. 2021): for some linear layers of a model a product of two narrow matrices, A and B. A layer
-//! with weights `W` and an adapter computes `x W^T + scale x A^T B^T`. The weights stay as they are packed.
+//! Low-rank adapters (LoRA, Hu et al. 2021). An adapter has two narrow matrices, A and B, for some linear layers of a model.
+//! A layer with weights `W` and an adapter computes `x W^T + scale x A^T B^T`. The weights stay packed.
 
 use super::config::{ModelConfig, WeightLayout};
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::tensor::{Tensor, Variable};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A linear layer inside each layer of a model, which an adapter can be made for.
+/// A linear layer inside each layer of a model. An adapter can change its outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Projection {
     /// `q_proj`: the queries of attention.
@@ -16,18 +16,18 @@ pub enum Projection {
     Key,
     /// `v_proj`: the values of attention.
     Value,
-    /// `o_proj`: from the heads of attention back to the width of the model.
+    /// `o_proj`: the output of attention, from the heads back to the width of the model.
     Output,
     /// `gate_proj`: the gate of the feed-forward network.
     Gate,
-    /// `up_proj`: the other factor of the hidden layer of the feed-forward network.
+    /// `up_proj`: the factor that the gate is multiplied with, in the hidden layer of the feed-forward network.
     Up,
-    /// `down_proj`: from the hidden layer of the feed-forward network back to the width of the model.
+    /// `down_proj`: the output of the feed-forward network, from its hidden layer back to the width of the model.
     Down,
 }
 
 impl Projection {
-    /// All of them.
+    /// All projections, in the order of a layer.
     pub const ALL: [Projection; 7] = [
         Projection::Query,
         Projection::Key,
@@ -49,7 +49,8 @@ impl Projection {
         self.names().0
     }
 
-    /// The names of Hugging Face's libraries, of their module around it, and of GGUF files.
+    /// Returns three names: the one in Hugging Face's libraries, the one of their module around it, and the one in GGUF
+    /// files.
     fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Projection::Query => ("q_proj", "self_attn", "attn_q"),
@@ -62,7 +63,7 @@ impl Projection {
         }
     }
 
-    /// The projection of a module of Hugging Face's libraries inside a layer, such as `self_attn.q_proj`.
+    /// Returns the projection of a Hugging Face module inside a layer, such as `self_attn.q_proj`.
     pub(super) fn of_module(path: &str) -> Option<Projection> {
         let (module, name) = path.split_once('.')?;
         let is_it = |projection: &Projection| {
@@ -72,7 +73,7 @@ impl Projection {
         Projection::ALL.into_iter().find(is_it)
     }
 
-    /// The shape of its weights, outputs and inputs.
+    /// Returns the shape of the weights, `[outputs, inputs]`.
     pub(super) fn shape(self, config: &ModelConfig) -> [usize; 2] {
         let [queries, keys] = [config.heads, config.kv_heads].map(|n| n * config.head_size);
         match self {
@@ -84,8 +85,9 @@ impl Projection {
         }
     }
 
-    /// The number of heads whose outputs a GGUF file has in another order than Hugging Face's libraries: those that Llama
-    /// rotates. Elements `n` and `n + size / 2` of a head are rotated together. In the file they are neighbors.
+    /// Returns the number of heads if a GGUF file has the outputs in another order than Hugging Face's libraries. Only
+    /// Llama's queries and keys differ. Elements `n` and `n + size / 2` of a head are rotated together. In the file they are
+    /// neighbors.
     fn permuted_heads(self, config: &ModelConfig) -> Option<usize> {
         match (&config.architecture[..], config.layout, self) {
             ("llama", WeightLayout::Gguf, Projection::Query) => Some(config.heads),
@@ -103,22 +105,22 @@ pub struct Site {
 }
 
 impl Site {
-    /// The name of its weights in a GGUF file.
+    /// Returns the name of the weights in a GGUF file.
     pub fn in_gguf(self) -> String {
         format!("blk.{}.{}.weight", self.layer, self.projection.names().2)
     }
 }
 
-/// Splits a path of Hugging Face's libraries inside a decoder, such as `layers.0.self_attn.q_proj`, into the number of the
+/// Splits a path inside a decoder in Hugging Face's libraries, such as `layers.0.self_attn.q_proj`. Returns the number of the
 /// layer and the rest.
 pub fn split_layer(path: &str) -> Option<(usize, &str)> {
     let (layer, rest) = path.strip_prefix("layers.")?.split_once('.')?;
-    // Digits alone: `parse` would take a sign, too.
+    // Only digits, because `parse` would also accept a sign.
     let layer = layer.bytes().all(|c| c.is_ascii_digit()).then(|| layer.parse().ok())??;
     Some((layer, rest))
 }
 
-/// The path of Hugging Face's module, such as `layers.0.self_attn.q_proj`.
+/// Writes the path of Hugging Face's module, such as `layers.0.self_attn.q_proj`.
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let (name, module, _) = self.projection.names();
@@ -132,19 +134,19 @@ pub struct LowRank {
     pub a: Variable,
     /// B: `[outputs, rank]`, with its rows in Hugging Face's order.
     pub b: Variable,
-    /// The heads of the outputs, if the model has them in another order.
+    /// The number of heads of the outputs, if the model has the outputs in another order.
     permuted_heads: Option<usize>,
 }
 
-/// The matrices of all adapted layers.
+/// An adapter: the matrices of all adapted layers.
 pub struct Adapter {
     pub pairs: BTreeMap<Site, LowRank>,
-    /// The factor of all products.
+    /// The factor of every product.
     pub scale: f64,
 }
 
 impl Adapter {
-    /// An adapter of no layers.
+    /// Creates an adapter without layers.
     pub fn new(scale: f64) -> Adapter {
         Adapter { pairs: BTreeMap::new(), scale }
     }
@@ -152,7 +154,7 @@ impl Adapter {
     /// Adds the matrices of a layer.
     ///
     /// # Errors
-    /// `Data` if the model has no such layer; `Shape` if the matrices do not fit.
+    /// `Data` if the model does not have the layer, `Shape` if the matrices do not fit.
     pub fn add(&mut self, config: &ModelConfig, site: Site, a: &Tensor, b: &Tensor) -> Result<()> {
         if site.layer >= config.layers {
             let (layer, layers) = (site.layer, config.layers);
@@ -179,7 +181,8 @@ impl Adapter {
         Ok(())
     }
 
-    /// What the adapter adds to the outputs of a layer for its inputs `x [tokens, inputs]`, if it adapts the layer.
+    /// Returns the change that the adapter adds to the outputs of a layer for the inputs `x [tokens, inputs]`. Returns `None`
+    /// if the adapter does not have the layer.
     pub fn change(&self, site: Site, x: &Tensor) -> Result<Option<Tensor>> {
         let Some(pair) = self.pairs.get(&site) else { return Ok(None) };
         let narrow = x.matmul(&pair.a.value().transpose(0, 1)?)?;

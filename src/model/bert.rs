@@ -1,8 +1,8 @@
-//! BERT and the encoders that are built as it is: MiniLM, E5, BGE, Arctic (Devlin et al. 2019), and XLM-RoBERTa (Conneau et al.
-//! 2020), which begins to count positions after the number of the padding token.
+//! BERT and encoders of the same architecture: MiniLM, E5, BGE, Arctic (Devlin et al. 2019), and XLM-RoBERTa (Conneau et al.
+//! 2020). XLM-RoBERTa counts positions from the id of the padding token plus one.
 //!
-//! Each layer adds attention to all tokens of a text, and a feed-forward network, to a stream of vectors, one for each token.
-//! The stream is normalized after each addition.
+//! Each token of a text has a vector. Each layer adds the result of attention to all tokens of the text, and the result of a
+//! feed-forward network. The vectors are normalized after each addition.
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -10,7 +10,7 @@ use crate::tensor::{AttentionOptions, Tensor};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The extents and constants of an encoder, by the names of Hugging Face's `config.json`.
+/// The sizes and constants of an encoder. The fields have the names of Hugging Face's `config.json`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct BertConfig {
     model_type: String,
@@ -57,7 +57,7 @@ impl BertConfig {
     /// Reads a `config.json`.
     ///
     /// # Errors
-    /// `Data` if something is missing, or does not fit; `Unsupported` for another family, or a feature that it does not have.
+    /// `Data` if a setting is missing or invalid, `Unsupported` for another family or a setting that is not implemented.
     pub fn read(json: &[u8]) -> Result<BertConfig> {
         let wrong =
             |error| Error::data(format!("embedder: config.json must be valid, got {error}"));
@@ -115,22 +115,22 @@ impl BertConfig {
         Ok(config)
     }
 
-    /// Elements of a token's vector.
+    /// Returns the elements of a token's vector.
     pub fn width(&self) -> usize {
         self.hidden_size
     }
 
-    /// Rows of the embedding.
+    /// Returns the rows of the embedding.
     pub fn vocabulary(&self) -> usize {
         self.vocab_size
     }
 
-    /// The number of the padding token.
+    /// Returns the id of the padding token. The default is the one of the family.
     pub fn padding(&self) -> usize {
         self.pad_token_id.unwrap_or(if self.model_type == "bert" { 0 } else { 1 })
     }
 
-    /// The position of the first token.
+    /// Returns the position of the first token.
     fn first_position(&self) -> usize {
         if self.model_type == "bert" {
             0
@@ -139,7 +139,7 @@ impl BertConfig {
         }
     }
 
-    /// Tokens of the longest text.
+    /// Returns the most tokens of a text.
     pub fn max_tokens(&self) -> usize {
         self.max_position_embeddings.saturating_sub(self.first_position())
     }
@@ -157,7 +157,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// By the names of Hugging Face and of PyTorch's modules.
+    /// Finds an activation by its name in Hugging Face's settings or among PyTorch's modules.
     pub fn named(name: &str) -> Result<Activation> {
         match name {
             "gelu" => Ok(Activation::Gelu),
@@ -172,7 +172,7 @@ impl Activation {
         }
     }
 
-    /// Its value for each element.
+    /// Applies the function to each element.
     pub fn of(self, x: &Tensor) -> Tensor {
         match self {
             Activation::Gelu => x.gelu(),
@@ -185,16 +185,16 @@ impl Activation {
     }
 }
 
-/// Tensors of a file that are taken by their names.
+/// The tensors of a file, which are taken by name.
 pub struct Parameters {
-    /// All that were not taken.
+    /// The tensors that were not taken yet.
     tensors: BTreeMap<String, Tensor>,
-    /// How the names begin.
+    /// The prefix of all names.
     prefix: String,
 }
 
 impl Parameters {
-    /// The tensors of a file. Some files have the name of the model in front of all names (`bert.embeddings...`).
+    /// Holds the tensors of a file. Some files have the name of the model in front of all names (`bert.embeddings...`).
     pub fn new(tensors: BTreeMap<String, Tensor>) -> Parameters {
         let last = "embeddings.word_embeddings.weight";
         let found = tensors.keys().find_map(|name| name.strip_suffix(last));
@@ -202,10 +202,10 @@ impl Parameters {
         Parameters { tensors, prefix }
     }
 
-    /// A tensor of this shape, as `f32`.
+    /// Takes a tensor with this shape, and casts it to `f32`.
     pub fn take(&mut self, name: &str, shape: &[usize]) -> Result<Tensor> {
         let name = format!("{}{name}", self.prefix);
-        // Early files have the names of TensorFlow.
+        // Early files have TensorFlow's names.
         let older = name.replace("LayerNorm.weight", "LayerNorm.gamma");
         let older = older.replace("LayerNorm.bias", "LayerNorm.beta");
         let found = self.tensors.remove(&name).or_else(|| self.tensors.remove(&older));
@@ -220,7 +220,7 @@ impl Parameters {
         tensor.cast(DType::F32)
     }
 
-    /// The linear layer of this name.
+    /// Takes the weight and the bias of a linear layer.
     pub fn linear(&mut self, name: &str, shape: [usize; 2], has_bias: bool) -> Result<Linear> {
         let weight = self.take(&format!("{name}.weight"), &shape)?.transpose(0, 1)?;
         let bias = has_bias.then(|| self.take(&format!("{name}.bias"), &shape[..1]));
@@ -233,23 +233,23 @@ impl Parameters {
     }
 }
 
-/// A linear layer whose weights stay.
+/// A linear layer with constant weights.
 pub struct Linear {
-    /// `[inputs, outputs]`: transposed once. The CPU multiplies few rows with it fastest.
+    /// `[inputs, outputs]`, transposed once. The CPU multiplies few rows with this layout fastest.
     weight: Tensor,
     /// `[outputs]`.
     bias: Option<Tensor>,
 }
 
 impl Linear {
-    /// The outputs of several layers of one input, one after the other.
+    /// Combines several layers of one input into one layer. Its outputs are theirs, one after the other.
     fn joint(layers: &[Linear]) -> Result<Linear> {
         let weights: Vec<&Tensor> = layers.iter().map(|layer| &layer.weight).collect();
         let biases: Vec<&Tensor> = layers.iter().filter_map(|layer| layer.bias.as_ref()).collect();
         Ok(Linear { weight: Tensor::concat(&weights, 1)?, bias: Some(Tensor::concat(&biases, 0)?) })
     }
 
-    /// `[rows, inputs] -> [rows, outputs]`.
+    /// Computes `[rows, inputs] -> [rows, outputs]`.
     pub fn apply(&self, x: &Tensor) -> Result<Tensor> {
         let product = x.matmul(&self.weight)?;
         match &self.bias {
@@ -271,19 +271,19 @@ impl Norm {
     }
 }
 
-/// An encoder: the vectors of a text's tokens.
+/// An encoder, which computes vectors of a text's tokens.
 pub struct Bert {
     config: BertConfig,
     activation: Activation,
     words: Tensor,
-    /// The vectors of the positions and of the first type of text, added.
+    /// The sum of the vectors of the positions and of the first type of text.
     positions: Tensor,
     norm: Norm,
     layers: Vec<Layer>,
 }
 
 struct Layer {
-    /// Makes queries, keys and values.
+    /// The layer that computes queries, keys and values.
     projections: Linear,
     attention_output: Linear,
     attention_norm: Norm,
@@ -293,10 +293,10 @@ struct Layer {
 }
 
 impl Bert {
-    /// Takes its weights.
+    /// Takes the weights of the encoder.
     ///
     /// # Errors
-    /// `Data` if one is missing or has another shape.
+    /// `Data` if a tensor is missing or has another shape.
     pub fn new(config: &BertConfig, weights: &mut Parameters) -> Result<Bert> {
         let (width, hidden) = (config.hidden_size, config.intermediate_size);
         let words = "embeddings.word_embeddings.weight";
@@ -328,8 +328,8 @@ impl Bert {
         Ok(Bert { config: config.clone(), activation, words, positions, norm, layers })
     }
 
-    /// The vectors of the tokens of some texts: `ids [texts, tokens]`, of which `is_there [texts, tokens]` says which count, to
-    /// `[texts, tokens, width]`.
+    /// Computes the vectors of the tokens of some texts, `[texts, tokens, width]`. `ids` and `is_there` have the shape
+    /// `[texts, tokens]`. `is_there` is false for padding.
     pub fn forward(&self, ids: &Tensor, is_there: &Tensor) -> Result<Tensor> {
         let &[texts, tokens] = ids.shape() else { unreachable!("ids have two axes") };
         let width = self.config.hidden_size;
@@ -348,7 +348,7 @@ impl Bert {
         x.reshape(&[texts, tokens, width])
     }
 
-    /// Attention by queries, keys and values, `[texts * tokens, 3 * width] -> [texts * tokens, width]`.
+    /// Computes attention from queries, keys and values, `[texts * tokens, 3 * width] -> [texts * tokens, width]`.
     fn attend(&self, projections: &Tensor, seen: &Tensor) -> Result<Tensor> {
         let (texts, tokens) = (seen.shape()[0], seen.shape()[3]);
         let (heads, width) = (self.config.num_attention_heads, self.config.hidden_size);

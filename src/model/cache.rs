@@ -1,4 +1,4 @@
-//! What a decoder keeps of the tokens before, their keys and values; and what it knows of positions.
+//! The key-value cache of a decoder, and its rotary embedding.
 
 use super::config::ModelConfig;
 use super::PROMPT;
@@ -10,11 +10,11 @@ use crate::shape::Shape;
 use crate::tensor::{AttentionOptions, Tensor, Variable};
 use std::sync::Arc;
 
-/// Keys and values of the tokens so far, for each layer.
+/// The keys and values of the tokens so far, for each layer.
 ///
-/// A layer that sees only a window of the tokens keeps those of the window, and has room for one more part of a prompt
-/// ([`PROMPT`] tokens) behind them. When that is full, the window moves to the front. So keys always lie in the order of their
-/// tokens, as attention wants them.
+/// A layer with a window stores the tokens of the window. Behind them it has room for one more part of a prompt ([`PROMPT`]
+/// tokens). When the room is full, the window moves to the front. So keys are always in the order of their tokens, as
+/// attention requires.
 pub struct KvCache {
     layers: Vec<Layer>,
     dtype: DType,
@@ -27,8 +27,8 @@ struct Layer {
     window: Option<usize>,
 }
 
-/// A variable of zeros that has memory of its own, which tokens are written into. (`Device::zeros` has none until
-/// something reads it, so the first tokens would write the whole cache.)
+/// Creates a variable of zeros with allocated memory, which tokens are written into. `Device::zeros` allocates no memory
+/// until something reads the tensor, so the first tokens would write the whole cache.
 fn zeros(device: &Device, shape: &[usize], dtype: DType) -> Result<Variable> {
     let count = Shape::new("model", shape)?.numel() * dtype.size();
     let mut bytes: Vec<u8> = try_vec("model", count)?;
@@ -36,13 +36,13 @@ fn zeros(device: &Device, shape: &[usize], dtype: DType) -> Result<Variable> {
     Ok(Variable::new(&device.tensor_from_bytes(&bytes, shape, dtype)?))
 }
 
-/// Tokens that a layer has room for in a context of `tokens`.
+/// Returns the number of tokens that a layer has room for in a context of `tokens`.
 pub fn capacity(tokens: usize, window: Option<usize>) -> usize {
     window.map_or(tokens, |window| tokens.min((window - 1).saturating_add(PROMPT)))
 }
 
 impl KvCache {
-    /// An empty cache for contexts of up to `tokens`.
+    /// Creates an empty cache for contexts of up to `tokens`.
     fn new(device: &Device, config: &ModelConfig, tokens: usize, dtype: DType) -> Result<KvCache> {
         let mut layers = Vec::with_capacity(config.layers);
         for layer in 0..config.layers {
@@ -54,8 +54,8 @@ impl KvCache {
         Ok(KvCache { layers, dtype })
     }
 
-    /// Attention of new tokens to those before and to themselves: `q [tokens, heads, size]`, `k` and `v`
-    /// `[tokens, kv heads, size]`; the result is `[tokens, heads * size]`.
+    /// Computes attention of new tokens to earlier tokens and to themselves. `q` is `[tokens, heads, size]`. `k` and `v` are
+    /// `[tokens, kv heads, size]`. The result is `[tokens, heads * size]`.
     pub fn attend(&self, layer: usize, [q, k, v]: [&Tensor; 3], at: &Positions) -> Result<Tensor> {
         let (tokens, heads, size) = (q.shape()[0], q.shape()[1], q.shape()[2]);
         let Layer { keys, values, window } = &self.layers[layer];
@@ -73,31 +73,30 @@ impl KvCache {
     }
 }
 
-/// Lists of tokens one after the other, as attention takes them: `[lists * tokens, heads, size]` to
-/// `[lists, heads, tokens, size]`.
+/// Reshapes concatenated lists of tokens for attention: `[lists * tokens, heads, size]` to `[lists, heads, tokens, size]`.
 pub fn across(x: &Tensor, lists: usize) -> Result<Tensor> {
     let &[tokens, heads, size] = x.shape() else { unreachable!("heads have three axes") };
     x.reshape(&[lists, tokens / lists, heads, size])?.transpose(1, 2)
 }
 
-/// Where in the cache new tokens are. The numbers are data, so one program serves all positions.
+/// The positions of new tokens in the cache. Positions are data, so one program serves all of them.
 pub struct Positions {
-    /// In layers that see all tokens: their positions in the context.
+    /// The slots in layers that see all tokens. They equal the positions in the context.
     whole: Slots,
-    /// In layers that see a window of them.
+    /// The slots in layers with a window.
     windowed: Slots,
-    /// How many they are.
+    /// The number of new tokens.
     tokens: usize,
 }
 
-/// Slots of a cache, as `i32` of rank 0.
+/// A range of slots of a cache, as `i32` of rank 0.
 struct Slots {
     start: Tensor,
     end: Tensor,
 }
 
 impl Positions {
-    /// By the numbers of [`CachedTokens::slots`].
+    /// Takes the tensor of the numbers that [`CachedTokens::slots`] returns.
     pub fn new(numbers: &Tensor, tokens: usize) -> Result<Positions> {
         let number = |n: isize| numbers.slice(0, n..n + 1)?.reshape(());
         let slots = |n| Ok(Slots { start: number(n)?, end: number(n + 1)? });
@@ -105,21 +104,21 @@ impl Positions {
     }
 }
 
-/// A cache, and which tokens are in it.
+/// A cache with the number of tokens in it.
 pub struct CachedTokens {
     pub cache: Arc<KvCache>,
-    /// The window of layers that have one.
+    /// The window of the layers that have one.
     window: Option<usize>,
-    /// How many tokens layers with a window have room for.
+    /// The number of tokens that layers with a window have room for.
     room: usize,
-    /// How many tokens are in it.
+    /// The number of tokens in the cache.
     length: usize,
-    /// How many of the first tokens layers with a window have forgotten.
+    /// The number of first tokens that layers with a window have dropped.
     forgotten: usize,
 }
 
 impl CachedTokens {
-    /// An empty cache for contexts of up to `tokens`.
+    /// Creates an empty cache for contexts of up to `tokens`.
     pub fn new(
         device: &Device,
         config: &ModelConfig,
@@ -131,18 +130,19 @@ impl CachedTokens {
         Ok(CachedTokens { cache, window, room, length: 0, forgotten: 0 })
     }
 
-    /// How many tokens are in it.
+    /// Returns the number of tokens in the cache.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// The slots of `tokens` more: where they begin and end in layers that see all tokens, and in those that see a window.
+    /// Returns the slots of the next `tokens`: begin and end in layers that see all tokens, then begin and end in layers with
+    /// a window.
     pub fn slots(&self, tokens: usize) -> [i32; 4] {
         let within = self.length - self.forgotten;
         [self.length, self.length + tokens, within, within + tokens].map(|slot| slot as i32)
     }
 
-    /// Makes room for `tokens` more: moves the windows to the front where they are at the end.
+    /// Makes room for `tokens` more. Moves the windows to the front if they are at the end.
     pub fn make_room(&mut self, tokens: usize) -> Result<()> {
         let Some(window) = self.window else { return Ok(()) };
         if self.length + tokens - self.forgotten <= self.room {
@@ -159,12 +159,12 @@ impl CachedTokens {
         Ok(())
     }
 
-    /// Counts tokens whose keys and values all layers have by now.
+    /// Counts tokens whose keys and values are now in all layers.
     pub fn extend(&mut self, tokens: usize) {
         self.length += tokens;
     }
 
-    /// Keeps the first `length` tokens. Where a window no longer has all that the next token sees, it keeps none.
+    /// Keeps the first `length` tokens. Keeps none if a window has dropped tokens that the next token sees.
     pub fn truncate(&mut self, length: usize) {
         if length < self.length {
             let first = length.saturating_sub(self.window.map_or(length, |window| window - 1));
@@ -176,26 +176,26 @@ impl CachedTokens {
     }
 }
 
-/// The rotary embedding (Su et al. 2021): pairs of elements of each head are turned, by angles that grow with the position.
+/// The rotary embedding (Su et al. 2021). Rotates pairs of elements of each head by angles that grow with the position.
 pub struct Rotary {
-    /// What elements are multiplied with, and what the other ones of their pairs are: `[positions, 1, head size]`.
+    /// The factors of an element and of the other element of its pair, `[positions, 1, head size]`.
     own: Tensor,
     other: Tensor,
     pairs: Pairs,
 }
 
-/// Which elements are a pair.
+/// The elements that form a pair.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Pairs {
-    /// Two neighbours.
+    /// Two neighbors.
     Neighbours,
-    /// An element of the first half, and the one as far into the second.
+    /// Elements `n` and `n + size / 2` of the rotated elements.
     Halves,
 }
 
 impl Rotary {
-    /// Of so many positions. The n-th pair turns by the position times `base^(-2n / size)`, divided by its factor; `size` are
-    /// the elements that are turned, the first of the head.
+    /// Computes the factors for `positions` positions. The n-th pair rotates by the position times `base^(-2n / size)`,
+    /// divided by its factor. `size` is the number of rotated elements, which are the first of the head.
     pub fn new(
         device: &Device,
         [positions, head, size]: [usize; 3],
@@ -229,13 +229,13 @@ impl Rotary {
         })
     }
 
-    /// That of some tokens.
+    /// Returns the factors for the positions of some tokens.
     pub fn of(&self, at: &Positions) -> Result<Rotary> {
         let part = |all: &Tensor| all.slice_from(0, &at.whole.start, at.tokens);
         Ok(Rotary { own: part(&self.own)?, other: part(&self.other)?, pairs: self.pairs })
     }
 
-    /// That of lists of tokens, one after the other, each of which begins at position 0.
+    /// Returns the factors for concatenated lists of tokens. Each list begins at position 0.
     pub fn of_lists(&self, lists: usize, tokens: usize) -> Result<Rotary> {
         let part = |all: &Tensor| {
             let size = all.shape()[2];
@@ -245,7 +245,7 @@ impl Rotary {
         Ok(Rotary { own: part(&self.own)?, other: part(&self.other)?, pairs: self.pairs })
     }
 
-    /// `x [tokens, heads, head size]`, turned.
+    /// Rotates `x [tokens, heads, head size]`.
     pub fn turn(&self, x: &Tensor) -> Result<Tensor> {
         let &[tokens, heads, size] = x.shape() else { unreachable!("heads have three axes") };
         let exchanged = match self.pairs {

@@ -1,20 +1,20 @@
-//! What a file says of a model: extents and constants, by the names that GGUF has for them.
+//! The sizes and constants of a model, read from GGUF metadata.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Gguf;
 
-/// The metadata key that says how weights are stored. Only heads that were made of Hugging Face's files have it.
+/// The metadata key for the storage of weights. Only heads that describe Hugging Face's files have the key.
 pub(super) const LAYOUT: &str = "warpweft.weight_layout";
 
-/// How the weights of some tensors are stored. Converters to GGUF change them.
+/// The storage of the weights of some tensors. Converters to GGUF change it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightLayout {
-    /// As GGUF files have them. The rows of Llama's queries and keys are in an order in which elements that the rotary
+    /// The storage in GGUF files. The rows of Llama's queries and keys are reordered, so that elements that the rotary
     /// embedding rotates together are neighbors. The weights of Gemma's norms are factors.
     #[default]
     Gguf,
-    /// As Hugging Face's library has them. Elements that are rotated together are half a head apart. The weights of Gemma's
-    /// norms are differences from 1.
+    /// The storage in Hugging Face's library. Elements that are rotated together are half a head apart. The weights of
+    /// Gemma's norms are differences from 1.
     HuggingFace,
 }
 
@@ -23,48 +23,49 @@ impl WeightLayout {
     pub(super) const HUGGING_FACE: &str = "huggingface";
 }
 
-/// The extents and constants of a decoder-only transformer.
+/// The sizes and constants of a decoder-only transformer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelConfig {
     /// The name of the family, such as `llama` (`general.architecture`).
     pub architecture: String,
-    /// Layers (`block_count`).
+    /// The number of layers (`block_count`).
     pub layers: usize,
-    /// Elements of a token's vector (`embedding_length`).
+    /// The number of elements of a token's vector (`embedding_length`).
     pub width: usize,
-    /// Heads of queries (`attention.head_count`).
+    /// The number of heads of queries (`attention.head_count`).
     pub heads: usize,
-    /// Heads of keys and values, each of which serves several heads of queries (`attention.head_count_kv`; `heads` by default).
+    /// The number of heads of keys and values. Each serves several heads of queries (`attention.head_count_kv`, by default
+    /// `heads`).
     pub kv_heads: usize,
-    /// Elements of a head (`attention.key_length`; `width / heads` by default).
+    /// The number of elements of a head (`attention.key_length`, by default `width / heads`).
     pub head_size: usize,
-    /// Elements of the hidden layer of the feed-forward network (`feed_forward_length`).
+    /// The number of elements of the feed-forward network's hidden layer (`feed_forward_length`).
     pub feed_forward: usize,
-    /// Tokens of the vocabulary: rows of the embedding.
+    /// The number of tokens of the vocabulary, which are the rows of the embedding.
     pub vocabulary: usize,
-    /// Tokens that the model was trained for (`context_length`).
+    /// The number of tokens that the model was trained for (`context_length`).
     pub context: usize,
-    /// What root-mean-square norms add to the mean (`attention.layer_norm_rms_epsilon`; 1e-5 by default).
+    /// The term that root-mean-square norms add to the mean (`attention.layer_norm_rms_epsilon`, by default 1e-5).
     pub epsilon: f64,
-    /// The base of the rotary embedding's angles (`rope.freq_base`; 10,000 by default).
+    /// The base of the rotary embedding's angles (`rope.freq_base`, by default 10,000).
     pub rope_base: f64,
-    /// How many elements of a head are rotated (`rope.dimension_count`; all by default).
+    /// The number of elements of a head that are rotated (`rope.dimension_count`, by default all).
     pub rope_size: usize,
-    /// What positions are divided by (`rope.scaling.factor` where `rope.scaling.type` is `linear`; 1 by default).
+    /// The divisor of positions (`rope.scaling.factor` if `rope.scaling.type` is `linear`, by default 1).
     pub rope_scale: f64,
-    /// How many tokens layers with a window see (`attention.sliding_window`); no layer has one by default.
+    /// The number of tokens that layers with a window see (`attention.sliding_window`). By default no layer has a window.
     pub window: Option<usize>,
-    /// If n, each n-th layer has no window (`attention.sliding_window_pattern`; 6 for Gemma 3). By default all layers have
+    /// If n, each n-th layer has no window (`attention.sliding_window_pattern`, 6 for Gemma 3). By default all layers have
     /// one.
     pub window_pattern: Option<usize>,
-    /// The base of the angles in layers with a window (10,000 by default; GGUF files do not say).
+    /// The base of the angles in layers with a window (`rope.freq_base_swa`, by default 10,000).
     pub window_rope_base: f64,
-    /// How the weights are stored.
+    /// The storage of the weights.
     pub layout: WeightLayout,
 }
 
-/// Metadata of one family.
+/// The metadata of one family.
 struct Facts<'a> {
     file: &'a Gguf,
     architecture: &'a str,
@@ -80,7 +81,7 @@ impl Facts<'_> {
             return Ok(None);
         };
         match value.as_u64() {
-            // Sums and products of such extents are far from overflowing.
+            // With this limit, sums and products of a few extents do not overflow.
             Some(extent @ 1..=0xff_ffff) => Ok(Some(extent as usize)),
             other => {
                 let got = other.map_or("no integer".into(), |extent| extent.to_string());
@@ -106,11 +107,11 @@ impl Facts<'_> {
 }
 
 impl ModelConfig {
-    /// Reads it from the metadata of a file.
+    /// Reads the configuration from the metadata of a file.
     ///
     /// # Errors
-    /// `Data` if something is missing, or does not fit; `Unsupported` for ways to scale the rotary embedding that are not
-    /// known (all but `linear`, and `rope_freqs` of Llama 3).
+    /// `Data` if a value is missing or invalid. `Unsupported` for other scalings of the rotary embedding than `linear` and
+    /// Llama 3's `rope_freqs`.
     pub fn read(file: &Gguf) -> Result<ModelConfig> {
         let architecture = file.metadata.get("general.architecture").and_then(|v| v.as_str());
         let Some(architecture) = architecture else {
@@ -160,7 +161,7 @@ impl ModelConfig {
             Some(WeightLayout::HUGGING_FACE) => WeightLayout::HuggingFace,
             _ => WeightLayout::Gguf,
         };
-        // Most files of Gemma 3 do not say.
+        // Most files of Gemma 3 do not have the pattern.
         let pattern = (architecture == "gemma3").then_some(6);
         Ok(ModelConfig {
             architecture: architecture.to_string(),
@@ -183,7 +184,7 @@ impl ModelConfig {
         })
     }
 
-    /// How many tokens a layer sees; all if it has no window.
+    /// Returns the number of tokens that a layer sees, or `None` if the layer has no window and sees all.
     pub fn layer_window(&self, layer: usize) -> Option<usize> {
         let sees_all = self.window_pattern.is_some_and(|every| (layer + 1).is_multiple_of(every));
         self.window.filter(|_| !sees_all)

@@ -1,7 +1,7 @@
-//! A context: tokens that a model has seen, and what it keeps of them.
+//! A context: the tokens that a model has seen, with their keys and values.
 //!
-//! The tokens are known here. Keys and values, and the programs that compute with them, are on the device. These may be evicted
-//! between two calls, or lost with the device; then the next call computes all tokens again.
+//! The tokens are on the host. Keys and values, and the programs that compute with them, are on the device. They may be
+//! evicted between two calls, or lost with the device. The next call then computes all tokens again.
 
 use super::adapter::Adapter;
 use super::cache::{CachedTokens, KvCache, Positions};
@@ -14,12 +14,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Program, Tensor};
 use std::sync::Arc;
 
-/// The tokens that a model has seen, as keys and values. A call that fails leaves it as it was.
+/// The tokens that a model has seen, with their keys and values. A call that fails leaves the context as it was.
 pub struct Context {
     model: LanguageModel,
-    /// The tokens that it has seen. Some of the first are in the cache, usually all.
+    /// The tokens that the model has seen. The cache has the first of them, usually all.
     tokens: Vec<u32>,
-    /// Empty until it is needed again after it was evicted.
+    /// The part on the device. Empty after eviction, until the context is used again.
     cached: Arc<Slot<Cached>>,
 }
 
@@ -28,13 +28,14 @@ struct Cached {
     weights: Resident,
     adapter: Option<Arc<Adapter>>,
     cache: CachedTokens,
-    /// The program for a part of a prompt: from ids and slots to vectors.
+    /// The program for a part of a prompt, from ids and slots to vectors.
     part: Program,
-    /// The program for one token: from its id and slots to logits. It is compiled when the first single token comes.
+    /// The program for one token, from its id and slots to logits. It is compiled for the first single token.
     single: Option<Program>,
 }
 
-/// The vectors of tokens after the last layer, by the inputs of a program: the ids of the tokens, and their slots.
+/// Computes the vectors of tokens after the last layer. The inputs are those of a program: the ids of the tokens and their
+/// slots.
 fn vectors(
     decoder: &dyn Decoder,
     keys: &KvCache,
@@ -50,35 +51,35 @@ impl Context {
         let model = model.clone();
         let context = Context { model, tokens: Vec::new(), cached: Slot::new(|_| true) };
         match context.with(|_| Ok(())) {
-            // A generation loads the weights again.
+            // Not an error, because a generation loads the weights again.
             Err(error) if error.kind() == ErrorKind::DeviceLost && context.can_move() => {}
             made => made?,
         }
         Ok(context)
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &LanguageModel {
         &self.model
     }
 
-    /// The tokens that it has seen.
+    /// Returns the tokens that the model has seen.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 
-    /// How many tokens it has seen.
+    /// Returns the number of tokens that the model has seen.
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Whether it has seen none.
+    /// Whether the model has seen no tokens.
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// Forgets all tokens but the first `length`. Layers that see only a window of the tokens may have forgotten what the next
-    /// token needs; the next call then computes all tokens again.
+    /// Drops all tokens but the first `length`. A layer with a window may have dropped keys that the next token needs. The
+    /// next call then computes all tokens again.
     pub fn truncate(&mut self, length: usize) {
         self.tokens.truncate(length);
         if let Some(cached) = &mut *self.cached.lock() {
@@ -86,8 +87,8 @@ impl Context {
         }
     }
 
-    /// Makes it the context of these tokens: it keeps the tokens at the beginning that it has seen already, forgets all others,
-    /// and adds the rest. So each turn of a conversation computes only what is new. Returns what [`Context::add`] returns.
+    /// Replaces the tokens of the context. Tokens that both have in common at the beginning are kept, and only the rest is
+    /// computed. So each turn of a conversation computes only its new tokens. Returns the logits, as [`Context::add`] does.
     ///
     /// # Errors
     /// As [`Context::add`].
@@ -95,15 +96,15 @@ impl Context {
         self.last_logits(self.common(tokens), tokens)
     }
 
-    /// Adds tokens: the logits of what follows the last one, `[vocabulary]`.
+    /// Adds tokens. Returns the logits of the token after the last one, `[vocabulary]`.
     ///
     /// # Errors
-    /// `Data` for a token that is not in the vocabulary, or no token; `Limit` at the end of the context.
+    /// `Data` for a token that is not in the vocabulary, or if there is no token. `Limit` if the context is full.
     pub fn add(&mut self, tokens: &[u32]) -> Result<Tensor> {
         self.last_logits(self.tokens.len(), &[&self.tokens, tokens].concat())
     }
 
-    /// Adds tokens: the logits of what follows each of them, `[tokens, vocabulary]`.
+    /// Adds tokens. Returns the logits of the next token after each of them, `[tokens, vocabulary]`.
     ///
     /// # Errors
     /// As [`Context::add`].
@@ -127,13 +128,14 @@ impl Context {
         })
     }
 
-    /// How many of these tokens at the beginning it has seen. The last one does not count: its logits are asked for.
+    /// Returns the number of tokens at the beginning that the context already has. The last one does not count, because its
+    /// logits are needed.
     fn common(&self, tokens: &[u32]) -> usize {
         let same = self.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
         same.min(tokens.len().saturating_sub(1))
     }
 
-    /// Makes it the context of these tokens. Those that are new are computed when the logits that follow are asked for.
+    /// Replaces the tokens of the context. New tokens are computed by [`Context::next_logits`].
     ///
     /// # Errors
     /// As [`Context::add`].
@@ -145,12 +147,12 @@ impl Context {
         Ok(())
     }
 
-    /// Adds a token of the vocabulary, for which there must be room. It is computed as those of [`Context::set_tokens`].
+    /// Adds a token of the vocabulary. The context must have room. The token is computed by [`Context::next_logits`].
     pub(super) fn push(&mut self, token: u32) {
         self.tokens.push(token);
     }
 
-    /// The logits of what follows its last token, `[vocabulary]`.
+    /// Returns the logits of the token after the last one, `[vocabulary]`.
     pub(super) fn next_logits(&mut self) -> Result<Tensor> {
         let tokens = self.tokens.clone();
         self.last_logits(self.common(&tokens), &tokens)
@@ -171,8 +173,8 @@ impl Context {
         })
     }
 
-    /// Makes these its tokens, of which the first `kept` are its own already, after `compute` has computed those that are
-    /// not in the cache.
+    /// Replaces the tokens of the context, which has the first `kept` already. `compute` computes the tokens that are not in
+    /// the cache.
     fn extend(
         &mut self,
         kept: usize,
@@ -184,7 +186,7 @@ impl Context {
             cached.cache.truncate(kept);
             let computed = compute(cached);
             if computed.is_err() {
-                // Tokens behind those that were kept are computed again by the next call.
+                // The next call computes the tokens after the first `kept` again.
                 cached.cache.truncate(kept);
             }
             computed
@@ -194,8 +196,8 @@ impl Context {
         Ok(computed)
     }
 
-    /// Does something with the part on the device. It is made again if it was evicted, or if the weights are on another device
-    /// now because its own was lost. With an adapter it stays on the lost device, as the adapter does.
+    /// Calls `work` with the part on the device. That part is created if it was evicted, or if the weights have moved from a
+    /// lost device to another one. A context with an adapter stays on the lost device, because the adapter does.
     fn with<T>(&self, work: impl FnOnce(&mut Cached) -> Result<T>) -> Result<T> {
         let mut slot = self.cached.lock();
         if self.model.adapter.is_none() {
@@ -213,15 +215,15 @@ impl Context {
         work(cached)
     }
 
-    /// After an error: whether it is worth trying again, because there is more memory now, or the weights were loaded to a
-    /// device that works.
+    /// Prepares another try after an error. Returns whether one is useful, because memory was freed, or the weights were
+    /// loaded to a device that works.
     ///
     /// # Errors
-    /// `DeviceLost` if there is no other device, or the weights could not be loaded to it.
+    /// `DeviceLost` if no other device is available, or the weights could not be loaded to it.
     pub(super) async fn recover(&mut self, from: &Error) -> Result<bool> {
         match from.kind() {
             ErrorKind::Memory => {
-                // Its own slot is locked, so only others are emptied.
+                // The slot of this context is locked, so only other slots are evicted.
                 let _own = self.cached.lock();
                 Ok(self.model.device().evict_one())
             }
@@ -238,7 +240,7 @@ impl Context {
         }
     }
 
-    /// Whether it can go on after its device was lost. An adapter is lost with its device.
+    /// Whether the context can continue after its device was lost. An adapter is lost with its device.
     fn can_move(&self) -> bool {
         self.model.adapter.is_none() && self.model.loaded.weights.can_load()
     }
@@ -277,7 +279,7 @@ impl Cached {
         Ok(Cached { weights, adapter: model.adapter.clone(), cache, part, single: None })
     }
 
-    /// The vectors of the next tokens, which are in the cache afterwards.
+    /// Computes the vectors of the next tokens, and adds the tokens to the cache.
     fn vectors(&mut self, part: &[u32]) -> Result<Tensor> {
         let inputs = self.inputs(part)?;
         let vectors = self.part.run(&[&inputs[0], &inputs[1]])?.remove(0);
@@ -285,7 +287,7 @@ impl Cached {
         Ok(vectors)
     }
 
-    /// The logits of what follows the next token, which is in the cache afterwards.
+    /// Computes the logits after the next token, and adds the token to the cache.
     fn logits(&mut self, token: u32) -> Result<Tensor> {
         let inputs = self.inputs(&[token])?;
         let program = match &self.single {
@@ -306,7 +308,8 @@ impl Cached {
         Ok(logits)
     }
 
-    /// The inputs of both programs: the ids of the next tokens, and their slots in the cache. Makes room in the cache first.
+    /// Creates the inputs of both programs: the ids of the next tokens, and their slots in the cache. First makes room in the
+    /// cache.
     fn inputs(&mut self, part: &[u32]) -> Result<[Tensor; 2]> {
         self.cache.make_room(part.len())?;
         let (device, slots) = (&self.weights.device, self.cache.slots(part.len()));

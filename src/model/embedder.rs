@@ -1,4 +1,4 @@
-//! Embedders: texts to vectors that are near each other where the texts mean something similar.
+//! Embedders, which turn texts into vectors. Vectors of texts with similar meanings are near each other.
 
 use super::bert::{Bert, BertConfig, Parameters};
 use super::files::read_settings;
@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
-/// Texts that are computed together, at most.
+/// The most texts in a batch.
 const TEXTS: usize = 32;
-/// Tokens that are computed together, at most; padding counts.
+/// The most tokens in a batch, with padding.
 const TOKENS: usize = 4096;
-/// Texts are padded to multiples of this length, so that few lengths have plans of their own.
+/// Texts are padded to multiples of this number of tokens, so that few lengths need a plan.
 const STEP: usize = 8;
 
-/// An encoder that turns texts into vectors of one length, in the format of sentence-transformers: of the families BERT
+/// An encoder that turns texts into vectors of one length. It reads the format of sentence-transformers, of the families BERT
 /// (MiniLM, E5, BGE, Arctic) and XLM-RoBERTa.
 ///
 /// ```no_run
@@ -53,20 +53,20 @@ struct Loaded {
     config: BertConfig,
     dimensions: usize,
     max_tokens: usize,
-    /// Whether texts become lower case before the tokenizer has them.
+    /// Whether texts become lower case before the tokenizer reads them.
     lowers: bool,
     prompts: Prompts,
-    /// From ids and lengths to vectors.
+    /// The program from ids and lengths to vectors.
     program: Program,
 }
 
-/// How texts are embedded.
+/// Options of [`Embedder::embed`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EmbedOptions<'a> {
     /// A text in front of each text, such as `query: `.
     pub prompt: Option<&'a str>,
-    /// The name of a prompt of the model's own, such as `query`. Without either it is the model's default prompt, if it has
-    /// one.
+    /// The name of one of the model's prompts, such as `query`. If `prompt` and `prompt_name` are `None`, the model's default
+    /// prompt is used, if it has one.
     pub prompt_name: Option<&'a str>,
 }
 
@@ -89,11 +89,11 @@ struct Limits {
 /// A `tokenizer_config.json`.
 #[derive(Default, Deserialize)]
 struct TokenizerLimits {
-    /// Some files say 1e30, which is no limit.
+    /// Some files have 1e30, which means no limit.
     model_max_length: Option<f64>,
 }
 
-/// The settings in a file, which need not be there.
+/// Reads the settings in a file. A missing file has the default settings.
 fn settings<'a, T: Default + Deserialize<'a>>(
     find: impl Fn(&str) -> Option<&'a [u8]>,
     name: &str,
@@ -104,8 +104,8 @@ fn settings<'a, T: Default + Deserialize<'a>>(
 }
 
 impl Embedder {
-    /// The files of a model, by their names in its folder. Only `config.json`, `tokenizer.json` and `model.safetensors` have
-    /// to be there. Models with a dense layer have its folder, too.
+    /// The files of a model, by their names in its folder. Only `config.json`, `tokenizer.json` and `model.safetensors` are
+    /// required. Models with a dense layer have its folder, too.
     pub const FILES: [&'static str; 10] = [
         "config.json",
         "tokenizer.json",
@@ -122,15 +122,15 @@ impl Embedder {
     /// Loads a model from its files ([`Embedder::FILES`]). Other files are not read.
     ///
     /// # Errors
-    /// `Data` if a file is missing or damaged; `Unsupported` for other families and modules; `Memory`.
+    /// `Data` if a file is missing or damaged, `Unsupported` for other families and modules, `Memory`.
     pub fn load(device: &Device, files: Vec<(String, impl Read + Seek)>) -> Result<Embedder> {
         at_once(Embedder::load_from(device, files))
     }
 
-    /// [`Embedder::load`] of files that may have to wait for their bytes.
+    /// Loads a model as [`Embedder::load`] does, from files that may have to wait for their bytes.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Embedder::load`].
     pub async fn load_from(device: &Device, files: Vec<(String, impl Source)>) -> Result<Embedder> {
         let (mut small, mut weights) = (BTreeMap::new(), BTreeMap::new());
         for (name, mut file) in files {
@@ -167,7 +167,7 @@ impl Embedder {
         let mut tensors =
             load_tensors(device, &mut weights, "model.safetensors".to_string()).await?;
         let bert = Bert::new(&config, &mut tensors)?;
-        // Values that are made of the file's are computed here and not by each run.
+        // Values derived from the weights are computed once here, not by each run.
         device.flush()?;
         let length = tokenizer_limits.model_max_length.unwrap_or(f64::MAX) as usize;
         let length = length.min(limits.max_seq_length.unwrap_or(usize::MAX));
@@ -180,37 +180,37 @@ impl Embedder {
         Ok(Embedder { loaded: Arc::new(loaded) })
     }
 
-    /// Where the model is.
+    /// Returns the device of the model.
     pub fn device(&self) -> &Device {
         &self.loaded.device
     }
 
-    /// The tokenizer of the model.
+    /// Returns the tokenizer of the model.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.loaded.tokenizer
     }
 
-    /// Elements of a vector.
+    /// Returns the number of elements of a vector.
     pub fn dimensions(&self) -> usize {
         self.loaded.dimensions
     }
 
-    /// Tokens of the longest text. The rest of a longer one makes no difference.
+    /// Returns the most tokens of a text. Longer texts are truncated.
     pub fn max_tokens(&self) -> usize {
         self.loaded.max_tokens
     }
 
-    /// The prompts of the model, by name.
+    /// Returns the prompts of the model, by name.
     pub fn prompts(&self) -> &BTreeMap<String, String> {
         &self.loaded.prompts.prompts
     }
 
-    /// The vectors of texts, `[texts, dimensions]`. They are computed in parts, of texts of similar length; a vector does not
-    /// depend on the other texts. White space at both ends of a text is left out, and names of special tokens in it are
+    /// Computes the vectors of texts, `[texts, dimensions]`. Texts of similar length are computed in one batch. A vector does
+    /// not depend on the other texts. White space at both ends of a text is left out. Names of special tokens in a text are
     /// plain text.
     ///
     /// # Errors
-    /// `Data` if the model has no prompt of this name; `Memory`.
+    /// `Data` if the model has no prompt with the name, `Memory`.
     pub fn embed(&self, texts: &[impl AsRef<str>], options: &EmbedOptions) -> Result<Tensor> {
         let prompt = self.prompt(options)?;
         let mut ids = Vec::with_capacity(texts.len());
@@ -223,10 +223,10 @@ impl Embedder {
         self.embed_tokens(&ids)
     }
 
-    /// The vectors of texts that are tokens already, with those that begin and end a text.
+    /// Computes the vectors of texts that were tokenized already, including the special tokens at both ends.
     ///
     /// # Errors
-    /// `Data` if a text is empty, or has a token that is not in the vocabulary; `Limit` if it is too long.
+    /// `Data` if a text is empty, or has a token that is not in the vocabulary. `Limit` if a text is too long.
     pub fn embed_tokens(&self, texts: &[impl AsRef<[u32]>]) -> Result<Tensor> {
         let loaded = &*self.loaded;
         for text in texts {
@@ -277,7 +277,7 @@ impl Embedder {
         }
     }
 
-    /// The text in front of each text.
+    /// Returns the prompt in front of each text.
     fn prompt<'a>(&'a self, options: &EmbedOptions<'a>) -> Result<&'a str> {
         let Prompts { prompts, default_prompt_name } = &self.loaded.prompts;
         if let Some(prompt) = options.prompt {
@@ -292,7 +292,7 @@ impl Embedder {
         })
     }
 
-    /// The vectors of some texts, computed together.
+    /// Computes the vectors of one batch of texts.
     fn batch(&self, texts: &[&[u32]]) -> Result<Tensor> {
         let loaded = &*self.loaded;
         let longest = texts.iter().map(|text| text.len()).max().unwrap_or(1);
@@ -309,11 +309,11 @@ impl Embedder {
     }
 }
 
-/// Texts in order of their lengths, in parts that are computed together.
+/// Cuts texts in order of their lengths into batches.
 fn batches(order: &[usize], length: impl Fn(usize) -> usize) -> Vec<&[usize]> {
     let (mut parts, mut begin) = (Vec::new(), 0);
     for end in 1..=order.len() {
-        // The longest text of a part is its last.
+        // The longest text of a batch is its last one.
         let is_full = |count: usize| {
             count > TEXTS || count * length(order[end]).next_multiple_of(STEP) > TOKENS
         };
@@ -325,7 +325,7 @@ fn batches(order: &[usize], length: impl Fn(usize) -> usize) -> Vec<&[usize]> {
     parts
 }
 
-/// The tensors of one of the files.
+/// Loads the tensors of one of the files.
 async fn load_tensors(
     device: &Device,
     files: &mut BTreeMap<String, impl Source>,
@@ -339,7 +339,7 @@ async fn load_tensors(
     Ok(Parameters::new(loaded.tensors))
 }
 
-/// From `ids [texts, tokens]` and `lengths [texts]` to vectors.
+/// Compiles the program from `ids [texts, tokens]` and `lengths [texts]` to vectors.
 fn program(device: &Device, bert: Bert, head: Head) -> Result<Program> {
     let run = move |inputs: &[Tensor]| {
         let (ids, lengths) = (&inputs[0], &inputs[1]);

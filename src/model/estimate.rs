@@ -1,4 +1,4 @@
-//! What a model will take, before it is loaded.
+//! The memory that a model needs, estimated before it is loaded.
 
 use super::cache::capacity;
 use super::ModelConfig;
@@ -6,30 +6,30 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Gguf;
 
-/// Bytes that a model takes on a device.
+/// The bytes that a model needs on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Estimate {
-    /// The weights, as they are packed, and tables of angles.
+    /// The packed weights, and tables of angles.
     pub weights: u64,
     /// Keys and values of a full context.
     pub cache: u64,
-    /// What a step needs on its way, and its logits.
+    /// The temporaries of a step, and its logits.
     pub temporaries: u64,
 }
 
 impl Estimate {
-    /// All of it.
+    /// Returns the sum of all bytes.
     pub fn total(&self) -> u64 {
         self.weights.saturating_add(self.cache).saturating_add(self.temporaries)
     }
 }
 
-/// Estimates what a model takes with one context of `context` tokens, whose keys and values have the type `cache`, and whose
-/// prompts come in parts of at most `batch` tokens ([`LanguageModel`](super::LanguageModel) takes 512).
+/// Estimates the memory of a model with one context of `context` tokens. Keys and values have the type `cache`. Prompts are
+/// computed in parts of at most `batch` tokens ([`LanguageModel`](super::LanguageModel) takes 512).
 ///
 /// # Errors
-/// `Data` if the file says too little of the model; `Unsupported` for a tensor in a format that is not packed.
+/// `Data` if the file lacks metadata of the model, `Unsupported` for a tensor in a format that is not packed.
 ///
 /// ```no_run
 /// use warpweft::{dtype::DType, io::Gguf, model::estimate};
@@ -42,13 +42,13 @@ impl Estimate {
 pub fn estimate(file: &Gguf, context: usize, batch: usize, cache: DType) -> Result<Estimate> {
     let config = ModelConfig::read(file)?;
     let product = |factors: &[usize]| factors.iter().fold(1u64, |n, &f| n.saturating_mul(f as u64));
-    // Bytes of `f32` numbers.
+    // The bytes of `f32` numbers.
     let floats = |factors: &[usize]| product(factors).saturating_mul(4);
     let mut weights = 0u64;
     for (name, tensor) in &file.tensors {
         let (rows, columns) = match tensor.shape[..] {
             [rows, columns] => (rows, columns),
-            // Norms are kept as `f32`.
+            // Norms are stored as `f32`.
             _ => {
                 weights = weights.saturating_add(floats(&tensor.shape));
                 continue;
@@ -61,14 +61,14 @@ pub fn estimate(file: &Gguf, context: usize, batch: usize, cache: DType) -> Resu
         };
         weights = weights.saturating_add(floats(&[rows, format.row_words(columns)]));
     }
-    // Windowed layers of Gemma 3 have angles of their own.
+    // Windowed layers of Gemma 3 have separate angles.
     let tables = if config.architecture == "gemma3" { 4 } else { 2 };
     weights = weights.saturating_add(floats(&[context, config.head_size, tables]));
     let layers = (0..config.layers).map(|layer| capacity(context, config.layer_window(layer)));
     let slots = layers.fold(0u64, |n, layer| n.saturating_add(layer as u64));
     let slot = product(&[2, config.kv_heads, config.head_size, cache.size()]);
     let cache = slots.saturating_mul(slot);
-    // The stream of vectors, before and after a layer, and what is widest inside of it: gate and up, and their product.
+    // The vectors of tokens, before and after a layer, and the widest values inside of it: gate, up, and their product.
     let tokens = batch.min(context);
     let wide = 2 * config.width + 3 * config.feed_forward;
     let temporaries = floats(&[tokens, wide]).saturating_add(floats(&[config.vocabulary]));

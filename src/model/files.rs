@@ -32,7 +32,7 @@ const MAX_SETTINGS_BYTES: u64 = 64 << 20;
 pub struct ModelFiles<F> {
     head: Gguf,
     weights: GgufParts<F>,
-    /// The settings in a folder, by their names. A GGUF file has them in its head.
+    /// The settings in a folder, by file name. `None` for a GGUF file, which has its settings in the head.
     settings: Option<BTreeMap<String, Vec<u8>>>,
 }
 
@@ -53,7 +53,7 @@ const WEIGHTS: &str = "model.safetensors";
 
 impl ModelFiles<std::fs::File> {
     /// The names of the files in a folder. Only `config.json`, `tokenizer.json`, and either `model.safetensors` or its index
-    /// have to be there. The index names further files ([`SafetensorsIndex`]).
+    /// are required. The index names further files ([`SafetensorsIndex`]).
     pub const NAMES: [&'static str; 7] = [
         "config.json",
         "generation_config.json",
@@ -66,7 +66,7 @@ impl ModelFiles<std::fs::File> {
 }
 
 impl<F: Source> ModelFiles<F> {
-    /// Reads the heads of a GGUF file's parts, the first part first. Most models have one part.
+    /// Reads the heads of a GGUF file's parts, in order. Most models have one part.
     ///
     /// # Errors
     /// As [`Gguf::read_parts`].
@@ -75,12 +75,12 @@ impl<F: Source> ModelFiles<F> {
         Ok(ModelFiles { head, weights, settings: None })
     }
 
-    /// Reads the settings and the heads in a folder that Hugging Face's `transformers` saved: files by their names. Files with
-    /// other names than [`ModelFiles::NAMES`] and those in the index are not read.
+    /// Reads the settings and the heads in a folder that Hugging Face's `transformers` saved. `files` has each file with its
+    /// name. Only files that are in [`ModelFiles::NAMES`] or in the index are read.
     ///
     /// # Errors
-    /// `Data` if a file is missing or damaged; `Unsupported` for other families than `llama`, `mistral` and `gemma3_text`, for
-    /// settings that are not implemented, and for weights that are not `F32`, `F16` or `BF16`; `Memory`.
+    /// `Data` if a file is missing or damaged, `Memory`. `Unsupported` for other families than `llama`, `mistral` and
+    /// `gemma3_text`, for settings that are not implemented, and for weights that are not `F32`, `F16` or `BF16`.
     pub async fn folder(files: Vec<(String, F)>) -> Result<ModelFiles<F>> {
         let mut files: BTreeMap<String, F> = files.into_iter().collect();
         let mut settings = BTreeMap::new();
@@ -109,16 +109,17 @@ impl<F: Source> ModelFiles<F> {
         Ok(ModelFiles { head, weights, settings: Some(settings) })
     }
 
-    /// Metadata and tensors, as a GGUF file has them. The head of a folder has what a converter would write, but for the
-    /// vocabulary.
+    /// Returns the metadata and tensors, as a GGUF file has them. The head of a folder has everything that a converter would
+    /// write, except the vocabulary.
     pub fn head(&self) -> &Gguf {
         &self.head
     }
 
-    /// The tokenizer of the model.
+    /// Reads the tokenizer of the model.
     ///
     /// # Errors
-    /// As [`Tokenizer::from_gguf`], [`Tokenizer::from_json`] and [`Tokenizer::with_config`]; `Data` if there is none.
+    /// As [`Tokenizer::from_gguf`], [`Tokenizer::from_json`] and [`Tokenizer::with_config`]. `Data` if the files have no
+    /// tokenizer.
     pub fn tokenizer(&self) -> Result<Tokenizer> {
         let Some(settings) = &self.settings else { return Tokenizer::from_gguf(&self.head) };
         let mut tokenizer = Tokenizer::from_json(needed(settings, "tokenizer.json")?)?;
@@ -128,15 +129,15 @@ impl<F: Source> ModelFiles<F> {
         Ok(tokenizer.with_ends_of_generation(ends_of_generation(settings)?))
     }
 
-    /// The chat template of the model, or the built-in one that its special tokens were made for.
+    /// Returns the chat template of the model, or the built-in template that its special tokens were made for.
     ///
     /// # Errors
-    /// `Unsupported` if there is neither; `Data` if the template is damaged.
+    /// `Unsupported` if neither exists, `Data` if the template is damaged.
     pub fn chat_template(&self, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
         self.find_chat_template(tokenizer)?.ok_or_else(no_chat_template)
     }
 
-    /// [`ModelFiles::chat_template`], or `None` if there is neither.
+    /// Returns [`ModelFiles::chat_template`], or `None` if neither template exists.
     pub(super) fn find_chat_template(&self, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
         let own = match &self.settings {
             None => ChatTemplate::from_gguf(&self.head)?,
@@ -151,7 +152,7 @@ impl<F: Source> ModelFiles<F> {
         Ok(Some(template.with_tokens(text(tokenizer.bos()), text(tokenizer.eos()))))
     }
 
-    /// The name of the format: `GGUF version 3`, for example, or `safetensors`.
+    /// Returns the name of the format, such as `GGUF version 3` or `safetensors`.
     pub fn format(&self) -> String {
         match self.settings {
             None => format!("GGUF version {}", self.head.version),
@@ -159,30 +160,30 @@ impl<F: Source> ModelFiles<F> {
         }
     }
 
-    /// Bytes of the files that have the weights.
+    /// Returns the bytes of the files that have the weights.
     pub fn bytes(&self) -> u64 {
         self.weights.bytes()
     }
 
-    /// The same files, each read through what `wrap` makes of it, such as a reader that shows progress.
+    /// Replaces each file by the reader that `wrap` returns for it, such as a reader that shows progress.
     pub fn map<G>(self, wrap: impl FnMut(F) -> G) -> ModelFiles<G> {
         let ModelFiles { head, weights, settings } = self;
         ModelFiles { head, weights: weights.map(wrap), settings }
     }
 
-    /// The head, and what its tensors are read from.
+    /// Returns the head, and the files that its tensors are read from.
     pub(super) fn into_parts(self) -> (Gguf, GgufParts<F>) {
         (self.head, self.weights)
     }
 }
 
-/// The error for a model without a chat template.
+/// Returns the error for a model without a chat template.
 pub(super) fn no_chat_template() -> Error {
     let message = "chat: the model must have a chat template, got none; it may be a base model";
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// The tokens that end a generation: those of the first file that has any.
+/// Returns the tokens that end a generation, from the first file that has any.
 fn ends_of_generation(settings: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u32>> {
     for name in ["generation_config.json", "config.json"] {
         let Some(json) = settings.get(name) else { continue };
@@ -203,7 +204,7 @@ fn ends_of_generation(settings: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u32>> 
     Ok(Vec::new())
 }
 
-/// The chat template in a folder: a file, or a part of `tokenizer_config.json`.
+/// Reads the chat template in a folder. The template is a file, or a part of `tokenizer_config.json`.
 fn template_in(settings: &BTreeMap<String, Vec<u8>>) -> Result<Option<ChatTemplate>> {
     let file = "chat_template.jinja";
     if let Some(source) = settings.get(file) {
@@ -218,7 +219,7 @@ fn template_in(settings: &BTreeMap<String, Vec<u8>>) -> Result<Option<ChatTempla
     let Templates { chat_template } = parsed(json, file)?;
     let source = match chat_template {
         Some(Value::String(source)) => Some(source),
-        // Several templates by their names.
+        // A list of named templates.
         Some(Value::Array(all)) => {
             let default = all.into_iter().find(|template| template["name"] == "default");
             default.and_then(|template| template["template"].as_str().map(str::to_string))
@@ -243,7 +244,7 @@ fn needed<'a>(settings: &'a BTreeMap<String, Vec<u8>>, name: &str) -> Result<&'a
     settings.get(name).map(Vec::as_slice).ok_or_else(|| missing(name))
 }
 
-/// The bytes of a file of settings.
+/// Reads the bytes of a file of settings.
 pub(super) async fn read_settings(file: &mut impl Source) -> Result<Vec<u8>> {
     let length = file.length().await?;
     if length > MAX_SETTINGS_BYTES {

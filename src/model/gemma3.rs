@@ -1,5 +1,5 @@
-//! Gemma 3 (Gemma Team 2025). Of six layers five see only a window of the tokens before, and turn queries and keys by angles
-//! of their own base. Queries and keys are normalized for each head, and what layers add is normalized, too.
+//! Gemma 3 (Gemma Team 2025). Five of six layers have a window, and their rotary embedding has another base. Queries and keys
+//! are normalized for each head. The outputs of attention and of the feed-forward network are normalized, too.
 
 use super::adapter::Projection::{Down, Gate, Key, Output, Query, Up, Value};
 use super::cache::{Pairs, Rotary};
@@ -13,17 +13,17 @@ use crate::tensor::{PackedTensor, Tensor};
 
 pub struct Gemma3 {
     config: ModelConfig,
-    /// The embedding is the output matrix, too.
+    /// The embedding, which is also the output matrix.
     embedding: PackedTensor,
     layers: Vec<Layer>,
     norm: Tensor,
-    /// In windowed layers, and in the others.
+    /// The rotary embedding of windowed layers, and the one of the other layers.
     rotary: [Rotary; 2],
 }
 
 struct Layer {
     attention_norm: Tensor,
-    /// Of queries, keys and values.
+    /// The projections to queries, keys and values.
     projections: Joint<3>,
     query_norm: Tensor,
     key_norm: Tensor,
@@ -35,11 +35,11 @@ struct Layer {
     after_feed_forward_norm: Tensor,
 }
 
-/// The angles of both kinds of layers, and how tokens pass.
+/// The angles of both kinds of layers, and the pass of the tokens.
 type Place<'a> = (&'a [Rotary; 2], &'a Pass<'a>);
 
 impl Gemma3 {
-    /// Takes the weights from a file, for contexts of so many tokens.
+    /// Takes the weights from a file, for contexts of up to `context` tokens.
     pub async fn load(
         config: &ModelConfig,
         weights: &mut Weights<'_, impl Source>,

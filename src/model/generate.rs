@@ -1,4 +1,4 @@
-//! Generation: token after token, until the model ends, a text is found, or there is no more room.
+//! Generation: one token after the other, until the model ends, a stop text is found, or the context is full.
 
 use super::sampling::{Choice, Sampler};
 use super::{Context, SamplingOptions};
@@ -8,37 +8,37 @@ use crate::text::{ChatOptions, Incomplete, Message};
 use futures_core::Stream;
 use futures_util::stream::try_unfold;
 
-/// What may be chosen for a generation.
+/// Options of a generation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GenerateOptions {
-    /// The most tokens to generate. The default is as many as the context has room for.
+    /// The most tokens to generate. By default the context is filled.
     pub max_tokens: Option<usize>,
-    /// How tokens are chosen.
+    /// The choice of tokens.
     pub sampling: SamplingOptions,
-    /// Texts that end the generation; they are not part of it.
+    /// Texts that end the generation. They are not part of the result.
     pub stop: Vec<String>,
-    /// How many of the likeliest tokens are reported for each token, with their probabilities.
+    /// The number of likeliest tokens that are reported for each token, with their probabilities.
     pub likeliest: usize,
-    /// Go on after a token that ends what the model has to say.
+    /// Whether to continue after a token that ends the model's answer.
     pub ignore_end: bool,
 }
 
-/// A token that was generated.
+/// A generated token.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Generated {
-    /// Its number.
+    /// The id of the token.
     pub id: u32,
-    /// The text that is known now: whole characters, which may come with a later token, and nothing of which could still be the
-    /// beginning of a text that ends the generation.
+    /// The text that is final now. It has whole characters, so a character may come with a later token. Text that may be the
+    /// beginning of a stop text is held back.
     pub text: String,
-    /// The natural logarithm of its probability, by the model alone.
+    /// The natural logarithm of the token's probability, before the options change it.
     pub logprob: f32,
-    /// The likeliest tokens and the logarithms of their probabilities.
+    /// The likeliest tokens with the natural logarithms of their probabilities.
     pub likeliest: Vec<(u32, f32)>,
 }
 
-/// Why a generation ended.
+/// The reason why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finish {
@@ -46,46 +46,46 @@ pub enum Finish {
     End,
     /// A text of [`GenerateOptions::stop`] was found.
     Stop,
-    /// As many tokens were generated as were asked for.
+    /// The largest number of tokens was generated.
     MaxTokens,
     /// The context is full.
     ContextFull,
 }
 
-/// A generation that is under way. It may be dropped at any token; the context has then seen all tokens before.
+/// A generation in progress. It may be dropped after any token. The context has then seen all tokens up to that one.
 pub struct Generation<'c> {
     context: &'c mut Context,
     text: Continuation,
 }
 
-/// How a text goes on, apart from the context that it belongs to.
+/// The state of a generation, without its context.
 pub(crate) struct Continuation {
     sampler: Sampler,
     options: GenerateOptions,
     decoder: Incomplete,
-    /// The logits of the next token, once they are asked for.
+    /// The logits of the next token, if they were requested.
     logits: Option<Tensor>,
-    /// Text that could still become one that ends the generation.
+    /// Text that may be the beginning of a stop text.
     held: String,
     count: usize,
     finish: Option<Finish>,
 }
 
 impl Context {
-    /// Begins to generate: what follows these tokens. They are the whole context, as of [`Context::resume`].
+    /// Begins to generate the text after these tokens. They replace the tokens of the context, as in [`Context::resume`].
     ///
     /// # Errors
-    /// As [`Context::add`]; `Data` if options mean nothing.
+    /// As [`Context::add`]. `Data` if options are invalid.
     pub fn generate(&mut self, tokens: &[u32], options: GenerateOptions) -> Result<Generation<'_>> {
         let text = Continuation::new(self, tokens, options)?;
         Ok(Generation { context: self, text })
     }
 
-    /// Begins to generate the answer to the last message of a conversation. What the context has seen of the conversation
-    /// already is not computed again.
+    /// Begins to generate the answer to the last message of a conversation. The part of the conversation that the context has
+    /// seen is not computed again.
     ///
     /// # Errors
-    /// As [`Context::generate`]; `Unsupported` if the model has no chat template.
+    /// As [`Context::generate`]. `Unsupported` if the model has no chat template.
     pub fn chat(
         &mut self,
         messages: &[Message],
@@ -97,19 +97,19 @@ impl Context {
 }
 
 impl Generation<'_> {
-    /// The next token; `None` at the end. A token that ends what the model has to say comes, too, with the text that was held
-    /// back; [`finish`](Generation::finish) is [`Finish::End`] then.
+    /// Generates the next token. Returns `None` at the end. A token that ends the model's answer is returned, too, with the
+    /// text that was held back. [`finish`](Generation::finish) is then [`Finish::End`].
     ///
-    /// After the device was lost it goes on with a new one, if the model can be loaded again
-    /// ([`LanguageModel::reloadable`](super::LanguageModel::reloadable)) and has no adapter.
+    /// If the device is lost, the generation continues on a new one. The model must be reloadable
+    /// ([`LanguageModel::reloadable`](super::LanguageModel::reloadable)) and have no adapter.
     ///
     /// # Errors
-    /// Those of the device. Nothing has changed then, and the next call tries again.
+    /// The errors of the device. The generation has not changed then, and the next call tries again.
     pub async fn next(&mut self) -> Result<Option<Generated>> {
         self.text.next(self.context).await
     }
 
-    /// All tokens that follow, as a stream. It ends after an error.
+    /// Returns the following tokens as a stream. The stream ends after an error.
     ///
     /// ```no_run
     /// # async fn run(mut context: warpweft::model::Context) -> warpweft::error::Result<()> {
@@ -129,14 +129,14 @@ impl Generation<'_> {
         })
     }
 
-    /// Why it ended, once it has.
+    /// Returns the reason why the generation ended, or `None` before its end.
     pub fn finish(&self) -> Option<Finish> {
         self.text.finish()
     }
 }
 
 impl Continuation {
-    /// Of these tokens, which become the context.
+    /// Starts from these tokens, which become the context.
     pub fn new(
         context: &mut Context,
         tokens: &[u32],
@@ -152,7 +152,7 @@ impl Continuation {
         Ok(Continuation { sampler, options, decoder, logits: None, held, count: 0, finish: None })
     }
 
-    /// [`Generation::next`] in its context.
+    /// Does [`Generation::next`] in `context`.
     pub async fn next(&mut self, context: &mut Context) -> Result<Option<Generated>> {
         if self.finish.is_some() {
             return Ok(None);
@@ -186,7 +186,7 @@ impl Continuation {
             }
             None => {
                 context.push(id);
-                // It runs while the text is looked at. If it fails, the next call tries again.
+                // The step runs while the text is examined. If it fails, the next call tries again.
                 self.logits = context.next_logits().ok().filter(|logits| logits.run().is_ok());
                 self.certain()
             }
@@ -194,7 +194,7 @@ impl Continuation {
         Ok(Some(Generated { id, text, logprob, likeliest }))
     }
 
-    /// Chooses the next token, on another device if the first one is lost.
+    /// Chooses the next token. If the device is lost, tries once more on another one.
     async fn choose(&mut self, context: &mut Context) -> Result<Choice> {
         let mut has_moved = false;
         loop {
@@ -222,25 +222,25 @@ impl Continuation {
         self.sampler.choose(&logits, self.options.likeliest).await
     }
 
-    /// [`Generation::finish`].
+    /// Returns [`Generation::finish`].
     pub fn finish(&self) -> Option<Finish> {
         self.finish
     }
 
-    /// The text before one that ends the generation, if there is one now.
+    /// Returns the text before the first stop text, if the held text has one.
     fn stopped(&mut self) -> Option<String> {
         let at = self.options.stop.iter().filter_map(|stop| self.held.find(&stop[..])).min()?;
         self.held.truncate(at);
         Some(std::mem::take(&mut self.held))
     }
 
-    /// All that is held back, and what the decoder still has.
+    /// Returns all text that is held back, including the rest of the decoder.
     fn rest(&mut self) -> String {
         self.held += &self.decoder.finish();
         self.stopped().unwrap_or_else(|| std::mem::take(&mut self.held))
     }
 
-    /// The text that nothing can change any more: all but the longest end of it that one of the texts begins with.
+    /// Returns the text that is final, which is all but the longest end that may begin a stop text.
     fn certain(&mut self) -> String {
         let begins =
             |at: usize| self.options.stop.iter().any(|stop| stop.starts_with(&self.held[at..]));

@@ -1,7 +1,7 @@
-//! Decoders as Hugging Face's `transformers` saves them: `config.json` and safetensors files, described as a GGUF head.
+//! Decoders in the format of Hugging Face's `transformers`: `config.json` and safetensors files, described as a GGUF head.
 //!
-//! The settings become the metadata that a GGUF file has for them, and tensors get their GGUF names. Everything that follows,
-//! from the estimate to the layers, is the same code for both formats. Two things differ, and `WeightLayout` says which.
+//! The settings become the metadata that a GGUF file has for them, and tensors get their GGUF names. All later code, from the
+//! estimate to the layers, is shared by both formats. Two things differ, and `WeightLayout` says which.
 
 use super::adapter::{split_layer, Projection, Site};
 use super::config::{WeightLayout, LAYOUT};
@@ -12,12 +12,12 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
-/// The settings of a model: an object of `config.json`.
+/// The settings of a model, which are an object of `config.json`.
 struct Config {
     settings: Map<String, Value>,
 }
 
-/// Settings of Gemma 3 that its files leave out where they have the default of `transformers`.
+/// Settings of Gemma 3 with the defaults of `transformers`. Files leave out a setting that has its default.
 const GEMMA3_DEFAULTS: &[(&str, i128)] = &[
     ("num_attention_heads", 8),
     ("num_key_value_heads", 4),
@@ -28,7 +28,7 @@ const GEMMA3_DEFAULTS: &[(&str, i128)] = &[
 /// The metadata of a GGUF head.
 type Metadata = BTreeMap<String, GgufValue>;
 
-/// A value as JSON: its beginning where it is long.
+/// Formats a value as JSON. A long value is shortened.
 fn shown(value: &Value) -> String {
     brief(format_args!("{value}"))
 }
@@ -38,7 +38,7 @@ fn unsupported(must: &str, got: &str) -> Error {
 }
 
 impl Config {
-    /// Reads `config.json`. The settings of a model that reads images, too, are in `text_config`.
+    /// Reads `config.json`. A model that also reads images has the settings of its decoder in `text_config`.
     fn read(json: &[u8]) -> Result<Config> {
         let mut settings: Map<String, Value> = serde_json::from_slice(json).map_err(|error| {
             Error::data(format!("config.json: the file must be an object of JSON, got {error}"))
@@ -49,7 +49,7 @@ impl Config {
         Ok(Config { settings })
     }
 
-    /// A setting that is there and not `null`.
+    /// Returns a setting that exists and is not `null`.
     fn get(&self, name: &str) -> Option<&Value> {
         self.settings.get(name).filter(|value| !value.is_null())
     }
@@ -79,7 +79,7 @@ impl Config {
         }
     }
 
-    /// A group of settings. It is empty if there is none.
+    /// Returns a group of settings, which is empty if it does not exist.
     fn group(&self, name: &str) -> Config {
         let settings = self.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
         Config { settings }
@@ -89,7 +89,7 @@ impl Config {
         self.get(name).and_then(Value::as_str)
     }
 
-    /// Refuses a setting that changes what the model computes in a way that is not implemented.
+    /// Rejects a setting that changes the computation in a way that is not implemented.
     fn need(&self, name: &str, accepted: &[Value]) -> Result<()> {
         match self.get(name) {
             Some(value) if !accepted.contains(value) => {
@@ -101,20 +101,20 @@ impl Config {
     }
 }
 
-/// A model as GGUF describes it.
+/// A model, described as a GGUF head does.
 pub struct Description {
     pub metadata: Metadata,
     /// The name of the family in GGUF files.
     family: &'static str,
-    /// Whether the embedding is the output matrix, too.
+    /// Whether the embedding is also the output matrix.
     pub is_tied: bool,
 }
 
 /// Describes the model that a `config.json` belongs to.
 ///
 /// # Errors
-/// `Data` if a setting is missing or has another type; `Unsupported` for other families, and settings of these families that
-/// are not implemented.
+/// `Data` if a setting is missing or has another type. `Unsupported` for other families, and for settings that are not
+/// implemented.
 pub fn describe(json: &[u8]) -> Result<Description> {
     let config = Config::read(json)?;
     let family = match config.text("model_type") {
@@ -181,7 +181,7 @@ struct Angles {
     scaling: Scaling,
 }
 
-/// How the angles of the rotary embedding were changed for longer contexts.
+/// The scaling of the rotary embedding's angles for longer contexts.
 enum Scaling {
     None,
     /// All angles are divided by one factor.
@@ -189,7 +189,8 @@ enum Scaling {
     Llama3(Llama3Scaling),
 }
 
-/// The settings of Llama 3.1: fast angles stay, slow ones are divided by `factor`, and those between are interpolated.
+/// The settings of Llama 3.1. Fast angles stay, slow angles are divided by `factor`, and angles between them are
+/// interpolated.
 struct Llama3Scaling {
     factor: f64,
     low_frequency: f64,
@@ -198,9 +199,9 @@ struct Llama3Scaling {
 }
 
 impl Llama3Scaling {
-    /// The factor of each pair of a head of `size` elements (`_compute_llama3_parameters` of `transformers`).
+    /// Returns the factor of each pair of a head with `size` elements (`_compute_llama3_parameters` of `transformers`).
     fn factors(&self, base: f64, size: i128) -> Vec<f64> {
-        // More elements than this are refused later, when the extents are checked.
+        // Larger sizes are rejected later, when the extents are checked.
         let size = size.clamp(2, 1 << 16) as usize;
         let factor = |pair: usize| {
             let wavelength = TAU * base.powf(2.0 * pair as f64 / size as f64);
@@ -213,7 +214,7 @@ impl Llama3Scaling {
     }
 }
 
-/// The angles that a group of settings describes, such as `rope_scaling` or `rope_parameters`.
+/// Reads the angles from a group of settings, such as `rope_scaling` or `rope_parameters`.
 fn angles(group: &Config, base: Option<f64>) -> Result<Angles> {
     let base = group.number("rope_theta")?.or(base).unwrap_or(10_000.0);
     let needed = |name: &str| {
@@ -241,7 +242,7 @@ fn angles(group: &Config, base: Option<f64>) -> Result<Angles> {
 fn llama(config: &Config) -> Result<Angles> {
     config.need("hidden_act", &[Value::from("silu")])?;
     config.need("partial_rotary_factor", &[Value::from(1.0), Value::from(1)])?;
-    // `transformers` 5 writes `rope_parameters`, earlier versions `rope_theta` and `rope_scaling`.
+    // `transformers` 5 writes `rope_parameters`. Earlier versions write `rope_theta` and `rope_scaling`.
     let group = match config.get("rope_parameters") {
         Some(_) => "rope_parameters",
         None => "rope_scaling",
@@ -249,7 +250,7 @@ fn llama(config: &Config) -> Result<Angles> {
     angles(&config.group(group), config.number("rope_theta")?)
 }
 
-/// The angles of layers that see all tokens. The rest of the family's settings becomes metadata.
+/// Adds the settings of Gemma 3 to the metadata. Returns the angles of the layers that see all tokens.
 fn gemma3(
     config: &Config,
     set: &mut impl FnMut(&str, GgufValue) -> Option<GgufValue>,
@@ -289,11 +290,11 @@ fn gemma3(
     angles(&parameters.group("full_attention"), Some(1_000_000.0))
 }
 
-/// The number n if each n-th layer, and no other, sees all tokens.
+/// Returns n if every n-th layer, and only those, sees all tokens.
 fn layer_pattern(types: &Value) -> Result<i128> {
     let types = types.as_array().map(Vec::as_slice).unwrap_or_default();
     let is_full: Vec<bool> = types.iter().map(|kind| kind == "full_attention").collect();
-    // A model whose last layers have a window need not have a layer without one.
+    // If all layers have a window, n is larger than the number of layers.
     let pattern = is_full.iter().position(|&full| full).map_or(types.len() + 1, |first| first + 1);
     let is_regular = (1..).zip(&is_full).all(|(n, &full)| full == (n % pattern == 0));
     if types.is_empty() || !is_regular {
@@ -304,9 +305,9 @@ fn layer_pattern(types: &Value) -> Result<i128> {
 }
 
 impl Description {
-    /// The GGUF name of a tensor; `None` for one that is not part of the model.
+    /// Returns the GGUF name of a tensor, or `None` if the decoder does not use the tensor.
     pub fn tensor_name(&self, name: &str) -> Option<String> {
-        // Models that read images, too, have their decoder under one of these paths.
+        // Models that also read images have their decoder under one of these paths.
         let prefixes = ["model.language_model.", "language_model.model.", "model."];
         let path = name.strip_suffix(".weight")?;
         if let "lm_head" | "language_model.lm_head" = path {

@@ -1,7 +1,7 @@
-//! Llama and the models that are built as it is: Llama 2 and 3, SmolLM2, Mistral (Touvron et al. 2023; Jiang et al. 2023).
+//! Llama and models of the same architecture: Llama 2 and 3, SmolLM2, Mistral (Touvron et al. 2023; Jiang et al. 2023).
 //!
-//! Each layer adds attention to the tokens before, and a gated feed-forward network, to a stream of vectors, one for each
-//! token. Queries and keys are rotated by their position, in pairs of elements that `WeightLayout` explains.
+//! Each token has a vector. Each layer adds the result of attention to the token and earlier ones, and the result of a gated
+//! feed-forward network. Queries and keys are rotated by their position, in pairs of elements that `WeightLayout` explains.
 
 use super::adapter::Projection::{Down, Gate, Key, Output, Query, Up, Value};
 use super::cache::{Pairs, Rotary};
@@ -18,14 +18,14 @@ pub struct Llama {
     embedding: PackedTensor,
     layers: Vec<Layer>,
     norm: Tensor,
-    /// None where the embedding serves both ends.
+    /// The output matrix, or `None` if the embedding is also the output matrix.
     output: Option<PackedTensor>,
     rotary: Rotary,
 }
 
 struct Layer {
     attention_norm: Tensor,
-    /// Of queries, keys and values.
+    /// The projections to queries, keys and values.
     projections: Joint<3>,
     attention_output: Joint<1>,
     feed_forward_norm: Tensor,
@@ -33,11 +33,11 @@ struct Layer {
     down: Joint<1>,
 }
 
-/// The angles, and how tokens pass.
+/// The angles, and the pass of the tokens.
 type Place<'a> = (&'a Rotary, &'a Pass<'a>);
 
 impl Llama {
-    /// Takes the weights from a file, for contexts of so many tokens.
+    /// Takes the weights from a file, for contexts of up to `context` tokens.
     pub async fn load(
         config: &ModelConfig,
         weights: &mut Weights<'_, impl Source>,

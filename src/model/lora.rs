@@ -1,8 +1,9 @@
-//! Low-rank adaptation of language models (Hu et al. 2021): the weights stay as they are packed, and narrow matrices next to
-//! them are learned.
+//! Low-rank adaptation of language models (LoRA, Hu et al. 2021). The weights stay packed, and narrow matrices next to them
+//! are learned.
 //!
-//! [`LoraAdapter::loss`] runs the decoder on whole lists of tokens, padded to one length. Tokens attend only to those before,
-//! so the padding at the end changes nothing. Rows whose next token is not learned have no logits computed.
+//! [`LoraAdapter::loss`] runs the decoder on whole lists of tokens, padded to one length. Tokens attend only to themselves
+//! and to earlier ones, so the padding at the end has no effect. Logits are computed only for rows whose next token is
+//! learned.
 
 use super::adapter::{Adapter, Projection, Site};
 use super::pass::Pass;
@@ -15,13 +16,13 @@ use crate::tensor::Tensor;
 use crate::text::{ChatOptions, Message};
 use std::sync::Arc;
 
-/// Lengths and numbers of rows are rounded up to a multiple of this, so that fewer programs are planned.
+/// Lengths and numbers of rows are rounded up to a multiple of this, so that fewer plans are needed.
 const ROUND: usize = 16;
 
-/// Rows whose logits are in memory together.
+/// The most rows whose logits are in memory at once.
 const MAX_LOGIT_ROWS: usize = 256;
 
-/// A target that counts for nothing.
+/// A target that the loss ignores.
 const IGNORED: i32 = -100;
 
 /// The options of a new adapter. The defaults are those of Hugging Face's `peft`.
@@ -29,13 +30,13 @@ const IGNORED: i32 = -100;
 pub struct LoraOptions {
     /// Columns of B and rows of A. The default is 8.
     pub rank: usize,
-    /// The product of A and B is multiplied with `alpha / rank`. The default is 8.
+    /// The numerator of the scale: the product of A and B is multiplied with `alpha / rank`. The default is 8.
     pub alpha: f64,
-    /// The linear layers that are adapted, in each layer of the model. By default queries and values.
+    /// The linear layers that are adapted, in each layer of the model. The default is queries and values.
     pub targets: Vec<Projection>,
-    /// Multiply with `alpha / sqrt(rank)` instead (rsLoRA, Kalajdzievski 2023). The default is no.
+    /// Whether the factor is `alpha / sqrt(rank)` instead (rsLoRA, Kalajdzievski 2023). The default is false.
     pub rank_stabilized: bool,
-    /// The seed of the random values that A begins with.
+    /// The seed of A's random initial values.
     pub seed: u32,
 }
 
@@ -58,32 +59,32 @@ impl Default for LoraOptions {
 pub struct Example {
     /// All tokens.
     pub tokens: Vec<u32>,
-    /// How many of them, from the first on, are only read and not learned.
+    /// The number of first tokens that are only read and not learned.
     pub prompt: usize,
 }
 
 impl Example {
-    /// A text of which each token but the first is learned.
+    /// Creates an example from a text. Every token except the first is learned.
     pub fn text(tokens: &[u32]) -> Example {
         Example { tokens: tokens.to_vec(), prompt: 0 }
     }
 
-    /// A prompt and what is to follow it, of which only the latter is learned.
+    /// Creates an example from a prompt and its completion. Only the completion is learned.
     pub fn completion(prompt: &[u32], completion: &[u32]) -> Example {
         Example { tokens: [prompt, completion].concat(), prompt: prompt.len() }
     }
 
-    /// The first token that is learned. Nothing comes before token 0.
+    /// Returns the first token that is learned. Token 0 has no token before, so it is never learned.
     fn first(&self) -> usize {
         self.prompt.max(1)
     }
 }
 
-/// Narrow matrices next to the packed weights of a [`LanguageModel`], which can be trained. A linear layer with weights `W`
-/// then computes `x W^T + scale x A^T B^T`. B begins as zeros, so the model begins as it was.
+/// Trainable narrow matrices next to the packed weights of a [`LanguageModel`]. A linear layer with weights `W` then computes
+/// `x W^T + scale x A^T B^T`. B begins as zeros, so the model begins unchanged.
 ///
-/// The adapter is a [`Module`]. Its parameters are A `[rank, inputs]` and B `[outputs, rank]`, with the names and the order of
-/// rows that Hugging Face's `peft` has. Copies share them.
+/// The adapter is a [`Module`]. Its parameters are A `[rank, inputs]` and B `[outputs, rank]`. Names and the order of rows
+/// are those of Hugging Face's `peft`. Copies share the parameters.
 ///
 /// ```no_run
 /// # async fn run(model: warpweft::model::LanguageModel) -> warpweft::error::Result<()> {
@@ -105,7 +106,7 @@ impl Example {
 pub struct LoraAdapter {
     /// The model without an adapter.
     pub(super) model: LanguageModel,
-    /// They stay in memory as long as the adapter is there, which is on their device.
+    /// The weights of the model. They stay in memory, on the device of the adapter, as long as the adapter exists.
     weights: Resident,
     pub(super) adapter: Arc<Adapter>,
     pub(super) rank: usize,
@@ -114,10 +115,10 @@ pub struct LoraAdapter {
 }
 
 impl LoraAdapter {
-    /// A new adapter for a model. A has random values (Kaiming uniform) and B zeros, as in `peft`.
+    /// Creates an adapter for a model. A has random values (Kaiming uniform) and B has zeros, as in `peft`.
     ///
     /// # Errors
-    /// `Data` if there are no targets, the rank is 0 or above the width of the model, or alpha is not finite; `Memory`.
+    /// `Data` if `targets` is empty, the rank is 0 or above the width of the model, or alpha is not finite. `Memory`.
     pub fn new(model: &LanguageModel, options: &LoraOptions) -> Result<LoraAdapter> {
         let &LoraOptions { rank, alpha, ref targets, rank_stabilized, seed } = options;
         let config = model.config();
@@ -145,7 +146,7 @@ impl LoraAdapter {
         Ok(lora)
     }
 
-    /// An adapter that adapts no layer yet.
+    /// Creates an adapter without layers.
     pub(super) fn empty(
         model: &LanguageModel,
         rank: usize,
@@ -167,42 +168,42 @@ impl LoraAdapter {
         Ok(LoraAdapter { model, weights, adapter, rank, alpha, rank_stabilized })
     }
 
-    /// The model that it was made for, without an adapter.
+    /// Returns the model that the adapter was made for, without an adapter.
     pub fn model(&self) -> &LanguageModel {
         &self.model
     }
 
-    /// Where it is.
+    /// Returns the device of the adapter.
     pub fn device(&self) -> &Device {
         &self.weights.device
     }
 
-    /// Columns of B and rows of A.
+    /// Returns the columns of B, which are the rows of A.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// The factor of what is learned: `alpha / rank`, or `alpha / sqrt(rank)` if it is rank-stabilized.
+    /// Returns the factor of the product of A and B: `alpha / rank`, or `alpha / sqrt(rank)` if the adapter is
+    /// rank-stabilized.
     pub fn scale(&self) -> f64 {
         self.adapter.scale
     }
 
-    /// The mean cross-entropy of the tokens that are learned, in all examples together, as a tensor of rank 0. Gradients pass
-    /// to A and B. It is recorded; nothing runs yet.
+    /// Records the mean cross-entropy of the learned tokens in all examples, as a tensor of rank 0. Gradients reach A and B.
     ///
-    /// The examples are computed as one batch, each padded to the length of the longest. So those of similar lengths are best
+    /// The examples are computed as one batch, each padded to the longest length. So examples of similar lengths should be
     /// computed together.
     ///
     /// # Errors
-    /// `Data` for no example, one of which no token is learned, or a token that is not in the vocabulary; `Limit` for an
-    /// example that is longer than the longest context.
+    /// `Data` without examples, for an example without learned tokens, or for a token that is not in the vocabulary. `Limit`
+    /// for an example that is longer than the longest context.
     pub fn loss(&self, examples: &[Example]) -> Result<Tensor> {
         let Loaded { config, context, .. } = &*self.model.loaded;
         let Resident { device, decoder } = &self.weights;
         check(examples, config, *context)?;
         let longest = examples.iter().map(|example| example.tokens.len() - 1).max().unwrap_or(0);
         let length = longest.next_multiple_of(ROUND).min(*context);
-        // The tokens that are read, the rows of the batch whose next tokens are learned, and these.
+        // The tokens to read, the rows of the batch whose next token is learned, and those next tokens.
         let (mut read, mut rows, mut targets) = (Vec::new(), Vec::new(), Vec::new());
         for (n, example) in examples.iter().enumerate() {
             let tokens: Vec<i32> = example.tokens.iter().map(|&id| id as i32).collect();
@@ -223,7 +224,7 @@ impl LoraAdapter {
             let reduction = LossReduction::Sum;
             let options =
                 CrossEntropyOptions { ignore_index: IGNORED, reduction, ..Default::default() };
-            // Logits are large, so they are computed again for gradients.
+            // Logits are large, so they are recomputed for gradients.
             let part = rows
                 .checkpoint(|rows| decoder.logits(rows)?.cross_entropy(&targets, None, options))?;
             sum = Some(match sum {
@@ -235,7 +236,7 @@ impl LoraAdapter {
     }
 }
 
-/// Refuses examples that nothing can be learned from.
+/// Rejects examples without learned tokens, and examples that do not fit the model.
 fn check(examples: &[Example], config: &ModelConfig, context: usize) -> Result<()> {
     if examples.is_empty() {
         return Err(Error::data("lora: the loss must have at least one example, got none"));
@@ -273,10 +274,11 @@ impl Module for LoraAdapter {
 }
 
 impl LanguageModel {
-    /// A conversation to learn from: its last message, by the template of the model, and the end of that message are learned.
+    /// Creates an example from a conversation. The last message, formatted by the model's template, and the end of that
+    /// message are learned.
     ///
     /// # Errors
-    /// `Data` if there is no message, or the template refuses them; `Unsupported` if the model has no template.
+    /// `Data` if `messages` is empty or the template rejects them, `Unsupported` if the model has no template.
     pub fn chat_example(&self, messages: &[Message]) -> Result<Example> {
         let Some((_, before)) = messages.split_last() else {
             return Err(Error::data("lora: there must be at least one message, got none"));
@@ -288,15 +290,15 @@ impl LanguageModel {
         Ok(Example { tokens, prompt })
     }
 
-    /// The model with an adapter, which replaces one that it has. Both models share the weights. Contexts that were made
-    /// before do not change.
+    /// Returns the model with an adapter, which replaces an earlier adapter. Both models share the weights. Existing contexts
+    /// do not change.
     ///
-    /// The values of the adapter are read whenever tokens are added to a context, so the model follows the training. A context
-    /// keeps the keys and values of the tokens that it has seen already; truncate it to 0 tokens, or make a new one, to have
-    /// them computed again.
+    /// A context reads the current values of the adapter for each added token, so the model follows the training. Keys and
+    /// values of tokens in the context stay as they were computed. To recompute them, truncate the context to 0 tokens or
+    /// create a new one.
     ///
     /// # Errors
-    /// `Data` if the adapter was made for a model of other extents, or lives on another device.
+    /// `Data` if the adapter was made for a model of other sizes, or is on another device.
     ///
     /// ```no_run
     /// # fn run(model: warpweft::model::LanguageModel) -> warpweft::error::Result<()> {

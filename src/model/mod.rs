@@ -1,8 +1,8 @@
-//! Language models from files: those that predict the next token, and those that turn texts into vectors.
+//! Language models from files: decoders, which predict the next token, and encoders, which turn texts into vectors.
 //!
-//! A family of models is a file of its own (`llama.rs`, `gemma3.rs`), close to its paper, and a row of a table in this one.
-//! Weights stay as the file has them ([`PackedTensor`](crate::tensor::PackedTensor)). Low-rank adapters are trained next to
-//! them ([`LoraAdapter`]).
+//! A family of decoders is one file (`llama.rs`, `gemma3.rs`), close to its paper, and one entry in the table of families
+//! here. Weights stay packed as in the file ([`PackedTensor`](crate::tensor::PackedTensor)). Low-rank adapters are trained
+//! next to them ([`LoraAdapter`]).
 
 mod adapter;
 mod bert;
@@ -53,40 +53,41 @@ use std::io::{Read, Seek};
 use std::sync::Arc;
 use weights::Weights;
 
-/// Tokens of the longest context, unless something else is asked for.
+/// The default limit of a context, in tokens.
 pub const DEFAULT_CONTEXT: usize = 4096;
 
-/// Tokens of a prompt that are computed together.
+/// The most tokens of a prompt that are computed in one run.
 const PROMPT: usize = 512;
 
-/// What a family of models does.
+/// The decoder of a family of models.
 trait Decoder: Shared {
-    /// The vectors of some tokens after the last layer, `[tokens] -> [tokens, width]`.
+    /// Computes the vectors of tokens after the last layer, `[tokens] -> [tokens, width]`.
     fn forward(&self, tokens: &Tensor, pass: &Pass) -> Result<Tensor>;
 
-    /// How likely each token of the vocabulary is to follow, as logits: `[tokens, width] -> [tokens, vocabulary]`.
+    /// Computes the logits of the next token, `[tokens, width] -> [tokens, vocabulary]`.
     fn logits(&self, x: &Tensor) -> Result<Tensor>;
 }
 
-/// How a model is loaded.
+/// Options for loading a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// Tokens of the longest context. The default is what the model was trained for, 4,096 at most.
+    /// The most tokens of a context. The default is the length that the model was trained for, but at most 4,096.
     pub context: Option<usize>,
-    /// How the context keeps keys and values: `F16` or `F32`. The default is `F16` where the device has it: it takes half of
-    /// the memory, and moves logits by less than 0.1.
+    /// The type of the key-value cache, `F16` or `F32`. The default is `F16` if the device has it. `F16` takes half of the
+    /// memory, and changes logits by less than 0.1.
     pub cache: Option<DType>,
-    /// How products with the weights treat the other operand. The default is exact; `Int8` makes single tokens faster on a CPU.
+    /// The treatment of the other operand in products with the weights. The default is exact. `Int8` makes single tokens
+    /// faster on a CPU.
     pub arithmetic: PackedArithmetic,
 }
 
 impl LoadOptions {
-    /// The length of the longest context of a model, in tokens.
+    /// Returns the most tokens of a context of a model.
     pub fn context_length(&self, config: &ModelConfig) -> usize {
         self.context.unwrap_or(config.context.min(DEFAULT_CONTEXT)).max(1)
     }
 
-    /// The type of the key-value cache on a device.
+    /// Returns the type of the key-value cache on a device.
     ///
     /// # Errors
     /// `DType` if [`cache`](LoadOptions::cache) is neither `F16` nor `F32`.
@@ -103,7 +104,7 @@ impl LoadOptions {
 }
 
 impl LoadOptions {
-    /// What a model takes on a device if it is loaded with these options.
+    /// Estimates the memory of a model on a device if it is loaded with these options.
     ///
     /// # Errors
     /// As [`estimate()`] and [`LoadOptions::cache_dtype`].
@@ -136,7 +137,7 @@ pub struct LanguageModel {
     adapter: Option<Arc<Adapter>>,
 }
 
-/// What a model has.
+/// The parts of a loaded model, which its copies share.
 struct Loaded {
     config: ModelConfig,
     tokenizer: Tokenizer,
@@ -147,11 +148,11 @@ struct Loaded {
 }
 
 impl LanguageModel {
-    /// Loads a GGUF file: of the families `llama` (Llama 2 and 3, SmolLM2, Mistral) and `gemma3`.
+    /// Loads a GGUF file of the family `llama` (Llama 2 and 3, SmolLM2, Mistral) or `gemma3`.
     ///
     /// # Errors
-    /// `Data` if the file is damaged, or something is missing in it; `Unsupported` for other families, and formats that are
-    /// not packed; `Memory`.
+    /// `Data` if the file is damaged or incomplete, `Memory`. `Unsupported` for other families, and for formats that are not
+    /// packed.
     pub fn load(
         device: &Device,
         file: impl Read + Seek,
@@ -160,10 +161,10 @@ impl LanguageModel {
         LanguageModel::load_parts(device, vec![file], options)
     }
 
-    /// Loads a model that comes as several files (`-00001-of-00003.gguf` and so on), the first part first.
+    /// Loads a model from several files (`-00001-of-00003.gguf` and so on), in order.
     ///
     /// # Errors
-    /// As [`LanguageModel::load`], and those of [`Gguf::read_parts`].
+    /// As [`LanguageModel::load`] and [`Gguf::read_parts`].
     pub fn load_parts(
         device: &Device,
         parts: Vec<impl Read + Seek>,
@@ -172,10 +173,11 @@ impl LanguageModel {
         at_once(LanguageModel::load_from(device, parts, options))
     }
 
-    /// [`LanguageModel::load_parts`] of files that may have to wait for their bytes. Dropping the future ends it.
+    /// Loads a model as [`LanguageModel::load_parts`] does, from files that may have to wait for their bytes. Dropping the
+    /// future cancels the loading.
     ///
     /// # Errors
-    /// As there.
+    /// As [`LanguageModel::load_parts`].
     pub async fn load_from(
         device: &Device,
         parts: Vec<impl Source>,
@@ -184,7 +186,8 @@ impl LanguageModel {
         LanguageModel::load_files(device, ModelFiles::gguf(parts).await?, options).await
     }
 
-    /// Loads a model from a GGUF file or from a folder with safetensors files ([`ModelFiles`]). Dropping the future ends it.
+    /// Loads a model from a GGUF file or from a folder with safetensors files ([`ModelFiles`]). Dropping the future cancels
+    /// the loading.
     ///
     /// # Errors
     /// As [`LanguageModel::load`].
@@ -211,16 +214,16 @@ impl LanguageModel {
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         };
-        // Values that are made of the file's are computed here and not by each run.
+        // Values derived from the weights are computed once here, not by each run.
         device.flush()?;
         let weights = Residency::new(Resident { device: device.clone(), decoder });
         let loaded = Loaded { config, tokenizer, template, weights, context, cache };
         Ok(LanguageModel { loaded: Arc::new(loaded), adapter: None })
     }
 
-    /// Loads a model by a function that can load it again, to another device, too. Its weights may then be evicted while
-    /// nothing uses them and memory is short ([`Device::set_memory_limit`]). After its device was lost, a [`Generation`] goes
-    /// on with a new device, which is opened as the old one was.
+    /// Loads a model with a function that can also load it again, on any device. Unused weights may then be evicted if memory
+    /// is short ([`Device::set_memory_limit`]). If the device is lost, a [`Generation`] continues on a new device, which is
+    /// opened with the options of the old one.
     ///
     /// ```no_run
     /// # async fn run() -> warpweft::error::Result<()> {
@@ -238,7 +241,7 @@ impl LanguageModel {
     /// ```
     ///
     /// # Errors
-    /// Those of `load`.
+    /// The errors of `load`.
     pub async fn reloadable(
         device: &Device,
         load: impl Fn(Device) -> Pending<Result<LanguageModel>> + Shared + 'static,
@@ -248,7 +251,7 @@ impl LanguageModel {
         Ok(model)
     }
 
-    /// Says how it is loaded again, unless that is known.
+    /// Sets the function that loads the model again, unless the model has one.
     pub(crate) fn set_reload(
         &self,
         load: impl Fn(Device) -> Pending<Result<LanguageModel>> + Shared + 'static,
@@ -256,45 +259,47 @@ impl LanguageModel {
         self.loaded.weights.set_load(load);
     }
 
-    /// Has the weights in memory: loads them again if they were evicted. Generations do so by themselves; calls that do not
-    /// wait, such as [`Context::add`], only where the files answer at once, as those on disks do.
+    /// Ensures that the weights are in memory, and loads them again if they were evicted. Generations do this automatically.
+    /// Calls that do not wait, such as [`Context::add`], can load weights only from files that answer at once, such as files
+    /// on a disk.
     ///
     /// # Errors
-    /// Those of loading.
+    /// The errors of loading.
     pub async fn ready(&self) -> Result<()> {
         self.loaded.weights.get().await.map(drop)
     }
 
-    /// The extents and constants of the model.
+    /// Returns the sizes and constants of the model.
     pub fn config(&self) -> &ModelConfig {
         &self.loaded.config
     }
 
-    /// The tokenizer of the model.
+    /// Returns the tokenizer of the model.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.loaded.tokenizer
     }
 
-    /// The prompt of a conversation, by the template in the file, or by one that its special tokens were made for.
+    /// Formats a conversation as a prompt. The chat template is the one in the file, or the built-in one that the special
+    /// tokens were made for.
     ///
     /// # Errors
-    /// `Unsupported` if there is neither; `Data` if the template refuses the messages.
+    /// `Unsupported` if neither template exists, `Data` if the template rejects the messages.
     pub fn chat_prompt(&self, messages: &[Message], options: &ChatOptions) -> Result<Vec<u32>> {
         let template = self.loaded.template.as_ref().ok_or_else(files::no_chat_template)?;
         template.encode(&self.loaded.tokenizer, messages, options)
     }
 
-    /// Where the model is. After its device was lost and it was loaded again, that is another one.
+    /// Returns the device of the model. After a loss the model may have been loaded on another device.
     pub fn device(&self) -> Device {
         self.loaded.weights.device()
     }
 
-    /// Tokens of the longest context.
+    /// Returns the most tokens of a context.
     pub fn context_length(&self) -> usize {
         self.loaded.context
     }
 
-    /// An empty context, which tokens are added to.
+    /// Creates an empty context, which tokens are added to.
     ///
     /// # Errors
     /// `Memory`.
@@ -303,7 +308,7 @@ impl LanguageModel {
     }
 }
 
-/// Refuses a model that does not fit into the memory that is free, as far as that is known, whatever is evicted.
+/// Rejects a model that does not fit into the free memory, if that is known, even after evictions.
 fn refuse_too_large(device: &Device, need: &Estimate) -> Result<()> {
     device.evicting(|| {
         let free = match device.info().kind {

@@ -6,7 +6,7 @@ use super::config::ModelConfig;
 use crate::error::Result;
 use crate::tensor::{AttentionOptions, Tensor};
 
-/// How some tokens pass through a decoder.
+/// The attention state and the adapter of some tokens that pass through a decoder.
 pub struct Pass<'a> {
     keys: Keys<'a>,
     pub adapter: Option<&'a Adapter>,
@@ -16,22 +16,22 @@ pub struct Pass<'a> {
 enum Keys<'a> {
     /// The keys and values of a context, which the tokens are added to.
     Cache(&'a KvCache, &'a Positions),
-    /// The keys and values of the tokens themselves: lists of one length, each of which begins at position 0.
+    /// The keys and values of the tokens themselves. The tokens are lists of one length, each beginning at position 0.
     Own { lists: usize, config: &'a ModelConfig },
 }
 
 impl<'a> Pass<'a> {
-    /// Tokens that follow those of a cache. Their keys and values are written into it.
+    /// Creates the pass of tokens that follow those in a cache. Their keys and values are written into the cache.
     pub fn cached(cache: &'a KvCache, at: &'a Positions, adapter: Option<&'a Adapter>) -> Self {
         Pass { keys: Keys::Cache(cache, at), adapter }
     }
 
-    /// Whole lists of tokens, one after the other, all of one length. Gradients pass.
+    /// Creates the pass of whole lists of tokens, concatenated and all of one length. Gradients can pass.
     pub fn whole(lists: usize, config: &'a ModelConfig, adapter: &'a Adapter) -> Self {
         Pass { keys: Keys::Own { lists, config }, adapter: Some(adapter) }
     }
 
-    /// The rotary embedding at the positions of the tokens.
+    /// Returns the rotary embedding at the positions of the tokens.
     pub fn rotary(&self, all: &Rotary, tokens: usize) -> Result<Rotary> {
         match self.keys {
             Keys::Cache(_, at) => all.of(at),
@@ -39,8 +39,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The result of a layer for `x`. Where gradients pass, the layer is computed again for them, so that memory is needed
-    /// for the values in one layer only.
+    /// Computes the result of a layer for `x`. Passes with gradients recompute the layer for them. So only the values of one
+    /// layer must be in memory at a time.
     pub fn layer(
         &self,
         x: &Tensor,
@@ -52,7 +52,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Attention of the tokens to those before and to themselves: `q [tokens, heads, size]`, `k` and `v`
+    /// Computes attention of the tokens to themselves and to earlier ones. `q` is `[tokens, heads, size]`. `k` and `v` are
     /// `[tokens, kv heads, size]`. The result is `[tokens, heads * size]`.
     pub fn attend(&self, layer: usize, [q, k, v]: [&Tensor; 3]) -> Result<Tensor> {
         let (lists, config) = match self.keys {

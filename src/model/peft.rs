@@ -1,7 +1,7 @@
 //! Adapters in the two files of Hugging Face's `peft`: `adapter_config.json` and `adapter_model.safetensors`.
 //!
 //! The tensors decide which layers are adapted, because `target_modules` of the config may be a list of names, a regular
-//! expression or a word. What changes the meaning of the tensors is refused.
+//! expression or a word. Settings that change the meaning of the tensors are rejected.
 
 use super::adapter::{split_layer, Projection, Site};
 use super::lora::LoraAdapter;
@@ -14,14 +14,14 @@ use crate::tensor::Tensor;
 use serde_json::{json, Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The prefixes of layers: as `peft` has them for language models, and for those inside models that see pictures.
+/// The prefixes of layers in `peft`: the one of language models, and two of language models inside models that read images.
 const PREFIXES: [&str; 3] = [
     "base_model.model.model.",
     "base_model.model.model.language_model.",
     "base_model.model.language_model.model.",
 ];
 
-/// Keys that are supported only where they are absent, null, false, or empty.
+/// Settings that are supported only if they are absent, null, false, or empty.
 const UNSUPPORTED: [&str; 17] = [
     "alora_invocation_tokens",
     "alpha_pattern",
@@ -42,10 +42,10 @@ const UNSUPPORTED: [&str; 17] = [
     "velora_config",
 ];
 
-/// Ways to begin that leave the weights of the model as they are. Others, such as `pissa`, change them.
+/// Initializations that leave the weights of the model unchanged. Others, such as `pissa`, change them.
 const BEGINNINGS: [&str; 3] = ["gaussian", "orthogonal", "eva"];
 
-/// An adapter as `peft` writes it.
+/// An adapter in the format of `peft`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeftFiles {
@@ -56,7 +56,7 @@ pub struct PeftFiles {
 }
 
 impl LoraAdapter {
-    /// The adapter as the two files of `peft`, which `PeftModel.from_pretrained` loads from a folder.
+    /// Saves the adapter as the two files of `peft`, which `PeftModel.from_pretrained` loads from a folder.
     ///
     /// # Errors
     /// As [`Tensor::read`].
@@ -78,7 +78,7 @@ impl LoraAdapter {
         let pairs = &self.adapter.pairs;
         let layers: BTreeSet<usize> = pairs.keys().map(|site| site.layer).collect();
         let projections: BTreeSet<Projection> = pairs.keys().map(|site| site.projection).collect();
-        // Each projection has its path where not all are adapted in the same layers.
+        // If projections are adapted in different layers, `target_modules` has the path of each one.
         let has_paths = pairs.len() < layers.len() * projections.len();
         let targets: Vec<String> = match has_paths {
             true => pairs.keys().map(|site| format!("model.{site}")).collect(),
@@ -110,13 +110,13 @@ impl LoraAdapter {
         format!("{config:#}")
     }
 
-    /// An adapter that `peft` wrote, for a model: of the files `adapter_config.json` and `adapter_model.safetensors`. It can be
-    /// trained on. Numbers become `f32`. `lora_dropout` is not applied.
+    /// Loads an adapter of `peft` for a model, from the bytes of `adapter_config.json` and `adapter_model.safetensors`. The
+    /// adapter can be trained further. Numbers become `f32`. `lora_dropout` is not applied.
     ///
     /// # Errors
-    /// `Data` if a file is damaged, a value in the config makes no sense, or tensors are missing or of other layers than those
-    /// of [`Projection`]; `Shape` if a tensor does not fit the model or the rank; `Unsupported` for adapters that are no plain
-    /// LoRA (DoRA, biases, `modules_to_save` and others), with the key of the config; `Memory`.
+    /// `Data` if a file is damaged, a setting is invalid, tensors are missing, or a tensor belongs to a layer that is not a
+    /// [`Projection`]. `Shape` if a tensor does not fit the model or the rank. `Memory`. `Unsupported`, with the key of the
+    /// setting, for adapters that are not plain LoRA (DoRA, biases, `modules_to_save` and others).
     ///
     /// ```no_run
     /// # fn run(model: warpweft::model::LanguageModel) -> Result<(), Box<dyn std::error::Error>> {
@@ -134,7 +134,7 @@ impl LoraAdapter {
             let message = format!("lora: `{name}` must be of floats, got {}", skipped.dtype);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        // Of each layer, A and B.
+        // The matrices A and B of each layer.
         let mut found: BTreeMap<Site, [Option<Tensor>; 2]> = BTreeMap::new();
         for (name, tensor) in loaded.tensors {
             let Some((site, matrix)) = place(&name) else {
@@ -174,7 +174,7 @@ impl LoraAdapter {
     }
 }
 
-/// The layer that a tensor belongs to, and whether it is its A (0) or its B (1).
+/// Returns the layer that a tensor belongs to, and 0 for A or 1 for B.
 fn place(name: &str) -> Option<(Site, usize)> {
     let in_layer = |prefix: &&str| split_layer(name.strip_prefix(prefix)?);
     let (layer, rest) = PREFIXES.iter().find_map(in_layer)?;
@@ -185,7 +185,7 @@ fn place(name: &str) -> Option<(Site, usize)> {
     Some((Site { layer, projection: Projection::of_module(module)? }, matrix))
 }
 
-/// What the config says.
+/// The settings in the config.
 struct Config {
     rank: usize,
     alpha: f64,

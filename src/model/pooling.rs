@@ -1,4 +1,4 @@
-//! Pooling: from the vectors of a text's tokens to one vector, as sentence-transformers configures it.
+//! Pooling, which turns the vectors of a text's tokens into one vector, as sentence-transformers configures it.
 
 use super::bert::{Activation, Linear, Parameters};
 use crate::dtype::DType;
@@ -7,12 +7,12 @@ use crate::tensor::{Axes, Tensor};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// How the vectors of the tokens become one.
+/// A rule that turns the vectors of the tokens into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// That of the first token.
+    /// The vector of the first token.
     First,
-    /// The largest element of all.
+    /// The maximum of each element.
     Max,
     /// The mean.
     Mean,
@@ -20,7 +20,7 @@ enum Mode {
     MeanSqrtLength,
     /// The mean with weights 1, 2, 3 and so on.
     WeightedMean,
-    /// That of the last token.
+    /// The vector of the last token.
     Last,
 }
 
@@ -69,7 +69,7 @@ enum Stage {
 /// All modules after the encoder.
 pub struct Head {
     stages: Vec<Stage>,
-    /// Elements of the result.
+    /// The number of elements of the result.
     pub dimensions: usize,
 }
 
@@ -100,7 +100,7 @@ fn unsupported(message: String) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// The folders of the dense layers that `modules.json` names: each has a file of weights.
+/// Returns the folders of the dense layers in `modules.json`. Each folder has a file of weights.
 pub fn dense_folders(modules: Option<&[u8]>) -> Result<Vec<String>> {
     let modules = modules.map(|json| parsed::<Vec<Module>>("modules.json", json)).transpose()?;
     let dense = |module: Module| module.kind.ends_with(".Dense").then_some(module.path);
@@ -108,11 +108,11 @@ pub fn dense_folders(modules: Option<&[u8]>) -> Result<Vec<String>> {
 }
 
 impl Head {
-    /// By `modules.json` and the configurations that it names, for vectors of `width` elements. Without one it is the mean, as
-    /// in sentence-transformers. `dense` has the weights of the dense layers, by their folders.
+    /// Reads `modules.json` and the configurations that it names, for vectors of `width` elements. Without the file, the head
+    /// is the mean, as in sentence-transformers. `dense` has the weights of the dense layers, by folder.
     ///
     /// # Errors
-    /// `Data` if a file is damaged or missing; `Unsupported` for modules that are not known.
+    /// `Data` if a file is damaged or missing, `Unsupported` for unknown modules.
     pub fn read<'a>(
         width: usize,
         file: impl Fn(&str) -> Option<&'a [u8]>,
@@ -157,8 +157,8 @@ impl Head {
         }
     }
 
-    /// `[texts, tokens, width] -> [texts, dimensions]`. `is_there [texts, tokens]` says which tokens count, `lengths [texts]`
-    /// how many they are.
+    /// Computes `[texts, tokens, width] -> [texts, dimensions]`. `is_there [texts, tokens]` is false for padding.
+    /// `lengths [texts]` has the number of tokens of each text.
     pub fn apply(&self, vectors: &Tensor, is_there: &Tensor, lengths: &Tensor) -> Result<Tensor> {
         let mut x = vectors.clone();
         for stage in &self.stages {
@@ -239,13 +239,13 @@ fn dense_layer(
 }
 
 impl Mode {
-    /// `[texts, tokens, width] -> [texts, width]`.
+    /// Computes `[texts, tokens, width] -> [texts, width]`.
     fn apply(self, x: &Tensor, is_there: &Tensor, lengths: &Tensor) -> Result<Tensor> {
         let &[texts, tokens, _] = x.shape() else { unreachable!("there are three axes") };
         let lengths = lengths.reshape(&[texts, 1])?;
         let count = lengths.cast(DType::F32)?;
         let there = is_there.reshape(&[texts, tokens, 1])?;
-        // Chosen and not multiplied, as vectors of padding mean nothing.
+        // Padding is replaced by 0, not multiplied by 0, because its vectors may be NaN or infinite.
         let sum = || there.where_cond(x, 0.0)?.sum(1);
         let at = |place: &Tensor| {
             let place = place.reshape(&[texts, 1, 1])?.expand(&[texts, 1, x.shape()[2]])?;

@@ -1,5 +1,4 @@
-//! Weights that are in the memory of a device, or can be loaded again: after they were evicted, and after their device was
-//! lost.
+//! Weights that can be loaded again, after they were evicted or their device was lost.
 
 use super::{Decoder, LanguageModel};
 use crate::backend::{Pending, Shared};
@@ -8,7 +7,7 @@ use crate::error::{Error, Result};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Loads a model to a device, any number of times.
+/// A function that loads a model on a device, any number of times.
 trait Load: Fn(Device) -> Pending<Result<LanguageModel>> + Shared {}
 impl<F: Fn(Device) -> Pending<Result<LanguageModel>> + Shared> Load for F {}
 
@@ -19,17 +18,17 @@ pub struct Resident {
     pub decoder: Arc<dyn Decoder>,
 }
 
-/// Where the weights of a model are.
+/// The weights of a model, resident or evicted, and their device.
 pub struct Residency {
-    /// The device that they are on, or were on before they were evicted.
+    /// The device of the weights. Evicted weights are loaded on this device again.
     device: Mutex<Device>,
-    /// They may be evicted unless a context or an adapter has them, too.
+    /// The weights. They may be evicted unless a context or an adapter also holds them.
     weights: Arc<Slot<Resident>>,
     load: OnceLock<Box<dyn Load>>,
 }
 
 impl Residency {
-    /// Of weights that were loaded just now. They stay.
+    /// Holds weights that were just loaded. They cannot be evicted yet.
     pub fn new(resident: Resident) -> Residency {
         let device = Mutex::new(resident.device.clone());
         let weights = Slot::new(|resident: &Resident| Arc::strong_count(&resident.decoder) == 1);
@@ -37,7 +36,7 @@ impl Residency {
         Residency { device, weights, load: OnceLock::new() }
     }
 
-    /// They can be loaded again, so they may be evicted.
+    /// Sets the function that loads the weights again. They may then be evicted.
     pub fn set_load(
         &self,
         load: impl Fn(Device) -> Pending<Result<LanguageModel>> + Shared + 'static,
@@ -47,17 +46,17 @@ impl Residency {
         }
     }
 
-    /// The device that the weights are on, or will be on when they are needed.
+    /// Returns the device that the weights are on, or will be loaded on.
     pub fn device(&self) -> Device {
         self.locked_device().clone()
     }
 
     fn locked_device(&self) -> MutexGuard<'_, Device> {
-        // Nothing panics while it is locked.
+        // No code panics while the lock is held.
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The weights. They are loaded again if they were evicted.
+    /// Returns the weights, and loads them again if they were evicted.
     pub async fn get(&self) -> Result<Resident> {
         let resident = self.weights.lock().clone();
         match resident {
@@ -66,7 +65,7 @@ impl Residency {
         }
     }
 
-    /// [`Residency::get`] without waiting.
+    /// Does [`Residency::get`] without waiting.
     ///
     /// # Errors
     /// `Data` if the weights were evicted, and their files do not answer at once.
@@ -80,12 +79,12 @@ impl Residency {
         }
     }
 
-    /// Whether they can be loaded again.
+    /// Whether the weights can be loaded again.
     pub fn can_load(&self) -> bool {
         self.load.get().is_some()
     }
 
-    /// Loads the weights to a new device, unless they are on another one already than the one that was lost.
+    /// Loads the weights on a new device, unless they have already moved away from the lost one.
     pub async fn replace(&self, lost: &Device) -> Result<()> {
         if self.device().is_same(lost) {
             self.load(lost.reopen().await?).await?;

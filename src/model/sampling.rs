@@ -1,34 +1,37 @@
-//! Which token follows: chosen on the device, so that one number is read instead of one for each token of the vocabulary.
+//! Sampling of the next token. It runs on the device, so that one id is read instead of a logit for each token of the
+//! vocabulary.
 
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
 
-/// Tokens that `top_p` and `min_p` choose from, where `top_k` does not say otherwise.
+/// The number of likeliest tokens that `top_p` and `min_p` choose from, unless `top_k` is set.
 const CANDIDATES: usize = 1_024;
 
-/// How the next token is chosen. The default takes the likeliest one.
+/// Options for the choice of the next token. The default is the likeliest token.
 ///
-/// The steps come in this order: penalties and biases, temperature, `top_k`, `top_p`, `min_p`, and a draw.
+/// The steps run in this order: penalties and biases, temperature, `top_k`, `top_p`, `min_p`, and a random draw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplingOptions {
-    /// What logits are divided by; 0 takes the likeliest token.
+    /// The divisor of logits. With 0, the likeliest token is chosen.
     pub temperature: f64,
-    /// Only so many of the likeliest tokens are drawn from; 0 for all.
+    /// The number of likeliest tokens to draw from, or 0 for all.
     pub top_k: usize,
-    /// Only the likeliest tokens that have this probability together; 1 for all. At most 1,024 tokens, or `top_k`.
+    /// The probability mass to draw from: the likeliest tokens that reach it together, or 1 for all. The choice is from 1,024
+    /// tokens, or from `top_k`.
     pub top_p: f64,
-    /// Only tokens that are at least so likely, as a part of the likeliest one's probability; 0 for all. As `top_p`.
+    /// The smallest probability to draw from, relative to the likeliest token, or 0 for all. The choice is from 1,024 tokens,
+    /// or from `top_k`.
     pub min_p: f64,
-    /// What positive logits of tokens that are there already are divided by, and negative ones multiplied with (Keskar et al.
-    /// 2019); 1 for none.
+    /// The divisor of positive logits, and factor of negative ones, of tokens that are already in the text (Keskar et al.
+    /// 2019). 1 has no effect.
     pub repetition_penalty: f64,
-    /// What logits lose for each time that the token is there already.
+    /// The amount that a logit is reduced by for each occurrence of its token in the text.
     pub frequency_penalty: f64,
-    /// What logits lose if the token is there already.
+    /// The amount that a logit is reduced by if its token is already in the text.
     pub presence_penalty: f64,
-    /// What is added to the logits of some tokens.
+    /// Amounts that are added to the logits of some tokens.
     pub logit_bias: Vec<(u32, f32)>,
-    /// Where the draws begin: equal seeds draw equal tokens.
+    /// The seed of the draws. Equal seeds draw equal tokens.
     pub seed: u32,
 }
 
@@ -49,7 +52,7 @@ impl Default for SamplingOptions {
 }
 
 impl SamplingOptions {
-    /// Refuses numbers that mean nothing.
+    /// Rejects options outside of their ranges.
     pub(super) fn check(&self) -> Result<()> {
         let within =
             |name: &str, number: f64, from: f64, to: f64| match (from..=to).contains(&number) {
@@ -67,27 +70,27 @@ impl SamplingOptions {
     }
 }
 
-/// What chooses tokens.
+/// The state that chooses tokens.
 pub(super) struct Sampler {
     options: SamplingOptions,
-    /// Of `logit_bias`, for all tokens; empty where there is none.
+    /// `logit_bias` as one number for each token, or empty if there is no bias.
     bias: Vec<f32>,
-    /// How often each token was there; empty where nothing asks.
+    /// The number of occurrences of each token, or empty if no option uses it.
     counts: Vec<f32>,
     draws: u32,
 }
 
-/// A token that was chosen.
+/// A chosen token.
 pub(super) struct Choice {
     pub id: u32,
-    /// The logarithm of its probability, by the model alone.
+    /// The natural logarithm of the token's probability, before the options change it.
     pub logprob: f32,
-    /// The same of the likeliest tokens, where they were asked for.
+    /// The likeliest tokens with their natural logarithms of probabilities, if requested.
     pub likeliest: Vec<(u32, f32)>,
 }
 
 impl Sampler {
-    /// For a vocabulary of so many tokens, where these are there already.
+    /// Creates a sampler for a vocabulary of `vocabulary` tokens, of which `tokens` are already in the text.
     pub fn new(vocabulary: usize, options: SamplingOptions, tokens: &[u32]) -> Result<Sampler> {
         options.check()?;
         let mut bias = vec![0.0; if options.logit_bias.is_empty() { 0 } else { vocabulary }];
@@ -118,7 +121,7 @@ impl Sampler {
         }
     }
 
-    /// Chooses a token by its logits, `[vocabulary]`, and tells the probabilities of as many of the likeliest as are asked for.
+    /// Chooses a token from the logits `[vocabulary]`. Returns the log-probabilities of the `likeliest` likeliest tokens, too.
     pub async fn choose(&mut self, logits: &Tensor, likeliest: usize) -> Result<Choice> {
         let id = self.chosen(logits)?;
         let all = logits.max(())?.add(logits.sub(&logits.max(())?)?.exp().sum(())?.log())?;
@@ -129,7 +132,7 @@ impl Sampler {
             parts.push(places.cast(DType::F32)?);
             parts.push(values.sub(&all)?);
         }
-        // As floats, which have all integers up to 2^24: one read.
+        // All results are read at once as floats, which represent every integer up to 2^24.
         let numbers: Vec<f32> = Tensor::concat(&parts, 0)?.read().await?;
         let (ids, logprobs) = numbers[2..].split_at((numbers.len() - 2) / 2);
         let likeliest = ids.iter().map(|&id| id as u32).zip(logprobs.iter().copied()).collect();
@@ -139,7 +142,7 @@ impl Sampler {
         Ok(choice)
     }
 
-    /// The id of a token, `[1]`.
+    /// Returns the id of the chosen token, `[1]`.
     fn chosen(&self, logits: &Tensor) -> Result<Tensor> {
         let options = &self.options;
         let device = logits.device();
@@ -172,7 +175,7 @@ impl Sampler {
         }
         let (values, places) = logits.topk(count, 0, true)?;
         let likely = values.softmax(0)?;
-        // Those before a token must not have all of the probability yet.
+        // A token is kept while the more likely ones have less than `top_p` together.
         let before = likely.cumsum(0)?.sub(&likely)?;
         let enough = likely.ge(likely.slice(0, ..1)?.mul(options.min_p)?)?;
         let kept = before.lt(options.top_p)?.logical_and(&enough)?;
@@ -183,8 +186,8 @@ impl Sampler {
     }
 }
 
-/// The place of an element, drawn with the probabilities that logits stand for: the largest sum of a logit and a number from
-/// the Gumbel distribution (Gumbel 1954).
+/// Returns the position of an element, drawn with the softmax of the logits as probabilities. That is the largest sum of a
+/// logit and a number from the Gumbel distribution (Gumbel 1954).
 fn drawn(logits: &Tensor, seed: u32) -> Result<Tensor> {
     let least = f64::from(f32::MIN_POSITIVE);
     let uniform = logits.device().uniform(logits.shape(), least, 1.0, seed)?;

@@ -1,4 +1,4 @@
-//! Weights of a model as a file has them.
+//! Reads the weights of a model from a file.
 
 use super::adapter::{Projection, Site};
 use super::config::{ModelConfig, WeightLayout};
@@ -9,8 +9,8 @@ use crate::io::{BlockFormat, Gguf, GgufArray, GgufValue, Source};
 use crate::op::PackedArithmetic;
 use crate::tensor::{PackedTensor, Tensor};
 
-/// The metadata key of the factors of the rotary embedding, for heads that were made of Hugging Face's files. GGUF files have
-/// a tensor instead.
+/// The metadata key of the rotary embedding's factors, for heads that describe Hugging Face's files. GGUF files have a tensor
+/// instead.
 pub(super) const ROPE_FACTORS: &str = "warpweft.rope_factors";
 
 /// A file that weights are taken from.
@@ -19,17 +19,17 @@ pub struct Weights<'a, F> {
     pub config: &'a ModelConfig,
     pub file: F,
     pub device: &'a Device,
-    /// How products with matrices treat the other operand.
+    /// The treatment of the other operand in products with matrices.
     pub arithmetic: PackedArithmetic,
 }
 
 impl<F: Source> Weights<'_, F> {
-    /// Whether there is a tensor of this name.
+    /// Whether the file has a tensor with this name.
     pub fn has(&self, name: &str) -> bool {
         self.head.tensors.contains_key(name)
     }
 
-    /// The factors of a root-mean-square norm of `length` elements.
+    /// Loads the factors of a root-mean-square norm of `length` elements.
     pub async fn norm(&mut self, name: &str, length: usize) -> Result<Tensor> {
         let weights = self.head.load_from(&mut self.file, self.device, name).await?;
         if weights.shape() != [length] {
@@ -41,7 +41,7 @@ impl<F: Source> Weights<'_, F> {
         }
     }
 
-    /// What the angles of the rotary embedding are divided by, one number for each pair, where the file says (Llama 3).
+    /// Returns the divisors of the rotary embedding's angles, one for each pair, if the file has them (Llama 3).
     pub async fn rope_factors(&mut self, pairs: usize) -> Result<Option<Vec<f64>>> {
         if let Some(GgufValue::Array(GgufArray::F64(factors))) =
             self.head.metadata.get(ROPE_FACTORS)
@@ -60,13 +60,13 @@ impl<F: Source> Weights<'_, F> {
         }
     }
 
-    /// The rows of these matrices, one after the other.
+    /// Loads several matrices as one. Its rows are theirs, one after the other.
     async fn packed(&mut self, names: &[&str]) -> Result<PackedTensor> {
         let matrix = self.head.load_packed_from(&mut self.file, self.device, names).await?;
         Ok(matrix.with_arithmetic(self.arithmetic))
     }
 
-    /// A matrix of this shape, packed.
+    /// Loads a packed matrix, which must have this shape.
     pub async fn matrix(&mut self, name: &str, shape: [usize; 2]) -> Result<PackedTensor> {
         let matrix = self.packed(&[name]).await?;
         match matrix.shape() == shape {
@@ -75,7 +75,7 @@ impl<F: Source> Weights<'_, F> {
         }
     }
 
-    /// Projections of one input in a layer of the model, as one product.
+    /// Loads projections of one input in a layer of the model, as few products as possible.
     pub async fn joint<const N: usize>(
         &mut self,
         layer: usize,
@@ -117,14 +117,14 @@ fn mismatch(name: &str, want: &[usize], have: &[usize]) -> Error {
     Error::data(format!("model: {name:?} must have shape {want:?}, got {have:?}"))
 }
 
-/// Projections of one input, without biases: those whose weights have one format are one product.
+/// Projections of one input, without biases. Projections with one weight format are computed as one product.
 pub struct Joint<const N: usize> {
-    /// Weights, and for each projection in them its place in the model and the number of its outputs.
+    /// The matrices, with the site and the number of outputs of each of their projections.
     parts: Vec<(PackedTensor, Vec<(Site, usize)>)>,
 }
 
 impl<const N: usize> Joint<N> {
-    /// The outputs of each projection, with what the adapter of the pass adds.
+    /// Computes the outputs of each projection, including the change of the pass's adapter.
     pub fn apply(&self, x: &Tensor, pass: &Pass) -> Result<[Tensor; N]> {
         let mut all = Vec::with_capacity(N);
         for (weights, sites) in &self.parts {

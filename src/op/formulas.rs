@@ -1,16 +1,21 @@
 //! Formulas of the pointwise table that are too long for a row.
 //!
-//! All of them are evaluated in `f32` by compilers that may contract `a * b + c`, flush subnormal
-//! numbers and, on Metal, reassociate and assume that there is no NaN. Hence these habits:
-//! exponentials of `-|x|`, which cannot overflow; odd functions as `x * p(x^2)` near 0; no `(1 +
-//! x) - 1`; conditions written so that NaN falls through to arithmetic. Polynomials are minimax
-//! fits in the relative error; "error 3e-8" is theirs, before rounding.
+//! All formulas are evaluated in `f32`, by compilers that may contract `a * b + c` and flush subnormal numbers. On Metal they
+//! may also reassociate, and assume that no NaN exists. Formulas therefore follow these rules:
 //!
-//! Such a formula is no guide to its derivatives: a branch is right on its own side, not in how it
-//! leaves it. What a gradient uses is therefore smooth as it is written, or has a gradient of its
-//! own ([`Expr::with_gradient`]), as rows of the table have.
+//! - Exponentials are of `-|x|`, which cannot overflow.
+//! - Odd functions are `x * p(x^2)` near 0.
+//! - `(1 + x) - 1` is avoided.
+//! - Conditions are written so that NaN falls through to arithmetic.
 //!
-//! What a backend computes as one function is written for any [`Real`].
+//! Polynomials are minimax fits of the relative error. A comment such as "error 3e-8" is the error of the fit, before
+//! rounding.
+//!
+//! Derivatives do not follow from such a formula, because a branch is accurate only on its own side, and not in its slope at
+//! the end. A formula that gradients use is therefore smooth as written, or has a custom gradient ([`Expr::with_gradient`]),
+//! as rows of the table have.
+//!
+//! A formula that a backend computes as one function is written for any [`Real`].
 
 mod angles;
 mod powers;
@@ -28,48 +33,48 @@ use std::f64::consts::{E, FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 /// 1 / sqrt(2 pi).
 const NORMAL_DENSITY: f64 = 0.398_942_280_401_432_7;
 
-/// `x * p(x^2)`, which keeps the sign of 0.
+/// Computes `x * p(x^2)`, which keeps the sign of 0.
 #[inline(always)]
 fn odd_series<R: Real, const N: usize>(x: R, coefficients: [f64; N]) -> R {
     x * x.square().polynomial(coefficients)
 }
 
-/// `magnitude` with the sign of `x`, which is not 0.
+/// Returns `magnitude` with the sign of `x`, which must not be 0.
 #[inline(always)]
 fn signed<R: Real>(x: R, magnitude: R) -> R {
     R::choose(x.lt(R::lit(0.0)), -magnitude, magnitude)
 }
 
-/// min(x, limit), but NaN stays NaN.
+/// Returns min(x, limit), where NaN stays NaN.
 fn at_most(x: Expr, limit: f64) -> Expr {
     x.gt(limit).select(limit, x)
 }
 
-/// `x` limited to [low, high]; NaN stays NaN, and `high` wins where the limits are reversed.
+/// Limits `x` to [low, high]. NaN stays NaN, and `high` wins if the limits are reversed.
 pub fn clamp(x: Expr, low: impl Into<Expr>, high: impl Into<Expr>) -> Expr {
     let (low, high) = (low.into(), high.into());
     let raised = x.lt(low).select(low, x);
     raised.gt(high).select(high, raised)
 }
 
-/// The smaller one, or NaN if one of them is; the primitive may drop it.
+/// Returns the smaller one, or NaN if one of them is NaN. The primitive may drop a NaN.
 pub fn minimum(x: Expr, y: Expr) -> Expr {
     x.le(y).or(x.ne(x)).select(x, y)
 }
 
-/// The larger one, or NaN if one of them is.
+/// Returns the larger one, or NaN if one of them is NaN.
 pub fn maximum(x: Expr, y: Expr) -> Expr {
     y.le(x).or(x.ne(x)).select(x, y)
 }
 
-/// 1 where x < y, 1/2 where they are equal, else 0.
+/// Returns 1 if x < y, 1/2 if they are equal, and 0 otherwise.
 pub fn precedes(x: Expr, y: Expr) -> Expr {
     x.lt(y).select(1.0, x.eq(y).select(0.5, 0.0))
 }
 
 /// e^x - 1.
 pub fn expm1(x: Expr) -> Expr {
-    // Error 4e-8 for |x| < 0.42; beyond, the subtraction loses two bits at most.
+    // Error 4e-8 for |x| < 0.42. For larger |x|, the subtraction loses two bits at most.
     let series =
         [1.0, 0.499_999_942, 0.166_664_017, 0.041_667_815_2, 0.008_382_062_32, 0.001_387_957_39];
     let near = x * x.polynomial(&series);
@@ -82,7 +87,7 @@ fn atanh_series<R: Real>(s: R) -> R {
     odd_series(s, [1.0, 0.333_332_081, 0.200_107_639, 0.140_008_985, 0.140_060_1])
 }
 
-/// log(1 + x) for -0.5 <= x <= 1, without a logarithm: 2 atanh(x / (2 + x)).
+/// log(1 + x) for -0.5 <= x <= 1, computed without a logarithm as 2 atanh(x / (2 + x)).
 #[inline(always)]
 fn log1p_near<R: Real>(x: R) -> R {
     R::lit(2.0) * atanh_series(x / (x + R::lit(2.0)))
@@ -93,7 +98,7 @@ pub fn log1p(x: Expr) -> Expr {
     (x - 0.25).abs().lt(0.75).select(log1p_near(x), (x + 1.0).log())
 }
 
-/// e^-|x| and 1 / (1 + e^-|x|): the logistic family is made of them, and neither can overflow.
+/// Returns e^-|x| and 1 / (1 + e^-|x|). Functions of the logistic family are built from both, and neither can overflow.
 #[inline(always)]
 fn logistic<R: Real>(x: R) -> (R, R) {
     let e = (-x.abs()).exp();
@@ -101,19 +106,19 @@ fn logistic<R: Real>(x: R) -> (R, R) {
     (e, r)
 }
 
-/// 1 / (1 + e^-x), to full relative accuracy in both tails.
+/// 1 / (1 + e^-x), with full relative accuracy in both tails.
 #[inline(always)]
 pub fn sigmoid<R: Real>(x: R) -> R {
     let (e, r) = logistic(x);
     R::choose(x.lt(R::lit(0.0)), e * r, r)
 }
 
-/// The sigmoid in gradients.
+/// The sigmoid with a custom gradient, for gradients.
 fn smooth_sigmoid(x: Expr) -> Expr {
     sigmoid(x).with_gradient(&[x], |x, _| vec![sigmoid_slope(x[0])])
 }
 
-/// s' = e^-x / (1 + e^-x)^2, of which the derivative is -s' (2 s - 1).
+/// s' = e^-x / (1 + e^-x)^2. Its derivative is -s' (2 s - 1).
 #[inline(always)]
 pub fn sigmoid_slope<R: Real>(x: R) -> R {
     let (e, r) = logistic(x);
@@ -164,8 +169,7 @@ pub fn tanh_slope<R: Real>(x: R) -> R {
     R::lit(4.0) * sigmoid_slope(R::lit(2.0) * x)
 }
 
-/// e^|x| / 2, which is finite wherever sinh and cosh are: |x| - 1 is exact, and e^(|x| - 1) does
-/// not overflow first.
+/// e^|x| / 2, which is finite if sinh and cosh are, because |x| - 1 is exact and e^(|x| - 1) does not overflow earlier.
 fn half_exp(x: Expr) -> Expr {
     (x.abs() - 1.0).exp() * (E / 2.0)
 }
@@ -185,7 +189,8 @@ pub fn cosh(x: Expr) -> Expr {
     q + 0.25 / q
 }
 
-/// Where x^2 + 1 is x^2 to the last bit; squares, and more so what derivatives make of them, overflow far beyond.
+/// From this value on, x^2 + 1 equals x^2 to the last bit. Squares overflow only far above it, and the powers in derivatives
+/// earlier.
 const LARGE: f64 = 1e5;
 
 /// asinh x.
@@ -205,10 +210,10 @@ pub fn asinh_slope(x: Expr) -> Expr {
     a.gt(LARGE).select(a.recip(), (x.square() + 1.0).inverse_sqrt())
 }
 
-/// acosh x: log(1 + u) with u = d + sqrt(d (d + 2)), d = x - 1.
+/// acosh x, computed as log(1 + u) with u = d + sqrt(d (d + 2)) and d = x - 1.
 pub fn acosh(x: Expr) -> Expr {
     let d = x - 1.0;
-    // Two roots: the product would be positive again below -1, and overflow.
+    // Two roots are used, because the product in one root would be positive again below -1, and could overflow.
     let u = d + d.sqrt() * (d + 2.0).sqrt();
     let large = x.gt(LARGE);
     let far = large.select(x, u + 1.0).log() + large.select(LN_2, 0.0);
@@ -226,8 +231,8 @@ pub fn atanh(x: Expr) -> Expr {
     x.abs().lt(1.0 / 3.0).select(atanh_series(x), far)
 }
 
-/// erfc(a) / e^(-a^2) for a >= 0 as u Q(u), u = 1 / (1 + a / 2): error 5e-8 up to a = 9.4, where
-/// erfc leaves f32.
+/// erfc(a) / e^(-a^2) for a >= 0, computed as u Q(u) with u = 1 / (1 + a / 2). Error 5e-8 up to a = 9.4, where erfc
+/// underflows in `f32`.
 #[inline(always)]
 fn erfcx<R: Real>(a: R) -> R {
     let series = [
@@ -297,17 +302,16 @@ pub fn gelu_slope(x: Expr) -> Expr {
     normal(x) + x * (bell(x) * NORMAL_DENSITY)
 }
 
-/// 2 sqrt(2 / pi), and that times 0.044715.
+/// The constant 2 sqrt(2 / pi), and its product with 0.044715.
 const GELU_TANH: [f64; 2] = [1.595_769_121_605_730_7, 0.071_354_816_272_600_25];
 
-/// x (1 + tanh u) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
+/// x (1 + tanh u) / 2 = x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
 #[inline(always)]
 pub fn gelu_tanh<R: Real>(x: R) -> R {
     x * sigmoid(x * x.square().polynomial(GELU_TANH))
 }
 
-/// The derivative of [`gelu_tanh`]; it is 0 or 1 to the last bit beyond +-12, and x^3 must not
-/// overflow there.
+/// The derivative of [`gelu_tanh`]. It is 0 or 1 to the last bit beyond +-12, so x is clamped there, and x^3 cannot overflow.
 pub fn gelu_tanh_slope(x: Expr) -> Expr {
     let c = clamp(x, -12.0, 12.0);
     let t = c.square();
@@ -316,8 +320,7 @@ pub fn gelu_tanh_slope(x: Expr) -> Expr {
     smooth_sigmoid(v) + c * inner * sigmoid_slope(v)
 }
 
-/// e^c and n = e^c (e^c + 2), c = min(x, 20): tanh(softplus(x)) = n / (n + 2), which is 1 from x =
-/// 10 on.
+/// Returns e^c and n = e^c (e^c + 2) with c = min(x, 20). tanh(softplus(x)) is n / (n + 2), which is 1 from x = 10 on.
 fn mish_parts(x: Expr) -> (Expr, Expr) {
     let e = at_most(x, 20.0).exp();
     let n = e * (e + 2.0);
@@ -326,14 +329,14 @@ fn mish_parts(x: Expr) -> (Expr, Expr) {
 
 /// x tanh(softplus(x)).
 pub fn mish(x: Expr) -> Expr {
-    // x itself beyond 20: a compiler that makes (x n) / (n + 2) of this would overflow.
+    // Beyond 20 the result is x, because a compiler that computes (x n) / (n + 2) would overflow.
     let (_, n) = mish_parts(x);
     x.gt(20.0).select(x, x * (n / (n + 2.0)))
 }
 
 /// The derivative of [`mish`].
 pub fn mish_slope(x: Expr) -> Expr {
-    /// That of n / (n + 2).
+    /// The derivative of n / (n + 2).
     fn inner(x: Expr) -> Expr {
         let (e, n) = mish_parts(x);
         4.0 * (e * (e + 1.0)) * (n + 2.0).recip().square()
@@ -343,7 +346,7 @@ pub fn mish_slope(x: Expr) -> Expr {
     outer + at_most(x, 20.0) * inner(x)
 }
 
-/// alpha (e^(x / alpha) - 1) below 0: by x, and by alpha.
+/// The slopes of celu by x and by alpha. Below 0, celu is alpha (e^(x / alpha) - 1).
 pub fn celu_slopes(x: Expr, alpha: Expr) -> [Expr; 2] {
     let z = x / alpha;
     let above = x.gt(0.0);
@@ -352,34 +355,33 @@ pub fn celu_slopes(x: Expr, alpha: Expr) -> [Expr; 2] {
     [above.select(1.0, exp_below(z)), above.select(0.0, below)]
 }
 
-/// e^z where z is 0 or less and 1 takes over above: at 0, where the slope has a kink, its own derivative is 0 as
-/// PyTorch has it.
+/// e^z for z <= 0, where the function is 1 above 0. At 0, where the slope has a kink, the derivative is 0, as in PyTorch.
 pub fn exp_below(z: Expr) -> Expr {
     z.exp().with_gradient(&[z], |z, e| vec![z[0].lt(0.0).select(e, 0.0)])
 }
 
-/// By x: 1 where both have one sign, else -1; 0 at 0, where there is none.
+/// The slope of copysign by x: 1 if both have the same sign, -1 otherwise, and 0 at 0, where it is undefined.
 pub fn copysign_slope(x: Expr, y: Expr) -> Expr {
     let sign = x.sign_bit().xor(y.sign_bit()).select(-1.0, 1.0);
     x.eq(0.0).select(0.0, sign)
 }
 
-/// x - y floor(x / y), from the remainder that has the sign of x.
+/// x - y floor(x / y), computed from the remainder with the sign of x.
 pub fn floor_mod(x: Expr, y: Expr) -> Expr {
     let r = x.rem(y);
     let apart = r.ne(0.0).and(r.lt(0.0).xor(y.lt(0.0)));
     apart.select(r + y, r)
 }
 
-/// floor(x / y) of integers, whose own quotient is truncated.
+/// floor(x / y) of integers, whose quotient truncates.
 pub fn floor_divide(x: Expr, y: Expr) -> Expr {
     let (quotient, r) = (x / y, x.rem(y));
     let apart = r.ne(0.0).and(r.lt(0.0).xor(y.lt(0.0)));
     apart.select(quotient - 1.0, quotient)
 }
 
-/// x + t (y - x): exact at both ends, where x and y are equal, and without overflow where they are
-/// far apart on both sides of 0.
+/// x + t (y - x). The result is exact at both ends and if x and y are equal. It does not overflow if x and y are far from
+/// each other on both sides of 0.
 pub fn lerp(x: Expr, y: Expr, t: Expr) -> Expr {
     let rest = 1.0 - t;
     let d = y - x;

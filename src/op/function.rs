@@ -1,22 +1,22 @@
-//! Functions of elements, as wholes.
+//! Elementwise functions.
 
 use crate::expr::Expr;
 use crate::op::{Element, Pointwise};
 use std::sync::Arc;
 
-/// A function of elements.
+/// An elementwise function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
-    /// A row of the table.
+    /// A row of the pointwise table.
     Row(Pointwise),
     /// A derivative.
     Formula(Expr),
-    /// A user's.
+    /// A custom function.
     Element(Arc<Element>),
 }
 
 impl Function {
-    /// The formula it is, unless it is a user's.
+    /// Returns the formula, or `None` for a custom function.
     pub fn formula(&self) -> Option<Expr> {
         match self {
             Function::Row(row) => Some(row.row().expr()),

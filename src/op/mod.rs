@@ -1,4 +1,4 @@
-//! What can be asked of a tensor: the pointwise table, structural operations, routines, and what users write.
+//! The operations of tensors: the pointwise table, structural operations, routines, and custom operations.
 
 pub mod constant;
 pub mod custom;

@@ -1,24 +1,29 @@
-//! Packed formats: matrices whose rows hold numbers of few bits, and what makes real numbers of them.
+//! Packed formats: matrices whose rows have numbers of few bits, and the formulas that decode them.
 //!
-//! The formulas are those of `ggml-quants.c` (llama.cpp), whose names the formats have. The layout is our own, the same for
-//! all of them, so that one routine reads all formats.
+//! The formulas and the names of formats are from `ggml-quants.c` (llama.cpp). The layout is specific to this crate. All
+//! formats share it, so one routine reads all of them.
 //!
-//! A row is a whole number of `u32` words, and these planes, one after the other, each of whole words:
+//! A row is a whole number of `u32` words. It has these planes in order, each of whole words:
 //!
-//! 1. the lower bits of all elements' quants, 2. their upper bits, where the width is no power of two,
-//! 3. and 4. the same of the groups' scales, 5. and 6. of the groups' minima,
-//! 7. the scales of super-blocks (256 elements), 8. their minima; both `f16`.
+//! 1. the lower bits of all quants,
+//! 2. the upper bits of all quants, if the width is not a power of two,
+//! 3. the lower bits of the groups' scales,
+//! 4. the upper bits of the groups' scales,
+//! 5. the lower bits of the groups' minima,
+//! 6. the upper bits of the groups' minima,
+//! 7. the `f16` scales of super-blocks (256 elements),
+//! 8. the `f16` minima of super-blocks.
 //!
-//! An entry of a plane lies above those before it, from the lowest bits of the first word on. Quants of 4 bits alone lie
-//! otherwise: of 32 neighbours, byte j holds element j in its lower half and element j + 16 in its upper one, so that
-//! sixteen neighbours lie in sixteen bytes.
+//! Entries of a plane are packed without gaps, from the lowest bits of the first word upward. Only quants of 4 bits differ.
+//! In a group of 32 neighbors, byte j has element j in its lower half and element j + 16 in its upper half. So sixteen
+//! neighbors are in sixteen bytes.
 
 use crate::error::{Error, Result};
 use half::f16;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a packed matrix stores its numbers.
+/// The format of a packed matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(non_camel_case_types)] // Their names in files.
 pub enum PackedFormat {
@@ -40,26 +45,26 @@ pub enum PackedFormat {
     MXFP4,
 }
 
-/// How products with a packed matrix treat the other operand.
+/// The treatment of the other operand in products with a packed matrix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PackedArithmetic {
-    /// As floats of 32 bits.
+    /// The other operand stays in 32-bit floats.
     #[default]
     Exact,
-    /// Where that is faster, rounded to integers of 8 bits: 32 neighbours share a scale, the largest of them by size divided by
-    /// 127. So each number moves by at most 1/254 of the largest one beside it. Only the CPU does this, for products of up to 8
-    /// rows and formats that have scales; everything else is computed exactly.
+    /// The other operand is rounded to 8-bit integers, if that is faster. 32 neighbors share a scale, which is their largest
+    /// absolute value divided by 127. So each number changes by at most 1/254 of that largest value. Only the CPU rounds, for
+    /// products of up to 8 rows and formats with scales. All other products are exact.
     ///
-    /// Over a text of 120 tokens, read one by one, log-probabilities of the next token moved by at most 0.34 in SmolLM2 135M
-    /// (Q4_1) and 0.23 in Gemma 3 270M (Q4_K_M), and the perplexity by 0.1 and 0.4 percent.
+    /// For a text of 120 tokens, read one by one, log-probabilities of the next token changed by at most 0.34 in SmolLM2 135M
+    /// (Q4_1) and 0.23 in Gemma 3 270M (Q4_K_M). The perplexity changed by 0.1 and 0.4 percent.
     Int8,
 }
 
 impl PackedArithmetic {
-    /// Rows of the other operand that are rounded: in products with more, it would not be faster.
+    /// The most rows of the other operand that are rounded. With more rows, rounding is not faster.
     pub const ROWS: usize = 8;
 
-    /// Whether it rounds the other operand of a product, of so many rows, with a matrix in a format.
+    /// Whether the other operand, with `rows` rows, is rounded in a product with a matrix of this format.
     pub fn rounds(self, format: PackedFormat, rows: usize) -> bool {
         let scales = format.layout().scale != Shared::Nothing;
         self == PackedArithmetic::Int8 && scales && rows <= PackedArithmetic::ROWS
@@ -69,7 +74,7 @@ impl PackedArithmetic {
 impl FromStr for PackedArithmetic {
     type Err = Error;
 
-    /// `exact`, or `int8`.
+    /// Parses `exact` or `int8`.
     ///
     /// # Errors
     /// `Data` for other words.
@@ -84,43 +89,43 @@ impl FromStr for PackedArithmetic {
     }
 }
 
-/// What a quant stands for, before its scale.
+/// The number that a quant represents, before its scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quants {
-    /// The bits of a float of so many bits; there is no scale.
+    /// The bits of a 32-bit float, without a scale. `Half` is an `f16` and `Brain` a `bf16`.
     Single,
     Half,
     Brain,
-    /// An integer of 8 bits, in two's complement.
+    /// An 8-bit integer, in two's complement.
     Signed,
-    /// An integer from 0 on, less this.
+    /// An unsigned integer minus this number.
     From(u8),
-    /// A place in a table.
+    /// An index in this table.
     Table(&'static [i8; 16]),
 }
 
-/// What the elements of a group share.
+/// The representation of a number that the elements of a group share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shared {
     Nothing,
-    /// An `f16`.
+    /// An `f16` number.
     Half,
-    /// Half of a power of two, by its exponent (OCP Microscaling, E8M0).
+    /// Half of a power of two, stored as its exponent (OCP Microscaling, E8M0).
     Power,
-    /// An integer of 8 bits in two's complement, times the super-block's.
+    /// An 8-bit integer in two's complement, times the super-block's number.
     Signed,
-    /// An integer less this, times the super-block's.
+    /// An unsigned integer minus this number, times the super-block's number.
     From(u8),
 }
 
-/// A format: everything that tells it from others.
+/// The properties of a format.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     pub name: &'static str,
     pub quants: Quants,
-    /// Bits of a quant: those of its lower plane, and of its upper one.
+    /// The bits of a quant in its lower plane and in its upper plane.
     pub bits: [u32; 2],
-    /// Elements of a group.
+    /// The elements of a group.
     pub group: usize,
     pub scale: Shared,
     pub scale_bits: [u32; 2],
@@ -128,17 +133,17 @@ pub struct Layout {
     pub minimum_bits: [u32; 2],
 }
 
-/// Elements of a super-block.
+/// The elements of a super-block.
 pub const SUPER: usize = 256;
 
 /// The 16 values of `IQ4_NL` and `IQ4_XS`.
 pub const UNEVEN: [i8; 16] =
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-/// Twice the 16 values of a number of 4 bits with 2 bits of exponent (OCP Microscaling, E2M1).
+/// Twice the 16 values of a 4-bit number with 2 bits of exponent (OCP Microscaling, E2M1).
 pub const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
-/// Where the planes of a row begin, in words; and the words of a row.
+/// The offset of each plane in a row, in words, and the words of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planes {
     pub quants: [usize; 2],
@@ -150,7 +155,7 @@ pub struct Planes {
 }
 
 impl PackedFormat {
-    /// Every format.
+    /// All formats.
     pub const ALL: [PackedFormat; 16] = [
         PackedFormat::F32,
         PackedFormat::F16,
@@ -170,7 +175,7 @@ impl PackedFormat {
         PackedFormat::MXFP4,
     ];
 
-    /// What tells it from others.
+    /// Returns the properties of the format.
     pub fn layout(self) -> Layout {
         use PackedFormat::*;
         use Shared::{From, Half, Nothing, Power, Signed};
@@ -184,7 +189,7 @@ impl PackedFormat {
             minimum: Nothing,
             minimum_bits: [0, 0],
         };
-        // A scale of 16 bits for each 32 elements, and perhaps a minimum.
+        // A scale of 16 bits for each 32 elements, and optionally a minimum.
         let simple = |name, quants, bits, minimum| Layout {
             bits,
             scale: Half,
@@ -227,12 +232,12 @@ impl PackedFormat {
         }
     }
 
-    /// The name, such as `Q4_K`.
+    /// Returns the name, such as `Q4_K`.
     pub fn name(self) -> &'static str {
         self.layout().name
     }
 
-    /// The columns of a matrix are a multiple of this.
+    /// Returns the number that the columns of a matrix must be a multiple of.
     pub fn block_len(self) -> usize {
         let layout = self.layout();
         match (layout.in_supers(), layout.scale) {
@@ -242,7 +247,7 @@ impl PackedFormat {
         }
     }
 
-    /// Where the planes of a row of `columns` elements are.
+    /// Returns the offsets of the planes in a row of `columns` elements.
     pub fn planes(self, columns: usize) -> Planes {
         let layout = self.layout();
         let (groups, supers) = (columns / layout.group, columns / SUPER);
@@ -262,16 +267,16 @@ impl PackedFormat {
         Planes { quants, scales, minima, super_scales, super_minima, words: end }
     }
 
-    /// Words of a row of `columns` elements.
+    /// Returns the words of a row of `columns` elements.
     pub fn row_words(self, columns: usize) -> usize {
         self.planes(columns).words
     }
 
-    /// The number in a column of a row: what the format means.
+    /// Decodes the number in a column of a row. This function defines the format.
     pub fn number(self, row: &[u32], columns: usize, column: usize) -> f32 {
         let (layout, planes) = (self.layout(), self.planes(columns));
         let place = match layout.bits[0] {
-            // Byte j of 32 neighbours holds elements j and j + 16.
+            // Byte j of 32 neighbors has elements j and j + 16.
             4 => column / 32 * 32 + column % 16 * 2 + column % 32 / 16,
             _ => column,
         };
@@ -316,20 +321,20 @@ impl fmt::Display for PackedFormat {
 }
 
 impl Shared {
-    /// Whether super-blocks have one, too.
+    /// Whether super-blocks have a number, too.
     pub fn in_supers(self) -> bool {
         matches!(self, Shared::Signed | Shared::From(_))
     }
 }
 
 impl Layout {
-    /// Whether elements come in super-blocks.
+    /// Whether the format has super-blocks.
     pub fn in_supers(&self) -> bool {
         self.scale.in_supers()
     }
 }
 
-/// The `at`-th entry of a plane of entries of `bits` bits; 0 where it has none.
+/// Returns the `at`-th entry of a plane with entries of `bits` bits, or 0 if `bits` is 0.
 pub fn field(row: &[u32], start: usize, bits: u32, at: usize) -> u32 {
     match bits {
         0 => 0,
@@ -341,7 +346,7 @@ pub fn field(row: &[u32], start: usize, bits: u32, at: usize) -> u32 {
     }
 }
 
-/// Half of the power of two that an exponent of 8 bits stands for (OCP Microscaling, E8M0).
+/// Returns half of the power of two with an 8-bit exponent (OCP Microscaling, E8M0).
 pub fn half_of_power(exponent: u8) -> f32 {
     match exponent {
         0 | 1 => f32::from_bits(0x0020_0000 << exponent),

@@ -1,6 +1,5 @@
-//! The table of pointwise operations: one row each. Shape rule, CPU value, WGSL, derivative,
-//! fusion, the Rust and JavaScript methods and their docs, and the property tests all come from the
-//! row.
+//! The table of pointwise operations, with one row for each operation. The row defines the shape rule, the CPU value, the
+//! WGSL, the derivative, the fusion, the Rust and JavaScript methods with their docs, and the property tests.
 
 use crate::dtype::{DType, FLOATS, INDICES, NUMBERS};
 use crate::error::{Error, Result};
@@ -8,7 +7,7 @@ use crate::expr::{Expr, Gradient, Node};
 use crate::op::formulas;
 use std::sync::OnceLock;
 
-/// Which element types a row takes. All operands have one type, unless said otherwise.
+/// The element types that a row accepts. All operands have the same type, unless a variant says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Types {
     /// `f32`, `f16`.
@@ -25,9 +24,9 @@ pub enum Types {
     Bits,
     /// Every type.
     Any,
-    /// `u32` alone.
+    /// Only `u32`.
     U32,
-    /// The first operand is `bool`, the others have any one type.
+    /// The first operand is `bool`. The others have the same type, which can be any.
     Select,
 }
 
@@ -45,7 +44,7 @@ impl Types {
         }
     }
 
-    /// The dtypes, for messages.
+    /// Returns the dtypes, for messages.
     fn listed(self) -> &'static str {
         match self {
             Types::Float => FLOATS,
@@ -60,39 +59,38 @@ impl Types {
     }
 }
 
-/// All there is to know about one pointwise operation.
+/// The definition of a pointwise operation.
 pub struct Row {
-    /// The method's name.
+    /// The name of the method.
     pub name: &'static str,
-    /// What it computes, for people.
+    /// The documentation.
     pub doc: &'static str,
-    /// The names of its operands; tensors or numbers.
+    /// The names of the operands, which are tensors or numbers.
     pub operands: &'static [&'static str],
-    /// Parameters that are always numbers, with their usual values; they follow the operands.
+    /// Parameters after the operands, which are always numbers, with their default values.
     pub parameters: &'static [(&'static str, f64)],
-    /// Which element types it takes.
+    /// The accepted element types.
     pub types: Types,
-    /// The result's type, where that is not the operands'.
+    /// The type of the result, if it is not the operands' type.
     pub result: Option<DType>,
-    /// Where it is tested natively, one range per operand and parameter; the last one stands for
-    /// those that follow.
+    /// The ranges in native tests, one for each operand and parameter. The last range also applies to all that follow.
     pub domain: &'static [(f64, f64)],
-    /// The formula of operands and parameters.
+    /// The formula in terms of operands and parameters.
     pub formula: fn(&[Expr]) -> Expr,
-    /// The derivatives by operands and parameters, where those of the formula would not do: a formula that switches
-    /// between branches is right on each, but what is differentiated is the function.
+    /// The derivatives by operands and parameters, if they do not follow from the formula. A formula with branches can be
+    /// accurate in each branch, but the derivative must be the function's.
     pub gradient: Option<Gradient>,
-    /// The formula over its arguments, once it was asked for: each operation that is recorded asks.
+    /// The formula over its arguments. It is cached, because each recorded operation needs it.
     written: &'static OnceLock<Expr>,
 }
 
 impl Row {
-    /// The formula over `Arg(0)`, `Arg(1)`, ...
+    /// Returns the formula over `Arg(0)`, `Arg(1)`, ...
     pub fn expr(&self) -> Expr {
         *self.written.get_or_init(|| self.of(&self.arguments()))
     }
 
-    /// The formula of operands and parameters, to be differentiated as the row is.
+    /// Returns the formula of these operands and parameters, with the row's gradient.
     fn of(&self, arguments: &[Expr]) -> Expr {
         let value = (self.formula)(arguments);
         match self.gradient {
@@ -101,12 +99,12 @@ impl Row {
         }
     }
 
-    /// The derivative by the n-th argument, over the same arguments.
+    /// Returns the derivative by the n-th argument, over the same arguments.
     pub fn derivative(&self, n: usize) -> Expr {
         self.expr().derivative(n)
     }
 
-    /// Operands and parameters together.
+    /// Returns the number of operands and parameters.
     pub fn arity(&self) -> usize {
         self.operands.len() + self.parameters.len()
     }
@@ -119,7 +117,7 @@ impl Row {
         arguments
     }
 
-    /// The result's type, or why these operands do not go together.
+    /// Returns the type of the result, or the error if the operands do not fit.
     pub fn dtype(&self, operands: &[DType]) -> Result<DType> {
         let name = self.name;
         let values = match self.types {
@@ -142,7 +140,7 @@ impl Row {
     }
 }
 
-/// The type of a formula; `None` for a bare constant.
+/// Infers the type of a formula. Returns `None` for a bare constant.
 fn infer(expr: Expr, arguments: &[DType]) -> Option<DType> {
     match *expr.node() {
         Node::Arg(n) => Some(arguments[n]),
@@ -161,10 +159,10 @@ fn infer(expr: Expr, arguments: &[DType]) -> Option<DType> {
     }
 }
 
-/// Hands the whole table to the macro named: `pointwise_rows!(callback)` becomes `callback! { rows
-/// }`. A row reads `/// doc`, `kind name(operands; parameter = usual, ...): types, domain =>
-/// formula;` and may end in `, gradient |y| [by each argument]` before the semicolon. What a gradient is made of is
-/// differentiated in turn: it calls other rows (`Pointwise::exp.of(&[x])`), primitives, or formulas that have a gradient.
+/// Passes the whole table to a macro: `pointwise_rows!(callback)` becomes `callback! { rows }`. A row has the form `/// doc`,
+/// `kind name(operands; parameter = usual, ...): types, domain => formula;`. It may have `, gradient |y| [by each argument]`
+/// before the semicolon. Gradients are differentiated in turn. They must therefore call other rows
+/// (`Pointwise::exp.of(&[x])`), primitives, or formulas with a gradient.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! pointwise_rows {
@@ -479,7 +477,7 @@ macro_rules! define_table {
     ) $(-> $result:ident)?: $types:ident, $domain:expr => $formula:expr
         $(, gradient |$y:ident| $gradient:expr)?;)*) => {
         /// The name of a row of the table.
-        // Written as the methods are, so that a row is named once.
+        // The variants have the names of the methods, so that a row is named once.
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Pointwise { $($name),* }
@@ -487,13 +485,13 @@ macro_rules! define_table {
         /// The table, in the order of [`Pointwise`].
         pub static TABLE: &[Row] = &[$(Row {
             name: stringify!($name),
-            // Browsers have it in the methods' own documentation.
+            // In browsers, the documentation is in the package's type declarations.
             doc: if cfg!(target_arch = "wasm32") { "" } else { concat!($($doc, "\n"),+) },
             operands: &[$(stringify!($arg)),+],
             parameters: &[$($((stringify!($parameter), $usual)),+)?],
             types: Types::$types,
             result: [$(DType::$result,)?].first().copied(),
-            // Tests in browsers walk it, too.
+            // Tests in browsers use the ranges, too.
             domain: if cfg!(all(target_arch = "wasm32", not(debug_assertions))) { &[] } else { &$domain },
             formula: |arguments| {
                 let &[$($arg),+ $(, $($parameter),+)?] = arguments else {
@@ -515,7 +513,7 @@ macro_rules! define_table {
     };
     (@gradient [$($arg:ident),+]) => { None };
     (@gradient [$($arg:ident),+] |$y:ident| $gradient:expr) => {
-        // A gradient names what it needs.
+        // A gradient uses only some arguments.
         Some(#[allow(unused_variables)] |arguments: &[Expr], $y: Expr| {
             let &[$($arg),+] = arguments else {
                 unreachable!("they are as many as the row names")
@@ -525,24 +523,24 @@ macro_rules! define_table {
     };
 }
 
-/// The constants that keep mean 0 and variance 1 fixed, from the paper's appendix.
+/// The constants that keep mean 0 and variance 1 fixed, from the appendix of the paper (Klambauer et al. 2017).
 const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 
 pointwise_rows!(define_table);
 
 impl Pointwise {
-    /// The row's formula of operands and parameters, to be differentiated as the row is.
+    /// Returns the row's formula of operands and parameters, with the row's gradient.
     pub fn of(self, arguments: &[Expr]) -> Expr {
         self.row().of(arguments)
     }
 
-    /// The row of this name.
+    /// Returns the row.
     pub fn row(self) -> &'static Row {
         &TABLE[self as usize]
     }
 
-    /// The row called `name`, if there is one.
+    /// Returns the row called `name`, if it exists.
     pub fn named(name: &str) -> Option<Pointwise> {
         let at = TABLE.iter().position(|row| row.name == name)?;
         Some(Pointwise::ALL[at])

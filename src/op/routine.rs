@@ -1,32 +1,33 @@
-//! Routines: operations with hand-written kernels, their parameters and shape rules. What each equals in ordinary
-//! operations stands in `expand`.
+//! Routines: operations with hand-written kernels, with their parameters and shape rules. `expand` defines each in terms of
+//! ordinary operations.
 
 use crate::dtype::{DType, FLOATS};
 use crate::error::{Error, Result};
 use crate::op::packed::{PackedArithmetic, PackedFormat};
 use crate::shape::Shape;
 
-/// A two-dimensional convolution's parameters: per spatial axis, height first.
+/// The parameters of a two-dimensional convolution, for each spatial axis, height first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Conv2d {
     pub stride: [usize; 2],
-    /// Zeros before and after, per axis.
+    /// Zeros before and after, for each axis.
     pub padding: [(usize, usize); 2],
     pub dilation: [usize; 2],
     pub groups: usize,
 }
 
-/// Scaled dot-product attention's parameters. The scale is the operand after q, k and v: a rank-0 number. Where `keys` are
-/// spoken of, those are meant that count.
+/// The parameters of scaled dot-product attention. The operand after q, k and v is the scale, a number of rank 0. In the
+/// fields below, `keys` is the number of keys that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Attention {
-    /// Query i sees keys up to `i + keys - queries`, so the last query sees all of them.
+    /// Whether query i attends only to keys up to `i + keys - queries`, so that the last query attends to all of them.
     pub causal: bool,
-    /// Query i sees keys less than this far from its own place, which is `i + keys - queries`.
+    /// The window, if any. Query i attends only to keys at a smaller distance from its position, which is
+    /// `i + keys - queries`.
     pub window: Option<usize>,
-    /// A fifth operand, broadcast to `[batch, heads, queries, keys]`, is added to the scores.
+    /// Whether a fifth operand, broadcast to `[batch, heads, queries, keys]`, is added to the scores.
     pub mask: bool,
-    /// The last operand, an `i32` of rank 0, says how many keys count, from the first on; without it all do.
+    /// Whether the last operand, an `i32` of rank 0, is the number of first keys that count. Otherwise all keys count.
     pub length: bool,
 }
 
@@ -37,18 +38,18 @@ pub enum Routine {
     Matmul,
     /// `x [batch, in, h, w], w [out, in / groups, kh, kw] -> [batch, out, oh, ow]`.
     Conv2d(Conv2d),
-    /// `q [b, heads, queries, d], k [b, kv_heads, keys, d], v [b, kv_heads, keys, dv] -> [b, heads, queries, dv]`;
-    /// `heads` is a multiple of `kv_heads`.
+    /// `q [b, heads, queries, d], k [b, kv_heads, keys, d], v [b, kv_heads, keys, dv] -> [b, heads, queries, dv]`. `heads`
+    /// must be a multiple of `kv_heads`.
     Attention(Attention),
-    /// `x [m, k], w [n, words of a row] -> [m, n]`: the product with the transpose of a packed matrix, whose rows are `u32`.
+    /// `x [m, k], w [n, words of a row] -> [m, n]`, the product with the transpose of a packed matrix, whose rows are `u32`.
     PackedMatmul { format: PackedFormat, arithmetic: PackedArithmetic },
-    /// `w [n, words of a row] -> [n, columns]`, as `f32`: a packed matrix as ordinary numbers. Plans have its meaning in its
-    /// place: there is no kernel.
+    /// `w [n, words of a row] -> [n, columns]`, a packed matrix converted to `f32`. It has no kernel, because plans contain
+    /// its expansion.
     Unpack { format: PackedFormat, columns: usize },
 }
 
 impl Routine {
-    /// The method's name.
+    /// Returns the name of the method.
     pub fn name(&self) -> &'static str {
         match self {
             Routine::Matmul => "matmul",
@@ -59,7 +60,7 @@ impl Routine {
         }
     }
 
-    /// The result's shape and type, or why the operands do not fit.
+    /// Returns the shape and type of the result, or the error if the operands do not fit.
     pub fn infer(&self, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
         let name = self.name();
         let dtype = operands[0].1;
@@ -134,7 +135,8 @@ fn infer_matmul(a: &Shape, b: &Shape) -> Result<Shape> {
 }
 
 impl Conv2d {
-    /// The result's extent along spatial axis `i` for an input extent and a kernel extent; `None` if it does not fit.
+    /// Returns the result's extent along spatial axis `i` for an input extent and a kernel extent, or `None` if the kernel
+    /// does not fit.
     pub fn extent(&self, i: usize, input: usize, kernel: usize) -> Option<usize> {
         let (before, after) = self.padding[i];
         let padded = input.checked_add(before)?.checked_add(after)?;

@@ -46,7 +46,7 @@ pub struct PadAmount {
 impl PadAmount {
     /// Static padding before and after.
     pub fn of(before: usize, after: usize) -> PadAmount {
-        // A sum that is too large stays too large when it saturates.
+        // If the sum overflows, it saturates and is still too large.
         PadAmount { before: Offset::Static(before), more: before.saturating_add(after) }
     }
 
@@ -66,13 +66,13 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// How many there are over an axis of this extent; `None` if not even one fits.
+    /// Returns the number of windows over an axis of this extent, or `None` if no window fits.
     pub fn count(&self, extent: usize) -> Option<usize> {
         let reach = self.dilation.checked_mul(self.size.checked_sub(1)?)?.checked_add(1)?;
         Some(extent.checked_sub(reach)?.checked_div(self.step)? + 1)
     }
 
-    /// Whether an element may be in more than one.
+    /// Whether an element may be in several windows.
     pub fn overlap(&self) -> bool {
         self.size > 1 && self.step <= self.dilation * (self.size - 1)
     }

@@ -1,4 +1,4 @@
-//! Structural operations: what moves, creates, converts and reduces; with their shape and type rules.
+//! Structural operations, which move, create, convert and reduce elements, with their shape and type rules.
 
 use crate::dtype::{DType, INDICES, NUMBERS};
 use crate::error::{brief, Error, Result};
@@ -28,7 +28,7 @@ pub enum Reduction {
 }
 
 impl Reduction {
-    /// The method's name.
+    /// Returns the name of the method.
     pub fn name(self) -> &'static str {
         match self {
             Reduction::Sum => "sum",
@@ -40,7 +40,7 @@ impl Reduction {
         }
     }
 
-    /// The operation between two elements.
+    /// Returns the operation between two elements.
     pub fn binary(self) -> Binary {
         match self {
             Reduction::Sum => Binary::Add,
@@ -52,7 +52,7 @@ impl Reduction {
         }
     }
 
-    /// What reducing nothing gives, as bits of `dtype`: 0, 1, -Inf or the smallest integer, ...
+    /// Returns the result of an empty reduction, as bits of `dtype`, such as 0, 1, -Inf or the smallest integer.
     pub fn identity(self, dtype: DType) -> u32 {
         match (self, dtype) {
             (Reduction::Sum | Reduction::Any, _) => 0,
@@ -64,15 +64,15 @@ impl Reduction {
     }
 }
 
-/// An operation as it is recorded. Matches on it are exhaustive everywhere: a new variant does not compile until every
-/// concern has an answer.
+/// A recorded operation. All matches on it are exhaustive, so a new variant does not compile until every part of the crate
+/// handles it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Data in a buffer.
     Source,
-    /// A number the user passed: rank 0. Its value is not part of the structure.
+    /// A number that the user passed, of rank 0. Its value is not part of the structure.
     Scalar,
-    /// A constant of the program, everywhere in `shape`.
+    /// A constant of the program, repeated in all of `shape`.
     Fill {
         shape: Shape,
         value: Const,
@@ -82,17 +82,17 @@ pub enum Op {
         shape: Shape,
         axis: usize,
     },
-    /// A row of the table, operands broadcast.
+    /// A row of the table, with operands broadcast.
     Pointwise(Pointwise),
-    /// A derivative of a row by some of its arguments, where the row's operands are. Gradients are made of it.
+    /// A derivative of a row, as a function of some of its operands. Gradients consist of derivatives.
     Derivative {
         row: Pointwise,
         formula: Expr,
     },
-    /// A user's function of elements, operands broadcast.
+    /// A custom elementwise function, with operands broadcast.
     Element(Arc<Element>),
     Cast(DType),
-    /// The bits of each element as a number of this type, which is as large.
+    /// The bits of each element, reinterpreted as a type of the same size.
     Bitcast(DType),
     Reshape(Shape),
     /// Axis i of the result is axis `permutation[i]` of the operand.
@@ -100,42 +100,42 @@ pub enum Op {
     /// Broadcast to a shape by NumPy's rule.
     Expand(Shape),
     Slice(Vec<Span>),
-    /// The windows over an axis, in its place; their elements along a new last axis.
+    /// The windows over an axis. The axis counts the windows, and a new last axis has their elements.
     Unfold(Windows),
-    /// Elements before and after each axis. The second operand says what they are: a number, or a tensor of the result's
-    /// shape, of which they are the elements in the same places.
+    /// Padding before and after each axis. The second operand is a number, or a tensor of the result's shape with the padding
+    /// at the same positions.
     Pad(Vec<PadAmount>),
-    /// The axes stay, with extent 1.
+    /// A reduction over some axes, which stay with extent 1.
     Reduce {
         op: Reduction,
         axes: Vec<usize>,
     },
-    /// `gather(x, index)`: axis `axis` of x is replaced by the axes of index; indices outside give 0. `paired`: the axes
-    /// before it are the index's first ones, too, so that each of their positions has its own indices.
+    /// `gather(x, index)`. The axis `axis` of x is replaced by the axes of index. Indices out of range return 0. If `paired`,
+    /// the axes before `axis` are also the first axes of the index, so each of their positions has separate indices.
     Gather {
         axis: usize,
         paired: bool,
     },
-    /// At least one operand, joined along `axis`.
+    /// At least one operand, concatenated along `axis`.
     Concat {
         axis: usize,
     },
     Routine(Routine),
-    /// The positions of each row's first `most` elements in order, as `i32`: `[rows, n] -> [rows, most]`. Equal elements, as
-    /// -0 and 0, stay in the order they are in, and NaN comes last in both directions. Recorded where the device's limits
-    /// say [`sorts`](crate::kernel::Limits::sorts).
+    /// The positions of each row's first `most` elements in order, as `i32`: `[rows, n] -> [rows, most]`. Equal elements,
+    /// including -0 and 0, keep their order, and NaN is last in both directions. It is recorded only if the device's limits
+    /// have [`sorts`](crate::kernel::Limits::sorts).
     Order {
         descending: bool,
         most: usize,
     },
-    /// A user's compute shader, of tensors and then numbers. It has no value itself: its results are its `Output`s.
+    /// A custom compute shader, whose operands are tensors and then numbers. It has no value. Its results are `Output` nodes.
     Shader(Arc<ShaderCall>),
-    /// The n-th result of the shader that is its operand.
+    /// The n-th result of the shader that is the operand.
     Output(Arc<ShaderCall>, usize),
 }
 
 impl Op {
-    /// The name errors and plans use.
+    /// Returns the name in errors and plans.
     pub fn name(&self) -> &'static str {
         match self {
             Op::Source => "source",
@@ -163,7 +163,7 @@ impl Op {
         }
     }
 
-    /// What it computes at each element, if it works element by element.
+    /// Returns the elementwise function, or `None` if the operation is not elementwise.
     pub fn function(&self) -> Option<Function> {
         match self {
             Op::Pointwise(row) => Some(Function::Row(*row)),
@@ -178,7 +178,8 @@ impl Op {
         }
     }
 
-    /// The result's shape and type, or why the operands do not fit. `Source` and `Scalar` are given theirs.
+    /// Returns the shape and type of the result, or the error if the operands do not fit. `Source` and `Scalar` get theirs
+    /// from the caller.
     pub fn infer(&self, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
         let name = self.name();
         let first = || operands[0];
@@ -190,7 +191,7 @@ impl Op {
             Op::Iota { shape, .. } => Ok((*shape, DType::I32)),
             Op::Pointwise(p) | Op::Derivative { row: p, .. } => {
                 let types: Vec<DType> = operands.iter().map(|o| o.1).collect();
-                // Parameters follow the operands and have the operands' compute type.
+                // Parameters come after the operands, and have the compute type of the operands.
                 let dtype = p.row().dtype(&types[..p.row().operands.len()])?;
                 let mut shape = first().0;
                 for (other, _) in &operands[1..] {
@@ -279,7 +280,7 @@ impl Op {
     }
 }
 
-/// Each start that is data has its operand.
+/// Checks that each dynamic start has an operand.
 fn need_starts(
     name: &str,
     starts: impl Iterator<Item = Offset>,

@@ -1,36 +1,36 @@
-//! Profiles as JSON: for programs, and for viewers of traces. Written here because this goes into every page: `serde_json`
-//! would be larger than all of it.
+//! Profiles as JSON, for programs and for trace viewers. The writer is part of this crate, because every page loads it and
+//! `serde_json` would be larger than the whole file.
 
 use super::{KernelProfile, Phase, Profile};
 use std::fmt::Write;
 
-/// Milliseconds of nanoseconds.
+/// Converts nanoseconds to milliseconds.
 fn milliseconds(nanoseconds: f64) -> f64 {
     nanoseconds / 1e6
 }
 
-/// Writes JSON.
+/// A writer of JSON.
 #[derive(Default)]
 pub struct Json {
     pub text: String,
 }
 
 impl Json {
-    /// A comma, where one is needed.
+    /// Writes a comma if one is needed.
     fn next(&mut self) {
         if !matches!(self.text.as_bytes().last(), None | Some(b'[' | b'{' | b':')) {
             self.text.push(',');
         }
     }
 
-    /// A field's name.
+    /// Writes the name of a field.
     pub fn key(&mut self, name: &str) -> &mut Json {
         self.string(name);
         self.text.push(':');
         self
     }
 
-    /// A text.
+    /// Writes a text.
     pub fn string(&mut self, text: &str) -> &mut Json {
         self.next();
         self.text.push('"');
@@ -47,7 +47,7 @@ impl Json {
         self
     }
 
-    /// A number; what is none is `null`.
+    /// Writes a number. Infinities and NaN become `null`.
     pub fn number(&mut self, number: f64) -> &mut Json {
         self.next();
         let _ = match number.is_finite() {
@@ -57,7 +57,7 @@ impl Json {
         self
     }
 
-    /// True or false.
+    /// Writes a boolean.
     pub fn flag(&mut self, flag: bool) -> &mut Json {
         self.next();
         self.text.push_str(if flag { "true" } else { "false" });
@@ -73,7 +73,7 @@ impl Json {
         self
     }
 
-    /// A list of what `items` writes.
+    /// Writes a list with the items that `items` writes.
     pub fn list(&mut self, items: impl FnOnce(&mut Json)) -> &mut Json {
         self.next();
         self.text.push('[');
@@ -84,8 +84,8 @@ impl Json {
 }
 
 impl Profile {
-    /// All but the time line as JSON, times in milliseconds. `copyShare` and `productShare` are parts of the ceilings, from 0
-    /// to 1, where these were measured.
+    /// Formats everything except the time line as JSON, with times in milliseconds. `copyShare` and `productShare` are
+    /// fractions of the ceilings, from 0 to 1, if the ceilings were measured.
     pub fn to_json(&self) -> String {
         let mut json = Json::default();
         json.object(|json| {

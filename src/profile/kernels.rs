@@ -1,4 +1,4 @@
-//! What each kernel took and did.
+//! The time and the work of each kernel.
 
 use super::Submission;
 use crate::kernel::{Plan, Work};
@@ -6,51 +6,51 @@ use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::time::Duration;
 
-/// All runs of a kernel, or of kernels that are called the same.
+/// All runs of a kernel, or of kernels with one label.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KernelProfile {
-    /// `map`, `row`, `matmul`, `conv2d`, `attention` or `shader`.
+    /// The kind: `map`, `row`, `matmul`, `conv2d`, `attention` or `shader`.
     pub kind: &'static str,
-    /// The operations it stands for: `matmul[8,4]x[4,2] + add + relu`.
+    /// The operations of the kernel, such as `matmul[8,4]x[4,2] + add + relu`.
     pub label: String,
-    /// How often it ran.
+    /// The number of runs.
     pub runs: u64,
-    /// The runs that have a time.
+    /// The number of runs with a time.
     pub timed: u64,
-    /// What these took together.
+    /// The total time of the runs with a time.
     pub time: Duration,
-    /// What all runs did. Its bytes are the least that goes to and from memory if they are exact: what is read again counts
+    /// The total work of all runs. If the bytes are exact, they are the least memory traffic, which counts repeated reads
     /// once.
     pub work: Work,
 }
 
 impl KernelProfile {
-    /// What a run took on average.
+    /// Returns the mean time of a run.
     pub fn mean(&self) -> Duration {
         self.time / u32::try_from(self.timed.max(1)).unwrap_or(u32::MAX)
     }
 
-    /// Of `amount`, which all runs did, what was done in a second; none where nothing has a time.
+    /// Returns the part of `amount`, the work of all runs, that was done in a second. Returns `None` if no run has a time.
     fn rate(&self, amount: u64) -> Option<f64> {
         let seconds = self.time.as_secs_f64();
         let timed = amount as f64 * self.timed as f64 / self.runs.max(1) as f64;
         (seconds > 0.0).then(|| timed / seconds)
     }
 
-    /// Bytes read and written per second.
+    /// Returns the bytes read and written per second.
     pub fn bytes_per_second(&self) -> Option<f64> {
         self.rate(self.work.bytes())
     }
 
-    /// Floating-point operations per second.
+    /// Returns the floating-point operations per second.
     pub fn flops_per_second(&self) -> Option<f64> {
         self.rate(self.work.flops)
     }
 }
 
-/// All kernels of submissions, what took longest first.
+/// Collects the kernels of submissions, sorted by total time, longest first.
 pub(super) fn kernels(submissions: &[Submission]) -> Vec<KernelProfile> {
-    // What a batch's kernels do is found out once, by its address.
+    // The work of a batch's kernels is computed once for each plan, which is found by its address.
     let mut works: FxHashMap<*const Plan, Vec<Work>> = FxHashMap::default();
     let mut places: FxHashMap<(&'static str, &str), usize> = FxHashMap::default();
     let mut all: Vec<KernelProfile> = Vec::new();

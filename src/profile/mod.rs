@@ -1,5 +1,5 @@
-//! What a device did, and how long it took: a table for people, JSON for programs, a trace for viewers. Plain data; devices
-//! make it.
+//! Profiles of a device: its work and its times, as a table for people, JSON for programs, and a trace for viewers. A profile
+//! is plain data, which devices create.
 
 #[doc(hidden)] // For its tests.
 pub mod json;
@@ -16,35 +16,35 @@ use crate::kernel::Plan;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the host does on a device's behalf.
+/// A kind of work that the host does for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Operations are recorded.
+    /// Recording operations.
     Record,
-    /// Recorded operations become kernels.
+    /// Planning kernels from recorded operations.
     Plan,
-    /// Kernels become pipelines; in a browser that goes on behind it.
+    /// Compiling kernels to pipelines. In a browser, compiling continues in the background.
     Compile,
-    /// Data goes to the device.
+    /// Uploading data to the device.
     Upload,
-    /// Kernels are handed over; of the CPU this is what is left of it without the kernels themselves.
+    /// Submitting kernels. On the CPU the time of the kernels themselves is subtracted.
     Submit,
-    /// A read, or `sync`, waits for the device.
+    /// Waiting for the device, in a read or in `sync`.
     Wait,
 }
 
 impl Phase {
-    /// All of them.
+    /// All phases.
     pub const ALL: [Phase; 6] =
         [Phase::Record, Phase::Plan, Phase::Compile, Phase::Upload, Phase::Submit, Phase::Wait];
 
-    /// The word for it: `recording`, `planning`, `compiling`, `uploading`, `submitting`, `waiting`.
+    /// Returns the name: `recording`, `planning`, `compiling`, `uploading`, `submitting` or `waiting`.
     pub fn name(self) -> &'static str {
         ["recording", "planning", "compiling", "uploading", "submitting", "waiting"][self as usize]
     }
 }
 
-/// The fastest that a device was measured at: what kernels are held against.
+/// The highest measured rates of a device, which kernels are compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceilings {
     /// Bytes per second, read and written, of a kernel that copies.
@@ -53,7 +53,7 @@ pub struct Ceilings {
     pub flops_per_second: f64,
 }
 
-/// Something the host did: its nanoseconds since the profile began.
+/// A phase of the host. Times are nanoseconds since the profile began.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     pub phase: Phase,
@@ -61,20 +61,20 @@ pub(crate) struct Span {
     pub times: Times,
 }
 
-/// A batch that was submitted.
+/// A submitted batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Submission {
     pub batch: Arc<Plan>,
-    /// While it was handed over.
+    /// The time of the submission on the host.
     pub host: Times,
-    /// While its kernels ran, where that is known, on the host's clock.
+    /// The times of the kernels, if known, on the host's clock.
     pub kernels: Vec<Option<Times>>,
-    /// While it ran, where that alone is known.
+    /// The time of the whole batch, if only that is known.
     pub whole: Option<Times>,
 }
 
 impl Submission {
-    /// While it was at work on the device, as far as is known.
+    /// Returns the time from the first kernel to the last one, as far as it is known.
     pub fn device(&self) -> Option<Times> {
         let mut all = self.kernels.iter().flatten();
         let &(mut begin, mut end) = all.next().or(self.whole.as_ref())?;
@@ -85,48 +85,48 @@ impl Submission {
     }
 }
 
-/// What a device did while something was profiled. It prints as a table.
+/// The work and the times of a device during a profile. It prints as a table.
 #[derive(Clone, Debug)]
 pub struct Profile {
     info: Info,
     clock: Clock,
     resolution: f64,
     total: u64,
-    /// Nanoseconds of each phase.
+    /// The nanoseconds of each phase.
     host: [u64; Phase::ALL.len()],
     operations: u64,
     kernels: Vec<KernelProfile>,
     spans: Vec<Span>,
     submissions: Vec<Submission>,
-    /// Submissions and spans that there was no room for.
+    /// The number of kernels in submissions that exceeded the limit.
     dropped: u64,
     ceilings: Option<Ceilings>,
 }
 
 impl Profile {
-    /// The device.
+    /// Returns the device.
     pub fn info(&self) -> &Info {
         &self.info
     }
 
-    /// What the times of kernels were taken by. By [`Clock::Timestamps`] each kernel had a pass of its own, which takes
-    /// longer than many in one.
+    /// Returns the clock of the kernel times. With [`Clock::Timestamps`], each kernel has a separate pass, which takes longer
+    /// than many kernels in one pass.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// The time between two that the clock tells apart. Browsers round to 65,536 or 100,000 ns: of kernels that take less only
-    /// sums over many runs mean something.
+    /// Returns the resolution of the clock. Browsers round to 65,536 or 100,000 ns. For shorter kernels, only sums over many
+    /// runs are meaningful.
     pub fn resolution(&self) -> Duration {
         Duration::from_nanos(self.resolution as u64)
     }
 
-    /// From the beginning until all work was done.
+    /// Returns the time from the beginning until all work was done.
     pub fn total(&self) -> Duration {
         Duration::from_nanos(self.total)
     }
 
-    /// What the kernels took together; without times of kernels, the submissions.
+    /// Returns the total time of the kernels, or of the submissions if kernels have no times.
     pub fn device_time(&self) -> Duration {
         let times = |of: &Submission| -> u64 {
             let kernels = of.kernels.iter().flatten();
@@ -135,32 +135,34 @@ impl Profile {
         Duration::from_nanos(self.submissions.iter().map(times).sum())
     }
 
-    /// What the host took for a phase, all threads together. What is left of [`Profile::total`] is the program's own.
+    /// Returns the time that the host spent in a phase, on all threads. The rest of [`Profile::total`] is spent in the
+    /// program itself.
     pub fn host_time(&self, phase: Phase) -> Duration {
         Duration::from_nanos(self.host[phase as usize])
     }
 
-    /// The kernels, what took longest first.
+    /// Returns the kernels, sorted by total time, longest first.
     pub fn kernels(&self) -> &[KernelProfile] {
         &self.kernels
     }
 
-    /// Operations recorded.
+    /// Returns the number of recorded operations.
     pub fn operations(&self) -> u64 {
         self.operations
     }
 
-    /// Batches submitted.
+    /// Returns the number of submitted batches.
     pub fn submissions(&self) -> usize {
         self.submissions.len()
     }
 
-    /// Runs of kernels without a time: their clock has none, or there were more than a million.
+    /// Returns the number of runs of kernels without a time. Either the clock has no kernel times, or there were more than a
+    /// million.
     pub fn untimed(&self) -> u64 {
         self.dropped + self.kernels.iter().map(|kernel| kernel.runs - kernel.timed).sum::<u64>()
     }
 
-    /// What the device can do at most, if that was measured
+    /// Returns the highest rates of the device if they were measured
     /// ([`Device::measure_ceilings`](crate::device::Device::measure_ceilings)).
     pub fn ceilings(&self) -> Option<Ceilings> {
         self.ceilings

@@ -1,4 +1,4 @@
-//! Takes notes while a device is profiled.
+//! The recorder of a profile.
 
 use super::kernels::kernels;
 use super::{Ceilings, Phase, Profile, Span, Submission};
@@ -7,10 +7,10 @@ use crate::kernel::Plan;
 use std::sync::Arc;
 use web_time::Instant;
 
-/// So many spans, and kernels of submissions, are kept; of the rest only the sums are.
+/// The most spans, and the most kernels of submissions, that are stored. Only sums are kept of the others.
 const MOST: usize = 1 << 20;
 
-/// Notes of what a device does.
+/// The events of a device during a profile.
 pub(crate) struct Recorder {
     since: Instant,
     clock: Clock,
@@ -18,30 +18,30 @@ pub(crate) struct Recorder {
     operations: u64,
     spans: Vec<Span>,
     submissions: Vec<Submission>,
-    /// Kernels of these.
+    /// The number of kernels in the submissions.
     kernels: usize,
     dropped: u64,
 }
 
 impl Recorder {
-    /// Times are counted from `since`, those of kernels taken by this clock.
+    /// Starts a recorder. Times count from `since`, and `clock` measures the kernels.
     pub fn new(since: Instant, clock: Clock) -> Recorder {
         let (host, operations, spans, submissions, kernels, dropped) = Default::default();
         Recorder { since, clock, host, operations, spans, submissions, kernels, dropped }
     }
 
-    /// Nanoseconds since the beginning.
+    /// Returns the nanoseconds since the beginning.
     pub fn at(&self, moment: Instant) -> u64 {
         moment.saturating_duration_since(self.since).as_nanos() as u64
     }
 
-    /// An operation was recorded.
+    /// Counts a recorded operation.
     pub fn recorded(&mut self, begun: Instant) {
         self.operations += 1;
         self.host[Phase::Record as usize] += begun.elapsed().as_nanos() as u64;
     }
 
-    /// Something was done from `begun` until now.
+    /// Adds the time from `begun` until now to a phase.
     pub fn spent(&mut self, phase: Phase, begun: Instant, label: impl FnOnce() -> String) {
         let times = (self.at(begun), self.at(Instant::now()));
         self.host[phase as usize] += times.1 - times.0;
@@ -50,7 +50,7 @@ impl Recorder {
         }
     }
 
-    /// A batch was submitted.
+    /// Adds a submitted batch.
     pub fn submitted(&mut self, batch: &Arc<Plan>, begun: Instant) {
         let host = (self.at(begun), self.at(Instant::now()));
         self.host[Phase::Submit as usize] += host.1 - host.0;
@@ -63,12 +63,12 @@ impl Recorder {
         self.submissions.push(Submission { batch, host, kernels: Vec::new(), whole: None });
     }
 
-    /// Whether nothing was submitted.
+    /// Whether no batch was submitted.
     pub fn is_idle(&self) -> bool {
         self.submissions.is_empty()
     }
 
-    /// All is done: what it was.
+    /// Creates the profile after all work is done.
     pub fn finish(
         mut self,
         end: Instant,
@@ -83,7 +83,7 @@ impl Recorder {
         match self.clock {
             Clock::Timestamps => align(&mut self.submissions),
             Clock::Host => {
-                // There the kernels ran while they were submitted.
+                // With this clock, kernels run during the submission, so their time is subtracted from it.
                 let all = self.submissions.iter().flat_map(|s| s.kernels.iter().flatten());
                 let kernels: u64 = all.map(|(begin, end)| end - begin).sum();
                 let submit = &mut self.host[Phase::Submit as usize];
@@ -108,7 +108,7 @@ impl Recorder {
     }
 }
 
-/// Puts the machine's clock beside the host's: nothing began before it was submitted, and something began at once.
+/// Aligns the device's clock with the host's. No kernel begins before its submission, and at least one begins exactly then.
 fn align(submissions: &mut [Submission]) {
     let latest = |of: &Submission| {
         let (begin, _) = of.device()?;
@@ -121,7 +121,7 @@ fn align(submissions: &mut [Submission]) {
     }
 }
 
-/// Where the end of submissions alone is known: each begins when the one before is done.
+/// Sets the begin of submissions if only their ends are known. Each begins when the previous one is done.
 fn queue(submissions: &mut [Submission]) {
     let mut before = 0;
     for whole in submissions.iter_mut().filter_map(|of| of.whole.as_mut()) {

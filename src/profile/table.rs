@@ -1,4 +1,4 @@
-//! Profiles as people read them.
+//! Profiles as a table for people.
 
 use super::{Ceilings, KernelProfile, Phase, Profile};
 use crate::backend::Clock;
@@ -41,7 +41,7 @@ fn digits(value: f64, unit: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.pad(&format!("{value:.places$} {unit}"))
 }
 
-/// Part of a whole.
+/// Formats a part of a whole as percent.
 fn percent(part: f64, whole: f64) -> String {
     match whole > 0.0 {
         true => format!("{:.0}%", 100.0 * part / whole),
@@ -53,7 +53,7 @@ const HEADS: [&str; 9] =
     ["time", "share", "runs", "mean", "bytes a run", "speed", "of copy", "flops", "of product"];
 
 impl Profile {
-    /// A line of the table.
+    /// Formats a line of the table.
     fn row(&self, kernel: &KernelProfile, all: f64) -> [String; HEADS.len()] {
         let untimed = kernel.timed == 0;
         let or_dash = |text: String| if untimed { "-".to_string() } else { text };
@@ -102,7 +102,7 @@ impl Profile {
         )
     }
 
-    /// What the times are, and what they are not.
+    /// Writes a note on the accuracy of the times.
     fn foot(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.clock {
             Clock::Timestamps => write!(

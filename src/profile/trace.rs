@@ -14,10 +14,10 @@ enum Row {
 }
 
 impl Profile {
-    /// The time line: what the host did, each submission, and each kernel, with labels. It is in the Chrome trace event format:
-    /// save it as a `.json` file and open that at <https://ui.perfetto.dev>.
+    /// Formats the time line, with the phases of the host, each submission and each kernel, in the Chrome trace event format.
+    /// Save the text as a `.json` file and open it at <https://ui.perfetto.dev>.
     ///
-    /// The device's clock is put beside the host's so that no kernel began before it was submitted.
+    /// The device's clock is aligned with the host's, so that no kernel begins before its submission.
     pub fn to_chrome_trace(&self) -> String {
         let mut json = Json::default();
         json.object(|json| {
@@ -98,7 +98,7 @@ impl Profile {
     }
 }
 
-/// The name of the process or of one of its threads.
+/// Writes the name of the process or of one of its threads.
 fn name(json: &mut Json, what: &str, row: u32, title: &str) {
     json.object(|json| {
         json.key("name").string(what);
@@ -111,7 +111,7 @@ fn name(json: &mut Json, what: &str, row: u32, title: &str) {
     });
 }
 
-/// Something with a beginning and an end, in microseconds. What has no label is called `otherwise`.
+/// Writes an event with begin and end in microseconds. An event without a label is called `otherwise`.
 fn event(
     json: &mut Json,
     row: Row,

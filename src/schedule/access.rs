@@ -1,18 +1,18 @@
-//! How a program walks through memory: what varies, and along which coordinates neighbours lie side by side.
+//! Memory access of a program: the values that vary, and the coordinate along which neighbors are adjacent in memory.
 
 use crate::kernel::{Atom, Index, Inst, Program, Space};
 
-/// Which coordinate of a space of rows and columns moves fastest.
+/// The coordinate of a space of rows and columns that moves fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traversal {
-    /// The columns: neighbours are elements of one row.
+    /// The columns move fastest. Neighbors are elements of one row.
     RowMajor,
-    /// The rows: neighbours are elements of one column.
+    /// The rows move fastest. Neighbors are elements of one column.
     ColumnMajor,
 }
 
-/// For each value, whether it depends on a coordinate from `outer` on (other than through `Reduce`), or on the
-/// accumulator.
+/// Returns for each value whether it depends on the accumulator or on a coordinate from `outer` on, other than through
+/// `Reduce`.
 pub fn varying(program: &Program, outer: usize) -> Vec<bool> {
     let mut varying = program.per_element(outer);
     for (i, inst) in program.insts.iter().enumerate() {
@@ -25,11 +25,11 @@ pub fn varying(program: &Program, outer: usize) -> Vec<bool> {
     varying
 }
 
-/// What is fewer numbers than this is no run.
+/// Fewer elements than this are not a run.
 const SHORT: usize = 8;
 
-/// The order in which `index` finds neighbours side by side; `None` where it does in both or in neither, or has the same
-/// elements for every row.
+/// Returns the order in which `index` is contiguous. Returns `None` if both orders or neither are, or if every row has the
+/// same elements.
 fn contiguous(space: &Space, index: &Index) -> Option<Traversal> {
     let last = |range: std::ops::Range<usize>| range.rev().find(|&d| space.dims[d] > 1);
     let outer = last(0..space.outer)?;
@@ -38,7 +38,7 @@ fn contiguous(space: &Space, index: &Index) -> Option<Traversal> {
     if (0..space.outer).all(|d| along(d) == 0) {
         return None;
     }
-    // A run of two or three is worth less than a long walk that leaves out as many: windows that are reduced.
+    // Runs of two or three elements are worth less than a long run with gaps of that size, as in windows that are reduced.
     let short = space.dims[inner] < SHORT && space.dims[inner] < space.dims[outer];
     if short && (1..SHORT as u64).contains(&along(outer)) {
         return Some(Traversal::ColumnMajor);
@@ -50,8 +50,8 @@ fn contiguous(space: &Space, index: &Index) -> Option<Traversal> {
     }
 }
 
-/// The order in which most of what is loaded for each element lies side by side, or else what is stored; row-major where
-/// neither has most.
+/// Returns the order in which most per-element loads are contiguous. If loads have no majority, the stores decide. The
+/// default is row-major.
 pub fn traversal<'a>(
     space: &Space,
     loads: impl IntoIterator<Item = &'a Index>,
@@ -68,7 +68,7 @@ pub fn traversal<'a>(
     }
 }
 
-/// By how much more of the indices find columns side by side than rows.
+/// Returns how many more indices are contiguous by columns than by rows.
 fn votes<'a>(space: &Space, indices: impl IntoIterator<Item = &'a Index>) -> i32 {
     let mut votes = 0;
     for index in indices {

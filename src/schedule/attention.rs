@@ -1,14 +1,14 @@
-//! Attention: which of its kernels, and what of it is read four at a time.
+//! The schedule of attention: tile or single queries, and vectors of four.
 
 use super::products::vector;
 use super::strategy::{AttentionSchedule, Schedule, Strategy};
 use crate::kernel::{Attention, Operand};
 
-/// So few queries are few: a workgroup each, where a tile would leave most of its rows empty.
+/// The most queries that get a workgroup each. A tile would have mostly empty rows.
 const FEW: usize = 4;
-/// Heads that a thread can hold then.
+/// The largest head that a thread can hold in that case.
 const MOST_SIZE: usize = 1024;
-/// Queries of a tile.
+/// The queries of a tile.
 const TILE: usize = 32;
 
 pub(super) fn schedule(attend: &Attention) -> Schedule {

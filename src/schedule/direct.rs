@@ -1,5 +1,5 @@
-//! Routines whose shape makes a loop the better kernel: matrix times vector, long dot products, depthwise and narrow
-//! convolutions, tiny products. Their operands and epilogue are written into one program.
+//! Routines that run faster as a loop kernel: matrix times vector, long dot products, depthwise and narrow convolutions, and
+//! tiny products. Their operands and epilogue are inlined into one program.
 
 use super::products::{class, windows_exceed_result};
 use super::strategy::ProductExtents;
@@ -11,8 +11,8 @@ use crate::kernel::{
 };
 use crate::op::Reduction;
 
-/// The loop for a product with one row or one column, with few results and a long sum, or with little to do at all.
-/// Where threads work alone only if a thread's eight results would be more than there are.
+/// Returns the loop for a product with one row or column, with few results and a long sum, or with little work. If threads
+/// work alone, a product is a loop only if both extents of its results are at most four.
 pub fn matmul(matmul: &Matmul, config: KernelConfig) -> Option<Kernel> {
     let extents = ProductExtents::of_matmul(matmul);
     let ProductExtents { batch, m, n, k } = extents;
@@ -28,7 +28,7 @@ pub fn matmul(matmul: &Matmul, config: KernelConfig) -> Option<Kernel> {
     let rank = matmul.batch.len();
     let mut dims = matmul.batch.clone();
     dims.extend([m, n, k]);
-    // The batch's coordinates, and two of m, n and k.
+    // The coordinates of the batch, and two of m, n and k.
     let at = |x: usize, y: usize| {
         let mut all = Index::coordinates(rank);
         all.push(Index::coordinate(rank + x));
@@ -45,9 +45,9 @@ pub fn matmul(matmul: &Matmul, config: KernelConfig) -> Option<Kernel> {
     Some(Kernel::Loop { space, program: builder.finish() })
 }
 
-/// The loop for a convolution with few output channels per group or few products per result. Its space is
-/// `[batch, group, out in group, y, x | channel in group, ky, kx]`. Where threads work alone a row of eight pixels suffices,
-/// or as many channels of large windows.
+/// Returns the loop for a convolution with few output channels per group or few products per result. Its space is
+/// `[batch, group, out in group, y, x | channel in group, ky, kx]`. If threads work alone, a row of eight pixels is enough for
+/// a routine. Many channels with large windows are enough, too.
 pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<Kernel> {
     let params = &conv.params;
     let extents = ProductExtents::of_conv2d(conv);
@@ -64,7 +64,7 @@ pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<Kernel> {
     let mut builder = Builder::default();
     let out_channel = affine(0, &[(1, out), (2, 1)]);
     let channel = affine(0, &[(1, channels), (5, 1)]);
-    // Where along a spatial axis the window's position lies, padding before it being negative.
+    // The position of the window along a spatial axis. It is negative in the padding at the front.
     let position = |axis: usize| {
         let (stride, dilation) = (params.stride[axis], params.dilation[axis]);
         let before = params.padding[axis].0 as i64;
@@ -87,9 +87,9 @@ pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<Kernel> {
     Some(Kernel::Loop { space: Space { dims, outer: 5 }, program: builder.finish() })
 }
 
-/// `x` where `0 <= position < extent`, else 0.
+/// Returns `x` if `0 <= position < extent`, and 0 otherwise.
 fn inside(builder: &mut Builder, x: ValueId, position: ValueId, extent: usize) -> ValueId {
-    // Negative positions are large as unsigned ones.
+    // Negative positions are large as unsigned numbers.
     let position = builder.push(Inst::Cast(DType::U32, position));
     let extent = builder.number(DType::U32, extent as f64);
     let inside = builder.push(Inst::Binary(Binary::Lt, position, extent));
@@ -97,8 +97,8 @@ fn inside(builder: &mut Builder, x: ValueId, position: ValueId, extent: usize) -
     builder.push(Inst::Select(inside, x, zero))
 }
 
-/// Writes a program into another one, where its coordinates are `coordinates` and its accumulator is `accumulator`.
-/// Gives the new values by the old ones' numbers.
+/// Copies a program into another one, with `coordinates` for its coordinates and `accumulator` for its accumulator. Returns
+/// the new value of each old one.
 fn inline(
     builder: &mut Builder,
     program: &Program,

@@ -1,13 +1,13 @@
-//! Maps: a thread per element or vector, or tiles that are transposed in shared memory where a map reads along another axis
-//! than it writes.
+//! The schedule of maps: a thread for each element or vector. A map that reads along another axis than it writes transposes
+//! tiles in shared memory.
 
 use super::strategy::{MapSchedule, Schedule, Strategy, TransposeSchedule, TRANSPOSE_TILE};
 use super::vectors::{Vector, VECTOR};
 use crate::kernel::{Atom, Index, Inst, Program, Transpose, ValueId};
 
-/// Extents and distances of neighbours from which on a tile is worth it on a GPU.
+/// The smallest extent, and the smallest stride of the load, for which a tile is worth it on a GPU.
 const LEAST: usize = 16;
-/// Loads of one kernel that are transposed at most: shared memory holds three tiles.
+/// The most loads of a kernel that are transposed, because shared memory holds few tiles.
 const MOST: usize = 2;
 
 pub(super) fn schedule(dims: &[usize], program: &Program, transpose: Transpose) -> Schedule {
@@ -33,7 +33,7 @@ pub(super) fn schedule(dims: &[usize], program: &Program, transpose: Transpose) 
         false => Vector::along(program, None, outer, outer as u32, extent),
     };
     let count = dims.iter().product::<usize>() / if vector.is_some() { VECTOR } else { 1 };
-    // Few threads spread better in small workgroups.
+    // Few threads are distributed better in small workgroups.
     let workgroup_size = if count <= 16384 { 64 } else { 256 };
     Schedule {
         lowered: None,
@@ -43,8 +43,9 @@ pub(super) fn schedule(dims: &[usize], program: &Program, transpose: Transpose) 
     }
 }
 
-/// The axis along which some loads of a map read neighbours while all its stores write them along the last one that has
-/// any, that one, and those loads; where both have at least these extents.
+/// Finds a transpose in a map. All stores must be contiguous along the last axis, and some loads along an earlier one.
+/// Returns both axes, the earlier one first, and those loads. Returns `None` if an axis is shorter than its extent in
+/// `least`.
 pub fn tiled_transpose(
     dims: &[usize],
     program: &Program,

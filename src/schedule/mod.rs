@@ -1,6 +1,6 @@
-//! How a machine runs a kernel: decided here and nowhere else, from the kernel, what the machine can do and which kernels are
-//! preferred. A [`Schedule`] is plain data: `codegen` prints it, the CPU follows the parts that it shares with GPUs, and a
-//! backend from outside reads it as they do.
+//! Scheduling: the decision how a machine runs a kernel. It depends on the kernel, the limits of the machine and the
+//! preferred kernels, and is made only in this module. A [`Schedule`] is plain data. `codegen` prints it, the CPU uses the
+//! parts that it shares with GPUs, and backends of other crates can read it.
 
 mod access;
 mod attention;
@@ -28,8 +28,9 @@ use crate::kernel::{Kernel, KernelConfig, Limits};
 use crate::op::Function;
 use std::borrow::Cow;
 
-/// How a machine with these limits runs `kernel` where `config` is preferred. What the limits do not allow (subgroups,
-/// cooperative matrices) is not chosen. Functions that are called are written out, but for those in WGSL.
+/// Schedules `kernel` on a machine with `limits`, where `config` has the preferred kernels. Features that the limits do not
+/// allow, such as subgroups and cooperative matrices, are not chosen. Calls of functions are inlined, except functions in
+/// WGSL.
 pub fn schedule(kernel: &Kernel, limits: &Limits, config: KernelConfig) -> Schedule {
     let own = |function: &Function| matches!(function, Function::Element(_));
     match kernel.inlined(&own) {
@@ -38,7 +39,7 @@ pub fn schedule(kernel: &Kernel, limits: &Limits, config: KernelConfig) -> Sched
     }
 }
 
-/// The schedule of a kernel as it is.
+/// Schedules a kernel without calls.
 fn plain(kernel: &Kernel, limits: &Limits, config: KernelConfig) -> Schedule {
     match kernel {
         Kernel::Loop { space, program } if space.outer < space.dims.len() => {
@@ -70,7 +71,7 @@ fn plain(kernel: &Kernel, limits: &Limits, config: KernelConfig) -> Schedule {
     }
 }
 
-/// The schedule of what a kernel is lowered to, which may be lowered further.
+/// Schedules a lowered kernel, which may be lowered further.
 fn lower(kernel: Kernel, limits: &Limits, config: KernelConfig) -> Schedule {
     let schedule = plain(&kernel, limits, config);
     match schedule.lowered {

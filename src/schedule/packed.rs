@@ -1,6 +1,6 @@
-//! Products with packed matrices. For few rows of the other operand, threads decode whole units of packed rows in registers.
-//! For more rows, the matrix is the left operand of an ordinary product in tiles, each of which is decoded once. Where threads
-//! work alone, they decode units for any number of rows.
+//! The schedule of products with packed matrices. For few rows of the other operand, threads decode whole units of packed
+//! rows in registers. For more rows, the matrix is the left operand of an ordinary product in tiles, and each tile is decoded
+//! once. If threads work alone, they decode units for any number of rows.
 
 use super::products::{class, product, shared, vector, NO_VECTORS};
 use super::strategy::{
@@ -9,30 +9,30 @@ use super::strategy::{
 };
 use crate::kernel::{KernelConfig, PackedMatmul, Rows};
 
-/// Rows of the other operand that a thread has results in, at most, where some share the units and where it works alone.
+/// The most rows of the other operand that a thread has results for: if threads share units, and if threads work alone.
 const MOST_ROWS: [usize; 2] = [8, 4];
-/// Columns that a thread which works alone has results in, at most.
+/// The most columns that a thread has results for if threads work alone.
 const MOST_COLUMNS: usize = 8;
-/// Results of a thread where some share the units, at most, unless there are more rows.
+/// The results of a thread if threads share units. More rows than this are one column.
 const RESULTS: usize = 8;
-/// Threads below which a thread has results in one column alone.
+/// With fewer threads than this, a thread has results in one column only.
 const FEW_THREADS: usize = 1 << 14;
 
-/// Threads of a workgroup where some share the units.
+/// The threads of a workgroup if threads share units.
 const THREADS: usize = 64;
-/// Units of a row that each of these decodes, about.
+/// The approximate number of units of a row that each thread decodes.
 const UNITS: usize = 4;
-/// Threads that share them, at least and at most.
+/// The least and the most threads that share the units of a row.
 const LANES: [usize; 2] = [4, 32];
 
-/// Elements of a row that a thread decodes by itself, at most: a software GPU may end a thread's loops after 65,535 steps.
+/// The longest row that one thread decodes alone. A software GPU may end the loops of a thread after 65,535 steps.
 const MOST_ALONE: usize = 1 << 18;
 
 pub(super) fn schedule(packed: &PackedMatmul, config: KernelConfig) -> Schedule {
     let &PackedMatmul { m, n, k, .. } = packed;
     let alone = config.rows == Rows::Thread;
     if m > MOST_ROWS[0] && !alone {
-        // Neighbours along a packed row have words and a scale in common: they are the quads of a left operand.
+        // Neighbors along a packed row share words and a scale, so they are the vectors of a left operand.
         let extents = ProductExtents { batch: 1, m: n, n: m, k };
         let tile = shared(config.matmul_tiles[class(extents)], n, m);
         let (transposed, vectors) = ([false, true], NO_VECTORS);
@@ -46,10 +46,10 @@ pub(super) fn schedule(packed: &PackedMatmul, config: KernelConfig) -> Schedule 
         }
     };
     let workgroup_size = if lanes == 1 { REGISTER_THREADS } else { THREADS };
-    // About as many rows for every thread.
+    // Rows are divided evenly among threads.
     let strips = m.div_ceil(MOST_ROWS[usize::from(alone)]).max(1);
     let rows = m.div_ceil(strips).max(1);
-    // Other operands that were read are used for each of the columns.
+    // Loaded values of the other operand are reused for each column.
     let most = match lanes {
         1 => (n / (2 * REGISTER_THREADS)).min(MOST_COLUMNS),
         _ => (n * lanes / FEW_THREADS).min(RESULTS / rows).min(4),

@@ -1,16 +1,16 @@
-//! Which kernels a machine runs before anything is measured.
+//! The preferred kernels of a machine before anything is measured.
 
 use crate::kernel::{KernelConfig, Tile, Transpose};
 
-/// Whether these words about an adapter (its name, its maker, its driver) say that it is a software GPU.
+/// Whether these words about an adapter (its name, vendor and driver) belong to a software GPU.
 pub fn is_software(words: &str) -> bool {
     has(words, &["llvmpipe", "lavapipe", "swiftshader", "basic render"])
 }
 
-/// The kernels that are usual on a GPU of which these words are known; `software` where it is one that computes on the CPU.
+/// Returns the usual kernels for a GPU with these words about it. `software` is whether the GPU computes on the CPU.
 pub fn preset(words: &str, software: bool) -> KernelConfig {
     match software {
-        // Barriers cost it little: measured there (BENCHMARKS.md), and so for products alone.
+        // Barriers are cheap on llvmpipe, as measured (BENCHMARKS.md), and only products run faster alone.
         true if has(words, &["llvmpipe"]) => KernelConfig {
             matmul_tiles: [Tile::Thread, Tile::Large, Tile::Large],
             transpose: Transpose::Tiled,

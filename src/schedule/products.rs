@@ -1,4 +1,4 @@
-//! Tiles of matrix products and of convolutions.
+//! The schedule of matrix products and convolutions: tiles, registers and windows.
 
 use super::strategy::{
     ProductExtents, ProductSchedule, ProductTile, Schedule, Strategy, WindowSchedule,
@@ -11,7 +11,7 @@ use crate::kernel::{
     Convolution, F16Matmul, Inst, KernelConfig, Limits, Matmul, Operand, Program, Tile, ValueId,
 };
 
-/// Which entry of a list of tiles a product gets.
+/// Returns the index of a product in a list of tiles: 0 for small products, 1 for medium ones, 2 for large ones.
 pub(super) fn class(extents: ProductExtents) -> usize {
     let ProductExtents { batch, m, n, .. } = extents;
     let tiles = |size: usize| batch * m.div_ceil(size) * n.div_ceil(size);
@@ -22,10 +22,10 @@ pub(super) fn class(extents: ProductExtents) -> usize {
     }
 }
 
-/// Nothing is read or written four at a time.
+/// No operand and no result is read or written in vectors.
 pub(super) const NO_VECTORS: [Option<Vector>; 3] = [const { None }; 3];
 
-/// Whether an operand is transposed in tiles: whether its neighbours lie along `axis`, not along the next one.
+/// Whether an operand is transposed in tiles. Such an operand is contiguous along `axis`, and not along the next one.
 pub fn is_transposed(operand: &Operand, axis: usize) -> bool {
     operand.is_contiguous_along(axis as u32) && !operand.is_contiguous_along(axis as u32 + 1)
 }
@@ -40,7 +40,7 @@ pub(super) fn matmul(matmul: &Matmul, limits: &Limits, config: KernelConfig) -> 
             ProductTile::CooperativeMatrices { across: if class == 0 { 2 } else { 4 } }
         }
         Tile::Thread => {
-            // A thread's results lie along the columns: where those are few, along the rows.
+            // The results of a thread are along the columns. If the columns are few, they are along the rows instead.
             let exchanged = n < REGISTER_COLUMNS && n < m;
             let rows = if exchanged { n } else { m };
             ProductTile::Registers { rows: share(rows, batch * m * n * k), exchanged }
@@ -68,7 +68,7 @@ pub(super) fn conv2d(conv: &Convolution, config: KernelConfig) -> Schedule {
     let tile = match config.conv_tiles[class(extents)] {
         Tile::Thread if !windows_exceed_result(conv) => return window(conv, extents),
         Tile::Thread => {
-            // Which way fewer of a thread's results are none.
+            // The direction in which fewer results of a thread are out of range.
             let exchanged =
                 m.next_multiple_of(REGISTER_COLUMNS) * n < n.next_multiple_of(REGISTER_COLUMNS) * m;
             let rows = if exchanged { n } else { m };
@@ -76,12 +76,12 @@ pub(super) fn conv2d(conv: &Convolution, config: KernelConfig) -> Schedule {
         }
         tile => shared(tile, m, n),
     };
-    // Windows are gathered, and so are neither.
+    // Windows are gathered, so operands are neither transposed nor read in vectors.
     product(ProductSchedule { extents, tile, transposed: [false; 2], vectors: NO_VECTORS })
 }
 
-/// Whether windows are larger than the result, as those of a gradient by weights are, and its rows so short that a thread with
-/// neighbours of one would have at most half of them.
+/// Whether windows are larger than the result, as in a gradient by weights, and its rows are short. A thread would use at
+/// most half of its results in such a row.
 pub(super) fn windows_exceed_result(conv: &Convolution) -> bool {
     let [height, width] = conv.kernel;
     let short = 2 * conv.out_width <= REGISTER_COLUMNS;
@@ -119,15 +119,15 @@ fn window(conv: &Convolution, extents: ProductExtents) -> Schedule {
     }
 }
 
-/// Of how many rows a thread has results, about as many for every thread: at most eight, but where there are few products
-/// to compute two, because compiling more takes longer than it saves.
+/// Returns the rows that a thread has results for, divided evenly among threads. The limit is eight, or two for small
+/// products, because compiling more code takes longer than it saves.
 fn share(rows: usize, products: usize) -> usize {
     let most = if products <= 1 << 20 { 2 } else { 8 };
     rows.div_ceil(rows.div_ceil(most).max(1)).max(1)
 }
 
-/// How many neighbours a thread's results need for a line of the window; `None` where that would be a text that takes longer
-/// to compile than it saves, or has nothing to save.
+/// Returns the number of neighbors that the results of a thread need from a line of the window. Returns `None` if unrolled
+/// code would take longer to compile than it saves, or would save nothing.
 fn reach(conv: &Convolution, rows: usize) -> Option<usize> {
     let (width, step, apart) = (conv.kernel[1], conv.params.stride[1], conv.params.dilation[1]);
     if width < 2 || rows * width > 24 {
@@ -138,7 +138,7 @@ fn reach(conv: &Convolution, rows: usize) -> Option<usize> {
     (reach <= 24).then_some(reach + 1)
 }
 
-/// Narrow products get narrow tiles.
+/// Returns the tile in shared memory. Narrow products get narrow tiles.
 pub(super) fn shared(tile: Tile, m: usize, n: usize) -> ProductTile {
     let threads = match (m, n) {
         (..=8, _) => [2, 32],
@@ -152,7 +152,7 @@ pub(super) fn shared(tile: Tile, m: usize, n: usize) -> ProductTile {
     ProductTile::Shared { threads }
 }
 
-/// How a part of a routine is computed four neighbours at a time along an axis, if it can be.
+/// Returns the vector of a part of a routine along an axis, if four neighbors can be computed at a time.
 pub(super) fn vector(
     program: &Program,
     root: Option<ValueId>,
@@ -162,12 +162,12 @@ pub(super) fn vector(
     Vector::along(program, root, axis as usize, axis, extent)
 }
 
-/// Whether a product is one of halves, and not so narrow that most of a tile would be empty.
+/// Whether the operands of a product are `f16`, and the product is wide enough to fill most of a tile.
 fn takes_matrices(matmul: &Matmul) -> bool {
     matmul.m > 16 && matmul.n > 16 && halves(&matmul.a) && halves(&matmul.b)
 }
 
-/// Whether all that an operand gives are halves, so that nothing is rounded when they are kept as such.
+/// Whether all values of an operand are exact as `f16`, so that storing them as `f16` rounds nothing.
 fn halves(operand: &Operand) -> bool {
     let mut half: Vec<bool> = Vec::with_capacity(operand.program.insts.len());
     for inst in &operand.program.insts {
@@ -175,7 +175,7 @@ fn halves(operand: &Operand) -> bool {
         let exact = match *inst {
             Inst::Load { dtype, .. } => dtype == DType::F16,
             Inst::Cast(to, _) => to == DType::F16,
-            // What is outside of a padded operand.
+            // The value outside of a padded operand.
             Inst::Const(value) => value.dtype == DType::F32 && value.bits == 0,
             Inst::Unary(Unary::Neg | Unary::Abs, x) => is(x),
             Inst::Binary(Binary::Min | Binary::Max, x, y) | Inst::Select(_, x, y) => is(x) && is(y),

@@ -1,15 +1,15 @@
-//! How the rows of a loop kernel are spread over threads.
+//! The schedule of rows of a loop kernel, which are distributed over threads.
 
 use super::access::{traversal, varying, Traversal};
 use super::strategy::{RowSchedule, Schedule, Strategy};
 use super::vectors::Vector;
 use crate::kernel::{Inst, Limits, Program, Rows, Space};
 
-/// Steps that are unrolled at most, and statements they may become.
+/// The most steps that are unrolled, and the most statements that they may become.
 const UNROLL_STEPS: usize = 16;
 const UNROLL_STATEMENTS: usize = 400;
 
-/// Bytes of shared memory that partial results take at most, which every WebGPU has.
+/// The most bytes of shared memory for partial results. Every WebGPU device has them.
 const SHARED_BYTES: u32 = 16 << 10;
 
 pub(super) fn schedule(space: &Space, program: &Program, limits: &Limits, by: Rows) -> Schedule {
@@ -26,7 +26,7 @@ pub(super) fn schedule(space: &Space, program: &Program, limits: &Limits, by: Ro
     };
     let (rows, columns) = schedule.extents(space);
     if by == Rows::Thread {
-        // Workgroups enough for some cores, of few sizes: each is a kernel of its own.
+        // Enough workgroups for some cores, in few sizes, because each size is a separate kernel.
         schedule.rows = (rows / 16).clamp(4, 64).next_power_of_two();
     } else {
         let loads = program.insts.iter().enumerate().filter_map(|(i, inst)| match inst {
@@ -56,11 +56,11 @@ pub(super) fn schedule(space: &Space, program: &Program, limits: &Limits, by: Ro
     }
 }
 
-/// Threads for so many rows and columns, by the traversal.
+/// Chooses the threads for rows and columns, by the traversal.
 fn spread(schedule: &mut RowSchedule, rows: usize, columns: usize) {
     match schedule.traversal {
         Traversal::ColumnMajor => {
-            // Enough threads to fill a large GPU, in runs of neighbours that fill a memory transaction.
+            // Enough threads to fill a large GPU, in runs of neighbors that fill a memory transaction.
             let most = 256 / rows.next_power_of_two().min(16);
             while rows * schedule.lanes < 65536
                 && schedule.lanes * 8 <= columns
@@ -79,7 +79,7 @@ fn spread(schedule: &mut RowSchedule, rows: usize, columns: usize) {
     }
 }
 
-/// At most so many threads that share memory.
+/// Reduces rows and lanes until at most `threads` threads share memory.
 fn limit(schedule: &mut RowSchedule, threads: usize) {
     while schedule.lanes > 1 && schedule.rows * schedule.lanes > threads {
         if schedule.rows > 1 {
@@ -90,7 +90,7 @@ fn limit(schedule: &mut RowSchedule, threads: usize) {
     }
 }
 
-/// The reductions of that stage that has most: a thread has a partial result for each.
+/// Returns the most reductions in one stage. A thread has a partial result for each of them.
 fn partial_results(program: &Program) -> usize {
     let stages = program.stages();
     let (mut reduces, mut most) = (vec![0; stages.len() + 1], 1);

@@ -1,10 +1,10 @@
-//! What a schedule is: plain data.
+//! The types of a schedule, which is plain data.
 
 use super::access::Traversal;
 use super::vectors::{Vector, VECTOR};
 use crate::kernel::{Convolution, Kernel, Matmul, Space, ValueId};
 
-/// How a kernel is run.
+/// The schedule of a kernel.
 ///
 /// ```
 /// use warpweft::kernel::{Builder, Inst, Index, Kernel, Limits, KernelConfig, Space, Store};
@@ -24,90 +24,90 @@ use crate::kernel::{Convolution, Kernel, Matmul, Space, ValueId};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// The kernel that is run in the place of the one that was asked for: without calls, or the loop that is better than a
-    /// product or a convolution. See [`kernel`](Schedule::kernel).
+    /// The kernel that runs instead of the given one, such as a kernel without calls, or a loop instead of a product. See
+    /// [`kernel`](Schedule::kernel).
     pub lowered: Option<Box<Kernel>>,
-    /// Threads of a workgroup; 0 for a user's shader, whose text alone says it.
+    /// The threads of a workgroup. It is 0 for a user's shader, whose text sets it.
     pub workgroup_size: usize,
-    /// Workgroups of the grid, in one dimension.
+    /// The workgroups of the grid, in one dimension.
     pub workgroups: u64,
-    /// What the workgroups do.
+    /// The work of the workgroups.
     pub strategy: Strategy,
 }
 
-/// What the workgroups of a kernel do.
+/// The work of a kernel's workgroups.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Strategy {
-    /// A thread per element, or per vector of four.
+    /// A thread for each element, or for each vector of four.
     Map(MapSchedule),
     /// A map whose workgroups transpose tiles in shared memory.
     Transpose(TransposeSchedule),
-    /// Reductions and row programs: threads share out rows.
+    /// Reductions and row programs, whose rows are distributed over threads.
     Rows(RowSchedule),
-    /// A matrix product, or a convolution as one (implicit GEMM), in tiles. A packed matrix is the left operand: the product
-    /// is transposed.
+    /// A matrix product, or a convolution as one (implicit GEMM), in tiles. A packed matrix is the left operand, so the
+    /// product is transposed.
     Product(ProductSchedule),
-    /// A convolution whose threads go through the windows of their results.
+    /// A convolution whose threads walk through the windows of their results.
     Window(WindowSchedule),
     /// Attention in one pass over the keys.
     Attention(AttentionSchedule),
     /// A product with a packed matrix whose threads decode whole units of its rows.
     Packed(PackedSchedule),
-    /// Rows are sorted by a routine of the backend; there is no WGSL for it.
+    /// Sorting of rows by a routine of the backend. It has no WGSL.
     Order,
-    /// A user's shader, as it is written.
+    /// A user's shader, unchanged.
     Shader,
 }
 
 impl Schedule {
-    /// What is run for `kernel`, which this is the schedule of: itself, or what it is lowered to.
+    /// Returns the kernel that runs for `kernel`, which this schedule belongs to. It is `kernel` or its lowered form.
     pub fn kernel<'a>(&'a self, kernel: &'a Kernel) -> &'a Kernel {
         self.lowered.as_deref().unwrap_or(kernel)
     }
 }
 
-/// A thread per element.
+/// A thread for each element or vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapSchedule {
-    /// The last axis, where a thread computes four neighbours along it.
+    /// The vector along the last axis, if a thread computes four neighbors.
     pub vector: Option<Vector>,
 }
 
-/// Tiles of [`TRANSPOSE_TILE`] by as many elements are read along one axis and written along the last one.
+/// Tiles of [`TRANSPOSE_TILE`] by [`TRANSPOSE_TILE`] elements, which are read along one axis and written along the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransposeSchedule {
-    /// The axis along which the loads read neighbours.
+    /// The axis along which the loads are contiguous.
     pub axis: usize,
-    /// The axis along which the stores write them.
+    /// The axis along which the stores are contiguous.
     pub last: usize,
-    /// The loads that do.
+    /// The loads that are transposed.
     pub loads: Vec<ValueId>,
-    /// The extents of the space, tiles counted along those two axes.
+    /// The extents of the space, where those two axes are counted in tiles.
     pub tiles: Vec<usize>,
 }
 
-/// Elements along a side of a tile.
+/// The elements along a side of a tile.
 pub const TRANSPOSE_TILE: usize = 32;
 
-/// How rows are spread over threads: a workgroup has `rows * lanes` of them.
+/// The distribution of rows over threads. A workgroup has `rows * lanes` threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowSchedule {
-    /// Rows of a workgroup, or vectors of four rows.
+    /// The rows of a workgroup, or its vectors of four rows.
     pub rows: usize,
-    /// Threads of a row, which combine their results in shared memory.
+    /// The threads of a row, which combine their results in shared memory.
     pub lanes: usize,
-    /// Whether neighbouring threads have neighbouring elements of a row, or neighbouring rows.
+    /// Whether neighboring threads have neighboring elements of a row, or neighboring rows.
     pub traversal: Traversal,
-    /// The coordinate along which a thread computes four neighbours at a time: of one row, or of four rows.
+    /// The coordinate along which a thread computes four neighbors at a time, in one row or in four rows.
     pub vector: Option<Vector>,
-    /// The steps of a thread along its row, where they are few enough to be unrolled.
+    /// The steps of a thread along its row, if they are few enough to be unrolled.
     pub unrolled: Option<usize>,
-    /// Whether the threads of a row reduce in their subgroups before they do in shared memory.
+    /// Whether the threads of a row reduce in their subgroups before they reduce in shared memory.
     pub subgroups: bool,
 }
 
 impl RowSchedule {
-    /// The rows and the columns of a space, those along the vector counted by fours.
+    /// Returns the rows and columns of a space. The axis of the vector is counted in vectors of four.
     pub fn extents(&self, space: &Space) -> (usize, usize) {
         let (rows, columns) = (space.rows(), space.columns());
         match &self.vector {
@@ -118,19 +118,19 @@ impl RowSchedule {
     }
 }
 
-/// A matrix product in tiles.
+/// A matrix product in tiles or registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProductSchedule {
     pub extents: ProductExtents,
     pub tile: ProductTile,
-    /// Whether each operand is transposed in its tiles: neighbours lie along its first axis.
+    /// Whether each operand is transposed in its tiles, because it is contiguous along its first axis.
     pub transposed: [bool; 2],
-    /// How the left operand, the right one and the results are read and written four at a time, where they are.
+    /// The vectors of the left operand, the right operand and the results, if they are read and written four at a time.
     pub vectors: [Option<Vector>; 3],
 }
 
-/// What a product's extents are; a convolution's as one (implicit GEMM): per group the product of the weights
-/// `[out, channel ky kx]` and the windows `[channel ky kx, batch y x]`.
+/// The extents of a product. A convolution is a product for each group (implicit GEMM), of the weights `[out, channel ky kx]`
+/// and the windows `[channel ky kx, batch y x]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProductExtents {
     pub batch: usize,
@@ -139,25 +139,26 @@ pub struct ProductExtents {
     pub k: usize,
 }
 
-/// What a workgroup computes of a product.
+/// The tile of a product that a workgroup computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProductTile {
-    /// [`REGISTER_THREADS`] threads, each with [`REGISTER_COLUMNS`] columns of some rows in registers; none meet. Where the
+    /// [`REGISTER_THREADS`] independent threads, each with [`REGISTER_COLUMNS`] columns of some rows in registers. If the
     /// operands are `exchanged`, rows and columns are, too.
     Registers { rows: usize, exchanged: bool },
-    /// So many threads along rows and columns, each with 4 x 4 results; the operands are staged in shared memory.
+    /// `threads` threads along rows and columns, each with 4 x 4 results. The operands are staged in shared memory.
     Shared { threads: [usize; 2] },
-    /// 256 threads with 8 x 8 results each; the next tiles are loaded while these are multiplied.
+    /// 256 threads with 8 x 8 results each. The next tiles are loaded while the current ones are multiplied.
     SharedLarge,
-    /// Cooperative matrices of [`MATRIX`](ProductTile::MATRIX) rows and columns: four parts of so many of them each way.
+    /// Cooperative matrices of [`MATRIX`](ProductTile::MATRIX) rows and columns, in four parts. Each part has `across` by
+    /// `across` matrices.
     CooperativeMatrices { across: usize },
 }
 
 impl ProductTile {
-    /// Rows and columns of a cooperative matrix.
+    /// The rows and columns of a cooperative matrix.
     pub const MATRIX: usize = 8;
 
-    /// Rows and columns of a workgroup's results, if it has such a tile.
+    /// Returns the rows and columns of a workgroup's results, or `None` if the results are in registers.
     pub fn size(self) -> Option<[usize; 2]> {
         match self {
             ProductTile::Registers { .. } => None,
@@ -167,7 +168,7 @@ impl ProductTile {
         }
     }
 
-    /// Threads of a workgroup.
+    /// Returns the threads of a workgroup.
     pub fn workgroup_size(self) -> usize {
         match self {
             ProductTile::Registers { .. } => REGISTER_THREADS,
@@ -178,46 +179,46 @@ impl ProductTile {
     }
 }
 
-/// Threads of a workgroup whose results are in registers alone.
+/// The threads of a workgroup whose results are only in registers.
 pub const REGISTER_THREADS: usize = 8;
-/// Neighbouring results of such a thread, along the columns of a product or the width of a convolution.
+/// The neighboring results of such a thread, along the columns of a product or the width of a convolution.
 pub const REGISTER_COLUMNS: usize = 8;
 
-/// A convolution whose threads have neighbours of a row of the result in some channels each, and go through their windows
-/// by themselves.
+/// A convolution whose threads compute neighbors of a row of the result, in some channels each, and walk through their
+/// windows alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowSchedule {
-    /// Channels that a thread has results in.
+    /// The channels that a thread has results in.
     pub rows: usize,
-    /// How many neighbours along the width a thread's results need, where these are read once for each line of the window,
-    /// which is unrolled.
+    /// The neighbors along the width that a thread's results need. They are read once for each line of the window, which is
+    /// unrolled.
     pub unrolled: Option<usize>,
 }
 
-/// Neighbours of a packed row that a thread decodes together.
+/// The neighbors of a packed row that a thread decodes together.
 pub const PACKED_UNIT: usize = 32;
 
-/// A product with a packed matrix, which threads decode in units of [`PACKED_UNIT`] neighbours of a row.
+/// A product with a packed matrix, which threads decode in units of [`PACKED_UNIT`] neighbors of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedSchedule {
-    /// Rows of the other operand that a thread multiplies with each unit.
+    /// The rows of the other operand that a thread multiplies with each unit.
     pub rows: usize,
-    /// Packed rows, which are the result's columns, whose units a thread decodes.
+    /// The packed rows whose units a thread decodes. They are columns of the result.
     pub columns: usize,
-    /// Threads that share the units of a packed row, and add their sums in shared memory; 1 where threads work alone.
+    /// The threads that share the units of a packed row, and add their sums in shared memory. 1 if threads work alone.
     pub lanes: usize,
-    /// How the other operand is read four at a time, if it is.
+    /// The vector of the other operand, if it is read four at a time.
     pub vector: Option<Vector>,
 }
 
 impl ProductExtents {
-    /// Those of a product.
+    /// Returns the extents of a product.
     pub fn of_matmul(matmul: &Matmul) -> ProductExtents {
         let Matmul { m, n, k, .. } = *matmul;
         ProductExtents { batch: matmul.batch.iter().product(), m, n, k }
     }
 
-    /// Those of a convolution.
+    /// Returns the extents of a convolution.
     pub fn of_conv2d(conv: &Convolution) -> ProductExtents {
         let groups = conv.params.groups;
         ProductExtents {
@@ -229,11 +230,11 @@ impl ProductExtents {
     }
 }
 
-/// Attention in one pass over the keys, 256 threads in a workgroup.
+/// Attention in one pass over the keys, with 256 threads in a workgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttentionSchedule {
-    /// Queries of a workgroup, those of all heads that share a key head being rows one after the other.
+    /// The queries of a workgroup. The heads that share a key head are consecutive rows.
     pub rows: usize,
-    /// How queries, keys, values and results are read and written four at a time, where they are.
+    /// The vectors of queries, keys, values and results, if they are read and written four at a time.
     pub vectors: [Option<Vector>; 4],
 }

@@ -1,25 +1,26 @@
-//! What can be computed four neighbours at a time.
+//! Vectorization: finds programs that can compute four neighbors at a time.
 
 use crate::kernel::{Atom, Index, Inst, Program, Rows, Space, Store, ValueId};
 
-/// Elements of a vector.
+/// The elements of a vector.
 pub const VECTOR: usize = 4;
 
-/// A coordinate along which four neighbours are computed at a time.
+/// A coordinate along which four neighbors are computed at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vector {
-    /// The coordinate; it advances by fours.
+    /// The coordinate, which advances by four.
     pub axis: u32,
-    /// For each value of the program, whether it holds four elements: whether it differs along the axis, or is the accumulator.
+    /// Whether each value of the program holds four elements, because it differs along the axis or is the accumulator.
     pub values: Vec<bool>,
 }
 
 impl Vector {
-    /// The vector along `axis`, whose extent is `extent`, if the program's stores, or `root`, can be computed so. `outer` is
-    /// where the coordinates begin that it reduces over.
+    /// Returns the vector along `axis`, with extent `extent`, if the program's stores or `root` can be computed in vectors.
+    /// The coordinates from `outer` on are reduced.
     ///
-    /// Values that differ along the axis are read and written in steps of one, and some of them in whole vectors. A program
-    /// that looks at where it is along the axis may guard a buffer's end that is no multiple of four: never.
+    /// Values that differ along the axis must be read and written with stride one, and some of them in whole vectors. A
+    /// program that uses its coordinate along the axis gets no vector. It may guard the end of a buffer whose length is not a
+    /// multiple of four.
     pub fn along(
         program: &Program,
         root: Option<ValueId>,
@@ -32,7 +33,8 @@ impl Vector {
         vector.fits(program, &live, extent).then_some(vector)
     }
 
-    /// Along the last axis of a row, or (where a row has one thread) along the last of the rows.
+    /// Returns the vector along the last axis of a row. If a row has one thread, the last axis of the rows is the
+    /// alternative.
     pub(super) fn of_rows(space: &Space, program: &Program, shared: Rows) -> Option<Vector> {
         let across = if shared == Rows::Thread { space.outer } else { 0 };
         for after in [space.dims.len(), across] {
@@ -83,14 +85,14 @@ impl Vector {
     }
 }
 
-/// Whether four neighbours along `axis` are one aligned vector in memory.
+/// Whether four neighbors along `axis` are one aligned vector in memory.
 pub fn is_whole_vector(index: &Index, axis: u32) -> bool {
     let fours = |(atom, stride): &(Atom, i64)| *atom == Atom::Coord(axis) || stride % 4 == 0;
     index.stride(Atom::Coord(axis)) == 1 && index.offset % 4 == 0 && index.terms.iter().all(fours)
 }
 
-/// For each value, whether it differs along `axis`, or is the accumulator. What is reduced over the axis, which lies from
-/// `outer` on then, does not.
+/// Returns for each value whether it differs along `axis` or is the accumulator. A reduction over the axis, which is from
+/// `outer` on in that case, does not differ.
 fn wide(program: &Program, outer: usize, axis: u32) -> Vec<bool> {
     let mut wide: Vec<bool> = Vec::with_capacity(program.insts.len());
     for inst in &program.insts {

@@ -1,8 +1,8 @@
-//! Tokens that are cut out of a text before anything else: special tokens, and those that a model's user defined.
+//! Added tokens, which are cut out of a text before any other step: special tokens, and tokens that a model's user defined.
 //!
-//! All names are searched at once by an Aho-Corasick automaton. Where several begin at one place the longest wins, as in
-//! Hugging Face's tokenizers. (llama.cpp cuts out the longest name of a whole text first. The results differ only where names
-//! overlap without one containing the other.)
+//! An Aho-Corasick automaton searches all names at once. If several names begin at one position, the longest wins, as in
+//! Hugging Face's tokenizers. In contrast, llama.cpp first cuts out the longest name of the whole text. The results differ
+//! only if names overlap and neither contains the other.
 
 use crate::error::{Error, Result};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
@@ -12,13 +12,13 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 pub(super) struct AddedToken {
     pub(super) id: u32,
     pub(super) text: String,
-    /// Recognized only where special tokens are asked for.
+    /// Whether the token is recognized only if special tokens are requested.
     pub(super) is_special: bool,
-    /// Takes white space in front of it with it.
+    /// Whether the token includes white space in front of it.
     pub(super) strips_left: bool,
-    /// Takes white space after it with it.
+    /// Whether the token includes white space after it.
     pub(super) strips_right: bool,
-    /// Not recognized inside a word.
+    /// Whether the token is not recognized inside a word.
     pub(super) is_word: bool,
 }
 
@@ -35,7 +35,7 @@ impl AddedToken {
     }
 }
 
-/// A part of a text: a token that was cut out, or text between such tokens, which is not empty.
+/// A part of a text: a token that was cut out, or non-empty text between such tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fragment<'a> {
     Token(u32),
@@ -50,8 +50,10 @@ pub(super) struct Added {
 }
 
 impl Added {
+    /// Builds the automatons.
+    ///
     /// # Errors
-    /// `Data` if these are too many to search.
+    /// `Data` if the tokens are too many for an automaton.
     pub(super) fn new(tokens: Vec<AddedToken>) -> Result<Added> {
         let only = |is_special: bool| {
             let chosen = tokens.iter().filter(|token| token.is_special == is_special);
@@ -60,18 +62,18 @@ impl Added {
         Ok(Added { plain: only(false)?, special: only(true)?, every: Matcher::new(tokens)? })
     }
 
-    /// Splits a text, at special tokens, too, if these are asked for.
+    /// Splits a text at added tokens. Special tokens count only if `special` is set.
     pub(super) fn split<'a>(&self, text: &'a str, special: bool) -> Vec<Fragment<'a>> {
         let matcher = if special { &self.every } else { &self.plain };
         matcher.split(text, None)
     }
 
-    /// Splits a text at special tokens alone, unless the character `forged` precedes one.
+    /// Splits a text at special tokens only. A token is plain text if the character `forged` precedes it.
     pub(super) fn split_special<'a>(&self, text: &'a str, forged: char) -> Vec<Fragment<'a>> {
         self.special.split(text, Some(forged))
     }
 
-    /// The names of special tokens.
+    /// Returns the names of special tokens.
     pub(super) fn special_names(&self) -> impl Iterator<Item = &str> {
         self.special.tokens.iter().map(|token| &*token.text)
     }
@@ -90,7 +92,7 @@ impl Matcher {
         }
         let names = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            // Small, and quickly built: there can be thousands of names.
+            // This kind is small and quick to build. There can be thousands of names.
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(tokens.iter().map(|token| &token.text))
             .map_err(|error| {

@@ -1,12 +1,13 @@
 //! SentencePiece's precompiled normalizer: a table of replacements for characters, such as `ﬁ` by `fi`.
 //!
-//! The table is a trie over bytes, as a double array: a node's child for a byte is at the node's offset XOR the byte, and is
-//! valid if its label is that byte. A leaf's value is a place in a list of texts that end with a zero byte. (The `Darts-clone`
-//! format, of <https://github.com/google/sentencepiece>.) The file is not trusted, so every place is checked when it is used.
+//! The table is a trie over bytes, stored as a double array in the `Darts-clone` format of
+//! <https://github.com/google/sentencepiece>. The child of a node for a byte is at the node's offset XOR the byte. It is
+//! valid if its label is that byte. The value of a leaf is a position in a list of texts that end with a zero byte. The file
+//! is not trusted, so every position is checked before use.
 
 use crate::error::{Error, Result};
 
-/// Longest part of a text that is looked up, in bytes. SentencePiece's tables have no longer ones.
+/// The longest part of a text that is looked up, in bytes. SentencePiece's tables have no longer parts.
 const LONGEST: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ impl Charsmap {
     /// Reads a table, whose first 4 bytes are the length of its trie.
     ///
     /// # Errors
-    /// `Data` in the name of `what`.
+    /// `Data`, and the message names `what`.
     pub(super) fn new(what: &str, bytes: &[u8]) -> Result<Charsmap> {
         let wrong = |why: String| Error::data(format!("tokenizer: {what} {why}"));
         let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
@@ -41,7 +42,7 @@ impl Charsmap {
         }
     }
 
-    /// Replaces what the table has, the longest parts first.
+    /// Replaces the parts that are in the table. The longest part wins.
     pub(super) fn normalize(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -60,7 +61,7 @@ impl Charsmap {
         out
     }
 
-    /// The longest beginning of a text that the table has: its length, and the text that replaces it.
+    /// Finds the longest beginning of a text that is in the table. Returns its length and the replacement.
     fn longest(&self, text: &str) -> Option<(usize, &str)> {
         let mut found = None;
         let mut place = offset(*self.units.first()?);
@@ -80,14 +81,14 @@ impl Charsmap {
         found
     }
 
-    /// The text at the place that a leaf has.
+    /// Returns the text at the position that is the value of a leaf.
     fn text(&self, leaf: u32) -> Option<&str> {
         let rest = self.texts.get((leaf & 0x7fff_ffff) as usize..)?;
         rest.split('\0').next()
     }
 }
 
-/// The distance from a node to its children.
+/// Returns the offset of a node, from which its children are found.
 fn offset(unit: u32) -> usize {
     ((unit >> 10) as usize) << ((unit & 1 << 9) >> 6)
 }

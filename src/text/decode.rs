@@ -1,8 +1,8 @@
-//! Ids back to text, as a whole or one by one.
+//! The decoder of ids, for a whole text or one id after the other.
 
 use super::Tokenizer;
 
-/// A decoder for ids that arrive one by one. It gives text only once its characters are complete: an emoji can be four tokens.
+/// A decoder for ids that arrive one by one. It returns only complete characters, because an emoji can be four tokens.
 ///
 /// ```
 /// # use warpweft::text::Tokenizer;
@@ -23,28 +23,28 @@ pub struct TextDecoder<'a> {
 }
 
 impl<'a> TextDecoder<'a> {
-    /// A decoder of ids that continue a text: a space in front of the first is text.
+    /// Creates a decoder of ids that continue a text. A space in front of the first is part of the text.
     pub(super) fn new(tokenizer: &'a Tokenizer) -> TextDecoder<'a> {
         TextDecoder { tokenizer, text: Incomplete::default() }
     }
 
-    /// A decoder of a whole text.
+    /// Creates a decoder of a whole text. The spaces that the tokenizer put in front are removed.
     pub(super) fn whole(tokenizer: &'a Tokenizer) -> TextDecoder<'a> {
         let spaces = tokenizer.pieces.strips_spaces;
         TextDecoder { tokenizer, text: Incomplete { spaces, ..Incomplete::default() } }
     }
 
-    /// The same decoder, which also gives the names of special tokens, such as `<|im_end|>`.
+    /// Includes the names of special tokens, such as `<|im_end|>`.
     pub fn with_special(self) -> TextDecoder<'a> {
         TextDecoder { text: Incomplete { shows_special: true, ..self.text }, ..self }
     }
 
-    /// The text that is complete with this id. Unknown ids have none.
+    /// Returns the text that is complete with this id. Unknown ids have no text.
     pub fn push(&mut self, id: u32) -> String {
         self.text.push(self.tokenizer, id)
     }
 
-    /// The rest: U+FFFD for a character that was not completed. The decoder is as new then.
+    /// Returns the rest, which is U+FFFD for an incomplete character, and resets the decoder's bytes.
     pub fn finish(&mut self) -> String {
         self.text.finish()
     }
@@ -55,25 +55,25 @@ impl<'a> TextDecoder<'a> {
     }
 }
 
-/// What a decoder has of a text that is not complete.
+/// The state of a decoder: the part of a text that is not complete.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Incomplete {
-    /// The beginning of a character.
+    /// The first bytes of an incomplete character.
     pending: Vec<u8>,
     shows_special: bool,
-    /// Spaces that are still to be removed.
+    /// The number of spaces that are still to be removed.
     spaces: usize,
 }
 
 impl Incomplete {
-    /// [`TextDecoder::push`].
+    /// Does [`TextDecoder::push`] with `tokenizer`.
     pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> String {
         let mut text = String::new();
         self.push_onto(tokenizer, id, &mut text);
         text
     }
 
-    /// [`TextDecoder::finish`].
+    /// Does [`TextDecoder::finish`].
     pub fn finish(&mut self) -> String {
         let rest = std::mem::take(&mut self.pending);
         String::from_utf8_lossy(&rest).into_owned()

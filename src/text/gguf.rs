@@ -1,4 +1,4 @@
-//! Tokenizers from the metadata of GGUF files, `tokenizer.ggml.*`. Where the file says nothing, llama.cpp's defaults hold.
+//! Tokenizers from the metadata of GGUF files, `tokenizer.ggml.*`. Missing values have llama.cpp's defaults.
 
 use super::added::{Added, AddedToken};
 use super::charsmap::Charsmap;
@@ -27,7 +27,7 @@ impl<'a> Metadata<'a> {
         self.0.get(&format!("tokenizer.ggml.{key}"))
     }
 
-    /// The tokens of the vocabulary, by id.
+    /// Returns the tokens of the vocabulary, by id.
     pub(super) fn tokens(&self) -> Result<&'a [String]> {
         let must = "must be an array of texts";
         let Some(value) = self.get("tokens") else { return Err(wrong("tokens", must, "nothing")) };
@@ -49,7 +49,7 @@ impl<'a> Metadata<'a> {
         flag.ok_or_else(|| wrong(key, "must be true or false", value))
     }
 
-    /// The id of a token that the file names. The number 4294967295 stands for none.
+    /// Returns the id of a token that the file names. The number 4294967295 means that the token does not exist.
     pub(super) fn id(&self, key: &str, count: usize) -> Result<Option<u32>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
@@ -60,7 +60,7 @@ impl<'a> Metadata<'a> {
         }
     }
 
-    /// Numbers, at least one for each token.
+    /// Returns numbers, at least one for each token.
     fn numbers(&self, key: &str, count: usize) -> Result<Option<Vec<f64>>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let numbers: Option<Vec<f64>> = match value.as_array() {
@@ -81,7 +81,7 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// The facts that differ between kinds of tokenizers.
+/// The defaults that differ between kinds of tokenizers.
 struct Defaults {
     bos: Option<u32>,
     eos: Option<u32>,
@@ -90,7 +90,7 @@ struct Defaults {
     adds_eos: bool,
 }
 
-/// The tokenizer of a file.
+/// Builds the tokenizer of a file.
 pub(super) fn tokenizer(all: &BTreeMap<String, GgufValue>) -> Result<Tokenizer> {
     let file = Metadata(all);
     let Some(kind) = file.text("model")? else {
@@ -150,7 +150,7 @@ pub(super) fn tokenizer(all: &BTreeMap<String, GgufValue>) -> Result<Tokenizer> 
     Ok(Tokenizer { vocabulary, added, pipeline, pieces, ends })
 }
 
-/// The tokens around a text.
+/// Reads the tokens around a text.
 fn ends(file: &Metadata, kind: &str, count: usize, defaults: &Defaults) -> Result<Ends> {
     let or_default =
         |id: Option<u32>, or: Option<u32>| id.or(or.filter(|or| (*or as usize) < count));
@@ -161,7 +161,7 @@ fn ends(file: &Metadata, kind: &str, count: usize, defaults: &Defaults) -> Resul
     let bos = or_default(first, defaults.bos);
     let is_bert = kind == "bert";
     let last = match is_bert {
-        // llama.cpp writes the key like this.
+        // The key has this spelling in llama.cpp.
         true => file.id("seperator_token_id", count)?,
         false => file.id("eos_token_id", count)?,
     };
@@ -181,7 +181,7 @@ fn ends(file: &Metadata, kind: &str, count: usize, defaults: &Defaults) -> Resul
     Ok(Ends { bos, eos, before, after })
 }
 
-/// The tokens that are cut out of a text, and the white space that these take with them. Files do not say the latter, so it
+/// Returns the tokens that are cut out of a text, and the white space that they include. Files do not have the latter, so it
 /// depends on the model's name, as in llama.cpp.
 fn added(vocabulary: &Vocabulary, all: &BTreeMap<String, GgufValue>) -> Result<Added> {
     let text = |key: &str| all.get(key).and_then(GgufValue::as_str).unwrap_or_default();
@@ -211,7 +211,7 @@ fn bpe(file: &Metadata, vocabulary: &Vocabulary, ignores_merges: bool) -> Result
     };
     let mut merges = Vec::with_capacity(rows.len());
     for row in rows {
-        // A token can begin with a space.
+        // The search skips the first character, because a token can begin with a space.
         let space = row.char_indices().skip(1).find(|(_, c)| *c == ' ');
         let Some((at, _)) = space else {
             return Err(wrong("merges", "must have two tokens in each row", brief(row)));
@@ -273,7 +273,8 @@ fn unigram(
     Ok((Pipeline { normalizers, added: None, words: Words::default(), model }, pieces))
 }
 
-/// In GGUF files tokens that begin a word have a mark in front. In BERT's own, those that continue one have `##`.
+/// Builds a WordPiece model. In GGUF files, tokens that begin a word have a mark in front. In BERT's files, tokens that
+/// continue a word have `##` in front.
 fn wordpiece(
     file: &Metadata,
     vocabulary: &Vocabulary,

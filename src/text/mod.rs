@@ -1,12 +1,12 @@
-//! Tokenizers and chat templates of language models: text to the ids that a model reads, and ids back to text.
+//! Tokenizers and chat templates of language models, which convert text to the ids that a model reads, and ids back to text.
 //!
-//! A [`Tokenizer`] is built from a GGUF file's own vocabulary or from Hugging Face's `tokenizer.json`. A [`ChatTemplate`] turns
-//! the messages of a conversation into a prompt, by the template in the file or by a built-in one. `docs/tokenizers.md` lists
-//! the supported kinds, and how they were compared with llama.cpp and Hugging Face.
+//! A [`Tokenizer`] is built from a GGUF file's vocabulary or from Hugging Face's `tokenizer.json`. A [`ChatTemplate`] turns
+//! the messages of a conversation into a prompt, with the template in the file or a built-in one. `docs/tokenizers.md` lists
+//! the supported kinds, and explains how they were compared with llama.cpp and Hugging Face.
 //!
-//! **Special tokens** such as `<|im_end|>` end a turn or a text. Text from outside must not be able to write one, so
-//! [`Tokenizer::encode`] reads their names as plain text unless it is told otherwise, and [`ChatTemplate::encode`] recognizes
-//! them only where the template wrote them.
+//! **Special tokens** such as `<|im_end|>` end a turn or a text. Text from outside must not be able to write one.
+//! [`Tokenizer::encode`] therefore reads their names as plain text by default. [`ChatTemplate::encode`] recognizes them only
+//! where the template wrote them.
 //!
 //! ```
 //! use warpweft::text::Tokenizer;
@@ -64,7 +64,7 @@ struct Ends {
 
 /// A tokenizer: a vocabulary, and the rules that split text into its tokens.
 ///
-/// Encoding a text takes time that grows with its length times the logarithm of its length, whatever the text is.
+/// Encoding a text of length n takes O(n log n) time, for any text.
 pub struct Tokenizer {
     vocabulary: Vocabulary,
     added: Added,
@@ -74,26 +74,24 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// The tokenizer of a GGUF file, from its metadata `tokenizer.ggml.*`.
+    /// Reads the tokenizer of a GGUF file, from its metadata `tokenizer.ggml.*`.
     ///
     /// # Errors
-    /// `Data` if the vocabulary is damaged, with the key or the token; `Unsupported` for kinds and pre-tokenizers that are not
-    /// known.
+    /// `Data` if the vocabulary is damaged, with the key or the token. `Unsupported` for unknown kinds and pre-tokenizers.
     pub fn from_gguf(file: &Gguf) -> Result<Tokenizer> {
         gguf::tokenizer(&file.metadata)
     }
 
-    /// The tokenizer of a `tokenizer.json`. It does not name BOS and EOS: they are the tokens that its post-processor adds,
-    /// unless [`Tokenizer::with_config`] says otherwise.
+    /// Reads the tokenizer of a `tokenizer.json`. The file does not name BOS and EOS. They are the tokens that its
+    /// post-processor adds, unless [`Tokenizer::with_config`] sets others.
     ///
     /// # Errors
-    /// `Data` if the file is damaged, with the part and the reason; `Unsupported` for parts that are not known.
+    /// `Data` if the file is damaged, with the part and the reason. `Unsupported` for unknown parts.
     pub fn from_json(json: &[u8]) -> Result<Tokenizer> {
         json::tokenizer(json)
     }
 
-    /// The same tokenizer with the facts of a `tokenizer_config.json`: `bos_token`, `eos_token`, `add_bos_token` and
-    /// `add_eos_token`.
+    /// Applies the settings of a `tokenizer_config.json`: `bos_token`, `eos_token`, `add_bos_token` and `add_eos_token`.
     ///
     /// # Errors
     /// `Data` if the file is damaged, or names a token that the vocabulary does not have.
@@ -102,7 +100,7 @@ impl Tokenizer {
         Ok(self)
     }
 
-    /// The same tokenizer, with further tokens that end a generation. Ids without a token are ignored.
+    /// Adds tokens that end a generation. Ids without a token are ignored.
     pub(crate) fn with_ends_of_generation(
         mut self,
         ids: impl IntoIterator<Item = u32>,
@@ -112,19 +110,20 @@ impl Tokenizer {
         self
     }
 
-    /// The ids of a text, without BOS and EOS. With `special`, the names of special tokens in it become those tokens;
-    /// otherwise they are plain text. Tokens that a model's user defined, such as runs of spaces, are recognized in both.
+    /// Encodes a text, without BOS and EOS. With `special`, the names of special tokens in the text become those tokens.
+    /// Otherwise they are plain text. Tokens that a model's user defined, such as runs of spaces, are recognized in both
+    /// cases.
     ///
     /// # Errors
-    /// `Data` if a character has no token and the vocabulary has none for unknown characters either.
+    /// `Data` if a character has no token and the vocabulary has no token for unknown characters.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
         let mut ids = Vec::with_capacity(text.len() / 3);
         self.encode_onto(text, special, &mut ids)?;
         Ok(ids)
     }
 
-    /// As [`Tokenizer::encode`], with the tokens around it that the file asks for (`add_bos_token`, `add_eos_token`, or the
-    /// post-processor). A BOS that the text begins with is not looked for: the result then has two.
+    /// Encodes a text as [`Tokenizer::encode`] does, with the tokens around it that the file configures (`add_bos_token`,
+    /// `add_eos_token`, or the post-processor). If the text already begins with BOS, the result has two.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
@@ -135,8 +134,8 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// As [`Tokenizer::encode_with_ends`], with at most `most` tokens: a longer text loses its last ones, not the tokens around
-    /// it. Names of special tokens are plain text.
+    /// Encodes a text as [`Tokenizer::encode_with_ends`] does, with at most `most` tokens. A longer text loses its last
+    /// tokens, but not the tokens around it. Names of special tokens are plain text.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
@@ -149,8 +148,8 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// The text of ids: a whole text, from its beginning. Special tokens and unknown ids are left out, a space that the
-    /// tokenizer put in front of the text is removed, and bytes that are no UTF-8 become U+FFFD.
+    /// Decodes ids to a whole text. Special tokens and unknown ids are left out. A space that the tokenizer put in front of
+    /// the text is removed. Bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, ids: &[u32]) -> String {
         let mut decoder = TextDecoder::whole(self);
         let mut text = String::with_capacity(ids.len() * 4);
@@ -160,32 +159,32 @@ impl Tokenizer {
         text + &decoder.finish()
     }
 
-    /// A decoder for ids that arrive one by one and continue a text, as a model generates them.
+    /// Returns a decoder for ids that arrive one by one and continue a text, as in a generation.
     pub fn decoder(&self) -> TextDecoder<'_> {
         TextDecoder::new(self)
     }
 
-    /// The token of an id as the vocabulary stores it, such as `Ġthe`; [`Tokenizer::decode`] gives the text.
+    /// Returns the token of an id as the vocabulary stores it, such as `Ġthe`. [`Tokenizer::decode`] returns the text.
     pub fn token(&self, id: u32) -> Option<&str> {
         self.vocabulary.token(id)
     }
 
-    /// The id of a token as the vocabulary stores it.
+    /// Returns the id of a token, spelled as in the vocabulary.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.vocabulary.id(token)
     }
 
-    /// One more than the largest id.
+    /// Returns one more than the largest id.
     pub fn vocab_size(&self) -> usize {
         self.vocabulary.len()
     }
 
-    /// The token that begins a text.
+    /// Returns the token that begins a text.
     pub fn bos(&self) -> Option<u32> {
         self.ends.bos
     }
 
-    /// The token that ends a text.
+    /// Returns the token that ends a text.
     pub fn eos(&self) -> Option<u32> {
         self.ends.eos
     }
@@ -195,13 +194,13 @@ impl Tokenizer {
         self.ends.bos.is_some() && self.ends.before.first() == self.ends.bos.as_ref()
     }
 
-    /// Whether a model that generates this token has finished: EOS, the end of a turn, and the names that llama.cpp treats as
-    /// such (`<|im_end|>`, `<end_of_turn>`, `</s>` and others).
+    /// Whether a model that generates this token has finished. These are EOS, the end of a turn, and the names that llama.cpp
+    /// treats likewise (`<|im_end|>`, `<end_of_turn>`, `</s>` and more).
     pub fn is_end_of_generation(&self, id: u32) -> bool {
         self.vocabulary.ends_generation(id)
     }
 
-    /// Whether the token is special: it controls a model, and is not part of a text.
+    /// Whether the token is special, which means that it controls a model and is not part of a text.
     pub fn is_special(&self, id: u32) -> bool {
         self.vocabulary.kind(id).is_special()
     }
@@ -221,12 +220,12 @@ impl Tokenizer {
         Ok(())
     }
 
-    /// The names of special tokens.
+    /// Returns the names of special tokens.
     fn special_names(&self) -> impl Iterator<Item = &str> {
         self.added.special_names()
     }
 
-    /// The special tokens of a prompt, as [`Tokenizer::encode_marked`] recognizes them.
+    /// Returns the special tokens of a prompt, as [`Tokenizer::encode_marked`] recognizes them.
     fn special_in(&self, text: &str, marks: [char; 2]) -> Vec<u32> {
         let all = self.added.split_special(text, marks[1]).into_iter();
         all.filter_map(|fragment| match fragment {
@@ -236,8 +235,8 @@ impl Tokenizer {
         .collect()
     }
 
-    /// The ids of a prompt in which special tokens are recognized unless they have a mark inside, or the second mark in front.
-    /// The marks are not part of the text.
+    /// Encodes a prompt with marks. A special token is recognized unless it has a mark inside, or the second mark in front.
+    /// The marks are removed from the text.
     fn encode_marked(&self, text: &str, marks: [char; 2]) -> Result<Vec<u32>> {
         let mut ids = Vec::with_capacity(text.len() / 3);
         let mut plain = String::new();

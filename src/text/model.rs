@@ -1,8 +1,8 @@
-//! The models that split a word into tokens: BPE, unigram, WordPiece and words by Hugging Face's `tokenizers`, and
-//! SentencePiece's BPE by scores.
+//! The models that split a word into tokens. BPE, unigram, WordPiece and whole words are computed by Hugging Face's
+//! `tokenizers`. SentencePiece's BPE by scores is in `scores.rs`.
 //!
-//! Everything that `tokenizers` takes for granted is checked here before: it panics for merges that are longer than the longest
-//! token, for example. Special tokens are not given to the models, so that no text becomes one.
+//! This module checks everything that `tokenizers` assumes, because it panics otherwise, for example for merges that are
+//! longer than the longest token. Special tokens are not passed to the models, so that no text becomes one.
 
 use super::scores::Scores;
 use super::vocabulary::Vocabulary;
@@ -13,20 +13,20 @@ use tokenizers::models::wordlevel::WordLevel;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::{Model as _, ModelWrapper};
 
-/// The most letters of a word that WordPiece splits; longer words are unknown, as in BERT.
+/// The most letters of a word that WordPiece splits. Longer words are unknown, as in BERT.
 pub(super) const LONGEST_WORD: usize = 100;
-/// The most bytes of a unigram or WordPiece token, so that a text takes time that grows with its length alone.
+/// The most bytes of a unigram or WordPiece token. The limit makes encoding linear in the length of a text.
 const LONGEST_PIECE: usize = 1024;
 
 /// A model.
 pub(super) enum Model {
-    /// One of Hugging Face's.
+    /// A model of Hugging Face's `tokenizers`.
     HuggingFace(Box<ModelWrapper>),
-    /// SentencePiece's BPE.
+    /// SentencePiece's BPE by scores.
     Scores(Scores),
 }
 
-/// Options of BPE, as `tokenizer.json` names them.
+/// Options of BPE, from `tokenizer.json`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BpeOptions {
     pub(super) unknown: Option<String>,
@@ -42,10 +42,11 @@ fn refused(what: &str, error: &(dyn std::error::Error + Send + Sync)) -> Error {
 }
 
 impl Model {
-    /// Byte-pair encoding. Merges are in the order in which they are made; those that make a special token are left out.
+    /// Builds byte-pair encoding. Merges are in the order of their priority. Merges that result in a special token are left
+    /// out.
     ///
     /// # Errors
-    /// `Data` if a merge names a token that is not there.
+    /// `Data` if a merge names a token that does not exist.
     pub(super) fn bpe(
         vocabulary: &Vocabulary,
         what: &str,
@@ -73,7 +74,7 @@ impl Model {
                     }
                 }
             }
-            // `tokenizers` cuts as many bytes as the prefix has from the right one, whatever they are.
+            // `tokenizers` removes the bytes of the prefix from the right token without a check.
             if !right.starts_with(&*prefix) {
                 let must = format!("must have {} in front of its second token", brief(&prefix));
                 let got = brief(&right);
@@ -91,7 +92,7 @@ impl Model {
         let tokens: bpe::Vocab = plain.map(|(id, token, _)| (token.to_string(), id)).collect();
         let mut model = BPE::builder()
             .vocab_and_merges(tokens, kept)
-            // A cache would keep its words for as long as the thread lives.
+            // A cache would keep its words as long as the thread lives.
             .cache_capacity(0)
             .fuse_unk(options.fuses_unknown)
             .byte_fallback(options.has_byte_fallback)
@@ -110,10 +111,10 @@ impl Model {
         Ok(Model::HuggingFace(Box::new(ModelWrapper::BPE(model))))
     }
 
-    /// A unigram model, with a score for each token.
+    /// Builds a unigram model, with a score for each token.
     ///
     /// # Errors
-    /// `Data` if a score is no number, or a token is too long.
+    /// `Data` if a score is not finite, or a token is too long.
     pub(super) fn unigram(
         vocabulary: &Vocabulary,
         what: &str,
@@ -121,7 +122,8 @@ impl Model {
         unknown: Option<u32>,
         has_byte_fallback: bool,
     ) -> Result<Model> {
-        // Ids are places, so each needs a text. These have a space, and no text has one when it gets to the model.
+        // Ids are positions, so each id needs a text. These placeholders have a space, which no text has when it reaches the
+        // model.
         let mut all: Vec<(String, f64)> =
             (0..vocabulary.len()).map(|id| (format!(" {id}"), 0.0)).collect();
         let worst = scores.iter().copied().fold(0.0, f64::min);
@@ -147,8 +149,8 @@ impl Model {
         Ok(Model::HuggingFace(Box::new(ModelWrapper::Unigram(model))))
     }
 
-    /// WordPiece: the longest token that a word begins with, then the longest with `continuation` in front, and so on. `tokens`
-    /// are the texts by id, which can differ from those of the vocabulary.
+    /// Builds WordPiece. It takes the longest token that a word begins with, then the longest with `continuation` in front,
+    /// and so on. `tokens` are the texts by id, which can differ from the ones in the vocabulary.
     ///
     /// # Errors
     /// `Data` if the token for unknown words is missing, or a token is too long.
@@ -178,7 +180,7 @@ impl Model {
         Ok(Model::HuggingFace(Box::new(ModelWrapper::WordPiece(model))))
     }
 
-    /// Whole words.
+    /// Builds a model of whole words.
     ///
     /// # Errors
     /// `Data` if the token for unknown words is missing.

@@ -1,4 +1,4 @@
-//! The text that a token stands for.
+//! The conversion of a token to text.
 
 use super::vocabulary::{Kind, Vocabulary};
 use std::borrow::Cow;
@@ -6,35 +6,35 @@ use std::borrow::Cow;
 /// The mark of SentencePiece for a space.
 pub(super) const SPACE_MARK: char = '\u{2581}';
 
-/// The rules by which a token becomes text. They are applied in the order of the fields.
+/// The rules that convert a token to text. They are applied in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pieces {
-    /// Characters stand for bytes, as in GPT-2.
+    /// Whether characters represent bytes, as in GPT-2.
     pub(super) is_byte_level: bool,
-    /// Names such as `<0x0A>` stand for a byte.
+    /// Whether names such as `<0x0A>` represent a byte.
     pub(super) has_byte_names: bool,
-    /// Texts, and those that replace them.
+    /// Texts with their replacements.
     pub(super) replace: Vec<(String, String)>,
-    /// WordPiece: tokens with this in front continue a word, all others begin one.
+    /// The WordPiece prefix of tokens that continue a word. All other tokens begin a word.
     pub(super) continuation: Option<String>,
-    /// WordPiece: spaces before punctuation are removed.
+    /// Whether spaces before punctuation are removed (WordPiece).
     pub(super) cleans_spaces: bool,
-    /// Tokens are words, with a space in front.
+    /// Whether tokens are words, with a space in front.
     pub(super) has_space_in_front: bool,
-    /// Ends a word, which a space follows.
+    /// The suffix that ends a word. A space follows the word.
     pub(super) word_end: Option<String>,
-    /// Spaces at the beginning of a whole text that the tokenizer put there.
+    /// The number of spaces that the tokenizer puts in front of a whole text.
     pub(super) strips_spaces: usize,
 }
 
 impl Pieces {
-    /// The rule of SentencePiece: marks become spaces.
+    /// Returns the rules of SentencePiece, where marks become spaces.
     pub(super) fn spaces() -> Pieces {
         let replace = vec![(SPACE_MARK.to_string(), " ".to_string())];
         Pieces { replace, has_byte_names: true, ..Pieces::default() }
     }
 
-    /// The bytes of a token's text. Tokens that are cut out of texts are what they say.
+    /// Returns the bytes of a token's text. Tokens that are cut out of texts are their own text.
     pub(super) fn bytes<'a>(&self, vocabulary: &'a Vocabulary, id: u32) -> Cow<'a, [u8]> {
         let Some(token) = vocabulary.token(id) else { return Cow::Borrowed(&[]) };
         match vocabulary.kind(id) {
@@ -84,7 +84,7 @@ impl Pieces {
     }
 }
 
-/// A WordPiece token without the space before punctuation and endings, as BERT's tokenizer joins words.
+/// Removes the space before punctuation and endings from a WordPiece token, as BERT's tokenizer does when it joins words.
 fn cleaned(text: &str) -> String {
     let rules = [
         (" .", "."),
@@ -102,15 +102,15 @@ fn cleaned(text: &str) -> String {
     rules.iter().fold(text.to_string(), |text, (from, to)| text.replace(from, to))
 }
 
-/// The byte that a name such as `<0x0A>` stands for.
+/// Returns the byte of a name such as `<0x0A>`.
 fn byte_of_name(name: &str) -> Option<u8> {
     let digits = name.strip_prefix("<0x")?.strip_suffix('>')?;
     let is_byte = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     is_byte.then(|| u8::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// The byte that a character of GPT-2's alphabet stands for. Bytes that can be printed stand for themselves, and the 68 others
-/// are U+0100 and following.
+/// Returns the byte of a character in GPT-2's alphabet. Printable bytes represent themselves. The other 68 bytes are U+0100
+/// and following.
 pub(super) fn byte_of_char(c: char) -> Option<u8> {
     match u32::from(c) {
         code @ (0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff) => u8::try_from(code).ok(),

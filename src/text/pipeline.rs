@@ -1,5 +1,5 @@
-//! The way of a text between special tokens: normalizers change it, a pre-tokenizer splits it into words, and a model splits
-//! the words into tokens.
+//! The pipeline for a text between special tokens. Normalizers change the text, a pre-tokenizer splits it into words, and a
+//! model splits the words into tokens.
 
 use super::added::{Added, Fragment};
 use super::charsmap::Charsmap;
@@ -16,25 +16,25 @@ use tokenizers::{
 
 /// A change of a text.
 pub(super) enum Normalizer {
-    /// One of Hugging Face's.
+    /// A normalizer of Hugging Face's `tokenizers`.
     HuggingFace(Box<NormalizerWrapper>),
-    /// SentencePiece's table.
+    /// SentencePiece's table of replacements.
     Charsmap(Charsmap),
-    /// Puts a space in front.
+    /// Puts a space in front of the text.
     SpaceInFront,
-    /// Marks spaces.
+    /// Replaces spaces by marks.
     MarkSpaces,
-    /// Marks where words begin, as SentencePiece's unigram models do.
+    /// Marks the beginning of words, as SentencePiece's unigram models do.
     MarkWords {
-        /// A mark is put in front of the first word.
+        /// Whether a mark is put in front of the first word.
         in_front: bool,
-        /// One mark stands for any number of spaces.
+        /// Whether one mark replaces any number of spaces.
         merges: bool,
     },
 }
 
 impl Normalizer {
-    /// A text as it is after the change.
+    /// Applies the change to a text.
     pub(super) fn apply<'a>(&self, text: Cow<'a, str>) -> Result<Cow<'a, str>> {
         Ok(Cow::Owned(match self {
             Normalizer::SpaceInFront => format!(" {text}"),
@@ -53,7 +53,7 @@ impl Normalizer {
     }
 }
 
-/// A text with marks instead of spaces. With `merges`, each word has one mark in front.
+/// Replaces spaces by marks. With `merges`, each word has one mark in front.
 fn marked(text: &str, in_front: bool, merges: bool) -> String {
     let mut out = String::with_capacity(text.len() + 3);
     let mut is_in_word = false;
@@ -76,7 +76,7 @@ fn marked(text: &str, in_front: bool, merges: bool) -> String {
     out
 }
 
-/// A pre-tokenizer: one for the beginning of a text, and one for everything after, if these differ.
+/// A pre-tokenizer. The beginning of a text can have another one than the rest.
 #[derive(Default)]
 pub(super) struct Words {
     pub(super) first: Option<Arc<PreTokenizerWrapper>>,
@@ -84,7 +84,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// One pre-tokenizer for the whole of a text.
+    /// Uses one pre-tokenizer for the whole text.
     pub(super) fn new(words: PreTokenizerWrapper) -> Words {
         let words = Some(Arc::new(words));
         Words { first: words.clone(), rest: words }
@@ -101,7 +101,7 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Appends the ids of a text without special tokens. `is_first` says whether it begins the whole text.
+    /// Appends the ids of a text without special tokens. `is_first` is whether the text begins the whole input.
     pub(super) fn encode(
         &self,
         vocabulary: &Vocabulary,

@@ -1,7 +1,8 @@
-//! The pre-tokenizers of GGUF files, by the names that llama.cpp gives them (`tokenizer.ggml.pre`).
+//! The pre-tokenizers of GGUF files, by their names in llama.cpp (`tokenizer.ggml.pre`).
 //!
-//! Each is a list of patterns. The first splits a text into its matches and what is between them; the next splits these parts
-//! further. The patterns are those of the models' own `tokenizer.json`, where llama.cpp writes a simpler one, too.
+//! Each is a list of patterns. The first pattern splits a text into its matches and the text between them. The next pattern
+//! splits these parts further. The patterns are those of the models' `tokenizer.json`, even where llama.cpp uses a simpler
+//! one.
 
 use crate::error::{brief, Error, ErrorKind, Result};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -9,25 +10,25 @@ use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{PreTokenizerWrapper, SplitDelimiterBehavior};
 
-/// What a name says about a BPE tokenizer.
+/// The properties of a BPE tokenizer that follow from its pre-tokenizer's name.
 pub(super) struct PreTokenizer {
     pub(super) patterns: &'static [&'static str],
-    /// A word that is a token becomes that token, whatever the merges say.
+    /// Whether a word that is a token becomes that token without merges.
     pub(super) ignores_merges: bool,
-    /// BOS is added unless the file says otherwise.
+    /// Whether BOS is added by default.
     pub(super) adds_bos: bool,
 }
 
 /// Words with a space in front, as in GPT-2.
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
-/// The same, after single digits.
+/// GPT-2's words, after single digits were split off.
 const DIGITS_GPT2: &[&str] = &[r"\p{N}", GPT2];
-/// Words with any character in front, and up to three digits.
+/// Words with one other character in front, and up to three digits, as in Llama 3.
 const LLAMA3: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
-/// The same with single digits.
+/// Llama 3's words with single digits.
 const QWEN2: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -36,13 +37,13 @@ const QWEN35: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}",
     r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
-/// Words of letters with a capital or without, which end before the next capital.
+/// Words of letters with or without a capital, which end before the next capital.
 const TEKKEN: &str = concat!(
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
-/// The same with the endings of English, and up to three digits.
+/// Tekken's words with the endings of English, and up to three digits.
 const GPT4O: &str = concat!(
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -67,7 +68,7 @@ const SPARK: &str = concat!(
 );
 /// Chinese characters and Japanese syllables.
 const HAN_KANA: &str = r"[一-龥\x{3040}-ゟ゠-ヿ]+";
-/// Letters that have case, as they are listed in DeepSeek's file.
+/// Letters that have case, as listed in DeepSeek's file.
 const DEEPSEEK_LETTERS: &str = concat!(
     r"\s?[",
     r"\x{41}-\x{5a}\x{61}-\x{7a}\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}",
@@ -104,7 +105,7 @@ const EXAONE_MOE: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}",
     r"| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"
 );
-/// Words and white space of Llama 3 with white space in runs of powers of two.
+/// Llama 3's words, with white space split into runs of powers of two.
 const JAIS2: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+",
     r"|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)",
@@ -121,10 +122,10 @@ const UFAKZEKA: &str = concat!(
 /// The patterns of files without a name, or with the name `default`.
 const DEFAULT: &[&str] = &[r"[\p{P}$+<=>^~|]+", GPT2, r"\p{N}+", r"[0-9][0-9][0-9]"];
 
-/// The pre-tokenizer of a name; without one, the patterns that llama.cpp takes.
+/// Returns the pre-tokenizer with a name. Without a name, the patterns are llama.cpp's default.
 ///
 /// # Errors
-/// `Unsupported` for names that are not known: text would be split in a wrong way, which shows only in bad answers.
+/// `Unsupported` for unknown names. Text would be split incorrectly, which shows only in bad answers.
 pub(super) fn pretokenizer(name: Option<&str>) -> Result<PreTokenizer> {
     let (patterns, ignores_merges, adds_bos): (&[&str], bool, bool) = match name
         .unwrap_or("default")
@@ -203,7 +204,7 @@ pub(super) fn pretokenizer(name: Option<&str>) -> Result<PreTokenizer> {
 }
 
 impl PreTokenizer {
-    /// The pre-tokenizer itself: the patterns, and then bytes as characters.
+    /// Builds the pre-tokenizer, which applies the patterns and then maps bytes to characters.
     pub(super) fn words(&self) -> Result<PreTokenizerWrapper> {
         let mut all: Vec<PreTokenizerWrapper> = Vec::new();
         for pattern in self.patterns {

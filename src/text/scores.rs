@@ -1,30 +1,32 @@
-//! SentencePiece's BPE without a table of merges: the scores of tokens say which pair is merged first.
+//! SentencePiece's BPE without a table of merges. The scores of tokens decide which pair is merged first.
 //!
-//! A text begins as single characters. Of all neighbors whose joined text is a token, the pair with the best score is merged,
-//! the leftmost of equals first, until none is left. Characters without a token become the tokens of their bytes.
+//! A text begins as single characters. Of all neighbors whose joined text is a token, the pair with the best score is merged.
+//! Of equal pairs the leftmost is first. This repeats until no pair is left. Characters without a token become the tokens of
+//! their bytes.
 //!
-//! Merges only need the vocabulary itself, so that a tokenizer of 262,144 tokens is ready at once. A table of merges for the
-//! same would have 513,511 rows, and takes a second to build.
+//! Merges need only the vocabulary, so a tokenizer of 262,144 tokens is ready at once. The equivalent table of merges would
+//! have 513,511 rows and take a second to build.
 //!
-//! The pairs are in a heap, so a text of `n` characters takes time `n log n`. A pair whose halves have changed since is found
-//! by its length and skipped. Example: with the tokens `a b c ab bc`, of which `bc` has the best score, `abc` becomes `a bc`.
+//! The pairs are in a heap, so a text of `n` characters takes O(n log n) time. A pair whose halves have changed since is
+//! detected by its length and skipped. Example: with the tokens `a b c ab bc`, of which `bc` has the best score, `abc`
+//! becomes `a bc`.
 
 use super::vocabulary::{Kind, Vocabulary};
 use crate::error::{brief, Error, Result};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// No neighbor.
+/// The position of a missing neighbor.
 const NONE: usize = usize::MAX;
 
 pub(super) struct Scores {
-    /// By id.
+    /// The scores of the tokens, by id.
     scores: Vec<f32>,
     bytes: Box<[Option<u32>; 256]>,
     unknown: Option<u32>,
 }
 
-/// A part of the text that is merged so far. Its length is 0 once it has become part of the one on its left.
+/// A part of the text that is merged so far. After it is merged into its left neighbor, its length is 0.
 struct Symbol {
     start: usize,
     length: usize,
@@ -61,7 +63,7 @@ impl PartialEq for Pair {
 impl Eq for Pair {}
 
 impl Scores {
-    /// `scores` has one for each token of the vocabulary.
+    /// Creates the model. `scores` has one score for each token of the vocabulary.
     pub(super) fn new(vocabulary: &Vocabulary, scores: Vec<f32>, unknown: Option<u32>) -> Scores {
         Scores { scores, bytes: Box::new(vocabulary.bytes()), unknown }
     }
@@ -69,7 +71,7 @@ impl Scores {
     /// Appends the ids of a text.
     ///
     /// # Errors
-    /// `Data` if a character has no token, and there is none for unknown ones.
+    /// `Data` if a character has no token, and the vocabulary has no token for unknown characters.
     pub(super) fn encode(&self, tokens: &Vocabulary, text: &str, ids: &mut Vec<u32>) -> Result<()> {
         let mut symbols: Vec<Symbol> = Vec::with_capacity(text.len());
         for (start, c) in text.char_indices() {
@@ -106,7 +108,7 @@ impl Scores {
         Ok(())
     }
 
-    /// A pair of neighbors, if their joined text is a token.
+    /// Returns a pair of neighbors if their joined text is a token.
     fn pair(
         &self,
         tokens: &Vocabulary,
@@ -122,7 +124,7 @@ impl Scores {
         Some(Pair { score, left, right, length })
     }
 
-    /// Appends the token of a text, or else those of its bytes.
+    /// Appends the token of a text, or the tokens of its bytes if the text has none.
     fn push(&self, tokens: &Vocabulary, text: &str, ids: &mut Vec<u32>) -> Result<()> {
         if let Some(id) = plain_id(tokens, text) {
             ids.push(id);
@@ -143,7 +145,8 @@ impl Scores {
     }
 }
 
-/// The token of a text, unless it is special or stands for a byte: a text from outside must not be able to name these.
+/// Returns the token of a text, unless the token is special or represents a byte. Text from outside must not be able to name
+/// such tokens.
 fn plain_id(tokens: &Vocabulary, text: &str) -> Option<u32> {
     let id = tokens.id(text)?;
     (!matches!(tokens.kind(id), Kind::Control | Kind::Unknown | Kind::Byte)).then_some(id)

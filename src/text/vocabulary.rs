@@ -9,22 +9,22 @@ use std::sync::Arc;
 pub(super) enum Kind {
     /// A piece of text.
     Normal,
-    /// Stands for text that has no token.
+    /// A token that represents text without a token.
     Unknown,
-    /// Controls the model; never part of a text.
+    /// A token that controls the model, and is never part of a text.
     Control,
     /// Text that is always one token.
     UserDefined,
-    /// Reserved.
+    /// A reserved token.
     Unused,
-    /// One byte.
+    /// A token for one byte.
     Byte,
     /// An id without a token.
     Absent,
 }
 
 impl Kind {
-    /// The kind of a number in a GGUF file. Numbers that are not known are ordinary tokens.
+    /// Returns the kind for a number in a GGUF file. Unknown numbers are ordinary tokens.
     pub(super) fn of(number: i64) -> Kind {
         match number {
             2 => Kind::Unknown,
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// Whether tokens of this kind are recognized only where special tokens are asked for.
+    /// Whether tokens of this kind are recognized only if special tokens are requested.
     pub(super) fn is_special(self) -> bool {
         matches!(self, Kind::Control | Kind::Unknown)
     }
@@ -51,10 +51,10 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// A vocabulary whose ids are the places in a list. Empty texts are ids without a token.
+    /// Creates a vocabulary whose ids are the positions in a list. Empty texts are ids without a token.
     ///
     /// # Errors
-    /// `Data`, in the name of `what`, if there are no tokens, or two have one text.
+    /// `Data`, and the message names `what`, if the list is empty or two tokens have the same text.
     pub(super) fn new<'a>(
         what: &str,
         tokens: impl ExactSizeIterator<Item = (&'a str, Kind)>,
@@ -113,20 +113,20 @@ impl Vocabulary {
         self.end.contains(&id)
     }
 
-    /// Ids and texts with their kinds, without ids that have no token.
+    /// Returns ids and texts with their kinds. Ids without a token are left out.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &str, Kind)> {
         let all = self.tokens.iter().zip(&self.kinds).enumerate();
         let present = all.filter(|(_, (_, kind))| **kind != Kind::Absent);
         present.map(|(id, (token, kind))| (id as u32, &**token, *kind))
     }
 
-    /// The tokens of the 256 bytes: those of the kind, or with names such as `<0x0A>`.
+    /// Returns the tokens of the 256 bytes, found by names such as `<0x0A>`.
     pub(super) fn bytes(&self) -> [Option<u32>; 256] {
         std::array::from_fn(|byte| self.id(&byte_name(byte as u8)))
     }
 
-    /// Finds the tokens that end a generation by their names, as llama.cpp does, and makes them special: a text from outside
-    /// must not end a turn. `also` are ids that the file names.
+    /// Finds the tokens that end a generation by their names, as llama.cpp does, and makes them special. Text from outside
+    /// must not be able to end a turn. `also` has ids that the file names.
     pub(super) fn mark_ends(&mut self, also: impl IntoIterator<Item = u32>) {
         let also: Vec<u32> = also.into_iter().collect();
         let mut named: BTreeSet<u32> = ENDS.iter().filter_map(|name| self.id(name)).collect();
@@ -135,9 +135,9 @@ impl Vocabulary {
         }
         let has = |name: &str| self.id(name).is_some_and(|id| named.contains(&id));
         let calls = has("<|call|>") || has("<|calls|>");
-        // Harmony and Solar end a message with `<|end|>`, and a generation with others.
+        // Harmony and Solar end a message with `<|end|>`, and a generation with other tokens.
         let end_is_inner = calls && (has("<|return|>") || has("<|flush|>"));
-        // There `</s>` ends struck-out text of a web page.
+        // In such vocabularies, `</s>` ends struck-out text of a web page.
         let s_is_text = has("<|tool_response>");
         named.retain(|id| match self.token(*id) {
             Some("<|end|>") => !end_is_inner,
@@ -154,12 +154,12 @@ impl Vocabulary {
     }
 }
 
-/// The name of a byte's token, such as `<0x0A>`.
+/// Returns the name of a byte's token, such as `<0x0A>`.
 fn byte_name(byte: u8) -> String {
     format!("<0x{byte:02X}>")
 }
 
-/// Names of tokens that end a generation.
+/// The names of tokens that end a generation.
 const ENDS: [&str; 24] = [
     "<|eot_id|>",
     "<|im_end|>",
@@ -187,7 +187,8 @@ const ENDS: [&str; 24] = [
     "<|eot|>",
 ];
 
-/// Names of tokens around code that is filled in: padding, and the name of a repository. The first that is there counts.
+/// The names of tokens around code that is filled in: padding, and the name of a repository. Only the first name that the
+/// vocabulary has counts.
 const FILL_IN: [&[&str]; 2] = [
     &["<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"],
     &["<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"],

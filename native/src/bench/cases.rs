@@ -1,23 +1,23 @@
-//! What is measured: the browser's cases (`www/bench/cases.js`) under the same names, with the same numbers. Copies and
-//! sorts are timed natively alone.
+//! The cases of the benchmark. They have the names and numbers of the browser's cases (`www/bench/cases.js`). Copies and
+//! sorts are only native.
 
 use crate::error::Result;
 use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor};
 use std::iter::once;
 
-/// A case: what it is called, and what it computes.
+/// A case, with its name and its computation.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub name: String,
     pub kind: Kind,
-    /// Whether it is left out unless it is named.
+    /// Whether the case runs only if it is named.
     pub heavy: bool,
 }
 
-/// What there is to compute, and how large.
+/// The computation of a case, and its size.
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// `batch` products of `[m, k]` and `[k, n]`; `turned` says which operand lies transposed.
+    /// `batch` products of `[m, k]` and `[k, n]`. `turned` is whether each operand is stored transposed.
     Matmul {
         m: usize,
         k: usize,
@@ -25,7 +25,8 @@ pub enum Kind {
         batch: usize,
         turned: [bool; 2],
     },
-    /// `[1, channels, size, size]` by `[filters, channels / groups, window, window]`, padded by half a window.
+    /// A convolution of `[1, channels, size, size]` with `[filters, channels / groups, window, window]`, padded by half a
+    /// window.
     Conv {
         channels: usize,
         size: usize,
@@ -53,18 +54,18 @@ pub enum Kind {
         rows: usize,
         columns: usize,
     },
-    /// Over one axis of a table, or over all.
+    /// A sum over one axis of a table, or over all of it.
     Sum {
         rows: usize,
         columns: usize,
         axis: Option<usize>,
     },
-    /// Each row of a table.
+    /// Sorting of each row of a table.
     Sort {
         rows: usize,
         columns: usize,
     },
-    /// The largest numbers of one row.
+    /// The largest numbers of a row.
     TopK {
         count: usize,
         k: usize,
@@ -73,7 +74,7 @@ pub enum Kind {
     Pointwise {
         count: usize,
     },
-    /// One operation on each number: what the device's memory gives.
+    /// One operation on each number, which measures the device's memory.
     Copy {
         count: usize,
     },
@@ -81,23 +82,23 @@ pub enum Kind {
         shape: Vec<usize>,
         order: Vec<usize>,
     },
-    /// This many dependent additions, each recorded anew.
+    /// `times` dependent additions, recorded again in each step.
     Adds {
         count: usize,
         times: usize,
     },
-    /// Layers of these widths with relu between them.
+    /// Layers of these widths, with relu between them.
     Mlp {
         rows: usize,
         widths: Vec<usize>,
     },
-    /// To the device, one addition, and back.
+    /// An upload to the device, one addition, and a read.
     Transfer {
         count: usize,
     },
 }
 
-/// An input: its shape, the largest size of its numbers, and whether a compiled program keeps it.
+/// An input: its shape, the scale of its numbers, and whether a compiled program keeps it as a weight.
 pub struct Input {
     pub shape: Vec<usize>,
     pub scale: f64,
@@ -112,7 +113,7 @@ fn weight(shape: &[usize]) -> Input {
     Input { weight: true, ..input(shape) }
 }
 
-/// All cases.
+/// Returns all cases.
 pub fn all() -> Vec<Case> {
     let case = |name: &str, kind| Case { name: name.to_string(), kind, heavy: false };
     let matmul = |m, k, n| Kind::Matmul { m, k, n, batch: 1, turned: [false; 2] };
@@ -182,7 +183,7 @@ pub fn all() -> Vec<Case> {
 }
 
 impl Kind {
-    /// What it takes.
+    /// Returns the inputs.
     pub fn inputs(&self) -> Vec<Input> {
         match self {
             &Kind::Matmul { m, k, n, batch, turned } => {
@@ -235,7 +236,7 @@ impl Kind {
         }
     }
 
-    /// The result's shape.
+    /// Returns the shape of the result.
     pub fn output(&self) -> Vec<usize> {
         match self {
             &Kind::Matmul { m, n, batch: 1, .. } => vec![m, n],
@@ -264,7 +265,7 @@ impl Kind {
         }
     }
 
-    /// Additions and multiplications, where those are what it takes.
+    /// Returns the number of additions and multiplications, or `None` if they do not limit the case.
     pub fn operations(&self) -> Option<f64> {
         let multiplications: usize = match self {
             &Kind::Matmul { m, k, n, batch, .. } => m * k * n * batch,
@@ -282,14 +283,14 @@ impl Kind {
         Some(2.0 * multiplications as f64)
     }
 
-    /// Bytes that must be read and written at least.
+    /// Returns the least bytes that must be read and written.
     pub fn bytes(&self) -> usize {
         let size = |shape: &[usize]| shape.iter().product::<usize>();
         let read: usize = self.inputs().iter().map(|input| size(&input.shape)).sum();
         4 * (read + size(&self.output()))
     }
 
-    /// Its inputs' numbers: the same in every run (Steele's and Vigna's splitmix, 32 bits), from `seed`.
+    /// Generates the numbers of the inputs from `seed`, equal in every run (Steele's and Vigna's splitmix, 32 bits).
     pub fn data(&self, seed: &str) -> Vec<Vec<f32>> {
         let start = |hash: u32, byte: u8| hash.wrapping_mul(31).wrapping_add(u32::from(byte));
         let mut state = seed.bytes().fold(7, start);
@@ -307,10 +308,10 @@ impl Kind {
         self.inputs().into_iter().map(fill).collect()
     }
 
-    /// The result, recorded from the inputs.
+    /// Records the result from the inputs.
     ///
     /// # Errors
-    /// Those of the operations.
+    /// The errors of the operations.
     pub fn record(&self, x: &[Tensor]) -> Result<Tensor> {
         match self {
             Kind::Matmul { turned, .. } => {

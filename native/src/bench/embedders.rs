@@ -1,4 +1,5 @@
-//! Encoders: how long the vectors of some texts take, beside ONNX Runtime, and which kernels take that time.
+//! The benchmark of encoders: the time for the vectors of some texts, compared with ONNX Runtime, and the time of each
+//! kernel.
 
 use super::peers::{python, Program};
 use super::programs::median;
@@ -17,10 +18,10 @@ use std::time::{Duration, Instant};
 
 const ONNX: &str = include_str!("onnx.py");
 
-/// The measurements: texts, and tokens of each.
+/// The measurements: texts, and the tokens of each text.
 const WORK: [(usize, usize); 3] = [(1, 16), (1, 128), (8, 32)];
 
-/// The time of one call, until its vectors are read.
+/// Returns the time of one call, until its vectors are read.
 fn run(embedder: &Embedder, texts: usize, tokens: usize) -> Result<Duration> {
     let text = |text: usize| {
         (0..tokens).map(|n| ((text * tokens + n) * 37 % 1000 + 1000) as u32).collect()
@@ -31,10 +32,10 @@ fn run(embedder: &Embedder, texts: usize, tokens: usize) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// Times a model, and ONNX Runtime in turns with it if that is asked for; the medians as a table.
+/// Times a model, in turns with ONNX Runtime if requested. Returns the medians as a table.
 ///
 /// # Errors
-/// If the folder is no model, or the device or the peer fails.
+/// If the folder is not a model, or the device or the peer fails.
 pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String> {
     let runs = options.runs.get();
     let embedder = files::load_embedder(device, path)?;
@@ -54,7 +55,7 @@ pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String
         let name = format!("{texts} x {tokens}");
         bar.set_message(name.clone());
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        // The first runs compile.
+        // The first runs compile, so they are not counted.
         for number in 0..runs + 3 {
             let took = run(&embedder, texts, tokens)?;
             let asked = onnx.as_mut().map(|onnx| onnx.ask(&format!("{texts} {tokens}")));
@@ -79,7 +80,7 @@ pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String
     Ok(format!("{}: {}\n\n{table}\n{kernels}", path.display(), device.info().name))
 }
 
-/// The kernels of one call.
+/// Returns a table of the kernels of one call.
 fn kernel_table(profile: &Profile) -> Table {
     let mut table = plain(&["kernel", "runs", "ms", "GFLOP/s", "GB/s"], 5);
     for kernel in profile.kernels() {

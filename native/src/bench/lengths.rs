@@ -1,5 +1,5 @@
-//! Programs that come again with other sizes: what a new length costs, and kernels that read their sizes beside those that
-//! have them as constants.
+//! The benchmark of programs that run with changing sizes. It measures the cost of a new length, and compares kernels that
+//! read their sizes with kernels that have them as constants.
 
 use super::programs::median;
 use super::progress;
@@ -11,10 +11,10 @@ use crate::{DeviceSync, TensorSync};
 use comfy_table::Table;
 use std::time::Instant;
 
-/// Something of a size.
+/// Work of a given size.
 type Work = fn(&Device, usize) -> Result<Tensor>;
 
-/// Their sizes, and the work.
+/// The work, with its name and its size.
 const WORK: [(&str, usize, Work); 8] = [
     ("product [n, 512] x [512, 512]", 512, |d, n| {
         some(d, &[n, 512])?.matmul(&some(d, &[512, 512])?)
@@ -43,10 +43,10 @@ fn some(device: &Device, shape: &[usize]) -> Result<Tensor> {
     device.tensor(&values, shape)
 }
 
-/// Times it so many times; the medians, as tables. `open` gives a device that has seen nothing.
+/// Times the work `runs` times, and returns the medians as tables. `open` opens a device with empty caches.
 ///
 /// # Errors
-/// Those of the device.
+/// The errors of the device.
 pub fn measure(open: &dyn Fn() -> Result<Device>, runs: usize) -> Result<String> {
     let mut table = plain(&["kernel", "n", "sizes as constants, ms", "read, ms", "ratio"], 5);
     let bar = progress(WORK.len() + 1);
@@ -64,7 +64,7 @@ pub fn measure(open: &dyn Fn() -> Result<Device>, runs: usize) -> Result<String>
                 let start = Instant::now();
                 result.run()?;
                 device.wait()?;
-                // The first one compiles.
+                // The first run compiles, so it is not counted.
                 if run > 0 {
                     times.push(start.elapsed());
                 }
@@ -81,7 +81,7 @@ pub fn measure(open: &dyn Fn() -> Result<Device>, runs: usize) -> Result<String>
     Ok(format!("{table}\n\n{new}\n"))
 }
 
-/// Six layers of a transformer over a text of so many words.
+/// Computes six layers of a transformer for a text of `length` words.
 fn encoder(device: &Device, length: usize) -> Result<Tensor> {
     let mut x = some(device, &[length, 64])?;
     let (w, up) = (some(device, &[64, 64])?, some(device, &[64, 256])?);
@@ -99,7 +99,7 @@ fn encoder(device: &Device, length: usize) -> Result<Tensor> {
     x.mean(0)
 }
 
-/// Each of many lengths through an encoder, and at once again.
+/// Times an encoder for many new lengths, and for each of them once more.
 fn new_lengths(device: &Device, runs: usize) -> Result<Table> {
     let (mut new, mut known) = (Vec::new(), Vec::new());
     let warm = 12;

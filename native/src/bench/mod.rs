@@ -1,7 +1,7 @@
-//! The native benchmark: the browser's cases on a device of choice, and on the CPU beside peers.
+//! The native benchmark. It runs the browser's cases on a chosen device, and on the CPU compares them with peers.
 //!
-//! Each case is checked once against plain `f64` loops, then timed with its peers in turns, so that what else the
-//! machine does meets all alike. `cargo bench` and `warpweft bench` are this.
+//! Each case is checked once against plain `f64` loops. Then it is timed in turns with its peers, so that other load on the
+//! machine affects all of them equally. `cargo bench` and `warpweft bench` run this benchmark.
 
 mod cases;
 mod embedders;
@@ -91,16 +91,16 @@ pub struct Options {
     /// With --model or --formats: exact, or int8
     #[arg(long, default_value = "exact")]
     pub arithmetic: PackedArithmetic,
-    // What cargo says to every benchmark.
+    // Cargo passes this option to every benchmark.
     #[arg(long = "bench", hide = true)]
     cargo: bool,
 }
 
 impl Options {
-    /// From the words of a command line, without the program's name.
+    /// Parses a command line, without the program's name.
     ///
     /// # Errors
-    /// What clap has to say: that a word is no option, or that help was asked for.
+    /// The error of clap, for an unknown option or a request for help.
     pub fn of<W: Into<OsString> + Clone>(
         words: impl IntoIterator<Item = W>,
     ) -> std::result::Result<Options, clap::Error> {
@@ -124,10 +124,10 @@ impl Options {
     }
 }
 
-/// Runs the cases, and prints what came of them.
+/// Runs the cases and prints the results.
 ///
 /// # Errors
-/// Those of the device; `Data` if there is no such case, a file cannot be written, or a result was wrong.
+/// The errors of the device. `Data` if a named case does not exist, a file cannot be written, or a result is wrong.
 pub fn run(options: &Options) -> Result<()> {
     let cases = options.cases()?;
     if options.list {
@@ -189,13 +189,13 @@ pub fn run(options: &Options) -> Result<()> {
     }
 }
 
-/// How far it is, on a terminal.
+/// Creates a progress bar for the terminal.
 pub(crate) fn progress(steps: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{elapsed:>4} [{bar:30}] {pos}/{len} {msg}");
     ProgressBar::new(steps as u64).with_style(style.expect("the template is well formed"))
 }
 
-/// Shortest time that is worth looking at: what takes less is done several times.
+/// The shortest time that is measured. Shorter steps are repeated.
 const LONG: Duration = Duration::from_millis(4);
 
 fn measure(
@@ -230,7 +230,7 @@ fn measure(
         times.push(Times::new(peer.name()));
     }
     for _ in 0..runs {
-        // Once to wake the threads and to have the data near: whose turn follows a pause would pay for it.
+        // An untimed run wakes the threads and loads the data into caches, because a step after a pause would be slower.
         step()?;
         let start = Instant::now();
         let results = (0..often).map(|_| ready.step()).collect::<Result<Vec<_>>>()?;

@@ -1,5 +1,5 @@
-//! Language models: how fast prompts are read and tokens follow, beside llama.cpp; where a token's time goes; and how fast
-//! products with packed matrices of each format are.
+//! The benchmark of language models: the speed of prompts and of generated tokens, compared with llama.cpp. It also measures
+//! each kernel's share in a token's time, and products with packed matrices of each format.
 
 use super::peers::{python, Program};
 use super::programs::median;
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 const LLAMA: &str = include_str!("llama.py");
 
-/// Tokens that follow one another in a measurement.
+/// The number of tokens that are generated in a measurement.
 const TOKENS: usize = 32;
 
-/// The measurements: name, whether tokens are added one by one, tokens before the clock starts, and tokens timed.
+/// The measurements: the name, whether tokens are added one by one, the tokens before the clock starts, and the timed tokens.
 const WORK: [(&str, bool, usize, usize); 4] = [
     ("prompt of 128", false, 0, 128),
     ("prompt of 512", false, 0, 512),
@@ -31,7 +31,7 @@ const WORK: [(&str, bool, usize, usize); 4] = [
     ("tokens from 512 on", true, 512, TOKENS),
 ];
 
-/// The n-th token of a text that says nothing.
+/// Returns the n-th token of a meaningless text.
 fn token(n: usize) -> u32 {
     (n * 37 % 1000 + 10) as u32
 }
@@ -40,7 +40,7 @@ fn tokens(first: usize, count: usize) -> Vec<u32> {
     (first..first + count).map(token).collect()
 }
 
-/// The time of one piece of work; the logits of each step are there at its end.
+/// Returns the time of a measurement, including the logits of each step.
 fn run(context: &mut Context, singly: bool, first: usize, count: usize) -> Result<Duration> {
     let device = context.model().device().clone();
     context.truncate(0);
@@ -57,10 +57,10 @@ fn run(context: &mut Context, singly: bool, first: usize, count: usize) -> Resul
     Ok(start.elapsed())
 }
 
-/// Times a model, and llama.cpp in turns with it if that is asked for; the medians as a table.
+/// Times a model, in turns with llama.cpp if requested. Returns the medians as a table.
 ///
 /// # Errors
-/// If the file is no model, or the device or the peer fails.
+/// If the file is not a model, or the device or the peer fails.
 pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String> {
     let (peer, runs, arithmetic) =
         (options.llama.as_deref(), options.runs.get(), options.arithmetic);
@@ -84,7 +84,7 @@ pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String
     for (name, singly, first, count) in WORK {
         bar.set_message(name);
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        // The first run compiles.
+        // The first run compiles, so it is not counted.
         for number in 0..=runs {
             let took = run(&mut context, singly, first, count)?;
             let word = if singly { "tokens" } else { "prompt" };
@@ -107,7 +107,7 @@ pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String
     Ok(format!("{name}: {about}\n\n{table}\n\n{tokens}\n{prompt}"))
 }
 
-/// Where the time of tokens goes.
+/// Returns a table of the kernels' shares in the time of tokens.
 fn share(context: &mut Context) -> Result<String> {
     let device = context.model().device().clone();
     run(context, true, 0, TOKENS)?;
@@ -137,8 +137,8 @@ fn share(context: &mut Context) -> Result<String> {
     ))
 }
 
-/// The share of packed products in the time of a prompt of 512 tokens, and their speed beside that of ordinary `f32` products
-/// with the shapes of the model's layers.
+/// Returns the share of packed products in the time of a prompt of 512 tokens. Also compares their speed with ordinary `f32`
+/// products of the shapes in the model's layers.
 fn products(context: &mut Context) -> Result<String> {
     const COUNT: usize = 512;
     let (device, config) = (context.model().device().clone(), context.model().config().clone());
@@ -182,13 +182,13 @@ fn products(context: &mut Context) -> Result<String> {
     ))
 }
 
-/// Rows and columns of the matrices of each format.
+/// The rows and columns of the matrix of each format.
 const SHAPE: [usize; 2] = [4096, 4096];
 
-/// Times products of one row, and of 512, with matrices of each format; the medians as a table.
+/// Times products of one row, and of 512 rows, with matrices of each format. Returns the medians as a table.
 ///
 /// # Errors
-/// Those of the device.
+/// The errors of the device.
 pub fn formats(device: &Device, options: &Options) -> Result<String> {
     let (runs, arithmetic) = (options.runs.get(), options.arithmetic);
     let [rows, columns] = SHAPE;
@@ -196,7 +196,7 @@ pub fn formats(device: &Device, options: &Options) -> Result<String> {
     let bar = progress(PackedFormat::ALL.len());
     for format in PackedFormat::ALL {
         bar.set_message(format.name());
-        // Exponents in the middle: numbers near 1, in whichever format.
+        // The bits are exponents near the middle, so that each format has numbers near 1.
         let words = vec![0x3c3c_3c3c_u32; rows * format.row_words(columns)];
         let matrix = PackedTensor::new(device, format, SHAPE, &words)?.with_arithmetic(arithmetic);
         let time = |m: usize| {

@@ -1,5 +1,5 @@
-//! What warpweft is held against: on the CPU the product of `gemm-f32` called directly, OpenBLAS by way of NumPy, and copying
-//! memory; other programs that train.
+//! The peers that warpweft is compared with. On the CPU they are `gemm-f32` called directly, OpenBLAS through NumPy, and
+//! copying of memory. Others are programs that train.
 
 use super::cases::Kind;
 use crate::backend::DeviceKind;
@@ -11,19 +11,19 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Something to time beside a case.
+/// A competitor that is timed next to a case.
 pub trait Peer {
-    /// What the table calls it.
+    /// Returns the name in the table.
     fn name(&self) -> &'static str;
 
-    /// Does the same work once, and says how long it took.
+    /// Does the same work once, and returns the time.
     ///
     /// # Errors
-    /// Where it is another program and that is gone.
+    /// If the peer is another program that has ended.
     fn time(&mut self) -> Result<Duration>;
 }
 
-/// The peers of a case on the CPU; `numpy` is the child that has OpenBLAS, if there is one.
+/// Returns the peers of a case on the CPU. `numpy` is the process with OpenBLAS, if it was started.
 pub fn of<'a>(
     kind: &Kind,
     data: &'a [Vec<f32>],
@@ -46,7 +46,7 @@ pub fn of<'a>(
     Ok(peers)
 }
 
-/// The `gemm` crate's product of `f32`, called as the crate itself calls it.
+/// The `f32` product of the `gemm` crate, called as `gemm` calls it.
 struct Gemm<'a> {
     size: [usize; 3],
     batch: usize,
@@ -63,7 +63,7 @@ impl Peer for Gemm<'_> {
     fn time(&mut self) -> Result<Duration> {
         let start = Instant::now();
         let [m, k, n] = self.size;
-        // Between columns, and between rows.
+        // The strides between columns and between rows.
         let strides = |turned: bool, rows: usize, columns: usize| match turned {
             true => (rows as isize, 1),
             false => (1, columns as isize),
@@ -72,7 +72,7 @@ impl Peer for Gemm<'_> {
         for (number, out) in self.out.chunks_exact_mut(m * n).enumerate() {
             let left = &self.data[0][number * m * k..(number + 1) * m * k];
             let right = &self.data[1][number * k * n..(number + 1) * k * n];
-            // The kernels want columns of the result whose numbers lie side by side: the product of what is transposed.
+            // The kernels need results with contiguous columns, so this computes the product of the transposed matrices.
             // SAFETY: the three slices hold m times k, k times n and m times n numbers, and the strides stay in them.
             unsafe {
                 get_gemm_fn()(
@@ -103,7 +103,7 @@ impl Peer for Gemm<'_> {
     }
 }
 
-/// `copy_from_slice`, a part a thread.
+/// `copy_from_slice` on all threads, with a part for each.
 struct Copy {
     from: Vec<f32>,
     to: Vec<f32>,
@@ -129,7 +129,7 @@ impl Peer for Copy {
     }
 }
 
-/// Another program that does work when asked to: to each line it answers with numbers, or with `-` if it cannot.
+/// Another program that works on request. It answers each line with numbers, or with `-` if it cannot.
 pub struct Program {
     pub name: String,
     child: Child,
@@ -137,7 +137,7 @@ pub struct Program {
     from: BufReader<ChildStdout>,
 }
 
-/// Multiplies by NumPy.
+/// A script that multiplies with NumPy.
 pub const NUMPY: &str = "
 import sys, time
 import numpy
@@ -159,7 +159,7 @@ for line in sys.stdin:
     print(took, flush=True)
 ";
 
-/// The command that runs a script, whose arguments may follow.
+/// Returns the command that runs a script. Arguments of the script can be added.
 pub fn python(path: &str, script: &str) -> Command {
     let mut command = Command::new(path);
     command.args(["-c", script]);
@@ -167,14 +167,15 @@ pub fn python(path: &str, script: &str) -> Command {
 }
 
 impl Program {
-    /// Starts what is called `name`.
+    /// Starts a program, which the table calls `name`.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If the program cannot be started.
     pub fn new(name: &str, mut command: Command) -> Result<Program> {
         let refuse = |got: &str| Error::data(format!("bench: {name} must start, got {got}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        // Its threads look out for more work for 2^20 ticks of the processor, not 2^28: meanwhile others have their turns.
+        // Threads of OpenBLAS poll for more work for 2^20 processor ticks instead of 2^28, so that they do not disturb the
+        // other peers.
         command.env("OPENBLAS_THREAD_TIMEOUT", "20").env("OMP_WAIT_POLICY", "passive");
         let mut child = command.spawn().map_err(|error| refuse(&error.to_string()))?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
@@ -184,11 +185,11 @@ impl Program {
         Ok(Program { name: name.into(), child, to, from: BufReader::new(from) })
     }
 
-    /// Starts all peers that a command has on a kind of device: to `list KIND` it prints their names, and with `NAME KIND` it
-    /// is one of them.
+    /// Starts all peers of a command for a kind of device. With the arguments `list KIND`, the command prints their names.
+    /// With `NAME KIND`, it is one of them.
     ///
     /// # Errors
-    /// If it cannot be started, or lists none.
+    /// If the command cannot be started, or lists no peers.
     pub fn listed(command: impl Fn() -> Command, kind: DeviceKind) -> Result<Vec<Program>> {
         let program = command().get_program().to_string_lossy().into_owned();
         let refuse =
@@ -208,10 +209,10 @@ impl Program {
         Ok(peers)
     }
 
-    /// Sends a line, and gives the numbers that come back.
+    /// Sends a line, and returns the numbers of the answer.
     ///
     /// # Errors
-    /// `Data` if others do, or none.
+    /// `Data` if the answer does not have `N` numbers.
     pub fn ask<const N: usize>(&mut self, line: &str) -> Result<[f64; N]> {
         let mut answer = String::new();
         let sent = writeln!(self.to, "{line}").and_then(|()| self.from.read_line(&mut answer));
@@ -230,13 +231,13 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// OpenBLAS.
+/// OpenBLAS, called through NumPy.
 struct Blas<'a> {
     numpy: &'a mut Program,
 }

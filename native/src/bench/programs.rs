@@ -1,4 +1,4 @@
-//! What programs cost beside their kernels: recording and planning, and reading in every step.
+//! The benchmark of overhead: the time for recording and planning, and for a read in every step, without the time of kernels.
 
 use super::progress;
 use super::table::plain;
@@ -9,10 +9,10 @@ use crate::tensor::{AttentionOptions, Tensor, Variable};
 use crate::{DeviceSync, TensorSync};
 use std::time::{Duration, Instant};
 
-/// A program, and its name.
+/// A program with its name.
 type Work<'a> = (&'a str, &'a dyn Fn() -> Result<()>);
 
-/// Operations of vectors of a width, about so many.
+/// A function that records about `count` operations on vectors of a width.
 type Record = fn(&Device, usize, usize) -> Result<Tensor>;
 
 const SHAPES: [(&str, Record); 5] = [
@@ -56,7 +56,7 @@ fn chain(x: &Tensor, count: usize) -> Result<Tensor> {
     (0..count).try_fold(x.clone(), |x, n| x.add(n as f32))
 }
 
-/// Layers of a transformer on four positions.
+/// Records layers of a transformer on four positions.
 fn transformer(device: &Device, width: usize, layers: usize) -> Result<Tensor> {
     let w = ones(device, &[width, width])?;
     (0..layers).try_fold(ones(device, &[1, 2, 4, width])?, |x, _| {
@@ -103,18 +103,18 @@ fn training(device: &Device, steps: usize, read: bool) -> Result<()> {
     Ok(())
 }
 
-/// Heads and width of what is decoded, and positions that are filled at the end.
+/// The heads and the width of the decoded model, and the positions that are filled at the end.
 const HEADS: usize = 8;
 const WIDTH: usize = 64;
 const FILLED: usize = 128;
 
-/// Keys and values of so many positions.
+/// Creates keys and values of `positions` positions.
 fn caches(device: &Device, positions: usize) -> Result<[Variable; 2]> {
     let cache = || Ok(Variable::new(&device.zeros(&[1, HEADS, positions, WIDTH])?));
     Ok([cache()?, cache()?])
 }
 
-/// The last steps until the caches are filled so far.
+/// Runs the last `steps` steps of decoding, until `FILLED` positions are filled.
 fn decoding(device: &Device, [keys, values]: &[Variable; 2], steps: usize) -> Result<()> {
     let w = ones(device, &[HEADS * WIDTH, HEADS * WIDTH])?.mul(1e-3)?;
     let mut x = ones(device, &[1, HEADS * WIDTH])?;
@@ -124,17 +124,17 @@ fn decoding(device: &Device, [keys, values]: &[Variable; 2], steps: usize) -> Re
         values.assign_slice(2, position as isize, &row)?;
         let options = AttentionOptions { kv_length: Some(position + 1), ..Default::default() };
         let mixed = row.attention(&keys.value(), &values.value(), options)?;
-        // Without gradients: those of the first step would need the caches as they were, which is a copy.
+        // Detached, because gradients of the first step would need the earlier caches, which would be a copy.
         x = x.add(mixed.reshape([1, HEADS * WIDTH])?)?.detach();
         x.run()?;
     }
     device.wait()
 }
 
-/// Times each program so many times; the medians, as tables.
+/// Times each program `runs` times, and returns the medians as tables.
 ///
 /// # Errors
-/// Those of the device.
+/// The errors of the device.
 pub fn measure(device: &Device, runs: usize) -> Result<String> {
     let info = device.info();
     let mut plans = plain(&["planning", "operations", "kernels", "ms", "us per operation"], 5);
@@ -178,7 +178,7 @@ pub fn measure(device: &Device, runs: usize) -> Result<String> {
     ];
     for [(name, one), (other, two)] in work {
         bar.set_message(name.to_string());
-        // Once without a clock: plans and pipelines are made.
+        // The first run is not timed, because it plans and compiles.
         one()?;
         two()?;
         device.wait()?;
@@ -197,7 +197,7 @@ pub fn measure(device: &Device, runs: usize) -> Result<String> {
     Ok(format!("{} ({})\n\n{plans}\n\n{programs}\n", info.name, info.backend))
 }
 
-/// A row: what planning takes that was never planned, which every width is.
+/// Returns a row with the time for planning. Each run has a new width, so no plan is cached.
 fn planning(
     name: &str,
     runs: usize,
@@ -225,7 +225,7 @@ fn time(work: &dyn Fn() -> Result<()>) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// The middle one, in milliseconds.
+/// Returns the median in milliseconds.
 pub fn median(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
     times[times.len() / 2].as_secs_f64() * 1e3

@@ -1,4 +1,4 @@
-//! A case on a device: its inputs there, its program compiled.
+//! A case prepared on a device, with its inputs uploaded and its program compiled.
 
 use super::cases::Kind;
 use crate::device::Device;
@@ -17,10 +17,10 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Uploads the inputs, and compiles what is compiled.
+    /// Uploads the inputs, and compiles the program if the case has one.
     ///
     /// # Errors
-    /// Those of the operations.
+    /// The errors of the operations.
     pub fn new(kind: &Kind, device: &Device, data: Vec<Vec<f32>>) -> Result<Ready> {
         let (shapes, mut inputs) = (kind.inputs(), Vec::new());
         for (data, input) in data.iter().zip(&shapes) {
@@ -47,10 +47,10 @@ impl Ready {
         Ok(Ready { kind: kind.clone(), device: device.clone(), data, inputs, program })
     }
 
-    /// Computes it once; what it gives is done when it is read.
+    /// Computes the case once. The result may still be in progress until it is read.
     ///
     /// # Errors
-    /// Those of the operations and the device.
+    /// The errors of the operations and the device.
     pub fn step(&self) -> Result<Tensor> {
         match (&self.program, &self.kind) {
             (Some(program), _) => {
@@ -65,10 +65,10 @@ impl Ready {
         }
     }
 
-    /// Waits for a result: all of it for a transfer, a number of it otherwise.
+    /// Waits for a result. Reads all of it for a transfer, and one number otherwise.
     ///
     /// # Errors
-    /// Those of the device.
+    /// The errors of the device.
     pub fn wait(&self, result: &Tensor) -> Result<()> {
         match self.kind {
             Kind::Transfer { .. } => result.read_sync::<f32>().map(drop),

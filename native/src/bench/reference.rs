@@ -1,13 +1,14 @@
-//! The cases in plain `f64` loops, at sampled elements: what results are checked against before anything is timed.
+//! The reference of the benchmark: the cases as plain `f64` loops, at sampled elements. Results are compared with it before
+//! they are timed.
 
 use super::cases::Kind;
 
-/// How far a value may lie from the reference, in parts of the largest one looked at: sums are taken in `f32`.
+/// The largest difference from the reference, relative to the largest sampled value. Sums of the device are in `f32`.
 pub const NEAR: f64 = 1e-3;
 
 const SAMPLED: usize = 64;
 
-/// What is wrong with a result of `kind` on `data`; nothing where it is right.
+/// Returns the reason why a result of `kind` on `data` is wrong, or `None` if it is correct.
 pub fn wrong(kind: &Kind, data: &[Vec<f32>], result: &[f32]) -> Option<String> {
     let size: usize = kind.output().iter().product();
     if result.len() != size {
@@ -21,13 +22,13 @@ pub fn wrong(kind: &Kind, data: &[Vec<f32>], result: &[f32]) -> Option<String> {
     let wanted: Vec<f64> = value(kind, data, &places);
     let largest = wanted.iter().fold(0.0, |most: f64, want| most.max(want.abs()));
     let mut pairs = places.iter().zip(&wanted);
-    // A number that is none lies within no distance.
+    // A NaN is not near any number.
     let near = |at: usize, want: f64| (f64::from(result[at]) - want).abs() <= NEAR * largest;
     let (at, want) = pairs.find(|&(&at, &want)| !near(at, want))?;
     Some(format!("element {at} is {} instead of {want}", result[*at]))
 }
 
-/// The values at `places`.
+/// Computes the values at `places`.
 fn value(kind: &Kind, data: &[Vec<f32>], places: &[usize]) -> Vec<f64> {
     let x = |i: usize| f64::from(data[0][i]);
     let each = |f: &dyn Fn(usize) -> f64| places.iter().map(|&at| f(at)).collect();

@@ -1,4 +1,4 @@
-//! What came of the benchmark, as a table and as JSON.
+//! The results of the benchmark, as a table and as JSON.
 
 use super::cases::Case;
 use crate::backend::Info;
@@ -7,19 +7,19 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The times of one who runs a case.
+/// The times of warpweft or of a peer for a case.
 pub struct Times {
     pub name: &'static str,
     seconds: Vec<f64>,
 }
 
 impl Times {
-    /// No times yet.
+    /// Creates an empty list of times.
     pub fn new(name: &'static str) -> Times {
         Times { name, seconds: Vec::new() }
     }
 
-    /// One more.
+    /// Adds a time.
     pub fn push(&mut self, time: Duration) {
         self.seconds.push(time.as_secs_f64());
         self.seconds.sort_by(f64::total_cmp);
@@ -34,26 +34,26 @@ impl Times {
         self.at(0.5)
     }
 
-    /// Half the width of the middle half.
+    /// Returns half of the interquartile range.
     fn spread(&self) -> f64 {
         (self.at(0.75) - self.at(0.25)) / 2.0
     }
 }
 
-/// What came of a case.
+/// The result of a case.
 pub struct Row {
     name: String,
     operations: Option<f64>,
     bytes: f64,
     first: Duration,
-    /// warpweft's first.
+    /// The times, with warpweft's first.
     times: Vec<Times>,
     pub failure: Option<String>,
     small: bool,
 }
 
 impl Row {
-    /// A case with its times.
+    /// Creates the result of a case from its times.
     pub fn new(case: &Case, first: Duration, times: Vec<Times>) -> Row {
         Row {
             name: case.name.clone(),
@@ -66,7 +66,7 @@ impl Row {
         }
     }
 
-    /// A case that was refused or wrong.
+    /// Creates the result of a case that failed or was wrong.
     pub fn failed(case: &Case, why: String) -> Row {
         Row { failure: Some(why), ..Row::new(case, Duration::ZERO, Vec::new()) }
     }
@@ -83,13 +83,13 @@ impl Row {
         }
     }
 
-    /// Billions of operations, or of bytes, in a second.
+    /// Returns billions of operations or of bytes per second.
     fn rate(&self) -> f64 {
         self.operations.unwrap_or(self.bytes) / self.median() / 1e9
     }
 }
 
-/// The best rate of a product, and of memory, in these rows.
+/// Returns the best rate of a product and of a copy in these rows.
 fn ceilings(rows: &[Row]) -> [f64; 2] {
     let best = |counts: &dyn Fn(&Row) -> bool| {
         let rates = rows.iter().filter(|row| row.failure.is_none() && counts(row)).map(Row::rate);
@@ -102,8 +102,8 @@ fn share(row: &Row, [product, copy]: [f64; 2]) -> f64 {
     row.rate() / if row.operations.is_some() { product } else { copy }
 }
 
-/// A table that reads well where it is printed, and is Markdown; the columns after the first are right-aligned, up to
-/// `left`.
+/// Creates a Markdown table that is readable in a terminal. Columns are right-aligned, except the first one and those from
+/// `left` on.
 pub fn plain(header: &[&str], left: usize) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::ASCII_MARKDOWN).set_header(header);
@@ -113,7 +113,7 @@ pub fn plain(header: &[&str], left: usize) -> Table {
     table
 }
 
-/// The rows as text.
+/// Formats the rows as text.
 pub fn markdown(info: &Info, rows: &[Row]) -> String {
     let ceilings = ceilings(rows);
     let header = ["case", "ms", "rate", "of the ceiling", "peers: ms (peer / warpweft)"];
@@ -123,7 +123,7 @@ pub fn markdown(info: &Info, rows: &[Row]) -> String {
             table.add_row([&row.name, "fails", "", "", ""]);
             continue;
         };
-        // Of what is small the rate says nothing.
+        // The memory rate of a small case is meaningless.
         let (rate, part) = match row.small && row.operations.is_none() {
             true => (String::new(), String::new()),
             false => {
@@ -149,7 +149,7 @@ pub fn markdown(info: &Info, rows: &[Row]) -> String {
     text
 }
 
-/// Three digits that matter.
+/// Formats a number with three significant digits.
 fn digits(x: f64) -> String {
     match x {
         x if x >= 100.0 => format!("{x:.0}"),
@@ -159,7 +159,7 @@ fn digits(x: f64) -> String {
     }
 }
 
-/// The figures for programs; a number that is none is `null`.
+/// The figures as JSON. NaN becomes `null`.
 #[derive(Serialize)]
 struct Figures<'a> {
     device: &'a str,
@@ -184,7 +184,7 @@ struct TimeFigures {
     spread: f64,
 }
 
-/// The rows as JSON.
+/// Formats the rows as JSON.
 pub fn json(info: &Info, rows: &[Row]) -> String {
     let ceilings = ceilings(rows);
     let figures =

@@ -1,5 +1,5 @@
-//! What a step of training costs: forward, backward and Adam's update, the loss read in each; beside PyTorch where there is a
-//! Python that has it, and beside what else a program has (`native/peers`: burn and candle).
+//! The benchmark of training steps: forward, backward and Adam's update, with a read of the loss in each step. Peers are
+//! PyTorch, if a Python has it, and the libraries of another program (`native/peers`: burn and candle).
 
 use super::peers::{python, Program};
 use super::programs::median;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 const SCRIPT: &str = include_str!("training.py");
 
-/// The models, and how many examples a step has.
+/// The models, and the number of examples in a step.
 const MODELS: [(&str, &str); 5] = [
     ("mlp-64", "784 -> 512 -> 256 -> 10, 64 examples"),
     ("mlp-512", "the same, 512 examples"),
@@ -30,7 +30,7 @@ const MODELS: [(&str, &str); 5] = [
     ("transformer-8", "4 layers of width 256, 128 tokens, 8 examples"),
 ];
 
-/// A model, an input and the classes it is to learn.
+/// A model with an input and the classes that it learns.
 struct Work {
     model: Sequential,
     x: Tensor,
@@ -107,7 +107,7 @@ fn make(device: &Device, name: &str) -> Result<Work> {
     Ok(Work { model, x, y: counted(batch, 1, 10)? })
 }
 
-/// A step, and its loss.
+/// Runs a step. Returns its time and its loss.
 fn step(work: &Work, optimizer: &mut Optimizer) -> Result<(Duration, f32)> {
     let start = Instant::now();
     let scores = work.model.forward(&work.x)?;
@@ -117,7 +117,7 @@ fn step(work: &Work, optimizer: &mut Optimizer) -> Result<(Duration, f32)> {
     Ok((start.elapsed(), loss))
 }
 
-/// The peers: PyTorch, if there is a Python that has it, and those of a program.
+/// Starts the peers: PyTorch, if a Python has it, and the peers of a program.
 ///
 /// # Errors
 /// If they cannot be started.
@@ -132,7 +132,7 @@ pub fn peers(kind: DeviceKind, torch: Option<&str>, program: Option<&str>) -> Re
     Ok(peers)
 }
 
-/// Who learns a model, and how long each step took.
+/// A participant that trains a model, with the time of each step.
 struct Learner<'a> {
     name: String,
     step: Box<dyn FnMut() -> Result<(Duration, f32)> + 'a>,
@@ -142,8 +142,8 @@ struct Learner<'a> {
 }
 
 impl<'a> Learner<'a> {
-    /// Takes the first steps. What is new in them is not timed: variables are read from the second on, plans known from the
-    /// third.
+    /// Runs the first steps, which are not timed. Variables are read from the second step on, and plans are cached from the
+    /// third step on.
     fn new(
         name: String,
         mut step: impl FnMut() -> Result<(Duration, f32)> + 'a,
@@ -154,7 +154,7 @@ impl<'a> Learner<'a> {
         Ok(Learner { name, step, first, times: Vec::new(), losses: [loss; 2] })
     }
 
-    /// Another program that learns the same model.
+    /// Creates a participant from another program that trains the same model.
     fn other(peer: &'a mut Program, model: &str, parameters: usize) -> Result<Learner<'a>> {
         let name = format!("{}: {model}", peer.name);
         let [count] = peer.ask(&format!("new {model}"))?;
@@ -175,7 +175,7 @@ impl<'a> Learner<'a> {
         Ok(())
     }
 
-    /// The median of a step's milliseconds, if it learns.
+    /// Returns the median of a step in milliseconds, or an error if the loss does not decrease.
     fn median(self) -> Result<f64> {
         let [begun, last] = self.losses;
         if last.is_nan() || last >= begun {
@@ -186,15 +186,15 @@ impl<'a> Learner<'a> {
     }
 }
 
-/// What a peer gives; where it fails, the table says so, and this says why.
+/// Returns the result of a peer. Prints the error of a peer that fails, which the table also marks.
 fn told<T>(result: Result<T>) -> Option<T> {
     result.inspect_err(|error| eprintln!("{error}")).ok()
 }
 
-/// Times each model's steps; the medians, as a table.
+/// Times each model's steps, and returns the medians as a table.
 ///
 /// # Errors
-/// Those of the device; `Data` if a loss does not fall.
+/// The errors of the device. `Data` if a loss does not decrease.
 pub fn measure(device: &Device, runs: usize, peers: &mut [Program]) -> Result<String> {
     let beside: Vec<String> =
         peers.iter().map(|peer| format!("{}: ms (ratio)", peer.name)).collect();
@@ -213,7 +213,7 @@ pub fn measure(device: &Device, runs: usize, peers: &mut [Program]) -> Result<St
     Ok(format!("{} ({})\n\n{table}\n", info.name, info.backend))
 }
 
-/// One model, by all in turns.
+/// Times one model with all participants in turns.
 fn row(
     device: &Device,
     runs: usize,

@@ -1,13 +1,13 @@
-//! The demo's attention block: the words of a sentence look at each other.
+//! The attention block of the demo: the words of a sentence attend to each other.
 //!
-//! `www/demo/attention.js` is the same block. Its weights are random, so the pattern says nothing about language; but
-//! queries and keys are made alike, so words look at themselves, at their repetitions and at what is near.
+//! `www/demo/attention.js` has the same block. Its weights are random, so the pattern has no linguistic meaning. But queries
+//! and keys are computed in similar ways. So words attend to themselves, to their repetitions and to nearby words.
 
 use super::picture::hash;
 use warpweft_native::prelude::*;
 use warpweft_native::tensor::Program;
 
-/// What figures are taken with.
+/// The sentence for the figures.
 pub const SENTENCE: &str = "the boat sails on the lake because the wind moves the boat";
 
 const MODEL: usize = 64;
@@ -15,16 +15,17 @@ const HEADS: usize = 4;
 const HEAD: usize = MODEL / HEADS;
 const WORDS: usize = 256;
 
-/// The sentence's words as rows of the table of embeddings.
+/// Hashes the words of a sentence to rows of the embedding.
 pub fn words(sentence: &str) -> Vec<u32> {
     sentence.split(' ').map(|word| hash(word.as_bytes()) % WORDS as u32).collect()
 }
 
-/// A program from the numbers of `count` words, `u32 [count]`, to the attention weights `[heads, count, count]`, to
-/// their product with the values `[1, heads, count, head size]`, and to the same in one step by [`Tensor::attention`].
+/// Compiles a program with the input `u32 [count]`, which has the ids of `count` words. The results are the attention weights
+/// `[heads, count, count]`, their product with the values `[1, heads, count, head size]`, and the same product computed by
+/// [`Tensor::attention`].
 ///
 /// # Errors
-/// Those of the operations.
+/// The errors of the operations.
 pub fn program(device: &Device, count: usize, causal: bool) -> Result<Program> {
     let deviation = 1.0 / (MODEL as f64).sqrt();
     let weight = |seed| device.normal(&[MODEL, MODEL], 0.0, deviation, seed);
@@ -59,7 +60,7 @@ pub fn program(device: &Device, count: usize, causal: bool) -> Result<Program> {
     })
 }
 
-/// Sines and cosines of the position at falling frequencies (Vaswani et al. 2017), `[count, MODEL]`.
+/// Returns sines and cosines of the positions at decreasing frequencies (Vaswani et al. 2017), `[count, MODEL]`.
 fn positions(device: &Device, count: usize) -> Result<Tensor> {
     let shape = [count, MODEL];
     let column = device.iota(&shape, 1)?;

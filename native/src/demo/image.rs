@@ -1,17 +1,17 @@
-//! The demo's filters: a picture of packed pixels goes through a chain of them and comes back packed.
+//! The image filters of the demo. An image of packed pixels is filtered by a chain and packed again.
 //!
 //! `www/demo/image.js` has the same filters under the same names.
 
 use warpweft_native::prelude::*;
 
-/// A filter and how strong it is; those without a strength take 0.
+/// A filter and its strength. The strength is 0 for filters without one.
 pub type Filter = (&'static str, f64);
 
-/// What figures are taken with: a coloured pencil drawing.
+/// The chain for the figures, which results in a colored pencil drawing.
 pub const USUAL: [Filter; 5] =
     [("gamma", 0.8), ("blur", 1.0), ("edges", 4.0), ("invert", 0.0), ("contrast", 4.0)];
 
-/// Every filter alone, at its usual strength.
+/// Every filter, with its default strength.
 pub const ALL: [Filter; 11] = [
     ("grayscale", 0.0),
     ("brightness", 0.1),
@@ -26,11 +26,11 @@ pub const ALL: [Filter; 11] = [
     ("emboss", 1.0),
 ];
 
-/// A program from packed pixels, `u32 [height, width]` with red in the lowest byte, to packed pixels of the same shape
-/// and to the image they show, `f32 [1, 3, height, width]` from 0 to 1.
+/// Compiles a program with the input `u32 [height, width]`, packed pixels with red in the lowest byte. The results are packed
+/// pixels of the same shape, and the same image as `f32 [1, 3, height, width]` from 0 to 1.
 ///
 /// # Errors
-/// Those of the operations.
+/// The errors of the operations.
 pub fn program(device: &Device, width: usize, height: usize, chain: &[Filter]) -> Result<Program> {
     device.compile(&[(&[height, width], DType::U32)], |inputs| {
         let mut image = unpack(&inputs[0])?;
@@ -42,7 +42,7 @@ pub fn program(device: &Device, width: usize, height: usize, chain: &[Filter]) -
     })
 }
 
-/// `[height, width] -> [1, 3, height, width]`, from 0 to 1.
+/// Unpacks pixels, `[height, width] -> [1, 3, height, width]`, to values from 0 to 1.
 fn unpack(pixels: &Tensor) -> Result<Tensor> {
     let shifts = pixels.device().tensor(&[0u32, 8, 16], &[1, 3, 1, 1])?;
     let bytes = pixels
@@ -51,7 +51,7 @@ fn unpack(pixels: &Tensor) -> Result<Tensor> {
     bytes.bitwise_and(255)?.cast(DType::F32)?.div(255)
 }
 
-/// The inverse of [`unpack`], opaque.
+/// Packs an image to opaque pixels. The inverse of [`unpack`].
 fn pack(image: &Tensor) -> Result<Tensor> {
     let shifts = image.device().tensor(&[0u32, 8, 16], &[1, 3, 1, 1])?;
     let bytes = image.mul(255)?.add(0.5)?.cast(DType::U32)?.bitwise_left_shift(&shifts)?;
@@ -65,7 +65,7 @@ fn apply(x: &Tensor, name: &str, strength: f64) -> Result<Tensor> {
             x.mul(&weight)?.sum(Axes::from(1).keepdim(true))?.expand(x.shape())
         }
         "brightness" => x.add(strength),
-        // Away from 0, where a power below 1 has no slope to speak of.
+        // Clamped away from 0, where a power below 1 has an infinite slope.
         "gamma" => x.clamp(1e-4, 1.0)?.pow(strength),
         "contrast" => {
             let low = 1.0 / (1.0 + (strength / 2.0).exp());
@@ -100,7 +100,8 @@ fn sobel_y(x: &Tensor) -> Result<Tensor> {
     convolve(x, &[-0.25, -0.5, -0.25, 0., 0., 0., 0.25, 0.5, 0.25], 3, 3)
 }
 
-/// The row of Pascal's triangle with 2r + 1 numbers, of sum 1: nearly a Gaussian, and exact in `f32`.
+/// Returns the row of Pascal's triangle with 2r + 1 numbers, divided by its sum. It is close to a Gaussian, and exact in
+/// `f32`.
 fn binomials(radius: usize) -> Vec<f32> {
     let mut row = vec![1.0f32];
     for _ in 0..2 * radius {
@@ -114,7 +115,7 @@ fn binomials(radius: usize) -> Vec<f32> {
     row
 }
 
-/// Each channel with a kernel of `rows` by `columns`; beyond its edge the image goes on as it is there.
+/// Convolves each channel with a kernel of `rows` by `columns`. The edge pixels are repeated outside of the image.
 fn convolve(x: &Tensor, kernel: &[f32], rows: usize, columns: usize) -> Result<Tensor> {
     let extended = extend(&extend(x, 2, rows / 2)?, 3, columns / 2)?;
     let weight = x.device().tensor(&kernel.repeat(3), &[3, 1, rows, columns])?;

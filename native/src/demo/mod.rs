@@ -1,4 +1,4 @@
-//! `warpweft demo`: the browser demo's work natively, on the GPU and on the CPU, timed and compared.
+//! `warpweft demo`: the work of the browser demo, run natively on the GPU and on the CPU, timed and compared.
 
 mod attention;
 mod image;
@@ -15,28 +15,28 @@ use warpweft_native::tensor::Program;
 const WIDTH: usize = 480;
 const HEIGHT: usize = 320;
 
-/// What a device made of the work.
+/// The results of the work on a device.
 struct Results {
-    /// The usual chain of filters.
+    /// The result of the default chain of filters.
     image: Vec<f32>,
     image_ms: f64,
-    /// Each filter alone.
+    /// The result of each filter alone.
     filters: Vec<(&'static str, Vec<f32>)>,
     /// The attention weights, `[heads, count, count]`.
     weights: Vec<f32>,
-    /// Their product with the values.
+    /// The product of the weights with the values.
     composed: Vec<f32>,
-    /// The same in one step.
+    /// The product with the values, computed in one step.
     fused: Vec<f32>,
     attention_ms: f64,
-    /// How many words there are.
+    /// The number of words.
     words: usize,
 }
 
-/// Does the work on a device and on the CPU, prints what came of it, and writes it to a file as JSON.
+/// Runs the work on a device and on the CPU, prints the results, and writes them to a file as JSON.
 ///
 /// # Errors
-/// Those of the devices; `Data` where a result is wrong or the file cannot be written.
+/// The errors of the devices. `Data` if a result is wrong or the file cannot be written.
 pub fn run(preference: Preference, json: Option<&Path>) -> Result<()> {
     let pixels = picture::picture(WIDTH as i32, HEIGHT as i32);
     let mut devices = other_than_cpu(preference)?;
@@ -57,7 +57,7 @@ pub fn run(preference: Preference, json: Option<&Path>) -> Result<()> {
     report::check(&reports)
 }
 
-/// The device that is preferred; instead of the CPU a software GPU, if there is one.
+/// Opens the preferred device. If that is the CPU, opens a software GPU instead, if one exists.
 fn other_than_cpu(preference: Preference) -> Result<Vec<Device>> {
     let device = Device::with_sync(preference)?;
     if device.info().kind != DeviceKind::Cpu {
@@ -102,7 +102,7 @@ fn work(device: &Device, pixels: &[u8]) -> Result<Results> {
     })
 }
 
-/// How long a run takes until an element of its first result, of type `T`, has been read: the median of nine.
+/// Returns the median of nine times of a run, including the read of an element, of type `T`, of the first result.
 fn median_ms<T: Element>(program: &Program, input: &Tensor) -> Result<f64> {
     let mut times = Vec::with_capacity(9);
     for _ in 0..9 {

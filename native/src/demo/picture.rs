@@ -1,7 +1,7 @@
-//! The demo's own picture: a lake in the mountains, made of integer arithmetic alone.
+//! The picture of the demo, a lake in the mountains, generated with integer arithmetic only.
 //!
-//! `www/demo/picture.js` makes the same bytes; [`hash`] shows that they are the same. All lengths are in sixteenths of
-//! a unit, of which the picture is 480 wide and 320 high at any resolution.
+//! `www/demo/picture.js` generates the same bytes, which [`hash`] verifies. Lengths are in sixteenths of a unit. The picture
+//! is 480 units wide and 320 high at any resolution.
 
 type Colour = [i32; 3];
 
@@ -9,7 +9,7 @@ const UNIT: i32 = 16;
 const WIDTH: i32 = 480 * UNIT;
 const WATERLINE: i32 = 206 * UNIT;
 
-/// The picture's pixels, RGBA, row by row.
+/// Generates the pixels, RGBA, row by row.
 pub fn picture(width: i32, height: i32) -> Vec<u8> {
     let lines = Skyline::new();
     let mut pixels = Vec::with_capacity((width * height * 4) as usize);
@@ -29,7 +29,7 @@ pub fn picture(width: i32, height: i32) -> Vec<u8> {
     pixels
 }
 
-/// The 32-bit FNV-1a hash of bytes.
+/// Returns the 32-bit FNV-1a hash of bytes.
 pub fn hash(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, &b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193))
 }
@@ -38,7 +38,7 @@ fn clamp(value: i32) -> i32 {
     value.clamp(0, 255)
 }
 
-/// From a to b as t goes from 0 to 256.
+/// Interpolates from a to b, for t from 0 to 256.
 fn mix(a: i32, b: i32, t: i32) -> i32 {
     a + (((b - a) * t) >> 8)
 }
@@ -47,12 +47,12 @@ fn blend(a: Colour, b: Colour, t: i32) -> Colour {
     [0, 1, 2].map(|i| mix(a[i], b[i], t))
 }
 
-/// 0 below `from`, 256 above `to`, straight between.
+/// Returns 0 below `from`, 256 above `to`, and a linear value between.
 fn ramp(value: i32, from: i32, to: i32) -> i32 {
     ((value - from) * 256 / (to - from)).clamp(0, 256)
 }
 
-/// 32 well mixed bits of three numbers.
+/// Hashes three numbers to 32 bits.
 fn hash3(x: i32, y: i32, seed: i32) -> u32 {
     let words = [(x, 0x27d4_eb2d), (y, 0x1656_67b1), (seed, 0x9e37_79b1)];
     let mut h = words.iter().fold(0, |h, &(word, odd)| h ^ (word as u32).wrapping_mul(odd));
@@ -61,7 +61,7 @@ fn hash3(x: i32, y: i32, seed: i32) -> u32 {
     h ^ (h >> 16)
 }
 
-/// Smooth noise, 0 to 255, with one value per cell of 2^shift.
+/// Returns smooth noise from 0 to 255, with one value for each cell of 2^shift.
 fn noise(x: i32, y: i32, shift: u32, seed: i32) -> i32 {
     let mask = (1 << shift) - 1;
     let (column, row) = (x >> shift, y >> shift);
@@ -70,23 +70,23 @@ fn noise(x: i32, y: i32, shift: u32, seed: i32) -> i32 {
     mix(mix(corner(0, 0), corner(1, 0), s), mix(corner(0, 1), corner(1, 1), s), t)
 }
 
-/// 3t^2 - 2t^3, from 0 to 256.
+/// Returns 3t^2 - 2t^3, from 0 to 256.
 fn smooth(t: i32) -> i32 {
     (t * t * (768 - 2 * t)) >> 16
 }
 
-/// Noise of four sizes, each half as large and half as strong as the one before; 0 to 255.
+/// Returns noise of four scales, from 0 to 255. Each scale has half the size and half the strength of the previous one.
 fn clouds(x: i32, y: i32, shift: u32, seed: i32) -> i32 {
     (0..4).map(|i| noise(x, y, shift - i, seed + i as i32) << (3 - i)).sum::<i32>() / 15
 }
 
-/// A line of sharp peaks, 0 to 255.
+/// Returns a line of sharp peaks, from 0 to 255.
 fn peaks(x: i32, shift: u32, seed: i32) -> i32 {
     let fold = |value: i32| 255 - (2 * value - 255).abs();
     (0..5).map(|i| fold(noise(x, 0, shift - i, seed + i as i32)) << (4 - i)).sum::<i32>() / 31
 }
 
-/// What is highest at each x: three ranges of mountains and the pines on the shore, as y from above.
+/// The highest point at each x of three mountain ranges and of the pines on the shore, as y from above.
 struct Skyline {
     far: Vec<i32>,
     middle: Vec<i32>,
@@ -106,7 +106,7 @@ impl Skyline {
     }
 }
 
-/// Above the waterline.
+/// Returns the color of a point above the waterline.
 fn land(lines: &Skyline, x: i32, y: i32) -> Colour {
     let at = x as usize;
     if y > lines.pines[at] {
@@ -124,9 +124,9 @@ fn land(lines: &Skyline, x: i32, y: i32) -> Colour {
     sky(x, y)
 }
 
-/// A mountain below its ridge: spurs lit from the right, snow on the heights, mist at the foot.
+/// Returns the color of a mountain below its ridge. Spurs are lit from the right, with snow at the top and mist at the foot.
 fn slope(ridge: &[i32], x: i32, y: i32, shade: Colour, light: Colour, snowy: bool) -> Colour {
-    // A spur runs down from its peak, bent by noise.
+    // Spurs run down from their peaks, bent by noise.
     let at = x + ((clouds(x, y, 9, 51) - 128) * 2);
     let height = |x: i32| ridge[x.clamp(0, WIDTH - 1) as usize];
     let rough = clouds(x + (y >> 1), y, 7, 55) - 128;
@@ -151,14 +151,14 @@ fn sky(x: i32, y: i32) -> Colour {
     blend(blend(clear, [255, 238, 226], (veil * 3) >> 2), [255, 226, 170], glow)
 }
 
-/// Where the trees on the shore begin, from above.
+/// Returns the y of the tops of the trees on the shore.
 fn pine_top(x: i32) -> i32 {
     let mut top = 203 * UNIT;
     for (spacing, tall, seed) in [(9, 26, 81), (14, 40, 82)] {
         let tree = x / (spacing * UNIT);
         for i in tree - 1..=tree + 1 {
             let random = (hash3(i, 0, seed) >> 8) as i32;
-            // Few stand in the middle of the picture.
+            // Few trees are in the middle of the picture.
             let bare = 255 - ramp((i * spacing - 215).abs(), 30, 200);
             if (random & 255) < bare {
                 continue;
@@ -174,7 +174,7 @@ fn pine_top(x: i32) -> i32 {
     top
 }
 
-/// The lake: the land above it upside down, in ripples that grow towards the viewer.
+/// Returns the color of the lake. It mirrors the land above, with ripples that grow toward the viewer.
 fn water(lines: &Skyline, x: i32, y: i32) -> Colour {
     let depth = y - WATERLINE;
     let ripple = noise(x >> 2, y * 2, 6, 91) - 128;
@@ -187,7 +187,7 @@ fn water(lines: &Skyline, x: i32, y: i32) -> Colour {
     deep.map(|value| value + glint)
 }
 
-/// A sailing boat with sharp edges, and its image in the water.
+/// Returns the color of a sailing boat with sharp edges, or of its reflection in the water.
 fn boat(lines: &Skyline, x: i32, y: i32) -> Option<Colour> {
     let line = 252 * UNIT;
     if y <= line {
@@ -198,7 +198,7 @@ fn boat(lines: &Skyline, x: i32, y: i32) -> Option<Colour> {
     Some(blend(seen, water(lines, x, y), 120))
 }
 
-/// The boat at `x` to the right of its mast and `up` above the water.
+/// Returns the color of the boat at `x` to the right of its mast and `up` above the water.
 fn sails(x: i32, up: i32) -> Option<Colour> {
     if up < 11 * UNIT && x.abs() < 34 * UNIT + up {
         return Some(if up > 8 * UNIT { [236, 228, 212] } else { [134, 40, 34] });
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_browser_makes_the_same_bytes() {
-        // What `hash(picture(480, 320))` of www/demo/picture.js gives; its test holds the same number.
+        // The value of `hash(picture(480, 320))` in www/demo/picture.js, whose test has the same number.
         assert_eq!(hash(&picture(480, 320)), 83_052_090);
     }
 }

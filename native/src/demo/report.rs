@@ -1,4 +1,4 @@
-//! What came of the demo's work: figures, a table of them, JSON, and whether they are right.
+//! The report of the demo: figures, a table, JSON, and checks.
 
 use super::{attention, image, Results, HEIGHT, WIDTH};
 use comfy_table::{presets, CellAlignment, Table};
@@ -6,31 +6,31 @@ use serde_json::{json, Map, Value};
 use warpweft_native::backend::{DeviceKind, Info};
 use warpweft_native::prelude::*;
 
-/// How far a value may lie from the CPU's: they are between 0 and 1, or of that size.
+/// The largest difference of a value from the CPU's. Values are about 1 or smaller.
 const NEAR: f64 = 1e-4;
-/// How far a sum of attention weights may lie from 1.
+/// The largest difference of a sum of attention weights from 1.
 const SUM: f64 = 1e-5;
 
-/// A device's figures. Differences are the largest ones from the CPU's values.
+/// The figures of a device. Differences are the largest ones from the CPU's values.
 pub struct Report {
     info: Info,
     image_ms: f64,
     image_mean: f64,
     image_samples: Vec<f32>,
     image_difference: f64,
-    /// Name, mean and difference of each filter alone.
+    /// The name, mean and difference of each filter alone.
     filters: Vec<(&'static str, f64, f64)>,
     attention_ms: f64,
     attention_mean: f64,
     attention_samples: Vec<f32>,
     attention_difference: f64,
-    /// How far the sum of a row of weights is from 1, at most.
+    /// The largest difference of the sum of a row of weights from 1.
     row_sums: f64,
-    /// How far the two ways of attention are apart.
+    /// The largest difference between the two ways to compute attention.
     fused_difference: f64,
 }
 
-/// Figures of all devices, each against the last.
+/// Computes the figures of all devices, each compared with the last one.
 pub fn compare(devices: &[Device], results: &[Results]) -> Vec<Report> {
     let Some(cpu) = results.last() else { return Vec::new() };
     let report = |(device, results): (&Device, &Results)| {
@@ -59,12 +59,12 @@ fn mean(values: &[f32]) -> f64 {
     values.iter().map(|&v| f64::from(v)).sum::<f64>() / values.len() as f64
 }
 
-/// 64 values, evenly spread.
+/// Returns 64 values, evenly spread.
 fn samples(values: &[f32]) -> Vec<f32> {
     (0..64).map(|i| values[i * values.len() / 64]).collect()
 }
 
-/// The larger magnitude, and NaN where one is NaN.
+/// Returns the larger magnitude, or NaN if a number is NaN.
 fn largest(most: f64, value: f64) -> f64 {
     if value.abs() > most || value.is_nan() {
         value.abs()
@@ -77,7 +77,7 @@ fn difference(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).fold(0.0, |most, (&a, &b)| largest(most, f64::from(a) - f64::from(b)))
 }
 
-/// One line per device.
+/// Formats a table with one line for each device.
 pub fn table(reports: &[Report]) -> String {
     let mut table = Table::new();
     let head = ["device", "image ms", "attention ms", "mean", "difference from the CPU"];
@@ -103,7 +103,7 @@ pub fn table(reports: &[Report]) -> String {
     )
 }
 
-/// All figures, as `npm run demo` reads them. JSON has no NaN: such a number is `null`.
+/// Formats all figures as JSON for `npm run demo`. JSON has no NaN, so it becomes `null`.
 pub fn json(hash: u32, reports: &[Report]) -> String {
     let figures = json!({
         "picture": { "width": WIDTH, "height": HEIGHT, "hash": hash },
@@ -141,15 +141,15 @@ fn device_json(r: &Report) -> Value {
     })
 }
 
-/// Whether the figures are what they must be.
+/// Checks the figures.
 ///
 /// # Errors
-/// `Data`, with everything that is wrong.
+/// `Data`, with every problem.
 pub fn check(reports: &[Report]) -> Result<()> {
     let mut wrong = Vec::new();
     for r in reports {
         let mut at_most = |what: &str, value: f64, limit: f64| {
-            // NaN is not at most anything.
+            // A NaN compares as false, so it is tested separately.
             if value.is_nan() || value > limit {
                 wrong.push(format!("{}: {what} is {value:.1e}, over {limit:.0e}", r.info.name));
             }

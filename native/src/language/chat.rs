@@ -24,7 +24,7 @@ pub struct Chat {
 }
 
 impl Chat {
-    /// Talks until the input ends.
+    /// Answers messages until the input ends.
     ///
     /// # Errors
     /// If the model cannot be loaded, or has no chat template.
@@ -52,7 +52,7 @@ impl Chat {
         }
     }
 
-    /// The answer to the last message, printed as it comes; `None` when nobody reads any more.
+    /// Prints the answer to the last message while it is generated. Returns `None` if the output was closed.
     fn answer(&self, context: &mut Context, messages: &[Message]) -> Result<Option<String>> {
         let options = GenerateOptions {
             max_tokens: self.max_tokens,

@@ -9,7 +9,7 @@ use warpweft_native::files;
 use warpweft_native::model::{EmbedOptions, Embedder};
 use warpweft_native::prelude::*;
 
-/// Lines of the input that are embedded together.
+/// The lines of the input that are embedded together.
 const LINES: usize = 256;
 
 /// The options of the command.
@@ -36,7 +36,7 @@ impl Embed {
     /// Prints the vectors.
     ///
     /// # Errors
-    /// If the model cannot be loaded, or has no such prompt.
+    /// If the model cannot be loaded, or does not have the prompt.
     pub fn run(&self) -> Result<()> {
         let embedder = files::load_embedder(&self.on.device()?, &self.folder)?;
         let mut first: Option<Vec<f32>> = None;
@@ -55,7 +55,7 @@ impl Embed {
         }
     }
 
-    /// Prints what there is to say of some texts. False when nobody reads any more.
+    /// Prints the vectors or similarities of some texts. Returns false if the output was closed.
     fn print(
         &self,
         embedder: &Embedder,
@@ -81,7 +81,7 @@ impl Embed {
     }
 }
 
-/// The cosine of the angle between two vectors; 0 if one has no length.
+/// Returns the cosine of the angle between two vectors, or 0 if one has length 0.
 fn cosine(a: &[f32], b: &[f32]) -> f64 {
     let dot = |a: &[f32], b: &[f32]| -> f64 {
         a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()

@@ -1,4 +1,4 @@
-//! `warpweft estimate`: the memory that a model will take.
+//! `warpweft estimate`: the memory that a model needs.
 
 use super::{print, Model};
 use clap::Args;

@@ -1,4 +1,4 @@
-//! `warpweft generate`: what follows a text.
+//! `warpweft generate`: the continuation of a text.
 
 use super::{peak_memory, print, Model};
 use clap::Args;
@@ -31,7 +31,7 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// As the library has it.
+    /// Converts the options to those of the library.
     pub fn options(&self) -> SamplingOptions {
         let time = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         SamplingOptions {
@@ -77,7 +77,7 @@ pub struct Generate {
 }
 
 impl Generate {
-    /// Generates.
+    /// Generates and prints the continuation.
     ///
     /// # Errors
     /// If the model cannot be loaded, or a token is not in its vocabulary.

@@ -67,10 +67,10 @@ enum Kv {
 }
 
 impl On {
-    /// The device.
+    /// Opens the device.
     ///
     /// # Errors
-    /// If there is none, or it has no threads.
+    /// If no device is available, or threads are set for a device without them.
     fn device(&self) -> Result<Device> {
         let device = Device::with_sync(self.device.clone())?;
         match self.threads {
@@ -97,12 +97,12 @@ impl Model {
         LoadOptions { context, cache, arithmetic: self.arithmetic }
     }
 
-    /// Loads the model: it, and how many seconds that took. A bar shows the progress where a person looks.
+    /// Loads the model. Returns the model and the seconds for loading. A bar shows the progress on a terminal.
     fn load(&self) -> Result<(LanguageModel, f64)> {
         let begin = Instant::now();
         let device = self.on.device()?;
         let (file, options) = (self.file.clone(), self.options());
-        // After a lost device, too.
+        // The function is called again after a lost device.
         let load = move |device| Box::pin(ready(load_shown(&device, &file, options))) as Pending<_>;
         let model = block_on(LanguageModel::reloadable(&device, load))?;
         device.wait()?;
@@ -110,7 +110,7 @@ impl Model {
     }
 }
 
-/// Loads a model, and shows how far that is.
+/// Loads a model, and shows the progress.
 fn load_shown(device: &Device, file: &Path, options: LoadOptions) -> Result<LanguageModel> {
     let files = files::open_model(file)?;
     let bar = ProgressBar::new(files.bytes()); // Nothing is shown where standard error is no terminal.
@@ -123,14 +123,14 @@ fn load_shown(device: &Device, file: &Path, options: LoadOptions) -> Result<Lang
     model
 }
 
-/// Opens a file, or says which one cannot be opened.
+/// Opens a file. The error names the file.
 fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| {
         Error::data(format!("{}: the file must be readable, got {error}", path.display()))
     })
 }
 
-/// What a file of messages holds.
+/// The contents of a file of messages.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Messages {
@@ -138,7 +138,8 @@ enum Messages {
     Named { messages: Vec<Message> },
 }
 
-/// The messages of a conversation: a JSON file of `[{"role", "content"}, ...]`, or an object whose `messages` they are.
+/// Reads the messages of a conversation. The file is JSON, either `[{"role", "content"}, ...]` or an object with that list as
+/// `messages`.
 fn messages(path: &Path) -> Result<Vec<Message>> {
     let wrong = |error: serde_json::Error| {
         let must = "the file must be JSON with messages";
@@ -149,7 +150,7 @@ fn messages(path: &Path) -> Result<Vec<Message>> {
     }
 }
 
-/// Prints at once. False when nobody reads any more.
+/// Prints and flushes. Returns false if the output was closed.
 fn print(text: &str) -> Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -159,7 +160,7 @@ fn print(text: &str) -> Result<bool> {
     }
 }
 
-/// The most memory that this process had at once, in bytes, where the system tells.
+/// Returns the peak memory of this process in bytes, if the system reports it.
 fn peak_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find(|line| line.starts_with("VmHWM:"))?;

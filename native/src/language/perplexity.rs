@@ -1,11 +1,11 @@
-//! `warpweft perplexity`: how well a model predicts a text.
+//! `warpweft perplexity`: a measure of the quality of a model's predictions for a text.
 
 use super::{print, Model};
 use clap::Args;
 use serde_json::json;
 use warpweft_native::prelude::*;
 
-/// Tokens whose logits are in memory at once.
+/// The tokens whose logits are in memory at once.
 const PART: usize = 128;
 
 /// The options of the command.
@@ -25,10 +25,10 @@ pub struct Perplexity {
 }
 
 impl Perplexity {
-    /// Prints the perplexity: the exponential of the mean negative log-likelihood of each token but the first.
+    /// Prints the perplexity, which is the exponential of the mean negative log-likelihood of each token except the first.
     ///
     /// # Errors
-    /// If the model cannot be loaded, the text is too long for its context or has fewer than two tokens.
+    /// If the model cannot be loaded, or the text is too long for its context or has fewer than two tokens.
     pub fn run(&self) -> Result<()> {
         let (model, _) = self.model.load()?;
         let ids = match (&self.ids, &self.text) {

@@ -1,4 +1,4 @@
-//! `warpweft tokenize`: a text, or a conversation, as tokens.
+//! `warpweft tokenize`: the tokens of a text or of a conversation.
 
 use super::{messages, print};
 use clap::Args;
@@ -31,7 +31,7 @@ impl Tokenize {
     /// Prints the tokens.
     ///
     /// # Errors
-    /// If the file is damaged, or there is no chat template.
+    /// If the file is damaged, or the model has no chat template.
     pub fn run(&self) -> Result<()> {
         let files = files::open_model(&self.file)?;
         let tokenizer = files.tokenizer()?;

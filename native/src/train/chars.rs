@@ -1,4 +1,4 @@
-//! The next character of a text, by a transformer.
+//! A transformer that predicts the next character of a text.
 
 use super::{Options, Work};
 use serde_json::json;
@@ -8,17 +8,17 @@ use warpweft_native::prelude::*;
 use warpweft_native::train::metrics::Accuracy;
 use warpweft_native::train::{Batches, DataLoader, Dataset, Trainer};
 
-/// What is read if there is no file: prose of this project, as `native/data/README.md` says.
+/// The default text, which is prose of this project (`native/data/README.md`).
 const TEXT: &str = include_str!("../../data/text.txt");
 const WIDTH: usize = 64;
 const HEADS: usize = 4;
 const LAYERS: usize = 2;
-/// How many characters it looks back on.
+/// The number of characters that the model sees.
 const LENGTH: usize = 64;
-/// Where one example begins after the one before.
+/// The distance between the beginnings of neighboring examples.
 const STRIDE: usize = 32;
 
-/// Embeddings of characters and places, layers of a transformer, and scores of the next character.
+/// Embeddings of characters and positions, layers of a transformer, and scores of the next character.
 struct Chars {
     token: Embedding,
     position: Embedding,
@@ -57,7 +57,8 @@ impl Module for Chars {
 }
 
 impl Layer for Chars {
-    /// Scores of the next character at each place, `[batch, length, characters]`, for characters of `[batch, length]`.
+    /// Computes the scores of the next character at each position, `[batch, length, characters]`, for characters
+    /// `[batch, length]`.
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let causal = AttentionOptions { causal: true, ..AttentionOptions::default() };
         let mut x = self.token.forward(x)?.add(&self.position.weight.value())?;
@@ -68,7 +69,7 @@ impl Layer for Chars {
     }
 }
 
-/// Examples of a text: characters, and those after each.
+/// Creates the examples of a text. The targets are the next characters.
 fn examples(device: &Device, text: &[i32]) -> Result<Dataset> {
     let starts = (0..text.len().saturating_sub(LENGTH)).step_by(STRIDE);
     let (mut x, mut y) = (Vec::<i32>::new(), Vec::<i32>::new());
@@ -80,7 +81,7 @@ fn examples(device: &Device, text: &[i32]) -> Result<Dataset> {
     Dataset::new(&device.tensor(&x, &shape)?, &device.tensor(&y, &shape)?)
 }
 
-/// Trains it.
+/// Trains the model.
 pub fn run(device: &Device, options: &Options) -> Result<()> {
     let text = match &options.data {
         Some(file) => std::fs::read_to_string(file).map_err(|error| {
@@ -132,14 +133,14 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What it writes after the beginning of a text: each character as often as the model says.
+/// Continues a text. Each character is drawn with the model's probabilities.
 fn write(device: &Device, model: &Chars, begin: &[i32], seed: u32) -> Result<Vec<i32>> {
     model.eval();
     let mut text = begin.to_vec();
     let draws = device.uniform(&[160], 0.0, 1.0, seed)?.read_sync::<f32>()?;
     for draw in draws {
         let seen = &text[text.len().saturating_sub(LENGTH)..];
-        // Places look back alone, so what stands behind the text changes nothing, and all rounds are one plan.
+        // Positions attend only to earlier ones, so padding behind the text has no effect, and all rounds share one plan.
         let mut padded = seen.to_vec();
         padded.resize(LENGTH, 0);
         let scores = model.forward(&device.tensor(&padded, &[1, LENGTH])?)?;

@@ -1,4 +1,4 @@
-//! Handwritten digits, by convolutions.
+//! A convolutional network that classifies handwritten digits.
 
 use super::{learnt, Options, Work};
 use serde_json::json;
@@ -11,10 +11,10 @@ use warpweft_native::train::metrics::{Accuracy, Average, F1};
 use warpweft_native::train::{Batches, DataLoader, Dataset, Trainer};
 use warpweft_native::{files, io};
 
-/// What they are, and whose, says `native/data/README.md`.
+/// The default data. `native/data/README.md` describes them and names their source.
 const DIGITS: &[u8] = include_bytes!("../../data/digits.npz");
 
-/// Trains it.
+/// Trains the model.
 pub fn run(device: &Device, options: &Options) -> Result<()> {
     let arrays = match &options.data {
         Some(file) => files::load_npz(device, file)?,

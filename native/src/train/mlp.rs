@@ -1,4 +1,4 @@
-//! Two moons, by dense layers.
+//! A network of dense layers that classifies points of two moons.
 
 use super::{learnt, Options, Work};
 use serde_json::json;
@@ -10,10 +10,10 @@ use warpweft_native::prelude::*;
 use warpweft_native::train::metrics::Accuracy;
 use warpweft_native::train::{Batches, DataLoader, Dataset, Trainer};
 
-/// Points of each moon.
+/// The number of points of each moon.
 const POINTS: usize = 500;
 
-/// Two half circles, each reaching into the other, with noise. (`make_moons` of scikit-learn.)
+/// Generates two interleaving half circles with noise (`make_moons` of scikit-learn).
 fn moons(device: &Device) -> Result<Dataset> {
     let angles = device.linspace(0.0, PI, POINTS)?;
     let (x, y) = (angles.cos(), angles.sin());
@@ -25,7 +25,7 @@ fn moons(device: &Device) -> Result<Dataset> {
     Dataset::new(&points.add(&noise)?, &moon)
 }
 
-/// Trains it.
+/// Trains the model.
 pub fn run(device: &Device, options: &Options) -> Result<()> {
     let data = match &options.data {
         Some(file) => {

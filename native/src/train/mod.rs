@@ -1,4 +1,4 @@
-//! `warpweft train`: small nets, trained on data that is here or on one's own, and saved.
+//! `warpweft train`: trains small networks on built-in data or on a user's file, and saves them.
 
 mod chars;
 mod digits;
@@ -71,10 +71,10 @@ fn rate(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// Trains it.
+/// Trains the chosen network.
 ///
 /// # Errors
-/// Those of the device and the files; `Data` where the losses are not finite.
+/// The errors of the device and the files. `Data` if losses are not finite.
 pub fn run(net: &Net) -> Result<()> {
     let (Net::Mlp(options) | Net::Digits(options) | Net::Chars(options)) = net;
     let device = Device::with_sync(options.device.clone())?;
@@ -89,20 +89,20 @@ pub fn run(net: &Net) -> Result<()> {
     }
 }
 
-/// A trainer that is made, and how it is told and saved.
+/// A trainer with the options and texts for a run.
 struct Work<'a, M> {
     trainer: Trainer<M>,
     options: &'a Options,
-    /// What the net is made of, for whoever opens the file: JSON.
+    /// The architecture as JSON, for readers of the file.
     architecture: serde_json::Value,
-    /// How many epochs there are if nobody says.
+    /// The default number of epochs.
     epochs: u64,
-    /// How many steps an epoch has.
+    /// The number of steps in an epoch.
     steps: usize,
 }
 
 impl<M: Module> Work<'_, M> {
-    /// Goes on from a file, trains, and writes what is to be written. Returns the trained model.
+    /// Resumes from a file if requested, trains, and writes the files. Returns the trained model.
     fn run(self) -> Result<M> {
         let Work { trainer, options, architecture, epochs, steps } = self;
         let epochs = options.epochs.unwrap_or(epochs);
@@ -150,7 +150,7 @@ impl<M: Module> Work<'_, M> {
     }
 }
 
-/// A layer of an architecture whose weights the file has as `name.weight` and `name.bias`.
+/// Describes a layer of an architecture whose weights are `name.weight` and `name.bias` in the file.
 fn learnt(layer: &str, name: &str, inputs: usize, outputs: usize) -> serde_json::Value {
     serde_json::json!({ "layer": layer, "name": name, "inputs": inputs, "outputs": outputs })
 }
@@ -160,7 +160,7 @@ fn style() -> ProgressStyle {
     style.expect("the template is well formed")
 }
 
-/// What came of an epoch, on a line.
+/// Formats the result of an epoch as a line.
 fn line(epoch: &Epoch) -> String {
     let mut line = format!("epoch {}: loss {:.4}", epoch.epoch + 1, epoch.loss);
     if let Some(scores) = &epoch.validation {

@@ -1,22 +1,22 @@
-//! Losses as a picture: an SVG that is written by hand.
+//! The chart of losses, written as SVG without a library.
 
 use std::fmt::Write as _;
 use warpweft_native::train::Epoch;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 360.0;
-/// What is left around the lines for words.
+/// The margin around the lines, for labels.
 const MARGIN: f64 = 48.0;
-/// Each line's colour.
+/// The color of each line.
 const COLOURS: [&str; 2] = ["#1f6feb", "#d1242f"];
 
-/// The losses of all epochs, in training and in validation.
+/// Draws the losses of all epochs, in training and in validation.
 pub fn losses(history: &[Epoch]) -> String {
     let training = history.iter().map(|epoch| epoch.loss).collect();
     let validation = history.iter().filter_map(|epoch| epoch.get("validation_loss")).collect();
     let lines: [(&str, Vec<f64>); 2] = [("training", training), ("validation", validation)];
     let all = || lines.iter().flat_map(|(_, line)| line).copied().filter(|loss| loss.is_finite());
-    // From 0, so that heights compare.
+    // The axis begins at 0, so that heights can be compared.
     let (low, high) = (all().fold(0.0, f64::min), all().fold(f64::MIN_POSITIVE, f64::max));
     let last = history.len().saturating_sub(1).max(1) as f64;
     let x = |n: usize| MARGIN + n as f64 / last * (WIDTH - 2.0 * MARGIN);
@@ -80,7 +80,7 @@ mod tests {
             seconds: 1.0,
         };
         let svg = losses(&[epoch(4.0, Some(2.0)), epoch(2.0, None), epoch(0.0, Some(f64::NAN))]);
-        // The largest loss lies 48 below the top, 0 as far above the bottom of 360.
+        // The largest loss is 48 below the top, and 0 is 48 above the bottom of 360.
         assert!(svg.contains("points=\"48.0,48.0 320.0,180.0 592.0,312.0\""), "{svg}");
         assert!(svg.contains("points=\"48.0,180.0\""), "{svg}");
         assert!(losses(&[]).ends_with("</svg>\n"));

@@ -1,5 +1,5 @@
-//! The CPU as a machine: the same kernels, run by a block interpreter and the `gemm` crate, over all cores natively.
-//! It is what users get where there is no GPU.
+//! The CPU backend. It runs the same kernels as a GPU, with an interpreter for blocks of values and the `gemm` crate, on all
+//! cores natively. Users get this backend if no GPU is available.
 
 mod exec;
 mod lower;
@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use web_time::Instant;
 
-/// The CPU. Work is done when it is submitted, so reading and waiting are ready at once.
+/// The CPU backend. Work is complete when it is submitted, so reading and waiting are ready at once.
 pub struct CpuBackend {
     info: Info,
     limits: Limits,
@@ -34,20 +34,20 @@ pub struct CpuBackend {
 /// The kernels of a batch, in order.
 type Ready = Arc<[Arc<Prepared>]>;
 
-/// What the machine holds.
+/// The state of the backend.
 #[derive(Default)]
 struct State {
     buffers: HashMap<BufferId, Vec<u32>>,
-    /// Those that a batch wrote in place and that failed later: what they held is gone.
+    /// The buffers that a batch wrote in place before it failed. Their values are lost.
     lost: HashMap<BufferId, Error>,
     next: u64,
-    /// Prepared kernels, each once.
+    /// The prepared kernels, without duplicates.
     kernels: Lru<Key, Arc<Prepared>>,
-    /// Batches by address; the weak reference keeps the address from being used again.
+    /// The prepared batches by address. The weak reference prevents reuse of the address.
     batches: Lru<usize, (Weak<Plan>, Ready)>,
     limits: CacheLimits,
     counters: Counters,
-    /// The times of kernels, where they are taken.
+    /// The times of kernels, during a profile.
     profile: Option<Profile>,
 }
 
@@ -55,7 +55,7 @@ struct State {
 struct Profile {
     since: Instant,
     runs: Vec<RunTimes>,
-    /// How many kernels these have: no more than [`Profile::MOST`] are timed until they were taken.
+    /// The number of kernels in the runs. At most [`Profile::MOST`] are timed until the times are read.
     kernels: usize,
 }
 
@@ -78,17 +78,17 @@ impl Default for CpuBackend {
 }
 
 impl CpuBackend {
-    /// The CPU with all its cores; `RAYON_NUM_THREADS` limits them.
+    /// Creates a backend with all cores. `RAYON_NUM_THREADS` limits them.
     pub fn new() -> CpuBackend {
         CpuBackend::on(Pool::shared())
     }
 
-    /// The CPU with this many threads (in a browser always one). Results do not depend on it.
+    /// Creates a backend with this many threads. A browser always has one. Results do not depend on the number.
     pub fn with_threads(threads: usize) -> CpuBackend {
         CpuBackend::on(Pool::with_threads(threads))
     }
 
-    /// Bytes of the machine's memory, where the system tells.
+    /// Returns the bytes of the machine's memory, if the system reports them.
     pub fn memory(&self) -> Option<u64> {
         crate::alloc::total_bytes()
     }
@@ -112,11 +112,11 @@ impl CpuBackend {
             subgroups: false,
             cooperative: false,
             sorts: true,
-            // Pages without language models would load the kernels for nothing.
+            // Without language models, pages would download these kernels but not use them.
             packed: cfg!(any(not(target_arch = "wasm32"), feature = "model")),
             int8: cfg!(not(target_arch = "wasm32")),
             timestamps: false,
-            // Routines stay whole.
+            // Routines are not split.
             config: KernelConfig {
                 split_k_matmul: false,
                 split_k_conv: false,
@@ -127,7 +127,7 @@ impl CpuBackend {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves at most a buffer missing, which is an error of its own.
+        // After a panic elsewhere, at most a buffer is missing, which is a separate error.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -252,7 +252,7 @@ impl Backend for CpuBackend {
             profile.kernels = 0;
             std::mem::take(&mut profile.runs)
         });
-        // Browsers round the host's clock: to 100 us, or 5 in pages that are isolated.
+        // Browsers round the host's clock to 100 us, or to 5 us in isolated pages.
         let resolution = if cfg!(target_arch = "wasm32") { 100_000.0 } else { 1.0 };
         Box::pin(std::future::ready(Ok(RunsTimes { runs: runs.unwrap_or_default(), resolution })))
     }
@@ -290,12 +290,12 @@ impl State {
         Ok(())
     }
 
-    /// Whether what a buffer held was not lost.
+    /// Checks that the value of a buffer was not lost.
     fn there(&self, buffer: BufferId) -> Result<()> {
         self.lost.get(&buffer).map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// The n-th kernel of a batch failed: those so far may have written over what they were given.
+    /// Marks buffers as lost, because the n-th kernel of a batch failed and kernels so far may have overwritten their inputs.
     fn lose(&mut self, batch: &Plan, n: usize, buffers: &[BufferId], error: &Error) {
         for &slot in batch.dispatches[..=n].iter().flat_map(|dispatch| &dispatch.outputs) {
             if let (SlotStorage::Input(_), Some(&id)) =
@@ -333,7 +333,7 @@ impl State {
         Ok(prepared)
     }
 
-    /// Gives back what goes beyond the limits.
+    /// Evicts entries that exceed the limits.
     fn shrink(&mut self) {
         self.kernels.shrink(self.limits.pipelines, &mut self.batches);
     }
@@ -353,7 +353,7 @@ impl State {
         let outputs = dispatch.outputs.iter().map(id).collect::<Result<Vec<BufferId>>>()?;
         let params = dispatch.params.iter().map(|&p| scalars.get(p).copied().ok_or_else(nowhere));
         let params = params.collect::<Result<Vec<u32>>>()?;
-        // While a kernel writes a buffer nobody else has it: a slot that is also read is found missing.
+        // A kernel's outputs are taken out of the map, so that a slot that is also read is reported as missing.
         let mut taken: Vec<(BufferId, Vec<u32>)> = Vec::with_capacity(outputs.len());
         for &id in &outputs {
             taken.extend(self.buffers.remove(&id).map(|words| (id, words)));
@@ -400,7 +400,7 @@ fn shared(label: &str) -> Error {
     Error::data(format!("run: {label} must not write a buffer that it uses otherwise, got one"))
 }
 
-/// The processor's name and maker, where the system tells.
+/// Returns the name and the vendor of the processor, if the system reports them.
 fn processor() -> (String, String) {
     let text = match cfg!(target_os = "linux") {
         true => std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default(),

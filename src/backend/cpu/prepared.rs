@@ -1,4 +1,4 @@
-//! Kernels, prepared: what can be decided before the buffers are known.
+//! Prepared kernels, which contain all decisions that do not depend on buffers.
 
 use super::exec::inputs::Inputs;
 use super::lower;
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Counts, Dispatch, Kernel, Order};
 use std::sync::Arc;
 
-/// What a prepared kernel is known by: equal kernels of all batches are prepared once.
+/// The key of a prepared kernel. Equal kernels of all batches are prepared once.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     kernel: Arc<Kernel>,
@@ -23,7 +23,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// A dispatch's.
+    /// Returns the key of a dispatch.
     pub fn new(dispatch: &Dispatch) -> Key {
         Key {
             kernel: dispatch.kernel.clone(),
@@ -34,9 +34,9 @@ impl Key {
     }
 }
 
-/// A kernel, prepared.
+/// A prepared kernel.
 pub(super) enum Prepared {
-    /// In regions, one after the other.
+    /// Loops over regions, which run one after the other.
     Loop(Vec<LoopPlan>),
     Matmul(Box<MatmulPlan>),
     Conv2d(Box<ConvPlan>),
@@ -47,7 +47,7 @@ pub(super) enum Prepared {
 }
 
 impl Prepared {
-    /// Prepares a dispatch's kernel.
+    /// Prepares the kernel of a dispatch.
     pub fn new(dispatch: &Dispatch) -> Result<Prepared> {
         let counts = Counts {
             inputs: dispatch.inputs.len(),
@@ -82,7 +82,7 @@ impl Prepared {
         })
     }
 
-    /// Runs it.
+    /// Runs the kernel.
     pub fn run(&self, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Result<()> {
         match self {
             Prepared::Loop(plans) => plans.iter().try_for_each(|plan| plan.run(inputs, outputs)),

@@ -11,7 +11,7 @@ impl Writer<'_> {
     /// Combines the results of the threads of a row.
     pub(super) fn combine_lanes(&mut self, stage: u32, reduces: &[(ValueId, Reduction, ValueId)]) {
         let arrays = self.arrays(stage);
-        // Subgroup operations do not take booleans.
+        // Subgroup operations do not support booleans.
         if self.schedule.subgroups && arrays.iter().all(|array| array.1 != DType::Bool) {
             self.subgroup_reduce(&arrays, reduces);
         } else {
@@ -38,7 +38,7 @@ impl Writer<'_> {
             let result = self.horizontal(id, op);
             put!(self.text, "var v{id} = {result};\n");
             let mut apart = 1;
-            // No machine has subgroups of more than 128.
+            // No device has subgroups of more than 128 threads.
             while apart < lanes.min(128) {
                 let sum = combine(self, id, op, &format!("v{id}"), &format!("n{id}_{apart}"));
                 put!(
@@ -65,7 +65,7 @@ impl Writer<'_> {
         self.text += "}\n";
     }
 
-    /// In workgroup memory, in a fixed order.
+    /// Reduces in workgroup memory, in a fixed order.
     fn workgroup_reduce(
         &mut self,
         arrays: &[(String, DType)],

@@ -1,12 +1,12 @@
-//! Which row and which part of it a thread has.
+//! The row and the part of the row that a thread has.
 
 use super::Writer;
 use crate::codegen::sizes::Unsigned;
 use crate::schedule::{RowSchedule, Traversal};
 
 impl Writer<'_> {
-    /// `row`, `strip` (the thread's number in its row), and `valid` where a workgroup may have rows beyond the last:
-    /// threads must not leave before a barrier that others wait at.
+    /// Declares `row`, `strip` (the thread's number in its row), and `valid` if a workgroup may have rows out of range.
+    /// Threads out of range must not return early, because others wait for them at a barrier.
     pub(super) fn find_row(&self, groups: u64) -> String {
         let RowSchedule { rows: group_rows, lanes, traversal, .. } = *self.schedule;
         let last = Unsigned(self.rows.saturating_sub(1));

@@ -1,6 +1,7 @@
-//! How GGUF files store numbers: elements of a tensor in blocks of 1, 32 or 256, each with what its elements share.
+//! The block formats of GGUF files. Elements of a tensor are stored in blocks of 1, 32 or 256, and the elements of a block
+//! share scales.
 //!
-//! The layouts and formulas are those of `ggml-common.h` and `ggml-quants.c` (llama.cpp).
+//! The layouts and formulas are from `ggml-common.h` and `ggml-quants.c` of llama.cpp.
 
 use crate::alloc::try_vec;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,10 +13,10 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockFormat(u32);
 
-/// Writes the numbers that a block stands for.
+/// A function that decodes a block to numbers.
 type Decode = fn(&[u8], &mut [f32]);
 
-/// A format: its number in files, its name, the elements and bytes of a block, and how it is decoded.
+/// A format: its number in files, its name, the elements and bytes of a block, and the function that decodes a block.
 type Row = (u32, &'static str, usize, usize, Option<Decode>);
 
 const FORMATS: [Row; 32] = [
@@ -54,7 +55,7 @@ const FORMATS: [Row; 32] = [
 ];
 
 impl BlockFormat {
-    /// The format that files have this number for, if it is known.
+    /// Returns the format with this number in files, if it is known.
     pub(super) fn of(number: u32) -> Option<BlockFormat> {
         FORMATS.iter().any(|row| row.0 == number).then_some(BlockFormat(number))
     }
@@ -63,25 +64,25 @@ impl BlockFormat {
         FORMATS.iter().find(|row| row.0 == self.0).expect("only known formats are made")
     }
 
-    /// The name, such as `Q4_K`.
+    /// Returns the name, such as `Q4_K`.
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// Elements of a block.
+    /// Returns the elements of a block.
     pub fn block_len(self) -> usize {
         self.row().2
     }
 
-    /// Bytes of a block.
+    /// Returns the bytes of a block.
     pub fn block_bytes(self) -> usize {
         self.row().3
     }
 
-    /// The numbers that blocks stand for.
+    /// Decodes blocks to numbers.
     ///
     /// # Errors
-    /// `Data` unless these are whole blocks; `Unsupported` for formats that cannot be decoded (`IQ1`, `IQ2`, `IQ3`, `TQ`,
+    /// `Data` if the bytes are not whole blocks, `Unsupported` for formats that cannot be decoded (`IQ1`, `IQ2`, `IQ3`, `TQ`,
     /// `Q8_1`, `Q8_K`, integers).
     ///
     /// ```
@@ -113,7 +114,7 @@ impl BlockFormat {
         Ok(all)
     }
 
-    /// The format of a name, such as `Q4_K`.
+    /// Returns the format with a name, such as `Q4_K`.
     pub fn from_name(name: &str) -> Option<BlockFormat> {
         FORMATS.iter().find(|row| row.1 == name).map(|row| BlockFormat(row.0))
     }
@@ -135,7 +136,7 @@ fn half_at(block: &[u8], at: usize) -> f32 {
     f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
 }
 
-/// 32 numbers in 16 bytes: the lower halves first.
+/// Decodes 32 numbers of 4 bits from 16 bytes. The lower halves of the bytes are the first 16 numbers.
 fn nibbles(packed: &[u8], y: &mut [f32], value: impl Fn(u8) -> f32) {
     let (low, high) = y.split_at_mut(16);
     for ((low, high), &byte) in low.iter_mut().zip(high).zip(packed) {
@@ -143,7 +144,7 @@ fn nibbles(packed: &[u8], y: &mut [f32], value: impl Fn(u8) -> f32) {
     }
 }
 
-/// The fifth bits of 32 numbers in 4 bytes, and the four others.
+/// Decodes 32 numbers of 5 bits. The fifth bits are in the first 4 bytes, and the other bits in the 16 bytes after them.
 fn five_bits(packed: &[u8], y: &mut [f32], value: impl Fn(u8) -> f32) {
     let fifth = u32::from_le_bytes([packed[0], packed[1], packed[2], packed[3]]);
     for (n, &byte) in packed[4..20].iter().enumerate() {
@@ -152,7 +153,7 @@ fn five_bits(packed: &[u8], y: &mut [f32], value: impl Fn(u8) -> f32) {
     }
 }
 
-/// The n-th scale and minimum of `Q4_K` and `Q5_K`: eight of each, of 6 bits, in 12 bytes.
+/// Returns the n-th scale and minimum of `Q4_K` and `Q5_K`. A block has eight of each, of 6 bits, in 12 bytes.
 pub fn scale_and_minimum(scales: &[u8], n: usize) -> (u8, u8) {
     match n {
         0..4 => (scales[n] & 63, scales[n + 4] & 63),

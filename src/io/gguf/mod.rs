@@ -1,12 +1,12 @@
-//! GGUF, the files of llama.cpp: a head with metadata and a table of tensors, and the tensors in blocks of few bits.
-//! (<https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>)
+//! GGUF, the file format of llama.cpp. A file has a head, with metadata and a table of tensors, and the tensors in blocks of
+//! few bits. (<https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>)
 //!
-//! The head is read and checked as a whole. Tensors are read one by one, at their places.
+//! The head is read and checked as a whole. Tensors are read one by one, each from its range of bytes.
 
 mod blocks;
 mod pack;
 mod parts;
-// Only language models read safetensors files in this way.
+// Only language models read safetensors files as GGUF.
 #[cfg(feature = "model")]
 mod safetensors;
 mod scan;
@@ -27,16 +27,16 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::ops::Range;
 
-/// Axes that a tensor can have, as in ggml.
+/// The most axes of a tensor, as in ggml.
 const AXES: u32 = 4;
-/// Bytes of a tensor that are read at once.
+/// The bytes of a tensor that are read at once.
 const PIECE: u64 = 1 << 22;
-/// Bytes of the beginning of a file that are read first. Vocabularies make most heads longer.
+/// The bytes at the beginning of a file that are read first. Most heads are longer, because they have a vocabulary.
 const FIRST: u64 = 1 << 20;
-/// Tensors begin at multiples of this many bytes, unless the file gives another number.
+/// The alignment of tensors in bytes, unless the file has another one.
 const ALIGNMENT: u64 = 32;
 
-/// The head of a GGUF file: what the model is, and where its tensors lie.
+/// The head of a GGUF file, with the metadata of the model and the table of tensors.
 ///
 /// ```
 /// use std::io::Cursor;
@@ -64,11 +64,11 @@ const ALIGNMENT: u64 = 32;
 pub struct Gguf {
     /// The version of the format: 2 or 3.
     pub version: u32,
-    /// Facts about the model by name, such as `general.architecture`.
+    /// The metadata of the model by name, such as `general.architecture`.
     pub metadata: BTreeMap<String, GgufValue>,
     /// The tensors by name.
     pub tensors: BTreeMap<String, GgufTensor>,
-    /// Where the tensors begin, in bytes.
+    /// The offset of the first tensor in bytes.
     pub data: u64,
 }
 
@@ -76,29 +76,29 @@ pub struct Gguf {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct GgufTensor {
-    /// The extents, the slowest axis first as everywhere in this crate. (The file has them the other way round.)
+    /// The shape, slowest axis first, as everywhere in this crate. The file has the axes in reverse order.
     pub shape: Vec<usize>,
-    /// How its elements are stored.
+    /// The format of the elements.
     pub format: BlockFormat,
-    /// Where its bytes are in the file: from the first offset up to but not including the second.
+    /// The range of the tensor's bytes in the file.
     pub bytes: Range<u64>,
 }
 
 impl Gguf {
-    /// Reads the head of a file. Counts and lengths are checked against the length of the file before memory is taken.
+    /// Reads the head of a file. Counts and lengths are checked against the length of the file before memory is allocated.
     ///
     /// # Errors
-    /// `Data` if the file is damaged, with the byte and the name, or is something else (a web page, a git-lfs pointer);
+    /// `Data` if the file is damaged, with the byte and the name, or is something else (a web page, a git-lfs pointer).
     /// `Memory`.
     pub fn read(file: &mut (impl Read + Seek)) -> Result<Gguf> {
         at_once(Gguf::read_from(file))
     }
 
-    /// [`Gguf::read`] of a file that may have to wait for its bytes. It reads the beginning, and more of it until it has the
-    /// head.
+    /// Reads the head as [`Gguf::read`] does, from a file that may have to wait for its bytes. It reads the beginning of the
+    /// file, and then more until the head is complete.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Gguf::read`].
     pub async fn read_from(file: &mut impl Source) -> Result<Gguf> {
         let about = |at, error: Error| about(at, &error);
         let length = file.length().await.map_err(|error| about(0, error))?;
@@ -122,7 +122,7 @@ impl Gguf {
         }
     }
 
-    /// The head in the beginning of a file.
+    /// Parses the head from the beginning of a file.
     fn parse(scan: &mut Scan, beginning: &[u8]) -> Result<Gguf> {
         if !beginning.starts_with(b"GGUF") {
             let found = other_kind(beginning).unwrap_or("another format");
@@ -139,7 +139,8 @@ impl Gguf {
         }
         let (tensors_at, tensors) = (scan.at(), scan.u64("the number of tensors")?);
         let notes = scan.u64("the number of metadata values")?;
-        // A value has at least a name's length, a type and a byte; a tensor a name's length, axes, a type and an offset.
+        // A value needs at least a name's length, a type and a byte. A tensor needs a name's length, axes, a type and an
+        // offset.
         scan.need("the number of metadata values", notes, 13)?;
         let metadata = metadata(scan, notes)?;
         let alignment = match metadata.get("general.alignment") {
@@ -180,11 +181,10 @@ impl Gguf {
         })
     }
 
-    /// Reads a tensor as ordinary numbers, in `f32`.
+    /// Loads a tensor as `f32` numbers.
     ///
     /// # Errors
-    /// `Data` if there is no tensor of that name, or the file is damaged; `Unsupported` for formats that cannot be decoded;
-    /// `Memory`.
+    /// `Data` if the file does not have the tensor or is damaged, `Unsupported` for formats that cannot be decoded, `Memory`.
     pub fn load(
         &self,
         file: &mut (impl Read + Seek),
@@ -194,10 +194,10 @@ impl Gguf {
         at_once(self.load_from(file, device, name))
     }
 
-    /// [`Gguf::load`] from a file that may have to wait for its bytes.
+    /// Loads a tensor as [`Gguf::load`] does, from a file that may have to wait for its bytes.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Gguf::load`].
     pub async fn load_from(
         &self,
         file: &mut impl Source,
@@ -209,13 +209,13 @@ impl Gguf {
         device.tensor(&numbers.map_err(|error| error.within(name))?, &tensor.shape)
     }
 
-    /// Reads matrices as they are packed, and stacks their rows: several matrices of one format that have the same columns,
-    /// such as those of queries, keys and values, are one matrix then, and one product. Memory is taken for the packed
-    /// numbers alone, and for the bytes of one tensor at a time.
+    /// Loads packed matrices, and stacks their rows. Several matrices of one format with the same columns, such as those of
+    /// queries, keys and values, become one matrix, so their products become one product. Memory is needed for the packed
+    /// numbers and for the bytes of one tensor at a time.
     ///
     /// # Errors
-    /// As [`Gguf::load`]; `Shape` unless these are matrices of one format and the same columns; `Unsupported` for formats that
-    /// are not packed.
+    /// As [`Gguf::load`]. `Shape` if the tensors are not matrices of one format with the same columns. `Unsupported` for
+    /// formats that are not packed.
     ///
     /// ```no_run
     /// # use warpweft::{device::Device, io::Gguf};
@@ -236,10 +236,10 @@ impl Gguf {
         at_once(self.load_packed_from(file, device, names))
     }
 
-    /// [`Gguf::load_packed`] from a file that may have to wait for its bytes.
+    /// Loads matrices as [`Gguf::load_packed`] does, from a file that may have to wait for its bytes.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Gguf::load_packed`].
     pub async fn load_packed_from(
         &self,
         file: &mut impl Source,
@@ -269,7 +269,7 @@ impl Gguf {
         matrix.finish()
     }
 
-    /// Matrices of these names, which have one format and the same columns; at least one.
+    /// Finds the matrices with these names, at least one. They must have one format and the same columns.
     fn stacked(&self, names: &[&str]) -> Result<Vec<&GgufTensor>> {
         let mut all: Vec<&GgufTensor> = Vec::with_capacity(names.len());
         for name in names {
@@ -300,7 +300,7 @@ impl Gguf {
 }
 
 impl GgufTensor {
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn numel(&self) -> usize {
         self.shape.iter().product()
     }
@@ -308,15 +308,15 @@ impl GgufTensor {
     /// Reads the bytes of the tensor, from the file whose head was read.
     ///
     /// # Errors
-    /// `Data` if the file is shorter now, or cannot be read; `Memory`.
+    /// `Data` if the file is shorter now or cannot be read, `Memory`.
     pub fn read(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>> {
         at_once(self.read_from(file))
     }
 
-    /// [`GgufTensor::read`] from a file that may have to wait for its bytes.
+    /// Reads the bytes as [`GgufTensor::read`] does, from a file that may have to wait for its bytes.
     ///
     /// # Errors
-    /// As there.
+    /// As [`GgufTensor::read`].
     pub async fn read_from(&self, file: &mut impl Source) -> Result<Vec<u8>> {
         let read = file.read_range(self.bytes.clone()).await;
         read.map_err(|error| about(self.bytes.start, &error))
@@ -347,7 +347,7 @@ struct Row {
     name: String,
     shape: Vec<usize>,
     format: BlockFormat,
-    /// Its first byte, from where the tensors begin.
+    /// The offset of the first byte, relative to the first tensor.
     start: u64,
     length: u64,
 }
@@ -393,7 +393,7 @@ fn row(scan: &mut Scan) -> Result<Row> {
     }
 }
 
-/// The tensors at their places in a file of this length.
+/// Returns the tensors with their ranges of bytes in a file of `length` bytes.
 fn placed(
     rows: Vec<Row>,
     data: u64,

@@ -1,15 +1,16 @@
-//! Blocks of files as rows of packed matrices: the same bits in another order.
+//! Packing: rearranges blocks of files into rows of packed matrices. The bits stay the same.
 
 use super::blocks::{scale_and_minimum, BlockFormat};
 use crate::alloc::try_vec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::packed::{PackedFormat, Planes};
 
-/// Elements of a chunk: those that lie together in a packed row.
+/// The elements of a chunk, which are adjacent in a packed row.
 const CHUNK: usize = 32;
 
 impl BlockFormat {
-    /// The packed format with the same numbers, if there is one: not for integers, `F64`, and formats that cannot be decoded.
+    /// Returns the packed format with the same numbers. Returns `None` for integers, `F64`, and formats that cannot be
+    /// decoded.
     ///
     /// ```
     /// # use warpweft::{io::BlockFormat, op::PackedFormat};
@@ -20,10 +21,10 @@ impl BlockFormat {
         PackedFormat::ALL.into_iter().find(|format| format.name() == self.name())
     }
 
-    /// The words of packed rows of `columns` elements, from their blocks, row by row: the same bits in another order.
+    /// Packs rows of `columns` elements from their blocks, row by row. The result has the same bits in another order.
     ///
     /// # Errors
-    /// `Unsupported` for formats that are not packed; `Data` unless these are whole rows of whole blocks; `Memory`.
+    /// `Unsupported` for formats that are not packed, `Data` if `blocks` is not whole rows of whole blocks, `Memory`.
     ///
     /// ```
     /// # use warpweft::{io::BlockFormat, op::PackedFormat};
@@ -60,44 +61,44 @@ impl BlockFormat {
     }
 }
 
-/// A row of a packed matrix as bytes, and where its planes begin.
+/// The bytes of a packed row, and the positions of its planes.
 struct Row<'a> {
     bytes: &'a mut [u8],
     planes: Planes,
 }
 
 impl Row<'_> {
-    /// Puts bytes into a plane that begins at a word.
+    /// Writes bytes into a plane that begins at the word `start`.
     fn put(&mut self, start: usize, at: usize, bytes: &[u8]) {
         self.bytes[4 * start + at..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Puts the `at`-th field of so many bits, 8 at most, into a plane of zeros.
+    /// Writes the `at`-th field of `bits` bits, 8 at most, into a plane of zeros.
     fn put_field(&mut self, start: usize, bits: usize, at: usize, value: u8) {
         self.bytes[4 * start + at * bits / 8] |= value << (at * bits % 8);
     }
 
-    /// Puts a chunk of numbers of four bits.
+    /// Writes a chunk of numbers of four bits.
     fn put_nibbles(&mut self, chunk: usize, number: impl Fn(usize) -> u8) {
         let bytes: [u8; 16] = std::array::from_fn(|i| number(i) | number(i + 16) << 4);
         self.put(self.planes.quants[0], 16 * chunk, &bytes);
     }
 
-    /// Puts a chunk of numbers of one or two bits into a plane.
+    /// Writes a chunk of numbers of one or two bits into a plane.
     fn put_bits(&mut self, start: usize, bits: usize, chunk: usize, number: impl Fn(usize) -> u8) {
         for i in 0..CHUNK {
             self.put_field(start, bits, chunk * CHUNK + i, number(i));
         }
     }
 
-    /// Puts a group's scale of four bits and two above.
+    /// Writes a group's scale of six bits: four bits into one plane, and the upper two into another.
     fn put_scale(&mut self, planes: [usize; 2], group: usize, value: u8) {
         self.put_field(planes[0], 4, group, value & 15);
         self.put_field(planes[1], 2, group, value >> 4);
     }
 }
 
-/// Writes a row of blocks as a packed row, which is zero before. Both are whole.
+/// Packs the blocks of a row into `row`, which has zeros before. Blocks and row must be complete.
 fn pack_row(format: PackedFormat, columns: usize, blocks: &[u8], row: &mut [u8]) {
     use PackedFormat::*;
     let planes = format.planes(columns);
@@ -105,7 +106,7 @@ fn pack_row(format: PackedFormat, columns: usize, blocks: &[u8], row: &mut [u8])
     let simple = |blocks, row: &mut Row, sizes| simple(blocks, row, sizes);
     match format {
         F32 | F16 | BF16 => row.put(0, 0, blocks),
-        // Bytes of the scale, the minimum, the upper bits, the lower bits.
+        // Each list has the bytes of the scale, the minimum, the upper bits and the lower bits.
         Q4_0 | IQ4_NL => simple(blocks, &mut row, [2, 0, 0, 16]),
         Q4_1 => simple(blocks, &mut row, [2, 2, 0, 16]),
         Q5_0 => simple(blocks, &mut row, [2, 0, 4, 16]),
@@ -131,7 +132,7 @@ fn pack_row(format: PackedFormat, columns: usize, blocks: &[u8], row: &mut [u8])
     }
 }
 
-/// Blocks of 32, whose parts lie in the packed row as they do in the block.
+/// Packs blocks of 32, whose parts have the same layout in the packed row.
 fn simple(blocks: &[u8], row: &mut Row, [scale, minimum, upper, lower]: [usize; 4]) {
     let planes = row.planes;
     for (n, block) in blocks.chunks_exact(scale + minimum + upper + lower).enumerate() {
@@ -175,7 +176,7 @@ fn q3_k(row: &mut Row, n: usize, block: &[u8]) {
     row.put(planes.super_scales, 2 * n, &block[108..110]);
 }
 
-/// What `Q4_K` and `Q5_K` have alike: scales, minima, and the lower bits.
+/// Packs the parts that `Q4_K` and `Q5_K` have in common: scales, minima, and the lower bits.
 fn k(row: &mut Row, n: usize, block: &[u8], packed: &[u8]) {
     let planes = row.planes;
     row.put(planes.super_scales, 2 * n, &block[..2]);

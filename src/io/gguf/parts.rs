@@ -1,21 +1,21 @@
-//! A GGUF model that comes as several files, as `llama-gguf-split` writes them: `model-00001-of-00003.gguf` and so on.
+//! GGUF models in several files, as `llama-gguf-split` writes them: `model-00001-of-00003.gguf` and so on.
 //!
-//! Each part is a GGUF file of its own. The first has all metadata, and each has some of the tensors.
+//! Each part is a complete GGUF file. The first part has all metadata, and each part has some of the tensors.
 
 use super::super::source::Source;
 use super::Gguf;
 use crate::error::{Error, Result};
 use std::ops::Range;
 
-/// Files that are read as one: the bytes of the first, then those of the second, and so on.
+/// Files that are read as if they were concatenated.
 pub struct GgufParts<F> {
     parts: Vec<F>,
-    /// Where each begins, and where the last one ends.
+    /// The offset of each file, and the end of the last one.
     starts: Vec<u64>,
 }
 
 impl<F> GgufParts<F> {
-    /// Files that are read as one; none at first.
+    /// Creates an empty list of files.
     pub(super) fn new() -> GgufParts<F> {
         GgufParts { parts: Vec::new(), starts: vec![0] }
     }
@@ -28,23 +28,23 @@ impl<F> GgufParts<F> {
         start
     }
 
-    /// Bytes of all files together.
+    /// Returns the bytes of all files together.
     pub fn bytes(&self) -> u64 {
         self.starts[self.parts.len()]
     }
 
-    /// The same files, each read through what `wrap` makes of it.
+    /// Replaces each file by the reader that `wrap` returns for it.
     pub fn map<G>(self, wrap: impl FnMut(F) -> G) -> GgufParts<G> {
         GgufParts { parts: self.parts.into_iter().map(wrap).collect(), starts: self.starts }
     }
 }
 
 impl Gguf {
-    /// Reads the heads of a model's files, the first part first, as one head. The places of tensors are those in all files
-    /// together, which the second value reads.
+    /// Reads the heads of a model's files, in order, as one head. The ranges of tensors count the bytes of all files
+    /// together, which the second result reads.
     ///
     /// # Errors
-    /// As [`Gguf::read`], with the part; `Data` unless these are all parts of one model, in order.
+    /// As [`Gguf::read`], with the part. `Data` if the files are not all parts of one model, in order.
     ///
     /// ```no_run
     /// # async fn run() -> warpweft::error::Result<()> {
@@ -88,7 +88,7 @@ impl Gguf {
         }
     }
 
-    /// Refuses a file unless it is part `number`, counted from 0, of a model of `count` parts.
+    /// Rejects a file that is not part `number`, counted from 0, of a model with `count` parts.
     fn check_part(&self, number: usize, count: usize) -> Result<()> {
         let fact = |name: &str| self.metadata.get(name).and_then(|value| value.as_u64());
         let (no, of) = (fact("split.no").unwrap_or(0), fact("split.count").unwrap_or(1));
@@ -115,7 +115,7 @@ impl<F: Source> Source for GgufParts<F> {
             let message = format!("the part must be inside the files, got offset {}", range.start);
             return Err(Error::data(message));
         };
-        // A tensor lies in one part.
+        // A tensor is completely in one part.
         let start = self.starts[part];
         file.read_range(range.start - start..range.end - start).await
     }

@@ -11,11 +11,11 @@ use crate::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 
 impl Gguf {
-    /// Reads the headers of safetensors files as one head with this metadata. `rename` returns the name that GGUF has for a
-    /// tensor, or `None` for tensors that are not part of the model.
+    /// Reads the headers of safetensors files as one head with this metadata. `rename` returns the GGUF name of a tensor, or
+    /// `None` for tensors that are not part of the model.
     ///
     /// # Errors
-    /// Errors name the file. `Data` if a file is damaged, or two tensors have one name; `Unsupported` for a tensor whose
+    /// Errors name the file. `Data` if a file is damaged, or two tensors have one name. `Unsupported` for a tensor whose
     /// elements are not `F32`, `F16` or `BF16`.
     pub(crate) async fn of_safetensors<F: Source>(
         metadata: BTreeMap<String, GgufValue>,

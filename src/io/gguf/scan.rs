@@ -1,48 +1,48 @@
-//! Reading the head of a GGUF file: numbers and strings one after the other, each checked against what the file still has.
+//! The scanner for the head of a GGUF file. It reads numbers and strings, and checks each against the bytes that the file has
+//! left.
 
 use crate::alloc::try_vec;
 use crate::error::{Error, Result};
 
-/// Bytes that a name may have, as in the format's description.
+/// The most bytes of a name, from the description of the format.
 const LONGEST: u64 = 65_535;
 
-/// The beginning of a file, which is read from its first byte on. It knows where it is, and how many bytes are left in the
-/// file.
+/// The beginning of a file, with the offset of the next byte and the length of the whole file.
 pub struct Scan<'a> {
     beginning: &'a [u8],
     at: u64,
     length: u64,
-    /// Whether more of the file was asked for than there is of its beginning.
+    /// Whether a read failed because it needed more of the file than its beginning.
     is_short: bool,
 }
 
-/// An error about a byte of the file.
+/// Returns the error for a byte of the file.
 pub fn wrong(at: u64, what: &str) -> Error {
     Error::data(format!("gguf: at byte {at}: {what}"))
 }
 
 impl<'a> Scan<'a> {
-    /// The beginning of a file of so many bytes.
+    /// Scans the beginning of a file of `length` bytes.
     pub fn new(beginning: &'a [u8], length: u64) -> Scan<'a> {
         Scan { beginning, at: 0, length, is_short: false }
     }
 
-    /// Whether an error came because more of the file has to be there.
+    /// Whether an error occurred because more of the file is needed.
     pub fn is_short(&self) -> bool {
         self.is_short
     }
 
-    /// The offset of the next byte.
+    /// Returns the offset of the next byte.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// How many bytes the file has.
+    /// Returns the length of the file in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Refuses `count` elements of at least `size` bytes that the file has no room for.
+    /// Rejects a count if the file has no room for `count` elements of at least `size` bytes.
     pub fn need(&self, what: &str, count: u64, size: u64) -> Result<usize> {
         let left = self.length - self.at;
         match usize::try_from(count).ok().filter(|_| count <= left / size) {
@@ -54,7 +54,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The next `count` bytes, as they lie there.
+    /// Returns the next `count` bytes, borrowed.
     fn taken(&mut self, what: &str, count: u64) -> Result<&'a [u8]> {
         let count = self.need(what, count, 1)?;
         let rest = usize::try_from(self.at).ok().and_then(|at| self.beginning.get(at..));
@@ -70,7 +70,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The next `count` bytes.
+    /// Returns a copy of the next `count` bytes.
     pub fn bytes(&mut self, what: &str, count: u64) -> Result<Vec<u8>> {
         let bytes = self.taken(what, count)?;
         let mut own = try_vec("gguf", bytes.len())?;
@@ -78,7 +78,7 @@ impl<'a> Scan<'a> {
         Ok(own)
     }
 
-    /// The bytes of a number.
+    /// Reads the bytes of a number.
     pub fn number<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
         let bytes = self.taken(what, N as u64)?;
         Ok(bytes.try_into().expect("these are so many bytes"))
@@ -92,7 +92,7 @@ impl<'a> Scan<'a> {
         Ok(u64::from_le_bytes(self.number(what)?))
     }
 
-    /// A string: its length, and UTF-8.
+    /// Reads a string, which is a length and UTF-8.
     pub fn string(&mut self, what: &str) -> Result<String> {
         let length = self.u64(what)?;
         let at = self.at;
@@ -100,7 +100,7 @@ impl<'a> Scan<'a> {
             .map_err(|error| wrong(at, &format!("{what} must be UTF-8, got {error}")))
     }
 
-    /// A name: a string that errors can show.
+    /// Reads a name, which is a string short enough for error messages.
     pub fn name(&mut self, what: &str) -> Result<String> {
         let at = self.at;
         let name = self.string(what)?;
@@ -113,7 +113,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// What went wrong at a byte, as an error of the same kind.
+/// Returns the error with the offset of a byte in front.
 pub fn about(at: u64, error: &Error) -> Error {
     Error::new(error.kind(), format!("gguf: at byte {at}: {}", error.message()))
 }

@@ -5,7 +5,7 @@ use crate::alloc::try_vec;
 use crate::error::Result;
 use std::fmt;
 
-/// Arrays in arrays in arrays: no file has more.
+/// The most levels of nested arrays. Real files have fewer.
 const DEEPEST: usize = 4;
 
 /// A value of a GGUF file's metadata.
@@ -20,29 +20,29 @@ pub enum GgufValue {
     Bool(bool),
     /// Text.
     String(String),
-    /// Many of one type.
+    /// An array of values of one type.
     Array(GgufArray),
 }
 
-/// An array of a GGUF file's metadata. The file's types `i8`, `i16` and `u16` become `i32`.
+/// An array in a GGUF file's metadata. The file's types `i8`, `i16` and `u16` become `i32`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GgufArray {
-    /// Integers of 8 bits without a sign, such as those of a precompiled normalizer.
+    /// Unsigned integers of 8 bits, such as those of a precompiled normalizer.
     Bytes(Vec<u8>),
-    /// Integers that fit into 32 bits with a sign.
+    /// Integers that fit into a signed integer of 32 bits.
     I32(Vec<i32>),
-    /// Integers of 32 bits without a sign.
+    /// Unsigned integers of 32 bits.
     U32(Vec<u32>),
-    /// Integers of 64 bits with a sign.
+    /// Signed integers of 64 bits.
     I64(Vec<i64>),
-    /// Integers of 64 bits without a sign.
+    /// Unsigned integers of 64 bits.
     U64(Vec<u64>),
-    /// Numbers of 32 bits.
+    /// Floating-point numbers of 32 bits.
     F32(Vec<f32>),
-    /// Numbers of 64 bits.
+    /// Floating-point numbers of 64 bits.
     F64(Vec<f64>),
-    /// True or false.
+    /// Booleans.
     Bool(Vec<bool>),
     /// Texts, such as a vocabulary.
     String(Vec<String>),
@@ -51,7 +51,7 @@ pub enum GgufArray {
 }
 
 impl GgufValue {
-    /// An integer that is not negative.
+    /// Returns an integer that is not negative.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             GgufValue::Integer(value) => u64::try_from(*value).ok(),
@@ -59,7 +59,7 @@ impl GgufValue {
         }
     }
 
-    /// A number, also if it is stored as an integer.
+    /// Returns a number, also if it is stored as an integer.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             GgufValue::Integer(value) => Some(*value as f64),
@@ -68,7 +68,7 @@ impl GgufValue {
         }
     }
 
-    /// Text.
+    /// Returns a text.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             GgufValue::String(value) => Some(value),
@@ -76,7 +76,7 @@ impl GgufValue {
         }
     }
 
-    /// True or false.
+    /// Returns a boolean.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             GgufValue::Bool(value) => Some(*value),
@@ -84,7 +84,7 @@ impl GgufValue {
         }
     }
 
-    /// An array.
+    /// Returns an array.
     pub fn as_array(&self) -> Option<&GgufArray> {
         match self {
             GgufValue::Array(value) => Some(value),
@@ -92,7 +92,7 @@ impl GgufValue {
         }
     }
 
-    /// Reads a value of a type, which is the number that the file has for it.
+    /// Reads a value of the type with the number `kind` in files.
     pub(super) fn read(scan: &mut Scan, what: &str, kind: u32) -> Result<Self> {
         let integer = GgufValue::Integer;
         Ok(match kind {
@@ -115,7 +115,7 @@ impl GgufValue {
 }
 
 impl GgufArray {
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         match self {
             GgufArray::Bytes(all) => all.len(),
@@ -131,12 +131,12 @@ impl GgufArray {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the array has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The texts, if it is an array of these.
+    /// Returns the texts if the array has texts.
     pub fn as_strings(&self) -> Option<&[String]> {
         match self {
             GgufArray::String(all) => Some(all),
@@ -187,7 +187,7 @@ impl GgufArray {
     }
 }
 
-/// Numbers of `N` bytes.
+/// Reads numbers of `N` bytes.
 fn numbers<T, const N: usize>(
     scan: &mut Scan,
     what: &str,
@@ -212,12 +212,12 @@ fn unknown(at: u64, what: &str, kind: u32) -> crate::error::Error {
     wrong(at, &format!("{what} must have a type from 0 to 12, got {kind}"))
 }
 
-/// A number or text as it is; of arrays, how many there are of what.
+/// Writes a number or text, and for an array its length and its type.
 impl fmt::Display for GgufValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             GgufValue::Integer(value) => write!(f, "{value}"),
-            // The shortest digits that give back the number of 32 bits that most are.
+            // Most floats were stored in 32 bits, so this writes the shortest digits that restore those.
             GgufValue::Float(value) if f64::from(*value as f32) == *value => {
                 write!(f, "{}", *value as f32)
             }

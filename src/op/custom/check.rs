@@ -1,4 +1,4 @@
-//! What naga says of a user's text.
+//! Validation of custom WGSL by naga.
 
 use super::shader::Shader;
 use super::tokens::located;
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use naga::Module;
 
-/// The module, if it is one. `source` is what the user wrote of it: it stands first.
+/// Parses and validates a module. `source` is the user's part of it, at the beginning.
 ///
 /// # Errors
 /// `Data`, with line and column.
@@ -38,7 +38,7 @@ pub fn parsed(what: &str, text: &str, source: &str) -> Result<Module> {
     }
 }
 
-/// Whether a shader is one.
+/// Validates a shader.
 ///
 /// # Errors
 /// `Data`, with line and column.
@@ -46,7 +46,7 @@ pub fn shader(shader: &Shader) -> Result<()> {
     parsed("shader", shader.source(), shader.source()).map(drop)
 }
 
-/// An error that says where in the user's text it is, if it is there.
+/// Creates an error with its position in the user's text, if it is inside of that.
 fn told(what: &str, source: &str, at: Option<usize>, message: &str) -> Error {
     match at {
         Some(at) if at < source.len() => located(what, source, at, message),

@@ -1,5 +1,5 @@
-//! A user's function, compiled for machines that take no WGSL: what naga read becomes steps. Choices are computed on both
-//! sides and selected from, functions are written out where they are called, loops are unrolled.
+//! The compiler of custom functions for machines without WGSL, from naga's modules to steps. Both sides of a branch are
+//! computed, and the result is selected. Function calls are inlined, and loops are unrolled.
 
 use super::element::{Element, Steps, WHAT};
 use super::steps::{unsupported, Value, Writer};
@@ -10,17 +10,17 @@ use crate::sorted;
 use naga::{Block, Expression, Function, Handle, LocalVariable, Module, Span, Statement};
 use std::collections::HashMap;
 
-/// Rounds that a loop may have.
+/// The most rounds of a loop.
 const MOST_ROUNDS: usize = 1024;
-/// Functions that are called by each other.
+/// The deepest nesting of calls.
 const MOST_CALLS: usize = 32;
-/// Statements that are followed.
+/// The most statements that are compiled.
 const MOST_STATEMENTS: usize = 1 << 16;
 
-/// Reads and checks the function's module; its steps, or why there are none, are known afterwards.
+/// Parses and validates the function's module. Sets its steps, or the reason why it has none.
 ///
 /// # Errors
-/// `Data`, with line and column, for what WGSL does not allow.
+/// `Data`, with line and column, for invalid WGSL.
 pub fn compiled(mut element: Element) -> Result<Element> {
     let module = super::check::parsed(WHAT, &element.module(), element.source())?;
     let found = module.functions.iter().find(|(_, f)| f.name.as_ref() == Some(&element.name));
@@ -54,25 +54,25 @@ fn steps(element: &Element, module: &Module, function: &Function) -> Result<Step
     compiler.writer.finish(last)
 }
 
-/// Compiles a module's functions.
+/// The compiler of a module's functions.
 pub(super) struct Compiler<'a> {
     source: &'a str,
     pub module: &'a Module,
     pub writer: Writer,
     statements: usize,
-    /// How many functions are called just now.
+    /// The depth of the current call.
     calls: usize,
 }
 
-/// The variables of a function, and for which elements they are so.
+/// The variables of a function, and the elements that they are valid for.
 #[derive(Clone)]
 pub(super) struct State {
     pub locals: HashMap<Handle<LocalVariable>, Value>,
-    /// Which elements come here: a `bool` step.
+    /// Whether an element reaches this point, as a `bool` step.
     alive: u32,
 }
 
-/// A function that is called.
+/// A function call in progress.
 pub(super) struct Frame<'a> {
     pub function: &'a Function,
     pub arguments: Vec<Value>,
@@ -82,7 +82,7 @@ pub(super) struct Frame<'a> {
     loops: Vec<Loop>,
 }
 
-/// Those that left a round, and those that left the loop.
+/// The states that left a round by `continue`, and the states that left the loop by `break`.
 #[derive(Default)]
 struct Loop {
     continued: Vec<State>,
@@ -90,7 +90,7 @@ struct Loop {
 }
 
 impl<'a> Compiler<'a> {
-    /// The error for a construct that has no steps.
+    /// Creates the error for a construct that has no steps.
     pub fn refuse(&self, span: Span, construct: &str) -> Error {
         let at = span.to_range().map_or(0, |range| range.start);
         let message = format!("{construct} is not supported on the CPU");
@@ -146,7 +146,7 @@ impl<'a> Compiler<'a> {
         match statement {
             Statement::Emit(range) => {
                 for handle in range.clone() {
-                    // Pointers are followed where they are used.
+                    // Pointers are evaluated where they are used.
                     if self.place(frame, handle)?.is_none() {
                         frame.values.remove(&handle);
                         self.value(frame, handle)?;
@@ -236,7 +236,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// One state for those where `condition` holds and the others.
+    /// Joins two states: `a` for elements where `condition` holds, and `b` for the others.
     fn join(&mut self, condition: u32, a: State, b: State) -> State {
         if self.writer.known(a.alive) == Some(0) {
             return b;
@@ -245,7 +245,7 @@ impl<'a> Compiler<'a> {
             return a;
         }
         let alive = self.writer.binary(Binary::Or, a.alive, b.alive);
-        // In the order in which they were declared, so that equal functions have equal steps.
+        // Variables are in the order of their declarations, so that equal functions have equal steps.
         let mut variables: Vec<_> = a.locals.keys().copied().collect();
         sorted::sort(&mut variables);
         let mut locals = HashMap::new();
@@ -290,7 +290,7 @@ impl<'a> Compiler<'a> {
                 frame.state.alive = self.writer.binary(Binary::And, frame.state.alive, stays);
             }
         }
-        // What is dead is joined to nothing.
+        // Joins the states that left the loop. States that no element reaches have no effect.
         for state in frame.loops.pop().unwrap_or_default().broken {
             let here = frame.state.clone();
             frame.state = self.join(state.alive, state, here);

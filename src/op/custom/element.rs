@@ -1,5 +1,5 @@
-//! A user's function of elements: its text, its signature, and, where it was compiled for machines without a compiler of
-//! WGSL, the steps it takes.
+//! A custom elementwise function: its text, its signature, and its steps, if it was compiled for machines without a WGSL
+//! compiler.
 
 use super::tokens::{located, Text};
 use crate::dtype::DType;
@@ -13,13 +13,13 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// What it is, for errors.
+/// The word for element functions in errors.
 pub(super) const WHAT: &str = "element function";
 
-/// A function of elements, written in WGSL.
+/// An elementwise function, written in WGSL.
 #[derive(Debug)]
 pub struct Element {
-    /// The function's own name.
+    /// The name of the function.
     pub name: String,
     text: Text,
     hash: u64,
@@ -27,18 +27,19 @@ pub struct Element {
     declared: BTreeSet<String>,
     pub parameters: Vec<DType>,
     pub result: DType,
-    /// What it computes, or why that is not known.
+    /// The compiled steps, or the reason why they are missing.
     pub steps: Result<Steps>,
-    /// Roughly how many instructions it takes.
+    /// The approximate number of instructions.
     pub length: u32,
-    /// The derivatives by each parameter, if they are known: functions of the same parameters, or of these and the result.
+    /// The derivatives by each parameter, if they were set. They are functions of the same parameters, or of the parameters
+    /// and the result.
     pub gradients: Vec<Arc<Element>>,
 }
 
-/// Instructions, each of which uses those before it; the value of the last is the function's.
+/// Instructions. Each uses earlier ones, and the last has the function's value.
 pub type Steps = Vec<Step>;
 
-/// An instruction; numbers are positions of others.
+/// An instruction. Numbers are positions of earlier instructions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     Argument(usize),
@@ -48,7 +49,7 @@ pub enum Step {
     Select(u32, u32, u32),
     Cast(DType, u32),
     Bitcast(DType, u32),
-    /// A row of the table, whose result has this type.
+    /// A row of the pointwise table, with the type of its result.
     Row(Pointwise, Vec<u32>, DType),
 }
 
@@ -67,7 +68,7 @@ impl Hash for Element {
     }
 }
 
-/// Words that no element function may have: it works on its arguments alone, wherever it is called.
+/// Words that are rejected, because an element function may use only its arguments.
 const REFUSED: [&str; 9] = [
     "Barrier",
     "subgroup",
@@ -81,10 +82,10 @@ const REFUSED: [&str; 9] = [
 ];
 
 impl Element {
-    /// Reads a source: helper functions, constants, aliases and structures, and at the end the function.
+    /// Parses a source: helper functions, constants, aliases and structures, and the function itself at the end.
     ///
     /// # Errors
-    /// `Data` with line and column where it is something else.
+    /// `Data`, with line and column, for any other content.
     pub fn parse(source: &str) -> Result<Element> {
         let text = Text::new(WHAT, source)?;
         let fail = |n: usize, message: &str| Err(located(WHAT, source, text.at(n), message));
@@ -154,12 +155,12 @@ impl Element {
         })
     }
 
-    /// The source as it was written.
+    /// Returns the source as it was written.
     pub fn source(&self) -> &str {
         &self.text.source
     }
 
-    /// A module that calls it, to be compiled as a test: the source stands first, so that lines are its own.
+    /// Returns a module that calls the function, for validation. The source comes first, so that line numbers are the user's.
     pub fn module(&self) -> String {
         let (prefix, mut arguments) = (self.prefix(0), String::new());
         for dtype in &self.parameters {
@@ -175,7 +176,7 @@ impl Element {
         )
     }
 
-    /// What stands before the names of the n-th such function of a module: nothing else there begins so.
+    /// Returns the prefix for the names of the n-th function in a module. No other name in the text has this prefix.
     fn prefix(&self, number: usize) -> String {
         let mut prefix = format!("user{number}_");
         while self.text.has_prefix(&prefix) {
@@ -184,17 +185,17 @@ impl Element {
         prefix
     }
 
-    /// What it is called as the n-th of a module.
+    /// Returns the name of the function as the n-th of a module.
     pub fn name_in(&self, number: usize) -> String {
         self.prefix(number) + &self.name
     }
 
-    /// Its text as the n-th of a module.
+    /// Returns the text of the function as the n-th of a module.
     pub fn text_in(&self, number: usize) -> String {
         self.text.renamed(&self.declared, &self.prefix(number))
     }
 
-    /// The shape and type of its result, or why these operands do not go together.
+    /// Returns the shape and type of the result, or the error if the operands do not fit.
     pub fn infer(&self, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
         let name = &self.name;
         if operands.len() != self.parameters.len() {
@@ -225,10 +226,10 @@ impl Element {
         Ok((shape, result))
     }
 
-    /// With the derivatives by each parameter.
+    /// Returns the function with derivatives by each parameter.
     ///
     /// # Errors
-    /// `Data` where they are not one for each parameter that is a float, take other parameters, or give no `f32`.
+    /// `Data` if a float parameter has no derivative, or a derivative has other parameters or does not return `f32`.
     pub fn with_gradients(self: &Arc<Element>, gradients: &[Arc<Element>]) -> Result<Element> {
         let name = &self.name;
         if gradients.len() != self.parameters.len() {
@@ -262,7 +263,7 @@ impl Element {
     }
 }
 
-/// The name, parameters and result of the function whose `fn` is the n-th word.
+/// Parses the name, parameters and result of the function whose `fn` is the n-th word.
 fn signature(text: &Text, n: usize) -> Result<(String, Vec<DType>, DType)> {
     let fail = |n: usize, must: &str| {
         let message = format!("{must}, got `{}`", text.word(n));
@@ -303,5 +304,5 @@ fn signature(text: &Text, n: usize) -> Result<(String, Vec<DType>, DType)> {
     Ok((text.word(name).to_string(), parameters, dtype(at + 3)?))
 }
 
-/// Parameters that a function may have.
+/// The most parameters of a function.
 const MOST_PARAMETERS: usize = 16;

@@ -1,4 +1,4 @@
-//! What users write in WGSL.
+//! Custom operations that users write in WGSL: elementwise functions and compute shaders.
 
 #[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
 mod check;

@@ -1,4 +1,4 @@
-//! Parts of variables, and the values that types begin with.
+//! References to variables and their parts, and the initial values of types.
 
 use super::compile::{Compiler, Frame};
 use super::steps::Value;
@@ -6,18 +6,18 @@ use crate::dtype::DType;
 use crate::error::Result;
 use naga::{Expression, Handle, LocalVariable, Span, TypeInner};
 
-/// An index on the way to a part of a variable.
+/// An index in the path to a part of a variable.
 pub(super) enum Part {
     Known(usize),
-    /// A step.
+    /// An index that a step computes.
     Computed(u32),
 }
 
-/// A variable, and the way to a part of it.
+/// A variable, and the path to a part of it.
 pub(super) type Place = (Handle<LocalVariable>, Vec<Part>);
 
 impl<'a> Compiler<'a> {
-    /// The variable, and which part of it, that an expression points to.
+    /// Returns the variable, and the part of it, that a pointer expression refers to.
     pub fn place(
         &mut self,
         frame: &mut Frame<'a>,
@@ -43,7 +43,7 @@ impl<'a> Compiler<'a> {
         Ok(Some((variable, parts)))
     }
 
-    /// What lies where an expression points.
+    /// Loads the value that a pointer expression refers to.
     pub fn load(&mut self, frame: &mut Frame<'a>, pointer: Handle<Expression>) -> Result<Value> {
         let span = frame.function.expressions.get_span(pointer);
         let Some((variable, parts)) = self.place(frame, pointer)? else {
@@ -59,7 +59,7 @@ impl<'a> Compiler<'a> {
         Ok(value)
     }
 
-    /// `whole` with one part replaced.
+    /// Returns `whole` with one part replaced.
     pub fn put(&mut self, whole: &Value, parts: &[Part], value: &Value) -> Value {
         let Some((first, rest)) = parts.split_first() else { return value.clone() };
         let mut all = whole.parts();
@@ -79,7 +79,7 @@ impl<'a> Compiler<'a> {
         Value::Composite(all)
     }
 
-    /// The value of a type that is all zeros.
+    /// Returns the zero value of a type.
     pub fn zero(&mut self, of: Handle<naga::Type>, span: Span) -> Result<Value> {
         let several = |this: &mut Self, ty, count: usize| -> Result<Value> {
             if count > 256 {
@@ -112,7 +112,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The type of elements that a scalar is.
+    /// Returns the element type of a scalar type.
     pub fn dtype(&self, scalar: naga::Scalar, span: Span) -> Result<DType> {
         use naga::ScalarKind::{Bool, Float, Sint, Uint};
         match (scalar.kind, scalar.width) {
@@ -124,7 +124,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A value that is one number.
+    /// Returns the value of an expression that must be one number.
     pub fn scalar(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<u32> {
         match self.value(frame, handle)? {
             Value::Scalar(step) => Ok(step),

@@ -1,4 +1,4 @@
-//! A user's compute shader: its text and what it binds; and a call of it, with the shapes of its results and its grid.
+//! A custom compute shader, with its text and bindings, and a call of it, with the shapes of its results and its grid.
 
 use super::tokens::{located, Text};
 use crate::dtype::DType;
@@ -9,10 +9,10 @@ use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// What it is, for errors.
+/// The word for shaders in errors.
 const WHAT: &str = "shader";
 
-/// What a shader reads or writes by a name: a tensor, or a number.
+/// A named tensor or number that a shader reads or writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     pub name: String,
@@ -24,13 +24,13 @@ pub struct Binding {
 pub struct Shader {
     text: Text,
     hash: u64,
-    /// The tensors that it reads, in the order of their bindings.
+    /// The tensors that the shader reads, in the order of their bindings.
     pub inputs: Vec<Binding>,
-    /// The tensors that it writes.
+    /// The tensors that the shader writes.
     pub outputs: Vec<Binding>,
     /// The numbers of its uniform, in order.
     pub params: Vec<Binding>,
-    /// Whether it needs `f16`.
+    /// Whether the shader needs `f16`.
     pub f16: bool,
 }
 
@@ -52,7 +52,7 @@ impl Hash for Shader {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ShaderCall {
     pub shader: Arc<Shader>,
-    /// The shapes of its results.
+    /// The shapes of the results.
     pub outputs: Vec<Shape>,
     pub workgroups: [u32; 3],
 }
@@ -60,9 +60,9 @@ pub struct ShaderCall {
 /// A declaration `@group(0) @binding(n) var<...> name: type;`.
 struct Declared {
     binding: usize,
-    /// Where it stands.
+    /// The position of the declaration.
     at: usize,
-    /// What stands in the angle brackets.
+    /// The words in the angle brackets of `var`.
     space: String,
     name: String,
     /// The words of the type.
@@ -70,11 +70,11 @@ struct Declared {
 }
 
 impl Shader {
-    /// Reads what a source binds: at binding 0 a uniform of numbers, if there are any, then what it reads, then what it
-    /// writes, all in group 0 and without gaps. Its entry point is `main`.
+    /// Parses the bindings of a source, all in group 0 and without gaps. If the shader has numbers, binding 0 is a uniform
+    /// with them. Then come the tensors that it reads, and the tensors that it writes. The entry point is `main`.
     ///
     /// # Errors
-    /// `Data` with line and column where it binds something else.
+    /// `Data`, with line and column, for other bindings.
     pub fn parse(source: &str) -> Result<Shader> {
         let text = Text::new(WHAT, source)?;
         let mut hasher = FxHasher::default();
@@ -140,7 +140,7 @@ impl Shader {
         Ok(Shader { inputs, outputs, params, ..shader })
     }
 
-    /// The source as it was written.
+    /// Returns the source as it was written.
     pub fn source(&self) -> &str {
         &self.text.source
     }
@@ -149,7 +149,7 @@ impl Shader {
         let text = &self.text;
         let fail = |n: usize, message: &str| Err(located(WHAT, &text.source, text.at(n), message));
         let (mut all, mut n): (Vec<Declared>, usize) = (Vec::new(), 0);
-        // The attributes that stand before what comes next.
+        // The attributes in front of the next declaration.
         let (mut group, mut binding, mut begins) = (None, None, 0);
         while n < text.tokens.len() {
             let number = || text.word(n + 3).trim_end_matches(['u', 'i']).parse::<usize>().ok();
@@ -200,7 +200,7 @@ impl Shader {
         Ok(all)
     }
 
-    /// A tensor: an array of numbers or of vectors of them.
+    /// Parses a tensor, which is an array of numbers or of vectors.
     fn tensor(&self, declared: &Declared) -> Result<Binding> {
         let words: Vec<&str> = declared.of.iter().map(String::as_str).collect();
         let element = match &words[..] {
@@ -228,7 +228,7 @@ impl Shader {
         }
     }
 
-    /// The numbers of a uniform: one, or the members of a structure.
+    /// Parses the numbers of a uniform, which is one number or a structure.
     fn numbers(&self, declared: &Declared) -> Result<Vec<Binding>> {
         let number = |name: &str, of: &str, at: usize| {
             let dtype = match of {
@@ -268,21 +268,21 @@ impl Shader {
     }
 }
 
-/// Numbers that a uniform may have.
+/// The most numbers of a uniform.
 const MOST_NUMBERS: usize = 64;
 
 impl ShaderCall {
-    /// The types of its operands: tensors, then numbers.
+    /// Returns the operands: first tensors, then numbers.
     pub fn operands(&self) -> impl Iterator<Item = &Binding> {
         self.shader.inputs.iter().chain(&self.shader.params)
     }
 
-    /// The shape and type of its n-th result.
+    /// Returns the shape and type of the n-th result.
     pub fn output(&self, n: usize) -> (Shape, DType) {
         (self.outputs[n], self.shader.outputs[n].dtype)
     }
 
-    /// Why these operands are not what it takes.
+    /// Checks the operands.
     pub fn check(&self, operands: &[(Shape, DType)]) -> Result<()> {
         let wanted = self.shader.inputs.len() + self.shader.params.len();
         if operands.len() != wanted || self.outputs.len() != self.shader.outputs.len() {

@@ -1,4 +1,4 @@
-//! Writes the steps of a function: equal ones once, and those of constants not at all.
+//! The writer of a function's steps. Equal steps are written once, and operations on constants are folded.
 
 use super::element::{Step, Steps, WHAT};
 use crate::dtype::DType;
@@ -8,15 +8,15 @@ use crate::op::constant::Const;
 use crate::op::Pointwise;
 use std::collections::HashMap;
 
-/// Steps that a function may have.
+/// The most steps of a function.
 const MOST_STEPS: usize = 4096;
 
-/// The error for what has no steps.
+/// Creates the error for functions that cannot be compiled to steps.
 pub(super) fn unsupported(message: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("{WHAT}: {message}"))
 }
 
-/// What an expression is: a step, or parts that are values themselves.
+/// The value of an expression, which is a step or has parts.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Scalar(u32),
@@ -24,7 +24,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// The parts; of a number that itself.
+    /// Returns the parts. A number is its own part.
     pub fn parts(&self) -> Vec<Value> {
         match self {
             Value::Scalar(_) => vec![self.clone()],
@@ -32,7 +32,7 @@ impl Value {
         }
     }
 
-    /// The n-th part, or the last.
+    /// Returns the n-th part, or the last one if n is too large.
     pub fn part(&self, n: usize) -> Value {
         match self {
             Value::Composite(parts) if !parts.is_empty() => parts[n.min(parts.len() - 1)].clone(),
@@ -40,7 +40,7 @@ impl Value {
         }
     }
 
-    /// The numbers that it is made of, where it is a number or a vector.
+    /// Returns the numbers of a number or a vector, or `None` for other values.
     pub fn numbers(&self) -> Option<Vec<u32>> {
         let parts = self.parts();
         let numbers = parts.iter().map(|part| match part {
@@ -51,7 +51,7 @@ impl Value {
     }
 }
 
-/// Writes [`Steps`].
+/// A writer of [`Steps`].
 #[derive(Default)]
 pub(super) struct Writer {
     steps: Steps,
@@ -60,7 +60,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// The steps, of which the last has the value of `last`.
+    /// Returns the steps. The last one has the value of `last`.
     pub fn finish(mut self, last: u32) -> Result<Steps> {
         if self.steps.len() > MOST_STEPS {
             return Err(unsupported("a function must take at most 4096 instructions, got more"));
@@ -72,7 +72,7 @@ impl Writer {
         Ok(self.steps)
     }
 
-    /// Whether there is no room for more.
+    /// Whether the limit of steps is exceeded.
     pub fn is_full(&self) -> bool {
         self.steps.len() > MOST_STEPS
     }
@@ -115,7 +115,7 @@ impl Writer {
         self.constant(DType::Bool, u32::from(truth))
     }
 
-    /// The bits of a constant.
+    /// Returns the bits of a constant step.
     pub fn known(&self, step: u32) -> Option<u32> {
         match &self.steps[step as usize] {
             Step::Const(constant) => Some(constant.bits),
@@ -194,7 +194,7 @@ impl Writer {
         self.push(Step::Row(row, arguments.to_vec(), dtype), dtype)
     }
 
-    /// `a` where the condition holds, else `b`, part by part.
+    /// Returns `a` if the condition holds, and `b` otherwise, part by part.
     pub fn choose(&mut self, condition: u32, a: &Value, b: &Value) -> Value {
         match (a, b) {
             (Value::Scalar(a), Value::Scalar(b)) => Value::Scalar(self.select(condition, *a, *b)),
@@ -206,14 +206,14 @@ impl Writer {
         }
     }
 
-    /// Whether an index is this one.
+    /// Returns a step that compares an index with a number.
     pub fn is(&mut self, index: u32, at: usize) -> u32 {
         let dtype = self.dtype(index);
         let at = self.constant(dtype, at as u32);
         self.binary(Binary::Eq, index, at)
     }
 
-    /// The part at an index that is computed; the last one, where there is none.
+    /// Returns the part at a computed index. Indices out of range return the last part.
     pub fn element(&mut self, of: &Value, index: u32) -> Value {
         let parts = of.parts();
         let mut found = of.part(usize::MAX);
@@ -225,7 +225,7 @@ impl Writer {
     }
 }
 
-/// The bits of `a op b`, for what loops count by.
+/// Computes the bits of `a op b`. Loop counters need this.
 fn folded(op: Binary, dtype: DType, a: u32, b: u32) -> Option<u32> {
     let (x, y) = (a as i32, b as i32);
     let signed = dtype == DType::I32;

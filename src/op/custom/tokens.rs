@@ -45,7 +45,7 @@ pub fn located(what: &str, source: &str, at: usize, message: &str) -> Error {
 }
 
 impl Text {
-    /// The words of `source`; `what` it is, for errors.
+    /// Splits `source` into tokens. Errors name `what`.
     pub fn new(what: &str, source: &str) -> Result<Text> {
         if source.len() > MAX_SOURCE_BYTES {
             let (bytes, most) = (source.len(), MAX_SOURCE_BYTES);
@@ -100,7 +100,7 @@ impl Text {
         Ok(text)
     }
 
-    /// Compilers go down into what is nested, and have a stack to lose.
+    /// Limits the nesting of a source, because compilers recurse into it and could overflow the stack.
     fn check_depth(&self, what: &str) -> Result<()> {
         let (mut depth, mut length, mut others) = (0usize, 0, 0);
         for n in 0..self.tokens.len() {
@@ -131,12 +131,12 @@ impl Text {
         Ok(())
     }
 
-    /// The n-th word; nothing after the last.
+    /// Returns the n-th word, or an empty text after the last one.
     pub fn word(&self, n: usize) -> &str {
         self.tokens.get(n).map_or("", |word| &self.source[word.at.clone()])
     }
 
-    /// Where the n-th word begins.
+    /// Returns the position of the n-th word.
     pub fn at(&self, n: usize) -> usize {
         self.tokens.get(n).map_or(self.source.len(), |word| word.at.start)
     }
@@ -146,17 +146,17 @@ impl Text {
         self.tokens.get(n).is_some_and(|word| word.kind == Kind::Name)
     }
 
-    /// Where these two words stand one after the other.
+    /// Finds two adjacent words.
     pub fn pair(&self, first: &str, second: &str) -> Option<usize> {
         (0..self.tokens.len()).find(|&n| self.word(n) == first && self.word(n + 1) == second)
     }
 
-    /// Whether some name begins so.
+    /// Whether any name begins with `prefix`.
     pub fn has_prefix(&self, prefix: &str) -> bool {
         (0..self.tokens.len()).any(|n| self.is_name(n) && self.word(n).starts_with(prefix))
     }
 
-    /// The text without comments, with `prefix` before each name among those `declared`.
+    /// Returns the text without comments, with `prefix` in front of each name in `declared`.
     pub fn renamed(&self, declared: &BTreeSet<String>, prefix: &str) -> String {
         let members = self.members();
         let (mut text, mut from) = (String::with_capacity(self.source.len()), 0);
@@ -173,7 +173,7 @@ impl Text {
         text
     }
 
-    /// The words that are names of members where a structure declares them.
+    /// Returns the words that name members of structures.
     fn members(&self) -> BTreeSet<usize> {
         let (mut members, mut inside) = (BTreeSet::new(), false);
         for n in 0..self.tokens.len() {
@@ -190,7 +190,7 @@ impl Text {
     }
 }
 
-/// What lies between two words, comments being blanks.
+/// Returns the text between two words, with comments replaced by blanks.
 fn blank(between: &str) -> String {
     match between.contains('/') {
         true if between.contains('\n') => "\n".into(),
@@ -199,7 +199,7 @@ fn blank(between: &str) -> String {
     }
 }
 
-/// Where the comment ends that begins here; one may stand in another.
+/// Returns the end of the comment that begins at `from`. Comments can be nested.
 fn after_comment(source: &str, from: usize) -> Option<usize> {
     let (mut depth, mut at) = (0usize, from);
     loop {
@@ -220,7 +220,7 @@ fn after_comment(source: &str, from: usize) -> Option<usize> {
     }
 }
 
-/// How many bytes the number takes that a text begins with.
+/// Returns the bytes of the number that a text begins with.
 fn number(text: &str) -> usize {
     let hex = text.starts_with("0x") || text.starts_with("0X");
     let mut before = ' ';

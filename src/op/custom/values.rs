@@ -1,4 +1,4 @@
-//! The values of expressions, as steps.
+//! The compiler of expressions, from naga's expressions to steps.
 
 use super::compile::{Compiler, Frame};
 use super::steps::Value;
@@ -12,7 +12,7 @@ use naga::{
 };
 
 impl<'a> Compiler<'a> {
-    /// The value of an expression, computed once until it is emitted again.
+    /// Returns the value of an expression. It is computed once, until the expression is emitted again.
     pub fn value(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Value> {
         if let Some(value) = frame.values.get(&handle) {
             return Ok(value.clone());
@@ -107,7 +107,7 @@ impl<'a> Compiler<'a> {
         Ok(value)
     }
 
-    /// What needs no function around it.
+    /// Returns the value of an expression that does not depend on a function.
     fn constant(&mut self, expression: &'a Expression, span: Span) -> Result<Value> {
         let (dtype, bits) = match expression {
             Expression::Literal(literal) => match literal {
@@ -138,7 +138,7 @@ impl<'a> Compiler<'a> {
         Ok(Value::Scalar(self.writer.constant(dtype, bits)))
     }
 
-    /// Parts as a value of a type: of a vector they may be vectors themselves.
+    /// Combines parts to a value of a type. The parts of a vector may be vectors, which are flattened.
     fn composed(&self, ty: Handle<naga::Type>, parts: Vec<Value>) -> Value {
         match self.module.types[ty].inner {
             TypeInner::Vector { .. } => {
@@ -148,7 +148,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A function of numbers, of each part of vectors; a number goes with each of them.
+    /// Applies a function of numbers to each part of vectors. A number operand is combined with every part.
     fn each(
         &mut self,
         span: Span,
@@ -246,7 +246,7 @@ impl<'a> Compiler<'a> {
         Ok(Value::Scalar(sum.ok_or_else(|| self.refuse(span, "this expression"))?))
     }
 
-    /// A built-in function of numbers.
+    /// Computes a built-in function of numbers.
     fn function(&mut self, span: Span, fun: MathFunction, x: &[u32]) -> Result<u32> {
         let row = match fun {
             MathFunction::Abs => return Ok(self.writer.unary(Unary::Abs, x[0])),
@@ -298,7 +298,7 @@ impl<'a> Compiler<'a> {
         Ok(self.writer.row(row, x))
     }
 
-    /// Built-in functions that WGSL defines by arithmetic.
+    /// Computes built-in functions that WGSL defines by arithmetic.
     fn arithmetic(&mut self, fun: MathFunction, x: &[u32]) -> u32 {
         let w = &mut self.writer;
         let (zero, one) = (w.number(0.0), w.number(1.0));
@@ -323,7 +323,7 @@ impl<'a> Compiler<'a> {
                 w.select(reached, one, zero)
             }
             _ => {
-                // t t (3 - 2 t), where t is how far x[2] is between the others.
+                // Computes t t (3 - 2 t), where t is the relative position of x[2] between the other arguments.
                 let (from, span) =
                     (w.binary(Binary::Sub, x[2], x[0]), w.binary(Binary::Sub, x[1], x[0]));
                 let t = w.binary(Binary::Div, from, span);
@@ -339,7 +339,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// A name of naga's as WGSL has it.
+/// Converts naga's name of a function to WGSL's.
 fn lower(name: &str) -> String {
     let mut name = name.to_string();
     if let Some(first) = name.get_mut(..1) {

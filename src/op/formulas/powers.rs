@@ -1,12 +1,12 @@
-//! Powers, and their derivatives of every order.
+//! Powers, with derivatives of every order.
 
 use crate::expr::Expr;
 
-/// x^y as IEEE 754 has it, from the power of |x|.
+/// x^y as in IEEE 754, computed from the power of |x|.
 pub fn pow(x: Expr, y: Expr) -> Expr {
     let p = x.abs().pow(y);
     let half = y * 0.5;
-    // From 2^24 on every number is even.
+    // From 2^24 on, every `f32` is even.
     let odd = y.floor().eq(y).and(half.floor().ne(half));
     let fraction = y.floor().ne(y);
     let p = x.sign_bit().and(odd).select(-p, p);
@@ -14,21 +14,20 @@ pub fn pow(x: Expr, y: Expr) -> Expr {
     x.eq(1.0).or(y.eq(0.0)).select(1.0, p)
 }
 
-/// By the base, y x^(y-1); by the exponent, x^y log|x|, and 0 where the base is 0 and x^y is not
-/// infinite.
+/// The slopes of x^y. By the base it is y x^(y-1). By the exponent it is x^y log|x|, or 0 if the base is 0 and x^y is finite.
 pub fn pow_slopes(x: Expr, y: Expr) -> [Expr; 2] {
     [[1.0, 0.0], [0.0, 1.0]].map(|[k, j]| slope(x, y, Expr::lit(k), Expr::lit(j)))
 }
 
-/// The derivative of x^y, k times by x and j times by y, for constants k and j. By x alone that is y (y-1) ... (y-k+1)
-/// x^(y-k), and 0 where a factor is 0; each y more multiplies by log|x| or takes the factors' derivative.
+/// The derivative of x^y, k times by x and j times by y, for constants k and j. By x alone it is y (y-1) ... (y-k+1) x^(y-k),
+/// and 0 if a factor is 0. Each derivative by y multiplies by log|x| or differentiates the factors.
 fn slope(x: Expr, y: Expr, k: Expr, j: Expr) -> Expr {
     let count = |order: Expr| order.literal().unwrap_or_default() as usize;
     let factors: Vec<Expr> = (0..count(k)).map(|n| y - n as f64).collect();
     let power = pow(x, y - k).with_gradient(&[x, y - k], |at, _| pow_slopes(at[0], at[1]).to_vec());
     let none = factors.iter().map(|&factor| factor.eq(0.0)).reduce(|a, b| a.or(b));
     let (value, none) = match count(j) {
-        // One after the other: the factors' product alone may be infinite, and the power 0.
+        // Factors are multiplied one after the other, because their product may be infinite where the power is 0.
         0 => (factors.iter().fold(power, |value, &factor| factor * value), none),
         j => (sum(x, y, &factors, j) * power, none.map(|none| x.eq(0.0).and(none))),
     };
@@ -40,11 +39,11 @@ fn slope(x: Expr, y: Expr, k: Expr, j: Expr) -> Expr {
     })
 }
 
-/// What x^(y-k) is multiplied by in the j-th derivative of the `factors`' product times it.
+/// Returns the factor of x^(y-k) in the j-th derivative by y of the product of `factors` and the power.
 fn sum(x: Expr, y: Expr, factors: &[Expr], j: usize) -> Expr {
-    // Of 0 the logarithm counts as nothing, as long as a power of it is not infinite.
+    // The logarithm of 0 is replaced by 0, unless a power of it is infinite.
     let log = x.eq(0.0).and(y.ge(0.0)).select(0.0, x.abs().log());
-    // The product's derivatives; those of a factor are 1 and 0.
+    // The derivatives of the product. A factor has the first derivative 1, and then 0.
     let mut product = vec![Expr::lit(0.0); j + 1];
     product[0] = Expr::lit(1.0);
     for &factor in factors {
@@ -53,7 +52,7 @@ fn sum(x: Expr, y: Expr, factors: &[Expr], j: usize) -> Expr {
             product[n] = product[n] * factor + before;
         }
     }
-    // Of the product of both by Leibniz, as a polynomial of the logarithm.
+    // The derivatives of both by Leibniz's rule, as a polynomial of the logarithm.
     let (mut sum, mut choices) = (Expr::lit(0.0), 1.0);
     for (n, part) in product.into_iter().enumerate() {
         sum = sum * log + part * choices;

@@ -1,12 +1,11 @@
-//! Random bits as a function of a counter and a key: additions, shifts and exclusive ors of 32-bit
-//! words, so that every device computes the same ones.
+//! Random bits as a function of a counter and a key. The functions use additions, shifts and exclusive ors of 32-bit words,
+//! so every device computes the same bits.
 
 use crate::dtype::DType;
 use crate::expr::Expr;
 
-/// Threefry-2x32 with 20 rounds: two random words for each counter of two words under each key of
-/// two words. Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
-/// 2011.
+/// Threefry-2x32 with 20 rounds. Returns two random words for a counter of two words and a key of two words (Salmon, Moraes,
+/// Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 pub fn threefry(counter: [Expr; 2], key: [Expr; 2]) -> [Expr; 2] {
     const ROTATIONS: [[f64; 4]; 2] = [[13.0, 15.0, 26.0, 6.0], [17.0, 29.0, 16.0, 24.0]];
     let parity = xor(xor(key[0], key[1]), Expr::lit(f64::from(0x1bd1_1bda_u32)));
@@ -23,7 +22,7 @@ pub fn threefry(counter: [Expr; 2], key: [Expr; 2]) -> [Expr; 2] {
     [x, y]
 }
 
-/// Exclusive or; 0 changes nothing.
+/// Exclusive or. A constant 0 is removed.
 fn xor(x: Expr, y: Expr) -> Expr {
     match (x.literal(), y.literal()) {
         (Some(0.0), _) => y,
@@ -32,7 +31,7 @@ fn xor(x: Expr, y: Expr) -> Expr {
     }
 }
 
-/// Rotates 32 bits; 0 stays 0.
+/// Rotates 32 bits. A constant 0 stays 0.
 fn rotate_left(x: Expr, count: f64) -> Expr {
     match x.literal() {
         Some(0.0) => x,
@@ -40,14 +39,14 @@ fn rotate_left(x: Expr, count: f64) -> Expr {
     }
 }
 
-/// The first word of [`threefry`] for the counter `(counter, 0)` and the key `(key, 0)`.
+/// Returns the first word of [`threefry`] for the counter `(counter, 0)` and the key `(key, 0)`.
 pub fn random_bits(counter: Expr, key: Expr) -> Expr {
     let zero = || Expr::lit(0.0);
     let [first, _] = threefry([counter, zero()], [key, zero()]);
     first
 }
 
-/// The top 24 bits over 2^24: every result is exact, and 1 is not among them.
+/// Returns the top 24 bits divided by 2^24. Every result is exact and below 1.
 pub fn unit_float(bits: Expr) -> Expr {
     bits.shr(8.0).cast(DType::F32) * (1.0 / 16_777_216.0)
 }

@@ -1,16 +1,17 @@
-//! Built-in templates, for files without one. Each says the same as the template of the models that it is named after.
+//! Built-in templates for files without one. Each writes the same prompt as the template of the models that it is named
+//! after.
 
-/// A template.
+/// A built-in template.
 pub(super) struct Builtin {
     pub(super) name: &'static str,
     pub(super) bos: &'static str,
     pub(super) eos: &'static str,
-    /// Tokens by which a vocabulary is known to be made for it; none for those that cannot be known so.
+    /// Special tokens that identify a vocabulary for this template. The list is empty if they cannot.
     pub(super) tokens: &'static [&'static str],
     pub(super) source: &'static str,
 }
 
-/// All of them. The first that fits a vocabulary is the guess.
+/// All built-in templates. The first one that fits a vocabulary is the guess.
 pub(super) const TEMPLATES: &[Builtin] = &[
     Builtin {
         name: "llama3",
@@ -74,7 +75,7 @@ const LLAMA3: &str = "\
 {%- endfor %}
 {%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}";
 
-/// A system message is the beginning of the first message.
+/// Gemma has no system role, so a system message begins the first message.
 const GEMMA: &str = "\
 {{- bos_token }}
 {%- set ns = namespace(system='') %}

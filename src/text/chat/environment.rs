@@ -1,4 +1,4 @@
-//! Jinja as Hugging Face's `transformers` sets it up, with limits.
+//! The Jinja environment, configured as in Hugging Face's `transformers`, with limits.
 
 use super::json;
 use crate::error::{Error, Result};
@@ -8,9 +8,10 @@ use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde_json::Value;
 use web_time::{SystemTime, UNIX_EPOCH};
 
-/// The most steps of a template, which also bound its memory, to 64 bytes a step. A message takes about a hundred.
+/// The most steps of a template. They also limit its memory, to 64 bytes for each step. A message takes about a hundred
+/// steps.
 const MAX_STEPS: u64 = 4_000_000;
-/// The most loops, conditions and calls in each other; a call counts as ten.
+/// The most nested loops, conditions and calls. A call counts as ten.
 const MAX_DEPTH: usize = 200;
 /// The most bytes of a template's text.
 const MAX_SOURCE: usize = 1 << 20;
@@ -19,7 +20,7 @@ fn wrong(why: impl std::fmt::Display) -> Error {
     Error::data(format!("chat template: {why}"))
 }
 
-/// An environment with one template.
+/// Creates an environment with one template.
 pub(super) fn environment(name: &'static str, source: &str) -> Result<Environment<'static>> {
     if source.len() > MAX_SOURCE {
         let length = source.len();
@@ -60,7 +61,7 @@ pub(super) fn render(
     })
 }
 
-/// An error with its line.
+/// Formats an error with its line.
 fn shown(error: &minijinja::Error) -> String {
     let what = error.detail().map_or_else(|| error.kind().to_string(), str::to_string);
     match error.line() {
@@ -69,7 +70,7 @@ fn shown(error: &minijinja::Error) -> String {
     }
 }
 
-/// The template with `{% generation %}`, which marks the assistant's part for training, as a condition that holds.
+/// Rewrites `{% generation %}` as a condition that always holds. The tag marks the assistant's part for training.
 fn with_generation_as_if(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -110,11 +111,11 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// A time in UTC, by the letters of C's `strftime`.
+/// Formats a time in UTC with the letters of C's `strftime`.
 fn formatted(now: Option<i64>, format: &str) -> String {
     let current =
         || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-    // Years beyond four digits have no calendar.
+    // Only years of four digits have a calendar.
     let seconds = now.unwrap_or_else(current).clamp(-62_135_596_800, 253_402_300_799);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (hour, minute) = (second / 3600, second / 60 % 60);
@@ -167,13 +168,13 @@ fn formatted(now: Option<i64>, format: &str) -> String {
     out
 }
 
-/// Days from 1970 to the beginning of a year.
+/// Returns the days from 1970 to the beginning of a year.
 fn days_before(year: i64) -> i64 {
     let last = year - 1;
     last * 365 + last.div_euclid(4) - last.div_euclid(100) + last.div_euclid(400) - 719_162
 }
 
-/// The year, the month and the day of a number of days since 1970.
+/// Converts a number of days since 1970 to year, month and day.
 fn civil(days: i64) -> (i64, i64, i64) {
     let mut year = 1970 + days.div_euclid(366);
     while days_before(year + 1) <= days {

@@ -1,4 +1,4 @@
-//! The filter `tojson`, which writes JSON as Python's `json.dumps` does: models saw tools in that form.
+//! The filter `tojson`, which writes JSON as Python's `json.dumps` does. Models were trained with tools in this format.
 
 use minijinja::value::Kwargs;
 use minijinja::{Error, ErrorKind};
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The most spaces of an indent.
 const MAX_INDENT: usize = 16;
 
-/// How JSON is written.
+/// The format of JSON.
 struct Form {
     indent: Option<usize>,
     between: String,
@@ -15,7 +15,7 @@ struct Form {
     is_ascii: bool,
 }
 
-/// A value as JSON. Options are `indent`, `separators`, `ensure_ascii` and `sort_keys`.
+/// Formats a value as JSON. The options are `indent`, `separators`, `ensure_ascii` and `sort_keys`.
 pub(super) fn filter(value: &minijinja::Value, options: &Kwargs) -> Result<String, Error> {
     let wrong = |why: String| Error::new(ErrorKind::InvalidOperation, why);
     let value = serde_json::to_value(value)
@@ -31,7 +31,7 @@ pub(super) fn filter(value: &minijinja::Value, options: &Kwargs) -> Result<Strin
     if let Some([between, after_key]) = separators.as_deref() {
         (form.between, form.after_key) = (between.clone(), after_key.clone());
     }
-    // Keys are in the order of the map: Python sorts them only if it is told to.
+    // Keys keep the order of the map, because Python sorts keys only on request.
     options.get::<Option<bool>>("sort_keys")?;
     options.assert_all_used()?;
     let mut out = String::new();

@@ -1,24 +1,24 @@
-//! Marks in messages, by which it is known who wrote a special token.
+//! Marks in messages, which show who wrote a special token.
 //!
-//! A mark is a character of a private use area that occurs in no message, in no special token and not in the template. There
-//! are three styles.
+//! A mark is a character of a private use area that occurs in no message, in no special token and not in the template. Three
+//! styles exist.
 //!
-//! **Dense**: a mark is at the beginning and the end of a text and between any two of its letters. Whatever a template cuts
-//! out and joins, two letters that were neighbors in a message have a mark between them. There are two exceptions, so that
-//! templates can look at messages. White space has no mark next to it, so `trim` and `split` work as before. Texts that the
-//! template itself mentions, such as `'</think>'` or `'user'`, have none inside and next to them, so comparing works as before.
-//! This is not so for texts with the name of a special token.
+//! **Dense**: marks are at the beginning and the end of a text, and between any two of its letters. A template may cut and
+//! join texts, but two letters that were neighbors in a message always have a mark between them. Two exceptions let templates
+//! examine messages. White space has no mark next to it, so `trim` and `split` work as before. Texts that the template itself
+//! mentions, such as `'</think>'` or `'user'`, have no mark inside and next to them, so comparisons work as before. Texts
+//! with the name of a special token are not excepted.
 //!
-//! **Sparse**: marks are only inside the names of special tokens. This is for templates that count letters, or change their
-//! case: the dense prompt differs from the real one then. As such a template could join a name from parts without a mark, the
-//! special tokens of the prompt must be those of the neutral one.
+//! **Sparse**: marks are only inside the names of special tokens. This style is for templates that count letters or change
+//! their case, because the dense prompt then differs from the real one. Such a template could join a name from parts without
+//! a mark. So the special tokens of the sparse prompt must equal those of the neutral one.
 //!
-//! **Neutral**: letters are replaced by `x`, without marks. The special tokens of that prompt are the template's.
+//! **Neutral**: letters are replaced by `x`, without marks. All special tokens of that prompt are the template's.
 //!
-//! A name of a single letter cannot have a mark inside, so it has another mark in front, in both styles with marks.
+//! A name of a single letter cannot have a mark inside. In both styles with marks, it has another mark in front.
 //!
-//! Limits: names in keys of maps are marked as in the sparse style. A token that is white space alone, such as a line break,
-//! is recognized in messages, too.
+//! Limits: names in keys of maps are marked as in the sparse style. A token of only white space, such as a line break, is
+//! recognized in messages, too.
 
 use super::super::Tokenizer;
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// The most texts of a template that are kept whole.
+/// The most texts of a template that are kept without marks.
 const MAX_LITERALS: usize = 1024;
 /// The most bytes of such a text.
 const MAX_LITERAL: usize = 64;
@@ -40,7 +40,7 @@ pub(super) enum Style {
 
 /// Puts marks into texts.
 pub(super) struct Marker {
-    /// The mark between letters, and the one in front of names of a single letter.
+    /// The mark between letters, and the mark in front of names of a single letter.
     pub(super) marks: [char; 2],
     /// Texts that the template mentions.
     literals: Option<AhoCorasick>,
@@ -48,7 +48,7 @@ pub(super) struct Marker {
     names: Option<AhoCorasick>,
 }
 
-/// A search for any of several texts, also where they overlap.
+/// Builds a search for several texts, which also finds overlapping matches.
 fn search(texts: &[&str]) -> Result<Option<AhoCorasick>> {
     if texts.is_empty() {
         return Ok(None);
@@ -61,7 +61,7 @@ fn search(texts: &[&str]) -> Result<Option<AhoCorasick>> {
 }
 
 impl Marker {
-    /// A marker for the values of `context` in a template. `real` is the prompt without marks.
+    /// Creates a marker for the values of `context` in a template. `real` is the prompt without marks.
     pub(super) fn new(
         source: &str,
         context: &Value,
@@ -89,12 +89,12 @@ impl Marker {
         Ok(Marker { marks: [inner, front], literals, names })
     }
 
-    /// Whether a prompt is `real` but for marks.
+    /// Whether a prompt equals `real` except for marks.
     pub(super) fn is_same(&self, marked: &str, real: &str) -> bool {
         marked.chars().filter(|c| !self.marks.contains(c)).eq(real.chars())
     }
 
-    /// The same values with marks in their texts.
+    /// Returns the values with marks in their texts.
     pub(super) fn mark(&self, value: &Value, style: Style) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(text, style)),
@@ -114,14 +114,14 @@ impl Marker {
     }
 
     fn text(&self, text: &str, style: Style) -> String {
-        // The mark in front of each place.
+        // The mark in front of each position.
         let [inner, front] = self.marks;
         let mut marks = vec![None; text.len() + 1];
         if style == Style::Dense {
             let mut before = None;
             for (at, c) in text.char_indices() {
                 let is_word = !c.is_whitespace();
-                // White space in front of the first letter and after the last one stays without a mark.
+                // White space before the first letter and after the last one gets no mark.
                 if is_word && before.is_none_or(|before: char| !before.is_whitespace()) {
                     marks[at] = Some(inner);
                 }
@@ -168,7 +168,7 @@ impl Marker {
     }
 }
 
-/// Calls a function for every text in a value, keys included.
+/// Calls a function for every text in a value, including keys.
 fn every_text(value: &Value, call: &mut impl FnMut(&str)) {
     match value {
         Value::String(text) => call(text),
@@ -183,7 +183,7 @@ fn every_text(value: &Value, call: &mut impl FnMut(&str)) {
     }
 }
 
-/// The texts in quotes between `{{` or `{%` and their ends, of at least two letters.
+/// Returns the texts in quotes between `{{` or `{%` and their ends, of at least two letters.
 fn literals(source: &str) -> Vec<String> {
     let mut found = HashSet::new();
     let mut rest = source;

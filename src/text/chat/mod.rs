@@ -1,16 +1,16 @@
-//! Chat templates: messages to a prompt.
+//! Chat templates, which turn messages into a prompt.
 //!
-//! A template is a program in Jinja that a model's file brings along. Two things can go wrong with it.
+//! A template is a program in Jinja, stored in a model's file. Two things can go wrong with it.
 //!
-//! **A user's text can forge turns.** A prompt is text first and tokens afterwards. If a message contains `<|im_end|>`, the
-//! prompt contains it, too, and its token would end the user's turn. [`ChatTemplate::encode`] therefore renders the template
-//! twice: with the messages as they are, and with marks inside them. A mark is a character that occurs nowhere else. It stands
-//! between the letters of a message, so no name of a special token is left in one. If both prompts are equal but for the marks,
-//! special tokens are recognized in the marked one: only those that the template wrote are whole there. `marks.rs` says where
-//! marks are put, and what happens if the prompts differ.
+//! **A user's text can forge turns.** A prompt is first text, and then tokens. If a message contains `<|im_end|>`, the prompt
+//! contains it, too, and its token would end the user's turn. [`ChatTemplate::encode`] therefore renders the template twice.
+//! The first prompt has the messages unchanged, and the second has marks inside them. A mark is a character that occurs
+//! nowhere else, placed between the letters of a message. So no message contains the complete name of a special token. If
+//! both prompts are equal except for the marks, special tokens are recognized in the marked prompt. Only the names that the
+//! template wrote are complete there. `marks.rs` explains the positions of marks, and the case that the prompts differ.
 //!
-//! **A template can run for ever**, or for long. The number of its steps is limited, as are the depth of calls and the length
-//! of the prompt.
+//! **A template can run forever**, or for long. The number of its steps, the depth of calls and the length of the prompt are
+//! limited.
 
 mod builtin;
 mod environment;
@@ -27,40 +27,40 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The name under which an environment has the template.
+/// The name of the template in its environment.
 const NAME: &str = "chat_template";
 
 /// A message of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who wrote it: `system`, `user`, `assistant`, `tool`.
+    /// The author: `system`, `user`, `assistant` or `tool`.
     pub role: String,
     /// The text.
     #[serde(default)]
     pub content: String,
-    /// What else a template can use, such as `tool_calls` and `reasoning_content`.
+    /// Further values for templates, such as `tool_calls` and `reasoning_content`.
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
 }
 
 impl Message {
-    /// A message of a role and a text.
+    /// Creates a message from a role and a text.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Message {
         Message { role: role.into(), content: content.into(), more: BTreeMap::new() }
     }
 }
 
-/// What a template can be told besides the messages.
+/// Options of a template, in addition to the messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChatOptions {
-    /// The prompt ends with the beginning of the assistant's answer. On unless it is switched off.
+    /// Whether the prompt ends with the beginning of the assistant's answer. The default is true.
     pub add_generation_prompt: bool,
     /// Descriptions of functions that the model can call.
     pub tools: Vec<Value>,
     /// Further variables, such as `enable_thinking`.
     pub variables: BTreeMap<String, Value>,
-    /// The time that the template sees, in seconds since 1970 in UTC; the current time if there is none.
+    /// The time that the template reads, in seconds since 1970 in UTC. The default is the current time.
     pub now: Option<i64>,
 }
 
@@ -95,7 +95,7 @@ pub struct ChatTemplate {
 }
 
 impl ChatTemplate {
-    /// A template from its text in Jinja.
+    /// Parses a template in Jinja.
     ///
     /// # Errors
     /// `Data` if the text is not a template, with the line.
@@ -109,10 +109,10 @@ impl ChatTemplate {
         })
     }
 
-    /// A built-in template: one of [`ChatTemplate::names`].
+    /// Returns a built-in template. The name is one of [`ChatTemplate::names`].
     ///
     /// # Errors
-    /// `Data` if there is none of that name.
+    /// `Data` if no built-in template has the name.
     pub fn named(name: &str) -> Result<ChatTemplate> {
         let Some(found) = builtin::TEMPLATES.iter().find(|template| template.name == name) else {
             let names: Vec<&str> = ChatTemplate::names().collect();
@@ -122,24 +122,24 @@ impl ChatTemplate {
         Ok(ChatTemplate::new(found.source)?.with_tokens(found.bos, found.eos))
     }
 
-    /// The names of the built-in templates.
+    /// Returns the names of the built-in templates.
     pub fn names() -> impl Iterator<Item = &'static str> {
         builtin::TEMPLATES.iter().map(|template| template.name)
     }
 
-    /// The template of a GGUF file (`tokenizer.chat_template`), or none. Base models have none; [`ChatTemplate::guess`] may
-    /// know one then.
+    /// Reads the template of a GGUF file (`tokenizer.chat_template`). Base models have no template. [`ChatTemplate::guess`]
+    /// may then find a built-in one.
     ///
     /// # Errors
-    /// `Data` if it is damaged.
+    /// `Data` if the template is damaged.
     pub fn from_gguf(file: &Gguf) -> Result<Option<ChatTemplate>> {
         ChatTemplate::of_key(file, "tokenizer.chat_template")
     }
 
-    /// A further template of a GGUF file by its name, such as `tool_use` (`tokenizer.chat_template.tool_use`), or none.
+    /// Reads a further template of a GGUF file by its name, such as `tool_use` (`tokenizer.chat_template.tool_use`).
     ///
     /// # Errors
-    /// `Data` if it is damaged.
+    /// `Data` if the template is damaged.
     pub fn from_gguf_named(file: &Gguf, name: &str) -> Result<Option<ChatTemplate>> {
         match name {
             "default" => ChatTemplate::from_gguf(file),
@@ -147,7 +147,7 @@ impl ChatTemplate {
         }
     }
 
-    /// The names of the further templates of a GGUF file (`tokenizer.chat_templates`).
+    /// Returns the names of the further templates of a GGUF file (`tokenizer.chat_templates`).
     pub fn names_in_gguf(file: &Gguf) -> Vec<String> {
         let listed = file.metadata.get("tokenizer.chat_templates").and_then(GgufValue::as_array);
         let listed = listed.and_then(GgufArray::as_strings).unwrap_or_default();
@@ -160,7 +160,7 @@ impl ChatTemplate {
         names
     }
 
-    /// The name of the built-in template that a vocabulary was made for, by the names of its special tokens.
+    /// Returns the name of the built-in template that a vocabulary was made for, judged by the names of its special tokens.
     pub fn guess(tokenizer: &Tokenizer) -> Option<&'static str> {
         let has = |token: &&str| tokenizer.id(token).is_some();
         let fits = builtin::TEMPLATES.iter().filter(|template| !template.tokens.is_empty());
@@ -186,32 +186,32 @@ impl ChatTemplate {
         Ok(Some(template.with_tokens(token("bos_token_id")?, token("eos_token_id")?)))
     }
 
-    /// The same template with the texts of BOS and EOS, which it knows as `bos_token` and `eos_token`.
+    /// Sets the texts of BOS and EOS, which the template reads as `bos_token` and `eos_token`.
     pub fn with_tokens(mut self, bos: &str, eos: &str) -> ChatTemplate {
         (self.bos, self.eos) = (bos.into(), eos.into());
         self
     }
 
-    /// The text of the template.
+    /// Returns the text of the template.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The prompt of a conversation as text. To encode it, use [`ChatTemplate::encode`] instead: in this text a user can have
-    /// written special tokens.
+    /// Renders the prompt of a conversation as text. To encode a prompt, use [`ChatTemplate::encode`] instead, because a user
+    /// may have written special tokens into this text.
     ///
     /// # Errors
-    /// `Data` if the template refuses the messages, fails, or takes too many steps.
+    /// `Data` if the template rejects the messages, fails, or takes too many steps.
     pub fn render(&self, messages: &[Message], options: &ChatOptions) -> Result<String> {
         self.rendered(&context(messages, options)?, options, (&self.bos, &self.eos))
     }
 
-    /// The prompt of a conversation as ids. Special tokens are recognized only where the template wrote them. BOS is put in
-    /// front if the tokenizer adds one and the template did not write it.
+    /// Encodes the prompt of a conversation. Special tokens are recognized only where the template wrote them. BOS is added
+    /// in front if the tokenizer adds one and the template did not write it.
     ///
     /// # Errors
-    /// `Data` as [`ChatTemplate::render`], and if the template changes messages in a way that leaves open who wrote a special
-    /// token; [`Tokenizer::encode`]'s.
+    /// `Data` as [`ChatTemplate::render`]. `Data` if the template changes messages so that the author of a special token is
+    /// unclear. Also as [`Tokenizer::encode`].
     pub fn encode(
         &self,
         tokenizer: &Tokenizer,
@@ -231,7 +231,7 @@ impl ChatTemplate {
             Ok(marked) if marker.is_same(&marked, &real) => {
                 tokenizer.encode_marked(&marked, marker.marks)?
             }
-            // The template looks at single letters of messages.
+            // The template reads or changes single letters of messages.
             _ => {
                 let sparse = render(Style::Sparse)?;
                 let neutral = render(Style::Neutral);
@@ -269,7 +269,7 @@ impl ChatTemplate {
     }
 }
 
-/// What comes from outside: messages, tools and variables.
+/// Returns the values from outside: messages, tools and variables.
 fn context(messages: &[Message], options: &ChatOptions) -> Result<Value> {
     let messages = serde_json::to_value(messages).map_err(|error| {
         Error::data(format!("chat template: messages must be writable as JSON, got {error}"))

@@ -1,4 +1,4 @@
-//! Tokenizers from Hugging Face's `tokenizer.json`, and the facts of `tokenizer_config.json`.
+//! Tokenizers from Hugging Face's `tokenizer.json`, and the settings of `tokenizer_config.json`.
 
 mod parts;
 mod values;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use values::{Entries, Merge};
 
-/// A `tokenizer.json`. Padding and truncation are left to users.
+/// The contents of a `tokenizer.json`. Padding and truncation are ignored, because callers do them.
 #[derive(Deserialize)]
 struct File {
     #[serde(default)]
@@ -46,7 +46,7 @@ struct Added1 {
     special: bool,
 }
 
-/// A model of any kind.
+/// The model of a tokenizer, of any kind.
 #[derive(Deserialize)]
 struct ModelFile {
     #[serde(rename = "type", default)]
@@ -73,7 +73,7 @@ struct ModelFile {
 }
 
 impl ModelFile {
-    /// The kind; old files do not name it.
+    /// Returns the kind. Old files do not name it.
     fn kind(&self) -> &str {
         match &self.kind {
             Some(kind) => kind,
@@ -84,7 +84,7 @@ impl ModelFile {
         }
     }
 
-    /// The name of the token for unknown text.
+    /// Returns the name of the token for unknown text.
     fn unknown(&self) -> Option<&str> {
         match (&self.vocab, self.unk_id) {
             (Entries::Scores(all), Some(id)) => all.get(id as usize).map(|(token, _)| &**token),
@@ -97,7 +97,7 @@ fn wrong(part: &str, why: impl std::fmt::Display) -> Error {
     Error::data(format!("tokenizer.json: {part} {why}"))
 }
 
-/// The tokenizer of a file.
+/// Builds the tokenizer of a file.
 pub(super) fn tokenizer(json: &[u8]) -> Result<Tokenizer> {
     let file: File = serde_json::from_slice(json)
         .map_err(|error| wrong("the file", format!("must be a tokenizer as JSON, got {error}")))?;
@@ -114,11 +114,11 @@ pub(super) fn tokenizer(json: &[u8]) -> Result<Tokenizer> {
     Ok(Tokenizer { vocabulary, added, pipeline, pieces, ends })
 }
 
-/// The tokens of the model, and those that are added to them.
+/// Collects the tokens of the model, and the added tokens.
 fn vocabulary(file: &File) -> Result<Vocabulary> {
     let model = &file.model;
     let count = model.vocab.len() + file.added_tokens.len();
-    // Files leave few ids out. A damaged id must not take gigabytes of memory.
+    // Files leave out few ids. A damaged id must not allocate gigabytes of memory.
     let most = count * 2 + 65_536;
     let mut all: Vec<(&str, Kind)> = Vec::with_capacity(count);
     let mut set = |id: u64, token, kind| -> Result<()> {
@@ -165,7 +165,7 @@ fn vocabulary(file: &File) -> Result<Vocabulary> {
     Vocabulary::new("tokenizer.json", all.into_iter())
 }
 
-/// The tokens that are cut out of a text as it is, and those that are cut out of it once it is normalized.
+/// Returns the tokens that are cut out of the original text, and the ones that are cut out of the normalized text.
 fn added(
     file: &File,
     vocabulary: &Vocabulary,
@@ -184,7 +184,7 @@ fn added(
             strips_left: token.lstrip,
             strips_right: token.rstrip,
             is_word: token.single_word,
-            // Names that end a generation are special, whatever the file says.
+            // Names that end a generation are always special, even if the file does not mark them.
             ..AddedToken::new(token.id, &text, vocabulary.kind(token.id).is_special())
         };
         match is_late {
@@ -244,7 +244,7 @@ fn unsupported(part: &str, kind: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// A `tokenizer_config.json`.
+/// The contents of a `tokenizer_config.json`.
 #[derive(Deserialize)]
 struct Config {
     #[serde(default)]
@@ -257,7 +257,7 @@ struct Config {
     add_eos_token: Option<bool>,
 }
 
-/// Sets BOS and EOS to those that a `tokenizer_config.json` names.
+/// Sets BOS and EOS to the tokens that a `tokenizer_config.json` names.
 pub(super) fn apply_config(
     json: &[u8],
     vocabulary: &mut Vocabulary,

@@ -10,16 +10,16 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokenizers::{NormalizerWrapper, PreTokenizerWrapper};
 
-/// Parts in each other: no file has more.
+/// The most levels of nested parts. Real files have fewer.
 const DEEPEST: usize = 8;
 
-/// The kind of a part.
+/// Returns the kind of a part.
 fn kind<'a>(part: &str, value: &'a Value) -> Result<&'a str> {
     let kind = value.get("type").and_then(Value::as_str);
     kind.ok_or_else(|| wrong(part, format!("must have a type, got {}", brief(value.to_string()))))
 }
 
-/// A part that can be a sequence of others, as a list. None if it is `null`.
+/// Flattens a part that can be a sequence of parts. The list is empty if the part is `null`.
 fn flat<'a>(part: &str, list: &str, value: &'a Value) -> Result<Vec<&'a Value>> {
     fn collect<'a>(
         part: &str,
@@ -48,7 +48,7 @@ fn flat<'a>(part: &str, list: &str, value: &'a Value) -> Result<Vec<&'a Value>> 
     Ok(all)
 }
 
-/// The changes of a text.
+/// Reads the normalizers.
 pub(super) fn normalizers(value: &Value) -> Result<Vec<Normalizer>> {
     let part = "the normalizer";
     let mut all = Vec::new();
@@ -84,7 +84,7 @@ fn is_mark(value: &Value) -> bool {
     from.and_then(Value::as_str) == Some(" ") && to == Some("\u{2581}")
 }
 
-/// The pre-tokenizer. Where it marks the beginning of a text, it does not for what comes after a special token.
+/// Reads the pre-tokenizer. If it marks the beginning of a text, it does not mark text after a special token.
 pub(super) fn words(value: &Value) -> Result<Words> {
     let part = "the pre-tokenizer";
     let all = flat(part, "pretokenizers", value)?;
@@ -128,7 +128,7 @@ pub(super) fn words(value: &Value) -> Result<Words> {
     Ok(Words { first: Some(first), rest: Some(rest) })
 }
 
-/// The tokens that a post-processor puts around a text.
+/// Reads the tokens that a post-processor puts around a text.
 pub(super) fn ends(value: &Value, count: usize) -> Result<Ends> {
     let part = "the post-processor";
     let mut ends = Ends::default();
@@ -178,7 +178,7 @@ pub(super) fn ends(value: &Value, count: usize) -> Result<Ends> {
     Ok(ends)
 }
 
-/// The rules that turn tokens into text. Without a decoder there is a space between tokens.
+/// Reads the rules that turn tokens into text. Without a decoder, tokens are separated by spaces.
 pub(super) fn pieces(value: &Value) -> Result<Pieces> {
     let part = "the decoder";
     if value.is_null() {
@@ -225,7 +225,7 @@ pub(super) fn pieces(value: &Value) -> Result<Pieces> {
     Ok(pieces)
 }
 
-/// Bytes in Base64.
+/// Decodes Base64.
 fn from_base64(text: &str) -> Option<Vec<u8>> {
     let text = text.trim_end_matches('=').as_bytes();
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);

@@ -3,7 +3,7 @@
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// Entries for which room is reserved on a file's word alone.
+/// The most entries that memory is reserved for in advance, because the file's count is not trusted.
 const RESERVED: usize = 1 << 16;
 
 /// A vocabulary.
@@ -55,7 +55,7 @@ impl<'de> Visitor<'de> for EntriesVisitor {
     }
 }
 
-/// A merge: a text with a space between its tokens, or a list of both.
+/// A merge, stored as a text with a space between its tokens, or as a list of both.
 pub(super) struct Merge(pub(super) (String, String));
 
 impl<'de> Deserialize<'de> for Merge {

@@ -1,9 +1,9 @@
-//! Reading and writing along a walk.
+//! Reads and writes of elements along a walk.
 
 use crate::backend::cpu::lower::walk::Walk;
 
 impl Walk {
-    /// Calls `visit` for each plane of the two fastest dimensions, as far as `len` elements from `start` on reach.
+    /// Calls `visit` for each plane of the two fastest dimensions, for `len` elements from `start` on.
     #[inline(always)]
     fn planes(&self, start: usize, len: usize, mut visit: impl FnMut(Plane)) {
         let Some((&(extent, stride), slower)) = self.dims.split_last() else { return };
@@ -55,8 +55,7 @@ impl Walk {
         }
     }
 
-    /// Reads the elements from `start` on into `out`, those so many places further; whatever lies outside `data` reads as
-    /// 0.
+    /// Reads elements into `out`, from `start` on, with positions moved by `by`. Positions outside of `data` read as 0.
     pub fn load<T: Copy>(
         &self,
         (start, by): (usize, i64),
@@ -77,7 +76,7 @@ impl Walk {
         });
     }
 
-    /// The positions from `start` on.
+    /// Writes the positions from `start` on into `out`.
     pub fn positions(&self, start: usize, out: &mut [i64]) {
         self.planes(start, out.len(), |plane| {
             let out = &mut out[plane.done..];
@@ -85,7 +84,7 @@ impl Walk {
         });
     }
 
-    /// The positions from `start` on, as `i32` values.
+    /// Writes the positions from `start` on into `out`, as `i32` values.
     pub fn indices(&self, start: usize, out: &mut [u32]) {
         self.planes(start, out.len(), |plane| {
             let out = &mut out[plane.done..plane.done + plane.count * plane.len];
@@ -98,7 +97,7 @@ impl Walk {
         });
     }
 
-    /// Writes `values` to the elements from `start` on; `out` begins at position `base`.
+    /// Writes `values` to the elements from `start` on. `out` begins at position `base`.
     pub fn store<T: Copy>(
         &self,
         start: usize,
@@ -130,7 +129,7 @@ impl Walk {
     }
 }
 
-/// Copies the first `len` elements as often as they fit, twice as many each time.
+/// Repeats the first `len` elements until `out` is full. Each copy doubles the filled part.
 fn again(len: usize, out: &mut [u32]) {
     let mut ready = len;
     while ready < out.len() {
@@ -140,13 +139,13 @@ fn again(len: usize, out: &mut [u32]) {
     }
 }
 
-/// Lines of a transposition that are read at once.
+/// The number of lines of a transposition that are read together.
 const LINES: usize = 8;
 
-/// Runs of elements: `count` of them, `step` apart, each of `len` elements `stride` apart.
+/// Runs of elements: `count` runs, `step` apart, each of `len` elements, `stride` apart.
 #[derive(Clone, Copy, Debug)]
 struct Plane {
-    /// The elements before it.
+    /// The number of elements before the plane.
     done: usize,
     position: i64,
     count: usize,
@@ -156,7 +155,7 @@ struct Plane {
 }
 
 impl Plane {
-    /// Whether all of it lies in a buffer of `len` elements.
+    /// Whether the whole plane is inside a buffer of `len` elements.
     fn inside(&self, len: usize) -> bool {
         let down = self.step.saturating_mul(self.count as i64 - 1);
         let across = self.stride.saturating_mul(self.len as i64 - 1);
@@ -176,7 +175,7 @@ impl Plane {
         }
     }
 
-    /// Reads a plane that lies inside `data`.
+    /// Reads a plane that is inside `data`.
     #[inline(always)]
     fn load<T: Copy>(&self, data: &[T], out: &mut [u32], word: impl Fn(T) -> u32 + Copy) {
         match (self.stride, self.len) {
@@ -189,7 +188,7 @@ impl Plane {
         }
     }
 
-    /// Each element `N` times.
+    /// Reads each element and repeats it `N` times.
     #[inline(always)]
     fn repeat<const N: usize, T: Copy>(
         &self,
@@ -204,7 +203,7 @@ impl Plane {
         }
     }
 
-    /// Runs of any other kind: one element, one run again and again, side by side, or with a stride.
+    /// Reads other runs: one element, one repeated run, contiguous runs, or runs with a stride.
     #[inline(always)]
     fn runs<T: Copy>(&self, data: &[T], out: &mut [u32], word: impl Fn(T) -> u32 + Copy) {
         let at = |run: usize| (self.position + run as i64 * self.step) as usize;
@@ -215,7 +214,7 @@ impl Plane {
                 }
             }
             1 if self.step == 0 && self.count > 1 => {
-                // The same run again and again.
+                // One run is repeated.
                 let (first, len) = (&data[at(0)..at(0) + self.len], self.len);
                 out[..len].iter_mut().zip(first).for_each(|(out, &x)| *out = word(x));
                 again(len, out);
@@ -237,8 +236,7 @@ impl Plane {
         }
     }
 
-    /// A transposition: it is read along what lies side by side, in some places at once, so that memory is waited for
-    /// once.
+    /// Reads a transposition along its contiguous lines. Several lines are read together, so that their cache misses overlap.
     #[inline(always)]
     fn transposed<T: Copy>(&self, data: &[T], out: &mut [u32], word: impl Fn(T) -> u32 + Copy) {
         let line = |i: usize| {

@@ -1,4 +1,4 @@
-//! Runs prepared loop kernels: blocks of values through registers, tasks over threads.
+//! Runs prepared loop kernels. Blocks of values pass through registers, and tasks are distributed over threads.
 
 use super::inputs::Inputs;
 use super::memory::zeroed;
@@ -14,12 +14,12 @@ use crate::schedule::Traversal;
 use std::sync::Mutex;
 
 impl LoopPlan {
-    /// Runs the kernel. Each output is taken by the store that writes it.
+    /// Runs the kernel. Each output is borrowed by the store that writes it.
     pub fn run(&self, inputs: &Inputs<'_>, buffers: &mut [&mut [u32]]) -> Result<()> {
         self.run_placed(inputs, &mut self.placed(inputs, buffers)?)
     }
 
-    /// The outputs from where they begin.
+    /// Returns the outputs, each from its origin on.
     pub fn placed<'b>(
         &self,
         inputs: &Inputs<'_>,
@@ -65,7 +65,7 @@ impl LoopPlan {
     }
 }
 
-/// The workers of a run; those that are done with a task wait here for the next.
+/// The workers of a run. A worker that has finished a task waits here for the next one.
 pub struct WorkerPool<'r> {
     plan: &'r LoopPlan,
     inputs: &'r Inputs<'r>,
@@ -74,7 +74,7 @@ pub struct WorkerPool<'r> {
 }
 
 impl<'r> WorkerPool<'r> {
-    /// For a run with these inputs.
+    /// Creates the workers of a run with these inputs.
     pub fn new(plan: &'r LoopPlan, inputs: &'r Inputs<'r>) -> WorkerPool<'r> {
         let mut uniforms = Vec::new();
         if !plan.uniforms.is_empty() {
@@ -87,7 +87,7 @@ impl<'r> WorkerPool<'r> {
         WorkerPool { plan, inputs, uniforms, idle: Mutex::new(Vec::new()) }
     }
 
-    /// What a map that writes one value after the other has at the counts from `first` on, as many as `out` has room for.
+    /// Computes values of a map that writes values in order, from `first` on, until `out` is full.
     pub fn part(&self, first: usize, out: &mut [u32]) {
         let count = out.len();
         let mut pieces = [Piece::words(out, first)];
@@ -113,7 +113,7 @@ impl<'r> WorkerPool<'r> {
         result
     }
 
-    /// Each task has rows of its own.
+    /// Runs tasks with separate rows.
     fn by_rows(&self, outputs: &mut Outputs<'_, '_>) {
         let tiling = &self.plan.tiling;
         let ranges = cut(tiling.rows, tiling.task);
@@ -132,7 +132,7 @@ impl<'r> WorkerPool<'r> {
         });
     }
 
-    /// One block of rows after the other; each task has columns of its own.
+    /// Runs one block of rows after the other. Tasks have separate columns.
     fn by_columns(
         &self,
         outputs: &mut Outputs<'_, '_>,
@@ -173,7 +173,7 @@ impl<'r> WorkerPool<'r> {
         }
     }
 
-    /// A stage's reductions for a block of rows: of each task's columns, and of those one after the other.
+    /// Computes a stage's reductions for a block of rows. The results of the tasks' columns are merged in order.
     fn sums(
         &self,
         stage: &Stage,

@@ -1,8 +1,8 @@
-//! What a kernel reads.
+//! The inputs of a kernel.
 
 use crate::backend::cpu::lower::plan::Moves;
 
-/// What a kernel reads.
+/// The input buffers and params of a kernel.
 #[derive(Clone)]
 pub struct Inputs<'a> {
     pub buffers: Vec<&'a [u32]>,
@@ -10,7 +10,7 @@ pub struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// How far params move a view.
+    /// Returns the distance by which params move a view.
     pub fn moved(&self, moves: &Moves) -> i64 {
         let step = |&(word, stride): &(usize, i64)| {
             let number = self.params.get(word).copied().unwrap_or(0);

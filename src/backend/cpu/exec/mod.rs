@@ -1,4 +1,4 @@
-//! Runs plans of loops: blocks of values through registers, tasks over threads.
+//! Execution of loop plans. Blocks of values pass through registers, and tasks are distributed over threads.
 
 mod access;
 pub mod engine;

@@ -1,4 +1,4 @@
-//! Outputs, divided between tasks.
+//! Outputs, which are divided between tasks.
 
 use crate::backend::cpu::lower::plan::{Level, SerialStore, Target};
 use crate::backend::cpu::lower::walk::Walk;
@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use bytemuck::cast_slice_mut;
 
-/// Elements that someone may write.
+/// Writable elements.
 #[derive(Debug)]
 pub enum Elements<'a> {
     Words(&'a mut [u32]),
@@ -19,7 +19,7 @@ pub enum Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// The elements of a buffer.
+    /// Borrows the elements of a buffer.
     pub fn of(buffer: &'a mut [u32], dtype: DType) -> Elements<'a> {
         match dtype.size() {
             1 => Elements::Bytes(cast_slice_mut(buffer)),
@@ -29,7 +29,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         match self {
             Elements::Words(words) => words.len(),
@@ -47,7 +47,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// Takes the first `len` elements off.
+    /// Splits off the first `len` elements.
     fn take(&mut self, len: usize) -> Elements<'a> {
         match self {
             Elements::Words(words) => Elements::Words(first(words, len)),
@@ -58,7 +58,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Takes the first `len` elements off.
+/// Splits off the first `len` elements.
 fn first<'a, T>(elements: &mut &'a mut [T], len: usize) -> &'a mut [T] {
     let (taken, rest) = std::mem::take(elements).split_at_mut(len);
     *elements = rest;
@@ -73,17 +73,17 @@ pub struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// Nothing.
+    /// Creates an empty piece.
     pub fn empty() -> Piece<'static> {
         Piece { elements: Elements::Words(&mut []), base: 0 }
     }
 
-    /// The words of a target from position `base` on.
+    /// Creates a piece of words, which begin at position `base` of a target.
     pub fn words(words: &mut [u32], base: usize) -> Piece<'_> {
         Piece { elements: Elements::Words(words), base: base as i64 }
     }
 
-    /// Writes `values` at the counts from `start` on.
+    /// Writes `values`, from the count `start` on.
     pub fn store(&mut self, walk: &Walk, start: usize, values: &[u32]) {
         match &mut self.elements {
             Elements::Words(words) => walk.store(start, self.base, values, words, |x| x),
@@ -95,26 +95,26 @@ impl Piece<'_> {
         }
     }
 
-    /// What lies at the counts from `start` on.
+    /// Reads elements, from the count `start` on.
     pub fn load(&self, walk: &Walk, start: usize, out: &mut [u32]) {
         let at = (start, -self.base);
         match &self.elements {
             Elements::Words(words) => walk.load(at, words, out, |x| x),
             Elements::Halves(halves) => walk.load(at, halves, out, from_half),
-            // What shares words is not overwritten where it is read.
+            // Elements that share words are never read and overwritten by one kernel.
             Elements::Shorts(_) | Elements::Bytes(_) => {}
         }
     }
 }
 
-/// Each target with the elements it writes.
+/// The targets with the elements that they write.
 pub struct Outputs<'p, 'a> {
     targets: &'p [Target],
     elements: Vec<Elements<'a>>,
 }
 
 impl<'p, 'a> Outputs<'p, 'a> {
-    /// The outputs `buffers`, and words `aside` for the targets that have none.
+    /// Combines the targets with the outputs `buffers`. Targets without an output use the words in `aside`.
     pub fn new(
         targets: &'p [Target],
         buffers: &mut [Option<&'a mut [u32]>],
@@ -137,7 +137,7 @@ impl<'p, 'a> Outputs<'p, 'a> {
         Ok(Outputs { targets, elements })
     }
 
-    /// For each of `parts` its pieces; a part says which counts of rows and of elements it has.
+    /// Returns the pieces of each of `parts`, which are ranges of rows and elements.
     pub fn divide(&mut self, parts: &[Part]) -> Vec<Vec<Piece<'_>>> {
         let mut pieces: Vec<Vec<Piece<'_>>> = Vec::with_capacity(parts.len());
         pieces.resize_with(parts.len(), || Vec::with_capacity(self.targets.len()));
@@ -170,7 +170,7 @@ pub struct Part {
     pub elements: (usize, usize),
 }
 
-/// Moves words on the side to where they belong.
+/// Copies temporary words to their positions in an output.
 pub fn settle(
     after: &SerialStore,
     buffer: &mut [u32],
@@ -213,7 +213,7 @@ pub fn settle(
     Ok(())
 }
 
-/// The error for an output that is smaller than what is written.
+/// Returns the error for an output that is smaller than the writes.
 pub fn too_short() -> Error {
     Error::data("cpu: a kernel must write inside its output, got another position")
 }

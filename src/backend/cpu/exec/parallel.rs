@@ -1,5 +1,5 @@
-//! Threads: natively a pool of the backend's own, in a browser plain loops. Work is always cut by its shape alone,
-//! so that results do not depend on how many threads there are.
+//! Threads: a separate pool natively, and plain loops in a browser. Work is always cut by its shape alone, so results do not
+//! depend on the number of threads.
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use native::{for_each, map, threads, Pool};
@@ -20,45 +20,45 @@ mod native {
     /// The fewest kernels of a plan for which threads stay awake between kernels.
     const MIN_KERNELS_TO_STAY_AWAKE: usize = 16;
 
-    /// How long a thread looks for work before it sleeps.
+    /// The time for which a thread polls for work before it sleeps.
     const PATIENCE: Duration = Duration::from_micros(500);
 
-    /// Where the work of a backend runs.
+    /// The threads for the work of a backend.
     #[derive(Clone)]
     pub struct Pool(Option<Arc<rayon::ThreadPool>>);
 
     impl Pool {
-        /// One pool for the process, with a thread per core (or as `RAYON_NUM_THREADS` says).
+        /// Returns the pool of the process, with a thread for each core, or `RAYON_NUM_THREADS` threads.
         pub fn shared() -> Pool {
             static SHARED: OnceLock<Pool> = OnceLock::new();
             SHARED.get_or_init(|| Pool::with_threads(0)).clone()
         }
 
-        /// A pool of this many threads.
+        /// Creates a pool of this many threads.
         pub fn with_threads(threads: usize) -> Pool {
             let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
             let named = builder.thread_name(|i| format!("warpweft-cpu-{i}"));
             Pool(named.build().ok().map(Arc::new))
         }
 
-        /// The number of threads.
+        /// Returns the number of threads.
         pub fn threads(&self) -> usize {
             self.0.as_ref().map_or(1, |pool| pool.current_num_threads())
         }
 
-        /// Runs `work` on the pool and waits for it. If it is of many kernels, other threads wait for their parts without
-        /// sleeping.
+        /// Runs `work` on the pool and waits for it. If the work has many kernels, other threads poll for parts of it instead
+        /// of sleeping.
         pub fn enter<T: Send>(&self, kernels: usize, work: impl FnOnce() -> T + Send) -> T {
             let Some(pool) = &self.0 else {
-                // No thread could be started: rayon then does everything on this one.
+                // If no thread could be started, rayon runs everything on this thread.
                 return work();
             };
             let work = || if kernels >= MIN_KERNELS_TO_STAY_AWAKE { awake(work) } else { work() };
             if rayon::current_thread_index().is_none() {
                 return pool.install(work);
             }
-            // A worker of the caller's own pool would take up other work while it waits; that work may come back here
-            // and wait for the lock we hold. A plain thread just waits.
+            // A worker of another pool would take other work while it waits. That work could call this function and wait for
+            // a lock that this thread holds. A plain thread only waits.
             std::thread::scope(|scope| match scope.spawn(|| pool.install(work)).join() {
                 Ok(value) => value,
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -66,14 +66,13 @@ mod native {
         }
     }
 
-    /// Does `work` while others of the pool's threads look out for parts of it. To wake a thread takes longer than many a
-    /// kernel.
+    /// Runs `work` while other threads of the pool poll for parts of it. Waking a thread takes longer than many kernels.
     fn awake<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         let (over, leader) = (AtomicBool::new(false), rayon::current_thread_index());
         rayon::scope(|scope| {
             for _ in 1..rayon::current_num_threads().min(MAX_AWAKE_THREADS) {
                 scope.spawn(|_| {
-                    // Whoever does the work may find this while it waits for others.
+                    // The thread that runs `work` may steal this task while it waits for others.
                     if rayon::current_thread_index() != leader {
                         look_out(&over);
                     }
@@ -95,12 +94,12 @@ mod native {
         }
     }
 
-    /// The number of threads work is spread over here.
+    /// Returns the number of threads that work is distributed over.
     pub fn threads() -> usize {
         rayon::current_num_threads()
     }
 
-    /// Does `f` for each item, in any order.
+    /// Calls `f` for each item, in any order.
     pub fn for_each<T: Send>(mut items: Vec<T>, f: impl Fn(T) + Send + Sync) {
         match items.len() {
             0 => {}
@@ -109,7 +108,7 @@ mod native {
         }
     }
 
-    /// `f` of each item, in the items' order.
+    /// Returns `f` of each item, in the order of the items.
     pub fn map<T: Send, R: Send>(items: Vec<T>, f: impl Fn(T) -> R + Send + Sync) -> Vec<R> {
         items.into_par_iter().map(f).collect()
     }
@@ -117,22 +116,22 @@ mod native {
 
 #[cfg(target_arch = "wasm32")]
 mod single {
-    /// Where the work of a backend runs.
+    /// The threads for the work of a backend.
     #[derive(Clone)]
     pub struct Pool;
 
     impl Pool {
-        /// The one thread there is.
+        /// Returns the only thread.
         pub fn shared() -> Pool {
             Pool
         }
 
-        /// The one thread there is.
+        /// Returns the only thread.
         pub fn with_threads(_: usize) -> Pool {
             Pool
         }
 
-        /// The number of threads.
+        /// Returns the number of threads.
         pub fn threads(&self) -> usize {
             1
         }
@@ -143,17 +142,17 @@ mod single {
         }
     }
 
-    /// The number of threads work is spread over here.
+    /// Returns the number of threads that work is distributed over.
     pub fn threads() -> usize {
         1
     }
 
-    /// Does `f` for each item.
+    /// Calls `f` for each item.
     pub fn for_each<T>(items: Vec<T>, f: impl Fn(T)) {
         items.into_iter().for_each(f);
     }
 
-    /// `f` of each item, in the items' order.
+    /// Returns `f` of each item, in the order of the items.
     pub fn map<T, R>(items: Vec<T>, f: impl Fn(T) -> R) -> Vec<R> {
         items.into_iter().map(f).collect()
     }

@@ -1,5 +1,5 @@
-//! Reductions over blocks. Every sum has one fixed order: 32 times sixteen elements pairwise in `f32`, and all else in `f64`.
-//! So the sum of equal numbers is exact, and their mean is one of them.
+//! Reductions over blocks. Every sum has a fixed order. 32 times 16 elements are added in pairs in `f32`, and the partial
+//! sums in `f64`. So the sum of equal numbers is exact, and their mean equals them.
 
 use crate::backend::cpu::math::function::{larger, smaller};
 use crate::backend::cpu::math::simd::{self, Loop};
@@ -10,10 +10,10 @@ use bytemuck::cast_slice;
 
 const LANES: usize = 16;
 
-/// Elements that are summed in `f32` before their sums go to `f64`.
+/// The elements that are summed in `f32`, before their sum is added in `f64`.
 const STRETCH: usize = 32 * LANES;
 
-/// Names the function that combines two words, and goes on with it.
+/// Selects the function that combines two words, and passes it to a macro.
 macro_rules! with_combiner {
     ($op:expr, $dtype:expr, $go:ident) => {
         match ($op, $dtype) {
@@ -43,7 +43,7 @@ pub struct Rectangle {
     pub columns: usize,
 }
 
-/// What has been combined so far, for each row of a block.
+/// The combined values so far, for each row of a block.
 #[derive(Clone, Debug)]
 pub struct Accumulators {
     op: Reduction,
@@ -53,13 +53,13 @@ pub struct Accumulators {
 
 #[derive(Clone, Debug)]
 enum Values {
-    /// Sums and products of floats.
+    /// Sums and products of floats, in `f64`.
     Wide(Vec<f64>),
     Words(Vec<u32>),
 }
 
 impl Accumulators {
-    /// Nothing combined yet, for `rows` rows.
+    /// Creates empty accumulators for `rows` rows.
     pub fn new(op: Reduction, dtype: DType, rows: usize) -> Accumulators {
         let dtype = dtype.compute();
         let values = match (op, dtype) {
@@ -112,7 +112,7 @@ impl Accumulators {
         }
     }
 
-    /// Adds the products of the values of two blocks, each rounded.
+    /// Adds the products of the values of two blocks. Each product is rounded.
     pub fn add_products(&mut self, block: Rectangle, x: &[u32], y: &[u32]) {
         let Values::Wide(sums) = &mut self.values else { return };
         let (x, y): (&[f32], &[f32]) = (cast_slice(x), cast_slice(y));
@@ -139,7 +139,7 @@ impl Accumulators {
         }
     }
 
-    /// Combines rows so short that several at a time are faster than each in lanes.
+    /// Combines rows that are too short for lanes. Several rows at a time are faster.
     fn add_short(&mut self, columns: usize, data: &[u32]) {
         let (op, dtype) = (self.op, self.dtype);
         match &mut self.values {
@@ -162,7 +162,7 @@ impl Accumulators {
         }
     }
 
-    /// Combines what comes after this.
+    /// Combines the accumulators of later elements.
     pub fn merge(&mut self, later: &Accumulators) {
         match (&mut self.values, &later.values) {
             (Values::Wide(sums), Values::Wide(more)) => {
@@ -180,7 +180,7 @@ impl Accumulators {
         }
     }
 
-    /// The results.
+    /// Writes the results to `out`.
     pub fn finish(&self, out: &mut [u32]) {
         match &self.values {
             Values::Wide(sums) => {
@@ -193,7 +193,7 @@ impl Accumulators {
     }
 }
 
-/// The sum.
+/// Returns the sum of a row.
 fn total(row: &[f32]) -> f64 {
     struct Total<'a>(&'a [f32]);
     impl Loop for Total<'_> {
@@ -209,7 +209,7 @@ fn total(row: &[f32]) -> f64 {
     }
 }
 
-/// The sum of the products of two rows.
+/// Computes the sum of the products of two rows.
 struct Products<'a>(&'a [f32], &'a [f32]);
 
 impl Loop for Products<'_> {
@@ -225,7 +225,7 @@ impl Loop for Products<'_> {
     }
 }
 
-/// Adds each product.
+/// Adds each product to its sum.
 struct AddProducts<'a>(&'a mut [f64], &'a [f32], &'a [f32]);
 
 impl Loop for AddProducts<'_> {
@@ -254,7 +254,8 @@ fn wider(sums: [f64; LANES], more: [f32; LANES]) -> [f64; LANES] {
     std::array::from_fn(|lane| sums[lane] + f64::from(more[lane]))
 }
 
-/// The sum of `count` numbers: `some` gives [`LANES`] of them from a place on, `one` the one at a place.
+/// Returns the sum of `count` numbers. `some` returns [`LANES`] numbers from a position on, and `one` returns a single
+/// number.
 #[inline(always)]
 fn sum_of(count: usize, some: impl Fn(usize) -> [f32; LANES], one: impl Fn(usize) -> f32) -> f64 {
     let (mut sums, mut at) = ([0f64; LANES], 0);
@@ -280,7 +281,7 @@ fn sum_of(count: usize, some: impl Fn(usize) -> [f32; LANES], one: impl Fn(usize
     sums.iter().sum::<f64>() + rest
 }
 
-/// Adds each of `more`.
+/// Adds each of `more` to its sum.
 fn add_each(sums: &mut [f64], more: &[f32]) {
     struct Add<'a>(&'a mut [f64], &'a [f32]);
     impl Loop for Add<'_> {
@@ -295,7 +296,7 @@ fn add_each(sums: &mut [f64], more: &[f32]) {
     simd::run(Add(sums, more));
 }
 
-/// The product; in `f64` throughout, because its range is what fails first.
+/// Returns the product of a row. It is in `f64` throughout, because the range of `f32` would overflow first.
 fn product(row: &[f32]) -> f64 {
     let mut lanes = [1f64; 4];
     let parts = row.chunks_exact(4);
@@ -309,7 +310,7 @@ fn product(row: &[f32]) -> f64 {
     (lanes[0] * lanes[1]) * (lanes[2] * lanes[3]) * rest
 }
 
-/// Eight rows side by side, so that none waits for its own last step.
+/// Combines eight rows together, so that no step waits for the previous step of its row.
 #[inline(always)]
 fn short_rows<A: Copy, T: Copy>(
     all: &mut [A],

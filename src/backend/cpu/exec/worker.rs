@@ -1,4 +1,4 @@
-//! A thread's registers, and how steps go through them.
+//! The registers of a thread, and the execution of steps with them.
 
 use super::inputs::Inputs;
 use super::memory::{keep, registers, Lines};
@@ -15,11 +15,11 @@ use crate::dtype::DType;
 use crate::schedule::Traversal;
 use bytemuck::cast_slice;
 
-/// A block's place in the space.
+/// The position of a block in the space.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
     pub row: usize,
-    /// The count of its first element, and how many it has.
+    /// The count of the first element, and the number of elements.
     pub element: usize,
     pub elements: usize,
     pub shape: Rectangle,
@@ -50,12 +50,12 @@ impl Block {
     }
 }
 
-/// A set of registers.
+/// A set of registers, used by one thread at a time.
 pub struct Worker<'r> {
     plan: &'r LoopPlan,
     inputs: &'r Inputs<'r>,
     registers: Vec<Lines>,
-    /// Where a register's values lie in an input, instead of in the register.
+    /// The input and offset of a register's values, if the register borrows them from an input.
     borrowed: Vec<Option<(usize, usize)>>,
     positions: Vec<i64>,
     width: usize,
@@ -68,7 +68,7 @@ impl<'r> Worker<'r> {
         Worker { plan, inputs, registers, borrowed, positions: Vec::new(), width }
     }
 
-    /// All stages for a block of rows.
+    /// Runs all stages for a block of rows.
     pub fn rows(&mut self, rows: (usize, usize), pieces: &mut [Piece<'_>]) {
         let plan = self.plan;
         let tiling = &plan.tiling;
@@ -107,7 +107,7 @@ impl<'r> Worker<'r> {
         }
     }
 
-    /// A stage's reductions over a range of columns.
+    /// Computes a stage's reductions over a range of columns.
     pub fn combine(
         &mut self,
         stage: &Stage,
@@ -128,7 +128,7 @@ impl<'r> Worker<'r> {
         sums
     }
 
-    /// Adds a block to what was combined before.
+    /// Adds a block to the accumulators.
     fn gather(&self, sums: &mut Accumulators, source: Source, block: &Block) {
         match source {
             Source::Value(x) => sums.add(block.shape, self.get(x, block.elements)),
@@ -145,7 +145,7 @@ impl<'r> Worker<'r> {
         }
     }
 
-    /// The values per row that steps per element read.
+    /// Returns the values per row that steps per element read.
     pub fn share(&self) -> Vec<(Register, Vec<u32>)> {
         let rows = self.plan.tiling.row_block.min(self.plan.tiling.rows);
         let copy = |&register: &Register| {
@@ -170,7 +170,7 @@ impl<'r> Worker<'r> {
         }
     }
 
-    /// The first `len` values of a register.
+    /// Returns the first `len` values of a register.
     pub fn get(&self, register: Register, len: usize) -> &[u32] {
         match self.borrowed[register] {
             Some((input, start)) => &self.inputs.buffers[input][start..start + len],
@@ -178,7 +178,7 @@ impl<'r> Worker<'r> {
         }
     }
 
-    /// Lets `write` put `len` values into a register.
+    /// Fills `len` values of a register with `write`.
     pub fn fill(&mut self, register: Register, len: usize, write: impl FnOnce(&mut [u32])) {
         let width = self.width.max(len);
         self.borrowed[register] = None;
@@ -277,7 +277,7 @@ impl<'r> Worker<'r> {
         }
     }
 
-    /// Puts the positions of an index with values into `positions`.
+    /// Computes the positions of an index with value terms, into `positions`.
     fn locate(&mut self, walk: &Walk, terms: &[(Register, i64)], start: usize, len: usize) {
         let mut positions = std::mem::take(&mut self.positions);
         positions.resize(len.max(positions.len()), 0);
@@ -291,7 +291,7 @@ impl<'r> Worker<'r> {
         self.positions = positions;
     }
 
-    /// The elements of a walk, or of an index with values, each as a word.
+    /// Loads the elements of a walk, or of an index with value terms, each as a word.
     fn load<T: Copy>(
         &mut self,
         (walk, terms, at): (&Walk, &[(Register, i64)], (usize, i64)),
@@ -316,7 +316,7 @@ impl Drop for Worker<'_> {
     }
 }
 
-/// Each row's value at all its elements.
+/// Repeats each row's value for all its elements.
 fn expand(shape: Rectangle, rows: &[u32], out: &mut [u32]) {
     if out.is_empty() {
         return;

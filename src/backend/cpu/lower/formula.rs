@@ -1,4 +1,4 @@
-//! Rows of the pointwise table that are computed as one function.
+//! Rows of the pointwise table that have a dedicated function.
 
 use crate::backend::cpu::math::function::{binary_cost, map, unary_cost, UnaryFn};
 use crate::backend::cpu::math::number::Number;
@@ -6,12 +6,12 @@ use crate::dtype::DType;
 use crate::kernel::{Builder, Inst};
 use crate::op::{formulas, Function, Pointwise};
 
-/// The function that computes a row, where there is one.
+/// Returns the dedicated function of a row or a derivative, if it has one.
 pub fn function(function: &Function) -> Option<UnaryFn> {
     slope(function).or_else(|| whole(function))
 }
 
-/// Derivatives of rows that recurrent steps have most of.
+/// Returns the function of the derivatives that recurrent networks use most.
 fn slope(function: &Function) -> Option<UnaryFn> {
     let Function::Formula(formula) = function else { return None };
     macro_rules! slopes {
@@ -39,7 +39,7 @@ fn whole(function: &Function) -> Option<UnaryFn> {
     rows!(gelu_tanh gelu erf softplus tanh silu sigmoid)
 }
 
-/// The row that a function is: a derivative may be one.
+/// Returns the row that a function equals. A derivative can equal a row.
 fn row_of(function: &Function) -> Option<Pointwise> {
     match function {
         Function::Row(row) => Some(*row),
@@ -50,7 +50,7 @@ fn row_of(function: &Function) -> Option<Pointwise> {
     }
 }
 
-/// Roughly what a function of one value costs, in additions.
+/// Returns the approximate cost of a function of one value, in additions.
 pub fn cost(function: &Function) -> usize {
     let mut builder = Builder::default();
     let argument = builder.push(Inst::Param { word: 0, dtype: DType::F32 });

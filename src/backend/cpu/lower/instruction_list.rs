@@ -1,4 +1,4 @@
-//! Which values of a program are computed, how often, and what each needs.
+//! The values of a program that must be computed: how often, and with which operands.
 
 use super::plan::Level;
 use super::superinstruction::{pairs, Superinstruction};
@@ -6,33 +6,33 @@ use crate::backend::cpu::math::function::{binary_cost, unary_cost};
 use crate::kernel::{Atom, Index, Inst, Program, Space, Store, ValueId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Something a step does.
+/// An operation of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
     Value(ValueId),
-    /// A value per row, at each element.
+    /// A value per row, repeated for each element.
     Expanded(ValueId),
-    /// Where a store writes, if values decide it.
+    /// The position of a store, if values determine it.
     Position(usize),
     Store(usize),
 }
 
-/// What is known about a program's values.
+/// The analysis of a program's values.
 pub struct InstructionList<'a> {
     program: &'a Program,
     levels: Vec<Level>,
     stages: Vec<u32>,
     store_levels: Vec<Level>,
-    /// Instructions that are done along with one that they use.
+    /// Instructions that are combined with one that they use.
     pairs: HashMap<ValueId, Superinstruction>,
-    /// The last value that is read where a store writes.
+    /// The last value that is read at the position of a store.
     read_before: ValueId,
-    /// All that some store needs, in order.
+    /// Everything that stores need, in order.
     needed: Vec<Key>,
 }
 
 impl<'a> InstructionList<'a> {
-    /// Of a program that is well formed.
+    /// Analyzes a valid program.
     pub fn new(space: &Space, program: &'a Program) -> InstructionList<'a> {
         let levels = levels(program, space.outer);
         let of_store = |store| store_level(store, space.outer, &levels);
@@ -49,12 +49,12 @@ impl<'a> InstructionList<'a> {
         list
     }
 
-    /// Whether anything happens per element.
+    /// Whether anything is computed per element.
     pub fn per_element(&self) -> bool {
         self.needed.iter().any(|&key| self.level(key) == Level::Element || self.is_reduce(key))
     }
 
-    /// The indices of loads per element.
+    /// Returns the indices of loads per element.
     pub fn loads(&self) -> Vec<&'a Index> {
         self.elements(|key| match key {
             Key::Value(v) => match &self.program.insts[v as usize] {
@@ -65,7 +65,7 @@ impl<'a> InstructionList<'a> {
         })
     }
 
-    /// The indices of stores per element.
+    /// Returns the indices of stores per element.
     pub fn stores(&self) -> Vec<&'a Index> {
         self.elements(|key| match key {
             Key::Store(s) => Some(&self.program.stores[s].index),
@@ -78,7 +78,7 @@ impl<'a> InstructionList<'a> {
         elements.filter_map(|&key| index(key)).collect()
     }
 
-    /// Roughly what an element costs, in additions.
+    /// Returns the approximate cost of an element, in additions.
     pub fn cost(&self) -> usize {
         let cost = |&key: &Key| {
             let Key::Value(v) = key else { return 1 };
@@ -95,22 +95,22 @@ impl<'a> InstructionList<'a> {
         varying.map(cost).sum()
     }
 
-    /// What an instruction is done along with.
+    /// Returns the superinstruction of a value, if it has one.
     pub fn pair(&self, value: ValueId) -> Option<&Superinstruction> {
         self.pairs.get(&value)
     }
 
-    /// Whether some store of `output` alone writes it.
+    /// Whether only one store writes `output`.
     pub fn sole(&self, output: u32) -> bool {
         self.program.stores.iter().filter(|s| s.output == output).count() == 1
     }
 
-    /// How often a store happens.
+    /// Returns the level of a store.
     pub fn store_level(&self, store: usize) -> Level {
         self.store_levels[store]
     }
 
-    /// Whether a store's value is made from the routine's result.
+    /// Whether a store's value depends on the routine's result.
     pub fn follows_accumulator(&self, store: usize) -> bool {
         let list = self.closure(vec![Key::Store(store)], |_| true);
         let accumulates = |key: &Key| match key {
@@ -120,12 +120,12 @@ impl<'a> InstructionList<'a> {
         list.iter().any(accumulates)
     }
 
-    /// The number of the last stage.
+    /// Returns the number of the last stage.
     pub fn last_stage(&self) -> u32 {
         self.needed.iter().map(|&key| self.stage(key)).max().unwrap_or(0)
     }
 
-    /// A stage's reductions, in order.
+    /// Returns the reductions of a stage, in order.
     pub fn reductions(&self, stage: u32) -> Vec<ValueId> {
         let reduction = |&key: &Key| match key {
             Key::Value(v) if self.is_reduce(key) && self.stage(key) == stage => Some(v),
@@ -134,14 +134,14 @@ impl<'a> InstructionList<'a> {
         self.needed.iter().filter_map(reduction).collect()
     }
 
-    /// What else a stage does per row, in order.
+    /// Returns the other operations per row of a stage, in order.
     pub fn rows(&self, stage: u32) -> Vec<Key> {
         self.at(|key, level| {
             level == Level::Row && self.stage(key) == stage && !self.is_reduce(key)
         })
     }
 
-    /// Values per row that are needed at each element.
+    /// Returns the values per row that are needed for each element.
     pub fn expanded(&self) -> impl Iterator<Item = ValueId> + '_ {
         self.needed.iter().filter_map(|key| match key {
             Key::Expanded(v) => Some(*v),
@@ -149,12 +149,12 @@ impl<'a> InstructionList<'a> {
         })
     }
 
-    /// What is needed and asked for, in order.
+    /// Returns the needed operations that `keep` selects, in order.
     pub fn at(&self, keep: impl Fn(Key, Level) -> bool) -> Vec<Key> {
         self.needed.iter().copied().filter(|&key| keep(key, self.level(key))).collect()
     }
 
-    /// How often a step is done.
+    /// Returns the level of an operation.
     pub fn level(&self, key: Key) -> Level {
         match key {
             Key::Value(v) => self.levels[v as usize],
@@ -163,7 +163,7 @@ impl<'a> InstructionList<'a> {
         }
     }
 
-    /// Whether it is a reduction: it uses elements, and happens per row.
+    /// Whether the operation is a reduction, which reads elements and is computed per row.
     fn is_reduce(&self, key: Key) -> bool {
         match key {
             Key::Value(v) => matches!(self.program.insts[v as usize], Inst::Reduce(..)),
@@ -171,7 +171,7 @@ impl<'a> InstructionList<'a> {
         }
     }
 
-    /// The number of reductions one after the other that come before it.
+    /// Returns the number of reductions that precede the operation in sequence.
     fn stage(&self, key: Key) -> u32 {
         match key {
             Key::Value(v) | Key::Expanded(v) => self.stages[v as usize],
@@ -181,7 +181,7 @@ impl<'a> InstructionList<'a> {
         }
     }
 
-    /// What `key` needs, in the order of its operands.
+    /// Returns the operands of `key`, in order.
     pub fn uses(&self, key: Key) -> Vec<Key> {
         let level = if self.is_reduce(key) { Level::Element } else { self.level(key) };
         let at_level = |v: ValueId| match (level, self.levels[v as usize]) {
@@ -213,7 +213,7 @@ impl<'a> InstructionList<'a> {
         })
     }
 
-    /// `roots` and all they need, as far as `keep` goes, in an order in which each follows what it needs.
+    /// Returns `roots` and everything they need, limited by `keep`. Operands precede their users.
     pub fn closure(&self, roots: Vec<Key>, keep: impl Fn(Key) -> bool) -> Vec<Key> {
         let mut found: HashSet<Key> = roots.iter().copied().collect();
         let mut open = roots;
@@ -229,7 +229,8 @@ impl<'a> InstructionList<'a> {
         ordered.into_values().collect()
     }
 
-    /// A number that is larger than that of everything `key` needs. Stores wait until all is read that they overwrite.
+    /// Returns a number that is larger than the number of everything `key` needs. A store follows all reads of the elements
+    /// that it overwrites.
     fn when(&self, key: Key) -> (ValueId, u8, usize) {
         let store = |s: usize| {
             let value = self.program.stores[s].value.max(self.read_before);
@@ -244,7 +245,7 @@ impl<'a> InstructionList<'a> {
     }
 }
 
-/// How often each value is computed.
+/// Returns the level of each value.
 fn levels(program: &Program, outer: usize) -> Vec<Level> {
     let mut levels: Vec<Level> = Vec::with_capacity(program.insts.len());
     for (inst, per_element) in program.insts.iter().zip(program.per_element(outer)) {
@@ -257,7 +258,7 @@ fn levels(program: &Program, outer: usize) -> Vec<Level> {
     levels
 }
 
-/// Whether an instruction gives something else in each row, after values that are computed so often.
+/// Whether an instruction has a different result in each row, given the levels of earlier values.
 fn varies(inst: &Inst, before: &[Level]) -> bool {
     let coordinate = |term: &(Atom, i64)| matches!(term.0, Atom::Coord(_));
     match inst {
@@ -267,7 +268,7 @@ fn varies(inst: &Inst, before: &[Level]) -> bool {
     }
 }
 
-/// How often a store happens: as often as its value or its place is another, and once per row at least.
+/// Returns the level of a store. It is the highest level of its value and its position, and at least per row.
 fn store_level(store: &Store, outer: usize, levels: &[Level]) -> Level {
     let of_atom = |(atom, _): &(Atom, i64)| match *atom {
         Atom::Coord(d) if d as usize >= outer => Level::Element,

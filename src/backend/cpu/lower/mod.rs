@@ -1,4 +1,4 @@
-//! From kernels to plans: what can be decided about a loop before the buffers are known.
+//! Lowering of loop kernels to plans. Plans contain all decisions that do not depend on buffers.
 
 pub mod formula;
 mod instruction_list;
@@ -24,7 +24,7 @@ pub use steps::moves;
 use steps::{Maker, Orders};
 use tiling::Tiling;
 
-/// Prepares a kernel, one plan for each region, or says what is wrong with it.
+/// Lowers a kernel to one plan for each region. Returns an error for an invalid kernel.
 pub fn kernel(space: &Space, program: &Program, counts: Counts) -> Result<Vec<LoopPlan>> {
     program.check(space, counts)?;
     let split = split(space, program);
@@ -33,7 +33,7 @@ pub fn kernel(space: &Space, program: &Program, counts: Counts) -> Result<Vec<Lo
     regions(space, program).into_iter().map(plan).collect()
 }
 
-/// The map over `dims` that `program` is, in one piece.
+/// Lowers a map over `dims` to one plan.
 pub fn map(dims: &[usize], program: &Program, counts: Counts) -> Result<LoopPlan> {
     let space = Space { dims: dims.to_vec(), outer: dims.len() };
     program.check(&space, counts)?;

@@ -1,22 +1,22 @@
-//! Outputs that begin where params say: what is written in place, and the parts of joins. Where that is is known when a kernel
-//! runs; from there on they are written like others.
+//! Outputs whose origin depends on params, such as in-place updates and the parts of concatenations. The origin is known when
+//! a kernel runs. Relative to it, such outputs are written like others.
 
 use super::plan::Origin;
 use super::steps::{self, moves};
 use crate::kernel::{Atom, Program};
 
-/// Those outputs, and the program whose stores begin there; none where there are no such outputs.
+/// Finds such outputs. Returns also the program with stores relative to the origins, or `None` if no output has an origin.
 pub fn origins(program: &Program) -> (Vec<Origin>, Option<Program>) {
     let (mut found, mut without): (Vec<Origin>, _) = (Vec::new(), None);
     for store in &program.stores {
-        // Narrow elements share a word: a buffer of words can not begin at the second.
+        // Narrow elements share words, and a buffer of words can begin only at a whole word.
         let Some(moves) = moves(program, &store.index) else { continue };
         let output = store.output as usize;
         let narrow = store.dtype.size() < size_of::<u32>();
         if moves.is_empty() || narrow || found.iter().any(|origin| origin.output == output) {
             continue;
         }
-        // All its stores begin at the same place.
+        // All stores of an output must have the same origin.
         let mut all = program.stores.iter().filter(|other| other.output == store.output);
         if !all.all(|other| steps::moves(program, &other.index).as_ref() == Some(&moves)) {
             continue;

@@ -1,4 +1,4 @@
-//! A loop kernel, prepared: its instructions in the order and with the registers that blocks of values run through.
+//! A prepared loop kernel: its instructions with their order and registers, for blocks of values.
 
 use super::tiling::Tiling;
 use super::walk::Walk;
@@ -7,10 +7,10 @@ use crate::backend::cpu::math::fused::{ChoiceFn, TernaryFn};
 use crate::dtype::DType;
 use crate::op::Reduction;
 
-/// Where a worker keeps a block of values.
+/// The index of a worker's register, which holds a block of values.
 pub type Register = usize;
 
-/// How often a value is computed.
+/// The level of a value, which is how often it is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Once.
@@ -32,7 +32,7 @@ pub struct Step {
     pub work: Work,
 }
 
-/// What a step does. Value terms of an index are registers with strides.
+/// The operation of a step. Value terms of an index are registers with strides.
 #[derive(Clone, Debug)]
 pub enum Work {
     Word(u32),
@@ -42,40 +42,40 @@ pub enum Work {
         walk: Walk,
         dtype: DType,
         terms: Vec<(Register, i64)>,
-        /// Params with strides, which move the whole walk; the terms have the values otherwise.
+        /// Params with strides, if only params move the walk. Otherwise their values are in the terms.
         moves: Moves,
     },
     Coordinate(Walk),
-    /// What lies at a target already, along a walk: the routine's result, or what is to be overwritten.
+    /// Loads the elements of a target along a walk: the routine's result, or the values to be overwritten.
     LoadOutput(usize, Walk),
     Unary(UnaryFn, Register),
     Binary(BinaryFn, Register, Register),
     Select(Register, Register, Register),
     Ternary(TernaryFn, [Register; 3]),
     Choice(ChoiceFn, [Register; 4]),
-    /// Each row's value at all its elements.
+    /// Repeats each row's value for all its elements.
     Expand(Register),
-    /// Over the columns of a block that has all of them.
+    /// Reduces over the columns of a block that has all columns.
     Reduce(Reduction, DType, Source),
-    /// An element's position as a word; all ones where it cannot have one.
+    /// Computes an element's position as a word. Invalid positions have all bits set.
     Position {
         walk: Walk,
         terms: Vec<(Register, i64)>,
     },
-    /// To where a walk leads in a target.
+    /// Stores a register to a target along a walk.
     Store(usize, Walk, Register),
 }
 
-/// What a reduction combines.
+/// The operand of a reduction.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
     Value(Register),
-    /// Products of two, in a sum.
+    /// The products of two registers, in a sum.
     Products(Register, Register),
 }
 
 impl Source {
-    /// Of one register, or of two.
+    /// Creates the operand from one register or two.
     pub fn new(registers: &[Register]) -> Source {
         match *registers {
             [x, y] => Source::Products(x, y),
@@ -93,7 +93,7 @@ pub struct Combine {
     pub target: Register,
 }
 
-/// A pass over all columns, and what follows it once per row.
+/// A pass over all columns, and the steps per row after it.
 #[derive(Clone, Debug)]
 pub struct Stage {
     pub elements: Vec<Step>,
@@ -101,25 +101,25 @@ pub struct Stage {
     pub rows: Vec<Step>,
 }
 
-/// The order of work for a block of rows.
+/// The order of the steps for a block of rows.
 #[derive(Clone, Debug)]
 pub enum Body {
     Whole(Vec<Step>),
     Staged { first: Vec<Step>, stages: Vec<Stage>, last: Vec<Step> },
 }
 
-/// Something that tasks write to, each its own part.
+/// A buffer that tasks write to. Each task has a separate part.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The output, and what it has. Without one these are words on the side, for a [`SerialStore`].
+    /// The output with its type. `None` for a temporary buffer of a [`SerialStore`].
     pub output: Option<(usize, DType)>,
     pub level: Level,
-    /// Where stores lead to in it: each to elements of its own.
+    /// The walks of the stores. No two stores write the same element.
     pub walks: Vec<Walk>,
 }
 
 impl Target {
-    /// The first position that the counts from `start` up to `end` lead to, and the one past the last.
+    /// Returns the first position for the counts from `start` to `end`, and the position after the last.
     pub fn range(&self, start: usize, end: usize) -> (i64, i64) {
         let first = self.walks.iter().map(|walk| walk.position(start)).min();
         let last = self.walks.iter().map(|walk| walk.position(end - 1)).max();
@@ -134,14 +134,14 @@ pub struct Origin {
     pub moves: Moves,
 }
 
-/// A store that cannot be divided between tasks. One thread copies its values from a temporary.
+/// A store that cannot be divided between tasks. One thread copies its values from a temporary buffer.
 #[derive(Clone, Debug)]
 pub struct SerialStore {
     pub output: usize,
     pub dtype: DType,
     /// The target that has the values.
     pub values: usize,
-    /// The target that has the positions, where values of the program decide them.
+    /// The target that has the positions, if values of the program determine them.
     pub positions: Option<usize>,
     pub walk: Walk,
 }
@@ -160,7 +160,7 @@ pub struct LoopPlan {
     pub tiling: Tiling,
     /// Steps whose result is the same everywhere.
     pub uniform: Vec<Step>,
-    /// The registers that hold such results.
+    /// The registers of these results.
     pub uniforms: Vec<Register>,
     /// Registers with values per row that steps per element read.
     pub shared: Vec<Register>,
@@ -170,16 +170,16 @@ pub struct LoopPlan {
     pub afters: Vec<SerialStore>,
     /// The number of registers.
     pub registers: usize,
-    /// Words in each.
+    /// The number of words in each register.
     pub width: usize,
-    /// For an epilogue; without it the routine's result is one more input, after all others.
+    /// For an epilogue, the output that holds the routine's result. `None` if the result is an additional last input.
     pub home: Option<RoutineOutput>,
-    /// For an epilogue: whether it does nothing to what lies in its home.
+    /// For an epilogue, whether it leaves the routine's result unchanged.
     pub identity: bool,
 }
 
 impl LoopPlan {
-    /// Whether it is a map that writes words side by side, in order, from the first on.
+    /// Whether the plan is a map that writes contiguous words in order, from the first on.
     pub fn in_order(&self) -> bool {
         let whole = matches!(self.body, Body::Whole(_))
             && self.afters.is_empty()

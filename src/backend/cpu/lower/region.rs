@@ -1,16 +1,16 @@
-//! Maps that read along another dimension than they write along. In row-major order every element they read is on a
-//! cache line of its own, so they are taken in squares; what the squares leave over are regions of their own.
+//! Maps that read along another dimension than they write. In row-major order, every element that they read is on a different
+//! cache line. Therefore they are computed in squares, and the remainder in separate regions.
 
 use crate::kernel::{Inst, Program, Space};
 use crate::schedule::tiled_transpose;
 
-/// Elements along a square's side; two cache lines.
+/// The elements along a side of a square, which are two cache lines.
 const SIDE: usize = 32;
 
 /// The fewest elements of a dimension of a square.
 const MIN_DIM_ELEMENTS: usize = 4;
 
-/// A dimension along which a map is taken in squares, and how far they reach along it.
+/// A dimension with squares, and their length along it.
 #[derive(Clone, Copy, Debug)]
 pub struct Side {
     pub dim: usize,
@@ -20,14 +20,14 @@ pub struct Side {
 /// A part of a map's coordinates.
 #[derive(Clone, Debug, Default)]
 pub struct Region {
-    /// The first coordinate along each dimension; none means 0 everywhere.
+    /// The first coordinate along each dimension. An empty list means 0 everywhere.
     pub first: Vec<usize>,
-    /// The sides of its squares: the one it reads along, and the one it writes along. Its extents are multiples of
-    /// theirs.
+    /// The sides of the squares: the dimension that is read along, and the one that is written along. The extents of the
+    /// region are multiples of these lengths.
     pub squares: Option<[Side; 2]>,
 }
 
-/// The regions of a kernel, each with its extents.
+/// Returns the regions of a kernel with their extents.
 pub fn regions(space: &Space, program: &Program) -> Vec<(Space, Region)> {
     let Some([read, write]) = crossed(space, program) else {
         return vec![(space.clone(), Region::default())];
@@ -48,14 +48,14 @@ pub fn regions(space: &Space, program: &Program) -> Vec<(Space, Region)> {
     regions.filter(|(space, _)| space.rows() > 0).collect()
 }
 
-/// The dimension along which a map reads, and the one along which it writes, if it is worth taking in squares.
+/// Returns the dimension that a map reads along, and the one that it writes along, if squares are worth it.
 fn crossed(space: &Space, program: &Program) -> Option<[Side; 2]> {
     let accumulates = program.insts.contains(&Inst::Accumulator);
     if space.outer != space.dims.len() || accumulates {
         return None;
     }
     let (read, write, _) = tiled_transpose(&space.dims, program, [SIDE, MIN_DIM_ELEMENTS])?;
-    // What is short is taken whole.
+    // A short dimension is a single side.
     let length = if space.dims[write] >= 2 * SIDE { SIDE } else { space.dims[write] };
     Some([Side { dim: read, length: SIDE }, Side { dim: write, length }])
 }

@@ -18,12 +18,12 @@ pub struct AllocatedStep {
 #[derive(Clone, Debug)]
 pub struct PlacedReduce {
     pub value: ValueId,
-    /// One, or two whose products are added up.
+    /// One register, or two whose products are summed.
     pub sources: Vec<Register>,
     pub target: Register,
 }
 
-/// See [`super::plan::Stage`].
+/// A stage with registers (see [`super::plan::Stage`]).
 #[derive(Clone, Debug)]
 pub struct PlacedStage {
     pub elements: Vec<AllocatedStep>,
@@ -31,14 +31,14 @@ pub struct PlacedStage {
     pub rows: Vec<AllocatedStep>,
 }
 
-/// See [`super::plan::Body`].
+/// A body with registers (see [`super::plan::Body`]).
 #[derive(Clone, Debug)]
 pub enum PlacedBody {
     Whole(Vec<AllocatedStep>),
     Staged { first: Vec<AllocatedStep>, stages: Vec<PlacedStage>, last: Vec<AllocatedStep> },
 }
 
-/// All steps of a kernel with their registers; see [`super::plan::LoopPlan`].
+/// All steps of a kernel with their registers (see [`super::plan::LoopPlan`]).
 #[derive(Clone, Debug)]
 pub struct Assigned {
     pub uniform: Vec<AllocatedStep>,
@@ -48,7 +48,7 @@ pub struct Assigned {
     pub registers: usize,
 }
 
-/// Gives all steps their places. `whole` says that a block has all columns of its rows.
+/// Assigns registers to all steps. `whole` is whether a block has all columns of its rows.
 pub fn assign(list: &InstructionList<'_>, whole: bool) -> Assigned {
     let mut registers = Registers { list, held: HashMap::new(), next: 0, most: 0 };
     let uniform = registers.keep(&list.at(|_, level| level == Level::Uniform));
@@ -60,19 +60,19 @@ pub fn assign(list: &InstructionList<'_>, whole: bool) -> Assigned {
     Assigned { uniform, uniforms, shared, body, registers: registers.most }
 }
 
-/// Hands out registers.
+/// The register allocator.
 struct Registers<'a> {
     list: &'a InstructionList<'a>,
-    /// Those that keep their value.
+    /// The registers that keep their value.
     held: HashMap<Key, Register>,
-    /// The first that is not held.
+    /// The first register that is not held.
     next: Register,
-    /// The number that is enough.
+    /// The number of registers that are needed.
     most: usize,
 }
 
 impl Registers<'_> {
-    /// Registers of their own for `keys`.
+    /// Reserves separate registers for `keys`.
     fn reserve(&mut self, keys: impl Iterator<Item = Key>) {
         for key in keys {
             self.held.insert(key, self.next);
@@ -81,7 +81,7 @@ impl Registers<'_> {
         self.most = self.most.max(self.next);
     }
 
-    /// Steps whose values stay.
+    /// Returns steps whose values are kept.
     fn keep(&mut self, keys: &[Key]) -> Vec<AllocatedStep> {
         self.reserve(keys.iter().copied());
         let register = |key: &Key| self.held[key];
@@ -94,14 +94,14 @@ impl Registers<'_> {
         placed.collect()
     }
 
-    /// One list of all steps, whose registers are used again.
+    /// Allocates one list of all steps, which reuse registers.
     fn whole(&mut self) -> PlacedBody {
         let keys = self.list.at(|_, level| level > Level::Uniform);
         PlacedBody::Whole(self.reuse(&keys, &[]).0)
     }
 
-    /// A list for each stage, and the registers of values per row that elements use. Values per row stay for all stages;
-    /// those per element are computed anew in each stage that needs them.
+    /// Allocates a list for each stage, and the registers of values per row that elements use. Values per row are kept for
+    /// all stages. Values per element are recomputed in each stage that needs them.
     fn staged(&mut self) -> (PlacedBody, Vec<Register>) {
         let list = self.list;
         let mut rows = Vec::new();
@@ -113,7 +113,7 @@ impl Registers<'_> {
         let held = |v: ValueId| self.held.get(&Key::Value(v)).copied();
         let shared = list.expanded().filter_map(held).collect();
         let mut rows = rows.into_iter();
-        // What comes before all reductions.
+        // The steps before all reductions.
         let first = rows.next().map_or_else(Vec::new, |(_, rows)| rows);
         let stages = rows.map(|(reductions, rows)| self.stage(&reductions, rows)).collect();
         let of_elements = |key: Key| list.level(key) == Level::Element;
@@ -122,7 +122,7 @@ impl Registers<'_> {
         (PlacedBody::Staged { first, stages, last }, shared)
     }
 
-    /// A pass over the elements for these reductions, which `rows` follow.
+    /// Allocates a pass over the elements for these reductions, followed by `rows`.
     fn stage(&mut self, reductions: &[ValueId], rows: Vec<AllocatedStep>) -> PlacedStage {
         let list = self.list;
         let of_elements = |key: Key| list.level(key) == Level::Element;
@@ -139,8 +139,8 @@ impl Registers<'_> {
         PlacedStage { elements, reduces: reduces.collect(), rows }
     }
 
-    /// Steps whose registers are used again after a value's last use; `results` stay to the end of the list, and
-    /// their registers are the second result.
+    /// Allocates steps that reuse registers after a value's last use. `results` are kept until the end of the list, and the
+    /// second result has their registers.
     fn reuse(&mut self, keys: &[Key], results: &[Key]) -> (Vec<AllocatedStep>, Vec<Register>) {
         let last = self.last_uses(keys, results);
         let mut mine: HashMap<Key, Register> = HashMap::new();
@@ -157,7 +157,7 @@ impl Registers<'_> {
             placed.push(AllocatedStep { key, level: self.list.level(key), target, uses });
             let done = used.iter().chain([&key]).filter(|key| last[*key] == at);
             let mut done: Vec<Register> = done.filter_map(|key| mine.get(key).copied()).collect();
-            // What is used twice is free once.
+            // An operand that is used twice is freed once.
             done.sort_unstable();
             done.dedup();
             free.extend(done);
@@ -167,7 +167,7 @@ impl Registers<'_> {
         (placed, results)
     }
 
-    /// Where a list uses each key for the last time; results are used behind it.
+    /// Returns the last use of each key in a list. Results are used after the list.
     fn last_uses(&self, keys: &[Key], results: &[Key]) -> HashMap<Key, usize> {
         let mut last = HashMap::new();
         for (at, &key) in keys.iter().enumerate() {
@@ -178,7 +178,7 @@ impl Registers<'_> {
         last
     }
 
-    /// The register of a key of this list, or of one that is held.
+    /// Returns the register of a key of this list, or of a kept key.
     fn register(&self, key: &Key, mine: &HashMap<Key, Register>) -> Register {
         mine.get(key).copied().unwrap_or_else(|| self.held[key])
     }

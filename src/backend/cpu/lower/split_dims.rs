@@ -1,11 +1,11 @@
-//! Coordinates that a program divides, as several: what is read at quotients and remainders of a coordinate lies at
-//! sums of strides then, and is read in runs instead of one by one.
+//! Splitting of coordinates that a program divides. A view at quotients and remainders of a coordinate then becomes a sum of
+//! strides, which is read in runs instead of element by element.
 
 use crate::expr::Binary;
 use crate::kernel::{Atom, Builder, Index, Inst, Program, Space, Store, ValueId};
 
-/// The same program over a space whose divided coordinates are split, if that is possible for one. Elements keep their
-/// order. The program is well formed.
+/// Splits the divided coordinates of a valid program. Returns `None` if no coordinate can be split. Elements keep their
+/// order.
 pub fn split(space: &Space, program: &Program) -> Option<(Space, Program)> {
     let divisors: Vec<Vec<usize>> =
         (0..space.dims.len()).map(|d| divisors(space.dims[d], program, d)).collect();
@@ -16,7 +16,7 @@ pub fn split(space: &Space, program: &Program) -> Option<(Space, Program)> {
     let coordinates: Vec<Index> = (0..space.dims.len()).map(|d| digits.whole(d)).collect();
     let mut b = Builder::default();
     let mut values: Vec<ValueId> = Vec::with_capacity(program.insts.len());
-    // What is a sum of strides.
+    // The values that are sums of strides.
     let mut sums: Vec<Option<Index>> = Vec::with_capacity(program.insts.len());
     for inst in &program.insts {
         let found = match (inst, part(program, inst)) {
@@ -41,11 +41,10 @@ pub fn split(space: &Space, program: &Program) -> Option<(Space, Program)> {
     Some((digits.space, b.finish()))
 }
 
-/// A space whose coordinates are split into several, like the digits of a number with mixed bases.
+/// A space whose coordinates are split into digits of a mixed radix.
 struct SplitDims {
     space: Space,
-    /// For each coordinate of the space before its digits, slowest first: a digit's number in the new space, and what a
-    /// step of it counts.
+    /// The digits of each original coordinate, slowest first. Each has its number in the new space and its weight.
     places: Vec<Vec<(u32, usize)>>,
 }
 
@@ -68,12 +67,12 @@ impl SplitDims {
         SplitDims { space: Space { dims, outer }, places }
     }
 
-    /// A coordinate before it was split.
+    /// Returns an original coordinate.
     fn whole(&self, d: usize) -> Index {
         self.part(d, Part::Quotient(1))
     }
 
-    /// A part of it: of some digits, in units of the lowest.
+    /// Returns a part of an original coordinate, in units of its lowest digit.
     fn part(&self, d: usize, part: Part) -> Index {
         let mut index = Index::constant(0);
         for &(digit, weight) in &self.places[d] {
@@ -107,7 +106,7 @@ fn replaced(
     new
 }
 
-/// What of a coordinate an instruction is.
+/// A part of a coordinate that an instruction computes.
 #[derive(Clone, Copy)]
 enum Part {
     Quotient(usize),
@@ -141,7 +140,7 @@ fn part(program: &Program, inst: &Inst) -> Option<(usize, Part)> {
     Some((*d as usize, part))
 }
 
-/// What coordinate `d` is divided by, rising, where each divides the next and the last the extent.
+/// Returns the divisors of coordinate `d` in ascending order, if each divides the next one and the last divides the extent.
 fn divisors(extent: usize, program: &Program, d: usize) -> Vec<usize> {
     let parts = program.insts.iter().filter_map(|inst| match part(program, inst) {
         Some((of, part)) if of == d => Some(part.by()),

@@ -1,4 +1,4 @@
-//! From placed instructions to the steps a worker runs.
+//! Conversion of instructions with registers to the steps that a worker runs.
 
 use super::instruction_list::{InstructionList, Key};
 use super::plan::{
@@ -21,13 +21,13 @@ use std::collections::HashMap;
 pub struct Orders {
     rows: Order,
     elements: Order,
-    /// Rows as they were before they were taken in squares.
+    /// The order of rows without squares.
     plain: Order,
     counts: [usize; 2],
 }
 
 impl Orders {
-    /// Of a region that is cut as `tiling` says.
+    /// Returns the orders of a region with this tiling.
     pub fn new(space: &Space, region: &Region, tiling: &Tiling) -> Orders {
         let plain = Order::new(&space.dims, 0..space.outer).from(&region.first);
         let rows = match region.squares {
@@ -38,7 +38,7 @@ impl Orders {
         Orders { rows, elements: tiling.elements(space), plain, counts }
     }
 
-    /// Whether tasks that follow each other write one after the other.
+    /// Whether consecutive tasks write ascending positions.
     fn ascends(&self, index: &Index, level: Level) -> bool {
         match level {
             Level::Row => Walk::new(index, &self.plain).ascends(),
@@ -63,14 +63,14 @@ impl Orders {
     }
 }
 
-/// A store's target, where it leads to in that, and the target for its positions.
+/// A store's target, its walk in that target, and the target of its positions.
 struct StorePlace {
     target: usize,
     walk: Walk,
     positions: Option<usize>,
 }
 
-/// Makes steps.
+/// The builder of steps.
 pub struct Maker<'a> {
     program: &'a Program,
     lists: &'a InstructionList<'a>,
@@ -83,7 +83,7 @@ pub struct Maker<'a> {
 }
 
 impl<'a> Maker<'a> {
-    /// For a program over `rows` outer coordinates.
+    /// Creates the builder for a program over `rows` outer coordinates.
     pub fn new(
         program: &'a Program,
         lists: &'a InstructionList<'a>,
@@ -137,7 +137,7 @@ impl<'a> Maker<'a> {
         Maker { program, lists, orders, counts, places, targets, afters, home }
     }
 
-    /// Whether tasks of so many rows write one behind the other, those with several stores in one output included.
+    /// Whether tasks of `task` rows write ascending ranges, even into outputs with several stores.
     pub fn is_divided(&self, rows: usize, task: usize) -> bool {
         let mut shared = self.targets.iter().filter(|target| target.walks.len() > 1);
         shared.all(|target| {
@@ -149,7 +149,7 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// Whether an epilogue leaves the routine's result as it is.
+    /// Whether an epilogue leaves the routine's result unchanged.
     pub fn identity(&self) -> bool {
         let inst = |store: &Store| &self.program.insts[store.value as usize];
         match &self.program.stores[..] {
@@ -158,7 +158,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// All lists.
+    /// Converts all lists.
     pub fn body(&self, body: PlacedBody) -> Result<Body> {
         Ok(match body {
             PlacedBody::Whole(list) => Body::Whole(self.steps(&list)?),
@@ -185,7 +185,7 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// A list.
+    /// Converts a list.
     pub fn steps(&self, list: &[AllocatedStep]) -> Result<Vec<Step>> {
         let step = |placed: &AllocatedStep| {
             let work = match placed.key {
@@ -206,7 +206,7 @@ impl<'a> Maker<'a> {
         let mut steps = Vec::with_capacity(list.len());
         for placed in list {
             steps.push(step(placed)?);
-            // A position is written aside as soon as it is known.
+            // A position is stored to its temporary buffer as soon as it is known.
             if let Key::Position(s) = placed.key {
                 let StorePlace { target, walk, positions } = &self.places[s];
                 let to = positions.unwrap_or(*target);
@@ -287,7 +287,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// The params that move a view, with their strides; `None` where other values are in the index.
+/// Returns the params that move a view, with their strides. Returns `None` if the index has other values.
 pub fn moves(program: &Program, index: &Index) -> Option<Moves> {
     let mut moves = Vec::new();
     for &(atom, stride) in &index.terms {

@@ -1,6 +1,6 @@
-//! Instructions that are done along with the one that uses their result, so that it needs no block of its own: sums,
-//! differences and products of each other, quotients of them, choices by comparing, and products that are added up; and whole
-//! functions.
+//! Superinstructions, which combine instructions so that intermediate results need no block. They combine sums, differences
+//! and products with each other, quotients with these, comparisons with selections, and products with a sum. They also
+//! replace whole functions.
 
 use super::formula;
 use super::plan::Level;
@@ -12,27 +12,27 @@ use crate::kernel::{Atom, Inst, Program, ValueId};
 use crate::op::Reduction;
 use std::collections::HashMap;
 
-/// An instruction and those that are done along with it.
+/// Several combined instructions.
 #[derive(Clone, Debug)]
 pub struct Superinstruction {
     pub function: Function,
-    /// What they use together: of two, what the inner one uses, and then what the outer one uses beside it.
+    /// The operands of the combined instructions: first those of the inner one, then the other operands of the outer one.
     pub operands: Vec<ValueId>,
-    /// Roughly what they cost, in additions.
+    /// The approximate cost, in additions.
     pub cost: usize,
 }
 
-/// See [`Superinstruction`].
+/// The function of a [`Superinstruction`].
 #[derive(Clone, Copy, Debug)]
 pub enum Function {
     Whole(UnaryFn),
     Ternary(TernaryFn),
     Choice(ChoiceFn),
-    /// A reduction to the sum of what two values are together.
+    /// A sum whose elements are products of two values.
     SumOfProducts,
 }
 
-/// The instructions that others are done along with. Each rounds as it would alone.
+/// Finds the superinstructions of a program. Each instruction rounds as it would alone.
 pub fn pairs(program: &Program, levels: &[Level]) -> HashMap<ValueId, Superinstruction> {
     let mut uses = vec![0u32; program.insts.len()];
     program.insts.iter().flat_map(|i| i.operands()).for_each(|v| uses[v as usize] += 1);

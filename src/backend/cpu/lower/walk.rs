@@ -1,30 +1,30 @@
-//! Strided walks: which elements of a buffer a run of consecutive coordinates touches.
+//! Strided walks: the elements of a buffer that a run of consecutive coordinates accesses.
 
 use super::region::Side;
 use crate::kernel::{Atom, Index};
 
-/// The coordinates of a space, or of a region of it, in a chosen order, counted as one number that the last
-/// dimension moves fastest.
+/// The coordinates of a space or a region in a chosen order. They are counted as one number, and the last dimension is the
+/// fastest.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Slowest first: a dimension's number in the space, an extent, and the coordinates each step of it moves by.
+    /// The dimensions, slowest first. Each has its number in the space, its extent, and the coordinates that a step moves by.
     dims: Vec<(u32, usize, i64)>,
     /// The region's first coordinates.
     first: Vec<usize>,
 }
 
 impl Order {
-    /// `order` numbers dimensions of `dims`.
+    /// Creates an order. `order` has the numbers of dimensions of `dims`.
     pub fn new(dims: &[usize], order: impl Iterator<Item = usize>) -> Order {
         Order { dims: order.map(|d| (d as u32, dims[d], 1)).collect(), first: Vec::new() }
     }
 
-    /// The same coordinates moved to where `first` is the first.
+    /// Moves the coordinates, so that `first` is the first one.
     pub fn from(self, first: &[usize]) -> Order {
         Order { first: first.to_vec(), ..self }
     }
 
-    /// The same coordinates in squares along two dimensions whose extents are multiples of theirs.
+    /// Orders the coordinates in squares along two dimensions. Their extents must be multiples of the squares' lengths.
     pub fn squares(self, sides: [Side; 2]) -> Order {
         let length = |d: u32| sides.iter().find(|side| side.dim == d as usize).map(|s| s.length);
         let coarse = |&(d, extent, times): &(u32, usize, i64)| match length(d) {
@@ -37,16 +37,16 @@ impl Order {
     }
 }
 
-/// The part of an [`Index`] that coordinates decide, as a function of an [`Order`]'s count.
+/// The part of an [`Index`] that depends on coordinates, as a function of an [`Order`]'s count.
 #[derive(Clone, Debug)]
 pub struct Walk {
     pub offset: i64,
-    /// Extents and strides, slowest first; neighbours that continue each other are one, and there is at least one.
+    /// The extents and strides, slowest first. Dimensions that continue each other are merged, and at least one is left.
     pub dims: Vec<(usize, i64)>,
 }
 
 impl Walk {
-    /// The walk of `index`, without its value terms.
+    /// Creates the walk of `index`, without its value terms.
     pub fn new(index: &Index, order: &Order) -> Walk {
         let stride = |d: u32| {
             let of = |term: &&(Atom, i64)| term.0 == Atom::Coord(d);
@@ -59,7 +59,7 @@ impl Walk {
         Walk::strided(offset, order.dims.iter().map(step))
     }
 
-    /// A walk over extents with their strides, slowest first.
+    /// Creates a walk over extents with their strides, slowest first.
     pub fn strided(offset: i64, dims: impl Iterator<Item = (usize, i64)>) -> Walk {
         let mut merged: Vec<(usize, i64)> = Vec::new();
         for (extent, stride) in dims.filter(|d| d.0 != 1) {
@@ -76,12 +76,12 @@ impl Walk {
         Walk { offset, dims: merged }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn count(&self) -> usize {
         self.dims.iter().map(|d| d.0).product()
     }
 
-    /// The lowest and highest position, unless there is none.
+    /// Returns the lowest and the highest position, or `None` for an empty walk.
     pub fn bounds(&self) -> Option<(i64, i64)> {
         let (mut low, mut high) = (self.offset, self.offset);
         for &(extent, stride) in &self.dims {
@@ -95,12 +95,12 @@ impl Walk {
         Some((low, high))
     }
 
-    /// Whether all positions lie in a buffer of `len` elements.
+    /// Whether all positions are inside a buffer of `len` elements.
     pub fn inside(&self, len: usize) -> bool {
         self.bounds().is_none_or(|(low, high)| low >= 0 && high < len as i64)
     }
 
-    /// Whether later counts always have higher positions, so that cutting the count cuts the buffer.
+    /// Whether higher counts always have higher positions, so that a cut of the counts cuts the buffer.
     pub fn ascends(&self) -> bool {
         let mut reach = 0i64;
         self.dims.iter().rev().all(|&(extent, stride)| {
@@ -110,13 +110,13 @@ impl Walk {
         })
     }
 
-    /// The first position, if all `count` elements lie side by side in order.
+    /// Returns the first position if all `count` elements are contiguous and in order.
     pub fn offset_if_contiguous(&self, count: usize) -> Option<usize> {
         let contiguous = matches!(self.dims[..], [(extent, 1)] if extent == count) || count == 1;
         usize::try_from(self.offset).ok().filter(|_| contiguous)
     }
 
-    /// The position at `count`.
+    /// Returns the position at `count`.
     pub fn position(&self, mut count: usize) -> i64 {
         let mut position = self.offset;
         for &(extent, stride) in self.dims.iter().rev() {
@@ -127,7 +127,7 @@ impl Walk {
         position
     }
 
-    /// The position of the first of `len` elements that lie side by side from `start` on, if they do.
+    /// Returns the position of the first of `len` elements from `start` on, if they are contiguous.
     pub fn contiguous(&self, start: usize, len: usize) -> Option<i64> {
         let &(extent, stride) = self.dims.last()?;
         let at = start % extent.max(1);

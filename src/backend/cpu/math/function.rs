@@ -1,14 +1,14 @@
-//! The functions of instructions over blocks of values: one table, resolved when a kernel is prepared. A value is a
-//! word; its type says how to read it.
+//! The functions of instructions over blocks of values, as a table that is resolved when a kernel is prepared. A value is a
+//! word, and its type defines the meaning of the word.
 
 use super::elementary::{self, from_half, to_half};
 use super::simd::{self, Loop};
 use crate::dtype::{DType, Numbers};
 use crate::expr::{Binary, Unary};
 
-/// `out[i] = f(x[i])`.
+/// A function that computes `out[i] = f(x[i])`.
 pub type UnaryFn = fn(&mut [u32], &[u32]);
-/// `out[i] = f(x[i], y[i])`.
+/// A function that computes `out[i] = f(x[i], y[i])`.
 pub type BinaryFn = fn(&mut [u32], &[u32], &[u32]);
 
 pub fn map<X: Value, Y: Value>(out: &mut [u32], x: &[u32], f: impl Fn(X) -> Y) {
@@ -39,7 +39,7 @@ fn zip<X: Value, Y: Value>(out: &mut [u32], x: &[u32], y: &[u32], f: impl Fn(X, 
     simd::run(Zip(out, x, y, |x, y| f(X::from_word(x), X::from_word(y)).word()));
 }
 
-/// `out[i] = if c[i] { a[i] } else { b[i] }`.
+/// Computes `out[i] = if c[i] { a[i] } else { b[i] }`.
 pub fn select(out: &mut [u32], c: &[u32], a: &[u32], b: &[u32]) {
     struct Select<'a>(&'a mut [u32], [&'a [u32]; 3]);
     impl Loop for Select<'_> {
@@ -48,7 +48,7 @@ pub fn select(out: &mut [u32], c: &[u32], a: &[u32], b: &[u32]) {
         fn run(self) {
             let [c, a, b] = self.1;
             for (((out, &c), &a), &b) in self.0.iter_mut().zip(c).zip(a).zip(b) {
-                // By bits: as a choice it is made between addresses, and no vector code.
+                // Selects by bits. An `if` would select between addresses, which is not vectorized.
                 let mask = u32::from(c == 0).wrapping_sub(1);
                 *out = a & mask | b & !mask;
             }
@@ -57,7 +57,7 @@ pub fn select(out: &mut [u32], c: &[u32], a: &[u32], b: &[u32]) {
     simd::run(Select(out, [c, a, b]));
 }
 
-/// A type that words are read as.
+/// A type that the words of a value represent.
 pub trait Value: Copy {
     fn from_word(word: u32) -> Self;
     fn word(self) -> u32;
@@ -107,7 +107,7 @@ impl Value for bool {
     }
 }
 
-/// The larger one; NaN if either is.
+/// Returns the larger one, or NaN if one of them is NaN.
 #[inline(always)]
 pub fn larger(x: f32, y: f32) -> f32 {
     if x > y || x.is_nan() {
@@ -117,7 +117,7 @@ pub fn larger(x: f32, y: f32) -> f32 {
     }
 }
 
-/// The smaller one; NaN if either is.
+/// Returns the smaller one, or NaN if one of them is NaN.
 #[inline(always)]
 pub fn smaller(x: f32, y: f32) -> f32 {
     if x < y || x.is_nan() {
@@ -127,7 +127,7 @@ pub fn smaller(x: f32, y: f32) -> f32 {
     }
 }
 
-/// `op` on values of type `dtype`, where it has a meaning.
+/// Returns the function of `op` for values of type `dtype`, or `None` if it is undefined.
 pub fn unary(op: Unary, dtype: DType) -> Option<UnaryFn> {
     match dtype.numbers() {
         Numbers::Signed => unary_i32(op),
@@ -179,7 +179,8 @@ fn unary_i32(op: Unary) -> Option<UnaryFn> {
     }
 }
 
-/// Also what integers of either sign have in common: they are whole, finite numbers.
+/// Functions of unsigned integers. They include the functions that are equal for both signs, because all integers are whole
+/// and finite.
 fn unary_u32(op: Unary) -> Option<UnaryFn> {
     match op {
         Unary::Neg => Some(|o, x| map(o, x, u32::wrapping_neg)),
@@ -192,11 +193,11 @@ fn unary_u32(op: Unary) -> Option<UnaryFn> {
     }
 }
 
-/// `op` on two values of type `dtype`, where it has a meaning.
+/// Returns the function of `op` for two values of type `dtype`, or `None` if it is undefined.
 pub fn binary(op: Binary, dtype: DType) -> Option<BinaryFn> {
     match dtype.numbers() {
         Numbers::Signed => binary_i32(op),
-        // Truth values are the words 0 and 1.
+        // Booleans are the words 0 and 1.
         Numbers::Unsigned | Numbers::Bool => binary_u32(op),
         Numbers::Float => binary_f32(op),
     }
@@ -280,15 +281,15 @@ fn binary_u32(op: Binary) -> Option<BinaryFn> {
     }
 }
 
-/// Conversion as WGSL does it: floats truncate and saturate, NaN becomes 0.
+/// Returns the conversion as WGSL defines it. Floats truncate and saturate, and NaN becomes 0.
 pub fn cast(from: DType, to: DType) -> UnaryFn {
     use DType::{Bool, F32, I32, U32};
     match (from.compute(), to.compute()) {
-        // Rounded as if it had been stored and read again.
+        // Rounds as if the value were stored and read again.
         _ if from.is_float() && to == DType::F16 => {
             |o, x| map(o, x, |x: u32| from_half(to_half(x)))
         }
-        // Narrow integers saturate from floats, and wrap from other integers.
+        // Narrow integers saturate when converted from floats, and wrap when converted from other integers.
         (F32, _) if to == DType::I8 => |o, x| map(o, x, |x: f32| i32::from(x as i8)),
         (F32, _) if to == DType::U8 => |o, x| map(o, x, |x: f32| u32::from(x as u8)),
         (F32, _) if to == DType::I16 => |o, x| map(o, x, |x: f32| i32::from(x as i16)),
@@ -307,12 +308,12 @@ pub fn cast(from: DType, to: DType) -> UnaryFn {
     }
 }
 
-/// The same bits.
+/// Returns the function that keeps the bits.
 pub fn bitcast() -> UnaryFn {
     |o, x| o.copy_from_slice(x)
 }
 
-/// Roughly how many additions `op` costs, for cutting work into tasks.
+/// Returns the approximate cost of `op` in additions, which determines the size of tasks.
 pub fn unary_cost(op: Unary) -> usize {
     match op {
         Unary::Neg | Unary::Abs | Unary::Not => 1,
@@ -324,7 +325,7 @@ pub fn unary_cost(op: Unary) -> usize {
     }
 }
 
-/// Roughly how many additions `op` costs, for cutting work into tasks.
+/// Returns the approximate cost of `op` in additions, which determines the size of tasks.
 pub fn binary_cost(op: Binary) -> usize {
     match op {
         Binary::Div | Binary::Rem => 6,

@@ -1,16 +1,16 @@
-//! Functions that two instructions are together: sums, differences and products of each other, quotients of them, and
-//! choices by comparing. Each operation rounds as it would alone.
+//! Fused functions of two instructions: sums, differences and products with each other, quotients with these, and selections
+//! by a comparison. Each operation rounds as it would alone.
 
 use super::simd::{self, Loop};
 use crate::expr::Binary;
 
-/// `out[i] = f(x[i], y[i], z[i])`.
+/// A function that computes `out[i] = f(x[i], y[i], z[i])`.
 pub type TernaryFn = fn(&mut [u32], [&[u32]; 3]);
-/// `out[i] = if f(x[i], y[i]) { a[i] } else { b[i] }`.
+/// A function that computes `out[i] = if f(x[i], y[i]) { a[i] } else { b[i] }`.
 pub type ChoiceFn = fn(&mut [u32], [&[u32]; 4]);
 
-/// `inner` and then `outer`, on floats; `left` says that the inner result is the left operand. `None` where the two are not
-/// done as one.
+/// Returns the fused function of `inner` and then `outer`, on floats. `left` is whether the inner result is the left operand.
+/// Returns `None` if the two are not fused.
 pub fn ternary(inner: Binary, outer: Binary, left: bool) -> Option<TernaryFn> {
     macro_rules! of {
         ($inner:expr) => {
@@ -35,7 +35,7 @@ pub fn ternary(inner: Binary, outer: Binary, left: bool) -> Option<TernaryFn> {
     })
 }
 
-/// A choice by comparing floats, where it is done as one.
+/// Returns the fused function of a comparison of floats and a selection, if it exists.
 pub fn choice(compare: Binary) -> Option<ChoiceFn> {
     Some(match compare {
         Binary::Lt => |out, x| choose(out, x, |x, y| x < y),
@@ -69,7 +69,7 @@ fn choose(out: &mut [u32], operands: [&[u32]; 4], f: impl Fn(f32, f32) -> bool) 
         fn run(self) {
             let [x, y, a, b] = self.1;
             for ((((out, &x), &y), &a), &b) in self.0.iter_mut().zip(x).zip(y).zip(a).zip(b) {
-                // By bits, as in `select`.
+                // Selects by bits, as in `select`.
                 let mask = u32::from((self.2)(f32::from_bits(x), f32::from_bits(y))).wrapping_neg();
                 *out = a & mask | b & !mask;
             }

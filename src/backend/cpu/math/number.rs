@@ -1,11 +1,11 @@
-//! What formulas of the pointwise table are computed in, where a row is one function.
+//! The type of numbers in formulas of the pointwise table that are computed as one function.
 
 use super::elementary;
 use super::function::larger;
 use crate::expr::{Gradient, Real};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// A number that formulas are computed in.
+/// A number in a formula.
 #[derive(Clone, Copy)]
 pub struct Number(pub f32);
 
@@ -39,7 +39,7 @@ impl Real for Number {
 
     #[inline(always)]
     fn choose(truth: bool, a: Number, b: Number) -> Number {
-        // By bits: as a choice it may be made by a branch, and no vector code.
+        // Selects by bits. An `if` could become a branch, which is not vectorized.
         let mask = u32::from(truth).wrapping_neg();
         Number(f32::from_bits(a.0.to_bits() & mask | b.0.to_bits() & !mask))
     }

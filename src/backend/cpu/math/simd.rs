@@ -1,12 +1,12 @@
-//! Loops compiled for the vector instructions of the machine they run on, chosen at run time.
+//! Loops that are compiled for several sets of vector instructions, one of which is chosen at run time.
 
-/// A loop. Its functions must be `#[inline(always)]`, so that they are compiled anew for each set of instructions.
+/// A loop. Its functions must be `#[inline(always)]`, so that they are compiled for each set of instructions.
 pub trait Loop: Sized {
     type Output;
     fn run(self) -> Self::Output;
 
-    /// The same where a product and a sum are one instruction, and one rounding: [`f32::mul_add`] costs nothing there,
-    /// and a function call elsewhere.
+    /// Runs the loop on machines with a fused multiply-add. [`f32::mul_add`] is one instruction there, and a function call on
+    /// other machines.
     #[inline(always)]
     #[cfg_attr(target_arch = "wasm32", allow(dead_code))]
     fn run_fused(self) -> Self::Output {
@@ -14,8 +14,8 @@ pub trait Loop: Sized {
     }
 }
 
-/// Runs a loop with the best instructions there are. They change its speed, and its result only where it has a
-/// [`run_fused`](Loop::run_fused) of its own.
+/// Runs a loop with the best available instructions. They change only its speed, and the result only if the loop overrides
+/// [`run_fused`](Loop::run_fused).
 #[cfg(not(target_arch = "wasm32"))]
 #[inline(always)]
 pub fn run<L: Loop>(work: L) -> L::Output {
@@ -38,7 +38,7 @@ pub fn run<L: Loop>(work: L) -> L::Output {
     BEST.get_or_init(pulp::Arch::new).dispatch(With(work))
 }
 
-/// In a browser instructions are chosen when the module is built.
+/// Runs a loop. In a browser, instructions are chosen when the module is built.
 #[cfg(target_arch = "wasm32")]
 #[inline(always)]
 pub fn run<L: Loop>(work: L) -> L::Output {

@@ -1,4 +1,4 @@
-//! Attention in blocks of queries and keys, with a running maximum and sum for each query.
+//! Attention in blocks of queries and keys, with a running maximum and a running sum for each query.
 
 use super::epilogue::EpiloguePlan;
 use super::gemm::{multiply, Matrix};
@@ -12,11 +12,11 @@ use crate::error::{Error, Result};
 use crate::kernel::{Attention, Counts};
 use std::ops::Range;
 
-/// Queries and keys taken together.
+/// The queries and the keys of a block.
 const QUERIES: usize = 64;
 const KEYS: usize = 256;
 
-/// Attention, prepared.
+/// A prepared attention.
 pub struct AttentionPlan {
     causal: bool,
     window: Option<usize>,
@@ -36,28 +36,28 @@ pub struct AttentionPlan {
     epilogue: EpiloguePlan,
 }
 
-/// The operands' values.
+/// The values of the operands.
 struct Operands<'a> {
     q: Strided<'a>,
     k: Blocks<'a>,
     v: Blocks<'a>,
     mask: Option<Strided<'a>>,
     scale: f32,
-    /// How many keys count.
+    /// The number of keys that count.
     keys: usize,
 }
 
-/// A block's own memory.
+/// The temporary memory of a block.
 struct Scratch {
     scores: Vec<f32>,
-    /// Keys or values, where those are halves.
+    /// The keys or values as floats, if they are `f16`.
     widened: Vec<f32>,
     maximum: [f32; QUERIES],
     sum: [f32; QUERIES],
 }
 
 impl AttentionPlan {
-    /// Prepares `attend`.
+    /// Prepares attention.
     pub fn new(attend: &Attention, counts: Counts) -> Result<AttentionPlan> {
         let &Attention { batch, heads, kv_heads, queries, keys, head_size, value_size, .. } =
             attend;
@@ -89,7 +89,7 @@ impl AttentionPlan {
         })
     }
 
-    /// Runs it.
+    /// Runs the attention.
     pub fn run(&self, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Result<()> {
         if count(&[self.batch, self.heads, self.queries, self.value_size])? == 0 {
             return Ok(());
@@ -99,7 +99,7 @@ impl AttentionPlan {
                 plan.read(inputs).map(|number| number.data[number.offset as usize])
             };
             let keys = match &self.length {
-                // Its bits: all numbers lie in memory of one type.
+                // Only the bits are used, because all operands are read as floats.
                 Some(length) => self.keys.min(number(length)?.to_bits() as usize),
                 None => self.keys,
             };
@@ -127,8 +127,8 @@ impl AttentionPlan {
         })
     }
 
-    /// Heads that are computed together: those that share keys and values, where there is one query. Keys and values that are
-    /// halves are then widened once for all. Two tasks at least remain.
+    /// Returns the number of heads that are computed together. With one query, they are the heads that share keys and values,
+    /// so that `f16` keys and values are converted once. At least two tasks remain.
     fn together(&self) -> usize {
         let group = self.heads / self.kv_heads;
         match (self.queries, self.batch * self.kv_heads) {
@@ -138,7 +138,7 @@ impl AttentionPlan {
         }
     }
 
-    /// The head and the query of a row, counted from these on.
+    /// Returns the head and the query of a row, counted from `head` and `first`.
     fn row(&self, head: usize, first: usize, row: usize) -> (usize, usize) {
         match self.queries {
             1 => (head + row, 0),
@@ -146,7 +146,7 @@ impl AttentionPlan {
         }
     }
 
-    /// The queries from `first` on, or the heads, as many as `out` has rows.
+    /// Computes one row of `out` for each query from `first` on, or for each head.
     fn block(&self, operands: &Operands<'_>, at: [usize; 2], first: usize, out: &mut [f32]) {
         let rows = out.len() / self.value_size;
         let mut scratch = Scratch {
@@ -176,7 +176,7 @@ impl AttentionPlan {
         }
     }
 
-    /// The keys that a query sees, of so many that count: the last query's own place is the last key's.
+    /// Returns the keys that a query attends to, of `keys` keys that count. The last query has the position of the last key.
     fn seen(&self, query: usize, keys: usize) -> Range<usize> {
         let next = query + 1 + keys;
         let to = match (self.causal, self.window) {
@@ -196,7 +196,7 @@ impl AttentionPlan {
         head / (self.heads / self.kv_heads)
     }
 
-    /// Scaled and masked scores of a block.
+    /// Computes scaled and masked scores of a block.
     fn scores(
         &self,
         operands: &Operands<'_>,
@@ -232,7 +232,7 @@ impl AttentionPlan {
         }
     }
 
-    /// From scores to weights, with what is there already scaled to the new maximum.
+    /// Converts scores to weights, and rescales the earlier results to the new maximum.
     fn weigh(
         &self,
         (first, rows): (usize, usize),

@@ -1,5 +1,5 @@
-//! Convolution: the windows of a stretch of the result are laid out as the columns of a matrix, which the weights
-//! multiply. Where each group has one channel there is nothing to multiply, and rows are added up directly.
+//! Convolution. The windows of a part of the result become the columns of a matrix, which is multiplied with the weights. If
+//! each group has one channel, rows are added directly, without a product.
 
 use super::epilogue::EpiloguePlan;
 use super::gemm::{multiply, Matrix};
@@ -12,26 +12,26 @@ use crate::kernel::{Convolution, Counts};
 use crate::op::Conv2d;
 use std::borrow::Cow;
 
-/// Numbers in a stretch's matrix of windows: as many as stay in a core's own cache.
+/// The numbers in a part's matrix of windows, which fit into a core's cache.
 const WINDOWS: usize = 1 << 17;
 
 /// The fewest numbers in a row of a product that the general kernel computes.
 const MIN_ROW_NUMBERS: usize = 32;
 
-/// Results of one channel from which on laying out its windows pays for itself.
+/// The fewest results of a channel for which a matrix of windows is worth it.
 const PLANES: usize = 4;
 
-/// Parts that channels are multiplied in, whose sums are added.
+/// The parts that channels are multiplied in. The sums of the parts are added.
 const PARTS: usize = 8;
 
-/// A convolution, prepared.
+/// A prepared convolution.
 pub struct ConvPlan {
     params: Conv2d,
     batch: usize,
     height: usize,
     width: usize,
     out: usize,
-    /// Channels in each group.
+    /// The channels in each group.
     channels: usize,
     kernel: [usize; 2],
     out_height: usize,
@@ -42,7 +42,7 @@ pub struct ConvPlan {
 }
 
 impl ConvPlan {
-    /// Prepares `conv`.
+    /// Prepares a convolution.
     pub fn new(conv: &Convolution, counts: Counts) -> Result<ConvPlan> {
         let groups = conv.params.groups;
         if groups == 0 || !conv.channels.is_multiple_of(groups) || !conv.out.is_multiple_of(groups)
@@ -72,7 +72,7 @@ impl ConvPlan {
         })
     }
 
-    /// Runs it.
+    /// Runs the convolution.
     pub fn run(&self, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Result<()> {
         if count(&[self.batch, self.out, self.out_height, self.out_width])? == 0 {
             return Ok(());
@@ -88,7 +88,7 @@ impl ConvPlan {
         })
     }
 
-    /// One channel in each group: a result's plane is a sum of shifted planes.
+    /// Computes a convolution with one channel in each group. A plane of the result is a sum of shifted planes.
     fn by_planes(&self, out: &mut [f32], x: &Strided<'_>, w: &Strided<'_>) {
         let plane = self.out_height * self.out_width;
         let per_group = self.out / self.params.groups;
@@ -112,7 +112,7 @@ impl ConvPlan {
         (0..height).flat_map(move |ky| (0..width).map(move |kx| (ky, kx)))
     }
 
-    /// Calls `visit` for each of row `y` of the result whose tap `ky`, `kx` lies inside the image.
+    /// Calls `visit` for each element of row `y` of the result whose tap `ky`, `kx` is inside the image.
     #[inline(always)]
     fn window_row(
         &self,
@@ -157,7 +157,7 @@ impl ConvPlan {
         let groups = self.params.groups;
         let size = self.out / groups * self.out_height * self.out_width;
         let spread = self.batch * groups >= 2 * parallel::threads();
-        // Weights lie as a matrix unless somebody permuted them.
+        // Weights are a matrix in memory, unless they were permuted.
         let weights: Vec<Weights> = (0..groups).map(|group| self.weights(group, w)).collect();
         let one = |(number, out): (usize, &mut [f32])| {
             let (image, group) = (number / groups, number % groups);
@@ -172,12 +172,12 @@ impl ConvPlan {
         }
     }
 
-    /// Numbers that a group's weights multiply.
+    /// Returns the numbers that a group's weights are multiplied with.
     fn depth(&self) -> usize {
         self.channels * self.kernel[0] * self.kernel[1]
     }
 
-    /// A group's channels of one image's result.
+    /// Computes the channels of a group for one image.
     fn group(
         &self,
         image: usize,
@@ -191,7 +191,7 @@ impl ConvPlan {
         let area = self.out_height * self.out_width;
         let rows = (WINDOWS / (k * self.out_width).max(1)).clamp(1, self.out_height);
         let mut windows = vec![0f32; k * rows * self.out_width];
-        // What is copied together is as long as it can be: a window's row, or a row of the result.
+        // Copies are as long as possible: a row of a window, or a row of the result.
         let whole = self.kernel[1] > self.out_width;
         for top in (0..self.out_height).step_by(rows) {
             let n = rows.min(self.out_height - top) * self.out_width;
@@ -215,7 +215,8 @@ impl ConvPlan {
                 multiply([m, n, k], out, area, weights, windows, (false, threads));
                 continue;
             }
-            // A product is fast along many numbers that lie side by side: here those are channels, moved where they belong.
+            // A product is fast along many contiguous numbers. Here those are channels, which are then moved to their
+            // positions.
             let mut product = vec![0f32; n * m];
             let (left, right) = (windows.transposed(), weights.transposed());
             multiply([n, m, k], &mut product, m, left, right, (false, threads));
@@ -225,7 +226,8 @@ impl ConvPlan {
         }
     }
 
-    /// What one weight of a channel multiplies: a row of the matrix of windows, from row `top` of the result on.
+    /// Fills a row of the matrix of windows: the numbers that one weight of a channel is multiplied with, from row `top` of
+    /// the result on.
     fn tap(
         &self,
         [image, group]: [usize; 2],
@@ -243,8 +245,8 @@ impl ConvPlan {
         }
     }
 
-    /// What weights multiply for one number of the result, of as many channels from one on as `out` has room for: a column of
-    /// that matrix.
+    /// Fills a column of that matrix: the numbers that weights are multiplied with for one element of the result. `out`
+    /// determines the number of channels, from `first` on.
     fn window(&self, [image, first, place]: [usize; 3], x: &Strided<'_>, out: &mut [f32]) {
         let [height, width] = self.kernel;
         let Conv2d { stride, padding, dilation, .. } = self.params;
@@ -278,20 +280,20 @@ impl ConvPlan {
         }
     }
 
-    /// Whether windows are larger than the result, as those of a gradient by the weights are.
+    /// Whether windows are larger than the result, as in a gradient by weights.
     fn is_by_channels(&self, w: &Strided<'_>) -> bool {
         let [height, width] = self.kernel;
         let even = height <= 1 || width <= 1 || w.strides[2] == w.strides[3] * width as i64;
         even && self.params.groups == 1 && height * width > self.out_height * self.out_width
     }
 
-    /// The windows of all images are the rows of one matrix for each channel: the products with the channels' weights are
-    /// added.
+    /// Computes the result channel by channel. The windows of all images are the rows of one matrix for each channel. The
+    /// products with the channels' weights are added.
     fn by_channels(&self, out: &mut [f32], x: &Strided<'_>, w: &Strided<'_>) {
         let (taps, area) = (self.kernel[0] * self.kernel[1], self.out_height * self.out_width);
         let (n, m, s) = (self.batch * area, self.out, &w.strides);
         let across = if self.kernel[1] > 1 { s[3] } else { s[2] };
-        // As many as stay near, but one at least.
+        // The most rows that fit into the cache, but at least one.
         let rows = (WINDOWS / taps).clamp(1, n);
         let parts = cut(self.channels, self.channels.div_ceil(PARTS));
         let sums = parallel::map(parts, |(first, past)| {
@@ -319,7 +321,7 @@ impl ConvPlan {
         }
     }
 
-    /// A group's weights as a matrix.
+    /// Returns the weights of a group as a matrix.
     fn weights<'w>(&self, group: usize, w: &'w Strided<'_>) -> Weights<'w> {
         let [height, width] = self.kernel;
         let first = group * (self.out / self.params.groups);
@@ -345,7 +347,7 @@ impl ConvPlan {
     }
 }
 
-/// A matrix of weights: numbers, offset, strides.
+/// A matrix of weights, as numbers, offset and strides.
 type Weights<'w> = (Cow<'w, [f32]>, i64, [i64; 2]);
 
 trait DivCeilBy {
@@ -353,7 +355,7 @@ trait DivCeilBy {
 }
 
 impl DivCeilBy for i64 {
-    /// Of a number that is not negative.
+    /// Divides a number that is not negative.
     fn div_ceil_by(self, divisor: i64) -> i64 {
         (self + divisor - 1) / divisor
     }

@@ -1,15 +1,15 @@
 //! Products of a few rows with a large matrix whose columns are contiguous.
 //!
-//! A tile is some rows times some columns. Each of its products has a vector of sums, which stays in registers while the
-//! tile's rows and columns pass, so a weight is loaded once for up to four rows. A processor reads ahead only where
-//! addresses advance steadily. The columns of a tile are therefore not neighbours: with 12 columns and tiles of 4, the first
-//! tile has the columns 0, 3, 6 and 9, the second one 1, 4, 7 and 10, and four contiguous streams are read.
+//! A tile is some rows times some columns. Each of its products has a vector of sums, which stays in registers for all
+//! numbers of the rows and columns. So a weight is loaded once for up to four rows. A processor prefetches only addresses
+//! that advance steadily. The columns of a tile are therefore not neighbors. With 12 columns and tiles of 4, the first tile
+//! has the columns 0, 3, 6 and 9, and the second one 1, 4, 7 and 10. So four contiguous streams are read.
 
 use super::gemm::Matrix;
 use crate::backend::cpu::math::lanes::{LaneWork, Lanes, Sixteen, LANES};
 use bytemuck::cast_slice;
 
-/// Products of rows with some columns of a large matrix. `out` has them row by row.
+/// Products of rows with some columns of a large matrix. `out` has the products row by row.
 pub struct Dots<'a> {
     pub rows: &'a Rows,
     pub large: Matrix<'a>,
@@ -18,14 +18,14 @@ pub struct Dots<'a> {
     pub out: &'a mut [f32],
 }
 
-/// Rows of numbers in vectors. The last vector of each is filled up with zeros.
+/// Rows of numbers in vectors. The last vector of each row is padded with zeros.
 pub struct Rows {
     depth: usize,
     vectors: Vec<Sixteen>,
 }
 
 impl Rows {
-    /// The rows of `few`.
+    /// Copies the rows of `few`.
     pub fn new(few: Matrix<'_>, rows: usize, depth: usize) -> Rows {
         let length = depth.div_ceil(LANES);
         let mut vectors = vec![[0f32; LANES]; rows * length];
@@ -56,7 +56,7 @@ impl LaneWork for Dots<'_> {
 }
 
 impl Dots<'_> {
-    /// Computes them in tiles of up to `R` rows and `C` columns, and of single columns where fewer are left.
+    /// Computes the products in tiles of up to `R` rows and `C` columns. The remaining columns are tiles of one column.
     #[inline(always)]
     fn tiles<L: Lanes, const R: usize, const C: usize>(mut self, lanes: L) {
         let rows = self.rows.count();
@@ -75,7 +75,7 @@ impl Dots<'_> {
         }
     }
 
-    /// A tile of `height` rows, and of columns that are `apart`.
+    /// Computes a tile of `height` rows, with columns that are `apart`.
     #[inline(always)]
     fn rows<L: Lanes, const C: usize>(
         &mut self,
@@ -91,7 +91,7 @@ impl Dots<'_> {
         }
     }
 
-    /// The products of `R` rows from `row` on and of `C` columns, the first of which is `column`.
+    /// Computes the products of `R` rows from `row` on and of `C` columns, the first of which is `column`.
     #[inline(always)]
     fn tile<L: Lanes, const R: usize, const C: usize>(
         &mut self,
@@ -106,7 +106,7 @@ impl Dots<'_> {
         let y: [&[f32]; C] = std::array::from_fn(|c| {
             &self.large.data[self.large.position(0, self.first + column + c * apart)..][..depth]
         });
-        // Cut to one length: the compiler sees then that no vector lies outside.
+        // The slices have one length, so that the compiler removes bounds checks.
         let whole_x = x.map(|x| &x[..whole]);
         let whole_y: [&[Sixteen]; C] = y.map(|y| cast_slice(&y[..whole * LANES]));
         let whole_y = whole_y.map(|y| &y[..whole]);
@@ -131,7 +131,7 @@ impl Dots<'_> {
             }
         }
         let count = self.out.len() / self.rows.count();
-        // By index: an iterator over the sums would put them into memory for the loop above, too.
+        // The loops use indices, because an iterator would also put the sums of the loop above into memory.
         #[allow(clippy::needless_range_loop)]
         for r in 0..R {
             for c in 0..C {

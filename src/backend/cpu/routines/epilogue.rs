@@ -1,4 +1,4 @@
-//! What follows a routine: a map over its result.
+//! Epilogues: maps over the result of a routine.
 
 use crate::backend::cpu::exec::inputs::Inputs;
 use crate::backend::cpu::exec::memory::zeroed;
@@ -10,22 +10,22 @@ use crate::error::Result;
 use crate::kernel::{Counts, Program};
 use bytemuck::cast_slice_mut;
 
-/// What follows a routine, prepared.
+/// A prepared epilogue.
 pub struct EpiloguePlan {
     program: LoopPlan,
     count: usize,
 }
 
 impl EpiloguePlan {
-    /// An epilogue over the coordinates `dims`.
+    /// Prepares an epilogue over the coordinates `dims`.
     pub fn new(program: &Program, dims: &[usize], counts: Counts) -> Result<EpiloguePlan> {
         let count = count(dims)?;
         let program = lower::map(dims, program, Counts { epilogue: true, ..counts })?;
         Ok(EpiloguePlan { program, count })
     }
 
-    /// Lets `routine` leave its result, row-major, where the epilogue finds it, and runs the epilogue. What lies
-    /// there before is anything.
+    /// Calls `routine` with the memory for its row-major result, and then runs the epilogue. The memory has any content
+    /// before.
     pub fn run(
         &self,
         inputs: &Inputs<'_>,

@@ -1,9 +1,10 @@
-//! One matrix product, by `gemm-f32`, the part of the `gemm` crate for `f32`. This is `unsafe` code: it takes pointers.
+//! A matrix product by `gemm-f32`, the part of the `gemm` crate for `f32`. The call is `unsafe` code, because it takes
+//! pointers.
 
 use gemm_common::Parallelism;
 use gemm_f32::gemm::f32::get_gemm_fn;
 
-/// A matrix of numbers that lie in a slice: `data[offset + row * strides[0] + column * strides[1]]`.
+/// A matrix inside a slice, with the elements `data[offset + row * strides[0] + column * strides[1]]`.
 #[derive(Clone, Copy)]
 pub struct Matrix<'a> {
     pub data: &'a [f32],
@@ -12,24 +13,24 @@ pub struct Matrix<'a> {
 }
 
 impl Matrix<'_> {
-    /// Where a number lies.
+    /// Returns the position of a number.
     pub fn position(&self, row: usize, column: usize) -> usize {
         (self.offset + row as i64 * self.strides[0] + column as i64 * self.strides[1]) as usize
     }
 
-    /// Rows as columns.
+    /// Transposes the matrix.
     pub fn transposed(self) -> Self {
         Matrix { strides: [self.strides[1], self.strides[0]], ..self }
     }
 
-    /// The other way round along an axis of `extent` numbers: the last row or column is the first.
+    /// Reverses an axis of `extent` numbers, so that the last row or column is the first.
     fn reversed(mut self, axis: usize, extent: usize) -> Self {
         self.offset += (extent as i64 - 1) * self.strides[axis];
         self.strides[axis] = -self.strides[axis];
         self
     }
 
-    /// Whether all of a matrix of `rows` times `columns` numbers lies in the slice.
+    /// Whether a matrix of `rows` times `columns` numbers is inside the slice.
     fn inside(&self, rows: usize, columns: usize) -> bool {
         let reach = |extent: usize, stride: i64| {
             i64::try_from(extent).ok()?.checked_sub(1)?.checked_mul(stride)
@@ -44,9 +45,9 @@ impl Matrix<'_> {
     }
 }
 
-/// `out = a * b`, or `out += a * b` where `add`; a is m times k, b is k times n. Row i of `out` is
-/// `out[i * row_stride..][..n]`. `threads` spreads it over the pool. Panics if something does not lie in its slice;
-/// callers have checked that it does.
+/// Computes `out = a * b`, or `out += a * b` if `add`. `a` is m times k, and `b` is k times n. Row i of `out` is
+/// `out[i * row_stride..][..n]`. `threads` distributes the work over the pool. Panics if a matrix is not inside its slice,
+/// which callers check.
 #[allow(unsafe_code)]
 pub fn multiply(
     [m, n, k]: [usize; 3],
@@ -68,7 +69,8 @@ pub fn multiply(
         return;
     }
     assert!(a.inside(m, k) && b.inside(k, n));
-    // The kernels want columns of the result whose numbers lie side by side. Ours are rows: the product of what is transposed.
+    // The kernels need results with contiguous columns. Here rows are contiguous, so this computes the product of the
+    // transposed matrices.
     let by_rows = row_stride > 1;
     let ([m, n], [down, across]) = match by_rows {
         true => ([n, m], [1, row_stride as isize]),
@@ -78,13 +80,13 @@ pub fn multiply(
         true => (b.transposed(), a.transposed()),
         false => (a, b),
     };
-    // They also want `left` to be read forwards from column to column: else from the last to the first, and so is `right`.
+    // The kernels also need ascending columns of `left`. If they descend, `left` and `right` are reversed.
     if left.strides[1] < 0 {
         left = left.reversed(1, k);
         right = right.reversed(0, k);
     }
-    // SAFETY: all numbers of a, b and out lie inside their slices, as asserted above, and the steps since name the same
-    // numbers; out is borrowed mutably, its rows do not overlap, and the function reads and writes nothing else.
+    // SAFETY: all numbers of a, b and out are inside their slices, as asserted above, and later steps keep these numbers.
+    // `out` is borrowed mutably, its rows do not overlap, and the function accesses nothing else.
     unsafe {
         get_gemm_fn()(
             m,

@@ -1,4 +1,4 @@
-//! Matrix products: few rows, many matrices, one large one, or operands that are computed on the way.
+//! Matrix products: with few rows, many matrices, one large matrix, or operands that are computed in parts.
 
 use super::epilogue::EpiloguePlan;
 use super::gemm::{multiply, Matrix};
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::kernel::{Counts, Matmul};
 use bytemuck::cast_slice;
 
-/// Products of more multiplications than this are spread over threads one by one; others as wholes.
+/// A product of more multiplications than this is distributed over threads. Smaller products are distributed as wholes.
 const LARGE: usize = 1 << 24;
 
 /// The fewest multiplications for a task.
@@ -22,11 +22,11 @@ const MULTIPLICATIONS_PER_TASK: usize = 1 << 16;
 /// The most rows for which each thread multiplies the columns that it computes.
 const MAX_ROWS_BY_COLUMN: usize = 12;
 
-/// Numbers of an operand that are computed at once, and by one thread.
+/// The numbers of an operand that are computed together, and the numbers for each thread.
 const PANEL: usize = 1 << 20;
 const PART: usize = 1 << 16;
 
-/// A matmul, prepared.
+/// A prepared matrix product.
 pub struct MatmulPlan {
     batch: Vec<usize>,
     m: usize,
@@ -38,7 +38,7 @@ pub struct MatmulPlan {
 }
 
 impl MatmulPlan {
-    /// Prepares `matmul`.
+    /// Prepares a matrix product.
     pub fn new(matmul: &Matmul, counts: Counts) -> Result<MatmulPlan> {
         let &Matmul { m, n, k, ref batch, .. } = matmul;
         let dims = |rows: usize, columns: usize| [&batch[..], &[rows, columns]].concat();
@@ -53,7 +53,7 @@ impl MatmulPlan {
         })
     }
 
-    /// Runs it.
+    /// Runs the product.
     pub fn run(&self, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Result<()> {
         if self.m == 0 || self.n == 0 || count(&self.batch)? == 0 {
             return Ok(());
@@ -70,13 +70,13 @@ impl MatmulPlan {
         })
     }
 
-    /// The rows of `a` and their stride, where all of its matrices are one tall one.
+    /// Returns the rows of `a` and their stride, if all of its matrices are one tall matrix.
     fn tall(&self, a: &Strided<'_>) -> Option<(usize, i64)> {
         let (m, down, kept) = self.merged(a, &vec![0; self.batch.len()]);
         (kept == 0).then_some((m, down))
     }
 
-    /// Where b is computed, it is so for some columns at a time, which are near when they are used.
+    /// Multiplies with a computed `b`. Some columns are computed at a time, so that they are in the cache when they are used.
     fn by_panels(&self, out: &mut [f32], m: usize, a: Matrix<'_>, columns: &WorkerPool<'_>) {
         let (n, k) = (self.n, self.k);
         fn matrix(words: &[u32], depth: usize) -> Matrix<'_> {
@@ -117,8 +117,8 @@ impl MatmulPlan {
         }
     }
 
-    /// How many rows and which stride matrices have that continue each other downwards and meet the same b, whose
-    /// strides along the batch are given: they are one tall matrix; and how many axes of the batch are left.
+    /// Merges matrices that continue each other downward and are multiplied with the same b, whose batch strides are given.
+    /// Returns the rows and the stride of the tall matrix, and the number of batch axes that are left.
     fn merged(&self, a: &Strided<'_>, b: &[i64]) -> (usize, i64, usize) {
         let rank = self.batch.len();
         let (mut m, mut down, mut kept) = (self.m, a.strides[rank], rank);
@@ -178,7 +178,7 @@ impl MatmulPlan {
     }
 }
 
-/// The coordinates of the n-th point of a space, row-major.
+/// Returns the coordinates of the n-th point of a space, row-major.
 pub fn coordinates(mut number: usize, dims: &[usize]) -> Vec<usize> {
     let mut at = vec![0; dims.len()];
     for (at, &extent) in at.iter_mut().zip(dims).rev() {

@@ -1,4 +1,4 @@
-//! Kernels with ways of their own: products, convolutions, attention, sorting.
+//! Routines of the CPU: products, convolutions, attention, and sorting.
 
 pub mod attention;
 pub mod conv;
@@ -8,7 +8,7 @@ mod gemm;
 pub mod matmul;
 mod operand;
 pub mod order;
-// Pages without language models would load these for nothing.
+// Without language models, pages would download these kernels but not use them.
 #[cfg(any(not(target_arch = "wasm32"), feature = "model"))]
 pub mod packed;
 mod skinny;

@@ -1,4 +1,4 @@
-//! What routines read: operands as strided floats.
+//! The operands of routines, as strided floats.
 
 use super::gemm::Matrix;
 use crate::backend::cpu::exec::engine::WorkerPool;
@@ -15,12 +15,13 @@ use crate::schedule::is_transposed;
 use bytemuck::{cast_slice, Pod};
 use std::borrow::Cow;
 
-/// An operand, prepared.
+/// A prepared operand.
 pub struct OperandPlan {
     dims: Vec<usize>,
-    /// Where it is a plain view of floats.
+    /// The view, if the operand is a plain view of floats.
     view: Option<View>,
-    /// Otherwise, or where the view leaves its buffer: it is computed first, along the axes it depends on.
+    /// The program that computes the operand, along the axes that it depends on. It runs if there is no view, or the view
+    /// exceeds its buffer.
     program: LoopPlan,
     strides: Vec<i64>,
     count: usize,
@@ -35,26 +36,26 @@ struct View {
     moves: Moves,
 }
 
-/// An operand's values: those of `data` at `offset` and multiples of the strides, all inside.
+/// The values of an operand: elements of `data` at `offset` plus multiples of the strides, all in range.
 pub struct Strided<'a, T: Copy = f32> {
     pub data: Cow<'a, [T]>,
     pub offset: i64,
     pub strides: Vec<i64>,
 }
 
-/// An operand's values as they lie in memory. Halves are converted block by block.
+/// The values of an operand as they are in memory. `f16` values are converted block by block.
 pub enum Blocks<'a> {
     Floats(Strided<'a>),
     Halves(Strided<'a, u16>),
 }
 
 impl OperandPlan {
-    /// An operand of floats whose axes have the extents `dims`.
+    /// Prepares an operand of floats with the extents `dims`.
     pub fn new(operand: &Operand, dims: &[usize], counts: Counts) -> Result<OperandPlan> {
         OperandPlan::of_type(operand, dims, DType::F32, counts)
     }
 
-    /// An operand of another type of four bytes: what is read are the floats of the same bits.
+    /// Prepares an operand of another type of four bytes. Its bits are read as floats.
     pub fn of_type(
         operand: &Operand,
         dims: &[usize],
@@ -99,8 +100,8 @@ impl OperandPlan {
         Ok(OperandPlan { dims: dims.to_vec(), view, program, strides, count })
     }
 
-    /// What computes parts of it, where it is a matrix of columns of `depth` numbers that is computed: they lie side by
-    /// side, one column after the other.
+    /// Returns the workers that compute columns of the operand. It must be a computed matrix whose columns of `depth` numbers
+    /// are contiguous, one after the other.
     pub fn columns<'r>(&'r self, inputs: &'r Inputs<'r>, depth: usize) -> Option<WorkerPool<'r>> {
         let (before, last) = self.strides.split_at(self.strides.len().checked_sub(2)?);
         let lies = before.iter().all(|&s| s == 0) && *last == [1, depth as i64];
@@ -109,12 +110,12 @@ impl OperandPlan {
         (lies && all && computed).then(|| WorkerPool::new(&self.program, inputs))
     }
 
-    /// The view of floats that it is.
+    /// Returns the view if the operand is a view of floats.
     fn floats(&self) -> Option<&View> {
         self.view.as_ref().filter(|view| view.dtype != DType::F16)
     }
 
-    /// The operand's values.
+    /// Reads the operand's values.
     pub fn read<'a>(&self, inputs: &Inputs<'a>) -> Result<Strided<'a>> {
         if let Some(floats) = self.floats().and_then(|view| view.read(&self.dims, inputs)) {
             return Ok(floats);
@@ -125,7 +126,7 @@ impl OperandPlan {
         Ok(Strided { data, offset: 0, strides: self.strides.clone() })
     }
 
-    /// The operand's values, for a reader that goes through them in blocks.
+    /// Reads the operand's values, for a reader that needs blocks.
     pub fn blocks<'a>(&self, inputs: &Inputs<'a>) -> Result<Blocks<'a>> {
         let halves = self.view.as_ref().filter(|view| view.dtype == DType::F16);
         match halves.and_then(|view| view.read(&self.dims, inputs)) {
@@ -136,7 +137,7 @@ impl OperandPlan {
 }
 
 impl View {
-    /// Its values, if all of them lie in the buffer.
+    /// Returns the values of the view, if all of them are inside the buffer.
     fn read<'a, T: Pod>(&self, dims: &[usize], inputs: &Inputs<'a>) -> Option<Strided<'a, T>> {
         let data: &[T] = cast_slice(inputs.buffers[self.input]);
         let offset = self.offset.wrapping_add(inputs.moved(&self.moves));
@@ -148,8 +149,8 @@ impl View {
 }
 
 impl Blocks<'_> {
-    /// The matrix of the last two axes at the leading coordinates, from its row `first` on. Halves are converted into
-    /// `scratch`.
+    /// Returns the matrix of the last two axes at the leading coordinates, from its row `first` on. `f16` values are
+    /// converted into `scratch`.
     pub fn matrix<'s>(
         &'s self,
         leading: [usize; 2],
@@ -175,7 +176,7 @@ impl Blocks<'_> {
 }
 
 impl<T: Copy> Strided<'_, T> {
-    /// The position at the leading coordinates.
+    /// Returns the position at the leading coordinates.
     pub fn at(&self, coordinates: &[usize]) -> i64 {
         let steps = coordinates.iter().zip(&self.strides).map(|(&c, &s)| c as i64 * s);
         self.offset + steps.sum::<i64>()
@@ -183,15 +184,15 @@ impl<T: Copy> Strided<'_, T> {
 }
 
 impl Strided<'_> {
-    /// Its first matrix, with this stride from row to row.
+    /// Returns the first matrix, with `down` as the stride between rows.
     pub fn matrix(&self, down: i64) -> Matrix<'_> {
         let across = self.strides[self.strides.len() - 1];
         Matrix { data: &self.data, offset: self.offset, strides: [down, across] }
     }
 }
 
-/// In which order the axes are to lie: as they are, or with the last two exchanged where it reads neighbours along the
-/// last but one.
+/// Returns the order of the axes in memory. The last two are exchanged if the operand is contiguous along the second to last
+/// one.
 fn order(operand: &Operand, rank: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..rank).collect();
     let whole = |(at, inst): (usize, &Inst)| {
@@ -211,7 +212,7 @@ fn order(operand: &Operand, rank: usize) -> Vec<usize> {
     order
 }
 
-/// The same where the axes are told in another order, which is its own inverse.
+/// Returns the operand with axes in another order, which must be its own inverse.
 fn reordered(operand: &Operand, order: &[usize]) -> Operand {
     if order.iter().enumerate().all(|(place, &d)| place == d) {
         return operand.clone();
@@ -232,7 +233,7 @@ fn stride(index: &Index, d: usize) -> i64 {
     index.terms.iter().filter(|t| t.0 == Atom::Coord(d as u32)).map(|t| t.1).sum()
 }
 
-/// Whether a program looks at coordinate `d`.
+/// Whether a program depends on coordinate `d`.
 fn depends(program: &Program, d: usize) -> bool {
     program.insts.iter().any(|inst| match inst {
         Inst::Coord(of) => *of as usize == d,

@@ -1,14 +1,14 @@
 //! Sorting rows, and selecting the first elements of sorted rows.
 //!
-//! An element becomes an item of 64 bits: above a key whose unsigned order is the order asked for, below the element's
-//! position. So no two items are equal, and any way to sort them is stable. For example `[2.0, -0.0, NaN]` has the keys
-//! `[0xc0000000, 0x80000000, 0xffffffff]`.
+//! An element becomes an item of 64 bits. The upper half is a key whose unsigned order is the requested order, and the lower
+//! half is the element's position. So no two items are equal, and any sort of them is stable. For example, `[2.0, -0.0, NaN]`
+//! has the keys `[0xc0000000, 0x80000000, 0xffffffff]`.
 //!
-//! A row that is sorted as a whole is cut into a part for each thread. The parts are sorted, and the standard library's
-//! stable sort, which finds sorted runs, merges them. Where few elements are asked for, items are collected until there are
-//! a few times as many. Selection then keeps the first ones, and the last of those is the limit that further items must be
-//! below. In a row without order few items are, so the row is hardly more than read once. At worst each item is collected,
-//! which takes about as long as a selection among all.
+//! A row that is sorted completely is cut into a part for each thread. The parts are sorted, and then merged by the standard
+//! library's stable sort, which detects sorted runs. If few elements are requested, items are collected until there are a few
+//! times as many. Selection then keeps the first ones. The last of those is the limit, and further items are collected only
+//! below it. In a random row few items are, so the cost is little more than one read of the row. In the worst case every item
+//! is collected, which takes about as long as a selection among all.
 
 use crate::alloc::try_vec;
 use crate::backend::cpu::exec::inputs::Inputs;
@@ -20,18 +20,18 @@ use crate::kernel::Order;
 use bytemuck::cast_slice;
 use std::borrow::Cow;
 
-/// A row is sorted as a whole where at least one in this many of its elements is asked for.
+/// A row is sorted completely if at least one in this many of its elements is requested.
 const MANY: usize = 4;
-/// Elements of a row that are compared with the limit together.
+/// The elements of a row that are compared with the limit together.
 const BLOCK: usize = 32;
-/// Items that are collected before a selection, at least.
+/// The fewest items that are collected before a selection.
 const COLLECTED: usize = 256;
 /// The fewest elements of rows for a task.
 const ELEMENTS_PER_TASK: usize = 1 << 14;
-/// Elements of a part of a row that a thread selects from.
+/// The elements of a part of a row that a thread selects from.
 const PART: usize = 1 << 16;
 
-/// Runs it.
+/// Runs the sort.
 pub fn run(order: &Order, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Result<()> {
     let &Order { rows, count, most, .. } = order;
     if rows == 0 || most == 0 {
@@ -66,7 +66,7 @@ pub fn run(order: &Order, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Re
     done.into_iter().collect()
 }
 
-/// `count` elements from `first` on, as kernel values.
+/// Returns `count` elements from `first` on, as kernel values.
 fn values(dtype: DType, words: &[u32], first: usize, count: usize) -> Option<Cow<'_, [u32]>> {
     let place = first..first.checked_add(count)?;
     Some(match dtype.size() {
@@ -78,13 +78,13 @@ fn values(dtype: DType, words: &[u32], first: usize, count: usize) -> Option<Cow
     })
 }
 
-/// Keys of values: their unsigned order is the one asked for.
+/// The keys of values. Their unsigned order is the requested order.
 #[derive(Clone, Copy)]
 struct Keys {
     float: bool,
-    /// XORed with ascending keys to get the order asked for: all ones if it is descending.
+    /// The mask that is XORed with ascending keys. It has all bits set for a descending order.
     turn: u32,
-    /// The sign bit of signed integers, whose order it turns around.
+    /// The sign bit for signed integers, whose order it corrects.
     sign: u32,
 }
 
@@ -104,7 +104,7 @@ impl Keys {
             return bits ^ self.sign ^ self.turn;
         }
         let magnitude = bits & (u32::MAX >> 1);
-        // Both zeros are the same number; of negative numbers the larger magnitudes come first.
+        // Both zeros are equal. Among negative numbers, larger magnitudes come first.
         let bits = if magnitude == 0 { 0 } else { bits };
         let key = bits ^ ((bits as i32 >> 31) as u32 | 1 << 31) ^ self.turn;
         if magnitude > f32::INFINITY.to_bits() {
@@ -120,7 +120,7 @@ impl Keys {
     }
 }
 
-/// All items of a row, sorted.
+/// Returns all items of a row, sorted.
 fn sorted(order: &Order, values: &[u32], threads: bool) -> Result<Vec<u64>> {
     let keys = Keys::of(order);
     let mut items: Vec<u64> = try_vec("sort", values.len())?;
@@ -135,7 +135,7 @@ fn sorted(order: &Order, values: &[u32], threads: bool) -> Result<Vec<u64>> {
     Ok(items)
 }
 
-/// The first items of a row, sorted.
+/// Returns the first items of a row, sorted.
 fn selected(order: &Order, values: &[u32], threads: bool) -> Result<Vec<u64>> {
     let (keys, most) = (Keys::of(order), order.most);
     let part = PART.max(MANY * most);
@@ -156,14 +156,14 @@ fn selected(order: &Order, values: &[u32], threads: bool) -> Result<Vec<u64>> {
     Ok(items)
 }
 
-/// The first `most` items of values, whose first one stands at `first`, in no order; or all, if these are fewer.
+/// Returns the first `most` items of values, unsorted, or all if there are fewer. `first` is the position of the first value.
 fn collect(keys: Keys, values: &[u32], first: usize, most: usize) -> Result<Vec<u64>> {
     let full = (2 * most).max(COLLECTED);
     let mut items: Vec<u64> = try_vec("sort", full + BLOCK)?;
     let mut limit: Option<u64> = None;
     for (n, block) in values.chunks(BLOCK).enumerate() {
         let below = limit.map_or(u32::MAX, |limit| (limit >> 32) as u32);
-        // An equal key further on comes after the limit.
+        // A later item with an equal key comes after the limit.
         let some = block.iter().fold(false, |some, &bits| some | (keys.key(bits) < below));
         if limit.is_some() && !some {
             continue;

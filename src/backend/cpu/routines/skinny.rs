@@ -1,5 +1,5 @@
-//! Products of a matrix of few rows with a large one, whose numbers are read once, by all threads. That is the work of a
-//! model that answers one person.
+//! Products of a matrix of few rows with a large matrix. All threads read the large matrix, each number once. Language models
+//! with one user mainly compute such products.
 
 use super::dots::{Dots, Rows};
 use super::gemm::Matrix;
@@ -7,27 +7,28 @@ use super::streams::{Part, Product, Sums};
 use crate::backend::cpu::exec::parallel;
 use crate::backend::cpu::math::lanes::{self, LANES};
 
-/// Rows up to which a matrix counts as having few, where the large matrix's rows are contiguous and where its columns are.
-/// With more, `gemm` is faster.
+/// The most rows of a matrix with few rows, if rows of the large matrix are contiguous, and if its columns are. With more
+/// rows, `gemm` is faster.
 const FEW: [usize; 2] = if cfg!(target_arch = "wasm32") { [16, 12] } else { [24, 32] };
 
-/// Numbers of the large matrix from which on this is worth the trouble.
+/// The fewest numbers of the large matrix for which this is worth it.
 const WORTH: usize = 1 << 12;
 
 /// The fewest numbers of a large matrix with contiguous columns for a task, and the most tasks for each thread.
 const NUMBERS_PER_TASK: usize = 1 << 16;
 const TASKS: usize = 4;
 
-/// Lines of the large matrix that are worth sums of their own, and the most parts that lines are cut into.
+/// The lines of the large matrix that are worth separate sums, and the most parts that lines are cut into.
 const DEEP: usize = 192;
 const PARTS: usize = 8;
 
-/// Columns of the large matrix whose sums stay in the second-level cache, and the fewest that are worth a task.
+/// The columns of the large matrix whose sums fit into the second-level cache, and the fewest that are worth a task.
 const WIDE: usize = 2048;
 const NARROW: usize = 256;
 
-/// Calls `visit(row, column, numbers)` for pieces of the rows of `few * large`, which begin at the column; few is rows times
-/// depth, large is depth times columns, both inside their slices. False, with nothing done, where another way is better.
+/// Calls `visit(row, column, numbers)` for pieces of the rows of `few * large`, which begin at the column. `few` is rows
+/// times depth and `large` is depth times columns, both inside their slices. Returns false, without any call, if another
+/// routine is faster.
 pub fn multiply(
     size: [usize; 3],
     few: Matrix<'_>,
@@ -47,7 +48,7 @@ pub fn multiply(
     true
 }
 
-/// The product where columns are contiguous: each task has whole ones.
+/// Computes the product if columns are contiguous. Each task has whole columns.
 fn down(
     [rows, columns, depth]: [usize; 3],
     few: Matrix<'_>,
@@ -72,7 +73,8 @@ fn down(
     }
 }
 
-/// The product where rows are contiguous: each task has a part of the lines, because memory is read fastest in long pieces.
+/// Computes the product if rows are contiguous. Each task has a part of the lines, because memory is read fastest in long
+/// pieces.
 fn across(
     [rows, columns, depth]: [usize; 3],
     few: Matrix<'_>,
@@ -99,7 +101,7 @@ fn across(
     }
 }
 
-/// `f` of each item, in the items' order.
+/// Returns `f` of each item, in the order of the items.
 fn each<T: Copy + Send + Sync, R: Send>(
     items: &[T],
     threads: bool,
@@ -111,10 +113,10 @@ fn each<T: Copy + Send + Sync, R: Send>(
     }
 }
 
-/// The parts of a large matrix whose rows are contiguous: from the first columns on, and of those from the first lines on.
-/// How lines are cut, and so the result, does not depend on how many threads there are.
+/// Cuts a large matrix with contiguous rows into parts, ordered by columns and then by lines. The cuts of lines do not depend
+/// on the number of threads, so neither does the result.
 fn parts([columns, depth]: [usize; 2]) -> Vec<Part> {
-    // A power of two, as the number of threads mostly is.
+    // A power of two, as most numbers of threads are.
     let deep = 1 << (depth / DEEP).clamp(1, PARTS).ilog2();
     let blocks = columns.div_ceil(WIDE).max(parallel::threads().div_ceil(deep));
     let wide = columns.div_ceil(blocks).max(NARROW).next_multiple_of(LANES);

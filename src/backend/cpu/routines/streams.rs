@@ -1,19 +1,19 @@
 //! Products of a few rows with a large matrix whose rows are contiguous.
 //!
-//! Such a product reads each weight once and does little with it, so memory sets its speed unless the processor reads
-//! ahead. A processor does that for a few addresses that each advance steadily. A part of the matrix is therefore read as
-//! [`STREAMS`] streams: stream s has the lines from `s * steps` on, and step j takes line j of each stream. With 16 lines
-//! and 5 steps, step 0 takes lines 0, 5, 10 and 15, step 1 takes lines 1, 6 and 11, and each stream is contiguous.
+//! Such a product reads each weight once and does little with it, so memory limits its speed unless the processor prefetches.
+//! A processor does that for a few addresses that each advance steadily. A part of the matrix is therefore read as
+//! [`STREAMS`] streams. Stream s has the lines from `s * steps` on, and step j takes line j of each stream. With 16 lines and
+//! 5 steps, step 0 takes lines 0, 5, 10 and 15, step 1 takes lines 1, 6 and 11, and each stream is contiguous.
 //!
-//! A step adds its lines to the sums of a tile, which is some rows times some vectors of columns. The tile stays in
-//! registers meanwhile, so a weight is loaded once for up to eight rows.
+//! A step adds its lines to the sums of a tile, which is some rows times some vectors of columns. The tile stays in registers
+//! during the step, so a weight is loaded once for up to eight rows.
 
 use super::gemm::Matrix;
 use crate::backend::cpu::math::lanes::{LaneWork, Lanes, Sixteen, LANES};
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::ops::Range;
 
-/// Streams of a part. Their lines can all fall into one set of the first-level cache, which has eight ways.
+/// The streams of a part. Their lines may all map to one set of the first-level cache, which has eight ways.
 const STREAMS: usize = 8;
 
 /// A part of the large matrix: `count` columns from `first` on, `lines` lines from `from` on.
@@ -25,20 +25,21 @@ pub struct Part {
     pub lines: usize,
 }
 
-/// The sums of a part: a row for each of the few rows.
+/// The sums of a part, with a row for each of the few rows.
 pub struct Sums {
     numbers: Vec<f32>,
     stride: usize,
 }
 
 impl Sums {
-    /// Zeros. Rows are an odd number of vectors apart, so that they do not compete for the same places in the cache.
+    /// Creates sums of zero. The distance of rows is an odd number of vectors, so that rows map to different sets of the
+    /// cache.
     fn new(rows: usize, count: usize) -> Sums {
         let stride = (count.div_ceil(LANES) | 1) * LANES;
         Sums { numbers: vec![0.0; rows * stride], stride }
     }
 
-    /// The sums of a row. Some numbers follow that mean nothing.
+    /// Returns the sums of a row, followed by some meaningless numbers.
     pub fn row(&self, row: usize) -> &[f32] {
         &self.numbers[row * self.stride..][..self.stride]
     }
@@ -97,7 +98,7 @@ impl LaneWork for Product<'_> {
     }
 }
 
-/// The lines that a step reads: the first one begins at `data[at]`, and each next one `gap` later.
+/// The lines that a step reads. The first one begins at `data[at]`, and each further one `gap` later.
 #[derive(Clone, Copy)]
 struct Lines<'a> {
     data: &'a [f32],
@@ -106,7 +107,7 @@ struct Lines<'a> {
 }
 
 impl Product<'_> {
-    /// Computes it in tiles of `R` rows and `C` vectors of columns, and of single vectors where fewer are left.
+    /// Computes the product in tiles of `R` rows and `C` vectors of columns. The remaining vectors are tiles of one vector.
     #[inline(always)]
     fn tiles<L: Lanes, const R: usize, const C: usize>(self, lanes: L) -> Sums {
         let Product { rows, few, large, part } = self;
@@ -147,12 +148,12 @@ impl Product<'_> {
     }
 }
 
-/// The steps of a part. Their number is odd, so that the streams of most matrices fall into different sets of a cache.
+/// Returns the steps of a part. Their number is odd, so that the streams of most matrices map to different sets of a cache.
 fn steps(lines: usize) -> usize {
     lines.div_ceil(STREAMS) | 1
 }
 
-/// The numbers of some rows in the order in which the part's lines are read. Missing rows are zeros.
+/// Returns the numbers of some rows in the order in which the part's lines are read. Missing rows are zeros.
 fn in_order<const R: usize>(few: Matrix<'_>, rows: Range<usize>, part: Part) -> Vec<[f32; R]> {
     let Part { from, lines, .. } = part;
     let (mut numbers, steps) = (Vec::with_capacity(lines), steps(lines));
@@ -169,7 +170,7 @@ fn in_order<const R: usize>(few: Matrix<'_>, rows: Range<usize>, part: Part) -> 
     numbers
 }
 
-/// Adds the products of a step to a tile's sums, whose rows are `stride` apart.
+/// Adds the products of a step to a tile's sums. Rows of the sums are `stride` apart.
 #[inline(always)]
 fn add<L: Lanes, const R: usize, const C: usize>(
     lanes: L,

@@ -1,6 +1,6 @@
-//! Sixteen numbers at once, as packed rows need them: bytes and fields of bits as integers, and these as floats; or
-//! thirty-two bytes at once, for products of integers. The compiler finds no good vector code for such conversions by
-//! itself; with these few operations it does not have to.
+//! Operations on sixteen numbers at once, for packed rows: bytes and bit fields as integers, and these as floats. Products of
+//! integers use thirty-two bytes at once. Compilers do not vectorize such conversions well, so each machine implements these
+//! few operations.
 
 mod operations;
 #[cfg(target_feature = "simd128")]
@@ -11,7 +11,7 @@ mod x86;
 use super::elementary::from_half;
 pub use operations::{LaneWork, Lanes, Sixteen, LANES};
 
-/// Does the work with the best instructions there are.
+/// Runs the work with the best available instructions.
 #[inline(always)]
 pub fn run<W: LaneWork>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
@@ -29,7 +29,7 @@ pub fn run<W: LaneWork>(work: W) -> W::Output {
     work.run(Portable)
 }
 
-/// A strided matrix of `f16` as floats, row by row. All its elements lie inside `data`.
+/// A strided matrix of `f16`, converted to floats row by row. All its elements must be inside `data`.
 pub struct Widen<'a> {
     pub data: &'a [u16],
     pub offset: i64,
@@ -64,10 +64,10 @@ impl LaneWork for Widen<'_> {
     }
 }
 
-/// Whether each machine of this kind multiplies and adds in one instruction. It then has 32 registers of four floats.
+/// Whether all machines of this architecture have a fused multiply-add. They then have 32 registers of four floats.
 const FUSED: bool = cfg!(target_arch = "aarch64");
 
-/// Any machine.
+/// The portable implementation.
 #[derive(Clone, Copy)]
 pub struct Portable;
 
@@ -200,7 +200,7 @@ impl Lanes for Portable {
     }
 }
 
-/// The number that the bits of an `f16` stand for.
+/// Returns the value of the bits of an `f16`.
 #[inline(always)]
 pub fn half(bits: u16) -> f32 {
     f32::from_bits(from_half(bits))

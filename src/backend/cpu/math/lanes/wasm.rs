@@ -1,24 +1,24 @@
-//! The operations on lanes with WebAssembly's vectors of 128 bits.
+//! The operations on lanes with WebAssembly's 128-bit vectors.
 
 use super::operations::{eight_total, Lanes, Sixteen};
 use bytemuck::cast;
 use std::arch::wasm32::*;
 use std::array::from_fn;
 
-/// Vectors of 128 bits: four times four numbers.
+/// 128-bit vectors. Sixteen numbers are four of them.
 #[derive(Clone, Copy)]
 pub struct Simd128;
 
-/// The bits from `place` on of each word, so many as `mask` has.
+/// Returns the bits from `place` on of each word. The number of bits is the one in `mask`.
 #[inline(always)]
 fn fields(word: u32, places: [u32; 4], mask: u32) -> v128 {
-    // There is no shift by different counts: a product puts each field to the same place, the uppermost bits.
+    // WebAssembly has no shift by different counts. A product moves each field to the same position, the highest bits.
     let by: [u32; 4] = places.map(|place| 1 << (32 - mask.count_ones() - place));
     let moved = i32x4_mul(u32x4_splat(word), cast(by));
     u32x4_shr(moved, 32 - mask.count_ones())
 }
 
-/// Each operand's four vectors.
+/// Applies a function to each of the four vectors.
 #[inline(always)]
 fn each(x: [v128; 4], f: impl Fn(v128) -> v128) -> [v128; 4] {
     from_fn(|i| f(x[i]))
@@ -89,7 +89,7 @@ impl Lanes for Simd128 {
         let [low, high]: [v128; 2] = cast(*bits);
         let [a, b] = [u32x4_extend_low_u16x8(low), u32x4_extend_high_u16x8(low)];
         each([a, b, u32x4_extend_low_u16x8(high), u32x4_extend_high_u16x8(high)], |bits| {
-            // As `half`: there is no instruction for it.
+            // Computed as in `half`, because WebAssembly has no instruction for it.
             let size = u32x4_shl(v128_and(bits, u32x4_splat(0x7fff)), 13);
             let size = f32x4_mul(size, u32x4_splat(0x7780_0000));
             v128_or(size, u32x4_shl(v128_and(bits, u32x4_splat(0x8000)), 16))
@@ -109,7 +109,7 @@ impl Lanes for Simd128 {
     }
     #[inline(always)]
     fn bits(self, word: u32) -> [v128; 2] {
-        // Byte i of a half has the word's byte i / 8, of which bit i % 8 is asked for.
+        // Byte i of a half has the word's byte i / 8. The result is bit i % 8 of that byte.
         let bit = u64x2_splat(0x8040_2010_0804_0201);
         let all = u32x4_splat(word);
         let low = u8x16_swizzle(all, cast([0u8, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]));
@@ -121,7 +121,8 @@ impl Lanes for Simd128 {
         let bytes = u64x2_splat(u64::from_le_bytes(*bytes));
         let low = u32x4_extend_low_u16x8(u16x8_extend_low_u8x16(bytes));
         let high = u32x4_extend_high_u16x8(u16x8_extend_low_u8x16(bytes));
-        // A byte in four: its halves 16 bits apart, and then the halves of these 8 bits apart.
+        // Spreads a byte over four bytes: first its halves to a distance of 16 bits, and then the halves of these to a
+        // distance of 8 bits.
         [low, high].map(|x| {
             let x = v128_and(v128_or(x, u32x4_shl(x, 12)), u32x4_splat(0x000f_000f));
             v128_and(v128_or(x, u32x4_shl(x, 6)), u32x4_splat(0x0303_0303))
@@ -154,7 +155,7 @@ impl Lanes for Simd128 {
             let low = i16x8_extmul_low_i8x16(x[i], y[i]);
             let high = i16x8_extmul_high_i8x16(x[i], y[i]);
             let [low, high] = [low, high].map(|x| i32x4_extadd_pairwise_i16x8(x));
-            // Four numbers each: pairs of the first eight, then of the last eight.
+            // Adds four products each: first neighboring pairs of the first eight, and then of the last eight.
             let even = i32x4_shuffle::<0, 2, 4, 6>(low, high);
             let fours = i32x4_add(even, i32x4_shuffle::<1, 3, 5, 7>(low, high));
             f32x4_add(f32x4_mul(f32x4_convert_i32x4(fours), f32x4_splat(by[i])), sums[i])

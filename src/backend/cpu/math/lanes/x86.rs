@@ -5,7 +5,7 @@ use pulp::cast;
 use pulp::x86::{V3, V4};
 use std::arch::x86_64::{__m128, __m128i, __m256, __m256i, __m512, __m512i};
 
-/// Work on a machine.
+/// Work with the machine that it runs on.
 pub struct With<M, W>(pub M, pub W);
 
 impl<M: Lanes, W: LaneWork> pulp::NullaryFnOnce for With<M, W> {
@@ -16,7 +16,7 @@ impl<M: Lanes, W: LaneWork> pulp::NullaryFnOnce for With<M, W> {
     }
 }
 
-/// 0, 1, ..., 15 times a step.
+/// Returns 0, 1, ..., 15 times a step.
 const fn steps(step: i32) -> [i32; 16] {
     let (mut steps, mut i) = ([0; 16], 0);
     while i < 16 {
@@ -26,7 +26,7 @@ const fn steps(step: i32) -> [i32; 16] {
     steps
 }
 
-/// Where the fields of four bits begin in a word, twice.
+/// The positions of the fields of four bits in a word, twice.
 const FOURS: [i32; 16] = [0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28];
 
 /// AVX-512.
@@ -99,7 +99,7 @@ impl Lanes for V4 {
         let wide = f._mm512_cvtepu16_epi32(cast::<[u16; 16], __m256i>(*bits));
         cast(f._mm512_slli_epi32::<16>(wide))
     }
-    // AVX2 is as fast here as AVX-512 without the instructions for products of bytes, which `pulp` does not have.
+    // Without instructions for products of bytes, which `pulp` does not provide, AVX-512 is not faster than AVX2 here.
     #[inline(always)]
     fn nibbles(self, bytes: &[u8; 16]) -> __m256i {
         (*self).nibbles(bytes)
@@ -166,7 +166,7 @@ impl Lanes for V4 {
     }
 }
 
-/// AVX2: eight and eight.
+/// AVX2. Sixteen numbers are two vectors.
 impl Lanes for V3 {
     type Ints = [__m256i; 2];
     type Floats = [__m256; 2];
@@ -262,7 +262,7 @@ impl Lanes for V3 {
     }
     #[inline(always)]
     fn bits(self, word: u32) -> __m256i {
-        // Byte i has the word's byte i / 8, of which bit i % 8 is asked for.
+        // Byte i has the word's byte i / 8. The result is bit i % 8 of that byte.
         let all = self.avx._mm256_set1_epi32(word as i32);
         let places: [u8; 32] = std::array::from_fn(|i| i as u8 / 8);
         let spread = self.avx2._mm256_shuffle_epi8(all, cast(places));
@@ -275,7 +275,8 @@ impl Lanes for V3 {
     fn quarters(self, bytes: &[u8; 8]) -> __m256i {
         let (avx, avx2) = (self.avx, self.avx2);
         let bytes = cast::<[u64; 2], __m128i>([u64::from_le_bytes(*bytes), 0]);
-        // A byte in four: its halves 16 bits apart, and then the halves of these 8 bits apart.
+        // Spreads a byte over four bytes: first its halves to a distance of 16 bits, and then the halves of these to a
+        // distance of 8 bits.
         let x = avx2._mm256_cvtepu8_epi32(bytes);
         let x = avx2._mm256_or_si256(x, avx2._mm256_slli_epi32::<12>(x));
         let x = avx2._mm256_and_si256(x, avx._mm256_set1_epi32(0x000f_000f));
@@ -306,7 +307,7 @@ impl Lanes for V3 {
     #[inline(always)]
     fn add_products(self, x: __m256i, y: &[i8; 32], by: [f32; 2], sums: __m256) -> __m256 {
         let (avx, avx2) = (self.avx, self.avx2);
-        // One operand without a sign, as the instruction wants it: the other one takes its sign.
+        // The instruction needs one unsigned operand, so the other one takes its sign.
         let y = avx2._mm256_sign_epi8(cast::<[i8; 32], __m256i>(*y), x);
         let pairs = avx2._mm256_maddubs_epi16(avx2._mm256_abs_epi8(x), y);
         let fours = avx2._mm256_madd_epi16(pairs, avx._mm256_set1_epi16(1));
@@ -345,17 +346,17 @@ impl Lanes for V3 {
     }
 }
 
-/// The table's entries at eight places.
+/// Returns the table's entries at eight indices.
 #[inline(always)]
 fn eight_looked_up(machine: V3, [low, high]: [__m256; 2], x: __m256i) -> __m256 {
     let found = machine.avx2._mm256_permutevar8x32_ps(low, x);
     let above = machine.avx2._mm256_permutevar8x32_ps(high, x);
-    // The fourth bit, as a sign, chooses.
+    // The fourth bit, moved to the sign, selects the half of the table.
     let upper = machine.avx2._mm256_slli_epi32::<28>(x);
     machine.avx._mm256_blendv_ps(found, above, cast(upper))
 }
 
-/// As `half`: these machines may have no instruction for it.
+/// Computed as in `half`, because these machines may not have an instruction for it.
 #[inline(always)]
 fn eight_halves(machine: V3, bits: __m128i) -> __m256 {
     let (avx, avx2) = (machine.avx, machine.avx2);
@@ -367,7 +368,7 @@ fn eight_halves(machine: V3, bits: __m128i) -> __m256 {
     avx._mm256_or_ps(size, cast(avx2._mm256_slli_epi32::<16>(sign)))
 }
 
-/// Eight bytes each, in the lower half.
+/// Returns the first and the last eight bytes, each in the lower half of a vector.
 #[inline(always)]
 fn halves_of(bytes: &[u8; 16]) -> [__m128i; 2] {
     let [low, high] = cast::<[u8; 16], [u64; 2]>(*bytes);

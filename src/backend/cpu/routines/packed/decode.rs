@@ -1,4 +1,4 @@
-//! How the numbers of packed rows are decoded: their quants, and what groups of them share.
+//! Decoding of packed rows: their quants, and the scales and minima of groups.
 
 use crate::backend::cpu::math::lanes::{half, Lanes, Sixteen};
 use crate::op::packed::{half_of_power, Layout, PackedFormat, Planes, Shared, E2M1, SUPER, UNEVEN};
@@ -7,10 +7,10 @@ use bytemuck::{cast_slice, pod_read_unaligned};
 /// The elements that are decoded together.
 pub const DECODE_ELEMENTS: usize = 32;
 
-/// Words of a line of the cache.
+/// The words of a cache line.
 const LINE: usize = 16;
 
-/// 32 neighbours.
+/// 32 neighbors.
 pub type Chunk = [Sixteen; 2];
 
 /// A packed matrix.
@@ -18,13 +18,13 @@ pub type Chunk = [Sixteen; 2];
 pub struct Packed<'a> {
     pub format: PackedFormat,
     pub columns: usize,
-    /// All rows' words.
+    /// The words of all rows.
     pub words: &'a [u32],
 }
 
 impl<'a> Packed<'a> {
-    /// The words of a row, `width` of them. If the format has a plane of upper bits, this also touches each line of the next
-    /// row, so that it is in the cache by then: the processor does not foresee reads that alternate between two planes.
+    /// Returns the `width` words of a row. If the format has a plane of upper bits, this also touches each cache line of the
+    /// next row to prefetch it. Processors do not predict reads that alternate between two planes.
     #[inline(always)]
     pub fn row<D: Decode>(&self, row: usize, width: usize) -> &'a [u32] {
         let (words, rest) = self.words[row * width..].split_at(width);
@@ -36,17 +36,17 @@ impl<'a> Packed<'a> {
     }
 }
 
-/// The numbers of a chunk before their scale: how quants lie in a format.
+/// The decoder of a format: computes the numbers of a chunk before their scale.
 pub trait Decode: Copy {
-    /// Bytes of a chunk in the lower plane, and in the upper one.
+    /// The bytes of a chunk in the lower plane and in the upper plane.
     const BYTES: [usize; 2];
-    /// Elements of a group; 0 where there are no scales.
+    /// The elements of a group, or 0 if the format has no scales.
     const GROUP: usize = DECODE_ELEMENTS;
-    /// Groups of a chunk.
+    /// The groups of a chunk.
     const GROUPS: usize = if Self::GROUP == 16 { 2 } else { 1 };
     fn chunk<L: Lanes>(self, lanes: L, low: &[u8], high: &[u8]) -> [L::Floats; 2];
 
-    /// The same numbers as integers of 8 bits. Only for formats that have scales.
+    /// Returns the same numbers as 8-bit integers. Only for formats with scales.
     fn bytes<L: Lanes>(self, _: L, _: &[u8], _: &[u8]) -> L::Bytes {
         unreachable!("the format has scales")
     }
@@ -67,7 +67,7 @@ fn eight_bytes(bytes: &[u8]) -> &[u8; 8] {
     bytes.first_chunk().expect("a chunk has as many bytes")
 }
 
-/// Unsigned fields of `LOW` bits, `HIGH` more in the upper plane, less `ZERO`.
+/// Unsigned fields of `LOW` bits, plus `HIGH` bits in the upper plane, minus `ZERO`.
 #[derive(Clone, Copy)]
 struct Fields<const LOW: usize, const HIGH: usize, const ZERO: i32, const GROUP: usize>;
 
@@ -146,7 +146,7 @@ impl Decode for SignedBytes {
     }
 }
 
-/// Places in a table, four bits each.
+/// Indices in a table, of four bits each.
 #[derive(Clone, Copy)]
 struct Table(&'static [i8; 16]);
 
@@ -183,7 +183,7 @@ impl<const BRAIN: bool> Decode for Halves<BRAIN> {
     }
 }
 
-/// Floats as they are.
+/// Floats of 32 bits.
 #[derive(Clone, Copy)]
 struct Singles;
 
@@ -203,8 +203,8 @@ pub trait With {
     fn with<D: Decode>(self, decode: D) -> Self::Output;
 }
 
-/// The work of one format. In WebAssembly, where all code has the same instructions, it is a function of its own: engines
-/// compile a function for all formats badly.
+/// Runs the work of one format. In WebAssembly, where all code has the same instructions, it is a separate function, because
+/// engines compile one function for all formats badly.
 #[cfg_attr(target_arch = "wasm32", inline(never))]
 #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
 fn of<W: With, D: Decode>(work: W, decode: D) -> W::Output {
@@ -238,7 +238,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Room for a row of `columns` elements, in whole lanes.
+    /// Allocates memory for a row of `columns` elements, in whole lanes.
     #[inline(always)]
     pub fn new(format: PackedFormat, columns: usize) -> Groups {
         let count = (columns / format.layout().group).next_multiple_of(16);
@@ -246,7 +246,7 @@ impl Groups {
     }
 }
 
-/// The layout of a format's rows, and where their planes begin.
+/// The layout of a format's rows, and the offsets of their planes.
 #[derive(Clone, Copy)]
 pub struct Places {
     layout: Layout,
@@ -254,38 +254,38 @@ pub struct Places {
     pub planes: Planes,
 }
 
-/// For each whole chunk of a row, its bytes in the lower plane and in the upper one.
+/// Returns the bytes in the lower and in the upper plane for each whole chunk of a row.
 #[inline(always)]
 pub fn quants<'w, D: Decode>(
     places: &Places,
     words: &'w [u32],
 ) -> impl Iterator<Item = (&'w [u8], &'w [u8])> {
     let [low, high]: [&[u8]; 2] = places.planes.quants.map(|start| cast_slice(&words[start..]));
-    // Formats without an upper plane do not look at `high`.
+    // Formats without an upper plane do not use `high`.
     let high = if D::BYTES[1] == 0 { low } else { high };
     let whole = places.columns / DECODE_ELEMENTS;
     let low = low[..whole * D::BYTES[0]].chunks_exact(D::BYTES[0]);
     low.zip(high.chunks_exact(D::BYTES[1].max(1)))
 }
 
-/// One number for each group, a scale or a minimum: how it is stored, and where.
+/// The storage of a number for each group, a scale or a minimum.
 struct PerGroup {
     shared: Shared,
     planes: [usize; 2],
     bits: [u32; 2],
     above: usize,
-    /// 1, or -1 where the format subtracts it. Only for numbers that are stored in super-blocks.
+    /// 1, or -1 if the format subtracts the number. Only for numbers in super-blocks.
     sign: f32,
 }
 
 impl Places {
-    /// For rows of `columns` elements.
+    /// Returns the layout for rows of `columns` elements.
     #[inline(always)]
     pub fn new(format: PackedFormat, columns: usize) -> Places {
         Places { layout: format.layout(), columns, planes: format.planes(columns) }
     }
 
-    /// Reads the scales and minima of a row. Minima are to be added, whichever sign the format has for them.
+    /// Reads the scales and minima of a row. Minima are added, regardless of their sign in the format.
     #[inline(always)]
     pub fn read<L: Lanes>(&self, lanes: L, row: &[u32], groups: &mut Groups) {
         let Places { layout, columns, planes } = self;
@@ -310,7 +310,7 @@ impl Places {
 }
 
 impl PerGroup {
-    /// Reads the numbers of a row's groups. `in_super` groups make a super-block.
+    /// Reads the numbers of a row's groups. A super-block has `in_super` groups.
     #[inline(always)]
     fn read<L: Lanes>(
         &self,
@@ -331,7 +331,7 @@ impl PerGroup {
                 let supers: &[u16] = &cast_slice(&row[above..])[..count / in_super];
                 let of_super =
                     |group: usize| supers.get(group / in_super).map_or(0.0, |&x| half(x));
-                // Lanes behind the last group get words of other planes, times a scale of 0.
+                // Lanes after the last group read words of other planes, which are multiplied with a scale of 0.
                 let word = |plane: usize, at: usize| row.get(plane + at).copied().unwrap_or(0);
                 for (n, out) in out[..count.next_multiple_of(16)].chunks_exact_mut(16).enumerate() {
                     let q = match shared {
@@ -358,7 +358,7 @@ impl PerGroup {
     }
 }
 
-/// The numbers that `f16` stand for. `out` has room for whole lanes.
+/// Decodes `f16` numbers. `out` has room for whole lanes.
 #[inline(always)]
 fn read_halves<L: Lanes>(lanes: L, bits: &[u16], out: &mut [f32]) {
     if bits.len() < 16 {
@@ -366,8 +366,8 @@ fn read_halves<L: Lanes>(lanes: L, bits: &[u16], out: &mut [f32]) {
         out[..16].copy_from_slice(&lanes.store(lanes.halves(&some)));
         return;
     }
-    // The last sixteen numbers come first if they overlap others. Stores after them then match the loads that follow: a load
-    // of numbers that two stores wrote would wait for both.
+    // If the last sixteen numbers overlap others, they are stored first. Later stores then match the loads that follow. A
+    // load of numbers from two stores would wait for both.
     let rest = (!bits.len().is_multiple_of(16)).then_some(bits.len() - 16);
     for at in rest.into_iter().chain((0..bits.len() / 16).map(|n| 16 * n)) {
         let some = bits[at..].first_chunk().expect("there are as many");
@@ -375,16 +375,16 @@ fn read_halves<L: Lanes>(lanes: L, bits: &[u16], out: &mut [f32]) {
     }
 }
 
-/// The sums of groups of rows of floats, which meet the minima of packed rows.
+/// The sums of groups of rows of floats, which are multiplied with the minima of packed rows.
 pub struct GroupSums {
-    /// The sums of one row after the other, each row filled up to whole lanes with zeros. Empty if the format has no minima.
+    /// The sums of each row, padded with zeros to whole lanes. Empty if the format has no minima.
     sums: Vec<f32>,
-    /// Sums of a row.
+    /// The number of sums of a row.
     groups: usize,
 }
 
 impl GroupSums {
-    /// The sums of some rows, for products with matrices of a format.
+    /// Computes the sums of some rows, for products with matrices of a format.
     #[inline(always)]
     pub fn new(format: PackedFormat, columns: usize, rows: &[&[f32]]) -> GroupSums {
         let layout = format.layout();
@@ -401,7 +401,7 @@ impl GroupSums {
         GroupSums { sums, groups }
     }
 
-    /// Adds to `sum` the products of a packed row's minima and the sums of a row.
+    /// Adds the products of a packed row's minima and the sums of a row to `sum`.
     #[inline(always)]
     pub fn add<L: Lanes>(
         &self,

@@ -1,5 +1,5 @@
-//! Products with packed matrices: a few rows meet the packed rows as they are; of many, panels are unpacked first and
-//! multiplied by `gemm`.
+//! Products with packed matrices. A few rows are multiplied with the packed rows directly. For many rows, panels are unpacked
+//! first and multiplied by `gemm`.
 
 mod decode;
 mod rounded;
@@ -28,14 +28,14 @@ const MAX_ROWS_WITHOUT_PANEL: usize = PackedArithmetic::ROWS;
 /// The fewest words of packed rows for a task.
 const WORDS_PER_TASK: usize = 1 << 12;
 
-/// Tasks for each thread, so that one that is held up does not hold up the others. Each product is computed as a whole, so
-/// results do not depend on the tasks.
+/// The tasks for each thread, so that a delayed task does not delay the others. Each product is computed by one task, so
+/// results do not depend on the number of tasks.
 const TASKS: usize = 4;
 
-/// Numbers of a panel. `gemm` packs all of `x` again for each panel, so panels are larger than the second-level cache.
+/// The numbers of a panel. `gemm` packs all of `x` again for each panel, so panels are larger than the second-level cache.
 const PANEL: usize = 1 << 19;
 
-/// A product with a packed matrix, prepared.
+/// A prepared product with a packed matrix.
 pub struct PackedPlan {
     format: PackedFormat,
     /// Whether few rows of `x` are rounded to 8 bits.
@@ -49,7 +49,7 @@ pub struct PackedPlan {
 }
 
 impl PackedPlan {
-    /// Prepares `packed`.
+    /// Prepares a product.
     pub fn new(packed: &PackedMatmul, counts: Counts) -> Result<PackedPlan> {
         let &PackedMatmul { format, arithmetic, m, n, k, .. } = packed;
         let words = format.row_words(k);
@@ -70,7 +70,7 @@ impl PackedPlan {
         })
     }
 
-    /// Runs it.
+    /// Runs the product.
     pub fn run(&self, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Result<()> {
         if self.m == 0 || self.n == 0 {
             return Ok(());
@@ -88,7 +88,7 @@ impl PackedPlan {
         })
     }
 
-    /// Packed rows are decoded where they are needed, once for a few rows of `x`.
+    /// Multiplies few rows. Packed rows are decoded on use, once for a few rows of `x`.
     fn few(&self, out: &mut [f32], x: &[f32], packed: Packed<'_>) {
         let (n, k) = (self.n, self.k);
         let rows: Vec<&[f32]> = (0..self.m).map(|row| &x[row * k..][..k]).collect();
@@ -122,7 +122,7 @@ impl PackedPlan {
         }
     }
 
-    /// Panels of unpacked rows, one after the other.
+    /// Multiplies many rows, with panels of unpacked rows one after the other.
     fn many(&self, out: &mut [f32], x: &[f32], packed: Packed<'_>) {
         let (m, n, k) = (self.m, self.n, self.k);
         let wide = (PANEL / k.max(1)).max(1).min(n);
@@ -141,14 +141,14 @@ impl PackedPlan {
     }
 }
 
-/// A few rows of `x`, as floats or rounded.
+/// A few rows of `x`, as floats or rounded to 8 bits.
 enum Rows {
     Exact(Few),
     Int8(Rounded),
 }
 
 impl Rows {
-    /// Writes the products with packed rows from `first` on. `out` has a row for each packed row.
+    /// Computes the products with packed rows from `first` on. `out` has a row for each packed row.
     fn products(&self, packed: Packed<'_>, first: usize, out: &mut [f32]) {
         match self {
             Rows::Exact(left) => lanes::run(Products { packed, left, first, out }),
@@ -157,7 +157,7 @@ impl Rows {
     }
 }
 
-/// The numbers of a matrix, row by row.
+/// Returns the numbers of a matrix, row by row.
 fn in_rows<'a>(matrix: &'a Strided<'_>, rows: usize, columns: usize) -> Cow<'a, [f32]> {
     let (down, across) = (matrix.strides[0], matrix.strides[1]);
     let plain = (across == 1 || columns <= 1) && (down == columns as i64 || rows <= 1);

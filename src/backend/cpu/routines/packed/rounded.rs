@@ -1,6 +1,6 @@
-//! Products of packed rows with a few rows of floats that are rounded to 8 bits: sums of products of integers.
+//! Products of packed rows with a few rows of floats that are rounded to 8 bits. They are sums of products of integers.
 //!
-//! The integers of 32 neighbours are exact in 32 bits, so all that is lost is lost where the floats are rounded.
+//! The sums of 32 neighbors are exact in 32 bits, so only the rounding of the floats loses accuracy.
 
 use super::decode::{quants, Decode, GroupSums, Groups, Places, DECODE_ELEMENTS};
 use super::rows::{together, Left};
@@ -10,11 +10,12 @@ use crate::op::packed::PackedFormat;
 /// The largest integer.
 const LARGEST: f32 = 127.0;
 
-/// Rows of floats as integers: 32 neighbours have a scale. The first 32 of every row come first, then the next 32, and so on.
+/// Rows of floats as integers, with a scale for 32 neighbors. The first 32 integers of every row come first, then the next
+/// 32, and so on.
 pub struct Rounded {
     rows: usize,
     integers: Vec<[i8; DECODE_ELEMENTS]>,
-    /// A scale for each group of the format: where a group has 16 elements, two groups have the same.
+    /// A scale for each group of the format. If a group has 16 elements, two groups share a scale.
     scales: Vec<f32>,
     sums: GroupSums,
 }
@@ -63,10 +64,10 @@ impl LaneWork for Rounding<'_> {
     }
 }
 
-/// Writes neighbours as integers and returns their scale, which is NaN if one of them is infinite or NaN.
+/// Rounds neighbors to integers. Returns their scale, which is NaN if a number is infinite or NaN.
 #[inline(always)]
 fn round(x: &[f32], integers: &mut [i8; DECODE_ELEMENTS]) -> f32 {
-    // Sizes of floats have the order of their bits, of which a machine finds the largest more easily.
+    // The order of absolute values is the order of their bits, whose maximum is easier to vectorize.
     let sizes = x.iter().map(|x| x.abs().to_bits());
     let largest = f32::from_bits(sizes.max().unwrap_or(0));
     if !largest.is_finite() {
@@ -87,7 +88,7 @@ impl Left for Rounded {
         self.rows
     }
 
-    /// The scale of each group times that of the packed row.
+    /// Returns memory for the scale of each group, multiplied with the packed row's.
     fn scratch(&self) -> Vec<f32> {
         vec![0.0; self.scales.len()]
     }

@@ -1,4 +1,4 @@
-//! Rows of a packed matrix on the CPU: their products with a few rows of floats, and their numbers.
+//! Rows of a packed matrix on the CPU: their products with a few rows of floats, and their unpacking.
 
 use super::decode::{
     by_format, quants, Chunk, Decode, GroupSums, Groups, Packed, Places, With, DECODE_ELEMENTS,
@@ -10,15 +10,16 @@ use bytemuck::cast_slice;
 /// The most rows of floats that one pass over a packed row multiplies.
 pub const MAX_ROWS_PER_PASS: usize = 4;
 
-/// One to [`MAX_ROWS_PER_PASS`] rows of the left operand of a product, prepared to meet packed rows.
+/// One to [`MAX_ROWS_PER_PASS`] rows of the left operand, prepared for products with packed rows.
 pub trait Left {
-    /// How many rows there are.
+    /// Returns the number of rows.
     fn rows(&self) -> usize;
 
-    /// Memory that each task needs to itself.
+    /// Allocates the temporary memory of a task.
     fn scratch(&self) -> Vec<f32>;
 
-    /// The products of a packed row, given as its words and its groups, with each row. `M` is [`together`] of the rows.
+    /// Computes the products of a packed row with each row. The packed row is given as its words and its groups. `M` is
+    /// [`together`] of the rows.
     fn products<L: Lanes, D: Decode, const M: usize>(
         &self,
         on: (L, D),
@@ -28,7 +29,7 @@ pub trait Left {
     );
 }
 
-/// The rows that one pass computes: 1, or [`MAX_ROWS_PER_PASS`], the last row standing in for missing ones.
+/// Returns the rows that one pass computes: 1 or [`MAX_ROWS_PER_PASS`]. Missing rows repeat the last one.
 #[inline(always)]
 pub fn together(rows: usize) -> usize {
     match rows {
@@ -54,7 +55,7 @@ impl<X: Left> LaneWork for Products<'_, X> {
     }
 }
 
-/// Work together with the machine that it runs on.
+/// Work with the machine that it runs on.
 struct OnLanes<L, W>(L, W);
 
 impl<L: Lanes, X: Left> With for OnLanes<L, Products<'_, X>> {
@@ -70,8 +71,8 @@ impl<L: Lanes, X: Left> With for OnLanes<L, Products<'_, X>> {
 }
 
 impl<X: Left> Products<'_, X> {
-    /// Packed rows come one after the other: the processor then reads memory ahead, three times as fast as when several rows
-    /// take turns.
+    /// Processes packed rows one after the other. The processor then prefetches memory, which is three times as fast as
+    /// alternating between several rows.
     #[inline(always)]
     fn by_rows<L: Lanes, D: Decode, const M: usize>(self, lanes: L, decode: D) {
         let Products { packed, left, first, out } = self;
@@ -87,7 +88,7 @@ impl<X: Left> Products<'_, X> {
     }
 }
 
-/// Rows of floats in chunks, the last chunk filled up with zeros. The first chunk of every row comes first, then the second,
+/// Rows of floats in chunks. The last chunk is padded with zeros. The first chunk of every row comes first, then the second,
 /// and so on.
 pub struct Few {
     rows: usize,
@@ -135,7 +136,7 @@ impl Left for Few {
     }
 }
 
-/// The sums of products of a packed row's quants, times their scales, and `M` rows of floats.
+/// Returns the sums of products of a packed row's scaled quants and `M` rows of floats.
 #[inline(always)]
 fn dots<L: Lanes, D: Decode, const M: usize>(
     (lanes, decode): (L, D),
@@ -165,7 +166,7 @@ fn dots<L: Lanes, D: Decode, const M: usize>(
     sums
 }
 
-/// Adds the products of a chunk.
+/// Adds the products of a chunk to the sums.
 #[inline(always)]
 fn add<L: Lanes, const M: usize>(
     lanes: L,
@@ -195,7 +196,7 @@ fn add<L: Lanes, const M: usize>(
     }
 }
 
-/// The numbers of some packed rows, row by row.
+/// The unpacked numbers of some packed rows, row by row.
 pub struct Unpacked<'a> {
     pub packed: Packed<'a>,
     /// The first row.
