@@ -9,8 +9,8 @@ use std::future::Future;
 use std::ops::Deref;
 
 impl Device {
-    /// Creates an `f32` tensor `[height, width, channels]` from an image. Bytes are divided by 255, so values are from 0 to
-    /// 1. The upload is in bytes. Channels have the order of the pixel, so the last channel of `Rgba` is opaque at 1. For
+    /// Creates an `f32` tensor `[height, width, channels]` from an image. Bytes are divided by 255, so values are in `[0, 1]`.
+    /// The upload is in bytes. Channels have the order of the pixel, so the last channel of `Rgba` is opaque at 1. For
     /// convolutions, `permute([2, 0, 1])` moves the channels to the front. Feature `image`.
     ///
     /// ```

@@ -166,7 +166,6 @@ export interface LanguageModel {
   /**
    * Answers the last message of a conversation. The part of the conversation that is still in the cache is not computed again.
    * A generation in progress is ended.
-   * text that was under way ends.
    *
    * @throws `Unsupported` if the model has no chat template; `Data` if the template rejects the messages.
    */
