@@ -38,12 +38,3 @@ fn is_unoptimized() -> bool {
     // The least of five, because others may use the machine meanwhile.
     (0..5).map(|_| time()).min().is_some_and(|least| least > Duration::from_nanos(5) * TURNS)
 }
-
-#[cfg(test)]
-mod tests {
-    /// Tests are compiled with `opt-level = 1`.
-    #[test]
-    fn this_build_is_optimized() {
-        assert!(!super::is_unoptimized());
-    }
-}

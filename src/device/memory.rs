@@ -95,7 +95,7 @@ impl Device {
         let mut memory = state.memory(&*self.inner.backend);
         let mut all: Vec<(u64, NodeId)> =
             state.owners().map(|(node, held)| (held.bytes, node)).collect();
-        // Of equally large values, the older one comes first.
+        // The older one of two equally large values comes first.
         sorted::by_key(&mut all, |&(bytes, node)| (std::cmp::Reverse(bytes), node.seq));
         all.truncate(LISTED);
         let mut places = Vec::with_capacity(all.len());

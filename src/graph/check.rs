@@ -73,34 +73,3 @@ impl Graph {
         Err(Error::data(message))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dtype::DType;
-    use crate::op::Op;
-    use crate::shape::Shape;
-
-    /// Builds a graph of data and two operations, lets `change` break it, and returns the message of the check.
-    fn broken(change: impl FnOnce(&mut Graph, NodeId)) -> String {
-        let mut graph = Graph::default();
-        let x = graph.source(Shape::new("test", &[2]).unwrap(), DType::F32);
-        let y = graph.record(Op::Permute(vec![0]), &[x]).unwrap();
-        graph.record(Op::Cast(DType::I32), &[y]).unwrap();
-        graph.check().unwrap();
-        change(&mut graph, y);
-        graph.check().unwrap_err().message().to_string()
-    }
-
-    #[test]
-    fn what_is_broken_is_found() {
-        assert!(broken(|graph, y| graph.node_mut(y).pending_uses += 1)
-            .contains("must have 1 uses, got 2"));
-        assert!(broken(|graph, y| graph.node_mut(y).users.clear()).contains("as a user"));
-        assert!(broken(|graph, _| graph.live += 1).contains("there must be 3 nodes, got 4"));
-        assert!(broken(|graph, y| graph.node_mut(y).programs = 2)
-            .contains("as many handles as programs"));
-        let gone = broken(|graph, y| drop(graph.free(y)));
-        assert!(gone.contains("existing nodes"), "{gone}");
-    }
-}

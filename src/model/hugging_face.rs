@@ -225,12 +225,19 @@ fn angles(group: &Config, base: Option<f64>) -> Result<Angles> {
     let scaling = match kind {
         "default" => Scaling::None,
         "linear" => Scaling::Linear(needed("factor")?),
-        "llama3" => Scaling::Llama3(Llama3Scaling {
-            factor: needed("factor")?,
-            low_frequency: needed("low_freq_factor")?,
-            high_frequency: needed("high_freq_factor")?,
-            original_context: needed("original_max_position_embeddings")?,
-        }),
+        "llama3" => {
+            let scaling = Llama3Scaling {
+                factor: needed("factor")?,
+                low_frequency: needed("low_freq_factor")?,
+                high_frequency: needed("high_freq_factor")?,
+                original_context: needed("original_max_position_embeddings")?,
+            };
+            if scaling.high_frequency <= scaling.low_frequency {
+                let must = "above `low_freq_factor`";
+                return Err(Config::wrong("high_freq_factor", must, group.get("high_freq_factor")));
+            }
+            Scaling::Llama3(scaling)
+        }
         other => {
             let must = "`rope_scaling.rope_type` must be `default`, `linear` or `llama3`";
             return Err(unsupported(must, &brief(other)));

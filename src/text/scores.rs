@@ -1,8 +1,8 @@
 //! SentencePiece's BPE without a table of merges. The scores of tokens decide which pair is merged first.
 //!
 //! A text begins as single characters. Of all neighbors whose joined text is a token, the pair with the best score is merged.
-//! Of equal pairs the leftmost is first. This repeats until no pair is left. Characters without a token become the tokens of
-//! their bytes.
+//! The leftmost of equal pairs is merged first. This repeats until no pair is left. Characters without a token become the
+//! tokens of their bytes.
 //!
 //! Merges need only the vocabulary, so a tokenizer of 262,144 tokens is ready at once. The equivalent table of merges would
 //! have 513,511 rows and take a second to build.

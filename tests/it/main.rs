@@ -43,6 +43,9 @@ mod run_conformance;
 mod run_programs;
 mod schedules;
 mod shaders;
+#[allow(dead_code)] // The library is compiled without its own tests, so those of this file run here.
+#[path = "../../src/sorted.rs"]
+mod sorted;
 mod state;
 mod suite;
 mod table;

@@ -86,7 +86,7 @@ fn messages_tell_the_beginning_of_long_lists() -> Result<()> {
     refused(
         x.tile(&long),
         ErrorKind::Shape,
-        "tile: there must be one count for each axis, or more, got [1, 1, ",
+        "tile: there must be one count for each axis, got [1, 1, ",
     );
     refused(x.reshape(&long), ErrorKind::Shape, "reshape: ");
     refused(x.expand(&long), ErrorKind::Shape, "expand: ");

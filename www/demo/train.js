@@ -129,9 +129,9 @@ async function choose() {
  * Replaces the points.
  * @param {Point[]} train
  * @param {Point[]} test
- * @param {boolean} [anew] whether to make a new net for them.
+ * @param {boolean} [again] whether to make a new network for these points.
  */
-async function replace(train, test, anew = false) {
+async function replace(train, test, again = false) {
   const done = loop.turn(async () => {
     for (const [part, list] of Object.entries({ train, test })) {
       data[part].x?.dispose();
@@ -140,9 +140,9 @@ async function replace(train, test, anew = false) {
       const y = list.length ? device.tensor(list.map(([, , label]) => label)) : undefined;
       data[part] = { list, x, y };
     }
-    if (!anew) await show(undefined, true);
+    if (!again) await show(undefined, true);
   });
-  await (anew ? loop.reset() : done);
+  await (again ? loop.reset() : done);
 }
 
 /** Returns the selected shape of the net. */

@@ -4,6 +4,8 @@
 import { openAsBlob, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { root } from "../tools/env.mjs";
 import { launch as launchFirefox } from "../tools/firefox.mjs";
 import { finish, launch, serve } from "./support/browser.js";
@@ -121,6 +123,23 @@ await test("two models from folders take turns in memory for one", async () => {
     if (got !== want) throw new Error(`${got} instead of ${want}`);
   }
   device.dispose();
+});
+
+await test("a text goes on whose model nothing holds", async () => {
+  setFlagsFromString("--expose-gc");
+  const gc = runInNewContext("gc");
+  const { tokens } = expected("llama");
+  const begin = async () => {
+    const model = await LanguageModel.load(folder("llama"), { device, cache: "f32" });
+    return model.generate(tokens, { maxTokens: 5, ignoreEnd: true }).tokens();
+  };
+  const text = await begin();
+  for (let n = 0; n < 5; n++) {
+    gc();
+    // Finalizers run between two tasks.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    if ((await text.next()).done) throw new Error(`the text ended after ${n} tokens`);
+  }
 });
 
 const { address, close } = await serve({ "/dist/": dist, "/golden/": golden });

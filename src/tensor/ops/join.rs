@@ -189,7 +189,7 @@ impl Tensor {
     pub fn tile(&self, repeats: &[usize]) -> Result<Tensor> {
         if repeats.len() != self.rank() {
             let message = format!(
-                "tile: there must be one count for each axis, or more, got {} for shape {}",
+                "tile: there must be one count for each axis, got {} for shape {}",
                 brief(repeats),
                 self.shape
             );

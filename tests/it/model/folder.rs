@@ -264,6 +264,14 @@ fn wrong_folders_are_refused() {
         ("llama", "head_dim", json!(1u64 << 40)),
         ("llama", "num_hidden_layers", json!(4)),
         ("llama", "rms_norm_eps", json!("small")),
+        (
+            "llama",
+            "rope_parameters",
+            json!({
+                "rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4,
+                "original_max_position_embeddings": 16,
+            }),
+        ),
         ("gemma3", "sliding_window", json!(0)),
         ("gemma3", "hidden_size", json!(25)),
     ] {

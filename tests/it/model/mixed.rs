@@ -233,12 +233,17 @@ impl World {
 fn everything_is_right_in_any_order() {
     // `WARPWEFT_STEPS` has it run for longer.
     let more = std::env::var("WARPWEFT_STEPS").ok().and_then(|steps| steps.parse().ok());
-    for (device, steps) in devices().iter().zip([400, 40]) {
-        let families: [(fn() -> Toy, u64); 2] =
-            [(|| Toy::new(false, Some(5), true), 3), (|| Toy::new(true, Some(5), true), 8)];
+    for (device, steps) in devices().iter().zip([250, 25]) {
+        let families: [(fn() -> Toy, u64); 4] = [
+            (|| Toy::new(false, Some(5), true), 3),
+            (|| Toy::new(true, Some(5), true), 8),
+            (|| Toy { in_folder: true, ..Toy::new(false, Some(5), true) }, 5),
+            (|| Toy { in_folder: true, ..Toy::new(true, Some(5), true) }, 6),
+        ];
         for (make, seed) in families {
             let mut world = World::new(load(device, &make()), make, seed);
-            world.log = format!("{device:?}, gemma: {}", world.toy.gemma);
+            let Toy { gemma, in_folder, .. } = world.toy;
+            world.log = format!("{device:?}, gemma: {gemma}, in a folder: {in_folder}");
             for _ in 0..more.unwrap_or(steps) {
                 world.act();
             }

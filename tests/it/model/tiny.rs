@@ -6,7 +6,7 @@ use warpweft::backend::Pending;
 use warpweft::device::{Device, Preference};
 use warpweft::error::ErrorKind;
 use warpweft::model::{
-    Finish, GenerateOptions, Generated, LanguageModel, LoadOptions, SamplingOptions,
+    Finish, GenerateOptions, Generated, LanguageModel, LoadOptions, ModelFiles, SamplingOptions,
 };
 use warpweft::text::Message;
 use warpweft_native::files;
@@ -19,10 +19,16 @@ pub fn load(device: &Device, toy: &Toy) -> LanguageModel {
 pub fn load_with(device: &Device, toy: &Toy, context: usize, cache: DType) -> LanguageModel {
     let options =
         LoadOptions { context: Some(context), cache: Some(cache), ..LoadOptions::default() };
-    let file = toy.file();
+    let (file, folder) = (toy.file(), toy.in_folder.then(|| toy.folder()));
     // Its weights and caches may be evicted at any time.
     let load = move |device: Device| {
-        let model = LanguageModel::load(&device, Cursor::new(file.clone()), options);
+        let model = match &folder {
+            None => LanguageModel::load(&device, Cursor::new(file.clone()), options),
+            Some(folder) => pollster::block_on(async {
+                let files = ModelFiles::folder(folder.clone()).await?;
+                LanguageModel::load_files(&device, files, options).await
+            }),
+        };
         Box::pin(std::future::ready(model)) as Pending<_>
     };
     pollster::block_on(LanguageModel::reloadable(device, load)).expect("a model")

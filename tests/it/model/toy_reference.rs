@@ -1,6 +1,8 @@
 //! Llama and Gemma 3 in plain `f64` loops, and small files of them.
 
+use serde_json::json;
 use std::collections::BTreeMap;
+use std::io::Cursor;
 
 /// A matrix, or a vector of one row: rows, columns and numbers.
 pub struct Matrix(pub usize, pub usize, pub Vec<f32>);
@@ -17,6 +19,8 @@ pub struct Toy {
     pub vocabulary: usize,
     pub window: Option<usize>,
     pub tied: bool,
+    /// Whether the model is saved as Hugging Face's `transformers` does, and not as a GGUF file.
+    pub in_folder: bool,
     pub weights: BTreeMap<String, Matrix>,
     /// What is added to some of the matrices. It is not part of the file.
     pub changes: BTreeMap<String, Vec<f64>>,
@@ -49,6 +53,7 @@ impl Toy {
             vocabulary: 40,
             window,
             tied,
+            in_folder: false,
             weights: BTreeMap::new(),
             changes: BTreeMap::new(),
         };
@@ -101,6 +106,89 @@ impl Toy {
         let names: Vec<&String> = self.weights.keys().collect();
         let part = |(n, names): (usize, &[&String])| self.part(names, [n, count]);
         names.chunks(each).enumerate().map(part).collect()
+    }
+
+    /// The files in a folder, as `transformers` saves them.
+    pub fn folder(&self) -> Vec<(String, Cursor<Vec<u8>>)> {
+        let config = json!({
+            "model_type": if self.gemma { "gemma3_text" } else { "mistral" },
+            "num_hidden_layers": self.layers, "hidden_size": self.width, "intermediate_size": self.hidden,
+            "num_attention_heads": self.heads, "num_key_value_heads": self.kv_heads, "head_dim": self.head,
+            "query_pre_attn_scalar": self.head, "max_position_embeddings": 64, "rms_norm_eps": EPSILON,
+            "rope_theta": BASE, "rope_local_base_freq": LOCAL, "sliding_window": self.window,
+            "tie_word_embeddings": self.tied,
+        });
+        let letters = (0..self.vocabulary).map(|n| (char::from(b'A' + n as u8).to_string(), n));
+        let tokenizer = json!({
+            "added_tokens": [], "decoder": { "type": "ByteLevel" },
+            "pre_tokenizer": { "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true },
+            "model": { "type": "BPE", "vocab": letters.collect::<BTreeMap<_, _>>(), "merges": [] },
+        });
+        let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
+        for (name, Matrix(rows, columns, numbers)) in &self.weights {
+            let start = data.len();
+            for n in 0..*rows {
+                let row = &numbers[self.row_in_gguf(name, n) * columns..][..*columns];
+                // Norms of Gemma are saved as their difference from 1.
+                let less = if self.gemma && *rows == 1 { 1.0 } else { 0.0 };
+                data.extend(row.iter().flat_map(|number| (number - less).to_le_bytes()));
+            }
+            let shape = if *rows == 1 { vec![*columns] } else { vec![*rows, *columns] };
+            let entry =
+                json!({ "dtype": "F32", "shape": shape, "data_offsets": [start, data.len()] });
+            header.insert(self.name_in_folder(name), entry);
+        }
+        let header = serde_json::Value::Object(header).to_string();
+        let length = (header.len() as u64).to_le_bytes();
+        let weights = [&length[..], header.as_bytes(), &data].concat();
+        let files = [
+            ("config.json", config.to_string().into_bytes()),
+            ("tokenizer.json", tokenizer.to_string().into_bytes()),
+            ("model.safetensors", weights),
+        ];
+        files.map(|(name, bytes)| (name.to_string(), Cursor::new(bytes))).into()
+    }
+
+    /// The row of a matrix in a GGUF file that is row `n` in a folder. Llama's queries and keys have elements that are rotated
+    /// together next to each other in a GGUF file, and half a head apart in a folder.
+    fn row_in_gguf(&self, name: &str, n: usize) -> usize {
+        if self.gemma || !(name.ends_with("attn_q.weight") || name.ends_with("attn_k.weight")) {
+            return n;
+        }
+        let (head, within) = (n / self.head, n % self.head);
+        let half = self.head / 2;
+        head * self.head + 2 * (within % half) + within / half
+    }
+
+    /// The name that `transformers` has for a tensor.
+    fn name_in_folder(&self, name: &str) -> String {
+        let Some(part) = name.strip_prefix("blk.") else {
+            let outside = [
+                ("token_embd.weight", "model.embed_tokens.weight"),
+                ("output_norm.weight", "model.norm.weight"),
+                ("output.weight", "lm_head.weight"),
+            ];
+            let found = outside.iter().find(|(gguf, _)| *gguf == name);
+            return found.expect("a name outside of layers").1.to_string();
+        };
+        let (layer, part) = part.split_once('.').expect("a name in a layer");
+        let module = match part.strip_suffix(".weight").expect("weights") {
+            "attn_norm" => "input_layernorm",
+            "attn_q" => "self_attn.q_proj",
+            "attn_k" => "self_attn.k_proj",
+            "attn_v" => "self_attn.v_proj",
+            "attn_output" => "self_attn.o_proj",
+            "ffn_norm" if self.gemma => "pre_feedforward_layernorm",
+            "ffn_norm" | "post_attention_norm" => "post_attention_layernorm",
+            "ffn_gate" => "mlp.gate_proj",
+            "ffn_up" => "mlp.up_proj",
+            "ffn_down" => "mlp.down_proj",
+            "attn_q_norm" => "self_attn.q_norm",
+            "attn_k_norm" => "self_attn.k_norm",
+            "post_ffw_norm" => "post_feedforward_layernorm",
+            other => panic!("no name for {other}"),
+        };
+        format!("model.layers.{layer}.{module}.weight")
     }
 
     fn part(&self, names: &[&String], [number, count]: [usize; 2]) -> Vec<u8> {
