@@ -1,8 +1,8 @@
 // `npm test`: sets up, builds, tests natively, in a browser and as a web page, and checks. CI runs this command.
 //
 // `npm test -- --only native|web|firefox|page|check` runs one stage, or several separated by commas, and the setup that they
-// need. A full run takes samples of the browser's cases, and of native cases that repeat with other GPU kernels.
-// `npm test -- --only native` and `--only web` run all cases. The latter uses Chromium, or Firefox with `--browser firefox`.
+// need. A full run takes samples of what repeats: the browser's cases, native cases with other GPU kernels, and models in other
+// browsers. With `--only`, all of these run. `--only web` uses Chromium, or Firefox with `--browser firefox`.
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -21,6 +21,9 @@ if (!browser) {
   process.exit(2);
 }
 
+/** Of the tests that repeat in another setting, one in this many runs. Rust tests and scripts read it from `WARPWEFT_EVERY`. */
+const every = values.only ? "1" : "4";
+
 /** The stages in order, with the setup that each needs, and the tests that it runs. */
 const stages = {
   native: { needs: ["rust", "vulkan"], test: testNative },
@@ -32,7 +35,7 @@ const stages = {
 
 /** Runs the Rust tests. A missing backend is a failure, so that no tests are skipped silently. */
 async function testNative() {
-  const env = { WARPWEFT_REQUIRE: "cpu,wgpu,models", WARPWEFT_EVERY: values.only ? "1" : "4", ...nativeTestEnv() };
+  const env = { WARPWEFT_REQUIRE: "cpu,wgpu,models", WARPWEFT_EVERY: every, ...nativeTestEnv() };
   return counted(() => run("cargo", ["test", "--workspace", "--no-fail-fast"], { env }));
 }
 
@@ -52,18 +55,23 @@ async function testWeb(browser, every = 1) {
 /** The number of scripts that run in parallel. Browsers wait much of their time. */
 const LANES = 2;
 
+/** The scripts that take minutes. They run first, so that none of them is alone at the end. */
+const LONGEST = ["language.mjs", "package.mjs", "demo-teach.mjs", "language-calls.mjs", "demo.mjs", "rust.mjs", "roads.mjs"];
+
 /** Runs the scripts in www/tests, which use the built package as a web page or program does. */
 async function testPages() {
   await build();
   const dir = join(root, "www", "tests");
-  const scripts = readdirSync(dir).filter((name) => name.endsWith(".mjs")).sort();
+  const found = readdirSync(dir).filter((name) => name.endsWith(".mjs")).sort();
+  const scripts = [...LONGEST, ...found.filter((name) => !LONGEST.includes(name))];
+  const env = { WARPWEFT_EVERY: every, ...nativeEnv() };
   const sum = { passed: 0, failed: 0 };
   const next = async () => {
     for (let name; (name = scripts.shift()); ) {
       const start = Date.now();
       let said = "";
       const { passed, failed } = await counted(async () => {
-        const work = run(process.execPath, [join(dir, name)], { env: nativeEnv(), quiet: true });
+        const work = run(process.execPath, [join(dir, name)], { env, quiet: true });
         said = await work.catch((error) => error.output ?? "");
         return work;
       });

@@ -6,6 +6,9 @@ import { extname, join, normalize, sep } from "node:path";
 import { chromium as playwright } from "playwright-core";
 import { chromium, chromiumArgs } from "../../tools/env.mjs";
 
+/** Whether only a part of the tests that repeat in another browser or on another device runs, as in a full `npm test`. */
+export const isSample = Number(process.env.WARPWEFT_EVERY ?? "1") > 1;
+
 const types = {
   ".html": "text/html",
   ".js": "text/javascript",
