@@ -93,7 +93,7 @@ async function buildCore(name) {
   rmSync(out, { recursive: true, force: true });
   const to = ["--target", "bundler", "--out-dir", out, "--out-name", "warpweft", "--no-pack", "--no-gitignore"];
   const cargo = ["--locked", "--no-default-features", "--features", features];
-  const args = ["build", root, "--profile", profile, "--mode", "no-install", ...to, "--", ...cargo];
+  const args = ["build", join(root, "src", "js", "core"), "--profile", profile, "--mode", "no-install", ...to, "--", ...cargo];
   await run(tool("wasm-pack"), args, { env: coreEnv(name), quiet: true });
 
   const [script, declared] = ["warpweft_bg.js", "warpweft.d.ts"].map((file) => join(out, file));
