@@ -3,9 +3,11 @@
 
 use super::path;
 use super::tiny::devices;
+use crate::suite::every;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Cursor;
+use warpweft::device::DeviceKind;
 use warpweft::error::ErrorKind;
 use warpweft::model::{EmbedOptions, Embedder};
 use warpweft_native::files;
@@ -260,8 +262,11 @@ fn minilm_is_that_of_its_package() {
     for device in devices() {
         let embedder = files::load_embedder(&device, &folder).expect("an embedder");
         assert_eq!((embedder.dimensions(), embedder.max_tokens()), (384, 256));
-        let got = embedder.embed(&real.texts, &EmbedOptions::default()).expect("vectors");
-        let distance = distance(&got, &real.vectors);
+        // The last text has as many tokens as the model reads, which takes a software GPU most of a minute.
+        let is_short = every() > 1 && device.info().kind == DeviceKind::Software;
+        let count = real.texts.len() - usize::from(is_short);
+        let got = embedder.embed(&real.texts[..count], &EmbedOptions::default()).expect("vectors");
+        let distance = distance(&got, &real.vectors[..count]);
         assert!(distance < 1e-5, "{device:?}: {distance}");
         let got: Vec<f32> = got.read_sync().expect("numbers");
         for (text, (got, want)) in got.chunks_exact(384).zip(&real.vectors).enumerate() {
