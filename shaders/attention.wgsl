@@ -1,6 +1,6 @@
-// Attention in one pass over the keys. A workgroup has 32 rows: the queries of all heads that share a key head, one
-// after the other. Eight threads have a row; of 32 keys at a time each has every eighth. The running maximum starts at
-// the lowest finite number, so that nothing is ever -Inf minus -Inf.
+// Attention in one pass over the keys (FlashAttention). A workgroup computes 32 rows, which are queries of the heads that share
+// one key head. Eight threads share a row. Of each tile of 32 keys, a thread scores every eighth key. The running maximum
+// starts at the lowest finite number, so that -Inf is never subtracted from -Inf.
 
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
 @group(0) @binding(1) var<storage, read> in0: array<f32>;
@@ -10,17 +10,17 @@
 
 const BATCH = 1u;
 const KV_HEADS = 1u;
-// Query heads of a key head.
+// The number of query heads per key head.
 const REPEAT = 2u;
 const QUERIES = 40u;
 const KEYS = 50u;
 const SIZE = 64u;
 const VALUE_SIZE = 64u;
-// KEYS - 1 and SIZE - 1, or 0 where there are none.
+// KEYS - 1 and SIZE - 1, or 0 if there are none.
 const LAST_KEY = 49u;
 const LAST_D = 63u;
 const CAUSAL = false;
-// How far a query sees, its own place included; 0 for any distance.
+// The number of keys that a query sees, up to its own position. 0 means no limit.
 const WINDOW = 0u;
 const MASK = false;
 
@@ -28,7 +28,7 @@ const LOWEST = -0x1.fffffep127f;
 const ROWS = REPEAT * QUERIES;
 const TILES = (ROWS + 31u) / 32u;
 const CHUNKS = (VALUE_SIZE + 31u) / 32u;
-// Quads of a staged line of 32, and one more against bank conflicts.
+// The vec4s of a staged line of 32 elements, and one more to avoid bank conflicts.
 const PITCH = 9u;
 
 var<workgroup> left: array<vec4<f32>, 32u * PITCH>;
@@ -72,17 +72,17 @@ fn inside_v(batch: u32, head: u32, key: u32, d: u32) -> f32 {
   return select(0.0, value, key < KEYS && d < VALUE_SIZE);
 }
 
-fn quad_q(batch: u32, head: u32, query: u32, d: u32) -> vec4<f32> {
+fn q_vec4(batch: u32, head: u32, query: u32, d: u32) -> vec4<f32> {
   return vec4<f32>(inside_q(batch, head, query, d), inside_q(batch, head, query, d + 1u),
     inside_q(batch, head, query, d + 2u), inside_q(batch, head, query, d + 3u));
 }
 
-fn quad_k(batch: u32, head: u32, key: u32, d: u32) -> vec4<f32> {
+fn k_vec4(batch: u32, head: u32, key: u32, d: u32) -> vec4<f32> {
   return vec4<f32>(inside_k(batch, head, key, d), inside_k(batch, head, key, d + 1u),
     inside_k(batch, head, key, d + 2u), inside_k(batch, head, key, d + 3u));
 }
 
-fn quad_v(batch: u32, head: u32, key: u32, d: u32) -> vec4<f32> {
+fn v_vec4(batch: u32, head: u32, key: u32, d: u32) -> vec4<f32> {
   return vec4<f32>(inside_v(batch, head, key, d), inside_v(batch, head, key, d + 1u),
     inside_v(batch, head, key, d + 2u), inside_v(batch, head, key, d + 3u));
 }
@@ -97,18 +97,18 @@ fn finish(batch: u32, head: u32, query: u32, d: u32, sums: vec4<f32>) {
   }
 }
 
-// How many keys count, from the first on.
+// The number of keys in use. Later ones are padding.
 fn length() -> u32 {
   return min(u32(load_length()), KEYS);
 }
 
-// The first key that a query does not see: the last query's own place is that of the last key that counts.
+// The first key that a query does not see. The last query has the position of the last key in use.
 fn visible(query: u32) -> u32 {
   let own = query + length() + select(max(WINDOW, 1u), 1u, CAUSAL);
   return select(length(), min(max(own, QUERIES) - QUERIES, length()), CAUSAL || WINDOW > 0u);
 }
 
-// The first key that it sees.
+// The first key that a query sees.
 fn hidden(query: u32) -> u32 {
   return select(0u, max(query + 1u + length(), QUERIES + WINDOW) - QUERIES - WINDOW, WINDOW > 0u);
 }
@@ -128,7 +128,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let at = min(first + row, ROWS - 1u);
   let head = kv_head * REPEAT + at / QUERIES;
   let query = at % QUERIES;
-  // The workgroup's first and last query decide how far it must look.
+  // The first and the last query of the workgroup determine the range of keys.
   let last = min(first + 31u, ROWS - 1u);
   let one_head = first / QUERIES == last / QUERIES;
   let keys = visible(select(QUERIES - 1u, last % QUERIES, one_head));
@@ -141,8 +141,8 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     var scores = vec4<f32>();
     for (var d = 0u; d < SIZE; d += 32u) {
       workgroupBarrier();
-      left[row * PITCH + part] = quad_q(batch, head, query, d + 4u * part);
-      right[row * PITCH + part] = quad_k(batch, kv_head, first_key + row, d + 4u * part);
+      left[row * PITCH + part] = q_vec4(batch, head, query, d + 4u * part);
+      right[row * PITCH + part] = k_vec4(batch, kv_head, first_key + row, d + 4u * part);
       workgroupBarrier();
       for (var i = 0u; i < 8u; i++) {
         let q = left[row * PITCH + i];
@@ -172,10 +172,10 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     left[row * PITCH + part] = weights;
     for (var c = 0u; c < CHUNKS; c++) {
       workgroupBarrier();
-      let values = quad_v(batch, kv_head, first_key + row, 32u * c + 4u * part);
+      let values = v_vec4(batch, kv_head, first_key + row, 32u * c + 4u * part);
       right[row * PITCH + part] = select(vec4<f32>(), values, first_key + row < keys);
       workgroupBarrier();
-      // The tile's own part: a sum over many keys is not rounded once for each.
+      // A separate sum for the tile, because one long sum would collect a rounding error per key.
       var sum = vec4<f32>();
       for (var i = 0u; i < 8u; i++) {
         let w = left[row * PITCH + i];

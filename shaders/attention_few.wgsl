@@ -1,5 +1,5 @@
-// Attention for few queries, as in decoding: a workgroup has one query of one head. Of 256 keys at a time each thread
-// scores one; then the threads share out the values' columns, four each, and the keys. See attention.wgsl.
+// Attention for few queries, as in decoding. A workgroup computes one query of one head. Of each tile of 256 keys, a thread
+// scores one key. Then each thread adds up four columns of the values, for a part of the keys. See attention.wgsl.
 
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
 @group(0) @binding(1) var<storage, read> in0: array<f32>;
@@ -9,24 +9,24 @@
 
 const BATCH = 1u;
 const KV_HEADS = 1u;
-// Query heads of a key head.
+// The number of query heads per key head.
 const REPEAT = 2u;
 const QUERIES = 40u;
 const KEYS = 50u;
 const SIZE = 64u;
 const VALUE_SIZE = 64u;
-// KEYS - 1 and SIZE - 1, or 0 where there are none.
+// KEYS - 1 and SIZE - 1, or 0 if there are none.
 const LAST_KEY = 49u;
 const LAST_D = 63u;
 const CAUSAL = false;
-// How far a query sees, its own place included; 0 for any distance.
+// The number of keys that a query sees, up to its own position. 0 means no limit.
 const WINDOW = 0u;
 const MASK = false;
 
 const LOWEST = -0x1.fffffep127f;
 const SIZE_QUADS = LAST_D / 4u + 1u;
 const VALUE_QUADS = (VALUE_SIZE + 3u) / 4u;
-// Threads that share a column quad, each with its keys.
+// The threads that share four columns. Each adds up a part of the keys.
 const STRIPS = 256u / VALUE_QUADS;
 
 var<workgroup> q: array<vec4<f32>, SIZE_QUADS>;
@@ -71,17 +71,17 @@ fn inside_v(batch: u32, head: u32, key: u32, d: u32) -> f32 {
   return select(0.0, value, key < KEYS && d < VALUE_SIZE);
 }
 
-fn quad_q(batch: u32, head: u32, query: u32, d: u32) -> vec4<f32> {
+fn q_vec4(batch: u32, head: u32, query: u32, d: u32) -> vec4<f32> {
   return vec4<f32>(inside_q(batch, head, query, d), inside_q(batch, head, query, d + 1u),
     inside_q(batch, head, query, d + 2u), inside_q(batch, head, query, d + 3u));
 }
 
-fn quad_k(batch: u32, head: u32, key: u32, d: u32) -> vec4<f32> {
+fn k_vec4(batch: u32, head: u32, key: u32, d: u32) -> vec4<f32> {
   return vec4<f32>(inside_k(batch, head, key, d), inside_k(batch, head, key, d + 1u),
     inside_k(batch, head, key, d + 2u), inside_k(batch, head, key, d + 3u));
 }
 
-fn quad_v(batch: u32, head: u32, key: u32, d: u32) -> vec4<f32> {
+fn v_vec4(batch: u32, head: u32, key: u32, d: u32) -> vec4<f32> {
   return vec4<f32>(inside_v(batch, head, key, d), inside_v(batch, head, key, d + 1u),
     inside_v(batch, head, key, d + 2u), inside_v(batch, head, key, d + 3u));
 }
@@ -96,18 +96,18 @@ fn finish(batch: u32, head: u32, query: u32, d: u32, sums: vec4<f32>) {
   }
 }
 
-// How many keys count, from the first on.
+// The number of keys in use. Later ones are padding.
 fn length() -> u32 {
   return min(u32(load_length()), KEYS);
 }
 
-// The first key that a query does not see: the last query's own place is that of the last key that counts.
+// The first key that a query does not see. The last query has the position of the last key in use.
 fn visible(query: u32) -> u32 {
   let own = query + length() + select(max(WINDOW, 1u), 1u, CAUSAL);
   return select(length(), min(max(own, QUERIES) - QUERIES, length()), CAUSAL || WINDOW > 0u);
 }
 
-// The first key that it sees.
+// The first key that a query sees.
 fn hidden(query: u32) -> u32 {
   return select(0u, max(query + 1u + length(), QUERIES + WINDOW) - QUERIES - WINDOW, WINDOW > 0u);
 }
@@ -124,7 +124,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let batch = group / (QUERIES * KV_HEADS * REPEAT);
   let kv_head = head / REPEAT;
   for (var i = lane; i < SIZE_QUADS; i += 256u) {
-    q[i] = quad_q(batch, head, query, 4u * i);
+    q[i] = q_vec4(batch, head, query, 4u * i);
   }
   workgroupBarrier();
   let keys = visible(query);
@@ -139,7 +139,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     let seen = first + lane < keys;
     var score = 0.0;
     for (var i = 0u; i < SIZE_QUADS; i++) {
-      score += dot(q[i], quad_k(batch, kv_head, key, 4u * i));
+      score += dot(q[i], k_vec4(batch, kv_head, key, 4u * i));
     }
     score *= scale;
     if (MASK) {
@@ -161,11 +161,11 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     total = total * fading + weight;
     weights[lane] = weight;
     workgroupBarrier();
-    // The tile's own part: a sum over many keys is not rounded once for each.
+    // A separate sum for the tile, because one long sum would collect a rounding error per key.
     var some = vec4<f32>();
     if (strip < STRIPS) {
       for (var k = strip; k < min(256u, keys - first); k += STRIPS) {
-        some += weights[k] * quad_v(batch, kv_head, first + k, 4u * column);
+        some += weights[k] * v_vec4(batch, kv_head, first + k, 4u * column);
       }
     }
     sum = sum * fading + some;

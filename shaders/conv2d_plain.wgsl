@@ -1,6 +1,6 @@
-// Convolution where threads that meet cost more than they save (a CPU that plays a GPU): a thread has eight neighbours of
-// a row of the result in ROWS channels, and goes through the window by itself. See matmul.wgsl for other machines, where
-// a convolution is a product, and matmul_plain.wgsl for EACH and _each.
+// Convolution for software GPUs, where barriers cost more than they save. A thread computes eight neighbors of a result row in
+// ROWS channels, and reads the whole window alone. On other GPUs, a convolution is a matrix product (matmul.wgsl).
+// matmul_plain.wgsl explains EACH and _each.
 
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
 @group(0) @binding(1) var<storage, read> in0: array<f32>;
@@ -9,7 +9,7 @@
 
 const BATCH = 1u;
 const GROUPS = 2u;
-// Of a group.
+// The channels of a group.
 const CHANNELS = 3u;
 const OUT = 5u;
 const HEIGHT = 16u;
@@ -22,11 +22,11 @@ const STRIDE_Y = 1u;
 const STRIDE_X = 1u;
 const DILATION_Y = 1u;
 const DILATION_X = 1u;
-// Zeros before.
+// The padding before the input.
 const BEFORE_Y = 0u;
 const BEFORE_X = 0u;
 const ROWS = 1u;
-// Threads of a workgroup.
+// The threads of a workgroup.
 const THREADS = 8u;
 
 const EACH = 0u;
@@ -46,13 +46,13 @@ fn epilogue(image: u32, out: u32, y: u32, x: u32, accumulator: f32) {
   out0[((image * GROUPS * OUT + out) * OUT_HEIGHT + y) * OUT_WIDTH + x] = accumulator;
 }
 
-// What lies above the picture or left of it is beyond its end, too.
+// Places above or left of the input are unsigned and wrap around, so they are also beyond its end.
 fn seen(image: u32, channel: u32, y: u32, x: u32) -> f32 {
   let value = load_x(image, channel, min(y, HEIGHT - 1u), min(x, WIDTH - 1u));
   return select(0.0, value, y < HEIGHT && x < WIDTH);
 }
 
-fn quad_x(image: u32, channel: u32, y: u32, x: u32) -> vec4<f32> {
+fn x_vec4(image: u32, channel: u32, y: u32, x: u32) -> vec4<f32> {
   return vec4<f32>(seen(image, channel, y, x), seen(image, channel, y, x + STRIDE_X),
     seen(image, channel, y, x + 2u * STRIDE_X), seen(image, channel, y, x + 3u * STRIDE_X));
 }
@@ -78,12 +78,12 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let row = work / (STRIPS * OUT_HEIGHT) % BANDS * ROWS;
   let part = work / (STRIPS * OUT_HEIGHT * BANDS) % GROUPS;
   let image = work / (STRIPS * OUT_HEIGHT * BANDS * GROUPS);
-  // Rows beyond the last compute that again, and nobody takes it.
+  // Threads beyond the last row compute it again. Their results are not stored.
   let row_each = part * OUT + min(row + EACH, OUT - 1u);
   var near_each = vec4<f32>();
   var far_each = vec4<f32>();
   // begin taps
-  // One loop over a block of taps, as each short loop within another costs such a machine more than the division does.
+  // One loop over a block of taps. Two nested short loops would cost a software GPU more than the division.
   for (var first = 0u; first < TAPS; first += 128u) {
     let end = min(first + 128u, TAPS);
     var some_near_each = vec4<f32>();
@@ -94,10 +94,10 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
       let c = tap / (KERNEL_X * KERNEL_Y);
       let from_y = y * STRIDE_Y + ky * DILATION_Y - BEFORE_Y;
       let from_x = x * STRIDE_X + kx * DILATION_X - BEFORE_X;
-      // First, as in matmul_plain.wgsl.
+      // These loads come first, as in matmul_plain.wgsl.
       let w_each = load_w(row_each, c, ky, kx);
-      let near = quad_x(image, part * CHANNELS + c, from_y, from_x);
-      let far = quad_x(image, part * CHANNELS + c, from_y, from_x + 4u * STRIDE_X);
+      let near = x_vec4(image, part * CHANNELS + c, from_y, from_x);
+      let far = x_vec4(image, part * CHANNELS + c, from_y, from_x + 4u * STRIDE_X);
       some_near_each += w_each * near;
       some_far_each += w_each * far;
     }

@@ -1,8 +1,7 @@
-// Matrix product, batched: acc[row, col] = sum over k of a[row, k] * b[k, col]. A thread has 4 x 4 results; the
-// operands go through workgroup memory in quads, a along k and b along columns. Convolutions are products of this kind,
-// too.
+// Batched matrix product: acc[row, col] = sum over k of a[row, k] * b[k, col]. A thread computes 4 x 4 results. The operands
+// are staged in workgroup memory as vec4s, a along k and b along columns. Convolutions also use this shader.
 //
-// Sums are taken in blocks of 256 products, so that a long one is not rounded once for each.
+// Sums are computed in blocks of 256 products, because one long sum would collect a rounding error per product.
 
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
 @group(0) @binding(1) var<storage, read> in0: array<f32>;
@@ -13,12 +12,12 @@ const BATCH = 1u;
 const M = 64u;
 const N = 64u;
 const K = 64u;
-// K - 1, or 0 where there is nothing to add up.
+// K - 1, or 0 if the sum is empty.
 const LAST_K = 63u;
-// A workgroup's threads along rows and columns.
+// The threads of a workgroup along rows and columns.
 const THREADS_M = 16u;
 const THREADS_N = 16u;
-// Which way neighbouring threads read an operand: where it is contiguous.
+// The direction in which neighboring threads read an operand. It is the contiguous one.
 const A_ALONG_K = true;
 const B_ALONG_K = false;
 
@@ -29,7 +28,7 @@ const TILE_N = 4u * THREADS_N;
 const TILES_M = (M + TILE_M - 1u) / TILE_M;
 const TILES_N = (N + TILE_N - 1u) / TILE_N;
 const THREADS = THREADS_M * THREADS_N;
-// One quad more than a line has, against bank conflicts.
+// The vec4s of a line, and one more to avoid bank conflicts.
 const PITCH_A = DEPTH / 4u + 1u;
 const PITCH_B = THREADS_N + 1u;
 
@@ -52,12 +51,12 @@ fn inside_b(batch: u32, row: u32, col: u32) -> f32 {
   return select(0.0, load_b(batch, min(row, LAST_K), min(col, N - 1u)), row < K && col < N);
 }
 
-fn quad_a(batch: u32, row: u32, col: u32) -> vec4<f32> {
+fn a_vec4(batch: u32, row: u32, col: u32) -> vec4<f32> {
   return vec4<f32>(inside_a(batch, row, col), inside_a(batch, row, col + 1u),
     inside_a(batch, row, col + 2u), inside_a(batch, row, col + 3u));
 }
 
-fn quad_b(batch: u32, row: u32, col: u32) -> vec4<f32> {
+fn b_vec4(batch: u32, row: u32, col: u32) -> vec4<f32> {
   return vec4<f32>(inside_b(batch, row, col), inside_b(batch, row, col + 1u),
     inside_b(batch, row, col + 2u), inside_b(batch, row, col + 3u));
 }
@@ -101,12 +100,12 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
       for (var i = lane; i < TILE_M * DEPTH / 4u; i += THREADS) {
         let row = select(i % TILE_M, i / (DEPTH / 4u), A_ALONG_K);
         let quad = select(i / TILE_M, i % (DEPTH / 4u), A_ALONG_K);
-        tile_a[row * PITCH_A + quad] = quad_a(batch, first_row + row, start + 4u * quad);
+        tile_a[row * PITCH_A + quad] = a_vec4(batch, first_row + row, start + 4u * quad);
       }
       for (var i = lane; i < DEPTH * THREADS_N; i += THREADS) {
         let row = select(i / THREADS_N, i % DEPTH, B_ALONG_K);
         let quad = select(i % THREADS_N, i / DEPTH, B_ALONG_K);
-        tile_b[row * PITCH_B + quad] = quad_b(batch, start + row, first_col + 4u * quad);
+        tile_b[row * PITCH_B + quad] = b_vec4(batch, start + row, first_col + 4u * quad);
       }
       workgroupBarrier();
       for (var quad = 0u; quad < DEPTH / 4u; quad++) {

@@ -1,4 +1,4 @@
-// The matrix product of matmul.wgsl with 8 x 8 results per thread: for large products. The next tile is read while this
+// The matrix product of matmul.wgsl for large products, with 8 x 8 results per thread. The next tile is read while the current
 // one is multiplied.
 
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
@@ -10,15 +10,15 @@ const BATCH = 1u;
 const M = 256u;
 const N = 256u;
 const K = 64u;
-// K - 1, or 0 where there is nothing to add up.
+// K - 1, or 0 if the sum is empty.
 const LAST_K = 63u;
-// Which way neighbouring threads read an operand: where it is contiguous.
+// The direction in which neighboring threads read an operand. It is the contiguous one.
 const A_ALONG_K = true;
 const B_ALONG_K = false;
 
 const TILES_M = (M + 127u) / 128u;
 const TILES_N = (N + 127u) / 128u;
-// Quads of a line, and one more against bank conflicts.
+// The vec4s of a line, and one more to avoid bank conflicts.
 const PITCH_A = 3u;
 const PITCH_B = 33u;
 
@@ -41,12 +41,12 @@ fn inside_b(batch: u32, row: u32, col: u32) -> f32 {
   return select(0.0, load_b(batch, min(row, LAST_K), min(col, N - 1u)), row < K && col < N);
 }
 
-fn quad_a(batch: u32, row: u32, col: u32) -> vec4<f32> {
+fn a_vec4(batch: u32, row: u32, col: u32) -> vec4<f32> {
   return vec4<f32>(inside_a(batch, row, col), inside_a(batch, row, col + 1u),
     inside_a(batch, row, col + 2u), inside_a(batch, row, col + 3u));
 }
 
-fn quad_b(batch: u32, row: u32, col: u32) -> vec4<f32> {
+fn b_vec4(batch: u32, row: u32, col: u32) -> vec4<f32> {
   return vec4<f32>(inside_b(batch, row, col), inside_b(batch, row, col + 1u),
     inside_b(batch, row, col + 2u), inside_b(batch, row, col + 3u));
 }
@@ -98,14 +98,14 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   var high7 = vec4<f32>();
   // begin sums
   // end sums
-  var next_a = quad_a(batch, first_row + a_row, 4u * a_quad);
-  var next_b = quad_b(batch, b_row, first_col + 4u * b_quad);
+  var next_a = a_vec4(batch, first_row + a_row, 4u * a_quad);
+  var next_b = b_vec4(batch, b_row, first_col + 4u * b_quad);
   for (var start = 0u; start < K; start += 8u) {
     tile_a[a_row * PITCH_A + a_quad] = next_a;
     tile_b[b_row * PITCH_B + b_quad] = next_b;
     workgroupBarrier();
-    next_a = quad_a(batch, first_row + a_row, start + 8u + 4u * a_quad);
-    next_b = quad_b(batch, start + 8u + b_row, first_col + 4u * b_quad);
+    next_a = a_vec4(batch, first_row + a_row, start + 8u + 4u * a_quad);
+    next_b = b_vec4(batch, start + 8u + b_row, first_col + 4u * b_quad);
     for (var quad = 0u; quad < 2u; quad++) {
       let a0 = tile_a[(y + 0u) * PITCH_A + quad];
       let a1 = tile_a[(y + 16u) * PITCH_A + quad];

@@ -1,6 +1,5 @@
-// The matrix product of matmul.wgsl for operands that are halves, by cooperative matrices: a subgroup multiplies square
-// matrices that its threads hold together. A workgroup's tile has four parts, each a subgroup's; where there are fewer
-// subgroups they take turns.
+// The matrix product of matmul.wgsl for f16 operands, with cooperative matrices: the threads of a subgroup together hold and
+// multiply square matrices. The tile of a workgroup has four parts, one per subgroup. Fewer subgroups take turns.
 
 enable f16;
 enable wgpu_cooperative_matrix;
@@ -14,13 +13,13 @@ const BATCH = 1u;
 const M = 64u;
 const N = 64u;
 const K = 64u;
-// K - 1, or 0 where there is nothing to add up.
+// K - 1, or 0 if the sum is empty.
 const LAST_K = 63u;
-// Rows and columns of a matrix.
+// The rows and columns of a matrix.
 const SIZE = 8u;
-// Matrices along a part: 2 or 4.
+// The matrices along a side of a part, 2 or 4.
 const ACROSS = 4u;
-// Which way neighbouring threads read an operand: where it is contiguous.
+// The direction in which neighboring threads read an operand. It is the contiguous one.
 const A_ALONG_K = true;
 const B_ALONG_K = false;
 
@@ -35,10 +34,10 @@ const DEPTH = 256u / SIZE;
 const TILES_M = (M + TILE - 1u) / TILE;
 const TILES_N = (N + TILE - 1u) / TILE;
 const THREADS = 128u;
-// Eight more than a line has, against bank conflicts.
+// The elements of a line, and eight more to avoid bank conflicts.
 const PITCH_A = DEPTH + 8u;
 const PITCH_B = TILE + 8u;
-// Matrices of a part that leave at a time, and the quads of one.
+// The matrices of a part that are stored at a time, and the vec4s of one.
 const LEAVING = 256u / (SIZE * SIZE);
 const QUADS = SIZE * SIZE / 4u;
 
@@ -62,12 +61,12 @@ fn inside_b(batch: u32, row: u32, col: u32) -> f32 {
   return select(0.0, load_b(batch, min(row, LAST_K), min(col, N - 1u)), row < K && col < N);
 }
 
-fn quad_a(batch: u32, row: u32, col: u32) -> vec4<f32> {
+fn a_vec4(batch: u32, row: u32, col: u32) -> vec4<f32> {
   return vec4<f32>(inside_a(batch, row, col), inside_a(batch, row, col + 1u),
     inside_a(batch, row, col + 2u), inside_a(batch, row, col + 3u));
 }
 
-fn quad_b(batch: u32, row: u32, col: u32) -> vec4<f32> {
+fn b_vec4(batch: u32, row: u32, col: u32) -> vec4<f32> {
   return vec4<f32>(inside_b(batch, row, col), inside_b(batch, row, col + 1u),
     inside_b(batch, row, col + 2u), inside_b(batch, row, col + 3u));
 }
@@ -97,11 +96,11 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let first_row = tile / TILES_N * TILE;
   let first_col = tile % TILES_N * TILE;
   for (var turn = 0u; turn < 4u; turn += subgroups) {
-    // A subgroup without a part computes the last one, too, and keeps it to itself.
+    // A subgroup without a part computes the last one again. Its results are not stored.
     let part = min(turn + subgroup, 3u);
     let part_a = part / 2u * PART * PITCH_A;
     let part_b = part % 2u * PART;
-    // In squares of two by two.
+    // In squares of 2 x 2 matrices.
     var c0 = Sums();
     var c1 = Sums();
     var c2 = Sums();
@@ -122,7 +121,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
       for (var i = lane; i < TILE * DEPTH / 4u; i += THREADS) {
         let row = select(i % TILE, i / (DEPTH / 4u), A_ALONG_K);
         let col = 4u * select(i / TILE, i % (DEPTH / 4u), A_ALONG_K);
-        let quad = vec4<f16>(quad_a(batch, first_row + row, start + col));
+        let quad = vec4<f16>(a_vec4(batch, first_row + row, start + col));
         let at = row * PITCH_A + col;
         tile_a[at] = quad.x;
         tile_a[at + 1u] = quad.y;
@@ -132,7 +131,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
       for (var i = lane; i < TILE * DEPTH / 4u; i += THREADS) {
         let row = select(i / (TILE / 4u), i % DEPTH, B_ALONG_K);
         let col = 4u * select(i % (TILE / 4u), i / DEPTH, B_ALONG_K);
-        let quad = vec4<f16>(quad_b(batch, start + row, first_col + col));
+        let quad = vec4<f16>(b_vec4(batch, start + row, first_col + col));
         let at = row * PITCH_B + col;
         tile_b[at] = quad.x;
         tile_b[at + 1u] = quad.y;
@@ -175,7 +174,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     for (var first = 0u; first < ACROSS * ACROSS; first += LEAVING) {
       if (turn + subgroup < 4u) {
         for (var i = 0u; i < LEAVING; i++) {
-          // What is stored, where and how must have names.
+          // Arguments of the store must be variables.
           let to = (part * LEAVING + i) * SIZE * SIZE;
           let pitch = SIZE;
           switch first + i {

@@ -1,8 +1,8 @@
-// Matrix product, batched, where threads that meet cost more than they save (a CPU that plays a GPU): a thread has eight
-// neighbours in each of ROWS rows and reads what they need by itself. Paragraphs that name EACH, or something _each, stand for
-// ROWS of them: one for each row, whose number that is.
+// Batched matrix product for software GPUs, where barriers cost more than they save. A thread computes eight neighbors in each
+// of ROWS rows, and reads all operands alone. A paragraph with EACH or a name that ends with _each is repeated ROWS times. The
+// number of the row replaces `each`.
 //
-// Sums are taken in blocks of 128 products, so that a long one is not rounded once for each.
+// Sums are computed in blocks of 128 products, because one long sum would collect a rounding error per product.
 
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
 @group(0) @binding(1) var<storage, read> in0: array<f32>;
@@ -14,7 +14,7 @@ const M = 64u;
 const N = 64u;
 const K = 64u;
 const ROWS = 1u;
-// Threads of a workgroup.
+// The threads of a workgroup.
 const THREADS = 8u;
 
 const EACH = 0u;
@@ -52,7 +52,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let col = work % OCTETS * 8u;
   let row = work / OCTETS % STRIPS * ROWS;
   let batch = work / (OCTETS * STRIPS);
-  // Rows and columns beyond the last compute that again, and nobody takes it.
+  // Threads beyond the last row or column compute it again. Their results are not stored.
   let col1 = min(col + 1u, N - 1u);
   let col2 = min(col + 2u, N - 1u);
   let col3 = min(col + 3u, N - 1u);
@@ -68,7 +68,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     var some_near_each = vec4<f32>();
     var some_far_each = vec4<f32>();
     for (var k = first; k < end; k++) {
-      // These first: SwiftShader's code is a tenth slower where they are read between the eight and their products.
+      // These loads come first. SwiftShader's code is 10% slower if they are between the other loads and the products.
       let a_each = load_a(batch, row_each, k);
       let near = vec4<f32>(load_b(batch, k, col), load_b(batch, k, col1), load_b(batch, k, col2), load_b(batch, k, col3));
       let far = vec4<f32>(load_b(batch, k, col4), load_b(batch, k, col5), load_b(batch, k, col6), load_b(batch, k, col7));

@@ -1,11 +1,11 @@
-// Product with a packed matrix: acc[row, col] = sum over k of x[row, k] * w[col, k]. A unit is 32 neighbours along k. LANES
-// threads share the units of some columns: each decodes its units in registers, and multiplies them with some rows of x. Then
-// the lanes' sums are added. Where threads work alone, LANES is 1.
+// Product with a packed matrix: acc[row, col] = sum over k of x[row, k] * w[col, k]. A unit is 32 neighbors along k. LANES
+// threads share the units of some columns. Each decodes its units in registers, and multiplies them with some rows of x. Then
+// the sums of the lanes are added. On software GPUs, LANES is 1.
 //
-// A thread has ROWS rows and COLUMNS columns. Paragraphs that name EACH, or something _each, stand for one for each row, whose
-// number that is; those that name OTHER, or something _other, for one for each column.
+// A thread computes ROWS rows and COLUMNS columns. A paragraph with EACH or a name that ends with _each is repeated for each
+// row, and one with OTHER or _other for each column.
 //
-// On disk the matrix holds f32. The functions of w, and the region `unit`, are printed for each format.
+// In this file the matrix holds f32. The functions of w, and the region `unit`, are printed for each format.
 
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
 @group(0) @binding(1) var<storage, read> in0: array<f32>;
@@ -15,17 +15,17 @@
 const M = 1u;
 const N = 64u;
 const K = 64u;
-// K - 1, or 0 where there is nothing to add up.
+// K - 1, or 0 if the sum is empty.
 const LAST_K = 63u;
 const ROWS = 1u;
 const COLUMNS = 1u;
-// Threads that share columns, and as many of a workgroup.
+// The threads that share columns, and all threads of a workgroup.
 const LANES = 8u;
 const THREADS = 64u;
 
 const EACH = 0u;
 const OTHER = 0u;
-// Columns of a workgroup.
+// The columns of a workgroup.
 const WIDTH = THREADS / LANES * COLUMNS;
 const STRIPS = (M + ROWS - 1u) / ROWS;
 const BLOCKS = (N + WIDTH - 1u) / WIDTH;
@@ -45,11 +45,11 @@ fn inside_x(row: u32, col: u32) -> f32 {
   return select(0.0, load_x(row, min(col, LAST_K)), col < K);
 }
 
-fn quad_x(row: u32, col: u32) -> vec4<f32> {
+fn x_vec4(row: u32, col: u32) -> vec4<f32> {
   return vec4<f32>(inside_x(row, col), inside_x(row, col + 1u), inside_x(row, col + 2u), inside_x(row, col + 3u));
 }
 
-fn quad_w(row: u32, col: u32) -> vec4<f32> {
+fn w_vec4(row: u32, col: u32) -> vec4<f32> {
   return bitcast<vec4<f32>>(vec4<u32>(load_w(row, col), load_w(row, col + 1u), load_w(row, col + 2u), load_w(row, col + 3u)));
 }
 
@@ -67,15 +67,15 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let row = group % STRIPS * ROWS;
   let first_col = group / STRIPS * WIDTH;
   let col = first_col + lane / LANES * COLUMNS;
-  // Rows and columns beyond the last compute that again, and nobody takes it.
+  // Threads beyond the last row or column compute it again. Their results are not stored.
   let row_each = min(row + EACH, M - 1u);
   let col_other = min(col + OTHER, N - 1u);
   var sum_each_other = 0.0;
   for (var unit = lane % LANES; unit < UNITS; unit += LANES) {
     // begin unit
     for (var at = 32u * unit; at < 32u * unit + 32u; at += 4u) {
-      let x_each = quad_x(row_each, at);
-      let w_other = quad_w(col_other, at);
+      let x_each = x_vec4(row_each, at);
+      let w_other = w_vec4(col_other, at);
       sum_each_other += dot(w_other, x_each);
     }
     // end unit

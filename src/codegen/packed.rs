@@ -34,7 +34,7 @@ pub fn units(
     let &PackedMatmul { m, n, k, .. } = packed;
     let (decoder, module) = (Decoder::new(packed.format, k), Module::new(dialect));
     let mut shader = Shader::new(PACKED_MATMUL);
-    shader.replace("quad_w", &decoder.functions(&module));
+    shader.replace("w_vec4", &decoder.functions(&module));
     shader.replace_region("unit", &decoder.unit());
     if units.lanes == 1 {
         shader.replace("parts", "");
@@ -80,7 +80,7 @@ pub fn tiles(
     let (mut shader, module) = routine::tiles(product, dialect);
     shader.replace("load_a", &decoder.functions(&module));
     shader.replace("inside_a", "");
-    shader.replace("quad_a", &decoder.quad());
+    shader.replace("a_vec4", &decoder.quad());
     shader.add("load_w");
     const CELL: &[&str] = &["batch", "row", "col"];
     let (turned, word) = (["i32(col)".to_string(), "i32(row)".to_string()], word());
@@ -249,7 +249,7 @@ impl Decoder {
             let col = format!("{PACKED_UNIT}u * unit + {}u + 4u * pair", half * PACKED_UNIT / 2);
             let numbers = self.numbers(&self.quants(low, high), &scale, &minimum);
             put!(each, "let {name}_other = {};\n", self.inside(&numbers, &col));
-            put!(each, "let x_{name}_each = quad_x(row_each, {col});\n");
+            put!(each, "let x_{name}_each = x_vec4(row_each, {col});\n");
         }
         format!(
             "{before}for (var pair = 0u; pair < 4u; pair++) {{\n{each}\
@@ -307,7 +307,7 @@ impl Decoder {
         let numbers = self.numbers(&quants, "scale_w(row, group)", "minimum_w(row, group)");
         let group = layout.group / VECTOR;
         format!(
-            "fn quad_a(batch: u32, any_row: u32, col: u32) -> vec4<f32> {{
+            "fn a_vec4(batch: u32, any_row: u32, col: u32) -> vec4<f32> {{
             let row = min(any_row, M - 1u);
             let quad = min(col, LAST_K) / {VECTOR}u;
             let group = quad / {group}u;

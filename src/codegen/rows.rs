@@ -84,7 +84,7 @@ pub fn wgsl(
     writer.text += &writer.find_row(schedule.workgroups);
     if rows.subgroups {
         let lanes = rows.lanes;
-        put!(writer.text, "let side = min(width, {lanes}u);\nlet first = (lane - strip) / side;\n");
+        put!(writer.text, "let side = min(width, {lanes}u);\nlet first = (lane - row_lane) / side;\n");
     }
     writer.text += &decompose("row", &space.dims[..space.outer], 0, used, "", quad);
     writer.body();
@@ -191,8 +191,8 @@ impl<'a> Writer<'a> {
             let start = k * self.schedule.lanes;
             let mut j = match (self.schedule.lanes, start) {
                 (1, _) => format!("{start}u"),
-                (_, 0) => "strip".to_string(),
-                _ => format!("strip + {start}u"),
+                (_, 0) => "row_lane".to_string(),
+                _ => format!("row_lane + {start}u"),
             };
             if self.is_tail(k) {
                 put!(self.text, "let inside_{k} = {j} < {};\n", Unsigned(self.columns));
@@ -240,7 +240,7 @@ impl<'a> Writer<'a> {
             }
             return;
         }
-        let start = if lanes == 1 { "0u" } else { "strip" };
+        let start = if lanes == 1 { "0u" } else { "row_lane" };
         let whole = columns / (4 * lanes) * 4 * lanes;
         if whole > 0 {
             let step = 4 * lanes;
@@ -456,7 +456,7 @@ impl<'a> Writer<'a> {
 
     fn row_stores(&mut self) {
         let text = self.stores(None, false);
-        let first = (self.schedule.lanes > 1).then(|| "strip == 0u".to_string());
+        let first = (self.schedule.lanes > 1).then(|| "row_lane == 0u".to_string());
         self.text += &guarded([first, self.valid()], &text);
     }
 }

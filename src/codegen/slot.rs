@@ -10,7 +10,7 @@ use crate::dtype::DType;
 use crate::kernel::{Operand, Program, ValueId};
 use crate::schedule::{Vector, VECTOR};
 
-/// A slot of a shader for a program: an operand's `load_x` or `quad_x`, or the epilogue.
+/// A slot of a shader for a program: an operand's `load_x` or `x_vec4`, or the epilogue.
 pub struct Slot<'a> {
     name: &'static str,
     program: &'a Program,
@@ -18,7 +18,7 @@ pub struct Slot<'a> {
     value: Option<ValueId>,
     /// The arguments of the functions, all `u32`.
     arguments: &'static [&'static str],
-    /// The arguments that may be out of range in `quad_x` and `finish`, with their extents.
+    /// The arguments that may be out of range in `x_vec4` and `finish`, with their extents.
     bounds: Vec<(&'static str, usize)>,
     /// The program's coordinates, in terms of the arguments.
     at: &'a [String],
@@ -144,7 +144,7 @@ impl<'a> Slot<'a> {
                 let value = place.operand(value, true);
                 let inside = self.inside("any_");
                 let mut text =
-                    format!("fn quad_{name}({}) -> vec4<f32> {{\n", self.signature("any_"));
+                    format!("fn {name}_vec4({}) -> vec4<f32> {{\n", self.signature("any_"));
                 for argument in self.arguments {
                     let mut nearest = format!("any_{argument}");
                     for (i, (name, extent)) in self.bounds.iter().enumerate() {
@@ -163,7 +163,7 @@ impl<'a> Slot<'a> {
                 put!(text, "{statements}return {value};\n}}\n");
                 shader.replace(&format!("load_{name}"), "");
                 shader.replace(&format!("inside_{name}"), "");
-                shader.replace(&format!("quad_{name}"), &text);
+                shader.replace(&format!("{name}_vec4"), &text);
             }
             (None, None) => {
                 let signature = self.signature("");

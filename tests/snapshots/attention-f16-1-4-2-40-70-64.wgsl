@@ -38,7 +38,7 @@ fn load_scale() -> f32 {
 fn load_length() -> i32 {
   return i32(KEYS);
 }
-fn quad_q(any_batch: u32, any_head: u32, any_query: u32, any_d: u32) -> vec4<f32> {
+fn q_vec4(any_batch: u32, any_head: u32, any_query: u32, any_d: u32) -> vec4<f32> {
   let batch = any_batch;
   let head = any_head;
   let query = any_query;
@@ -49,7 +49,7 @@ fn quad_q(any_batch: u32, any_head: u32, any_query: u32, any_d: u32) -> vec4<f32
   let v0 = vec4<f32>(in0[u32(c1 * 2560 + c2 * 64 + c3) >> 2u]);
   return select(vec4<f32>(), v0, any_d < 64u);
 }
-fn quad_k(any_batch: u32, any_head: u32, any_key: u32, any_d: u32) -> vec4<f32> {
+fn k_vec4(any_batch: u32, any_head: u32, any_key: u32, any_d: u32) -> vec4<f32> {
   let batch = any_batch;
   let head = any_head;
   let key = min(any_key, 69u);
@@ -60,7 +60,7 @@ fn quad_k(any_batch: u32, any_head: u32, any_key: u32, any_d: u32) -> vec4<f32> 
   let v0 = vec4<f32>(in1[u32(c1 * 4480 + c2 * 64 + c3) >> 2u]);
   return select(vec4<f32>(), v0, any_key < 70u && any_d < 64u);
 }
-fn quad_v(any_batch: u32, any_head: u32, any_key: u32, any_d: u32) -> vec4<f32> {
+fn v_vec4(any_batch: u32, any_head: u32, any_key: u32, any_d: u32) -> vec4<f32> {
   let batch = any_batch;
   let head = any_head;
   let key = min(any_key, 69u);
@@ -117,8 +117,8 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     var scores = vec4<f32>();
     for (var d = 0u; d < SIZE; d += 32u) {
       workgroupBarrier();
-      left[row * PITCH + part] = quad_q(batch, head, query, d + 4u * part);
-      right[row * PITCH + part] = quad_k(batch, kv_head, first_key + row, d + 4u * part);
+      left[row * PITCH + part] = q_vec4(batch, head, query, d + 4u * part);
+      right[row * PITCH + part] = k_vec4(batch, kv_head, first_key + row, d + 4u * part);
       workgroupBarrier();
       for (var i = 0u; i < 8u; i++) {
         let q = left[row * PITCH + i];
@@ -148,7 +148,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     left[row * PITCH + part] = weights;
     for (var c = 0u; c < CHUNKS; c++) {
       workgroupBarrier();
-      let values = quad_v(batch, kv_head, first_key + row, 32u * c + 4u * part);
+      let values = v_vec4(batch, kv_head, first_key + row, 32u * c + 4u * part);
       right[row * PITCH + part] = select(vec4<f32>(), values, first_key + row < keys);
       workgroupBarrier();
       var sum = vec4<f32>();

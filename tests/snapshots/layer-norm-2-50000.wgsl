@@ -12,12 +12,12 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     return;
   }
   let row = group;
-  let strip = lane;
+  let row_lane = lane;
   let c0 = i32(row);
   let v1 = 50000f;
   let v8 = bitcast<f32>(params[1].x);
   var r2 = vec4<f32>(0f);
-  for (var j = strip; j < 12288u; j += 1024u) {
+  for (var j = row_lane; j < 12288u; j += 1024u) {
     let j_0 = j + 0u;
     let c1_0 = i32(j_0) * 4;
     let j_1 = j + 256u;
@@ -32,7 +32,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     let v0_3 = in0[u32(c0 * 50000 + c1_3) >> 2u];
     r2 = r2 + ((v0_0 + v0_1) + (v0_2 + v0_3));
   }
-  for (var j = 12288u + strip; j < 12500u; j += 256u) {
+  for (var j = 12288u + row_lane; j < 12500u; j += 256u) {
     let c1 = i32(j) * 4;
     let v0 = in0[u32(c0 * 50000 + c1) >> 2u];
     r2 = r2 + v0;
@@ -40,7 +40,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   part_f32_0[lane] = (r2.x + r2.y) + (r2.z + r2.w);
   workgroupBarrier();
   for (var half = 128u; half > 0u; half = half / 2u) {
-    if (strip < half) {
+    if (row_lane < half) {
       part_f32_0[lane] = part_f32_0[lane] + part_f32_0[lane + half];
     }
     workgroupBarrier();
@@ -49,7 +49,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   workgroupBarrier();
   let v3 = v2 / v1;
   var r6 = vec4<f32>(0f);
-  for (var j = strip; j < 12288u; j += 1024u) {
+  for (var j = row_lane; j < 12288u; j += 1024u) {
     let j_0 = j + 0u;
     let c1_0 = i32(j_0) * 4;
     let j_1 = j + 256u;
@@ -72,7 +72,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     let v5_3 = v4_3 * v4_3;
     r6 = r6 + ((v5_0 + v5_1) + (v5_2 + v5_3));
   }
-  for (var j = 12288u + strip; j < 12500u; j += 256u) {
+  for (var j = 12288u + row_lane; j < 12500u; j += 256u) {
     let c1 = i32(j) * 4;
     let v0 = in0[u32(c0 * 50000 + c1) >> 2u];
     let v4 = v0 - vec4<f32>(v3);
@@ -82,7 +82,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   part_f32_0[lane] = (r6.x + r6.y) + (r6.z + r6.w);
   workgroupBarrier();
   for (var half = 128u; half > 0u; half = half / 2u) {
-    if (strip < half) {
+    if (row_lane < half) {
       part_f32_0[lane] = part_f32_0[lane] + part_f32_0[lane + half];
     }
     workgroupBarrier();
@@ -91,7 +91,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let v7 = v6 / v1;
   let v9 = v7 + v8;
   let v10 = inverseSqrt(v9);
-  for (var j = strip; j < 12288u; j += 1024u) {
+  for (var j = row_lane; j < 12288u; j += 1024u) {
     let j_0 = j + 0u;
     let c1_0 = i32(j_0) * 4;
     let j_1 = j + 256u;
@@ -133,7 +133,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     out0[u32(c0 * 50000 + c1_2) >> 2u] = v15_2;
     out0[u32(c0 * 50000 + c1_3) >> 2u] = v15_3;
   }
-  for (var j = 12288u + strip; j < 12500u; j += 256u) {
+  for (var j = 12288u + row_lane; j < 12500u; j += 256u) {
     let c1 = i32(j) * 4;
     let v0 = in0[u32(c0 * 50000 + c1) >> 2u];
     let v4 = v0 - vec4<f32>(v3);
@@ -144,7 +144,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     let v15 = v14 + v13;
     out0[u32(c0 * 50000 + c1) >> 2u] = v15;
   }
-  if (strip == 0u) {
+  if (row_lane == 0u) {
     out1[u32(c0)] = v3;
   }
 }

@@ -24,7 +24,7 @@ const PITCH_A = DEPTH / 4u + 1u;
 const PITCH_B = THREADS_N + 1u;
 var<workgroup> tile_a: array<vec4<f32>, TILE_M * PITCH_A>;
 var<workgroup> tile_b: array<vec4<f32>, DEPTH * PITCH_B>;
-fn quad_a(any_batch: u32, any_row: u32, any_col: u32) -> vec4<f32> {
+fn a_vec4(any_batch: u32, any_row: u32, any_col: u32) -> vec4<f32> {
   let batch = any_batch;
   let row = min(any_row, 35u);
   let col = min(any_col, 16u);
@@ -34,7 +34,7 @@ fn quad_a(any_batch: u32, any_row: u32, any_col: u32) -> vec4<f32> {
   let v0 = in0[u32(c0 * 720 + c2 * 20 + c3) >> 2u];
   return select(vec4<f32>(), v0, any_row < 36u && any_col < 20u);
 }
-fn quad_b(any_batch: u32, any_row: u32, any_col: u32) -> vec4<f32> {
+fn b_vec4(any_batch: u32, any_row: u32, any_col: u32) -> vec4<f32> {
   let batch = any_batch;
   let row = min(any_row, 19u);
   let col = min(any_col, 40u);
@@ -90,12 +90,12 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
       for (var i = lane; i < TILE_M * DEPTH / 4u; i += THREADS) {
         let row = select(i % TILE_M, i / (DEPTH / 4u), A_ALONG_K);
         let quad = select(i / TILE_M, i % (DEPTH / 4u), A_ALONG_K);
-        tile_a[row * PITCH_A + quad] = quad_a(batch, first_row + row, start + 4u * quad);
+        tile_a[row * PITCH_A + quad] = a_vec4(batch, first_row + row, start + 4u * quad);
       }
       for (var i = lane; i < DEPTH * THREADS_N; i += THREADS) {
         let row = select(i / THREADS_N, i % DEPTH, B_ALONG_K);
         let quad = select(i % THREADS_N, i / DEPTH, B_ALONG_K);
-        tile_b[row * PITCH_B + quad] = quad_b(batch, start + row, first_col + 4u * quad);
+        tile_b[row * PITCH_B + quad] = b_vec4(batch, start + row, first_col + 4u * quad);
       }
       workgroupBarrier();
       for (var quad = 0u; quad < DEPTH / 4u; quad++) {

@@ -5,13 +5,13 @@ var<workgroup> part_f32_0: array<f32, 256>;
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
   let group = group_id.x + group_id.y * groups.x;
-  let strip = lane / 16u;
+  let row_lane = lane / 16u;
   let any_row = group * 16u + lane % 16u;
   let row = min(any_row, 63u);
   let valid = any_row < 64u;
   let c0 = i32(row);
   var r1 = f32(0f);
-  for (var i1 = strip; i1 < 4096u; i1 += 1024u) {
+  for (var i1 = row_lane; i1 < 4096u; i1 += 1024u) {
     let end1 = min(i1 + 1024u, 4096u);
     var r1_1 = f32(0f);
     for (var j = i1; j < end1; j += 64u) {
@@ -34,13 +34,13 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   part_f32_0[lane] = r1;
   workgroupBarrier();
   for (var half = 8u; half > 0u; half = half / 2u) {
-    if (strip < half) {
+    if (row_lane < half) {
       part_f32_0[lane] = part_f32_0[lane] + part_f32_0[lane + half * 16u];
     }
     workgroupBarrier();
   }
   let v1 = part_f32_0[lane % 16u];
-  if (strip == 0u && valid) {
+  if (row_lane == 0u && valid) {
     out0[u32(c0)] = v1;
   }
 }

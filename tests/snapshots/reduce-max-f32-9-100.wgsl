@@ -5,13 +5,13 @@ var<workgroup> part_f32_0: array<f32, 64>;
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
   let group = group_id.x + group_id.y * groups.x;
-  let strip = lane % 32u;
+  let row_lane = lane % 32u;
   let any_row = group * 2u + lane / 32u;
   let row = min(any_row, 8u);
   let valid = any_row < 9u;
   let c0 = i32(row);
-  let inside_0 = strip < 25u;
-  let j_0 = min(strip, 24u);
+  let inside_0 = row_lane < 25u;
+  let j_0 = min(row_lane, 24u);
   let c1_0 = i32(j_0) * 4;
   var r1 = vec4<f32>(bitcast<f32>(params[0].y));
   let v0_0 = in0[u32(c0 * 100 + c1_0) >> 2u];
@@ -19,13 +19,13 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   part_f32_0[lane] = max_nan((max_nan(r1.x, r1.y)), (max_nan(r1.z, r1.w)));
   workgroupBarrier();
   for (var half = 16u; half > 0u; half = half / 2u) {
-    if (strip < half) {
+    if (row_lane < half) {
       part_f32_0[lane] = max_nan(part_f32_0[lane], part_f32_0[lane + half]);
     }
     workgroupBarrier();
   }
-  let v1 = part_f32_0[lane - strip];
-  if (strip == 0u && valid) {
+  let v1 = part_f32_0[lane - row_lane];
+  if (row_lane == 0u && valid) {
     out0[u32(c0)] = v1;
   }
 }

@@ -9,9 +9,9 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     return;
   }
   let row = group;
-  let strip = lane;
+  let row_lane = lane;
   let c0 = i32(row);
-  let j_0 = strip;
+  let j_0 = row_lane;
   let c1_0 = i32(j_0) * 4;
   var r1 = vec4<f32>(bitcast<f32>(params[0].y));
   let v0_0 = in0[u32(c0 * 1024 + c1_0) >> 2u];
@@ -19,7 +19,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   part_f32_0[lane] = max_nan((max_nan(r1.x, r1.y)), (max_nan(r1.z, r1.w)));
   workgroupBarrier();
   for (var half = 128u; half > 0u; half = half / 2u) {
-    if (strip < half) {
+    if (row_lane < half) {
       part_f32_0[lane] = max_nan(part_f32_0[lane], part_f32_0[lane + half]);
     }
     workgroupBarrier();
@@ -33,7 +33,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   part_f32_0[lane] = (r4.x + r4.y) + (r4.z + r4.w);
   workgroupBarrier();
   for (var half = 128u; half > 0u; half = half / 2u) {
-    if (strip < half) {
+    if (row_lane < half) {
       part_f32_0[lane] = part_f32_0[lane] + part_f32_0[lane + half];
     }
     workgroupBarrier();

@@ -9,11 +9,11 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     return;
   }
   let row = group;
-  let strip = lane;
+  let row_lane = lane;
   let side = min(width, 256u);
-  let first = (lane - strip) / side;
+  let first = (lane - row_lane) / side;
   let c0 = i32(row);
-  let j_0 = strip;
+  let j_0 = row_lane;
   let c1_0 = i32(j_0) * 4;
   var r1 = vec4<f32>(bitcast<f32>(params[0].y));
   let v0_0 = in0[u32(c0 * 1024 + c1_0) >> 2u];
@@ -33,7 +33,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   v1 = select(v1, max_nan(v1, n1_32), 32u < width);
   let n1_64 = subgroupShuffleXor(v1, 64u);
   v1 = select(v1, max_nan(v1, n1_64), 64u < width);
-  if (strip % side == 0u) {
+  if (row_lane % side == 0u) {
     part_f32_0[lane / side] = v1;
   }
   workgroupBarrier();
@@ -61,7 +61,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   v4 = select(v4, v4 + n4_32, 32u < width);
   let n4_64 = subgroupShuffleXor(v4, 64u);
   v4 = select(v4, v4 + n4_64, 64u < width);
-  if (strip % side == 0u) {
+  if (row_lane % side == 0u) {
     part_f32_0[lane / side] = v4;
   }
   workgroupBarrier();

@@ -49,7 +49,7 @@ impl Writer<'_> {
                 apart *= 2;
             }
         }
-        self.text += "if (strip % side == 0u) {\n";
+        self.text += "if (row_lane % side == 0u) {\n";
         for ((name, _), (id, ..)) in arrays.iter().zip(reduces) {
             put!(self.text, "{name}[lane / side] = v{id};\n");
         }
@@ -79,12 +79,12 @@ impl Writer<'_> {
         let (times, first) = match (traversal, rows) {
             (_, 1) => (String::new(), "0".to_string()),
             (Traversal::ColumnMajor, _) => (format!(" * {rows}u"), format!("lane % {rows}u")),
-            (Traversal::RowMajor, _) => (String::new(), "lane - strip".to_string()),
+            (Traversal::RowMajor, _) => (String::new(), "lane - row_lane".to_string()),
         };
         put!(
             self.text,
             "workgroupBarrier();\nfor (var half = {}u; half > 0u; half = half / 2u) {{\n\
-            if (strip < half) {{\n",
+            if (row_lane < half) {{\n",
             lanes / 2
         );
         for ((name, dtype), (_, op, _)) in arrays.iter().zip(reduces) {
