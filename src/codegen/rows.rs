@@ -84,7 +84,10 @@ pub fn wgsl(
     writer.text += &writer.find_row(schedule.workgroups);
     if rows.subgroups {
         let lanes = rows.lanes;
-        put!(writer.text, "let side = min(width, {lanes}u);\nlet first = (lane - row_lane) / side;\n");
+        put!(
+            writer.text,
+            "let side = min(width, {lanes}u);\nlet first = (lane - row_lane) / side;\n"
+        );
     }
     writer.text += &decompose("row", &space.dims[..space.outer], 0, used, "", quad);
     writer.body();

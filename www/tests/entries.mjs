@@ -1,5 +1,5 @@
 // The entries of the package share one set of classes: tensors pass between them, whichever is imported first, in a page, in
-// Node and in CommonJS. Vite, webpack and Jest are in `roads.mjs`.
+// Node and in CommonJS. Vite, webpack and Jest are in `integrations.mjs`.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";

@@ -50,7 +50,7 @@ const checks = {
     await typecheck("usage.ts", "es2022,dom");
     await typecheck("models.ts", "es2022,dom");
     await typecheck("disposing.ts", "es2022,esnext.disposable,dom");
-    // Without the platform's types. `roads.mjs` compiles with only Node's types.
+    // Without the platform's types. `integrations.mjs` compiles with only Node's types.
     await typecheck("disposing.ts", "es2022,esnext.disposable");
   },
   // With all crates, as for the tests, so that nothing is compiled again.

@@ -136,7 +136,11 @@ fn follow(
 
 /// Returns `all` in a full test, and `few` in a sample.
 fn sampled<T>(few: T, all: T) -> T {
-    if every() > 1 { few } else { all }
+    if every() > 1 {
+        few
+    } else {
+        all
+    }
 }
 
 fn cpu() -> Device {
