@@ -166,8 +166,8 @@ fn chosen(case: &Case) -> bool {
     case.name.contains(part.as_str())
 }
 
-/// `WARPWEFT_EVERY=n` runs one case in n where the same cases come again: on GPUs, with four sets of kernels, of which each
-/// case has one if n is four; on poisoned memory, within limits, and in batches.
+/// Returns `n` of `WARPWEFT_EVERY=n`. Where the same cases run again, one in n runs: on the reference backend, on GPUs with four
+/// sets of kernels (each case runs with one of the sets if n is four), on poisoned memory, within limits, and in batches.
 pub fn every() -> usize {
     static EVERY: OnceLock<usize> = OnceLock::new();
     *EVERY.get_or_init(|| {
@@ -202,7 +202,7 @@ pub fn run_cases(place: Place, device: &Device, cases: &[Case], name: &str) -> R
 fn run(place: Place, name: &str) {
     let group: &Group = GROUPS.iter().find(|group| group.name == name).expect(name);
     let mut cases = (group.cases)().cases;
-    if !matches!(place, Place::Reference | Place::Cpu) {
+    if place != Place::Cpu {
         cases = sampled(cases, place.first());
     }
     let device = match place.open() {

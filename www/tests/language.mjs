@@ -283,7 +283,8 @@ for (const [browserName, start] of Object.entries(browsers)) {
       if (prefer !== "cpu" && seen.grown >= 64e6) throw new Error(`WebAssembly's memory grew by ${seen.grown} bytes`);
     });
   }
-  if (!isSample || browserName === "Chromium") await test(`an answer in ${browserName} goes on after its device was lost`, async () => {
+  const isLost = !isSample || browserName === "Chromium";
+  if (isLost) await test(`an answer in ${browserName} goes on after its device was lost`, async () => {
     const page = await browser.newPage();
     await page.goto(address);
     const [n, most] = [0, 6];
@@ -297,7 +298,8 @@ for (const [browserName, start] of Object.entries(browsers)) {
     same(tokens.slice(0, count), greedy.slice(0, count), "the tokens");
   });
   // The page that teaches runs on the CPU in Chromium (demo-teach.mjs); a step takes a minute in SwiftShader.
-  if (!isSample && browserName === "Firefox") await test(`smollm2 learns in ${browserName} on software`, async () => {
+  const isTeaching = !isSample && browserName === "Firefox";
+  if (isTeaching) await test(`smollm2 learns in ${browserName} on software`, async () => {
     const page = await browser.newPage();
     await page.goto(address);
     const settings = { entry: "/dist/models.js", source: `/models/${files.smollm2}`, prefer: "software", steps: 3 };

@@ -56,7 +56,10 @@ async function testWeb(browser, every = 1) {
 const LANES = 2;
 
 /** The scripts that take minutes. They run first, so that none of them is alone at the end. */
-const LONGEST = ["language.mjs", "package.mjs", "demo-teach.mjs", "language-calls.mjs", "demo.mjs", "rust.mjs", "integrations.mjs"];
+const LONGEST = [
+  ...["language.mjs", "package.mjs", "demo-teach.mjs", "language-calls.mjs"],
+  ...["demo.mjs", "rust.mjs", "integrations.mjs"],
+];
 
 /** Runs the scripts in www/tests, which use the built package as a web page or program does. */
 async function testPages() {

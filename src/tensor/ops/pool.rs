@@ -362,7 +362,8 @@ impl Tensor {
         for (&extent, &size) in self.shape[first..].iter().zip(sizes) {
             if extent.checked_mul(size).is_none_or(|product| product > i32::MAX as usize / 2) {
                 let most = i32::MAX / 2;
-                let message = format!("{name}: the output size times the axis must be at most {most}, got {size} for an axis of {extent}");
+                let must = format!("the output size times the axis must be at most {most}");
+                let message = format!("{name}: {must}, got {size} for an axis of {extent}");
                 return Err(Error::new(ErrorKind::Limit, message));
             }
         }
