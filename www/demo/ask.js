@@ -225,13 +225,15 @@ function showProgress({ done, total, seconds }) {
 function showToken({ text: piece, own, probability, others, speed, first }) {
   if (speed) text("speed").textContent = `${speed.toFixed(1)} tokens/s`;
   text("first").textContent = `${(first / 1000).toFixed(2)} s`;
-  if (!writing || !piece) return;
-  const shown = button(piece, () => {
+  if (!writing) return;
+  // White space is not in the button, because lines do not break inside of one.
+  const [, before, word, after] = /^(\s*)(.*?)(\s*)$/s.exec(piece) ?? [];
+  const shown = button(word, () => {
     for (const other of document.querySelectorAll(".talk button")) other.setAttribute("aria-pressed", "false");
     shown.setAttribute("aria-pressed", "true");
     showLikely(own, probability, others);
   }, { "aria-pressed": "false" });
-  writing.append(shown);
+  writing.append(before, ...(word ? [shown] : []), after);
 }
 
 /**

@@ -74,6 +74,11 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
     console.log(`${where}: the page waited ${longest.toFixed(0)} ms at most`);
   });
 
+  await test(`${where}: lines break between words`, async () => {
+    const inside = await answers.last().getByRole("button").evaluateAll((all) => all.map((one) => one.textContent));
+    expect(inside.length > 4 && inside.every((word) => word && word === word.trim()), `the buttons are ${inside.join("|")}`);
+  });
+
   await test(`${where}: a token's neighbors`, async () => {
     await answers.last().getByRole("button", { name: "Paris" }).click();
     const rows = await page.locator("#likely tr").allTextContents();

@@ -38,11 +38,11 @@ const cores = {
   },
   // Both entries use this core, because a smaller CPU core without layers would save only a fifth of the download.
   cpu: {
-    ...{ profile: "web-cpu", features: "cpu,js-nn", optimise: "-O3", usual: 150 },
+    ...{ profile: "web-cpu", features: "cpu,js-nn", optimise: "-O2", usual: 150 },
     ...{ rustflags: ["-Ctarget-feature=+simd128"], target: `${webTarget}-cpu` },
   },
   "cpu-models": {
-    ...{ profile: "web-cpu", features: "cpu,js-models", optimise: "-O3", usual: 200 },
+    ...{ profile: "web-cpu", features: "cpu,js-models", optimise: "-O2", usual: 200 },
     ...{ rustflags: ["-Ctarget-feature=+simd128"], target: `${webTarget}-cpu` },
   },
 };
