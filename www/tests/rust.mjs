@@ -8,10 +8,10 @@ import { finish, launch, open, serve } from "./support/browser.js";
 
 const app = join(root, "www", "examples", "rust");
 const out = join(root, "out", "rust-example");
-await run(tool("wasm-pack"), ["build", app, "--target", "web", "--dev", "--mode", "no-install", "--out-dir", out], {
-  env: coreEnv("gpu"),
-  quiet: true,
-});
+const options = ["--target", "web", "--dev", "--mode", "no-install", "--out-dir", out];
+// Without optimizing the library, as cargo does by default, because that takes minutes.
+const cargo = ["--config", "profile.dev.package.warpweft.opt-level=0"];
+await run(tool("wasm-pack"), ["build", app, ...options, "--", ...cargo], { env: coreEnv("gpu"), quiet: true });
 
 const { address, close } = await serve({ "/app/pkg/": out, "/app/": app });
 const browser = await launch();
