@@ -1,4 +1,4 @@
-//! The ways in which arguments may be written: axes, shapes, ranges, operands, types of what is made.
+//! Tests the ways in which arguments may be written: axes, shapes, ranges, operands, and the dtypes of new tensors.
 
 use super::array::{integers, Array};
 use super::check::{exact, near, Check, Suite};

@@ -1,19 +1,18 @@
-//! Arrays in plain Rust: what tensors are held against. Nothing here calls the library but to make a tensor of an
-//! array.
+//! Arrays in plain Rust: the expected values of tests. This file calls the library only to make a tensor from an array.
 
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::tensor::Tensor;
 
-/// Elements in row-major order. `f64` holds every value of every type; `u32` holds bits.
+/// An array of elements in row-major order. `f64` represents every value of every dtype; `u32` holds bits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array<T> {
     pub shape: Vec<usize>,
     pub data: Vec<T>,
 }
 
-/// Calls `f` at all coordinates of a shape, row-major.
+/// Calls `f` for all coordinates of a shape, in row-major order.
 pub fn each(shape: &[usize], mut f: impl FnMut(&[usize])) {
     if shape.contains(&0) {
         return;
@@ -27,7 +26,7 @@ pub fn each(shape: &[usize], mut f: impl FnMut(&[usize])) {
     }
 }
 
-/// The shape both broadcast to.
+/// Returns the shape that both shapes broadcast to.
 fn joint(a: &[usize], b: &[usize]) -> Vec<usize> {
     let rank = a.len().max(b.len());
     let extent = |s: &[usize], d: usize| (d + s.len()).checked_sub(rank).map_or(1, |d| s[d]);
@@ -35,7 +34,7 @@ fn joint(a: &[usize], b: &[usize]) -> Vec<usize> {
     (0..rank).map(one).collect()
 }
 
-/// Where a position is, those below 0 counted from the end; nowhere if it lies outside.
+/// Returns the index of a position, or `None` outside the axis. Negative positions count from the end.
 pub fn place(position: f64, extent: usize) -> Option<usize> {
     let extent = extent as f64;
     let from_start = if position < 0.0 { position + extent } else { position };
@@ -54,7 +53,7 @@ impl<T: Copy> Array<T> {
         Array { shape: shape.to_vec(), data }
     }
 
-    /// The element at coordinates; aligned at the end, and extents of 1 are broadcast.
+    /// Returns the element at coordinates. Shapes are aligned at the end, and extents of 1 are broadcast.
     pub fn at(&self, at: &[usize]) -> T {
         let at = &at[at.len() - self.shape.len()..];
         let next = |sum: usize, (&c, &d): (&usize, &usize)| sum * d + if d == 1 { 0 } else { c };
@@ -65,7 +64,7 @@ impl<T: Copy> Array<T> {
         Array { shape: self.shape.clone(), data: self.data.iter().copied().map(f).collect() }
     }
 
-    /// Elements of both, broadcast.
+    /// Combines the elements of both arrays, which are broadcast.
     pub fn zip<U: Copy, V: Copy>(
         &self,
         other: &Array<U>,
@@ -92,7 +91,7 @@ impl<T: Copy> Array<T> {
         Array::from_fn(shape, |at| self.at(at))
     }
 
-    /// Every `step`-th element of an axis from `start` on, `len` of them.
+    /// Returns `len` elements of an axis, every `step`-th one from `start` on.
     pub fn slice(&self, axis: usize, start: usize, len: usize, step: isize) -> Array<T> {
         let mut shape = self.shape.clone();
         shape[axis] = len;
@@ -122,7 +121,7 @@ impl<T: Copy> Array<T> {
         })
     }
 
-    /// With the elements of `source` along `axis` from `start` on.
+    /// Returns a copy in which the elements along `axis` from `start` on come from `source`.
     pub fn slice_scatter(&self, axis: usize, start: usize, source: &Array<T>) -> Array<T> {
         Array::from_fn(&self.shape, |at| {
             let mut from = at.to_vec();
@@ -152,7 +151,7 @@ impl<T: Copy> Array<T> {
         })
     }
 
-    /// `f` of the elements over `axes`, which keep extent 1.
+    /// Calls `f` for the elements over `axes`. These axes keep extent 1.
     pub fn reduce<U: Copy>(&self, axes: &[usize], mut f: impl FnMut(&[T]) -> U) -> Array<U> {
         let pick = |keep: bool| -> Vec<usize> {
             let axes = (0..self.shape.len()).map(|a| (a, axes.contains(&a)));
@@ -169,14 +168,14 @@ impl<T: Copy> Array<T> {
         })
     }
 
-    /// Without axes of extent 1.
+    /// Removes axes of extent 1.
     pub fn squeeze(&self, axes: &[usize]) -> Array<T> {
         let kept = (0..self.shape.len()).filter(|a| !axes.contains(a));
         self.reshape(&kept.map(|a| self.shape[a]).collect::<Vec<_>>())
     }
 }
 
-/// Well-mixed 32-bit words: a counter through the finaliser of MurmurHash3.
+/// Returns a well-mixed 32-bit word: a counter hashed by the finalizer of MurmurHash3.
 pub fn word(seed: u32, n: usize) -> u32 {
     let mut h = seed.wrapping_mul(0x9e37_79b9) ^ n as u32;
     h = (h ^ h >> 16).wrapping_mul(0x85eb_ca6b);
@@ -184,25 +183,25 @@ pub fn word(seed: u32, n: usize) -> u32 {
     h ^ h >> 16
 }
 
-/// Bits without any pattern, NaNs among them.
+/// Returns bits without any pattern, including NaNs.
 pub fn bits(shape: &[usize], seed: u32) -> Array<u32> {
     let count = shape.iter().product();
     Array::new(shape, (0..count).map(|n| word(seed, n)).collect())
 }
 
-/// Values in `[low, high)` that `f32` and, for small ranges, `f16` hold without rounding.
+/// Returns values in `[low, high)` that `f32` and, for small ranges, `f16` represent without rounding.
 pub fn random(shape: &[usize], low: f64, high: f64, seed: u32) -> Array<f64> {
     let step = (high - low) / 1024.0;
     bits(shape, seed).map(|w| f64::from((low + step * f64::from(w >> 22)) as f32))
 }
 
-/// Whole numbers from `low` to `high`: sums of them are the same in any order.
+/// Returns whole numbers from `low` to `high`. Their sums are the same in any order.
 pub fn integers(shape: &[usize], low: i32, high: i32, seed: u32) -> Array<f64> {
     let span = (high - low) as u32 + 1;
     bits(shape, seed).map(|w| f64::from(low + (w % span) as i32))
 }
 
-/// The nearest half to a number, ties to even.
+/// Returns the bits of the `f16` nearest to a number, with ties to even.
 pub fn half_bits(value: f64) -> u16 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let size = value.abs();
@@ -212,7 +211,7 @@ pub fn half_bits(value: f64) -> u16 {
     if size >= 65520.0 {
         return sign | 0x7c00;
     }
-    // The exponent of the result's last place: 10 below the number's own, but not below the smallest half.
+    // The exponent of the result's last place: 10 below the exponent of the number, but not below that of the smallest `f16`.
     let last = (size.log2().floor() as i32).max(-14) - 10;
     let places = (size / f64::from(last).exp2()).round_ties_even();
     let (places, last) = if places == 2048.0 { (1024.0, last + 1) } else { (places, last) };
@@ -222,7 +221,7 @@ pub fn half_bits(value: f64) -> u16 {
     sign | ((last + 25) as u16) << 10 | (places as u16 - 1024)
 }
 
-/// What a half says.
+/// Returns the value of an `f16` with these bits.
 pub fn half_value(bits: u16) -> f64 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, places) = (i32::from(bits >> 10 & 31), f64::from(bits & 0x3ff));
@@ -235,24 +234,24 @@ pub fn half_value(bits: u16) -> f64 {
 }
 
 impl Array<f64> {
-    /// A tensor of these values.
+    /// Returns a tensor of these values.
     pub fn on(&self, device: &Device, dtype: DType) -> Result<Tensor> {
         device.tensor_from_bytes(&encode(dtype, &self.data), &self.shape, dtype)
     }
 
-    /// A tensor of type `f32`.
+    /// Returns a tensor of dtype `f32`.
     pub fn f32(&self, device: &Device) -> Result<Tensor> {
         self.on(device, DType::F32)
     }
 
-    /// The values that the type can hold, nearest to these.
+    /// Returns the nearest values that the dtype can represent.
     pub fn rounded(&self, dtype: DType) -> Array<f64> {
         self.map(|v| decode(dtype, &encode(dtype, &[v]))[0])
     }
 }
 
 impl Array<u32> {
-    /// A tensor of these bits; of type `f16`, of their lower halves.
+    /// Returns a tensor of these bits. For `f16`, uses the lower half of each word.
     pub fn on(&self, device: &Device, dtype: DType) -> Result<Tensor> {
         device.tensor_from_bytes(&self.bytes(dtype), &self.shape, dtype)
     }
@@ -263,7 +262,7 @@ impl Array<u32> {
     }
 }
 
-/// Numbers as memory holds them.
+/// Returns numbers as bytes in memory.
 pub fn encode(dtype: DType, values: &[f64]) -> Vec<u8> {
     let one = |&v: &f64| match dtype {
         DType::F32 => (v as f32).to_le_bytes().to_vec(),
@@ -279,7 +278,7 @@ pub fn encode(dtype: DType, values: &[f64]) -> Vec<u8> {
     values.iter().flat_map(one).collect()
 }
 
-/// Numbers from memory; a `bool` that is neither 0 nor 1 is NaN, which equals nothing expected.
+/// Returns numbers from memory. A `bool` that is neither 0 nor 1 becomes NaN, which equals no expected value.
 pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     let word = |c: &[u8]| u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
     let one = |c: &[u8]| match dtype {

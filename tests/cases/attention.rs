@@ -1,4 +1,4 @@
-//! Scaled dot-product attention.
+//! Tests scaled dot-product attention.
 
 use super::array::{random, Array};
 use super::check::{near, Suite};
@@ -6,7 +6,7 @@ use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
 use warpweft::tensor::AttentionOptions;
 
-/// Attention by its definition; a query that sees nothing gives zeros.
+/// Computes attention by its definition. A query that may attend to no key gives zeros.
 pub fn attend(
     q: &Array<f64>,
     k: &Array<f64>,
@@ -44,7 +44,7 @@ pub fn attend(
     Array::new(&[batch, heads, queries, width], data)
 }
 
-/// Extents of attention.
+/// The extents of an attention.
 #[derive(Clone, Copy)]
 struct Sizes {
     batch: usize,
@@ -73,7 +73,7 @@ impl Sizes {
         1.0 / (self.size as f64).sqrt()
     }
 
-    /// Scores are sums of `size` products below 1 in size.
+    /// Scores are sums of `size` products with magnitudes below 1.
     fn tolerance(&self) -> Tolerance {
         Tolerance::exponential(2.0 * Tolerance::sum(self.size, self.scale()).absolute)
     }
@@ -103,7 +103,7 @@ pub fn cases() -> Suite {
         let sizes = Sizes { batch: 2, heads, kv_heads, queries: 7, keys: 9, ..SMALL };
         plain(&mut suite, format!("{heads} heads on {kv_heads}"), sizes);
     }
-    // Decoding: few queries, many keys, heads that share theirs.
+    // Decoding: few queries, many keys, and heads that share keys and values.
     for (heads, kv_heads, queries, keys) in
         [(8, 2, 1, 2049), (3, 1, 4, 1030), (2, 2, 2, 1024), (12, 4, 5, 1100)]
     {
@@ -130,7 +130,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// Without and with the causal mask.
+/// Adds a case without and with the causal mask.
 fn plain(suite: &mut Suite, name: String, sizes: Sizes) {
     suite.add(name, move |device| {
         let [q, k, v] = sizes.data();
@@ -145,7 +145,7 @@ fn plain(suite: &mut Suite, name: String, sizes: Sizes) {
     });
 }
 
-/// What a sliding window adds to the scores: keys that are too far are hidden.
+/// Returns the numbers that a sliding window adds to the scores. They hide keys that are too far away.
 pub fn window_mask(queries: usize, keys: usize, window: usize) -> Array<f64> {
     Array::from_fn(&[1, 1, queries, keys], |at| {
         let own = at[2] as isize + keys as isize - queries as isize;
@@ -190,7 +190,7 @@ fn windows(suite: &mut Suite) {
     }
 }
 
-/// Only the first keys count: what lies behind them is not a number.
+/// Tests limited lengths of keys. The keys after the length are NaN.
 fn lengths(suite: &mut Suite) {
     const SIZES: &[(usize, usize, &[usize])] = &[
         (1, 300, &[0, 1, 5, 256, 257, 300]),
@@ -354,7 +354,7 @@ fn blocks(suite: &mut Suite) {
     });
 }
 
-/// Pairs of the last axis turned by angles whose cosines and sines are given.
+/// Rotates pairs of the last axis by angles whose cosines and sines are given.
 pub fn turned(x: &Array<f64>, cos: &Array<f64>, sin: &Array<f64>, interleaved: bool) -> Array<f64> {
     let half = *cos.shape.last().expect("an axis");
     Array::from_fn(&x.shape, |at| {

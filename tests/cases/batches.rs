@@ -1,4 +1,4 @@
-//! Batches, programs, several reads, and what they cost.
+//! Tests batches, compiled programs and several reads at once, and what they cost.
 
 use super::array::{encode, integers, random, Array};
 use super::check::{near, said, Outcome, Suite};
@@ -10,7 +10,7 @@ use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
 use warpweft::tensor::Tensor;
 
-/// What must stay as it is in a loop that has settled.
+/// Returns the counters that must stay constant in a loop after its first steps.
 fn made(stats: Stats) -> [(&'static str, u64); 4] {
     [
         ("plans", stats.plans),
@@ -20,7 +20,7 @@ fn made(stats: Stats) -> [(&'static str, u64); 4] {
     ]
 }
 
-/// Whether nothing was made between the two.
+/// Checks that nothing was created between two statistics.
 pub fn nothing_new(before: Stats, after: Stats) -> Outcome {
     let pairs = made(before).into_iter().zip(made(after));
     let grown: Vec<String> = pairs
@@ -143,7 +143,7 @@ fn read_at_once(suite: &mut Suite) {
         let during = device.stats();
         ensure(during.submits == before.submits + 1, "not one submission")?;
         drop((doubled, sums, empty));
-        // Their memory is taken and written at once.
+        // Writes to the memory of the dropped tensors at once.
         let noise = device.full(&[33, 7], -1.0, DType::F32).map_err(said)?;
         noise.run().map_err(said)?;
         let got = read.await.map_err(said)?;
@@ -221,7 +221,7 @@ fn caches(suite: &mut Suite) {
         let made = after.plans - before.plans;
         let evicted = after.plans_evicted - before.plans_evicted;
         ensure(made == 60 && evicted >= 48, format!("{evicted} of {made} plans were evicted"))?;
-        // Its plan went long ago.
+        // The plan of this program was evicted long ago.
         let x = device.tensor(&[1.0f32, -2.0, 3.0], &[3]).map_err(said)?;
         let y = program.run(&[&x]).map_err(said)?;
         let got = y[0].read::<f32>().await.map_err(said)?;
@@ -254,7 +254,7 @@ fn several_reads(suite: &mut Suite) {
         batch.add(&a.transpose(0, 1).and_then(|x| x.sum(&[1])).map_err(said)?).map_err(said)?;
         let plan = batch.plan().map_err(said)?;
         let text = plan.to_string();
-        // exp, mul, add; transpose, sum, and the reshape that leaves the summed axis out. Two results, no temporaries.
+        // exp, mul, add; transpose, sum, and the reshape that drops the summed axis. Two results, no temporaries.
         let bytes = (8 * 16 + 16) * 4;
         let counts = format!("6 operations, 2 kernels, 2 buffers, {bytes} bytes");
         ensure(text.starts_with(&counts), format!("it says {text}, not {counts}"))?;
@@ -392,7 +392,7 @@ fn programs(suite: &mut Suite) {
         };
         let w = integers(&[3], 1, 9, 13);
         let x = Array::new(&[3], vec![1.0, 2.0, 3.0]);
-        // Memory that was given back would be overwritten by this.
+        // If the program had freed the memory of its constant, this would overwrite it.
         let noise = device.full(&[3], 77.0, DType::F32).map_err(said)?;
         noise.run().map_err(said)?;
         let got = program.run(&[&x.f32(&device).map_err(said)?]).map_err(said)?.remove(0);
@@ -400,7 +400,7 @@ fn programs(suite: &mut Suite) {
     });
 }
 
-/// What a program gives back may be anything that a batch takes.
+/// Tests that a program may return any tensor that a batch accepts.
 fn plain_results(suite: &mut Suite) {
     suite.steps("results that are inputs, constants or named twice", |device| async move {
         let fixed = device.tensor(&[7.0f32], &[1]).map_err(said)?;
@@ -457,7 +457,7 @@ fn loops(suite: &mut Suite) {
         let mut model = small_model(&device).map_err(said)?;
         let mut settled = device.stats();
         for step in 0..40 {
-            // Before a step, when nothing of the last one is alive.
+            // Measured before a step, when no tensor of the previous step is alive.
             if step == 19 {
                 settled = device.stats();
             }
@@ -513,7 +513,7 @@ fn dropped(suite: &mut Suite) {
                 let y = a.mul(2.0).and_then(|y| y.add(&a)).map_err(said)?;
                 y.read::<f32>()
             };
-            // Its memory is taken and written at once.
+            // Writes to the freed memory at once.
             let noise = device.full(&[500], -1.0, DType::F32).map_err(said)?;
             noise.run().map_err(said)?;
             let got = read.await.map_err(said)?;
@@ -544,7 +544,7 @@ fn dropped(suite: &mut Suite) {
         ensure(first.iter().zip(&x.data).all(|(g, x)| f64::from(*g) == 2.0 * x), "2 x")?;
         near("2 x + 1", c, x.map(|x| 2.0 * x + 1.0), Tolerance::EXACT).run().await
     });
-    // Both were found by programs made by chance.
+    // Random programs found both faults.
     suite.steps("results joined in the batch they are results of", |device| async move {
         let x = integers(&[2, 3], -9, 9, 17);
         let build = || {
@@ -567,7 +567,7 @@ fn dropped(suite: &mut Suite) {
         for (n, (got, want)) in got.into_iter().zip(want).enumerate() {
             near(format!("result {n}"), got, want, Tolerance::EXACT).run().await?;
         }
-        // Alone with what it is joined to, there is no other kernel that could write it.
+        // In a batch with only the joined tensor, no other kernel could write `b`.
         for pair in [0, 1, 2] {
             let all = build().map_err(said)?;
             let (joined, b) = (all[pair].clone(), all[3].clone());
@@ -616,7 +616,7 @@ fn refused(suite: &mut Suite) {
         ensure(read.is_err_and(|e| e.message().starts_with("exp:")), "it was forgotten")?;
         let sum = bad.add(1.0);
         ensure(sum.is_err_and(|e| e.kind() == ErrorKind::DType), "it was lost in a sum")?;
-        // The device goes on.
+        // The device still works.
         near(
             "exp",
             device.zeros(&[2]).map_err(said)?.exp(),
@@ -656,7 +656,7 @@ fn refused(suite: &mut Suite) {
     });
 }
 
-/// How often work is run: everywhere, and where that takes no time.
+/// The numbers of runs: 5 everywhere, and 100 where a run is fast.
 const TIMES: [usize; 2] = [5, 100];
 
 fn same_bits(suite: &mut Suite) {
@@ -690,7 +690,7 @@ fn same_bits(suite: &mut Suite) {
         let check = move |device: Device| async move {
             let x = random(&[33, 257], -3.0, 3.0, 17).f32(&device).map_err(said)?;
             let one = work(&x).map_err(said)?.read_bytes().await.map_err(said)?;
-            // Other company in the batch must not change the order of a sum.
+            // Other tensors in the batch must not change the order of a sum.
             let company = x.exp().sum(&[]).map_err(said)?;
             let again = work(&x).map_err(said)?;
             let mut batch = device.batch();

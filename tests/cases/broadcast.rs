@@ -1,4 +1,4 @@
-//! Operands of different shapes.
+//! Tests operands of different shapes.
 
 use super::array::{integers, random, Array};
 use super::check::{exact, near, Suite};

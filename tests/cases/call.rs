@@ -1,4 +1,4 @@
-//! Rows of the table by name, through the public methods.
+//! Calls rows of the pointwise table by name, through the public methods.
 
 use warpweft::error::{Error, Result};
 use warpweft::tensor::{Operand, Tensor};
@@ -6,7 +6,7 @@ use warpweft::tensor::{Operand, Tensor};
 macro_rules! define_calls {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?)
         $(-> $result:ident)?: $types:ident, $domain:expr => $formula:expr $(, gradient |$y:ident| $gradient:expr)?;)*) => {
-        /// Calls the method of this name: a tensor, further operands, parameters.
+        /// Calls the method of this name with a tensor, further operands and parameters.
         pub fn call(name: &str, first: &Tensor, rest: &[Operand], parameters: &[f64]) -> Result<Tensor> {
             match name {
                 $(stringify!($name) => {

@@ -1,4 +1,4 @@
-//! Casts between all types, at the values where they differ.
+//! Tests casts between all dtypes, at the values where the dtypes differ.
 
 use super::array::{half_bits, half_value, Array};
 use super::check::{exact, Suite};
@@ -67,7 +67,7 @@ const NEGATIVE: &[f64] = &[-1.0, -2.0, -2049.0, -65_504.0, -16_777_217.0, -2_147
 
 const LARGE: &[f64] = &[2_147_483_648.0, 2_147_483_649.0, 4_294_967_040.0, 4_294_967_295.0];
 
-/// What can be told apart in the type, of these and others.
+/// Returns the test values that the dtype can represent.
 fn values(dtype: DType) -> Vec<f64> {
     match dtype {
         DType::F32 => FLOATS.iter().map(|&v| f64::from(v as f32)).collect(),
@@ -82,11 +82,11 @@ fn values(dtype: DType) -> Vec<f64> {
     }
 }
 
-/// What a cast makes of a value: floats truncate and saturate, NaN is 0; integers keep their low bits.
+/// Returns the result of a cast. Floats truncate and saturate, and NaN becomes 0. Integers keep their low bits.
 fn cast(value: f64, from: DType, to: DType) -> f64 {
     match to {
         DType::F32 => f64::from(value as f32),
-        // By way of f32, as everything is computed.
+        // Through `f32`, because everything is computed in `f32`.
         DType::F16 => half_value(half_bits(f64::from(value as f32))),
         DType::Bool => f64::from(value != 0.0),
         DType::I32 if from.is_float() => f64::from(value as i32),

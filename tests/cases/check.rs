@@ -1,4 +1,4 @@
-//! One case: tensors that are computed, and what they must be.
+//! A test case: tensors that are computed, and their expected values.
 
 use super::array::{decode, Array};
 use super::tolerance::Tolerance;
@@ -12,24 +12,24 @@ use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
 use warpweft::tensor::Tensor;
 
-/// Nothing, or what is wrong.
+/// The result of a check: `Ok`, or a message about the failure.
 pub type Outcome = std::result::Result<(), String>;
 
-/// What a case does: it runs on a device, and says what is wrong.
+/// The body of a case. It runs on a device and returns a message if the case fails.
 pub type Run = Rc<dyn Fn(Device) -> Pin<Box<dyn Future<Output = Outcome>>>>;
 
-/// Something every backend must do.
+/// A test that every backend must pass.
 pub struct Case {
-    /// `group/name`, unique.
+    /// A unique name, `group/name`.
     pub name: String,
     pub run: Run,
-    /// Too large for a browser that computes on a CPU.
+    /// Whether the case is too large for a browser that computes on a CPU.
     pub big: bool,
-    /// Needs a device with `f16`.
+    /// Whether the case needs a device with `f16`.
     pub half: bool,
 }
 
-/// A tensor and what it must be.
+/// A tensor and its expected values.
 pub struct Check {
     pub what: String,
     pub tensor: Tensor,
@@ -37,28 +37,28 @@ pub struct Check {
     pub want: Want,
 }
 
-/// What a tensor must be.
+/// The expected values of a tensor.
 pub enum Want {
-    /// These values, nearly.
+    /// These values, within a tolerance.
     Values(Array<f64>, Tolerance),
-    /// These bits.
+    /// Exactly these bits.
     Bits(Array<u32>),
-    /// These values, as a judge sees it.
+    /// The values that a judge accepts.
     Judged(Array<f64>, Judge),
 }
 
-/// Accepts the n-th element or not, and says at what it was computed.
+/// Accepts or rejects the n-th element. Also describes the point at which the element was computed.
 pub struct Judge {
     accepts: Box<dyn Fn(usize, f64) -> bool>,
     describe: Box<dyn Fn(usize) -> String>,
 }
 
-/// The tensor has these values and is of type `f32`.
+/// Returns a check that the tensor has these values and dtype `f32`.
 pub fn near(what: impl Into<String>, tensor: Tensor, want: Array<f64>, by: Tolerance) -> Check {
     typed(what, tensor, DType::F32, want, by)
 }
 
-/// The tensor has these values.
+/// Returns a check that the tensor has these values.
 pub fn typed(
     what: impl Into<String>,
     tensor: Tensor,
@@ -69,17 +69,17 @@ pub fn typed(
     Check { what: what.into(), tensor, dtype, want: Want::Values(want, by) }
 }
 
-/// The tensor has exactly these values.
+/// Returns a check that the tensor has exactly these values.
 pub fn exact(what: impl Into<String>, tensor: Tensor, dtype: DType, want: Array<f64>) -> Check {
     typed(what, tensor, dtype, want, Tolerance::EXACT)
 }
 
-/// The tensor has these bits.
+/// Returns a check that the tensor has these bits.
 pub fn same_bits(what: impl Into<String>, tensor: Tensor, dtype: DType, want: Array<u32>) -> Check {
     Check { what: what.into(), tensor, dtype, want: Want::Bits(want) }
 }
 
-/// Every element of the tensor is one that `accepts` takes.
+/// Returns a check that `accepts` is true for every element of the tensor.
 pub fn judged(
     what: impl Into<String>,
     tensor: Tensor,
@@ -106,17 +106,17 @@ thread_local! {
     static TOGETHER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on this thread computes all tensors of a case in one batch, or each by itself.
+/// Sets whether this thread computes all tensors of a case in one batch, or each one alone.
 #[allow(dead_code)]
 pub fn together(whether: bool) {
     TOGETHER.set(whether);
 }
 
-/// Computes the tensors in one batch, those that carry no error.
+/// Computes the tensors in one batch, except those that carry an error.
 fn run_together(device: &Device, checks: &[Check]) -> Outcome {
     let mut batch = device.batch();
     for check in checks.iter().filter(|check| check.tensor.error().is_none()) {
-        // A case may compare what lives on another device.
+        // A case may compare tensors of other devices.
         if check.tensor.device().is_same(device) {
             batch.add(&check.tensor).map_err(said)?;
         }
@@ -124,14 +124,14 @@ fn run_together(device: &Device, checks: &[Check]) -> Outcome {
     batch.run().map_err(said)
 }
 
-/// How many tensors this thread has compared so far.
+/// Returns the number of tensors that this thread has compared.
 #[allow(dead_code)]
 pub fn compared() -> usize {
     COMPARED.get()
 }
 
 impl Check {
-    /// Reads the tensor and compares.
+    /// Reads the tensor and compares its values.
     pub async fn run(self) -> Outcome {
         COMPARED.set(COMPARED.get() + 1);
         let Check { what, tensor, dtype, want } = self;
@@ -168,7 +168,7 @@ impl Check {
     }
 }
 
-/// Says where the first difference is, how many there are, and both values.
+/// Describes the first difference, with both values, and counts the differences.
 fn differences<T: Copy>(
     what: &str,
     want: &Array<T>,
@@ -199,7 +199,7 @@ fn differences<T: Copy>(
     Err(message)
 }
 
-/// The cases of a group as they are written down.
+/// The cases of a group.
 pub struct Suite {
     group: &'static str,
     pub cases: Vec<Case>,
@@ -210,7 +210,7 @@ impl Suite {
         Suite { group, cases: Vec::new() }
     }
 
-    /// A case that computes tensors, which are then compared.
+    /// Adds a case that computes tensors, which are then compared.
     pub fn add(
         &mut self,
         name: impl AsRef<str>,
@@ -235,7 +235,7 @@ impl Suite {
         })
     }
 
-    /// A case that reads as it goes.
+    /// Adds a case that reads values while it runs.
     pub fn steps<F: Future<Output = Outcome> + 'static>(
         &mut self,
         name: impl AsRef<str>,
@@ -247,7 +247,7 @@ impl Suite {
         self.cases.last_mut().expect("it was just put there")
     }
 
-    /// The same for a case that fails by errors of the library, too.
+    /// Adds a case that reads values while it runs, and that may fail with errors of the library.
     pub fn fallible<F: Future<Output = Result<()>> + 'static>(
         &mut self,
         name: impl AsRef<str>,
@@ -272,7 +272,7 @@ impl Case {
     }
 }
 
-/// An error as a case tells it.
+/// Converts an error to the message of a case.
 pub fn said(error: Error) -> String {
     error.to_string()
 }

@@ -1,4 +1,4 @@
-//! Smaller operations made of others: values and gradients against plain Rust.
+//! Tests small operations that are composed of others: values and gradients, compared with plain Rust.
 
 use super::array::{integers, random, Array};
 use super::check::{exact, near, said, Suite};
@@ -24,7 +24,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// The value of `build` is that of `meaning`, and so is its gradient by each input.
+/// Adds cases that compare `build` with `meaning`: the value, and the gradient by each input.
 pub fn both(
     suite: &mut Suite,
     name: &str,
@@ -49,7 +49,7 @@ fn name_of(inputs: &[Array<f64>]) -> String {
     format!("of {shapes:?}")
 }
 
-/// Numbers that differ, none close to 0.
+/// Returns numbers that differ from each other and are not close to 0.
 fn apart(shape: &[usize], seed: u32) -> Array<f64> {
     let mut n = 0.0;
     random(shape, -2.0, 2.0, seed).map(|x| {
@@ -187,7 +187,7 @@ fn moved(suite: &mut Suite) {
             vec![apart(&[2, 3, 2], 12)],
             move |x| x[0].rot90(k, (0, 1)),
             move |x| {
-                // A quarter turn: the last column becomes the first row.
+                // A quarter turn moves the last column to the first row.
                 let turn = |x: &Array<f64>| {
                     let (rows, columns) = (x.shape[0], x.shape[1]);
                     Array::from_fn(&[columns, rows, 2], |at| {
@@ -269,7 +269,7 @@ fn chosen(suite: &mut Suite) {
     });
 }
 
-/// What `scatter_reduce` along the first axis means.
+/// Computes `scatter_reduce` along the first axis.
 fn reduced(
     x: &Array<f64>,
     index: &[Vec<usize>],
@@ -300,7 +300,7 @@ fn scattered(suite: &mut Suite) {
         ("max", || Reduction::Max.into(), |x| x.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
         ("prod", || Reduction::Prod.into(), |x| x.iter().product()),
     ];
-    // Two columns of three, from a source of three rows and three columns.
+    // Two of three columns, from a source of three rows and three columns.
     let index = [vec![0usize, 3], vec![0, 1], vec![2, 1]];
     for (name, way, combine) in WAYS {
         for include in [true, false] {
@@ -391,7 +391,7 @@ fn windows(suite: &mut Suite) {
             })
         },
     );
-    // The same operation of a batch of one is held against loops elsewhere.
+    // The same operations on a batch of one. Other files compare those with loops.
     type Same = (&'static str, &'static [usize], fn(&Tensor) -> Result<Tensor>);
     const SAME: &[Same] = &[
         ("conv1d", &[2, 5], |x| x.conv1d(&weight(x, &[3, 2, 2])?, None, Default::default())),

@@ -1,4 +1,4 @@
-//! 2-D convolution.
+//! Tests 2-D convolution.
 
 use super::array::{each, integers, random, Array};
 use super::check::{near, Suite};
@@ -7,7 +7,7 @@ use warpweft::tensor::{Conv2dOptions, Padding};
 
 type Pads = [(usize, usize); 2];
 
-/// A convolution by its definition.
+/// Computes a convolution by its definition.
 pub fn convolve(
     x: &Array<f64>,
     w: &Array<f64>,
@@ -36,7 +36,7 @@ pub fn convolve(
     })
 }
 
-/// A convolution to be tested: shapes of x and w, and the parameters.
+/// A convolution to test: the shapes of x and w, and the parameters.
 struct Shape {
     name: &'static str,
     x: [usize; 4],
@@ -171,7 +171,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// Windows of many sizes, each over a few more places than a thread has results.
+/// Tests windows of many sizes, each with a few more outputs than one thread computes.
 fn windows(suite: &mut Suite) {
     suite.add("windows from 1 x 1 to 16 x 16", |device| {
         let sizes = [[1, 1], [1, 16], [16, 1], [2, 7], [7, 2], [12, 13], [12, 14], [13, 13]];
@@ -202,7 +202,7 @@ fn paddings(suite: &mut Suite) {
             let x = integers(&[1, 2, size, size + 1], -4, 4, 3);
             let w = integers(&[3, 2, kernel, kernel], -4, 4, 4);
             let (a, b) = (x.f32(device)?, w.f32(device)?);
-            // As TensorFlow defines it: ceil(size / stride) results, the odd zero at the end.
+            // As in TensorFlow: ceil(size / stride) outputs, with an odd zero at the end.
             let same = |size: usize| {
                 let reach = dilation * (kernel - 1) + 1;
                 let missing = ((size.div_ceil(stride) - 1) * stride + reach).saturating_sub(size);

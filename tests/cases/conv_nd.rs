@@ -1,4 +1,4 @@
-//! Convolutions over one, two and three axes by their definition, and transposed ones.
+//! Tests convolutions over one, two and three axes, and transposed convolutions, by their definitions.
 
 use super::array::{each, integers, Array};
 use super::check::{near, Suite};
@@ -7,7 +7,7 @@ use warpweft::device::Device;
 use warpweft::error::Result;
 use warpweft::tensor::{ConvOptions, ConvTransposeOptions, Padding, Tensor};
 
-/// Stride, zeros before and after, dilation, of each axis; and groups.
+/// The stride, zeros before and after, and dilation of each axis, and the number of groups.
 #[derive(Clone)]
 pub struct Window {
     pub stride: Vec<usize>,
@@ -23,7 +23,7 @@ impl Window {
     }
 }
 
-/// A convolution over any number of axes by its definition.
+/// Computes a convolution over any number of axes by its definition.
 pub fn convolve(x: &Array<f64>, w: &Array<f64>, window: &Window) -> Array<f64> {
     let axes = x.shape.len() - 2;
     let mut shape = vec![x.shape[0], w.shape[0]];
@@ -51,7 +51,7 @@ pub fn convolve(x: &Array<f64>, w: &Array<f64>, window: &Window) -> Array<f64> {
     })
 }
 
-/// A transposed convolution by its definition: each element of the input adds the kernel to the result.
+/// Computes a transposed convolution by its definition: each element of the input adds the kernel to the result.
 pub fn transposed(x: &Array<f64>, w: &Array<f64>, window: &Window, more: &[usize]) -> Array<f64> {
     let axes = x.shape.len() - 2;
     let each_group = x.shape[1] / window.groups;
@@ -88,7 +88,7 @@ fn list<T: Copy, const N: usize>(items: &[T]) -> [T; N] {
     }
 }
 
-/// The convolution over as many axes as there are.
+/// Calls the convolution for the number of axes.
 pub fn conv(x: &Tensor, w: &Tensor, bias: Option<&Tensor>, window: &Window) -> Result<Tensor> {
     fn options<const N: usize>(window: &Window) -> ConvOptions<N> {
         let (stride, dilation) = (list(&window.stride), list(&window.dilation));
@@ -145,7 +145,7 @@ const CONVOLUTIONS: &[Asked] = &[
     (&[1, 3, 1, 5, 5], &[2, 3, 1, 3, 3], &[1, 2, 2], &[(0, 0), (1, 1), (0, 0)], &[1, 1, 1], 1),
 ];
 
-/// The same, and how much more there is at each end.
+/// The same parameters, and the output padding of each axis.
 const TRANSPOSED: &[(Asked, &[usize])] = &[
     ((&[1, 1, 4], &[1, 1, 3], &[1], &[(0, 0)], &[1], 1), &[0]),
     ((&[2, 3, 7], &[3, 4, 4], &[3], &[(1, 2)], &[2], 1), &[2]),

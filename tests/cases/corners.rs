@@ -1,4 +1,4 @@
-//! Values at the ends of what is allowed: the right answer, or an error that says what is wrong.
+//! Tests arguments at the limits of their ranges: a correct result, or an error that states the problem.
 
 use super::array::{integers, place, Array};
 use super::check::{exact, near, said, Outcome, Suite};
@@ -7,7 +7,7 @@ use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
 use warpweft::tensor::{Conv2dOptions, PoolOptions, Reduction, Tensor};
 
-/// Half of what there is: it is less than 0 as a signed number.
+/// Half the range of `usize`. As a signed number, this value is negative.
 const HUGE: usize = 1 << (usize::BITS - 1);
 
 pub fn cases() -> Suite {
@@ -160,7 +160,7 @@ fn steps(suite: &mut Suite) {
                 Tolerance::EXACT,
             ));
         }
-        // Windows of one element have no distance.
+        // A window of one element has no dilation.
         let options = Conv2dOptions { dilation: [HUGE; 2], ..Conv2dOptions::default() };
         let one = w.slice(2, 1, 1, 1).slice(3, 2, 1, 1);
         let want = Array::from_fn(&[1, 3, 5, 6], |to| {

@@ -1,4 +1,4 @@
-//! Tensors from data and from nothing.
+//! Tests the creation of tensors, with and without data.
 
 use super::array::{half_bits, half_value, Array};
 use super::check::{exact, near, same_bits, Suite};

@@ -1,4 +1,4 @@
-//! What users write in WGSL: functions of elements, against the same in plain `f64`.
+//! Tests elementwise functions that users write in WGSL, compared with the same functions in `f64`.
 
 use super::array::{integers, random, Array};
 use super::check::{exact, near, said, typed, Check, Outcome, Suite};
@@ -18,12 +18,12 @@ fn soft_clip(x: f64, limit: f64) -> f64 {
     x / (1.0 + x.abs() / limit)
 }
 
-/// A browser's CPU has no compiler of WGSL.
+/// Whether the device rejects WGSL functions: the CPU in a browser has no WGSL compiler.
 fn is_refused(device: &Device) -> bool {
     cfg!(target_arch = "wasm32") && device.info().kind == DeviceKind::Cpu
 }
 
-/// Compares what `build` makes of functions; where the device has none, that it says so.
+/// Compares the results of `build`. On a device without WGSL functions, checks the error instead.
 async fn check<const N: usize>(
     device: Device,
     sources: [&str; N],
@@ -186,11 +186,11 @@ fn types(suite: &mut Suite) {
     half.half();
 }
 
-/// What a function may be written with.
+/// Tests the language features that a function may use.
 fn language(suite: &mut Suite) {
     suite.steps("choices, loops, vectors, helpers", |device| {
         let sources = [
-            // Returns early, in the middle of a loop.
+            // Returns early, inside a loop.
             "fn steps(x: f32) -> f32 {\n  if (x < 0.0) { return -1.0; }\n  var v = x;\n  \
              for (var i = 0; i < 6; i++) {\n    if (v < 1.0) { return f32(i); }\n    v = v * 0.5;\n  }\n  return 6.0;\n}",
             "const WEIGHTS = vec3<f32>(0.5, 0.25, 2.0);\nstruct Pair { f: f32, g: f32 }\n\
@@ -286,7 +286,8 @@ fn built_in(suite: &mut Suite) {
                 let on = x.f32(device)?;
                 let mut checks = Vec::new();
                 for ((body, wanted), f) in all.into_iter().zip(functions) {
-                    // These are the machine's own here: within 2^-11 and 4,096 units in the last place, says WGSL.
+                    // The GPU's own functions. WGSL allows an error of 2^-11 for sine and cosine, and of 4,096 units in the
+                    // last place for `atan`.
                     let loose = ["sin(", "cos(", "atan("].iter().any(|name| body.starts_with(name));
                     let absolute = if loose { 5e-4 } else { 1e-5 };
                     let by = Tolerance { absolute, ..Tolerance::ROUNDED };
@@ -325,7 +326,7 @@ fn gradients(suite: &mut Suite) {
     let sources = [
         "fn area(x: f32, y: f32) -> f32 { return x * x * y; }",
         "fn by_x(x: f32, y: f32) -> f32 { return 2.0 * x * y; }",
-        // Of the parameters and the result.
+        // Takes the parameters and also the result.
         "fn by_y(x: f32, y: f32, area: f32) -> f32 { return area / y; }",
         "fn by_xx(x: f32, y: f32) -> f32 { return 2.0 * y; }",
         "fn by_xy(x: f32, y: f32) -> f32 { return 2.0 * x; }",
@@ -399,13 +400,13 @@ fn refusals(suite: &mut Suite) {
             ("fn f(", "a parameter must be written"),
         ];
         for (source, wanted) in all {
-            // A browser's CPU looks no further than at the words.
+            // The CPU in a browser only checks the tokens.
             let told = device.element_function(source).await;
             let words = ["line 2, ", "line 3, ", "line 1, column 27", "params"];
             let only_compiled = words.iter().any(|w| wanted.starts_with(w)) || wanted == "line 1, ";
             match told {
                 Err(e) if e.kind() == ErrorKind::Data && e.message().contains(wanted) => {}
-                // Compilers differ in what of a statement they point at.
+                // Compilers report different positions within a statement.
                 Err(e) if cfg!(target_arch = "wasm32") && e.message().contains(", column ") => {}
                 Ok(_) if is_refused(&device) && only_compiled => {}
                 other => return Err(format!("{source}: {other:?} instead of {wanted}")),
@@ -435,7 +436,7 @@ fn refusals(suite: &mut Suite) {
         Ok(())
     });
     suite.steps("a function in tensors in its place", |device| async move {
-        // What no CPU of ours computes, but every GPU does.
+        // Our CPU does not implement this function, but every GPU does.
         let source = "fn ones(x: u32) -> u32 { return countOneBits(x); }";
         let ones = device.element_function(source).await.map_err(said)?;
         let x = device.tensor(&[0u32, 1, 255, u32::MAX], &[4]).map_err(said)?;

@@ -1,4 +1,4 @@
-//! Compute shaders that users write in WGSL, against the same in plain `f64`.
+//! Tests compute shaders that users write in WGSL, compared with the same functions in `f64`.
 
 use super::array::{integers, random, Array};
 use super::check::{exact, near, said, typed, Check, Outcome, Suite};
@@ -9,7 +9,7 @@ use warpweft::dtype::DType;
 use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::tensor::{Shader, Tensor};
 
-/// The sums and the differences of neighbours, weighted by a number.
+/// Computes the sums and the differences of neighbors, weighted by a number.
 const NEIGHBOURS: &str = "
 struct Numbers { size: u32, weight: f32 }
 @group(0) @binding(0) var<uniform> numbers: Numbers;
@@ -32,7 +32,7 @@ fn next(x: &Array<f64>) -> Array<f64> {
     Array::from_fn(&x.shape, |at| x.at(&[(at[0] + 1) % x.shape[0]]))
 }
 
-/// With what a CPU computes in its place, and its gradient.
+/// Returns the shader with its CPU fallback and its gradient.
 async fn neighbours(device: &Device) -> std::result::Result<Shader, String> {
     let shader = device.shader(NEIGHBOURS).await.map_err(said)?;
     let shader = shader.with_fallback(|x, numbers| {
@@ -41,7 +41,7 @@ async fn neighbours(device: &Device) -> std::result::Result<Shader, String> {
     });
     Ok(shader.with_gradient(|_, outputs, of| {
         assert_eq!(outputs.len(), 2, "the shader's results");
-        // Of the weight 2, which all tests with gradients use.
+        // For the weight 2, which all tests with gradients use.
         let by_y = of[0].sub(&of[1])?.mul(2.0)?.roll(1, 0)?;
         Ok(vec![of[0].add(&of[1])?, by_y])
     }))
@@ -52,12 +52,12 @@ fn run(shader: &Shader, x: &Tensor, y: &Tensor, weight: f64) -> Result<[Tensor; 
     let groups = n.div_ceil(64) as u32;
     let outputs: [(&str, &[usize]); 2] = [("sums", &[n]), ("differences", &[n])];
     let numbers = [("weight", weight), ("size", n as f64)];
-    // By their names, in any order.
+    // Arguments are passed by name, in any order.
     let made = shader.run(&[("y", y), ("x", x)], &outputs, [groups, 1, 1], &numbers)?;
     Ok(made.try_into().expect("two results"))
 }
 
-/// Compares what `build` makes of the shader.
+/// Compares the results that `build` computes with the shader.
 async fn check(device: Device, build: impl Fn(&Device, Shader) -> Result<Vec<Check>>) -> Outcome {
     let shader = neighbours(&device).await?;
     for check in build(&device, shader).map_err(said)? {
@@ -85,7 +85,7 @@ pub fn add(suite: &mut Suite) {
             let (x, y) = (random(&[100], -5.0, 5.0, 1), random(&[100], -5.0, 5.0, 2));
             let before = x.f32(device)?.mul(2.0)?;
             let turned = y.f32(device)?.reshape(&[10, 10])?.transpose(0, 1)?.reshape(&[100])?;
-            // Of one of its results nothing is asked.
+            // One of the results is not used.
             let [sums, _] = run(&shader, &before, &turned, 0.5)?;
             let got = sums.exp().mul(0.25)?;
             let y = Array::from_fn(&[100], |at| y.at(&[at[0] % 10 * 10 + at[0] / 10]));
@@ -225,7 +225,7 @@ fn kinds(suite: &mut Suite) {
         if device.info().kind == DeviceKind::Cpu {
             return near("y", y, x, BY).run().await;
         }
-        // What lies outside may be clamped to any place inside.
+        // An index that is out of bounds may be clamped to any index inside.
         y.read::<f32>().await.map(drop).map_err(said)?;
         let after = device.tensor(&[1.0f32], &[1]).and_then(|x| x.add(1.0)).map_err(said)?;
         near("the device goes on", after, Array::new(&[1], vec![2.0]), BY).run().await
@@ -334,7 +334,7 @@ fn misuse(suite: &mut Suite) {
                 other => return Err(format!("{other:?} instead of {wanted}")),
             }
         }
-        // Where a CPU computes something else it has no grid.
+        // The CPU fallback has no grid.
         let many = shader.run(&both, &outputs, [u32::MAX, 1, 1], &numbers).err();
         let limited = many.as_ref().is_some_and(|error: &Error| error.kind() == ErrorKind::Limit);
         match limited || device.limits().workgroups == u32::MAX {

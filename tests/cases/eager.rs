@@ -1,4 +1,4 @@
-//! Each operation by itself, as it is recorded: what that runs, and what stays as it is.
+//! Tests eager execution: operations that run one by one as they are recorded.
 
 use super::array::Array;
 use super::batches::ensure;
@@ -9,7 +9,7 @@ use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::tensor::{Tensor, Variable};
 
-/// A case on a device that runs eagerly while it does.
+/// Adds a case that runs while its device executes eagerly.
 fn eagerly<F: Future<Output = Outcome> + 'static>(
     suite: &mut Suite,
     name: &str,

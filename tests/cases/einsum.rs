@@ -1,4 +1,4 @@
-//! Sums of products by the names of axes, against NumPy and JAX, and what does not fit.
+//! Tests `einsum`, compared with NumPy and JAX, and the errors for operands that do not fit.
 
 use super::array::{integers, random, Array};
 use super::check::{exact, near, said, Suite};
@@ -70,7 +70,7 @@ fn others(suite: &mut Suite) {
     });
 }
 
-/// What is said of what does not fit: the letter, and the shapes.
+/// Checks that messages about operands that do not fit name the letter and the shapes.
 fn refused(suite: &mut Suite) {
     const WRONG: &[(&str, &[&[usize]], &str)] = &[
         (

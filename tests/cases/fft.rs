@@ -1,4 +1,4 @@
-//! Fourier transforms, against sums in `f64`.
+//! Tests Fourier transforms, compared with sums in `f64`.
 
 use super::array::{random, Array};
 use super::check::{near, Suite};
@@ -8,7 +8,7 @@ use std::f64::consts::TAU;
 use warpweft::dtype::DType;
 use warpweft::tensor::FftNorm;
 
-/// The transforms of the rows of `[rows, n, 2]`, by the definition.
+/// Computes the transforms of the rows of `[rows, n, 2]` by the definition.
 fn dft(x: &Array<f64>, sign: f64) -> Array<f64> {
     let (rows, n) = (x.shape[0], x.shape[1]);
     let roots: Vec<(f64, f64)> =
@@ -28,13 +28,13 @@ fn dft(x: &Array<f64>, sign: f64) -> Array<f64> {
     Array::new(&[rows, n, 2], data)
 }
 
-/// Real numbers as complex ones.
+/// Converts real numbers to complex numbers.
 fn complex(x: &Array<f64>) -> Array<f64> {
     let shape = [&x.shape[..], &[2]].concat();
     Array::new(&shape, x.data.iter().flat_map(|&x| [x, 0.0]).collect())
 }
 
-/// Each result is a sum of `n` numbers up to 1.
+/// The tolerance of results that are sums of `n` numbers up to 1.
 fn by(n: usize, scale: f64) -> Tolerance {
     Tolerance { absolute: scale * 1e-6 * (n as f64).sqrt(), relative: 1e-6 }
 }
@@ -72,7 +72,7 @@ fn axes(suite: &mut Suite) {
         let x = random(&[3, 6, 4, 2], -1.0, 1.0, 2);
         let a = x.f32(device)?;
         let along = |x: &Array<f64>, sign: f64| {
-            // Axis 1 last, and back.
+            // Moves axis 1 to the end and back.
             let (n, rows) = (x.shape[1], x.shape[0] * x.shape[2]);
             let lines = x.permute(&[0, 2, 1, 3]).reshape(&[rows, n, 2]);
             let done = dft(&lines, sign).reshape(&[x.shape[0], x.shape[2], n, 2]);

@@ -1,13 +1,13 @@
 //! The form of error messages: `op: what must hold, got what`, and the remedy after a semicolon.
 
-/// Phrases that a message may have in place of `must` and `got`.
+/// Phrases that a message may contain instead of `must` and `got`.
 const OTHERS: [&str; 4] =
     [" is not supported", "used after dispose()", "the device was lost", "out of memory"];
 
-/// Checks a message in the name of an operation.
+/// Checks a message that belongs to an operation.
 ///
 /// # Errors
-/// Returns the part that a message lacks.
+/// Returns the part that is missing in the message.
 pub fn check(name: &str, message: &str) -> Result<(), String> {
     let Some(rest) = message.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")) else {
         return Err(format!("{message:?} must begin with {name:?} and a colon"));

@@ -1,9 +1,9 @@
-//! The gamma function's logarithm and its derivatives, and the inverse of the error function, in `f64`.
+//! The logarithm of the gamma function with its derivatives, and the inverse of the error function, in `f64`.
 
 use super::reference::{erf, erfc};
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 
-/// The Bernoulli numbers of index 2, 4, ...
+/// The Bernoulli numbers with the indices 2, 4, ...
 const BERNOULLI: [f64; 6] =
     [1.0 / 6.0, -1.0 / 30.0, 1.0 / 42.0, -1.0 / 30.0, 5.0 / 66.0, -691.0 / 2730.0];
 
@@ -12,7 +12,7 @@ pub fn is_pole(x: f64) -> bool {
     x <= 0.0 && x.floor() == x
 }
 
-/// log|Gamma(x)|.
+/// Returns log|Gamma(x)|.
 pub fn lgamma(x: f64) -> f64 {
     if is_pole(x) || x == f64::INFINITY {
         return f64::INFINITY;
@@ -22,7 +22,7 @@ pub fn lgamma(x: f64) -> f64 {
         let sine = (PI * (x - x.round())).sin().abs();
         return (PI / sine).ln() - lgamma(1.0 - x);
     }
-    // By Gamma(x + 1) = x Gamma(x) to where Stirling's series has all digits.
+    // Gamma(x + 1) = x Gamma(x) moves x to where Stirling's series is accurate to all digits.
     let (mut z, mut product) = (x, 1.0);
     while z < 12.0 {
         product *= z;
@@ -36,7 +36,7 @@ pub fn lgamma(x: f64) -> f64 {
     series - product.ln()
 }
 
-/// The sizes of the terms that it is a sum of: above 0 it has all digits.
+/// Returns the size of the terms that cancel in `lgamma`. Above 0, nothing cancels.
 pub fn lgamma_terms(at: &[f64]) -> f64 {
     match at[0] {
         x if x < 0.0 && !is_pole(x) => (1.0 - x).ln() + 1.0 + lgamma(x).abs() + lgamma(-x).abs(),
@@ -44,13 +44,13 @@ pub fn lgamma_terms(at: &[f64]) -> f64 {
     }
 }
 
-/// The same of the derivative.
+/// Returns the size of the terms that cancel in the derivative of `lgamma`.
 pub fn digamma_terms(at: &[f64]) -> f64 {
     let a = at[0].abs();
     (a + 4.0).ln() + if a > 0.0 { 2.0 / a } else { 0.0 }
 }
 
-/// The n-th derivative of the logarithm's derivative.
+/// Returns the n-th derivative of `digamma`.
 pub fn polygamma(n: i32, x: f64) -> f64 {
     if n == 0 && x == 0.0 {
         return -1.0 / x;
@@ -90,7 +90,7 @@ pub fn polygamma(n: i32, x: f64) -> f64 {
     -sign * sum
 }
 
-/// The x of which the error function is y, by Newton's method: of what is left to 1 where that is less than half.
+/// Returns the x with erf(x) = y, by Newton's method. Above one half, solves erfc(x) = 1 - y instead.
 pub fn erfinv(y: f64) -> f64 {
     if y.abs() == 1.0 {
         return y * f64::INFINITY;

@@ -1,9 +1,9 @@
-//! Files of arrays that scripts beside them write: a line is a case, a name, a shape and elements.
+//! Reads files of arrays that the scripts in `tests/golden` write. A line has a case, a name, a shape and elements.
 
 use super::array::Array;
 use std::collections::HashMap;
 
-/// The arrays of a case by name.
+/// Returns the arrays of a case by name.
 pub fn arrays(file: &str, case: &str) -> HashMap<String, Array<f64>> {
     let lines = file.lines().filter_map(|line| {
         let mut fields = line.split('|');

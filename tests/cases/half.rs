@@ -1,4 +1,4 @@
-//! `f16`: stored in two bytes, computed in `f32`, rounded once.
+//! Tests `f16`: stored in two bytes, computed in `f32`, rounded once.
 
 use super::array::{bits, integers, random, Array};
 use super::check::{exact, same_bits, typed, Suite};
@@ -32,7 +32,7 @@ fn pointwise(suite: &mut Suite) {
         });
     }
     suite.add("rounds once, at the end", |device| {
-        // 2048 + 1 is no half, but 2048 + 1 + 1 is.
+        // `f16` cannot represent 2048 + 1, but it can represent 2048 + 1 + 1.
         let a = device.tensor(&[2048.0f32, 65_504.0], &[2])?.cast(HALF)?;
         let got = a.add(1.0)?.add(1.0)?;
         let large = a.mul(4.0)?.div(4.0)?;
@@ -59,7 +59,7 @@ fn pointwise(suite: &mut Suite) {
 
 fn movement(suite: &mut Suite) {
     suite.add("moved as bits", |device| {
-        // No NaNs: reading one as f32 may quieten it.
+        // Without NaNs, because reading one as `f32` may make it quiet.
         let x =
             bits(&[5, 7], 5).map(|w| if w & 0x7c00 == 0x7c00 { w & 0x83ff } else { w & 0xffff });
         let a = x.on(device, HALF)?;
@@ -181,7 +181,7 @@ fn routines(suite: &mut Suite) {
     });
 }
 
-/// Products of halves have kernels of their own on some devices, whose tiles are filled up with zeros.
+/// Tests matmuls of `f16`. Some devices have separate kernels for them, with zero-padded tiles.
 fn products(suite: &mut Suite) {
     for size in [0, 1, 7, 8, 9, 16, 17, 31, 33, 65, 129] {
         for [m, k, n] in [[size, 65, 129], [65, size, 33], [129, 33, size], [33, 130, size + 17]] {
@@ -207,7 +207,7 @@ fn products(suite: &mut Suite) {
             {
                 let got = left.matmul(right)?;
                 checks.push(typed(what, got, HALF, want.clone(), by.stored(HALF)));
-                // Summed in f32, and not rounded on the way.
+                // Summed in `f32`, without rounding on the way.
                 let got = left.cast(DType::F32)?.matmul(&right.cast(DType::F32)?)?;
                 checks.push(typed(format!("{what} in f32"), got, DType::F32, want.clone(), by));
             }
@@ -234,7 +234,7 @@ fn products(suite: &mut Suite) {
             let layer = a.relu().matmul(&w.neg())?.add(&b.on(device, HALF)?)?;
             let positive = x.map(|x| x.max(0.0));
             let sum = product(&positive, &y).zip(&b, |p, b| b - p);
-            // What halves would round is computed in f32.
+            // Values that `f16` would round are computed in `f32`.
             let third = a.mul(1.0 / 3.0)?.cast(DType::F32)?.matmul(&w.cast(DType::F32)?)?;
             let thirds = product(&x, &y).map(|p| p / 3.0);
             let padded = a.pad(&[(1, 2), (3, 0)], 0.0)?.matmul(&w.pad(&[(3, 0), (0, 5)], 0.0)?)?;

@@ -1,4 +1,4 @@
-//! New values of variables in the memory of those before: when that is, and that nothing is seen of it.
+//! Tests in-place updates of variables: when they happen, and that no result changes.
 
 use super::array::{random, Array};
 use super::batches::{ensure, nothing_new};
@@ -10,13 +10,13 @@ use warpweft::nn::{Generator, Layer, Linear, Module};
 use warpweft::optim::{Adam, Optimizer};
 use warpweft::tensor::{Tensor, Variable};
 
-/// A variable of two rows, 0 to 5, whose value nothing else holds.
+/// Returns a variable of two rows, 0 to 5, whose value no other handle holds.
 fn numbers(device: &Device) -> std::result::Result<Variable, String> {
     let values: Vec<f32> = (0..6).map(|n| n as f32).collect();
     Ok(Variable::new(&device.tensor(&values, &[2, 3]).map_err(said)?))
 }
 
-/// How many results the last batch wrote where others lay.
+/// Returns the number of results that the last batch wrote in place.
 fn in_place(device: &Device) -> usize {
     device.last_plan().map_or(0, |plan| plan.in_place.len())
 }
@@ -26,7 +26,7 @@ async fn is(what: &str, tensor: &Tensor, want: &[f32]) -> Outcome {
     ensure(got == want, format!("{what}: {got:?}, not {want:?}"))
 }
 
-/// Assigns what `next` makes of the value, and submits.
+/// Assigns the result of `next` for the value, and submits.
 fn step(device: &Device, variable: &Variable, next: impl Fn(&Tensor) -> Result<Tensor>) -> Outcome {
     variable.assign(&next(&variable.value()).map_err(said)?).map_err(said)?;
     device.flush().map_err(said)
@@ -62,7 +62,7 @@ async fn taken(device: Device) -> Outcome {
     ensure(device.stats().bytes == settled.bytes, "memory grows")?;
     let want = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0].map(|x: f32| x * 256.0 + 255.0);
     is("eight steps", &w.value(), &want).await?;
-    // Elements of other types.
+    // Other dtypes.
     for dtype in [DType::I32, DType::U32, DType::Bool] {
         let w = Variable::new(&device.full(&[5], 1.0, dtype).map_err(said)?);
         device.flush().map_err(said)?;
@@ -84,7 +84,7 @@ async fn held(device: Device) -> Outcome {
     ensure(in_place(&device) == 0, "what is held was overwritten")?;
     is("the value before", &before, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).await?;
     drop(before);
-    // A read that was begun reads what was there.
+    // A read that was begun earlier returns the previous value.
     let begun = w.value().read::<f32>();
     step(&device, &w, |value| value.neg().add(0.0))?;
     ensure(in_place(&device) == 1, "nothing holds it")?;
@@ -95,7 +95,7 @@ async fn held(device: Device) -> Outcome {
 
 async fn made(device: Device) -> Outcome {
     let w = numbers(&device)?;
-    // Less than the value takes: it is written by the same batch.
+    // Smaller than the value: the same batch computes it.
     let rows = w.value().sum(1).map_err(said)?;
     let loss = rows.square().sum(()).map_err(said)?;
     w.assign(&w.value().mul(2.0).map_err(said)?).map_err(said)?;
@@ -106,7 +106,7 @@ async fn made(device: Device) -> Outcome {
     is("the loss", &loss, &[153.0]).await?;
     ensure(device.stats().submits == before + 1, "they were computed with the batch")?;
     is("the value", &w.value(), &[0.0, 2.0, 4.0, 6.0, 8.0, 10.0]).await?;
-    // As much as the value takes: that stays, and is computed from when it is asked for.
+    // As large as the value: the previous value is kept, and this tensor is computed on request.
     let exp = w.value().add(1.0).map_err(said)?;
     let sum = exp.sum(()).map_err(said)?;
     w.assign(&w.value().mul(0.0).map_err(said)?).map_err(said)?;
@@ -117,7 +117,7 @@ async fn made(device: Device) -> Outcome {
     is("the value", &w.value(), &[0.0; 6]).await
 }
 
-/// An update of a matrix of three by three.
+/// An update of a 3 x 3 matrix.
 type Next = fn(&Tensor) -> Result<Tensor>;
 
 async fn elsewhere(device: Device) -> Outcome {
@@ -164,7 +164,7 @@ async fn exchanged(device: Device) -> Outcome {
     device.flush().map_err(said)?;
     is("a", &a.value(), &[7.0; 6]).await?;
     is("b", &b.value(), &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).await?;
-    // Of each other, by one kernel.
+    // Two variables that depend on each other, in one kernel.
     let (first, second) = (a.value(), b.value());
     a.assign(&second.add(1.0).map_err(said)?).map_err(said)?;
     b.assign(&first.add(2.0).map_err(said)?).map_err(said)?;
@@ -172,7 +172,7 @@ async fn exchanged(device: Device) -> Outcome {
     device.flush().map_err(said)?;
     is("a", &a.value(), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).await?;
     is("b", &b.value(), &[9.0; 6]).await?;
-    // Of each other, one of them by rows.
+    // Two variables that depend on each other, one of them by rows.
     let (first, second) = (a.value(), b.value());
     a.assign(
         &second
@@ -195,17 +195,17 @@ async fn several(device: Device) -> Outcome {
     device.flush().map_err(said)?;
     ensure(in_place(&device) == 1, "the last of three values")?;
     is("three steps", &w.value(), &[6.0, 7.0, 8.0, 9.0, 10.0, 11.0]).await?;
-    // Batches by hand, and reads, compute values of variables with them.
+    // Explicit batches and reads also compute the values of variables.
     w.assign(&w.value().mul(2.0).map_err(said)?).map_err(said)?;
     let other = device.ones(&[4]).and_then(|x| x.add(1.0)).map_err(said)?;
     device.batch().add(&other).and_then(|batch| batch.run()).map_err(said)?;
     ensure(in_place(&device) == 1, "by a batch")?;
     is("the other", &other, &[2.0; 4]).await?;
     is("by a batch", &w.value(), &[12.0, 14.0, 16.0, 18.0, 20.0, 22.0]).await?;
-    // What does not read the value before.
+    // The update does not read the previous value.
     step(&device, &w, |value| value.device().full(&[2, 3], 3.0, DType::F32)?.add(1.0))?;
     is("another value", &w.value(), &[4.0; 6]).await?;
-    // Rows, and then all of it.
+    // One row, and then all of them.
     let row = device.full(&[1, 3], 1.0, DType::F32).map_err(said)?;
     w.assign_slice(0, 1, &row).map_err(said)?;
     step(&device, &w, |value| value.mul(2.0))?;
@@ -222,7 +222,7 @@ async fn shared(device: Device) -> Outcome {
     step(&device, &w, |value| value.neg().add(0.0))?;
     is("a result as large", &more, &[100.0, 101.0, 102.0, 103.0, 104.0, 105.0]).await?;
     is("the value", &w.value(), &[0.0, -1.0, -2.0, -3.0, -4.0, -5.0]).await?;
-    // A product and a sum of the value before, recorded after it was replaced.
+    // A matmul and a sum of the previous value, recorded after it was replaced.
     let before = w.value();
     w.assign(&before.add(1.0).map_err(said)?).map_err(said)?;
     let product = before.matmul(&before.transpose(0, 1).map_err(said)?).map_err(said)?;
@@ -244,7 +244,7 @@ async fn programs(device: Device) -> Outcome {
         step(&device, &w, |value| value.mul(2.0))?;
     }
     is("of a program", &w.value(), &[14.0, 22.0, 30.0, 38.0, 46.0, 54.0]).await?;
-    // What a program keeps stays.
+    // A program keeps its constants.
     let kept = w.value();
     let keeps = device.compile(&[(shape, DType::F32)], |x| Ok(vec![x[0].add(&kept)?]));
     let keeps = keeps.map_err(said)?;
@@ -268,14 +268,14 @@ async fn replaced(device: Device) -> Outcome {
     drop((first, gradient));
     step(&device, &w, |value| value.add(0.0))?;
     ensure(in_place(&device) == 1, "no gradient passes it any more")?;
-    // Whoever holds the value has its gradient.
+    // While a handle holds the value, its gradient can be computed.
     let before = w.value();
     let second = loss(&before).map_err(said)?;
     step(&device, &w, |value| value.add(1.0))?;
     let gradients = second.grad(&[&before, &x]).map_err(said)?;
     is("by the value", &gradients[0], &[2.0, 16.0, 54.0, 8.0, 40.0, 108.0]).await?;
     is("by an operand", &gradients[1], &[34.0, 116.0, 270.0]).await?;
-    // So has who asks before.
+    // The gradient can also be computed before the assignment.
     let third = loss(&w.value()).map_err(said)?;
     let gradient = third.grad(&[&x]).map_err(said)?.remove(0);
     step(&device, &w, |value| value.add(1.0))?;
@@ -294,11 +294,11 @@ async fn refused(device: Device) -> Outcome {
         Ok((large, device.flush().err()))
     };
     let asked = asked();
-    device.set_memory_limit(None); // Whatever it said: other cases share the device.
+    device.set_memory_limit(None); // Unconditional, because other cases share the device.
     let (large, refused) = asked.map_err(said)?;
     let refused = refused.ok_or("it has no room")?;
     ensure(refused.kind() == ErrorKind::Memory, format!("it says {}", refused.message()))?;
-    // It was not computed, and is once that is possible.
+    // The value was not computed. It is computed once there is enough memory.
     is("a result", &large.select(0, 0).map_err(said)?, &[3.0; 1000]).await?;
     drop(large);
     is("the value", &w.value(), &[6.0; 1000]).await
@@ -315,7 +315,7 @@ async fn optimised(device: Device) -> Outcome {
     let target = target.f32(&device).map_err(said)?;
     let mut losses = Vec::new();
     let mut step = || -> Result<Tensor> {
-        // What is held here is smaller than the parameters.
+        // The held tensors are smaller than the parameters.
         let scores = model.forward(&x)?;
         let loss = scores.sub(&target)?.square().mean(())?;
         optimizer.minimize(&loss)?;
@@ -324,10 +324,10 @@ async fn optimised(device: Device) -> Outcome {
     for n in 0..6 {
         let loss = step().map_err(said)?;
         let (stats, places) = (device.stats(), in_place(&device));
-        // Parameters and two moments; the gradients are gone by now. Sizes are rounded.
+        // Parameters and two moments. The gradients are already freed. Sizes are rounded up.
         let held = 3 * parameters + (2 * rows * hidden + rows * inputs) as u64 * 4;
         let used = stats.used_bytes;
-        // Kernels of fewer buffers update one after the other.
+        // Kernels with fewer buffers update the parameters one after the other.
         if device.limits().buffers_per_kernel >= 8 {
             ensure(places == 3, format!("{places} in place in step {n}"))?;
             ensure(

@@ -1,4 +1,4 @@
-//! Indices that are out of range: told where that is asked for.
+//! Tests that indices out of range are reported if `check_indices` is on.
 
 use super::check::{said, Outcome, Suite};
 use super::refusals::{refuses, t};
@@ -8,7 +8,7 @@ use warpweft::error::ErrorKind::Data;
 use warpweft::error::Result;
 use warpweft::tensor::Tensor;
 
-/// Operations that take positions along an axis of three elements, with what they call themselves.
+/// Operations that take positions along an axis of three elements, with their names in messages.
 type Indexed = (&'static str, fn(&Device, &Tensor) -> Result<Tensor>);
 const INDEXED: &[Indexed] = &[
     ("index_select", |d, i| t(d, &[2, 3])?.index_select(-1, i)),
@@ -22,7 +22,7 @@ const INDEXED: &[Indexed] = &[
     ("scatter_nd", |d, i| t(d, &[3])?.scatter_nd(&i.unsqueeze(-1)?, &t(d, &[2])?, None)),
 ];
 
-/// With [`Device::check_indices`], what is out of range is told by the next read, once.
+/// Tests that with [`Device::check_indices`] the next read reports indices out of range, once.
 pub fn refusals(suite: &mut Suite) {
     for (at, &(name, of)) in INDEXED.iter().enumerate() {
         suite.steps(format!("{name} of an index out of range {at}"), move |device| async move {
@@ -66,7 +66,7 @@ async fn out_of_range(
     refuses(&format!("read: an index of {name} must be in [-3, 3), got 3"), read, Data)
 }
 
-/// Another tensor's read tells it; what was refused and what is compiled are read as always.
+/// Checks that a read of another tensor reports the index, and that later reads and compiled programs work as usual.
 async fn several(device: &Device) -> Outcome {
     let x = t(device, &[3]).map_err(said)?;
     let index = device.tensor(&[1, 9], &[2]).map_err(said)?;

@@ -1,13 +1,13 @@
-//! What the derivatives of the rows are, up to the third, in `f64`: each function is written from its definition in
-//! truncated Taylor arithmetic, and none of the library's formulas goes into it.
+//! The derivatives of the rows up to the third, in `f64`. Each function is written from its definition in truncated Taylor
+//! arithmetic, independent of the library's formulas.
 
 use super::gamma::{self, polygamma};
 use super::reference::erfc;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_10, LN_2, PI, SQRT_2};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// A value that moves along three directions at once: the part of the n-th set of directions is the mixed derivative by
-/// those. No direction counts twice, so that a direction's square is 0.
+/// A value with its derivatives along three directions. The n-th part is the mixed derivative by the directions whose bits n
+/// has. No direction counts twice, so the square of a direction is 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Jet(pub [f64; 8]);
 
@@ -22,7 +22,7 @@ impl Jet {
         self.0[0]
     }
 
-    /// A function of this by its value and its first three derivatives here.
+    /// Applies a function, given by its value and its first three derivatives at this point.
     fn map(self, derivatives: [f64; 4]) -> Jet {
         let [value, first, second, third] = derivatives;
         let mut moved = self;
@@ -84,14 +84,14 @@ impl Jet {
         self.map([x.atan(), r, -2.0 * x * r * r, (6.0 * x * x - 2.0) * r * r * r])
     }
 
-    /// The error function and, of one minus it, what is left.
+    /// Returns a function with the derivatives of the error function and the given value.
     fn erf(self, value: f64) -> Jet {
         let x = self.value();
         let g = FRAC_2_SQRT_PI * (-x * x).exp();
         self.map([value, g, -2.0 * x * g, (4.0 * x * x - 2.0) * g])
     }
 
-    /// 1 / (1 + e^-x).
+    /// Returns 1 / (1 + e^-x).
     fn sigmoid(self) -> Jet {
         let one = Jet::constant(1.0);
         match self.value() < 0.0 {
@@ -100,7 +100,7 @@ impl Jet {
         }
     }
 
-    /// log(1 + e^x).
+    /// Returns log(1 + e^x).
     fn softplus(self) -> Jet {
         match self.value() < 0.0 {
             true => self.exp().ln_1p(),
@@ -108,19 +108,19 @@ impl Jet {
         }
     }
 
-    /// (1 - e^-2x) / (1 + e^-2x).
+    /// Returns (1 - e^-2x) / (1 + e^-2x).
     fn tanh(self) -> Jet {
         if self.value() < 0.0 {
             return -(-self).tanh();
         }
         let (one, e) = (Jet::constant(1.0), self.scaled(-2.0).exp());
-        // The value itself, where the difference has no digits left.
+        // The value comes from `f64::tanh`, because the difference has no digits left.
         let mut tanh = (one - e) / (one + e);
         tanh.0[0] = self.value().tanh();
         tanh
     }
 
-    /// The absolute value; at 0 it does not move.
+    /// Returns the absolute value. The derivative at 0 is 0.
     fn abs(self) -> Jet {
         match self.value() {
             0.0 => Jet::constant(0.0),
@@ -130,7 +130,7 @@ impl Jet {
     }
 }
 
-/// A product in which 0 is no limit but nothing at all.
+/// Returns a product in which 0 times infinity is 0.
 fn times(x: f64, y: f64) -> f64 {
     if x == 0.0 || y == 0.0 {
         0.0
@@ -173,22 +173,24 @@ impl Mul for Jet {
 
 impl Div for Jet {
     type Output = Jet;
-    // As the reciprocal's product.
+    // The product with the reciprocal.
     #[allow(clippy::suspicious_arithmetic_impl)]
     fn div(self, other: Jet) -> Jet {
         self * other.recip()
     }
 }
 
-/// The row's derivatives at a point along up to three directions, each an argument's number: the n-th part is that by the
-/// directions whose bits n has. Where a function has a kink, it is as PyTorch has it: the derivative is that of
-/// - 0, for `abs`, `copysign` and `hypot` at 0, `atan2` at (0, 0) and for whatever rounds or compares;
-/// - the constant, for `relu`, `relu6`, `hard_tanh`, `hard_sigmoid`, `hardshrink`, `softshrink` at their corners and for
-///   `threshold` at its; the piece outside, for
-///   `hard_swish`; the line, `alpha x`, for `leaky_relu`, `elu`, `celu` and `selu` at 0;
-/// - the mean of both, for `minimum` and `maximum` where they are equal; `x`, for `clamp` at the limits.
+/// Returns the derivatives of a row at a point along up to three directions. Each direction is the number of an argument. The
+/// n-th part is the derivative by the directions whose bits n has.
 ///
-/// NaN where there is none; none for a row that is not here.
+/// At a kink, the derivative follows PyTorch. It is the derivative of
+/// - 0, for `abs`, `copysign` and `hypot` at 0, `atan2` at (0, 0), and functions that round or compare;
+/// - the constant, for `relu`, `relu6`, `hard_tanh`, `hard_sigmoid`, `hardshrink` and `softshrink` at their corners, and for
+///   `threshold` at its threshold; the piece outside, for `hard_swish`; the line, `alpha x`, for `leaky_relu`, `elu`, `celu`
+///   and `selu` at 0;
+/// - the mean of both, for `minimum` and `maximum` where the operands are equal; `x`, for `clamp` at the limits.
+///
+/// Returns NaN where no derivative exists, and `None` for a row that is not listed here.
 pub fn derivatives(name: &str, point: &[f64], directions: &[usize]) -> Option<[f64; 8]> {
     let moved = |(n, &value): (usize, &f64)| {
         let mut jet = Jet::constant(value);
@@ -255,7 +257,7 @@ fn unary(name: &str, x: Jet) -> Option<Jet> {
 
 fn activation(name: &str, a: &[Jet]) -> Option<Jet> {
     let (x, v, one) = (a[0], a[0].value(), Jet::constant(1.0));
-    // 0 below and at the one corner, 1 at the other and above, straight between.
+    // 0 up to one corner, 1 from the other corner on, linear in between.
     let ramp = |from: f64, to: f64| match v {
         _ if v <= from => Jet::constant(from),
         _ if v >= to => Jet::constant(to),
@@ -319,7 +321,7 @@ fn several(name: &str, a: &[Jet]) -> Option<Jet> {
         "remainder" => x - y.scaled((v / w).floor()),
         "pow" => {
             let odd = v < 0.0 && w % 2.0 != 0.0;
-            // x^y = |v|^y (x / v)^y, and of 1 + u a power is a binomial series: nothing cancels.
+            // x^y = |v|^y (x / v)^y, and the power of 1 + u is a binomial series. Nothing cancels.
             let (mut rest, mut series, mut term) = (y, one, one);
             let u = x.scaled(1.0 / v) - one;
             for n in 1..4 {
@@ -346,14 +348,14 @@ fn several(name: &str, a: &[Jet]) -> Option<Jet> {
                 y
             }
         }
-        // Of the quotient that is at most 1.
+        // Uses the quotient that is at most 1.
         "atan2" => match v.abs() <= w.abs() {
             _ if v == 0.0 && w == 0.0 => Jet::constant(0.0),
             true => (x / y).atan(),
             false => -(y / x).atan(),
         },
         "hypot" if v == 0.0 && w == 0.0 => Jet::constant(0.0),
-        // Of the quotient that is at most 1.
+        // Uses the quotient that is at most 1.
         "hypot" if v.abs() < w.abs() => several(name, &[y, x])?,
         "hypot" => x.abs() * (one + (y / x) * (y / x)).sqrt(),
         "heaviside" if v == 0.0 => y,
@@ -381,7 +383,7 @@ fn several(name: &str, a: &[Jet]) -> Option<Jet> {
     })
 }
 
-/// Of 0^y: by the base that of the monomial; by the exponent 0, where it falls to 0.
+/// Returns the derivatives of 0^y: by the base, those of the monomial; by the exponent, 0 where the power tends to 0.
 fn power_of_zero(x: Jet, y: f64, directions: &[usize]) -> [f64; 8] {
     let whole = y >= 0.0 && y.fract() == 0.0;
     let monomial = match whole && y <= 3.0 {

@@ -1,4 +1,4 @@
-//! Sample kernels of every kind, for whoever prints, compiles or runs kernels.
+//! Sample kernels of every kind, for tests that print, compile or run kernels.
 
 #[path = "routine_kernels.rs"]
 mod routine_kernels;
@@ -16,7 +16,7 @@ use warpweft::schedule::schedule;
 const TYPES: [DType; 5] = [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool];
 const COMPUTE: [DType; 4] = [DType::F32, DType::I32, DType::U32, DType::Bool];
 
-/// Kernels to choose from, so that each of them is in one: what is tried first, alone, and two more.
+/// Returns four configurations that together contain every kernel to choose from.
 pub fn configs() -> [KernelConfig; 4] {
     let large = KernelConfig {
         rows: Rows::Subgroups,
@@ -34,15 +34,15 @@ pub fn configs() -> [KernelConfig; 4] {
     [KernelConfig::GPU, KernelConfig::EMULATED, large, middle]
 }
 
-/// A device that can do all that kernels may ask for, and no more of the rest than every device with WebGPU.
+/// A device with all optional features of kernels. All other limits are the minimum of WebGPU.
 pub const ABLE: Limits = Limits { f16: true, subgroups: true, cooperative: true, ..Limits::WEBGPU };
 
-/// The text of a kernel on such a device, for a compiler.
+/// Returns the source of a kernel on [`ABLE`], for a compiler.
 pub fn source(kernel: &Kernel, config: KernelConfig, dialect: Dialect) -> Source {
     wgsl(kernel, &schedule(kernel, &ABLE, config), dialect)
 }
 
-/// All samples, by name.
+/// Returns all samples, by name.
 pub fn samples() -> Vec<(String, Kernel)> {
     let mut all = Vec::new();
     unary(&mut all);
@@ -71,13 +71,13 @@ fn index(offset: i64, strides: &[i64]) -> Index {
     Index { offset, terms: terms.map(|(d, &s)| (Atom::Coord(d as u32), s)).collect() }
 }
 
-/// Row-major strides of a shape.
+/// Returns the row-major strides of a shape.
 fn strides(dims: &[usize]) -> Vec<i64> {
     let mut strides = vec![1i64; dims.len()];
     for i in (1..dims.len()).rev() {
         strides[i - 1] = strides[i] * dims[i] as i64;
     }
-    // An extent of 1 never moves.
+    // The stride of an extent of 1 is 0.
     strides.iter().zip(dims).map(|(&s, &d)| if d == 1 { 0 } else { s }).collect()
 }
 
@@ -123,7 +123,7 @@ fn floats_only(op: Unary) -> bool {
     !matches!(op, Unary::Neg | Unary::Abs | Unary::Not)
 }
 
-/// Every unary primitive on every type it takes, one element and four at a time.
+/// Adds every unary primitive on every dtype that it takes, for one element and for four at a time.
 fn unary(all: &mut All) {
     use Unary::*;
     let ops = [
@@ -238,8 +238,8 @@ fn casts(all: &mut All) {
     }
 }
 
-/// Constants at the edges, stored as they are and met by a loaded value; then all of them alone, so that a compiler
-/// may try to compute with them.
+/// Adds constants at the edges, stored as they are and combined with a loaded value. Also adds a kernel of constants only,
+/// which a compiler may try to fold.
 fn constants(all: &mut All) {
     let bits = [
         0x0000_0000,
@@ -303,7 +303,7 @@ fn constants(all: &mut All) {
 }
 
 fn maps(all: &mut All) {
-    // A bias along the last axis, a broadcast column, and a number of the user's.
+    // A bias along the last axis, a broadcast column, and a number from the user.
     for dims in [[6, 8], [5, 7], [300, 200]] {
         for dtype in [DType::F32, DType::F16] {
             let mut draft = Draft::default();
@@ -324,7 +324,7 @@ fn maps(all: &mut All) {
         draft.store(0, dtype, value, &[1]);
         all.push((format!("map param {dtype}"), draft.kernel(&[12], 1)));
     }
-    // What lies in two outputs changes places.
+    // The contents of two outputs are swapped.
     for (dtype, count) in TYPES.into_iter().flat_map(|dtype| [(dtype, 33), (dtype, 64)]) {
         let mut draft = Draft::default();
         for (from, to) in [(1, 0), (0, 1)] {
@@ -354,7 +354,7 @@ fn maps(all: &mut All) {
     for columns in [12, 5] {
         all.push((format!("map gather {columns}"), gather(columns)));
     }
-    // An optimiser's step: three results.
+    // An optimizer's step with three results.
     let mut draft = Draft::default();
     let (x, g) = (draft.load(0, DType::F32, &[1]), draft.load(1, DType::F32, &[1]));
     let m = draft.load(2, DType::F32, &[1]);
@@ -371,7 +371,7 @@ fn maps(all: &mut All) {
     all.push(("map step".into(), draft.kernel(&[1 << 20], 1)));
 }
 
-/// Maps that read along another axis than they write.
+/// Adds maps that read along another axis than they write.
 fn turns(all: &mut All) {
     for dims in [[64, 96], [33, 70]] {
         for dtype in TYPES {
@@ -381,7 +381,7 @@ fn turns(all: &mut All) {
             all.push((format!("map turn {dtype} {dims:?}"), draft.kernel(&dims, 2)));
         }
     }
-    // Three operands turn, of which tiles hold two; one is straight; the place counts, too.
+    // Three transposed operands, of which tiles hold two, one that is not transposed, and the coordinate.
     let mut draft = Draft::default();
     let mut sum = draft.load(0, DType::F32, &[6400, 100, 1]);
     for input in 1..4 {
@@ -395,7 +395,7 @@ fn turns(all: &mut All) {
     all.push(("map turn three".into(), draft.kernel(&[5, 64, 100], 3)));
 }
 
-/// Four elements before, two after, of a row of six.
+/// Returns a kernel that pads a row of six with four elements before and two after.
 fn pad() -> Kernel {
     let mut draft = Draft::default();
     let at = draft.builder.push(Inst::Coord(1));
@@ -411,7 +411,7 @@ fn pad() -> Kernel {
     draft.kernel(&[3, 12], 2)
 }
 
-/// Rows by number; 0 where the number is outside.
+/// Returns a kernel that gathers rows by index, with 0 out of range.
 fn gather(columns: usize) -> Kernel {
     let mut draft = Draft::default();
     let row = draft.load(1, DType::I32, &[1, 0]);
@@ -445,7 +445,7 @@ fn reductions(all: &mut All) {
             }
         }
     }
-    // Along the first axis, in which neighbours are neighbouring results.
+    // Along the first axis, where neighboring threads compute neighboring results.
     for dims in [[3, 40], [70, 3], [500, 33], [4096, 64], [20000, 20]] {
         let [rows, columns] = dims;
         for op in [Sum, Max] {
@@ -482,7 +482,7 @@ fn reductions(all: &mut All) {
         draft.builder.store(Store { output: 0, index, value: y, dtype: DType::F32 });
     }
     all.push(("reduce twenty".into(), draft.kernel(&[4, 1023], 1)));
-    // What is reduced does not vary.
+    // The reduced value is constant.
     let mut draft = Draft::default();
     let x = draft.load(0, DType::F32, &[1, 0]);
     let y = draft.reduce(Sum, x);
@@ -507,7 +507,7 @@ fn softmax(dims: [usize; 2], dtype: DType, stride: [i64; 2]) -> Kernel {
     draft.kernel(&dims, 1)
 }
 
-/// Layer norm with scale and shift, and the mean stored beside it.
+/// Returns a layer norm with scale and shift, which also stores the mean.
 fn layer_norm(dims: [usize; 2]) -> Kernel {
     let mut draft = Draft::default();
     let columns = dims[1] as i64;
@@ -547,7 +547,7 @@ fn row_programs(all: &mut All) {
     all.push(("softmax f16".into(), softmax([6, 96], DType::F16, [96, 1])));
     all.push(("softmax across".into(), softmax([100, 60], DType::F32, [1, 100])));
     all.push(("softmax across few".into(), softmax([5, 300], DType::F32, [1, 5])));
-    // A causal mask looks at coordinates.
+    // A causal mask reads coordinates.
     let mut draft = Draft::default();
     let x = draft.load(0, DType::F32, &[64, 1]);
     let (row, col) = (draft.builder.push(Inst::Coord(0)), draft.builder.push(Inst::Coord(1)));
@@ -561,7 +561,7 @@ fn row_programs(all: &mut All) {
     let x = draft.binary(Binary::Div, x, sum);
     draft.store(0, DType::F32, x, &[64, 1]);
     all.push(("softmax causal".into(), draft.kernel(&[64, 64], 1)));
-    // No reduction at all, two inner axes.
+    // No reduction, and two inner axes.
     let mut draft = Draft::default();
     let x = draft.load(0, DType::F32, &[12, 4, 1]);
     let scale = draft.load(1, DType::F32, &[1, 0, 0]);
@@ -577,7 +577,7 @@ fn operand(input: u32, dtype: DType, strides: &[i64]) -> Operand {
     Operand { program: draft.builder.finish(), value }
 }
 
-/// `load(input) * 2 + 1`.
+/// Returns an operand with the prologue `load(input) * 2 + 1`.
 fn prologue(input: u32, strides: &[i64]) -> Operand {
     let mut draft = Draft::default();
     let x = draft.load(input, DType::F32, strides);
@@ -594,7 +594,7 @@ fn plain_epilogue(dtype: DType, dims: &[usize]) -> Program {
     draft.builder.finish()
 }
 
-/// `relu(accumulator + bias)`, the bias along axis `axis`; the accumulator stored beside it.
+/// Returns `relu(accumulator + bias)`, with the bias along `axis`. The accumulator is stored, too.
 fn bias_epilogue(input: u32, dims: &[usize], axis: usize) -> Program {
     let mut draft = Draft::default();
     let acc = draft.builder.push(Inst::Accumulator);
@@ -609,7 +609,7 @@ fn bias_epilogue(input: u32, dims: &[usize], axis: usize) -> Program {
     draft.builder.finish()
 }
 
-/// A product of contiguous operands.
+/// Returns a product of contiguous operands.
 pub fn product(batch: &[usize], m: usize, k: usize, n: usize, dtype: DType) -> Matmul {
     let dims = |r: usize, c: usize| [batch, &[r, c]].concat();
     Matmul {
@@ -667,19 +667,19 @@ fn matmuls(all: &mut All) {
     }
     for [m, k, n] in [[36, 20, 44], [35, 19, 43], [1, 20, 44]] {
         let mut matmul = product(&[2, 3], m, k, n, DType::F32);
-        // One batch axis each is broadcast.
+        // One batch axis of each operand is broadcast.
         matmul.a = operand(0, DType::F32, &[(m * k) as i64, 0, k as i64, i64::from(m > 0)]);
         matmul.b = prologue(1, &[0, (k * n) as i64, n as i64, 1]);
         matmul.epilogue = bias_epilogue(2, &[2, 3, m, n], 3);
         all.push((format!("matmul fused {m}x{k}x{n}"), Kernel::Matmul(matmul)));
     }
-    // One buffer is both operands.
+    // Both operands read the same buffer.
     let mut matmul = product(&[], 40, 24, 40, DType::F32);
     matmul.b = operand(0, DType::F32, &[1, 24]);
     all.push(("matmul square".into(), Kernel::Matmul(matmul)));
 }
 
-/// What a convolution sample varies.
+/// The parameters that differ between convolution samples.
 struct Window {
     x: [usize; 4],
     out: usize,
@@ -709,7 +709,7 @@ fn convolutions(all: &mut All) {
     all.extend(cases.map(convolution));
 }
 
-/// Convolutions by every window from 1 x 1 to 16 x 16, where a thread that works alone writes a line of it out.
+/// Returns convolutions with every window from 1 x 1 to 16 x 16. A thread that works alone unrolls a row of the window.
 pub fn windows() -> All {
     let params = Conv2d { stride: [1; 2], padding: [(0, 0); 2], dilation: [1; 2], groups: 1 };
     let sizes = (1..=16).flat_map(|height| (1..=16).map(move |width| [height, width]));

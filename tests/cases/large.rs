@@ -1,4 +1,4 @@
-//! Sizes at which dispatches and buffers have borders.
+//! Tests sizes at the limits of dispatches and buffers.
 
 use super::array::{integers, Array};
 use super::check::{exact, near, said, Suite};
@@ -9,7 +9,7 @@ use warpweft::tensor::Axes;
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("large");
-    // One dimension of a dispatch has 65,535 workgroups; a workgroup has 256 threads.
+    // One dimension of a dispatch has at most 65,535 workgroups of 256 threads.
     for n in [65_535 * 256 - 1, 65_535 * 256, 65_535 * 256 + 1, 65_536 * 256 + 1] {
         suite
             .steps(format!("a map over {n}"), move |device| async move {
@@ -47,7 +47,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// Positions that `f32` does not tell apart.
+/// Tests positions that `f32` cannot distinguish.
 fn positions(suite: &mut Suite) {
     const N: usize = (1 << 24) + 3;
     suite
@@ -83,8 +83,8 @@ fn positions(suite: &mut Suite) {
         .big();
 }
 
-/// What no kernel can use is refused with both numbers; a view of it that fits is computed. A device that takes all
-/// of it computes it.
+/// Tests tensors that are too large for a kernel. The error names both sizes, but a view that fits is computed. A device
+/// without this limit computes the whole tensor.
 fn beyond(suite: &mut Suite) {
     suite
         .steps("tensors above what one binding takes", |device| async move {
@@ -106,7 +106,7 @@ fn beyond(suite: &mut Suite) {
             let x = device.iota(&[n], 0).map_err(said)?.bitwise_and(1).map_err(said)?;
             told("run", x.run())?;
             told("reading", x.read_range::<i32>(0, 1).await.map(drop))?;
-            // None of it is in memory.
+            // The tensor is never stored in memory.
             let sum = x.sum(&[]).map_err(said)?.item::<i32>().await.map_err(said)?;
             let end = x.mul(5).and_then(|x| x.add(2)).and_then(|x| x.slice(0, -3..n as isize));
             let end = end.map_err(said)?.read::<i32>().await.map_err(said)?;
@@ -120,7 +120,7 @@ fn beyond(suite: &mut Suite) {
         .big();
 }
 
-/// More rows, tiles and batches than one dimension of a dispatch has workgroups.
+/// Tests more rows, tiles and batches than one dimension of a dispatch has workgroups.
 fn rows(suite: &mut Suite) {
     const MANY: usize = 65_600;
     suite.add("many rows", |device| {

@@ -1,5 +1,5 @@
-//! Layers as PyTorch has them in 64 bits: results, gradients by inputs and parameters, running statistics.
-//! `tests/golden/layers.py` writes them.
+//! Tests layers against PyTorch in 64 bits: results, gradients by inputs and parameters, and running statistics.
+//! `tests/golden/layers.py` writes the numbers.
 
 use super::array::Array;
 use super::check::{near, Check, Suite};
@@ -14,13 +14,13 @@ use warpweft::tensor::{AttentionOptions, ConvOptions, ConvTransposeOptions, Tens
 
 const FILE: &str = include_str!("../golden/layers.txt");
 
-/// Sums of some tens of products of numbers below 1, and norms' roots of them, in `f32`.
+/// The tolerance of sums of some tens of products of numbers below 1, and of their roots in norms, in `f32`.
 fn by(want: &Array<f64>) -> Tolerance {
     let size = want.data.iter().fold(1.0f64, |most, x| most.max(x.abs()));
     Tolerance { absolute: 4e-6 * size, relative: 0.0 }
 }
 
-/// A case of the file, of the module that `make` gives and what `run` makes of the inputs with it.
+/// Adds a case of the file. `make` creates the module, and `run` applies it to the inputs.
 fn like<M: Module + 'static>(
     suite: &mut Suite,
     case: &str,
@@ -87,10 +87,10 @@ fn like<M: Module + 'static>(
     });
 }
 
-/// Parts of the names of cases that are run as compiled programs as well.
+/// Parts of the names of cases that also run as compiled programs.
 const PROGRAMS: [&str; 5] = ["relu", "projected", "bilinear", "bias_kv", "zeros"];
 
-/// The results of a compiled program, and the gradient by its first input.
+/// Returns the results of a compiled program, and the gradient by its first input.
 fn of_program(
     device: &Device,
     arrays: &HashMap<String, Array<f64>>,
@@ -113,7 +113,7 @@ fn of_program(
     Ok(checks)
 }
 
-/// A case of a layer.
+/// Adds a case of a layer.
 fn layer<L: Layer + 'static>(
     suite: &mut Suite,
     case: &str,
@@ -183,7 +183,7 @@ fn norms(s: &mut Suite) {
     layer(s, "layer norm", |g| LayerNorm::new(g, &[3, 4]));
     layer(s, "rms norm", |g| {
         let mut norm = RmsNorm::new(g, &[5])?;
-        // The file was written in f64, whose epsilon PyTorch takes.
+        // PyTorch used this epsilon when it wrote the file in `f64`.
         norm.epsilon = f64::EPSILON;
         Ok(norm)
     });
@@ -293,7 +293,7 @@ fn transformers(s: &mut Suite) {
     );
 }
 
-/// What does not come from PyTorch: randomness is our own.
+/// Tests the parts that do not come from PyTorch, because their random numbers differ.
 fn begin(s: &mut Suite) {
     spread(s);
     orthogonal(s);
@@ -305,7 +305,7 @@ fn spread(s: &mut Suite) {
     s.fallible("first values are spread as their formulas say", |device| async move {
         let g = Generator::new(&device, 7);
         let root = |x: f64| x.sqrt();
-        // Name, values, the deviation, and the largest size there may be.
+        // The name, the values, the standard deviation, and the largest allowed magnitude.
         let made = [
             ("linear", Linear::new(&g, 100, 90)?.weight.value(), 0.1 / root(3.0), 0.1),
             (
@@ -327,7 +327,7 @@ fn spread(s: &mut Suite) {
                 root(0.02),
                 1.0,
             ),
-            // Of the normal distribution between -2 and 2 deviations.
+            // The normal distribution, truncated at 2 standard deviations.
             (
                 "truncated",
                 init::trunc_normal(&g, &[9000], (0.0, 0.5), (-1.0, 1.0))?,
@@ -341,7 +341,7 @@ fn spread(s: &mut Suite) {
             let mean = got.iter().map(|&x| f64::from(x)).sum::<f64>() / count;
             let square = got.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / count;
             let largest = got.iter().fold(0f32, |most, x| most.max(x.abs()));
-            // Of some thousand numbers: within 4 % and as far as their own deviation lets them.
+            // Within 4 % for some thousand numbers, and the mean within its sampling error.
             let near =
                 (square.sqrt() / deviation - 1.0).abs() < 0.04 && mean.abs() < 0.05 * deviation;
             if !near || f64::from(largest) > most * 1.0001 {
@@ -414,7 +414,7 @@ fn states(s: &mut Suite) {
         short.remove("0.bias");
         let mut surplus = doubled.clone();
         surplus.insert("3.weight".into(), device.ones(&[1])?);
-        // What PyTorch's batch norms count is no surplus.
+        // The counter of PyTorch's batch norms is not a surplus entry.
         let mut counted = state.clone();
         counted.insert("1.num_batches_tracked".into(), device.ones(&[])?);
         model.load_state_dict(&counted)?;

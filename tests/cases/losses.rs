@@ -1,5 +1,5 @@
-//! Losses and their gradients as PyTorch has them in 64 bits: `tests/golden/losses.py` writes them. What PyTorch refuses, or
-//! gives NaN for, is held against what the documentation says.
+//! Tests losses and their gradients against PyTorch in 64 bits. `tests/golden/losses.py` writes the numbers. Where PyTorch
+//! rejects inputs or gives NaN, the expected values follow our documentation.
 
 use super::array::Array;
 use super::check::{exact, near, said, typed, Suite};
@@ -14,7 +14,7 @@ use warpweft::tensor::Tensor;
 
 const FILE: &str = include_str!("../golden/losses.txt");
 
-/// Some logarithms, each with an absolute error of 2^-21 on GPUs, times weights of at most 2.
+/// The tolerance of some logarithms, each with an absolute error of 2^-21 on GPUs, times weights of at most 2.
 const BY: Tolerance = Tolerance { absolute: 5e-6, ..Tolerance::F32 };
 
 const NONE: LossReduction = LossReduction::None;
@@ -31,7 +31,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// `name key=value ... label`, apart.
+/// The parsed title of a case, `name key=value ... label`.
 struct Title<'a> {
     name: &'a str,
     options: HashMap<&'a str, &'a str>,
@@ -65,7 +65,7 @@ impl<'a> Title<'a> {
         }
     }
 
-    /// The loss of these inputs.
+    /// Returns the loss of these inputs.
     fn loss(&self, inputs: &HashMap<String, Tensor>) -> Result<Tensor> {
         let (x, reduction) = (&inputs["x"], self.reduction());
         let of = |key: &str| &inputs[key];
@@ -125,7 +125,7 @@ impl<'a> Title<'a> {
     }
 }
 
-/// A case for each loss and label, of all that was written with other options.
+/// Adds a case for each loss and label, with all options that the file contains.
 fn goldens(suite: &mut Suite) {
     let mut titles: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
     for line in FILE.lines() {
@@ -174,12 +174,12 @@ fn scores(device: &Device) -> Result<Tensor> {
     device.tensor(&[0.5f32, -1.0, 2.0, 0.0, 1.0, -0.5, 1.5, 0.25, 3.0, -2.0, 0.0, 1.0], &[4, 3])
 }
 
-/// `log(sum(exp(row))) - row[class]`.
+/// Returns `log(sum(exp(row))) - row[class]`.
 fn entropy(row: &[f64], class: usize) -> f64 {
     row.iter().map(|x| x.exp()).sum::<f64>().ln() - row[class]
 }
 
-/// Indices that are no class are as if their rows were not there.
+/// Tests that targets that are no class act as if their rows did not exist.
 fn no_classes(suite: &mut Suite) {
     for smoothing in [0.0, 0.3] {
         suite.add(
@@ -223,7 +223,7 @@ fn no_classes(suite: &mut Suite) {
     });
 }
 
-/// Where PyTorch has NaN, overflows, or waits for the data.
+/// Tests inputs for which PyTorch returns NaN, overflows, or waits for the data.
 fn beyond_pytorch(suite: &mut Suite) {
     suite.add("classes that are ruled out by a score of -inf", |d| {
         let x = d.tensor(&[1.0f32, f32::NEG_INFINITY, 2.0], &[1, 3])?;
@@ -346,7 +346,7 @@ fn ints(d: &Device, shape: &[usize]) -> Tensor {
 const PLAIN: CrossEntropyOptions =
     CrossEntropyOptions { ignore_index: -100, label_smoothing: 0.0, reduction: MEAN };
 
-/// What is refused, how, and a part of the message.
+/// Rejected calls: the operation, the kind of error, a part of the message, and the call.
 const REFUSALS: &[(&str, ErrorKind, &str, Refused)] = &[
     ("mse_loss", ErrorKind::Shape, "[4, 1] and [4]", |d| {
         floats(d, &[4, 1]).mse_loss(&floats(d, &[4]), MEAN)

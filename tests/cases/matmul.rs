@@ -1,4 +1,4 @@
-//! Matrix products: all ranks, views, sizes, and the work fused before and after.
+//! Tests matrix products: all ranks, views and sizes, and the work that is fused before and after them.
 
 use super::array::{integers, random, Array};
 use super::check::{near, Suite};
@@ -6,7 +6,7 @@ use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
 use warpweft::tensor::{Axes, Tensor};
 
-/// The product over the last two axes, leading ones broadcast.
+/// Returns the product over the last two axes, with the leading ones broadcast.
 pub fn product(a: &Array<f64>, b: &Array<f64>) -> Array<f64> {
     let (ra, rb) = (a.shape.len(), b.shape.len());
     let (k, n) = (a.shape[ra - 1], b.shape[rb - 1]);
@@ -205,7 +205,7 @@ fn views(suite: &mut Suite) {
     });
 }
 
-/// Few results and long sums, which may be computed in parts.
+/// Tests few results with long sums, which may be computed in parts.
 fn long(suite: &mut Suite) {
     const SIZES: [[usize; 3]; 7] = [
         [1, 1023, 1],

@@ -1,5 +1,5 @@
-//! The cases every backend runs: what the library promises, held against plain Rust in `f64`. Compiled natively by
-//! `tests/it/suite.rs` and for browsers by `tests/web.rs`.
+//! The cases that every backend runs. The expected values come from plain Rust in `f64`. `tests/it/suite.rs` compiles them
+//! natively, and `tests/web.rs` compiles them for browsers.
 
 pub mod arguments;
 pub mod array;
@@ -48,7 +48,7 @@ pub mod random;
 pub mod ranks;
 pub mod readings;
 pub mod reduce;
-// What it says of derivatives is for the table's own tests.
+// Only the tests of the pointwise table use the derivatives of this module.
 #[allow(dead_code)]
 pub mod reference;
 pub mod refusals;
@@ -67,13 +67,13 @@ pub use check::Case;
 use check::Suite;
 use warpweft::device::Device;
 
-/// Cases that belong together.
+/// A group of related cases.
 pub struct Group {
     pub name: &'static str,
     pub cases: fn() -> Suite,
 }
 
-/// The one list of groups: a macro that is given to this one is called with all of them. A group's name is its module's.
+/// Passes the list of all groups to a macro. The name of a group is the name of its module.
 macro_rules! with_groups {
     ($macro:ident) => {
         $macro! {
@@ -95,20 +95,20 @@ macro_rules! groups {
 }
 with_groups!(groups);
 
-/// Every case.
+/// Returns every case.
 pub fn all() -> Vec<Case> {
     GROUPS.iter().flat_map(|group| (group.cases)().cases).collect()
 }
 
-/// What became of cases on a device.
+/// The results of cases on a device.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub ran: usize,
-    /// Not run, because the device has no `f16`.
+    /// The number of cases that were skipped because the device has no `f16`.
     pub without_half: usize,
-    /// Not run, because they are too large for this place.
+    /// The number of cases that were skipped because they are too large for this platform.
     pub too_big: usize,
-    /// Name and what is wrong.
+    /// Failed cases: the name and the message.
     pub failures: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl Report {
         self.failures.extend(other.failures);
     }
 
-    /// How many ran and how many did not, and why.
+    /// Returns a text with the numbers of cases that ran and that were skipped, with reasons.
     pub fn count(&self) -> String {
         let mut count = format!("{}", self.ran);
         if self.without_half > 0 {
@@ -134,7 +134,7 @@ impl Report {
     }
 }
 
-/// Runs one case, if the device can; `big` ones only where asked for.
+/// Runs one case if the device supports it. Runs `big` cases only on request.
 pub async fn run(device: &Device, case: &Case, big: bool, report: &mut Report) {
     if case.half && !device.limits().f16 {
         report.without_half += 1;
@@ -150,7 +150,7 @@ pub async fn run(device: &Device, case: &Case, big: bool, report: &mut Report) {
     }
 }
 
-/// What cases left behind that nothing holds any more.
+/// Reports memory and nodes that remain although no handle holds them.
 pub fn leftovers(device: &Device) -> Option<String> {
     let stats = device.stats();
     let clean = stats.nodes == 0 && stats.used_bytes == 0;

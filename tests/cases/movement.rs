@@ -1,4 +1,4 @@
-//! Moving elements, compared bit by bit: whatever they say, they arrive unchanged.
+//! Tests the movement of elements, compared bit by bit. Any bit pattern must arrive unchanged.
 
 use super::array::{bits, integers, place, Array};
 use super::check::{exact, near, same_bits, Suite};
@@ -19,7 +19,7 @@ const STUBBORN: [u32; 8] = [
     0x7fff_ffff,
 ];
 
-/// Words without any pattern, among them [`STUBBORN`] ones.
+/// Returns words without any pattern, including [`STUBBORN`] ones.
 fn words(shape: &[usize], seed: u32) -> Array<u32> {
     let mut next = 0;
     bits(shape, seed).map(|w| {
@@ -141,7 +141,7 @@ fn permutes(suite: &mut Suite) {
             let x = words(&[5, 7], 5);
             let x = if dtype == DType::Bool { x.map(|w| w & 1) } else { x };
             let got = x.on(device, dtype)?.transpose(0, -1)?;
-            // Halves are read into f32 and back, which may quieten a NaN.
+            // An `f16` is converted to `f32` and back, which may make a NaN quiet.
             let want = x.permute(&[1, 0]);
             let quiet = |w: u32| if w & 0x7fff > 0x7c00 { 0x7e00 } else { w };
             if dtype == DType::F16 {
@@ -507,7 +507,7 @@ fn stacks_and_tiles(suite: &mut Suite) {
     });
 }
 
-/// `x` along `axis` at `index`; 0 outside.
+/// Returns `x` along `axis` at `index`, with 0 outside.
 fn gathered(x: &Array<u32>, axis: usize, index: &Array<f64>) -> Array<u32> {
     let rank = index.shape.len();
     let shape = [&x.shape[..axis], &index.shape, &x.shape[axis + 1..]].concat();

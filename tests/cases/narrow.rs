@@ -1,4 +1,4 @@
-//! Integers of 8 and 16 bits: stored as such, moved as they are, cast to be computed with.
+//! Tests integers of 8 and 16 bits. They are stored and moved as they are, and cast for computations.
 
 use super::array::{bits, integers, random, Array};
 use super::check::{exact, near, said, same_bits, Suite};
@@ -26,7 +26,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// The value that a whole number wraps to.
+/// Returns the value that a whole number wraps to.
 fn wrapped(dtype: DType, x: f64) -> f64 {
     let (low, high) = limits(dtype);
     (x - low).rem_euclid(high - low + 1.0) + low
@@ -42,7 +42,7 @@ fn limits(dtype: DType) -> (f64, f64) {
 }
 
 fn casts(suite: &mut Suite, dtype: DType) {
-    // Sizes that are no multiples of four, or of two, leave words half written.
+    // Sizes that are not multiples of four or two leave partly written words.
     for n in [0, 1, 2, 3, 4, 5, 7, 255, 256, 257, 1030] {
         suite.add(format!("{dtype} {n} elements, cast there and back"), move |device| {
             let (low, high) = limits(dtype);
@@ -78,18 +78,18 @@ fn truth(x: f64) -> f64 {
     f64::from(x != 0.0)
 }
 
-/// Elements of every kind, as words.
+/// Returns elements of all kinds, as words.
 fn elements(dtype: DType, shape: &[usize], seed: u32) -> Array<u32> {
     let mask = (1 << (8 * dtype.size())) - 1;
     bits(shape, seed).map(|word| word & mask)
 }
 
-/// What an element stands for.
+/// Returns the number that an element represents.
 fn number(dtype: DType, element: u32) -> f64 {
     wrapped(dtype, f64::from(element))
 }
 
-/// Around the four elements of a word.
+/// Tests sizes around the four elements of a word.
 fn short(suite: &mut Suite, dtype: DType) {
     for n in [1, 2, 3, 4, 5, 7, 8, 9] {
         suite.add(format!("{dtype} {n} elements moved"), move |device| {
@@ -127,7 +127,7 @@ fn short(suite: &mut Suite, dtype: DType) {
 }
 
 fn movement(suite: &mut Suite, dtype: DType) {
-    // Rows of an odd number of elements begin within words.
+    // Rows with an odd number of elements begin within words.
     for shape in [[5, 7], [8, 12], [33, 65], [64, 64], [301, 103]] {
         suite.add(format!("{dtype} {shape:?} moved as bits"), move |device| {
             let x = elements(dtype, &shape, 5);
@@ -203,7 +203,7 @@ fn inside_kernels(suite: &mut Suite, dtype: DType) {
         let rounded =
             product.map(|v| f64::from(v as f32).trunc().clamp(limits(dtype).0, limits(dtype).1));
         let got = a.matmul(&y.f32(device)?)?;
-        // Where the product lies next to a whole number its rounding decides.
+        // Near a whole number, the rounding error of the product would decide the result.
         let safe = product.map(|v| if (v - v.round()).abs() < 1e-3 { f64::NAN } else { v });
         let stored = got.cast(dtype)?.cast(DType::F32)?;
         let kept = safe.zip(&rounded, |s, r| if s.is_nan() { 0.0 } else { r });
@@ -228,12 +228,12 @@ fn inside_kernels(suite: &mut Suite, dtype: DType) {
     });
 }
 
-/// Narrow weights and pictures, as products and convolutions read them, and results that are stored as such.
+/// Tests narrow weights and images as operands of matmuls and convolutions, and narrow results.
 fn products(suite: &mut Suite, dtype: DType) {
     let (low, high) = limits(dtype);
     for [m, k, n] in [[1, 64, 64], [5, 7, 3], [33, 65, 31], [64, 64, 64], [64, 129, 66]] {
         suite.add(format!("{dtype} weights, {m} {k} {n}"), move |device| {
-            // Multiples of an eighth that are small: sums are exact in any order.
+            // Small multiples of an eighth, whose sums are exact in any order.
             let x = integers(&[m, k], -3, 3, 31);
             let w = elements(dtype, &[k, n], 32).map(|bits| number(dtype, bits) % 4096.0);
             let scaled = w.map(|x| x / 8.0);
@@ -279,7 +279,7 @@ fn whole(suite: &mut Suite, dtype: DType) {
                 return Err(format!("{len} from {start}: {got:?}"));
             }
         }
-        // A part of a variable is written where its neighbours' words are.
+        // Writes a part of a variable that shares words with its neighbors.
         let variable = Variable::new(&a);
         let part = Array::new(&[3], vec![1u32, 2, 3]).on(&device, dtype).map_err(said)?;
         variable.assign_slice(0, 5, &part).map_err(said)?;
@@ -294,7 +294,7 @@ fn whole(suite: &mut Suite, dtype: DType) {
     });
 }
 
-/// The bits of the elements that are read.
+/// Reads a range of elements and returns their bits.
 async fn part<T: Element>(
     of: &Tensor,
     start: usize,

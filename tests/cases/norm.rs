@@ -1,10 +1,10 @@
-//! Softmax and the normalisations.
+//! Tests softmax and the normalizations.
 
 use super::array::{random, Array};
 use super::check::{near, Suite};
 use super::tolerance::Tolerance;
 
-/// `f` of each row along `axes`: from the row's values to as many.
+/// Applies `f` to each row along `axes`. `f` returns as many values as it takes.
 pub fn rows(x: &Array<f64>, axes: &[usize], f: impl Fn(&[f64]) -> Vec<f64>) -> Array<f64> {
     let rank = x.shape.len();
     let kept: Vec<usize> = (0..rank).filter(|a| !axes.contains(a)).collect();

@@ -1,5 +1,5 @@
-//! Numbers are data: every operation with two values of each of its numbers that do not shape the result. The second time
-//! nothing is planned and nothing compiled.
+//! Tests that numbers are data. Each operation runs with two values of each number that does not affect shapes. The second run
+//! must not plan or compile anything.
 
 use super::array::{integers, random, word, Array};
 use super::attention::attend;
@@ -37,7 +37,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// A case of a computation with two choices of its numbers, the 0th and the 1st: the second makes no plan and no pipeline.
+/// Adds a case that computes with two choices of its numbers, 0 and 1. The second choice must not create a plan or pipeline.
 fn twice(
     suite: &mut Suite,
     name: impl AsRef<str>,
@@ -62,7 +62,7 @@ async fn both(device: Device, build: Rc<impl Fn(&Device, usize) -> Result<Vec<Ch
     Ok(())
 }
 
-/// A row of the table whose operands but the first are numbers, as are its parameters.
+/// Adds a row of the pointwise table. All operands except the first, and all parameters, are numbers.
 fn rows(suite: &mut Suite, row: &'static Row) {
     let all = row.operands.len() + row.parameters.len();
     let takes = |dtype: DType| {
@@ -103,7 +103,7 @@ fn rows(suite: &mut Suite, row: &'static Row) {
     });
 }
 
-/// Elements of the first operand, a choice of all other numbers, and both together.
+/// Returns the elements of the first operand, a choice of all other numbers, and both combined.
 fn points(row: &Row, all: usize, choice: usize) -> (Array<f64>, Vec<f64>, Vec<Vec<f64>>) {
     let range = |n: usize| *row.domain.get(n).or(row.domain.last()).expect("a domain");
     let (low, high) = range(0);
@@ -186,7 +186,7 @@ fn creation(suite: &mut Suite) {
     });
 }
 
-/// The n-th uniform number of a seed.
+/// Returns the n-th uniform number of a seed.
 fn unit(seed: u32, n: usize) -> f64 {
     f64::from(threefry([n as u32, 0], [seed, 0])[0] >> 8) / 16_777_216.0
 }
@@ -230,7 +230,7 @@ fn draws(suite: &mut Suite) {
     });
 }
 
-/// `[8, 5, 12]`.
+/// Returns whole numbers of the shape `[8, 5, 12]`.
 fn block() -> Array<f64> {
     integers(&[8, 5, 12], -99, 99, 7)
 }
@@ -495,7 +495,7 @@ fn pieces(suite: &mut Suite) {
     });
 }
 
-/// Of each row of a matrix.
+/// Applies `f` to each row of a matrix.
 fn by_row(x: &Array<f64>, f: impl Fn(&[f64]) -> f64) -> Array<f64> {
     x.reduce(&[1], f)
 }
@@ -566,7 +566,7 @@ fn norms(suite: &mut Suite) {
     });
 }
 
-/// The product of two matrices.
+/// Returns the product of two matrices.
 fn product(a: &Array<f64>, b: &Array<f64>) -> Array<f64> {
     Array::from_fn(&[a.shape[0], b.shape[1]], |at| {
         (0..a.shape[1]).map(|k| a.at(&[at[0], k]) * b.at(&[k, at[1]])).sum()
@@ -677,10 +677,10 @@ fn gradients(suite: &mut Suite) {
     });
 }
 
-/// What uses a number in several kinds of kernels.
+/// Tests numbers that several kinds of kernels use.
 fn shared(suite: &mut Suite) {
     twice(suite, "one after the other", |device, choice| {
-        // A filter that reads where it wrote.
+        // A filter that reads its earlier outputs.
         let (gain, x) = ([0.5, 0.25][choice], integers(&[6], -8, 8, 6));
         let a = x.f32(device)?;
         let (mut last, mut want) = (0.0, Vec::new());

@@ -1,6 +1,6 @@
-//! Numerical facts that hold on every backend: long sums, statistics of large numbers, NaN and infinity, remainders.
+//! Tests numerical properties that hold on every backend: long sums, statistics of large numbers, NaN and infinity, remainders.
 //!
-//! Expected values are computed in `f64` from the `f32` numbers that the tensors hold.
+//! Expected values are computed in `f64` from the `f32` numbers that the tensors contain.
 
 use super::array::{random, word, Array};
 use super::check::{exact, near, said, Suite};
@@ -26,7 +26,7 @@ pub fn cases() -> Suite {
 
 const BLOCKS: Tolerance = Tolerance { absolute: 0.0, relative: 4e-6 };
 const PRODUCTS: Tolerance = Tolerance { absolute: 0.0, relative: 1e-5 };
-/// What `exp` and `log` of GPUs add.
+/// The error that `exp` and `log` add on GPUs.
 const LOGARITHM: Tolerance = Tolerance { absolute: 2e-6, relative: 4e-6 };
 
 fn on_cpu(device: &Device) -> bool {
@@ -37,12 +37,12 @@ fn tenth() -> f64 {
     f64::from(0.1f32)
 }
 
-/// All elements are `value`.
+/// Returns an array whose elements are all `value`.
 fn filled(shape: &[usize], value: f64) -> Array<f64> {
     Array::from_fn(shape, |_| value)
 }
 
-/// Sums of equal numbers, whose roundings all go the same way.
+/// Tests sums of equal numbers, whose rounding errors all have the same sign.
 fn long_sums(suite: &mut Suite) {
     let shapes: [&'static [usize]; 7] = [
         &[10_000],
@@ -89,7 +89,7 @@ fn long_sums(suite: &mut Suite) {
     case.big();
     suite.add("a mean of equal numbers", |device| {
         let x = device.full(&[4_096], 1_000_005.0, DType::F32)?;
-        // WGSL does not promise that a quotient is rounded correctly.
+        // WGSL does not require that a quotient is rounded correctly.
         let by = match on_cpu(device) {
             true => Tolerance::EXACT,
             false => Tolerance { absolute: 0.0, relative: 5e-7 },
@@ -98,10 +98,10 @@ fn long_sums(suite: &mut Suite) {
     });
 }
 
-/// Products of matrices with long sums, convolutions of many channels, attention with many keys.
+/// Tests matmuls with long sums, convolutions of many channels, and attention with many keys.
 fn long_products(suite: &mut Suite) {
     for (m, k, n) in [(1, 10_000, 1), (3, 10_000, 5), (70, 5_000, 70), (200, 3_000, 130)] {
-        // A large tile of a GPU takes sums in blocks where they have more than 4,096 products.
+        // Large tiles on a GPU add up sums of more than 4,096 products in blocks.
         let by = if k > 4_096 { PRODUCTS } else { Tolerance { relative: 1e-4, ..PRODUCTS } };
         suite.add(format!("products [{m}, {k}] [{k}, {n}]"), move |device| {
             let (x, y) = (device.full(&[m, k], tenth(), DType::F32)?, device.ones(&[k, n])?);
@@ -142,14 +142,14 @@ fn long_products(suite: &mut Suite) {
     });
 }
 
-/// The mean and the population's variance of numbers, exactly.
+/// Returns the mean and the population variance of numbers, exactly.
 fn moments(row: &[f64]) -> (f64, f64) {
     let count = row.len() as f64;
     let mean = row.iter().sum::<f64>() / count;
     (mean, row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count)
 }
 
-/// Statistics of numbers that are far from 0, compared with the distances between them.
+/// Tests statistics of numbers that are far from 0 compared with their differences.
 fn statistics(suite: &mut Suite) {
     suite.add("statistics around 10,000", |device| {
         let (rows, columns) = (5, 3_000);
@@ -192,7 +192,7 @@ fn statistics(suite: &mut Suite) {
     });
 }
 
-/// Nothing varies where all is equal.
+/// Tests rows of equal elements, which have no variance.
 fn constant_rows(suite: &mut Suite) {
     for value in [12_345.678, 0.1, 1_000_005.0, -3e7, 65_519.9] {
         suite.add(format!("rows of {value}"), move |device| {
@@ -225,7 +225,7 @@ fn constant_rows(suite: &mut Suite) {
     }
 }
 
-/// The value of `x - x`, or of `x * 0`.
+/// Returns the value of `x - x` or `x * 0`.
 fn vanished(x: f64) -> f64 {
     if x.is_finite() {
         0.0
@@ -234,10 +234,10 @@ fn vanished(x: f64) -> f64 {
     }
 }
 
-/// A tensor of numbers, and each of its values from a number.
+/// A tensor of numbers, and the function that computes each of its values from a number.
 type Mapped = (&'static str, Tensor, fn(f64) -> f64);
 
-/// What is infinite or NaN does not vanish.
+/// Tests that infinity and NaN propagate.
 fn not_finite(suite: &mut Suite) {
     for count in [8usize, 7, 3] {
         suite.add(format!("NaN and infinity among {count}"), move |device| {
@@ -281,12 +281,12 @@ fn not_finite(suite: &mut Suite) {
     });
 }
 
-/// Remainders are exact, however many digits the quotient has: C's `fmodf`, and Python's `%`.
+/// Tests that remainders are exact for any size of the quotient: C's `fmodf` and Python's `%`.
 fn remainders(suite: &mut Suite) {
     for dtype in [DType::F32, DType::F16] {
         let case = suite.add(format!("remainders of large quotients, {dtype}"), move |device| {
             let (low, high) = if dtype == DType::F16 { (-10, 15) } else { (-60, 120) };
-            // Numbers of all sizes, both signs.
+            // Numbers of all magnitudes and both signs.
             let number = |seed: u32, n: usize| {
                 let fraction = 1.0 + f64::from(word(seed, n) >> 9) / f64::from(1 << 23);
                 let exponent = low + (word(seed + 1, n) % (high - low) as u32) as i32;
@@ -324,7 +324,7 @@ fn remainders(suite: &mut Suite) {
     }
 }
 
-/// Reductions of what is not computed with: they count, as NumPy's and PyTorch's.
+/// Tests reductions of dtypes without arithmetic. They count as in NumPy and PyTorch.
 fn counted(suite: &mut Suite) {
     for dtype in [DType::Bool, DType::U8, DType::I8, DType::I16, DType::U16] {
         suite.add(format!("sums of {dtype}"), move |device| {
@@ -392,7 +392,7 @@ fn counted(suite: &mut Suite) {
     });
 }
 
-/// A few more places where PyTorch says what holds.
+/// Tests edge cases that PyTorch defines.
 fn edges(suite: &mut Suite) {
     suite.add("positions of a number", |device| {
         let x = device.full(&[], 7.0, DType::F32)?;
@@ -427,7 +427,7 @@ fn edges(suite: &mut Suite) {
         ])
     });
     suite.add("axes of transforms", |device| {
-        // One wave along each axis of [4, 8] in turn; pairs are no axis.
+        // One wave along each axis of [4, 8] in turn. The last axis has the real and imaginary parts.
         let wave = |axis: usize, n: usize| {
             Array::from_fn(&[4, 8, 2], move |at| {
                 let angle = std::f64::consts::TAU * at[axis] as f64 / n as f64;

@@ -1,4 +1,4 @@
-//! Optimisers as PyTorch has them in 64 bits, step by step: `tests/golden/optimisers.py` writes them.
+//! Tests optimizers against PyTorch in 64 bits, step by step. `tests/golden/optimisers.py` writes the numbers.
 
 use super::array::Array;
 use super::check::Suite;
@@ -12,11 +12,11 @@ use warpweft::tensor::{Tensor, Variable};
 
 const FILE: &str = include_str!("../golden/optimisers.txt");
 
-/// How far the values may be off by norm, and an absolute term for those that are small.
+/// The allowed error of the values: relative to their norm, and an absolute term for small values.
 const RELATIVE: f64 = 1e-5;
 const ABSOLUTE: f64 = 1e-6;
 
-/// What differs from the rule alone.
+/// The changes to an optimizer that has only the rule.
 type Change = fn(Optimizer) -> Optimizer;
 
 fn same(optimizer: Optimizer) -> Optimizer {
@@ -37,13 +37,13 @@ async fn near(what: String, got: &Tensor, want: &Array<f64>) -> Result<()> {
     }
 }
 
-/// The parameters of a case.
+/// Returns the parameters of a case.
 fn parameters(device: &Device, keys: &[&str]) -> Result<Vec<Variable>> {
     let all = arrays(FILE, "all");
     keys.iter().map(|&key| Ok(Variable::new(&all[key].f32(device)?))).collect()
 }
 
-/// A loss whose gradients are those of the file.
+/// Returns a loss with the gradients of the file.
 fn loss(
     device: &Device,
     all: &HashMap<String, Array<f64>>,
@@ -59,7 +59,7 @@ fn loss(
     Ok(loss)
 }
 
-/// Twenty steps.
+/// Checks twenty steps.
 async fn follow(
     device: Device,
     case: &'static str,
@@ -179,7 +179,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// Ways to the same steps.
+/// Tests different ways to compute the same steps.
 fn ways(s: &mut Suite) {
     const KEYS: &[&str] = &["a", "b"];
     s.fallible("gradients that backward left, and such as were added up", |device| async move {
@@ -222,7 +222,7 @@ fn ways(s: &mut Suite) {
         let (a, b) = (Variable::new(&one), Variable::new(&one));
         let mut optimizer = Optimizer::new(Sgd::new(0.1), std::slice::from_ref(&a))?;
         optimizer.add_group(Sgd::new(0.3), std::slice::from_ref(&b))?;
-        // A warm-up may begin with nothing.
+        // A warm-up may begin with the rate 0.
         for lr in [0.05, 0.0, 0.2] {
             optimizer.schedule_lr(lr);
             optimizer.minimize(&a.value().add(b.value())?.sum(())?)?;
@@ -272,7 +272,7 @@ fn ways(s: &mut Suite) {
     });
 }
 
-/// An error unless they are as they should be.
+/// Returns an error unless both values are equal.
 fn same_as<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<()> {
     match got == want {
         true => Ok(()),
@@ -292,7 +292,7 @@ fn variable(device: &Device, values: &[f32]) -> Result<Variable> {
     Ok(Variable::new(&device.tensor(values, &[values.len()])?))
 }
 
-/// All that is remembered, and the values.
+/// Returns the whole state of the optimizer, and the values.
 async fn everything(optimizer: &Optimizer, of: &[&Variable]) -> Result<Vec<Vec<u32>>> {
     let state = optimizer.state_dict()?.into_iter().filter(|(name, _)| name != "steps");
     let mut all = Vec::new();
@@ -302,8 +302,8 @@ async fn everything(optimizer: &Optimizer, of: &[&Variable]) -> Result<Vec<Vec<u
     Ok(all)
 }
 
-/// Two parameters, of which the second takes part in some steps alone: then the first stays as it is, and the second is what it
-/// is without the first.
+/// Trains two parameters. The second is trained alone in some steps. Then the first must stay constant, and the second must
+/// match training without the first.
 async fn stays<R: Rule + Clone + 'static>(device: Device, rule: R) -> Result<()> {
     let make = || -> Result<(Variable, Variable)> {
         let value = |seed| Ok(Variable::new(&device.normal(&[3, 2], 0.0, 1.0, seed)?));
@@ -330,7 +330,7 @@ async fn stays<R: Rule + Clone + 'static>(device: Device, rule: R) -> Result<()>
         }
         one.minimize(&of(&alone)?)?;
         let (after, single) = (everything(&both, &[&a]).await?, everything(&one, &[]).await?);
-        // By names, the first's memory lies before the second's, and its value is the last.
+        // State is ordered by name: the state of the first parameter precedes that of the second, and its value is last.
         let own = |all: &[Vec<u32>]| [&all[..single.len()], &all[2 * single.len()..]].concat();
         same_as(&format!("step {n}: the first stays"), own(&before) == own(&after), n >= 2)?;
         same_as(
@@ -344,7 +344,7 @@ async fn stays<R: Rule + Clone + 'static>(device: Device, rule: R) -> Result<()>
     same_as("steps", both.steps(), 6)
 }
 
-/// Parameters that take no part, and gradients that wait.
+/// Tests parameters outside the loss, and pending gradients.
 fn apart(s: &mut Suite) {
     s.fallible("a parameter outside the loss stays: momentum", |device| {
         stays(device, Sgd { momentum: 0.9, weight_decay: 0.1, ..Sgd::new(0.1) })
@@ -361,13 +361,13 @@ fn apart(s: &mut Suite) {
         let mut optimizer = Optimizer::new(Adam::new(0.1), &[a.clone(), b.clone()])?;
         optimizer.minimize(&a.value().sum(())?.mul(&b.value().sum(())?)?)?;
         let before = everything(&optimizer, &[&a]).await?;
-        // Neither comparisons nor what is detached have gradients.
+        // Comparisons and detached tensors have no gradients.
         let chosen = a.value().gt(1.5)?.cast(DType::F32)?.add(&a.value().detach())?;
         optimizer.minimize(&chosen.sum(())?.mul(&b.value().sum(())?)?)?;
         let after = everything(&optimizer, &[&a]).await?;
         same_as("the first moment", &before[0], &after[0])?;
         same_as("the value", before.last(), after.last())?;
-        // A gradient of zeros is one.
+        // A gradient of zeros counts as a gradient.
         optimizer.minimize(&a.value().floor().sum(())?.add(&b.value().sum(())?)?)?;
         same_as("it moves", everything(&optimizer, &[&a]).await?.last() == after.last(), false)
     });
@@ -397,7 +397,7 @@ fn apart(s: &mut Suite) {
         other.add_group(Adam::new(0.1), &[variable(&device, &[1.0])?])?;
         other.load_state_dict(&state).await?;
         same_as("loaded", other.state_dict()?["steps"].read::<i32>().await?, vec![21, 1])?;
-        // As files were that knew one number.
+        // Old files had only one step count.
         state.insert("steps".into(), device.tensor(&[7i32], &[1])?);
         other.load_state_dict(&state).await?;
         same_as("one for all", other.state_dict()?["steps"].read::<i32>().await?, vec![7, 7])?;
@@ -414,7 +414,7 @@ fn apart(s: &mut Suite) {
                 0 => optimizer.accumulate(&loss(2.0)?)?,
                 _ => loss(2.0)?.backward(&[&w])?,
             }
-            // What fails takes nothing.
+            // A failed step does not consume the gradients.
             optimizer.set_lr(f64::NAN);
             says("no rate", optimizer.minimize(&loss(1.0)?), ErrorKind::Data, "minimize: ")?;
             says("no rate", optimizer.step(), ErrorKind::Data, "step: lr must be")?;
@@ -446,7 +446,7 @@ fn apart(s: &mut Suite) {
     });
 }
 
-/// What makes no sense.
+/// Tests arguments that make no sense.
 fn refused(s: &mut Suite) {
     s.fallible("numbers of rules that make no sense are refused", |device| async move {
         let nan = f64::NAN;
@@ -481,7 +481,7 @@ fn refused(s: &mut Suite) {
             "momentum of Muon must be": Muon { momentum: -0.1 };
             "ns_steps of Muon must be in [0, 100), got 100": Muon { ns_steps: 100 };
         }
-        // What is on an edge is fine; and it is no part of a flat variable of an optimiser that was refused.
+        // Values on the edge of a range are valid. The rejected optimizers have not added this variable to a flat variable.
         let edge = Adam { lr: 0.0, betas: (0.0, 0.0), eps: 0.0, ..Adam::default() };
         let mut optimizer = Optimizer::new(edge, std::slice::from_ref(&matrix))?;
         let own = Adadelta { rho: 1.0, ..Adadelta::default() };

@@ -1,4 +1,4 @@
-//! Weights of few bits: fields of words, `bf16`, scales and zero points, and products that read them as they are.
+//! Tests weights of few bits: fields of words, `bf16`, scales and zero points, and matmuls that read them directly.
 
 use super::array::{bits, integers, random, word, Array};
 use super::check::{exact, near, same_bits, Suite};
@@ -9,7 +9,7 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::tensor::{Conv2dOptions, Tensor};
 
-/// The fields of words along the last axis, lowest first.
+/// Returns the fields of words along the last axis, lowest first.
 fn fields(words: &Array<u32>, width: u32, signed: bool) -> Array<f64> {
     let per = 32 / width as usize;
     let mut shape = words.shape.clone();
@@ -23,7 +23,7 @@ fn fields(words: &Array<u32>, width: u32, signed: bool) -> Array<f64> {
     })
 }
 
-/// `part` with its elements repeated until it has the extents of `shape`.
+/// Repeats the elements of `part` up to the extents of `shape`.
 fn spread(part: &Array<f64>, shape: &[usize]) -> Array<f64> {
     Array::from_fn(shape, |at| {
         let skip = shape.len() - part.shape.len();
@@ -56,7 +56,7 @@ fn unpacked(suite: &mut Suite) {
                     checks.push(exact(what, got, DType::I32, fields(&words, width, signed)));
                 }
             }
-            // Of views, and looked at through views.
+            // Both the words and the result are views.
             let words = bits(&[4, 6], 7);
             let turned = words.on(device, DType::U32)?.transpose(0, 1)?.slice(0, 1..5)?;
             let want = fields(&words.permute(&[1, 0]).slice(0, 1, 4, 1), width, true);
@@ -70,7 +70,7 @@ fn unpacked(suite: &mut Suite) {
     suite.add("numbers of bf16", |device| {
         let mut checks = Vec::new();
         for shape in [&[1][..], &[33], &[0], &[3, 2]] {
-            // No subnormal numbers, which GPUs may make 0, and none that are not numbers, whose bits they may change.
+            // Without subnormal numbers, which GPUs may flush to 0, and without NaNs, whose bits they may change.
             let half = |seed: u32| (word(seed, 3) % 0x7f00 + 0x80) | ((word(seed, 5) & 1) << 15);
             let mut seed = 0;
             let words = Array::from_fn(shape, |_| {
@@ -116,7 +116,7 @@ fn scaled(suite: &mut Suite) {
     });
 }
 
-/// A matrix `[n, k]` as it is stored, and its numbers.
+/// Returns a matrix `[n, k]` as it is stored, and its numbers.
 fn stored(device: &Device, kind: &str, n: usize, k: usize) -> Result<(Tensor, Array<f64>)> {
     let words = |width: usize| bits(&[n, k * width / 32], (n + k) as u32);
     let groups = random(&[n, k / 32], 0.01, 0.1, 5).rounded(DType::F32);
@@ -183,7 +183,7 @@ fn products(suite: &mut Suite) {
                 let want = product(&x, &numbers.permute(&[1, 0]));
                 let by = Tolerance::sum(k, largest);
                 checks.push(near(format!("rows, {m} {k} {n}"), got, want, by));
-                // Packed along the columns of the result, as some formats have it.
+                // Packed along the columns of the result, as in some formats.
                 let y = random(&[m, n], -1.0, 1.0, 8).rounded(DType::F32);
                 let got = y.f32(device)?.matmul(&weights)?.relu();
                 let want = product(&y, &numbers).map(|v| v.max(0.0));

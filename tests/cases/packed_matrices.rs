@@ -1,5 +1,5 @@
-//! Packed matrices: products, lookups and gradients of each format, against the numbers that the blocks of a file stand for
-//! (`it/io/gguf.rs` holds those against the `gguf` package).
+//! Tests packed matrices: products, lookups and gradients of each format, compared with the numbers that the blocks of a file
+//! encode. `it/io/gguf.rs` compares those numbers with the `gguf` package.
 
 use super::array::{random, word, Array};
 use super::check::{near, typed, Suite};
@@ -13,7 +13,7 @@ use warpweft::io::{BlockFormat, Gguf};
 use warpweft::op::{PackedArithmetic, PackedFormat};
 use warpweft::tensor::PackedTensor;
 
-/// The number of a format in files, and where a block has `f16` that must be ordinary numbers.
+/// Returns the number of a format in files, and the offsets of `f16` values in a block that must be normal numbers.
 fn in_files(format: PackedFormat) -> (u32, &'static [usize]) {
     use PackedFormat::*;
     match format {
@@ -36,7 +36,7 @@ fn in_files(format: PackedFormat) -> (u32, &'static [usize]) {
     }
 }
 
-/// Blocks of a row after the other, of random bits but for what they share.
+/// Returns the blocks of all rows. They are random except for these `f16` values.
 fn blocks(format: PackedFormat, rows: usize, columns: usize) -> Vec<u8> {
     let block = BlockFormat::from_name(format.name()).expect("a format of files");
     let (count, size) = (rows * columns / block.block_len(), block.block_bytes());
@@ -50,7 +50,7 @@ fn blocks(format: PackedFormat, rows: usize, columns: usize) -> Vec<u8> {
             _ => {}
         }
         for &at in in_files(format).1 {
-            // Between 2^-7 and 2^-4, with either sign; a few below the least exponent.
+            // Between 2^-7 and 2^-4, with either sign. A few have the smallest exponent.
             let exponent = if seed % 13 == 5 { 0 } else { 0x20 + (seed >> 8 & 7) as u8 };
             block[at + 1] = (seed >> 16) as u8 & 0x83 | exponent;
         }
@@ -58,7 +58,7 @@ fn blocks(format: PackedFormat, rows: usize, columns: usize) -> Vec<u8> {
     bytes
 }
 
-/// A file of two matrices of a format, of which the first has so many rows.
+/// Returns a file with two matrices of a format. The first one has `first` rows.
 fn file(format: PackedFormat, [rows, columns]: [usize; 2], first: usize) -> Vec<u8> {
     let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
     let number = |n: usize| (n as u64).to_le_bytes().to_vec();
@@ -79,7 +79,7 @@ fn file(format: PackedFormat, [rows, columns]: [usize; 2], first: usize) -> Vec<
     file
 }
 
-/// A matrix and its numbers.
+/// Returns a matrix and its numbers.
 fn loaded(
     device: &Device,
     format: PackedFormat,
@@ -93,7 +93,7 @@ fn loaded(
     Ok((matrix, Array::new(&[rows, columns], numbers.into_iter().map(f64::from).collect())))
 }
 
-/// Rows and columns to try: whole blocks. The last one is tried with more rows of the other operand.
+/// Returns rows and columns of whole blocks. The last shape is tested with more rows of the other operand.
 fn shapes(format: PackedFormat) -> Vec<[usize; 2]> {
     match format.block_len() {
         1 => vec![[2, 1], [3, 33], [9, 96], [70, 64]],
@@ -182,7 +182,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// Rows as `Int8` rounds them: 32 neighbours to multiples of their largest number divided by 127, in `f32` as it says.
+/// Rounds rows as `Int8` does: 32 neighbors become multiples of their largest magnitude divided by 127, in `f32`.
 fn rounded(x: &Array<f64>) -> Array<f64> {
     let mut data = Vec::with_capacity(x.data.len());
     for block in x.data.chunks(32) {
@@ -194,12 +194,12 @@ fn rounded(x: &Array<f64>) -> Array<f64> {
     Array::new(&x.shape, data)
 }
 
-/// Whether the device rounds at all: the CPU does, natively.
+/// Whether the device rounds rows. Only the native CPU does.
 fn rounds(device: &Device) -> bool {
     device.info().backend == "cpu" && cfg!(not(target_arch = "wasm32"))
 }
 
-/// Products of rows that may be rounded. Only the CPU's kernel for few rows does it, and only of formats with scales.
+/// Tests products whose rows may be rounded. Only the CPU's kernel for few rows does this, and only for formats with scales.
 fn rounded_products(suite: &mut Suite) {
     for format in PackedFormat::ALL {
         suite.add(format!("rounded products in {}", format.name()), move |device| {
@@ -213,7 +213,7 @@ fn rounded_products(suite: &mut Suite) {
                 for m in [0, 1, 2, 5, 8, 9] {
                     let rounds = rounds(device) && scales && m <= 8;
                     let mut x = random(&[m, shape[1]], -1.0, 1.0, 8).rounded(DType::F32);
-                    // Blocks of different sizes, and one of zeros.
+                    // Blocks of different magnitudes, and one of zeros.
                     for (n, block) in x.data.chunks_mut(32).enumerate() {
                         let size = [1.0, 0.0, 0.125, 0.75][n % 4];
                         block.iter_mut().for_each(|v| *v *= size);
@@ -252,7 +252,7 @@ fn rounded_products(suite: &mut Suite) {
     });
 }
 
-/// Matrices of very many rows, and those that are kept as several tensors.
+/// Tests matrices with very many rows, and matrices that are stored as several tensors.
 fn shapes_apart(suite: &mut Suite) {
     let many = suite.add("products with many rows of a matrix", |device| {
         let mut checks = Vec::new();
@@ -305,7 +305,7 @@ fn shapes_apart(suite: &mut Suite) {
     });
 }
 
-/// The words of a matrix, made anew.
+/// Returns the words of a matrix, packed again.
 fn words(matrix: &PackedTensor) -> Result<Vec<u32>> {
     let [rows, columns] = matrix.shape();
     let blocks = blocks(matrix.format(), rows, columns);

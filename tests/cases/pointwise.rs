@@ -1,4 +1,4 @@
-//! Every row of the table on every type it takes: at extreme values, at random ones, at what is not a number.
+//! Tests every row of the pointwise table on every dtype that it takes: at extreme values, at random values, and at NaN.
 
 use super::array::{encode, word, Array};
 use super::call::call;
@@ -13,11 +13,11 @@ use warpweft::op::pointwise::TABLE;
 use warpweft::op::{Row, Types};
 use warpweft::tensor::{Operand, Tensor};
 
-/// Magnitudes at which rows over floats are walked, both signs each.
+/// Magnitudes at which rows over floats are tested, with both signs.
 const EXTREMES: [f32; 13] =
     [0.0, 1e-30, 1e-4, 0.3, 1.0, 3.0, 10.0, 30.0, 88.0, 89.0, 100.0, 1e4, 1e30];
 
-/// Where integers overflow and signs turn.
+/// Words at which integers overflow or change sign.
 const WORDS: [u32; 19] = [
     0,
     1,
@@ -40,7 +40,7 @@ const WORDS: [u32; 19] = [
     0xffff_ffff,
 ];
 
-/// Random points for each row and type.
+/// The number of random points for each row and dtype.
 const RANDOM: usize = 500;
 
 pub fn cases() -> Suite {
@@ -82,14 +82,14 @@ fn takes(row: &Row, dtype: DType) -> bool {
     row.dtype(&types(row, dtype)).is_ok()
 }
 
-/// All combinations of `values` as operands: the n-th operand of each.
+/// Returns all combinations of `values` as operands: the n-th list has the n-th operands.
 fn grid<T: Copy>(values: &[T], operands: usize) -> Vec<Vec<T>> {
     let count = values.len().pow(operands as u32);
     let digit = |at: usize, n: usize| at / values.len().pow(n as u32) % values.len();
     (0..operands).map(|n| (0..count).map(|at| values[digit(at, n)]).collect()).collect()
 }
 
-/// The row's method on columns of operands.
+/// Applies the row's method to columns of operands.
 fn apply(row: &Row, operands: &[Tensor], parameters: &[f64]) -> Result<Tensor> {
     let rest: Vec<Operand> = operands[1..].iter().map(Operand::from).collect();
     call(row.name, &operands[0], &rest, parameters)
@@ -110,7 +110,7 @@ fn floats(device: &Device, row: &Row, dtype: DType, reference: Reference) -> Res
         let unit = f64::from(word(n as u32 + 1, at)) / 4_294_967_296.0;
         f64::from((low + (high - low) * unit) as f32)
     };
-    // Numbers travel as parameters of a kernel: other ones each time.
+    // Numbers are parameters of a kernel, so each round uses different ones.
     for round in 0..if row.parameters.is_empty() { 1 } else { 3 } {
         let columns = (0..row.operands.len())
             .map(|n| (0..RANDOM).map(|at| random(n, at + RANDOM * round)).collect())
@@ -122,7 +122,7 @@ fn floats(device: &Device, row: &Row, dtype: DType, reference: Reference) -> Res
     Ok(checks)
 }
 
-/// The row at points, held against its reference.
+/// Compares the row at points with its reference.
 fn compare(
     device: &Device,
     row: &Row,
@@ -186,7 +186,7 @@ fn integers(device: &Device, row: &Row, dtype: DType, f: fn(&[i64]) -> i64) -> R
     Ok(checks)
 }
 
-/// True quotients of integers, and whole quotients of floats.
+/// Tests true division of integers, and floor division of floats.
 fn quotients(suite: &mut Suite) {
     suite.add("div of integers", |device| {
         let mut checks = Vec::new();
@@ -232,7 +232,7 @@ fn quotients(suite: &mut Suite) {
         Ok(checks)
     });
     suite.add("floor_divide of floats", |device| {
-        // As NumPy 2.2 has it.
+        // The values of NumPy 2.2.
         let pairs = [
             (7.0f32, 2.0f32, 3.0),
             (-7.0, 2.0, -4.0),
@@ -257,7 +257,7 @@ fn quotients(suite: &mut Suite) {
     });
 }
 
-/// Rows whose operands and result differ in type.
+/// Tests rows whose operands and result have different dtypes.
 fn unlike_the_others(suite: &mut Suite) {
     suite.add("random_bits u32", |device| {
         let counters: Vec<u32> = (0..300).map(|n| word(1, n)).collect();
@@ -276,7 +276,7 @@ fn unlike_the_others(suite: &mut Suite) {
         Ok(vec![near("floats", got, Array::new(&[count], want), Tolerance::EXACT)])
     });
     suite.add("bitcast", |device| {
-        // Neither subnormal nor NaN: GPUs may change those.
+        // Neither subnormal nor NaN, because GPUs may change those.
         let normal = |n: usize| (word(4, n) % 0x7f00_0000 + 0x80_0000) | word(5, n) & 1 << 31;
         let words: Vec<u32> = (0..300).map(normal).chain([0, 1 << 31, 0x7f80_0000]).collect();
         let count = words.len();
@@ -286,7 +286,7 @@ fn unlike_the_others(suite: &mut Suite) {
             let want = Array::new(&[count], words.clone());
             checks.push(same_bits(format!("as {to}"), got, to, want));
         }
-        // Inside a kernel with others: the exponent, and a float made of it.
+        // In a kernel with other operations: the exponent, converted to a float.
         let exponents = words.iter().map(|w| f64::from(w >> 23 & 255) - 127.0).collect();
         let x = device.tensor(&words, &[count])?.bitcast(DType::F32)?.neg().neg();
         let got = x.bitcast(DType::U32)?.bitwise_right_shift(23)?.bitwise_and(255)?;
@@ -307,7 +307,7 @@ fn unlike_the_others(suite: &mut Suite) {
 const NAN: f64 = f64::NAN;
 const INF: f64 = f64::INFINITY;
 
-/// Row, arguments, value: chosen, not derived. Zeros have the sign that stands here.
+/// A row, its arguments and its value, where the value is a convention. The signs of zeros are compared.
 const CONVENTIONS: &[(&str, &[f64], f64)] = &[
     ("is_nan", &[NAN], 1.0),
     ("is_nan", &[INF], 0.0),

@@ -1,4 +1,4 @@
-//! Windows, pooling, resizing, padding with what is there.
+//! Tests windows, pooling, resizing, and padding with existing elements.
 
 use super::array::{each, integers, random, Array};
 use super::check::{exact, near, typed, Suite};
@@ -7,7 +7,8 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::tensor::{Filter, PadMode, Padding, PoolOptions, Resize, Sampling, Tensor};
 
-/// The windows of a pooling: size, stride, padding and dilation of each axis; whether the last may reach out.
+/// The windows of a pooling: size, stride, padding and dilation of each axis, and whether the last window may extend beyond the
+/// edge.
 #[derive(Clone)]
 pub struct Pool {
     size: Vec<usize>,
@@ -17,7 +18,7 @@ pub struct Pool {
     ceil: bool,
 }
 
-/// `f` of what each window has inside the tensor, and of how many places it has within the padded one.
+/// Applies `f` to the elements of each window inside the tensor, and to its number of positions within the padded tensor.
 pub fn pooled(x: &Array<f64>, pool: &Pool, f: impl Fn(&[f64], usize) -> f64) -> Array<f64> {
     let axes = pool.size.len();
     let mut shape = x.shape[..2].to_vec();
@@ -58,7 +59,7 @@ pub enum Kind {
     L2,
 }
 
-/// What each kind makes of a window.
+/// Computes a kind of pooling by its definition.
 pub fn meaning(x: &Array<f64>, pool: &Pool, kind: Kind) -> Array<f64> {
     let sum = |x: &[f64]| x.iter().sum::<f64>();
     pooled(x, pool, |window, places| match kind {
@@ -81,7 +82,7 @@ fn options<const N: usize>(pool: &Pool) -> PoolOptions<N> {
     }
 }
 
-/// The library's.
+/// Calls the library's pooling.
 pub fn pool(x: &Tensor, pool: &Pool, kind: Kind) -> Result<Tensor> {
     fn ask<const N: usize>(x: &Tensor, pool: &Pool, kind: Kind) -> Result<Tensor> {
         let options = options::<N>(pool);
@@ -108,7 +109,7 @@ type Asked = (
     bool,
 );
 
-/// The input's shape, then sizes, strides, padding, dilations and whether the last window may reach out.
+/// The input's shape, then sizes, strides, padding, dilations and whether the last window may extend beyond the edge.
 pub const POOLS: &[Asked] = &[
     (&[1, 1, 5], &[2], &[2], &[(0, 0)], &[1], false),
     (&[2, 3, 33], &[3], &[2], &[(1, 1)], &[1], true),
@@ -256,8 +257,8 @@ fn adaptive(suite: &mut Suite) {
 
 type Formula = fn(f64) -> f64;
 
-/// What an axis is seen through: each element's weight by its distance; and whether it gets wider with the step, and
-/// ends at the edges.
+/// A resampling filter of an axis: the weight of each element by its distance, whether it widens with the step (`antialias`),
+/// and whether it ignores elements beyond the edges (`inside`).
 struct Lens {
     first: f64,
     step: f64,
@@ -270,7 +271,7 @@ fn hat(x: f64) -> f64 {
     1.0 - x.abs().min(1.0)
 }
 
-/// Keys's cubic convolution: 1 at 0, 0 at 1 and 2, with the slope `a` at 1.
+/// Returns Keys's cubic convolution: 1 at 0, 0 at 1 and 2, with the slope `a` at 1.
 fn cubic(a: f64, x: f64) -> f64 {
     let x = x.abs();
     match x {
@@ -288,7 +289,8 @@ fn soft(x: f64) -> f64 {
     cubic(-0.5, x)
 }
 
-/// Every element around a place by its weight, as if the outermost ones went on, or did not.
+/// Returns the weighted sums of the elements around each position. Beyond the edges, the outermost elements repeat, or nothing
+/// counts.
 fn seen(x: &Array<f64>, axis: usize, size: usize, lens: &Lens) -> Array<f64> {
     let mut shape = x.shape.clone();
     let extent = std::mem::replace(&mut shape[axis], size) as isize;
@@ -315,7 +317,7 @@ fn seen(x: &Array<f64>, axis: usize, size: usize, lens: &Lens) -> Array<f64> {
     })
 }
 
-/// All ways to resize.
+/// All resize modes.
 pub const MODES: [Resize; 8] = [
     Resize::Nearest,
     Resize::NearestExact,
@@ -327,7 +329,7 @@ pub const MODES: [Resize; 8] = [
     Resize::CubicAntialias,
 ];
 
-/// The lens of a way to resize that has one.
+/// Returns the filter of a resize mode, if it has one.
 fn lens(mode: Resize, extent: usize, size: usize) -> Option<Lens> {
     let (n, m) = (extent as f64, size as f64);
     let centred = Lens {
@@ -349,7 +351,7 @@ fn lens(mode: Resize, extent: usize, size: usize) -> Option<Lens> {
     })
 }
 
-/// One axis resized: the two elements around a place, and how near the second is.
+/// Resizes one axis. Without a filter, interpolates between the two elements around each position.
 pub fn resized(x: &Array<f64>, axis: usize, size: usize, mode: Resize) -> Array<f64> {
     let mut shape = x.shape.clone();
     let extent = std::mem::replace(&mut shape[axis], size);
@@ -409,7 +411,7 @@ fn resizes(suite: &mut Suite) {
 
 fn samples(suite: &mut Suite) {
     type Asked = (&'static [usize], usize, usize, f64, f64);
-    // The shape, the axis, its new extent, the first place and the step.
+    // The shape, the axis, its new extent, the first position and the step.
     const PLACES: &[Asked] = &[
         (&[5], 0, 9, 0.0, 0.5),
         (&[2, 7, 3], 1, 4, 1.25, -0.75),
@@ -473,7 +475,7 @@ fn samples(suite: &mut Suite) {
 fn positions(suite: &mut Suite) {
     for asked in POOLS {
         suite.add(format!("positions: {:?} in windows of {:?}", asked.0, asked.1), move |device| {
-            // Few different numbers, so that there are several largest ones.
+            // Few different numbers, so that several elements are the largest.
             let x = integers(asked.0, -2, 2, 8);
             let windows = windows(asked);
             let plane = Array::from_fn(asked.0, |at| {
@@ -482,7 +484,7 @@ fn positions(suite: &mut Suite) {
                     .zip(&asked.0[2..])
                     .fold(0.0, |sum, (&i, &n)| sum * n as f64 + i as f64)
             });
-            // The largest value, and of these the first place, as one number.
+            // Encodes the largest value, and the first position that has it, as one number.
             let both = x.zip(&plane, |x, place| x * 1e6 - place);
             let want = meaning(&both, &windows, Kind::Max).map(|both| {
                 let value = (both / 1e6).ceil();
@@ -505,7 +507,7 @@ fn positions(suite: &mut Suite) {
     });
 }
 
-/// The library's positions.
+/// Returns the positions that the library finds.
 fn indices(x: &Tensor, pool: &Pool) -> Result<Tensor> {
     match x.rank() {
         3 => x.max_pool_indices(options::<1>(pool)),

@@ -1,4 +1,4 @@
-//! What a device says of its work and of its memory, on every backend.
+//! Tests the profiles of work and memory, on every backend.
 
 use super::batches::ensure;
 use super::check::{said, Suite};
@@ -17,7 +17,7 @@ pub fn cases(suite: &mut Suite) {
         let flops: u64 = profile.kernels().iter().map(|kernel| kernel.work.flops).sum();
         let product = profile.kernels().iter().find(|kernel| kernel.kind == "matmul");
         let product = product.ok_or_else(|| format!("no product: {profile}"))?;
-        // Two for each multiply-add, one for relu.
+        // Two operations for each multiply-add, one for relu.
         ensure(product.work.flops == 128 * (2 * 24 + 1), format!("{flops} operations: {profile}"))?;
         ensure(product.work.written == 4 * 128, format!("bytes: {profile}"))?;
         ensure(profile.device_time() <= profile.total(), format!("times: {profile}"))?;
@@ -39,7 +39,7 @@ pub fn cases(suite: &mut Suite) {
         let used = memory.tensors + memory.variables + memory.constants + memory.pending;
         let all = used + memory.temporaries + memory.pooled;
         ensure(all == device.stats().bytes, format!("{} bytes: {memory}", device.stats().bytes))?;
-        // A buffer from the pool is as large as its size class.
+        // A buffer from the pool has the size of its size class.
         let held = [memory.tensors, memory.variables].iter().all(|n| (8192..=10240).contains(n));
         ensure(held, memory.to_string())?;
         ensure(memory.largest[0].holder == "variable", memory.to_string())?;

@@ -1,4 +1,4 @@
-//! Random numbers: the same bits everywhere, and what is made of them.
+//! Tests random numbers: the same bits on all backends, and the distributions that are computed from them.
 
 use super::array::{integers, Array};
 use super::check::{exact, near, said, same_bits, Suite};
@@ -6,7 +6,7 @@ use super::reference::threefry;
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
 
-/// The n-th word of a seed's stream.
+/// Returns the n-th word of a seed's stream.
 fn word(seed: u32, stream: u32, n: usize) -> u32 {
     threefry([n as u32 | stream << 31, 0], [seed, 0])[0]
 }
@@ -22,7 +22,7 @@ fn line(n: usize, f: impl Fn(usize) -> f64) -> Array<f64> {
 pub fn cases() -> Suite {
     let mut suite = Suite::new("random");
     suite.steps("the reference is the published generator", |_| async {
-        // Known answers that the paper's authors publish with Random123.
+        // Known answers that the authors of the paper publish with Random123.
         let known = [
             ([0, 0], [0, 0], [0x6b20_0159, 0x99ba_4efe]),
             ([u32::MAX; 2], [u32::MAX; 2], [0x1cb9_96fc, 0xbb00_2be7]),
@@ -79,8 +79,8 @@ fn distributions(suite: &mut Suite) {
             let radius = (-2.0 * (1.0 - unit(5, 0, i)).ln()).sqrt();
             radius * (std::f64::consts::TAU * unit(5, 1, i)).cos() * 2.0 + 1.0
         };
-        // The radius is at most 5.8, and the angle goes beyond pi, where WGSL promises nothing of a cosine; near 1
-        // the logarithm is off by an absolute 2^-21, which the root makes 2^-10.
+        // The radius is at most 5.8. The angle exceeds pi, where WGSL does not bound the error of a cosine. Near 1, the
+        // logarithm has an absolute error of 2^-21, which the root increases to 2^-10.
         let by =
             Tolerance { absolute: 2.0 * 6.0 * Tolerance::TRIGONOMETRY.absolute, relative: 0.0 };
         Ok(vec![near("numbers", device.normal(&[n], 1.0, 2.0, 5)?, line(n, want), by)])

@@ -1,5 +1,5 @@
-//! The largest rank and the smallest: what works along axes does so in the midst of eight, and a single number is a
-//! tensor like any other.
+//! Tests the largest and the smallest rank. Operations along an axis must work on any of eight axes, and a scalar is a tensor
+//! like any other.
 
 use super::array::{integers, random, Array};
 use super::check::{exact, near, said, Suite};
@@ -10,10 +10,10 @@ use warpweft::tensor::{Axes, PadMode, PoolOptions, Tensor};
 
 const EIGHT: &[usize] = &[2, 1, 3, 1, 2, 1, 4, 2];
 
-/// Axes at the begin, with one element, in the midst and at the end.
+/// Axes at the beginning, with one element, in the middle and at the end.
 const AXES: [usize; 5] = [0, 3, 2, 6, 7];
 
-/// Each line along `axis` as `f` makes it anew.
+/// Applies `f` to each line along `axis`.
 fn along(x: &Array<f64>, axis: usize, f: impl Fn(&[f64]) -> Vec<f64>) -> Array<f64> {
     Array::from_fn(&x.shape, |at| {
         let line: Vec<f64> = (0..x.shape[axis])
@@ -167,7 +167,7 @@ fn last_axes(suite: &mut Suite) {
     });
 }
 
-/// Planes and tiles of planes.
+/// Tests scalars, images and tiles of images.
 fn whole(suite: &mut Suite) {
     suite.steps("item", |device| async move {
         for shape in [&[][..], &[1], &[1; 8]] {

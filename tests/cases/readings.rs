@@ -1,5 +1,5 @@
-//! A statistic has one value, however it is read: whole or in part, alone or in one kernel with others. Every reduction, norm
-//! and loss, of numbers whose squares and sums are beyond what a half holds, compared with the same in `f64`.
+//! Tests that a statistic has the same value however it is read: whole or in part, alone or in one kernel with others. Compares
+//! every reduction, norm and loss with `f64`, for numbers whose squares and sums exceed the range of `f16`.
 
 use super::array::{integers, random, Array};
 use super::check::{near, typed, Check, Suite};
@@ -47,11 +47,11 @@ struct Statistic {
     want: Box<Want>,
     by: Tolerance,
     big: bool,
-    /// Its place among all.
+    /// The index of the statistic in the list of all.
     number: usize,
 }
 
-/// Sums of numbers of one sign, a root or an exponential: what GPUs add to it.
+/// The error that GPUs add to sums of numbers of one sign, to a root and to an exponential.
 const BY: Tolerance = Tolerance { absolute: 4e-6, relative: 1e-5 };
 
 fn statistic(
@@ -72,7 +72,7 @@ fn statistic(
     }
 }
 
-/// `y`, where it must have the values of `want`.
+/// A way to read a result: a name, an operation on the tensor, and the same operation on the expected values.
 type Reading = (&'static str, fn(&Tensor) -> Result<Tensor>, fn(&Array<f64>) -> Array<f64>);
 
 const READINGS: [Reading; 7] = [
@@ -93,7 +93,7 @@ const READINGS: [Reading; 7] = [
     ("reversed", |y| y.flip(&[-1])?.mul(2.0), |y| y.flip(&[y.shape.len() - 1]).map(|y| y * 2.0)),
 ];
 
-/// One element before the last axis, two behind it.
+/// Returns padding of the last axis: one element before, two after.
 fn pads(rank: usize) -> Vec<(usize, usize)> {
     let mut pads = vec![(0, 0); rank];
     pads[rank - 1] = (1, 2);
@@ -109,7 +109,7 @@ impl Statistic {
             halved.push(x.map(|x| x * 0.5).rounded(dtype).on(device, dtype)?);
         }
         let mut want = (self.want)(&inputs).rounded(dtype);
-        // A single number is a row of equal ones.
+        // A scalar is read as a row of equal elements.
         let single = want.shape.is_empty();
         if single {
             want = want.expand(&[3]);
@@ -133,7 +133,7 @@ impl Statistic {
                 }
                 _ => ("with others", kept.clone()),
             };
-            // What is read is rounded, and what comes of it again.
+            // The statistic is rounded, and the result of the reading is rounded again.
             let by = Tolerance { relative: 2.0 * self.by.relative, ..self.by };
             let by = by.stored(dtype).stored(dtype);
             let want = of(&want).rounded(dtype);
@@ -142,8 +142,8 @@ impl Statistic {
         Ok(checks)
     }
 
-    /// All readings in three ways: alone, of inputs that are computed, and of one tensor. On a GPU, which compiles a kernel for
-    /// each, some of them, others for the next statistic.
+    /// Returns the readings to test: alone, of computed inputs, and of one tensor. A GPU compiles a kernel for each one, so it
+    /// tests only some, and others for the next statistic.
     fn asked(&self, device: &Device, dtype: DType) -> Vec<(usize, Reading)> {
         let all: Vec<(usize, Reading)> =
             (0..3).flat_map(|way| READINGS.map(|reading| (way, reading))).collect();
@@ -152,12 +152,12 @@ impl Statistic {
             (_, DType::F16) => 3,
             _ => 1,
         };
-        // Steps that meet all of them.
+        // This step visits all of them.
         (0..few).map(|n| all[(few * self.number + n) * 8 % all.len()]).collect()
     }
 }
 
-/// Small numbers, and one of 795 in each row: its square is beyond the largest half.
+/// Returns small numbers, and 795 once in each row. Its square exceeds the largest `f16`.
 fn spiked() -> Array<f64> {
     Array::from_fn(&[4, 768], |at| match at[1] == 5 + at[0] {
         true => 795.0,
@@ -165,7 +165,7 @@ fn spiked() -> Array<f64> {
     })
 }
 
-/// Numbers of size 300, and one of 22,550 in one row.
+/// Returns numbers of magnitude 300, and 22,550 in one row.
 fn loud() -> Array<f64> {
     Array::from_fn(&[3, 64], |at| match at {
         [1, 9] => 22_550.0,
@@ -173,12 +173,12 @@ fn loud() -> Array<f64> {
     })
 }
 
-/// `f` of each row along an axis, which is gone.
+/// Applies `f` to each row along an axis, and removes the axis.
 fn along(axis: usize, f: fn(&[f64]) -> f64) -> impl Fn(&[Array<f64>]) -> Array<f64> {
     move |x| x[0].reduce(&[axis], f).squeeze(&[axis])
 }
 
-/// `f` of each row along an axis.
+/// Applies `f` to each row along an axis.
 fn each(axis: usize, f: fn(&[f64]) -> Vec<f64>) -> impl Fn(&[Array<f64>]) -> Array<f64> {
     move |x| rows(&x[0], &[axis], f)
 }
@@ -187,7 +187,7 @@ fn mean(x: &[f64]) -> f64 {
     x.iter().sum::<f64>() / x.len() as f64
 }
 
-/// Of a population.
+/// Returns the population variance.
 fn variance(x: &[f64]) -> f64 {
     let middle = mean(x);
     mean(&x.iter().map(|x| (x - middle).powi(2)).collect::<Vec<_>>())
@@ -202,7 +202,7 @@ fn log_sum(x: &[f64]) -> f64 {
     most + x.iter().map(|x| (x - most).exp()).sum::<f64>().ln()
 }
 
-/// What each number is combined with those before it.
+/// Returns the sums of each number and all numbers before it.
 fn running_sums(x: &[f64]) -> Vec<f64> {
     let mut sum = 0.0;
     x.iter()
@@ -376,7 +376,7 @@ fn norms() -> Vec<Statistic> {
     let logits = random(&[2, 128_256], -0.1, 0.1, 4);
     let mut long =
         statistic("softmax of a vocabulary", &[logits], |x| x[0].softmax(1), each(1, softmax));
-    // Halves near 8e-6 are 6e-8 apart.
+    // Near 8e-6, `f16` values are 6e-8 apart.
     (long.big, long.by) = (true, Tolerance { absolute: 0.0, ..BY });
     statistics.push(long);
     statistics
@@ -386,7 +386,7 @@ fn mean_square(x: &[f64]) -> f64 {
     power(x, 2.0) / x.len() as f64
 }
 
-/// The derivative of the sum of `rms_norm(x) * w` by `x`.
+/// Returns the derivative of the sum of `rms_norm(x) * w` by `x`.
 fn slope(x: &[Tensor]) -> Result<Tensor> {
     let x = [x[0].detach(), x[1].clone()];
     Ok(x[0].rms_norm(1, None, 1e-6)?.mul(&x[1])?.sum(())?.grad(&[&x[0]])?.remove(0))
@@ -394,7 +394,7 @@ fn slope(x: &[Tensor]) -> Result<Tensor> {
 
 type Loss = fn(&[Tensor], LossReduction) -> Result<Tensor>;
 
-/// A loss: each of its numbers, their mean and their sum.
+/// Returns a loss without reduction, and its mean and sum.
 fn losses(
     name: &str,
     inputs: &[Array<f64>],
@@ -418,7 +418,7 @@ fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
-/// Losses of pairs of numbers.
+/// Returns losses of pairs of numbers.
 fn pairs() -> Vec<Statistic> {
     let shape = [4, 40];
     let (x, target) = (random(&shape, -300.0, 300.0, 11), random(&shape, -300.0, 300.0, 12));
@@ -522,19 +522,19 @@ fn distance(x: &[f64], y: &[f64], more: f64) -> f64 {
     x.iter().zip(y).map(|(x, y)| (x - y + more).powi(2)).sum::<f64>().sqrt()
 }
 
-/// `f` of each row of `x` with each of `y`.
+/// Applies `f` to each pair of a row of `x` and a row of `y`.
 fn crossed(x: &Array<f64>, y: &Array<f64>, f: fn(&[f64], &[f64]) -> f64) -> Array<f64> {
     let row = |a: &Array<f64>, at: usize| a.slice(0, at, 1, 1).data;
     Array::from_fn(&[x.shape[0], y.shape[0]], |at| f(&row(x, at[0]), &row(y, at[1])))
 }
 
-/// `f` of rows that belong together.
+/// Applies `f` to rows with the same index.
 fn matched(x: &Array<f64>, y: &Array<f64>, f: fn(&[f64], &[f64]) -> f64) -> Array<f64> {
     let all = crossed(x, y, f);
     Array::from_fn(&[x.shape[0]], |at| all.at(&[at[0], at[0]]))
 }
 
-/// Statistics and losses of vectors, and sums of products.
+/// Returns statistics and losses of vectors, and sums of products.
 fn numbers() -> Vec<Statistic> {
     let shape = [4, 48];
     let vectors = |seed| random(&shape, -300.0, 300.0, seed);
@@ -618,18 +618,18 @@ fn targets(x: &Tensor) -> Result<Tensor> {
     places(x.shape()[0], x.shape()[1]).on(x.device(), DType::I32)
 }
 
-/// A class for each row.
+/// Returns a class for each row.
 fn places(rows: usize, classes: usize) -> Array<f64> {
     Array::from_fn(&[rows], |at| ((at[0] * 7 + 3) % classes) as f64)
 }
 
-/// Minus what stands at the rows' classes.
+/// Returns minus the elements at the classes of the rows.
 fn chosen(x: &Array<f64>) -> Array<f64> {
     let place = places(x.shape[0], x.shape[1]);
     Array::from_fn(&[x.shape[0]], |at| -x.at(&[at[0], place.at(at) as usize]))
 }
 
-/// Losses of scores of classes.
+/// Returns losses of class scores.
 fn classes() -> Vec<Statistic> {
     fn entropy(x: &Tensor, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
         x.cross_entropy(target, None, CrossEntropyOptions { reduction, ..Default::default() })
@@ -663,7 +663,7 @@ fn classes() -> Vec<Statistic> {
     statistics
 }
 
-/// The running statistics of a layer, whose batch has a variance beyond the largest half.
+/// Tests the running statistics of a layer. The variance of the batch exceeds the largest `f16`.
 fn running(suite: &mut Suite) {
     let case = suite.add("running statistics of halves", |device| {
         let x = random(&[64, 3, 5], -900.0, 900.0, 41).rounded(DType::F16);

@@ -1,4 +1,4 @@
-//! Reductions: every kind, every choice of axes, every awkward size.
+//! Tests reductions: every kind, every choice of axes, every awkward size.
 
 use super::array::{integers, random, word, Array};
 use super::check::{exact, near, typed, Check, Suite};
@@ -11,7 +11,7 @@ use warpweft::tensor::{Axes, Tensor};
 /// A reduction over axes.
 type Over = fn(&Tensor, &[isize]) -> Result<Tensor>;
 
-/// A reduction: its name, with the axes dropped, with the axes kept, and what it is.
+/// A reduction: its name, with the axes dropped, with the axes kept, and its definition.
 type Kind = (&'static str, Over, Over, fn(&[f64]) -> f64);
 
 const NUMBERS: &[Kind] = &[
@@ -53,7 +53,7 @@ const MEAN: Kind = (
     |x| x.iter().sum::<f64>() / x.len() as f64,
 );
 
-/// All choices of axes but none, which means all of them.
+/// Returns all nonempty choices of axes. (An empty list means all axes.)
 fn subsets(rank: usize) -> Vec<Vec<usize>> {
     (1..1 << rank).map(|mask| (0..rank).filter(|a| mask >> a & 1 == 1).collect()).collect()
 }
@@ -62,10 +62,10 @@ fn signed(axes: &[usize]) -> Vec<isize> {
     axes.iter().map(|&a| a as isize).collect()
 }
 
-/// Data on which the kind is exact in any order.
+/// Returns data for which the kind is exact in any order.
 fn data(name: &str, shape: &[usize], seed: u32) -> Array<f64> {
     match name {
-        // Few factors of 2: products stay within f32 and i32.
+        // Few factors of 2, so that products stay within `f32` and `i32`.
         "prod" => integers(shape, 0, 40, seed).map(|v| match v as i32 {
             0 => 2.0,
             n if n % 2 == 1 => -1.0,
@@ -268,7 +268,7 @@ fn not_finite(suite: &mut Suite) {
             let want = x.reduce(&[1], nan_or(f)).squeeze(&[1]);
             checks.push(near(name, drop(&a, &[1])?, want, Tolerance::EXACT));
         }
-        // The last row overflows or not, as the order is.
+        // Whether the last row overflows depends on the order.
         let sum = a.sum(&[1])?.slice(0, ..7)?;
         let want = x.reduce(&[1], |x| x.iter().sum()).squeeze(&[1]).slice(0, 0, 7, 1);
         checks.push(near("sum", sum, want, Tolerance::EXACT));
@@ -437,7 +437,7 @@ fn derived(suite: &mut Suite) {
         ];
         let mut checks = Vec::new();
         for (name, dropped, kept) in all {
-            // The values are held against references above.
+            // Other cases compare the values with references.
             let apart = dropped?.unsqueeze(1)?.sub(&kept?)?;
             checks.push(near(name, apart, Array::new(&[3, 1, 2], vec![0.0; 6]), Tolerance::EXACT));
         }
@@ -446,7 +446,7 @@ fn derived(suite: &mut Suite) {
     suite.add("var far from 0", |device| {
         let x = random(&[3, 100], -1.0, 1.0, 14).map(|x| f64::from((x + 1000.0) as f32));
         let want = x.reduce(&[1], |x| variance(x, 1.0)).squeeze(&[1]);
-        // The mean is rounded to 6e-5, and its square is added.
+        // The mean has a rounding error of 6e-5, whose square is added.
         let by = Tolerance { absolute: 1e-6, relative: 1e-4 };
         Ok(vec![near("var", x.f32(device)?.var(&[1], 1.0)?, want, by)])
     });
@@ -519,7 +519,7 @@ fn fused(suite: &mut Suite) {
     });
 }
 
-/// Down columns, of which a thread may have four.
+/// Tests reductions along columns, of which a thread may compute four.
 fn columns(suite: &mut Suite) {
     let sum = |x: &[f64]| x.iter().sum::<f64>();
     for n in [1usize, 3, 4, 8, 33, 64, 257, 1024] {
@@ -571,7 +571,7 @@ fn columns(suite: &mut Suite) {
                 let got = a.sum(&signed(&axes))?;
                 checks.push(near(format!("sum over {axes:?}"), got, want, Tolerance::EXACT));
             }
-            // Quads that do not lie in memory as such, and some that a pad cuts.
+            // Vectors of four that are not contiguous in memory, and some that padding interrupts.
             let part = a.slice(3, 1..n as isize)?;
             let want = x.slice(3, 1, n - 1, 1);
             let pads = [(0, 0), (1, 2), (0, 0), (3, 1)];

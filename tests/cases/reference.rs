@@ -1,5 +1,4 @@
-//! What the rows of the table mean, written a second time in `f64` and in integers, with the
-//! tolerances.
+//! The rows of the pointwise table, written a second time in `f64` and in integers, with their tolerances.
 
 use super::gamma;
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
@@ -7,38 +6,37 @@ use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 /// A function of operands and parameters.
 pub type Function = fn(&[f64]) -> f64;
 
-/// How far a finite difference steps.
+/// The step size of a finite difference.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Step {
-    /// 1e-4: the function changes over distances of about 1.
+    /// 1e-4, for functions that change over distances of about 1.
     Absolute,
-    /// 1e-4 of the argument: the function changes over distances of about |x|.
+    /// 1e-4 of the argument, for functions that change over distances of about |x|.
     Relative,
     /// 1e-4 of the largest argument.
     Joint,
 }
 
-/// What a row must compute, and how exactly.
+/// The expected value of a row, and its tolerance.
 #[derive(Clone, Copy)]
 pub struct Reference {
     pub value: Function,
-    /// Relative tolerance of values.
+    /// The relative tolerance of values.
     pub rel: f64,
-    /// Relative tolerance of derivatives.
+    /// The relative tolerance of derivatives.
     pub slope_rel: f64,
-    /// Where terms cancel: the size of the largest, of which 2e-7 is tolerated.
+    /// For terms that cancel: the magnitude of the largest term. An error of 2e-7 times this magnitude is allowed.
     pub scale: Option<Function>,
-    /// The same for derivatives.
+    /// Like `scale`, for derivatives.
     pub slope_scale: Option<Function>,
-    /// Whether the tolerance grows with |log value|, as rounding the argument of an exponential
-    /// makes it.
+    /// Whether the tolerance grows with |log value|, as it does if the argument of an exponential is rounded.
     pub tail: bool,
-    /// What may be called 0: products of a subnormal number may have become 0 on the way.
+    /// Values below this may be 0, because products with a subnormal number may be flushed to 0.
     pub tiny: f64,
-    /// How far below the largest number overflow is forgiven.
+    /// The factor below the largest number from which overflow is allowed.
     pub headroom: f64,
     pub step: Step,
-    /// Where a finite difference means anything; everywhere, if not said.
+    /// The points at which a finite difference is meaningful. `None` means everywhere.
     pub smooth: Option<fn(&[f64]) -> bool>,
 }
 
@@ -72,7 +70,7 @@ impl Reference {
     }
 }
 
-/// The common case: four units in the last place.
+/// Returns the usual reference: a tolerance of four units in the last place.
 fn of(value: Function) -> Reference {
     Reference {
         value,
@@ -88,13 +86,13 @@ fn of(value: Function) -> Reference {
     }
 }
 
-/// The meaning of a row that takes floats.
+/// Returns the reference of a row that takes floats.
 pub fn float(name: &str) -> Option<Reference> {
     unary(name).or_else(|| activation(name)).or_else(|| several(name))
 }
 
-/// The derivative by argument `n` by finite differences of fourth order, with its own uncertainty;
-/// `None` at kinks, jumps and the edge of where the function is defined.
+/// Returns the derivative by argument `n` from finite differences of fourth order, with its uncertainty. Returns `None` at
+/// kinks, jumps and the edge of the domain.
 pub fn slope(reference: &Reference, point: &[f64], n: usize) -> Option<(f64, f64)> {
     if reference.smooth.is_some_and(|smooth| !smooth(point)) {
         return None;
@@ -118,7 +116,7 @@ pub fn slope(reference: &Reference, point: &[f64], n: usize) -> Option<(f64, f64
     let (before, here, after) = (at(-1.0), at(0.0), at(1.0));
     let size = before.abs().max(here.abs()).max(after.abs());
     let noise = 1e-15 * size / h + 1e-10 * value.abs();
-    // At a kink the two sides differ; next to one the two stencils do.
+    // At a kink, the two one-sided differences differ. Next to a kink, the two stencils differ.
     let (left, right) = ((here - before) / h, (after - here) / h);
     let bend = (left - right).abs();
     let kink = bend > 1e-2 * (left.abs() + right.abs()) && bend > 50.0 * h / largest.max(1.0);
@@ -159,8 +157,7 @@ fn unary(name: &str) -> Option<Reference> {
         "cos" => of(|a| a[0].cos()).slope_scale(|_| 1.0),
         "tan" => of(|a| a[0].tan()).slope_rel(2e-6),
         "asin" => of(|a| a[0].asin()),
-        // The difference to pi / 2 cancels near 0 in x, that is, near pi / 2 in the result: no
-        // digits are lost.
+        // Near 0 in x, the difference to pi / 2 does not lose digits, because the result is near pi / 2.
         "acos" => of(|a| a[0].acos()),
         "atan" => of(|a| a[0].atan()),
         "sinh" => of(|a| a[0].sinh()),
@@ -176,7 +173,7 @@ fn unary(name: &str) -> Option<Reference> {
         "erfc" => of(|a| erfc(a[0])).tail(),
         "logit" => of(|a| (a[0] / (1.0 - a[0])).ln()).relative(),
         "erfinv" => of(|a| gamma::erfinv(a[0])).slope_rel(5e-6),
-        // Below 0 it is a difference of logarithms.
+        // Below 0, `lgamma` is a difference of logarithms.
         "lgamma" => {
             of(|a| gamma::lgamma(a[0])).scale(gamma::lgamma_terms).slope_scale(gamma::digamma_terms)
         }
@@ -198,7 +195,7 @@ fn activation(name: &str) -> Option<Reference> {
             let inner = if a[0] > 0.0 { a[0] } else { 1.6732632423543772 * a[0].exp_m1() };
             1.0507009873554805 * inner
         }),
-        // By alpha, e^z - 1 - z e^z is z^2 / 2 near 0: digits of both terms are lost.
+        // The derivative by alpha, e^z - 1 - z e^z, is z^2 / 2 near 0. Both terms lose digits.
         "celu" => of(|a| if a[0] > 0.0 { a[0] } else { a[1] * (a[0] / a[1]).exp_m1() })
             .slope_scale(|a| (a[0] / a[1]).abs().min(1.0)),
         "sigmoid" => of(|a| sigmoid(a[0])),
@@ -243,8 +240,7 @@ fn several(name: &str) -> Option<Reference> {
         "div" => of(|a| a[0] / a[1]).relative(),
         "fmod" => of(|a| a[0] % a[1]).smooth(few_periods),
         "remainder" => of(floor_mod).scale(|a| a[1].abs()).tiny(1e-36).smooth(few_periods),
-        // The exponent y - 1 is rounded, and that is multiplied by log x; y x^(y-1) for small y
-        // overflows on the way.
+        // The exponent y - 1 is rounded, and log x multiplies this error. For small y, y x^(y-1) overflows on the way.
         "pow" => of(|a| a[0].powf(a[1])).relative().slope_rel(1e-5).headroom(1e4).tiny(1e-34),
         "minimum" => of(|a| if a[0] <= a[1] { a[0] } else { a[1] }),
         "maximum" => of(|a| if a[0] >= a[1] { a[0] } else { a[1] }),
@@ -267,7 +263,7 @@ fn several(name: &str) -> Option<Reference> {
         "clamp" => of(|a| a[0].max(a[1]).min(a[2])).smooth(|a| a[1] + 1e-3 < a[2]),
         "fma" => of(|a| a[0].mul_add(a[1], a[2])).scale(|a| (a[0] * a[1]).abs()),
         "lerp" => of(|a| {
-            // From the nearer end, or the difference drowns in the larger one.
+            // From the nearer end, because otherwise the larger end absorbs the difference.
             let d = a[1] - a[0];
             if a[2] < 0.5 {
                 a[0] + a[2] * d
@@ -280,7 +276,7 @@ fn several(name: &str) -> Option<Reference> {
     })
 }
 
-/// The meaning of a row that takes integers or `bool`, before wrapping to 32 bits.
+/// Returns the reference of a row that takes integers or `bool`, before wrapping to 32 bits.
 pub fn integer(name: &str) -> Option<fn(&[i64]) -> i64> {
     Some(match name {
         "abs" => |a| a[0].abs(),
@@ -292,7 +288,7 @@ pub fn integer(name: &str) -> Option<fn(&[i64]) -> i64> {
         "mul" => |a| a[0].wrapping_mul(a[1]),
         "fmod" => |a| if a[1] == 0 { 0 } else { a[0] % a[1] },
         "remainder" => |a| floor_remainder(a[0], a[1]),
-        // An integer over 0 is itself.
+        // An integer divided by 0 is the integer.
         "floor_divide" => |a| match a[1] {
             0 => a[0],
             y => (a[0] - floor_remainder(a[0], y)) / y,
@@ -316,13 +312,13 @@ pub fn integer(name: &str) -> Option<fn(&[i64]) -> i64> {
         "where_cond" => |a| if a[0] != 0 { a[1] } else { a[2] },
         "clamp" => |a| a[0].max(a[1]).min(a[2]),
         "fma" => |a| a[0].wrapping_mul(a[1]).wrapping_add(a[2]),
-        // -1 - x inverts; of bool it is 1 - x, which the last bit of this is.
+        // -1 - x inverts all bits. For `bool`, 1 - x is the last bit of this value.
         "bitwise_not" => |a| -1 - a[0],
         _ => return None,
     })
 }
 
-/// Threefry-2x32-20, after the paper's pseudo-code.
+/// Computes Threefry-2x32-20 from the pseudo-code of the paper.
 pub fn threefry(counter: [u32; 2], key: [u32; 2]) -> [u32; 2] {
     let schedule = [key[0], key[1], 0x1bd1_1bda ^ key[0] ^ key[1]];
     let rotations = [13, 15, 26, 6, 17, 29, 16, 24];
@@ -365,7 +361,7 @@ fn floor_mod(a: &[f64]) -> f64 {
     }
 }
 
-/// The remainder with the sign of the divisor; by 0 it is 0.
+/// Returns the remainder with the sign of the divisor. The remainder by 0 is 0.
 fn floor_remainder(x: i64, y: i64) -> i64 {
     if y == 0 {
         return 0;
@@ -378,17 +374,17 @@ fn floor_remainder(x: i64, y: i64) -> i64 {
     }
 }
 
-/// Where a finite difference does not step over integers.
+/// Whether a finite difference does not skip integers.
 fn steps_seen(a: &[f64]) -> bool {
     a[0].abs() < 1e6
 }
 
-/// Where the remainder does not jump between the points of a finite difference.
+/// Whether the remainder does not jump between the points of a finite difference.
 fn few_periods(a: &[f64]) -> bool {
     a[1].abs() > 0.1 && (a[0] / a[1]).abs() < 1e3
 }
 
-/// erf by its series of positive terms, 2 / sqrt(pi) e^(-x^2) sum 2^n x^(2n+1) / (2n+1)!!.
+/// Computes erf by its series of positive terms, 2 / sqrt(pi) e^(-x^2) sum 2^n x^(2n+1) / (2n+1)!!.
 pub fn erf(x: f64) -> f64 {
     if x.abs() > 3.0 {
         return x.signum() * (1.0 - erfc(x.abs()));
@@ -402,8 +398,7 @@ pub fn erf(x: f64) -> f64 {
     FRAC_2_SQRT_PI * (-x * x).exp() * sum
 }
 
-/// erfc; above 3 by the continued fraction e^(-x^2) / sqrt(pi) / (x + 1/2 / (x + 1 / (x + 3/2 /
-/// ...))).
+/// Computes erfc. Above 3, uses the continued fraction e^(-x^2) / sqrt(pi) / (x + 1/2 / (x + 1 / (x + 3/2 / ...))).
 pub fn erfc(x: f64) -> f64 {
     if x <= 3.0 {
         return 1.0 - erf(x);

@@ -1,4 +1,4 @@
-//! What must be refused: for every operation, what kind of error, with the operation's name in front.
+//! Tests rejected calls: for every operation, the kind of error and the name of the operation at the start of the message.
 
 mod algebra;
 mod more;
@@ -22,21 +22,21 @@ use warpweft::tensor::{
 
 pub const TYPE: ErrorKind = ErrorKind::DType;
 
-/// The operation, the kind of error, and what must give it.
+/// An operation, the kind of error, and a call that must give it.
 pub type Refusal = (&'static str, ErrorKind, fn(&Device) -> Result<Tensor>);
 
-/// Ones of type `f32`.
+/// Returns ones of dtype `f32`.
 pub fn t(device: &Device, shape: &[usize]) -> Result<Tensor> {
     of(device, F32, shape)
 }
 
-/// Ones.
+/// Returns ones.
 pub fn of(device: &Device, dtype: DType, shape: &[usize]) -> Result<Tensor> {
     let count = shape.iter().product();
     device.tensor_from_bytes(&encode(dtype, &vec![1.0; count]), shape, dtype)
 }
 
-/// A tensor that cannot refuse carries its error.
+/// Returns the error that a tensor carries, for operations that do not return a `Result`.
 fn carried(tensor: Tensor) -> Result<Tensor> {
     tensor.error().map_or_else(|| Ok(tensor.clone()), |error| Err(error.clone()))
 }
@@ -100,7 +100,7 @@ const GRADIENTS: &[Refusal] = &[
     ("vjp", TYPE, |d| one(t(d, &[2])?.vjp(&t(d, &[2])?, &[&of(d, U32, &[2])?]))),
 ];
 
-/// The first of several results.
+/// Returns the first of several results.
 fn one(results: Result<Vec<Tensor>>) -> Result<Tensor> {
     Ok(results?.remove(0))
 }
@@ -580,7 +580,7 @@ const WINDOWS: &[Refusal] = &[
     ("rotary", TYPE, |d| t(d, &[4])?.rotary(&of(d, I32, &[2])?, &of(d, I32, &[2])?, true)),
 ];
 
-/// Whether an error is what it should be.
+/// Checks the error of a result.
 pub fn is(result: Result<Tensor>, name: &str, kind: ErrorKind) -> Outcome {
     let error: Error = match result.and_then(carried) {
         Ok(tensor) => return Err(format!("{name}: took it, and gave {tensor:?}")),
@@ -593,7 +593,7 @@ pub fn is(result: Result<Tensor>, name: &str, kind: ErrorKind) -> Outcome {
     form::check(name, error.message())
 }
 
-/// All lists.
+/// All lists of rejected calls.
 pub const LISTS: [&[Refusal]; 13] = [
     CREATION,
     MOVEMENT,
@@ -630,7 +630,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// Every combination of types that the row does not take, and shapes that do not broadcast.
+/// Checks every combination of dtypes that the row does not take, and shapes that do not broadcast.
 fn pointwise(device: &Device, row: &'static Row) -> Outcome {
     let mut all = vec![F32, I32, U32, Bool];
     if device.limits().f16 {
@@ -670,7 +670,7 @@ fn pointwise(device: &Device, row: &'static Row) -> Outcome {
     apply(&fine, &vec![&[2][..]; count]).and_then(carried).map(|_| ()).map_err(said)
 }
 
-/// Whether the method takes types that its row does not: true quotients of integers, and floor quotients of floats.
+/// Whether the method accepts dtypes that its row does not: true quotients of integers, and floor quotients of floats.
 fn converts(name: &str, types: &[DType]) -> bool {
     match name {
         "div" => !types[0].is_float(),
@@ -679,7 +679,7 @@ fn converts(name: &str, types: &[DType]) -> bool {
     }
 }
 
-/// Whether reading is refused so.
+/// Checks the kind of error of a read.
 pub(super) fn refuses<T>(what: &str, result: Result<T>, kind: ErrorKind) -> Outcome {
     match result {
         Err(error) if error.kind() == kind && error.message().starts_with(what) => Ok(()),

@@ -46,7 +46,7 @@ pub fn attentions(all: &mut All) {
                     q: operand(0, dtype, &q),
                     k: operand(1, dtype, &k),
                     v: operand(2, dtype, &v),
-                    // The same for all batches and heads.
+                    // The same mask for all batches and heads.
                     mask: masked.then(|| operand(3, dtype, &[0, 0, keys as i64, 1])),
                     scale: Operand { program: scale.builder.finish(), value },
                     length: (causal && !masked).then(|| {
@@ -77,7 +77,7 @@ pub fn packed_products(all: &mut All) {
         }
         all.push(packed_product(format, [3, 40, 256], DType::F16));
     }
-    // Rows that are no whole units.
+    // Rows that are not a multiple of the kernel's unit.
     for format in [PackedFormat::F32, PackedFormat::F16, PackedFormat::BF16] {
         for [m, n, k] in [[1, 40, 1], [3, 40, 36], [20, 40, 33]] {
             all.push(packed_product(format, [m, n, k], DType::F32));

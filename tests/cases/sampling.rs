@@ -1,4 +1,4 @@
-//! Sampling at the places of a grid, and pooling to given sizes, against the definitions in `f64`.
+//! Tests sampling at the positions of a grid, and adaptive pooling, against the definitions in `f64`.
 
 use super::array::{integers, random, Array};
 use super::check::{exact, near, Suite};
@@ -18,7 +18,7 @@ const MODES: [SampleMode; 2] = [SampleMode::Bilinear, SampleMode::Nearest];
 const PADDINGS: [SamplePadding; 3] =
     [SamplePadding::Zeros, SamplePadding::Border, SamplePadding::Reflection];
 
-/// A place from -1 to 1 in elements of an axis, brought inside unless zeros are there.
+/// Converts a position from -1 to 1 to elements of an axis. Moves it inside, except for zero padding.
 fn place(at: f64, extent: usize, padding: SamplePadding, align: bool) -> f64 {
     let n = extent as f64;
     let x = if align { (at + 1.0) / 2.0 * (n - 1.0) } else { ((at + 1.0) * n - 1.0) / 2.0 };
@@ -28,7 +28,7 @@ fn place(at: f64, extent: usize, padding: SamplePadding, align: bool) -> f64 {
         SamplePadding::Border => x.clamp(0.0, n - 1.0),
         SamplePadding::Reflection if low == high => 0.0,
         SamplePadding::Reflection => {
-            // Mirrored at one edge after the other until it is inside.
+            // Reflected at one edge after the other until it is inside.
             let mut x = x;
             while !(low..=high).contains(&x) {
                 x = if x < low { 2.0 * low - x } else { 2.0 * high - x };
@@ -38,7 +38,7 @@ fn place(at: f64, extent: usize, padding: SamplePadding, align: bool) -> f64 {
     }
 }
 
-/// Of `[batch, channels, ...]` and `[batch, ..., axes]`.
+/// Samples `[batch, channels, ...]` at the positions `[batch, ..., axes]`.
 fn sampled(
     x: &Array<f64>,
     grid: &Array<f64>,
@@ -85,7 +85,7 @@ fn sampled(
     })
 }
 
-/// How much an element counts in a cubic convolution (Keys 1981) that is so far away.
+/// Returns the weight of an element at a distance in cubic convolution (Keys 1981).
 fn cubic_share(distance: f64) -> f64 {
     let (x, a) = (distance.abs(), -0.75);
     match x {
@@ -95,11 +95,11 @@ fn cubic_share(distance: f64) -> f64 {
     }
 }
 
-/// The same by cubic convolution, of pictures: places beyond the edges are brought inside one by one.
+/// Samples images by cubic convolution. Each position beyond the edges is moved inside.
 fn cubic(x: &Array<f64>, grid: &Array<f64>, padding: SamplePadding, align: bool) -> Array<f64> {
     let (height, width) = (x.shape[2], x.shape[3]);
     let shape = [&x.shape[..2], &grid.shape[1..3]].concat();
-    // An element's place from -1 to 1, whose share `place` brings inside.
+    // The position of an element from -1 to 1, which `place` moves inside.
     let back = |at: f64, extent: usize| match (align, extent) {
         (true, 1) => 0.0,
         (true, n) => at / (n as f64 - 1.0) * 2.0 - 1.0,
@@ -185,7 +185,7 @@ fn grids(suite: &mut Suite) {
     );
     for padding in PADDINGS {
         for align in [false, true] {
-            // Nothing within a step of an element's own place, where it has two slopes.
+            // Moves positions away from elements, where the gradient has a kink.
             let away = |x: f64| x + 0.003;
             holds(
                 suite,
@@ -206,7 +206,7 @@ fn grids(suite: &mut Suite) {
     });
 }
 
-/// Each of the last axes in so many parts, which overlap where they do not divide it.
+/// Divides each of the last axes into parts. The parts overlap if the extent is not a multiple of their number.
 fn pooled(x: &Array<f64>, sizes: &[usize], reduce: &dyn Fn(&[f64]) -> f64) -> Array<f64> {
     let first = x.shape.len() - sizes.len();
     let shape = [&x.shape[..first], sizes].concat();
@@ -234,7 +234,7 @@ fn most(x: &[f64]) -> f64 {
     x.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// Where the first of the largest is, or of NaN, among the elements of its plane.
+/// Returns the position of the first largest element, or of NaN, in each plane.
 fn places(x: &Array<f64>, sizes: &[usize]) -> Array<f64> {
     let plane: usize = x.shape[x.shape.len() - sizes.len()..].iter().product();
     let numbered = Array::new(&x.shape, (0..x.data.len()).map(|at| at as f64).collect());
@@ -290,7 +290,7 @@ fn parts(suite: &mut Suite) {
         holds(
             suite,
             format!("the gradient of {name} of parts"),
-            // All differ, by more than a step.
+            // The elements differ by more than the step of a finite difference.
             vec![Array::from_fn(&[2, 5, 7], |at| {
                 ((at[0] * 35 + at[1] * 7 + at[2]) * 29 % 71) as f64 / 16.0
             })],

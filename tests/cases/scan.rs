@@ -1,4 +1,4 @@
-//! Running sums, products, maxima and minima, held against loops.
+//! Tests running sums, products, maxima and minima, compared with loops.
 
 use super::array::{bits, integers, random, Array};
 use super::check::{exact, near, same_bits, typed, Suite};
@@ -11,7 +11,7 @@ type Kind = (&'static str, fn(&Tensor, Scan) -> Result<Tensor>, fn(f64, f64) -> 
 
 const INF: f64 = f64::INFINITY;
 
-/// The name, the method, what combines two elements, and what combining nothing gives.
+/// The name, the method, the function that combines two elements, and the value of an empty scan.
 pub const SCANS: [Kind; 4] = [
     ("cumsum", Tensor::cumsum, |a, b| a + b, 0.0),
     ("cumprod", Tensor::cumprod, |a, b| a * b, 1.0),
@@ -19,12 +19,12 @@ pub const SCANS: [Kind; 4] = [
     ("cummin", Tensor::cummin, |a, b| if a.is_nan() || a < b { a } else { b }, INF),
 ];
 
-/// How a scan goes along an axis.
+/// Returns the options of a scan along an axis.
 pub fn along(axis: isize, exclusive: bool, reverse: bool) -> Scan {
     Scan::from(axis).exclusive(exclusive).reverse(reverse)
 }
 
-/// The scan of an array along an axis.
+/// Returns the scan of an array along an axis.
 pub fn scanned(
     x: &Array<f64>,
     axis: usize,
@@ -91,10 +91,10 @@ fn shapes(suite: &mut Suite) {
             let a = x.f32(device)?;
             let mut checks = Vec::new();
             let all = [(false, false), (true, false), (false, true), (true, true)];
-            // A shader each: all four at some shapes.
+            // Each combination compiles a shader, so only some shapes use all four.
             let some = matches!(shape, [1 | 33] | [3, 20, 2] | [2, 0, 3]);
             for (exclusive, reverse) in all.into_iter().filter(|f| some || f.0 == f.1) {
-                // Products are of 1 and -1: exact in any order.
+                // Products of 1 and -1 are exact in any order.
                 let signs = x.map(|x| if x < 0.0 { -1.0 } else { 1.0 });
                 let b = signs.f32(device)?;
                 for (name, scan, combine, none) in SCANS {
@@ -132,7 +132,7 @@ fn types(suite: &mut Suite) {
                 best = best.max(key(w));
                 key(best)
             });
-            // Nothing is the smallest number there is.
+            // The maximum of no elements is the smallest number.
             let shifted = Array::from_fn(&[100], |at| match at[0] {
                 0 => key(0),
                 n => most.data[n - 1],
@@ -191,7 +191,7 @@ fn long(suite: &mut Suite) {
         let got = x.f32(device)?.cumsum(0)?;
         let y = random(&[70_001], 0.0, 1.0, 6);
         let all = y.f32(device)?.cumsum(0)?;
-        // The blocks' sums are added up level by level: errors do not grow with the length.
+        // The sums of the blocks are added level by level, so the error does not grow with the length.
         let by = Tolerance { absolute: 1e-5, relative: 2e-6 };
         Ok(vec![
             near("whole numbers", got, sums(&x), Tolerance::EXACT),

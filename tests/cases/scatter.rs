@@ -1,4 +1,4 @@
-//! Bringing elements to where indices say, held against loops.
+//! Tests scattering to the positions in indices, compared with loops.
 
 use super::array::{each, integers, place, Array};
 use super::check::{exact, near, Check, Suite};
@@ -8,10 +8,10 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::tensor::{Reduction, Tensor};
 
-/// What combines what is there with what comes.
+/// Combines an existing element with a new one.
 pub type Combine = fn(f64, f64) -> f64;
 
-/// The reductions, and what they combine two numbers to.
+/// The reductions, and the functions that combine two numbers.
 pub const WAYS: [(Option<Reduction>, Combine); 5] = [
     (None, |_, b| b),
     (Some(Reduction::Sum), |a, b| a + b),
@@ -20,7 +20,7 @@ pub const WAYS: [(Option<Reduction>, Combine); 5] = [
     (Some(Reduction::Min), f64::min),
 ];
 
-/// One after the other; those outside are left out.
+/// Scatters one element after the other. Indices out of range are skipped.
 pub fn scattered(
     x: &Array<f64>,
     axis: usize,
@@ -54,7 +54,7 @@ fn apply(
     }
 }
 
-/// All ways, of whole numbers: exact in any order.
+/// Compares all reductions on whole numbers, which are exact in any order.
 fn ways(
     device: &Device,
     shape: &[usize],
@@ -66,13 +66,13 @@ fn ways(
     wide[axis] = count;
     let x = integers(shape, -3, 3, 1);
     let source = integers(&wide, -2, 2, 2);
-    // Many are the same, and some lie outside.
+    // Many indices are equal, and some are out of range.
     let index = integers(&wide, -3, shape[axis] as i32 + 1, 3);
     let (a, i, s) =
         (x.on(device, dtype)?, index.on(device, DType::I32)?, source.on(device, dtype)?);
     let mut checks = Vec::new();
     for (op, combine) in WAYS {
-        // Products of many leave what `f32` holds exactly.
+        // Products of many factors exceed the numbers that `f32` represents exactly.
         if op == Some(Reduction::Prod) && count > 40 {
             continue;
         }
@@ -148,7 +148,7 @@ fn not_finite(suite: &mut Suite) {
     });
 }
 
-/// Above 2^26 elements times indices.
+/// Tests more than 2^26 elements times indices.
 fn sorted(suite: &mut Suite) {
     let case = suite.add("many, by sorting", |device| ways(device, &[9000], 0, 8000, DType::F32));
     case.big();
@@ -263,7 +263,7 @@ fn masks(suite: &mut Suite) {
         };
         let filled = a.masked_fill(&m, 7.0)?;
         let gradient = filled.sum(())?.grad(&[&a])?.remove(0);
-        // Each element is there as often as the mask has a 0.
+        // Each element occurs as often as the mask has a 0.
         let kept = mask.data.iter().filter(|&&m| m == 0.0).count() as f64;
         let value = Array::new(&[4], vec![7.0; 4]).f32(device)?;
         let by_tensor = a.masked_fill(&m, &value)?;

@@ -1,4 +1,4 @@
-//! Sorting and the largest elements, held against a stable sort in plain Rust.
+//! Tests sorting and the largest elements, compared with a stable sort in plain Rust.
 
 use super::array::{bits, integers, place, random, Array};
 use super::check::{exact, near, same_bits, Check, Suite};
@@ -8,7 +8,7 @@ use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
 
-/// NaN last, whatever the direction.
+/// Compares two numbers. NaN is last in both directions.
 fn compare(a: f64, b: f64, descending: bool) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
         (false, false) if descending => b.partial_cmp(&a).expect("numbers compare"),
@@ -17,7 +17,7 @@ fn compare(a: f64, b: f64, descending: bool) -> Ordering {
     }
 }
 
-/// The positions of an array's elements along an axis in order.
+/// Returns the sorted order of an array's elements along an axis, as positions.
 pub fn sorted(x: &Array<f64>, axis: usize, descending: bool) -> Array<f64> {
     Array::from_fn(&x.shape, |at| {
         let value = |n: usize| {
@@ -25,7 +25,7 @@ pub fn sorted(x: &Array<f64>, axis: usize, descending: bool) -> Array<f64> {
             from[axis] = n;
             x.at(&from)
         };
-        // By counting, which is another way than the library's.
+        // Sorts by counting, which is not the library's method.
         let place = |n: usize| {
             let before = |m: &usize| match compare(value(*m), value(n), descending) {
                 Ordering::Less => true,
@@ -38,7 +38,7 @@ pub fn sorted(x: &Array<f64>, axis: usize, descending: bool) -> Array<f64> {
     })
 }
 
-/// The elements along an axis at an array of positions; 0 outside.
+/// Returns the elements along an axis at an array of positions, with 0 outside.
 pub fn taken<T: Copy + Default>(x: &Array<T>, axis: usize, index: &Array<f64>) -> Array<T> {
     Array::from_fn(&index.shape, |at| {
         let Some(position) = place(index.at(at), x.shape[axis]) else { return T::default() };
@@ -48,7 +48,7 @@ pub fn taken<T: Copy + Default>(x: &Array<T>, axis: usize, index: &Array<f64>) -
     })
 }
 
-/// Values and positions, both ways.
+/// Checks values and positions in both directions.
 fn both(device: &Device, x: &Array<f64>, dtype: DType, axis: usize) -> Result<Vec<Check>> {
     let a = x.on(device, dtype)?;
     let mut checks = Vec::new();
@@ -94,7 +94,7 @@ fn shapes(suite: &mut Suite) {
     ];
     for &(shape, axis) in SHAPES {
         suite.add(format!("{shape:?} along {axis}"), move |device| {
-            // Few different ones, so that many are equal.
+            // Few different numbers, so that many are equal.
             both(device, &integers(shape, -4, 4, 1), DType::F32, axis)
         });
     }
@@ -138,7 +138,7 @@ fn stubborn(suite: &mut Suite) {
             -1e-40,
             2.0,
         ];
-        // A GPU may take subnormal numbers for 0; they stand where both orders agree or not at all.
+        // A GPU may flush subnormal numbers to 0. They are tested only where both orders agree.
         let x: Vec<f64> =
             x.into_iter().filter(|x: &f64| *x == 0.0 || x.abs() > 1e-30 || x.is_nan()).collect();
         let x = Array::new(&[x.len()], x).rounded(DType::F32);
@@ -154,7 +154,7 @@ fn stubborn(suite: &mut Suite) {
 }
 
 fn long(suite: &mut Suite) {
-    // In order, as a stable sort in plain Rust has them.
+    // The order of a stable sort in plain Rust.
     let order = |x: &Array<f64>, descending: bool| {
         let mut order: Vec<usize> = (0..x.data.len()).collect();
         order.sort_by(|&a, &b| compare(x.data[a], x.data[b], descending));
@@ -191,7 +191,7 @@ fn top(suite: &mut Suite) {
             checks.push(near(what.clone(), values, taken(&x, 1, &want), Tolerance::EXACT));
             checks.push(exact(what, indices, DType::I32, want));
         }
-        // Of many, most are left behind.
+        // Most elements are not among the largest.
         for n in [65, 100, 257, 513] {
             let x = integers(&[1, n], -40, 40, 10);
             let (values, indices) = x.f32(device)?.topk(5, 1, true)?;
@@ -218,7 +218,7 @@ fn top(suite: &mut Suite) {
     });
 }
 
-/// A row in an order of its own: with equal elements, presorted either way, and with NaN and both zeros.
+/// Returns rows of a kind: with equal elements, sorted in either direction, and with NaN and both zeros.
 fn rows_of_kind(kind: &str, n: usize) -> Array<f64> {
     let mut x = match kind {
         "equal" => Array::from_fn(&[2, n], |_| 3.0),
@@ -246,7 +246,7 @@ fn rows_of_kind(kind: &str, n: usize) -> Array<f64> {
     x
 }
 
-/// The positions of each row's first `k` elements, by a stable sort.
+/// Returns the positions of each row's first `k` elements, by a stable sort.
 fn first(x: &Array<f64>, k: usize, descending: bool) -> Array<f64> {
     let n = x.shape[1];
     let mut found = Vec::new();
@@ -258,7 +258,7 @@ fn first(x: &Array<f64>, k: usize, descending: bool) -> Array<f64> {
     Array::new(&[x.shape[0], k], found)
 }
 
-/// The first elements of two rows of `n`, for each `k` and direction.
+/// Checks the first elements of two rows of `n`, for each `k` and direction.
 fn tops(device: &Device, kind: &str, n: usize, all: &[(usize, bool)]) -> Result<Vec<Check>> {
     let x = rows_of_kind(kind, n);
     let a = x.f32(device)?;
@@ -317,7 +317,7 @@ fn few_of_many(suite: &mut Suite) {
         });
     }
     let case = suite.add("a few of 501 of f16", |device| {
-        // An odd number of halves: rows begin in the middle of a word.
+        // With an odd number of `f16` elements, rows begin in the middle of a word.
         let x = random(&[3, 501], -2.0, 2.0, 15).rounded(DType::F16);
         let mut checks = Vec::new();
         for largest in [false, true] {
@@ -349,7 +349,7 @@ fn takes(suite: &mut Suite) {
             wide[axis] = count;
             let mut checks = Vec::new();
             for dtype in [DType::I32, DType::U32] {
-                // Some lie outside.
+                // Some indices are out of range.
                 let low = if dtype == DType::I32 { -2 } else { 0 };
                 let index = integers(&wide, low, shape[axis] as i32 + 1, 9);
                 let got =

@@ -1,5 +1,5 @@
-//! Special functions and the step function, values and derivatives as SciPy and NumPy have them in 64 bits:
-//! `tests/golden/special.py` writes them.
+//! Tests special functions and the step function, values and derivatives, against SciPy and NumPy in 64 bits.
+//! `tests/golden/special.py` writes the numbers.
 
 use super::call::call;
 use super::check::{near, Suite};

@@ -1,4 +1,4 @@
-//! Counting, ordering, comparing and arranging: values and gradients against plain Rust.
+//! Tests counting, ordering, comparing and arranging: values and gradients, compared with plain Rust.
 
 use super::array::{integers, random, Array};
 use super::check::{exact, near, Suite};
@@ -18,7 +18,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// Numbers that all differ, by 1/16 at least.
+/// Returns numbers that all differ by at least 1/16.
 fn apart(shape: &[usize]) -> Array<f64> {
     let count: usize = shape.iter().product();
     Array::new(shape, (0..count).map(|n| (n * 29 % 127) as f64 / 16.0 - 3.0).collect())
@@ -116,7 +116,7 @@ fn counted(suite: &mut Suite) {
             exact("one line", line, DType::I32, first),
         ])
     });
-    // One fewer, as many and one more than powers of two; equal ones beside each other; both ends; what is not a number.
+    // Lengths next to powers of two, equal neighbors, both ends, and NaN.
     suite.add("bucketize and searchsorted of every length", |device| {
         let mut checks = Vec::new();
         let nan = f64::NAN;
@@ -137,7 +137,7 @@ fn counted(suite: &mut Suite) {
                 checks.push(exact(what, found, DType::I32, want.reshape(&[1, 11, 1])));
             }
         }
-        // NaN stands behind the numbers, as sorting leaves it.
+        // NaN comes after the numbers, as in a sorted tensor.
         let behind = device.tensor(&[1.0f32, 2.0, f32::NAN], &[3])?;
         let found = device.tensor(&[1.5f32, 2.0, 9.0], &[3])?.bucketize(&behind, false)?;
         checks.push(exact("NaN behind", found, DType::I32, Array::new(&[3], vec![1.0, 1.0, 2.0])));

@@ -1,11 +1,11 @@
-//! Reading along another axis than writing, around the extents of tiles: part of the group `movement`.
+//! Tests reading along another axis than writing, around the extents of tiles. These cases are part of the group `movement`.
 
 use super::array::{bits, integers, Array};
 use super::check::{exact, said, same_bits, Suite};
 use warpweft::dtype::DType;
 use warpweft::tensor::Tensor;
 
-/// Below and beyond what is worth a tile, and what fills tiles.
+/// Extents below and above the threshold for tiles, and extents that fill tiles.
 const EXTENTS: [usize; 9] = [1, 15, 16, 17, 31, 32, 33, 65, 257];
 
 pub fn add(suite: &mut Suite) {
@@ -27,7 +27,7 @@ pub fn add(suite: &mut Suite) {
     views(suite);
 }
 
-/// All orders of so many axes.
+/// Returns all orders of `rank` axes.
 fn all_orders(rank: usize) -> Vec<Vec<usize>> {
     let mut all = vec![vec![]];
     for axis in 0..rank {
@@ -163,7 +163,7 @@ fn views(suite: &mut Suite) {
     });
     suite
         .steps("turned: more groups than one dimension takes", |device| async move {
-            // 65,536 tiles, each a quarter full.
+            // 65,536 tiles, each filled to a quarter.
             let count = device.iota(&[65_536 * 256], 0).map_err(said)?;
             count.run().map_err(said)?;
             let x = count.reshape(&[65_536, 16, 16]).and_then(|x| x.transpose(1, 2)?.add(1));

@@ -1,4 +1,4 @@
-//! Training steps with variables: their values, and what they cost.
+//! Tests training steps with variables: their values and their costs.
 
 use super::array::{random, Array};
 use super::attention::attend;
@@ -13,7 +13,7 @@ use warpweft::tensor::{AttentionOptions, Tensor, Variable};
 const RATE: f64 = 0.1;
 const SHAPES: [(&[usize], &[usize]); 3] = [(&[6, 16], &[16]), (&[16, 12], &[12]), (&[12, 3], &[3])];
 
-/// Steps of the long run: a few natively and in browsers, as many as `WARPWEFT_STEPS` says where that is set.
+/// Returns the number of steps of the long run: `WARPWEFT_STEPS`, or 200.
 fn steps() -> usize {
     std::env::var("WARPWEFT_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(200)
 }
@@ -29,7 +29,7 @@ fn variables(device: &Device) -> Result<Vec<Variable>> {
     start().iter().map(|value| Ok(Variable::new(&value.f32(device)?))).collect()
 }
 
-/// A three-layer network's mean squared error.
+/// Returns the mean squared error of a three-layer network.
 fn loss(x: &Tensor, target: &Tensor, model: &[Tensor]) -> Result<Tensor> {
     let one = x.matmul(&model[0])?.add(&model[1])?.tanh();
     let two = one.matmul(&model[2])?.add(&model[3])?.tanh();
@@ -50,7 +50,7 @@ fn step(device: &Device, x: &Tensor, target: &Tensor, model: &[Variable]) -> Res
     Ok(loss)
 }
 
-/// The same in `f64`: the loss, and the values after the step.
+/// Computes the same step in `f64`. Returns the loss and changes the values.
 fn reference(x: &Array<f64>, target: &Array<f64>, model: &mut [Array<f64>]) -> f64 {
     let product = |a: &Array<f64>, b: &Array<f64>| {
         Array::from_fn(&[a.shape[0], b.shape[1]], |at| {
@@ -122,7 +122,7 @@ pub fn cases() -> Suite {
                 settled = device.stats();
             }
             if n == 5 {
-                // Values and those before them take turns in the same buffers.
+                // New and previous values alternate between the same buffers.
                 (settled.bind_groups, settled.used_bytes) =
                     (device.stats().bind_groups, device.stats().used_bytes);
             }
@@ -172,7 +172,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// A mask that is held keeps a part of the history of earlier values. None of it is the value that a gradient is taken by.
+/// Tests a mask that keeps a part of the history of earlier values. The value by which a gradient is taken is not part of it.
 async fn masked(device: Device) -> Outcome {
     let values = |values: &[f32]| device.tensor(values, &[3]).map_err(said);
     let u = Variable::new(&values(&[1.0, 2.0, 3.0])?);
@@ -194,13 +194,14 @@ async fn masked(device: Device) -> Outcome {
     Ok(())
 }
 
-/// Inside a program, a tensor from outside is a constant. A gradient by a variable that went into it is refused.
+/// Tests programs that capture a tensor. The tensor is a constant in the program, so a gradient by a variable in its history is
+/// rejected.
 async fn captured(device: Device) -> Outcome {
     let v = Variable::new(&device.tensor(&[1.0f32, 2.0], &[2]).map_err(said)?);
     let w = Variable::new(&v.value().mul(3.0).map_err(said)?);
     let other = Variable::new(&device.tensor(&[5.0f32, 6.0], &[2]).map_err(said)?);
     let x = device.ones(&[2]).map_err(said)?;
-    // Runs a program that gives the gradient of `(of(x) + v) x` by `v`.
+    // Runs a program that returns the gradient of `(of(x) + v) x` by `v`.
     let run = |of: &dyn Fn(&Tensor) -> Result<Tensor>| -> Result<Tensor> {
         let program = device.compile(&[(&[2], DType::F32)], |x| {
             let loss = of(&x[0])?.add(&v.value())?.mul(&x[0])?.sum(())?;
@@ -221,27 +222,27 @@ async fn captured(device: Device) -> Outcome {
         let gradient = run(&|_| Ok(tensor.clone())).map_err(said)?;
         ensure(gradient.read::<f32>().await.map_err(said)? == [1.0, 1.0], "a constant")?;
     }
-    // Computed inside, the tensor passes gradients.
+    // Computed inside the program, the tensor passes gradients.
     let gradient = run(&|_| Ok(v.value().square())).map_err(said)?;
     ensure(gradient.read::<f32>().await.map_err(said)? == [3.0, 5.0], "inside")?;
-    // By the value that was read outside it is known.
+    // The gradient by the value that was read outside the program is known.
     let program = device.compile(&[(&[2], DType::F32)], |_| square.sum(())?.grad(&[&held]));
     let gradient = program.and_then(|program| program.run(&[&x])).map_err(said)?.remove(0);
     ensure(gradient.read::<f32>().await.map_err(said)? == [2.0, 4.0], "by a tensor")?;
-    // `backward` says so, too.
+    // `backward` is rejected, too.
     let program = device.compile(&[(&[2], DType::F32)], |x| {
         square.sum(())?.backward(&[&v])?;
         Ok(vec![x[0].clone()])
     });
     let error = program.err().ok_or("backward is no error")?;
     ensure(error.message().contains("captures"), format!("it says {}", error.message()))?;
-    // With another value in the variable, the tensor is that of an earlier one.
+    // After the variable has another value, the tensor belongs to an earlier value.
     v.assign(&device.tensor(&[7.0f32, 8.0], &[2]).map_err(said)?).map_err(said)?;
     let gradient = run(&|_| Ok(square.clone())).map_err(said)?;
     ensure(gradient.read::<f32>().await.map_err(said)? == [1.0, 1.0], "an earlier value")
 }
 
-/// A value that another variable was assigned belongs to that variable, whether it was assigned again or not.
+/// Tests that a value belongs to the variable that it was assigned to, even after that variable was assigned again.
 async fn passed_on(device: Device) -> Outcome {
     let values = |values: [f32; 2]| device.tensor(&values, &[2]).map_err(said);
     for is_assigned_again in [false, true] {
@@ -250,7 +251,7 @@ async fn passed_on(device: Device) -> Outcome {
         let triple = u.value().mul(3.0).map_err(said)?;
         let double = w.value().mul(2.0).map_err(said)?;
         let sum = |of: &Tensor| of.add(&w.value()).and_then(|x| x.sum(())).map_err(said);
-        // While the parameter has the value, the gradient includes what passes the assignment.
+        // While the parameter has the value, the gradient includes the path through the assignment.
         sum(&triple)?.backward(&[&w]).map_err(said)?;
         let gradient = w.take_gradient().ok_or("no gradient")?;
         let got = gradient.read::<f32>().await.map_err(said)?;
@@ -270,7 +271,7 @@ async fn passed_on(device: Device) -> Outcome {
     Ok(())
 }
 
-/// A loss of another variable's value is not used up by a step, and its gradients stay.
+/// Tests that a step does not consume a loss of another variable's value. Its gradients stay available.
 async fn not_used_up(device: Device) -> Outcome {
     let x = device.tensor(&[1.0f32, -2.0], &[2]).map_err(said)?;
     let w = Variable::new(&x.square());
@@ -306,7 +307,7 @@ async fn copied(device: Device) -> Outcome {
     let w = Variable::new(&device.tensor(&[1.0f32; 6], &[2, 3]).map_err(said)?);
     let set = |n: isize, value: f64| w.assign_slice(0, n, &rows(value)?).map_err(said);
     let in_place = || device.last_plan().map_or(0, |plan| plan.in_place.len());
-    // A tensor that was taken stays.
+    // A tensor that was read from the variable is unchanged.
     let taken = w.value();
     set(0, 2.0)?;
     device.flush().map_err(said)?;
@@ -316,23 +317,23 @@ async fn copied(device: Device) -> Outcome {
     set(1, 3.0)?;
     device.flush().map_err(said)?;
     ensure(in_place() == 1, "nothing else needs it")?;
-    // So does what is still to be computed from it.
+    // A recorded computation of the value is unchanged, too.
     let sum = w.value().sum(&[]).map_err(said)?;
     set(0, 4.0)?;
     device.flush().map_err(said)?;
     ensure(sum.item::<f32>().await.map_err(said)? == 15.0, "a sum of the value before")?;
-    // A read that was begun reads what was there.
+    // A read that was begun earlier returns the previous value.
     let begun = w.value().read::<f32>();
     set(0, 9.0)?;
     device.flush().map_err(said)?;
     ensure(begun.await.map_err(said)? == [4.0, 4.0, 4.0, 3.0, 3.0, 3.0], "a read begun before")?;
     set(0, 4.0)?;
-    // Its own rows, one further on.
+    // Copies its row to the next row.
     let row = w.value().slice(0, 0..1).map_err(said)?;
     w.assign_slice(0, 1, &row).map_err(said)?;
     drop(row);
     ensure(w.value().read::<f32>().await.map_err(said)? == [4.0; 6], "its own row")?;
-    // Two at once.
+    // Two assignments at once.
     set(0, 5.0)?;
     set(1, 6.0)?;
     let want = [5.0, 5.0, 5.0, 6.0, 6.0, 6.0];
@@ -346,7 +347,7 @@ async fn copied(device: Device) -> Outcome {
     ensure(kind(w.assign_slice(0, 0, &whole)) == Some(ErrorKind::DType), "another type")
 }
 
-/// Decodes a sequence position by position: keys and values are kept in two variables, which have room for all.
+/// Decodes a sequence position by position. Keys and values are stored in two variables with room for all positions.
 async fn cached(device: Device, in_place: bool) -> Outcome {
     const ROOM: usize = 40;
     let (heads, kv_heads, size) = (4, 2, 16);
@@ -392,9 +393,9 @@ async fn cached(device: Device, in_place: bool) -> Outcome {
             format!("position {n}: {got:?}, not {want:?}"),
         )?;
         match n {
-            // At first the caches are zeros that nobody has stored.
+            // At first the caches are zeros that are not yet stored.
             0 | 1 => settled = after,
-            // The caches and those before them take turns in the same buffers.
+            // New and previous caches alternate between the same buffers.
             2..=20 => settled.bind_groups = after.bind_groups,
             _ => nothing_new(settled, after)?,
         }

@@ -1,4 +1,4 @@
-//! Several users of one view: each may ask for it to be computed before, and all of them get it.
+//! Tests several users of one view. Each may require that the view is materialized, and all must see the result.
 
 use super::array::{random, Array};
 use super::check::{near, said, Outcome, Suite};
@@ -25,7 +25,7 @@ fn sigmoid(x: f64) -> f64 {
 type View = fn(&Tensor) -> Result<Tensor>;
 type Meaning = fn(&Array<f64>) -> Array<f64>;
 
-/// Views of a tensor of 2 x 3 x 4 as matrices of 4 columns that no product can read without a division in each load.
+/// Views of a 2 x 3 x 4 tensor as matrices of 4 columns. A matmul cannot read them without a division in each load.
 const VIEWS: [(&str, View, Meaning); 5] = [
     (
         "merged heads",
@@ -95,7 +95,7 @@ fn convolved(suite: &mut Suite) {
     suite.add("two convolutions of a view", |device| {
         let x = random(&[2, 5, 3, 4], -1.0, 1.0, 4);
         let (v, w) = (random(&[2, 6, 2, 2], -1.0, 1.0, 5), random(&[2, 6, 2, 2], -1.0, 1.0, 6));
-        // Channels and a part of the rows are joined.
+        // Joins the channels with a part of the rows.
         let at = x.permute(&[0, 2, 1, 3]).reshape(&[2, 6, 2, 5]);
         let view = x.f32(device)?.permute(&[0, 2, 1, 3])?.reshape(&[2, 6, 2, 5])?;
         let conv = |w: &Array<f64>| view.conv2d(&w.f32(device)?, None, Conv2dOptions::default());
@@ -106,7 +106,7 @@ fn convolved(suite: &mut Suite) {
     });
 }
 
-/// Products of views: of `a` over its axes 0 and 2, of `b` over its axes 1 and 0.
+/// Tests products of views: of `a` over its axes 0 and 2, of `b` over its axes 1 and 0.
 async fn tensordot(device: Device) -> Outcome {
     let (x, y) = (random(&[3, 5, 4], -1.0, 1.0, 7), random(&[4, 3, 2], -1.0, 1.0, 8));
     let seed = random(&[5, 2], -1.0, 1.0, 9);
@@ -132,7 +132,7 @@ async fn tensordot(device: Device) -> Outcome {
     let right = y.permute(&[1, 0, 2]).reshape(&[12, 2]);
     let value = product(&left, &right);
     near("value", dot, value.clone(), Tolerance::F32).run().await?;
-    // The gradients by x and y, and how half the sum of their squares changes with the seed.
+    // The gradients by x and y, and the derivative of half the sum of their squares by the seed.
     let g = value.zip(&seed, |v, s| 2.0 * v * s);
     let by_left = product(&g, &right.permute(&[1, 0]));
     let by_right = product(&left.permute(&[1, 0]), &g);
@@ -146,7 +146,7 @@ async fn tensordot(device: Device) -> Outcome {
     near("by y", gradients[4].clone(), back, wide).run().await
 }
 
-/// Results that others are made of, where no kernel can write both.
+/// Tests results that others are computed from, where no kernel can write both.
 fn results(suite: &mut Suite) {
     suite.steps("a result of which nothing is read by another", |device| async move {
         let x = random(&[3], -1.0, 1.0, 10);

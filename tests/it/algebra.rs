@@ -1,10 +1,10 @@
-//! How many kernels linear algebra, sums of products and transforms are planned as, with a browser's limits.
+//! Tests the number of kernels of linear algebra, `einsum` and Fourier transforms, with a browser's limits.
 
 use crate::reference;
 use warpweft::error::Result;
 use warpweft::tensor::{FftNorm, SampleMode, SamplePadding, Tensor};
 
-/// The kinds of the kernels of one batch with all results.
+/// Returns the kinds of the kernels of one batch that computes all results.
 fn kinds(
     build: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
     shapes: &[&[usize]],
@@ -24,7 +24,7 @@ fn kinds(
     plan.dispatches.iter().map(|dispatch| dispatch.kernel.kind()).collect()
 }
 
-/// As many kernels at most as the documentation says: so many for each row, and some for each doubling of them.
+/// Checks the documented bound of kernels: a number for each row, and a number for each doubling of the rows.
 #[test]
 fn factors_take_kernels_in_proportion_to_rows() {
     type Work = fn(&Tensor) -> Result<Vec<Tensor>>;
@@ -48,7 +48,7 @@ fn factors_take_kernels_in_proportion_to_rows() {
             let shape = [rows, rows];
             let count = kinds(|x| work(&x[0]), &[&shape]).len();
             assert!(count <= most, "{name} of {rows}: {count} kernels, more than {most}");
-            // The gradient adds a few products, not as many again.
+            // The gradient adds a few products, but does not double the number of kernels.
             let gradient = |x: &[Tensor]| {
                 let mut sum = x[0].device().zeros(&[])?;
                 for result in work(&x[0])? {
@@ -73,11 +73,11 @@ fn a_sum_of_products_is_one_kernel() {
     assert_eq!(einsum("ij,ij->ij", &[&[40, 50], &[40, 50]]), ["map"]);
     assert_eq!(einsum("i,j->ij", &[&[40], &[50]]), ["map"]);
     assert_eq!(einsum("ii->i", &[&[40, 40]]), ["map"]);
-    // Smallest first: a product with a vector, and then with another, not a product of matrices.
+    // Multiplies the smallest operands first: two products with a vector instead of a product of matrices.
     assert_eq!(einsum("ij,jk,k->i", &[&[40, 50], &[50, 60], &[60]]).len(), 2);
 }
 
-/// What PyTorch has a function of its own for (`addmm`, `baddbmm`, `addmv`).
+/// Tests the operations that PyTorch has as `addmm`, `baddbmm` and `addmv`.
 #[test]
 fn a_product_and_a_sum_are_one_kernel() {
     let one = |shapes: &[&[usize]]| kinds(|x| Ok(vec![x[1].matmul(&x[2])?.add(&x[0])?]), shapes);

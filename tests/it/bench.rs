@@ -1,10 +1,10 @@
-//! The native benchmark's cases, small: each is right on the CPU, and its check sees what is wrong.
+//! Tests the cases of the native benchmark in small sizes. Each must be correct on the CPU, and its check must find errors.
 
 use warpweft_native::bench::{all, wrong, Kind, Options, Ready};
 use warpweft_native::op::PackedArithmetic;
 use warpweft_native::prelude::*;
 
-/// The same case with next to no work.
+/// Returns the same case with very little work.
 fn small(kind: &Kind) -> Kind {
     let rows = |rows: usize, columns: usize| (rows.min(5), columns.min(257));
     match kind.clone() {
@@ -58,7 +58,7 @@ fn every_case_is_right() {
         assert_eq!(wrong(&kind, &data, &result), None, "{}", case.name);
         assert_eq!(result.len(), kind.output().iter().product::<usize>(), "{}", case.name);
 
-        // Two elements are always looked at.
+        // The check always compares this element.
         let last = result.len() - 1;
         let (kept, far) = (result[last], result.iter().fold(1.0, |m: f32, x| m.max(x.abs())));
         for bad in [kept + far, f32::NAN] {

@@ -1,4 +1,4 @@
-//! What a device keeps, and for how long: plans, pipelines, bind groups, buffers; and what a read takes.
+//! Tests what a device caches and for how long (plans, pipelines, bind groups, buffers), and the cost of a read.
 
 use crate::cases::array::integers;
 use crate::suite::{absent, Place};
@@ -10,13 +10,13 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::tensor::Tensor;
 
-/// A device of its own; nothing where there is none, which is said.
+/// Opens a separate device. Reports its absence.
 fn open(place: Place, test: &str) -> Option<Device> {
     let backend = place.backend().map_err(|error| absent(place, test, &error)).ok()?;
     Some(Device::from_backend(backend, None))
 }
 
-/// What is held of plans, pipelines and bind groups, and what was made and evicted of them.
+/// Returns the numbers of plans, pipelines and bind groups that are held, were created and were evicted.
 fn held(stats: Stats) -> [[u64; 3]; 3] {
     [
         [stats.plans_held, stats.plans, stats.plans_evicted],
@@ -25,7 +25,7 @@ fn held(stats: Stats) -> [[u64; 3]; 3] {
     ]
 }
 
-/// Twice the sum of as many numbers as `n` says, and what it is to be.
+/// Returns twice the sum of `n` numbers, and the expected value.
 fn of_length(device: &Device, n: usize) -> (Tensor, f64) {
     let x = integers(&[n], -9, 9, n as u32);
     let sum = x.f32(device).and_then(|a| a.mul(2.0)?.sum(&[])).expect("it is recorded");
@@ -53,11 +53,11 @@ fn lengths_that_come_once_leave_nothing() {
         }
         let all = held(device.stats());
         assert_eq!((all[0], all[1][0]), ([20, 300, 280], 8), "{place:?}");
-        // A GPU's kernels serve many lengths.
+        // On a GPU, one kernel serves many lengths.
         let [_, made, evicted] = all[1];
         let few = if place == Place::Cpu { evicted >= 280 } else { made <= 60 && evicted >= 8 };
         assert!(few, "{place:?}: {all:?}");
-        // Lengths that lie in one buffer share theirs; the CPU has none.
+        // Lengths that fit in the same buffer share a bind group. The CPU has no bind groups.
         assert!(all[2][2] >= 20 || place == Place::Cpu, "{place:?}: {all:?}");
         for [held, made, evicted] in &all[..2] {
             assert_eq!(held + evicted, *made, "{place:?}: {all:?}");
@@ -105,7 +105,7 @@ fn alternating_lengths_are_planned_once() {
     }
 }
 
-/// A plan that was evicted is made again, and a program needs no plan but its own.
+/// Tests that an evicted plan is created again, and that a program needs only its plan.
 #[test]
 fn programs_outlive_their_plans() {
     for place in [Place::Reference, Place::Cpu, Place::Wgpu, Place::Plain] {
@@ -137,7 +137,7 @@ fn layer(x: &Tensor) -> Result<Tensor> {
     x.matmul(x)?.softmax(-1)
 }
 
-/// An equal kernel in another plan is prepared once, and a plan has each of its kernels once.
+/// Tests that equal kernels in several plans are prepared once, and that a plan has each of its kernels once.
 #[test]
 fn equal_kernels_are_shared() {
     for place in [Place::Cpu, Place::Wgpu] {
@@ -159,7 +159,7 @@ fn equal_kernels_are_shared() {
     }
 }
 
-/// How long it takes to give so many small buffers back and to take them again.
+/// Measures the time to free `count` small buffers and to allocate them again.
 fn from_the_pool(device: &Device, count: usize) -> Duration {
     let take = || -> Vec<Tensor> {
         (0..count).map(|n| device.tensor(&[n as f32], &[1]).expect("there is room")).collect()
@@ -178,7 +178,7 @@ fn the_pool_takes_as_long_for_each_of_many() {
     let device = open(Place::Cpu, "the pool").expect("the CPU is there");
     let fastest = |count| (0..3).map(|_| from_the_pool(&device, count)).min().expect("three");
     let (few, many) = (fastest(4_000), fastest(40_000));
-    // Ten times as many; looked for in a list they took three hundred times as long.
+    // Ten times as many buffers. A search in a list took three hundred times as long.
     assert!(many < few * 100, "{few:?} for 4,000 and {many:?} for 40,000");
 }
 
@@ -187,7 +187,7 @@ fn the_pool_holds_no_more_than_was_used_lately() {
     let device = open(Place::Cpu, "the pool").expect("the CPU is there");
     let used: u64 = 160 << 20;
     let mut peak = 0;
-    // Each round the same bytes, in other sizes.
+    // Each round uses the same number of bytes in other sizes.
     for round in 1..=6u64 {
         let count = 4 + round;
         let elements = (used / count / 4) as usize;
@@ -215,7 +215,7 @@ fn memory_is_limited() {
     for place in [Place::Cpu, Place::Wgpu] {
         let Some(device) = open(place, "the memory limit") else { continue };
         device.set_memory_limit(Some(limit));
-        // Held more and more, until there is no room.
+        // Holds more and more tensors until memory runs out.
         let mut held = vec![device.ones(&[1 << 18]).expect("it is recorded")];
         let refused = loop {
             let next = held[held.len() - 1].add(1.0).expect("it is recorded");
@@ -229,14 +229,14 @@ fn memory_is_limited() {
         assert_eq!(refused.kind(), warpweft::error::ErrorKind::Memory, "{message}");
         assert!(message.contains("1048576 bytes") && message.contains("8388608"), "{message}");
         assert!(held.len() >= 6 && device.stats().bytes <= limit, "{:?}", device.stats());
-        // What is there is there, and what is dropped makes room.
+        // Computed tensors stay valid, and dropped tensors free memory.
         let last = held.pop().expect("some fit");
         let wanted = held.len() as f32 + 1.0;
         held.clear();
         let mean: f32 =
             pollster::block_on(last.mean(()).expect("a mean").item()).expect("there is room");
         assert_eq!(mean, wanted);
-        // Unused memory is given back before anything is refused.
+        // Unused memory is freed before an allocation is rejected.
         for elements in [1 << 18, 3 << 18, 1 << 19, 1 << 20] {
             device.ones(&[elements]).and_then(|x| x.run()).expect("there is room");
             assert!(device.stats().bytes <= limit, "{:?}", device.stats());
@@ -246,7 +246,7 @@ fn memory_is_limited() {
     }
 }
 
-/// A loop whose steps differ is left what it needs in each.
+/// Tests that a loop with different steps keeps the buffers that each step needs.
 #[test]
 fn a_loop_keeps_its_buffers() {
     let device = open(Place::Cpu, "a loop").expect("the CPU is there");
@@ -261,7 +261,7 @@ fn a_loop_keeps_its_buffers() {
     assert_eq!(device.stats().buffers, buffers);
 }
 
-/// Tests in a process of their own.
+/// Tests that run in a separate process.
 #[cfg(target_os = "linux")]
 mod alone {
     use super::*;
@@ -272,7 +272,7 @@ mod alone {
 
     const CHILD: &str = "WARPWEFT_TEST_ALONE";
 
-    /// Does `work` in a process that runs nothing but the test of this name, with so much memory at most.
+    /// Runs `work` in a process that runs only the test of this name, with a limit of memory.
     fn alone(test: &str, megabytes: Option<u64>, work: impl FnOnce()) {
         let test = format!("caches::alone::{test}");
         if std::env::var(CHILD).is_ok_and(|child| child == test) {
@@ -289,7 +289,7 @@ mod alone {
         assert!(passed, "{said}{}", String::from_utf8_lossy(&child.stderr));
     }
 
-    /// A tensor of 1 GiB that was computed.
+    /// Returns a computed tensor of 1 GiB.
     fn large() -> (Device, Tensor) {
         let device = Device::from_backend(Box::new(CpuBackend::with_threads(1)), None);
         let x = device.full(&[1 << 28], 7.0, DType::F32).expect("it is recorded");
@@ -318,7 +318,7 @@ mod alone {
         });
     }
 
-    /// The tensor, what it is read into, and nothing else.
+    /// Tests that a read needs memory only for the tensor and the copy.
     #[test]
     fn a_read_copies_once() {
         alone("a_read_copies_once", Some(2700), || {
@@ -331,7 +331,7 @@ mod alone {
         });
     }
 
-    /// The memory that this process has, in megabytes.
+    /// Returns the resident memory of this process in megabytes.
     fn resident() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it is there");
@@ -339,7 +339,7 @@ mod alone {
         kilobytes.expect("it is a number") >> 10
     }
 
-    /// What is evicted gives its memory back.
+    /// Tests that evicted plans and kernels free their memory.
     #[test]
     fn lengths_do_not_add_up() {
         alone("lengths_do_not_add_up", None, || {
@@ -357,13 +357,13 @@ mod alone {
                     settled = resident();
                 }
             }
-            // Where each is kept, sixty lengths take more than a hundred megabytes.
+            // Without eviction, sixty lengths take more than a hundred megabytes.
             let now = resident();
             assert!(now < settled + 30, "{settled} MiB after 60 lengths, {now} after 120");
         });
     }
 
-    /// A device that nobody has any more goes, with its memory, its kernels and the driver's threads.
+    /// Tests that a dropped device frees its memory, its kernels and the driver's threads.
     #[test]
     fn a_dropped_device_goes() {
         alone("a_dropped_device_goes", None, || {
@@ -377,12 +377,12 @@ mod alone {
                     settled = threads();
                 }
             }
-            // The last ones may be on their way out.
+            // The last threads may still be ending.
             assert!(threads() < settled + 10, "{settled} threads, then {}", threads());
         });
     }
 
-    /// The libraries in this process.
+    /// Returns the libraries that this process has loaded.
     fn libraries() -> String {
         std::fs::read_to_string("/proc/self/maps").expect("Linux tells")
     }
@@ -395,7 +395,7 @@ mod alone {
             assert_eq!(block_on(sum.item::<f32>()), Ok(5.0));
             assert!(!libraries().contains("libvulkan"), "{}", libraries());
             let found = block_on(Device::discover());
-            // Where there is a driver, this would have told.
+            // If a Vulkan driver is installed, discovery loads its library.
             let vulkan = found.iter().any(|found| found.info.backend == "vulkan");
             assert_eq!(libraries().contains("libvulkan"), vulkan);
         });

@@ -1,4 +1,4 @@
-//! Promises of a GPU that several wait for.
+//! Tests completions of GPU work that several tasks await.
 
 use std::future::Future;
 use std::pin::pin;

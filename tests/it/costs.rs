@@ -1,5 +1,5 @@
-//! What programs cost that are made of many operations, or read many times: how often a value is computed, what planning
-//! makes of long programs, what is left of what was dropped. On the reference, with a browser's limits.
+//! Tests the costs of programs with many operations or reads: how often a value is computed, how long programs are planned, and
+//! what remains of dropped tensors. Uses the reference backend with a browser's limits.
 
 use crate::reference;
 use crate::shaders::source;
@@ -21,21 +21,21 @@ fn read(tensor: &Tensor) -> Vec<f32> {
     pollster::block_on(tensor.read()).expect("it can be read")
 }
 
-/// Kernels that `work` runs.
+/// Returns the number of kernels that `work` runs.
 fn kernels(device: &Device, work: impl FnOnce() -> Result<()>) -> u64 {
     let before = device.stats().kernels;
     work().expect("it can be recorded");
     device.stats().kernels - before
 }
 
-/// The plan of one result.
+/// Plans one result.
 fn plan(result: &Tensor) -> Plan {
     let mut batch = result.device().batch();
     batch.add(result).expect("it lives on this device");
     (*batch.plan().expect("it can be planned")).clone()
 }
 
-/// The longest text of a plan's kernels, in bytes.
+/// Returns the length of the longest source of a plan's kernels, in bytes.
 fn longest(plan: &Plan) -> usize {
     let length = |kernel| source(kernel, ReferenceBackend::LIMITS.config).text.len();
     plan.dispatches.iter().map(|d| length(&d.kernel)).max().unwrap_or(0)
@@ -59,7 +59,7 @@ fn a_loop_that_reads_in_each_step_computes_each_step_twice_at_most() {
             Ok(())
         })
     };
-    // A product, a norm and a quotient are three kernels.
+    // A matmul, a norm and a division are three kernels.
     for steps in [10, 40, 80] {
         let kernels = power(steps);
         assert!(kernels <= 2 * 3 * steps as u64, "{kernels} kernels for {steps} steps");
@@ -91,7 +91,7 @@ fn what_is_cheap_or_dropped_is_not_written() {
         read(&cheap.add(n as f32).expect("a sum"));
         read(&product.add(n as f32).expect("a sum").sum(&[]).expect("a sum"));
     }
-    // x, and nothing else, is still held as data.
+    // Only `x` still has data.
     assert_eq!(device.stats().used_bytes, 256);
 }
 
@@ -138,7 +138,7 @@ fn steps_that_nobody_waits_for_do_not_pile_up() {
     }
 }
 
-/// Runs a step often on each kind of device, from four ones. It comes to four times 2, and holds few nodes and bytes.
+/// Runs a step often on each kind of device, starting from four ones. The sum must be four times 2, with few nodes and bytes.
 fn loops(steps: usize, mut step: impl FnMut(&Device, Tensor) -> Result<Tensor>) {
     for place in [Place::Cpu, Place::Reference, Place::Wgpu] {
         let device = match place.open() {
@@ -186,7 +186,7 @@ fn uploads_of_a_loop_that_never_reads_do_not_pile_up() {
     });
 }
 
-/// A sum of so many numbers, from the left or as a tree.
+/// Returns sums of `count` numbers, from the left and as a tree.
 fn sums(device: &Device, count: usize) -> Result<[Tensor; 4]> {
     let parts: Vec<Tensor> = (0..count).map(|_| ones(device, &[3])).collect::<Result<_>>()?;
     let mut left = parts[0].clone();
@@ -234,7 +234,7 @@ fn a_recurrent_network_takes_a_kernel_or_two_a_step() {
     assert!(few <= 100 && many <= 8 * few, "{few} kernels for 50 steps, {many} for 400");
 }
 
-/// Layers of a small encoder without its products' weights: what matters is the norms.
+/// Returns the layers of a small encoder without weights, because this test is about the norms.
 fn encoder(device: &Device) -> Result<Tensor> {
     let w = ones(device, &[16, 16])?;
     let mut x = ones(device, &[2, 8, 16])?;
@@ -313,7 +313,7 @@ fn ten_thousand_steps_in_place() {
         let [w, mean] = [2.0, 0.0].map(|by| Variable::new(&x.mul(by).expect("recorded")));
         let mut settled = device.stats();
         for n in 0..10_000 {
-            // w = 1 is where the loss is least; the mean of gradients is a second state.
+            // The loss is least at w = 1. The mean of gradients is a second state.
             let loss = w.value().mul(&x).and_then(|y| y.sub(1.0)?.square().sum(()));
             let gradient = loss.expect("a loss").grad(&[&w.value()]).expect("a gradient").remove(0);
             let next = mean.value().mul(0.5).and_then(|mean| mean.add(&gradient.mul(0.5)?));
@@ -364,7 +364,7 @@ fn texts_stay_short_when_rows_are_made_of_rows() {
     assert!(text <= 20 << 10 && kernels <= 20, "{kernels} kernels, the longest {text} bytes");
 }
 
-/// The kernels of a plan, each once.
+/// Returns the number of distinct kernels of a plan.
 fn distinct(plan: &Plan) -> usize {
     plan.dispatches.iter().map(|d| &d.kernel).collect::<HashSet<_>>().len()
 }
@@ -417,7 +417,7 @@ fn a_sequence_takes_few_kernels_a_step_forward_and_backward() {
     };
     for steps in [100, 400] {
         let plan = made(steps).expect("a plan");
-        // Two products and a state; backward a product for the step before and one for the input.
+        // Forward: two matmuls and a state. Backward: a matmul for the previous step and one for the input.
         let kernels = plan.dispatches.len();
         assert!(kernels <= 5 * steps + steps / 5 + 10, "{kernels} kernels for {steps} steps");
         assert!(distinct(&plan) <= 30, "{} kernels for {steps} steps", distinct(&plan));
@@ -453,7 +453,7 @@ fn parts_of_a_gradient_share_their_kernels() {
         let fours = index.terms.iter().all(|(atom, n)| *atom == Atom::Coord(1) || n % 4 == 0);
         assert_eq!((index.offset, fours), (0, by_fours), "{index:?}");
         assert!(many.iter().all(|other| other == index), "{many:?}");
-        // Compilers know constants better: the kernels of two parts keep theirs.
+        // The kernels of only two parts keep constant offsets, because compilers optimize constants better.
         let (plan, two) = made(2).expect("a plan");
         let offsets: HashSet<i64> = two.iter().map(|index| index.offset).collect();
         assert_eq!(offsets, HashSet::from([0, width as i64]), "{plan}");
@@ -494,7 +494,7 @@ fn rules_of_matrices_take_as_many_kernels_as_there_are_shapes() {
     }
 }
 
-/// An evaluation that keeps the loss of each batch: planned piece by piece, three thousand took half a minute.
+/// Tests an evaluation that keeps the loss of each batch. Planned piece by piece, three thousand pieces took half a minute.
 #[test]
 fn pieces_of_a_join_that_are_kept_are_planned_together() {
     let losses = |count: usize| -> Result<(u64, f32, f32)> {
@@ -513,7 +513,7 @@ fn pieces_of_a_join_that_are_kept_are_planned_together() {
     };
     let (few, _, last) = losses(50).expect("it can be planned");
     let (many, mean, own) = losses(3000).expect("it can be planned");
-    // The rows are of nearly equal numbers, the later ones even more: a softmax of a quarter each.
+    // The rows consist of nearly equal numbers, so each softmax is about a quarter.
     assert!((mean - 0.0625).abs() < 1e-4 && (own - 0.0625).abs() < 1e-6, "{mean}, {own}");
     assert!((last - 0.0625).abs() < 1e-3, "{last}");
     assert!(many <= 60 * few, "{few} kernels for 50 pieces, {many} for 3000");

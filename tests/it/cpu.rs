@@ -1,4 +1,4 @@
-//! The CPU backend against plain loops in `f64`, kernels built by hand.
+//! Tests the CPU backend with hand-written kernels, compared with plain loops in `f64`.
 
 mod formulas;
 mod order;
@@ -19,10 +19,10 @@ use warpweft::kernel::{
 };
 use warpweft::op::{Conv2d, Reduction};
 
-/// An instruction, and what it is to give.
+/// An instruction, and its expected function.
 type Pair<T> = (fn(ValueId) -> Inst, fn(T) -> T);
 
-/// A batch of one kernel.
+/// Returns a batch of one kernel.
 fn batch_of(kernel: Kernel, inputs: &[usize], outputs: &[usize], scalars: usize) -> Arc<Plan> {
     let slot =
         |place, words: usize| Slot { storage: place, bytes: words as u64 * 4, dtype: DType::F32 };
@@ -74,7 +74,7 @@ fn try_run(
     let sizes: Vec<usize> = inputs.iter().map(|i| i.len()).collect();
     let batch = batch_of(kernel, &sizes, outputs, scalars.len());
     let mut ids: Vec<BufferId> = inputs.iter().map(|words| upload(backend, words)).collect();
-    // What an output holds before must not matter.
+    // The previous contents of an output must not matter.
     ids.extend(outputs.iter().map(|&words| upload(backend, &vec![0x7fc0_dead; words.max(1)])));
     backend.run(&batch, &ids, scalars)?;
     let results = outputs.iter().zip(&ids[inputs.len()..]);
@@ -84,7 +84,7 @@ fn try_run(
     Ok(results)
 }
 
-/// The first output of a kernel, after making sure that threads and repetition do not change it.
+/// Returns the first output of a kernel. Checks that threads and repetition do not change it.
 fn run_words(kernel: Kernel, inputs: &[&[u32]], words: usize) -> Vec<u32> {
     let run = |backend: &CpuBackend| {
         try_run(backend, kernel.clone(), inputs, &[words], &[]).unwrap().remove(0)
@@ -104,7 +104,7 @@ fn run(kernel: Kernel, inputs: &[&[f32]], count: usize) -> Vec<f32> {
     floats_of(&run_words(kernel, &inputs, count))
 }
 
-/// Numbers in -1..1 that look random and are the same each time.
+/// Returns pseudorandom numbers in -1..1, the same in every run.
 fn noise(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2654435761).wrapping_add(12345);
     let next = |_| {
@@ -174,7 +174,7 @@ fn what_a_failed_batch_wrote_over_is_not_read() {
     let twice = b.push(Inst::Binary(Binary::Add, before, before));
     b.store(Store { output: 0, index: index(0, &[1]), value: twice, dtype: DType::F32 });
     let kernel = Kernel::Loop { space: Space { dims: vec![4], outer: 1 }, program: b.finish() };
-    // The second of its kernels reads what it writes.
+    // The second kernel of this batch reads an output that it also has as an input.
     let mut batch = Plan::clone(&batch_of(kernel, &[4], &[4], 0));
     (batch.dispatches[0].inputs, batch.dispatches[0].outputs) = (vec![], vec![0]);
     let wrong = Dispatch { inputs: vec![1], outputs: vec![1], ..batch.dispatches[0].clone() };
@@ -195,7 +195,7 @@ fn what_a_failed_batch_wrote_over_is_not_read() {
 
 #[test]
 fn what_lies_in_two_outputs_changes_places() {
-    // As many that threads share them, and a transposed operand beside, which is read in squares.
+    // Large enough to be split between threads. The transposed operand is read in square tiles.
     let (rows, columns) = (300, 700);
     for dtype in [DType::F32, DType::F16] {
         let mut b = Builder::default();
@@ -208,7 +208,7 @@ fn what_lies_in_two_outputs_changes_places() {
         let space = Space { dims: vec![rows, columns], outer: 2 };
         let kernel = Kernel::Loop { space, program: b.finish() };
         let count = rows * columns;
-        // Whole numbers that halves have, too.
+        // Whole numbers that `f16` also represents.
         let number = |n: usize, by: usize| f16::from_f32((n % by) as f32);
         let words = |by: usize| -> Vec<u32> {
             match dtype {
@@ -262,7 +262,7 @@ fn maps_of_every_size() {
 
 #[test]
 fn maps_of_views() {
-    // Broadcast over each axis, transposed, reversed, with a gap; several splits into blocks.
+    // Broadcast over each axis, transposed, reversed, with a gap, and several splits into blocks.
     for dims in [[3, 5, 7], [40, 33, 17], [2, 3, 1500], [1500, 3, 2]] {
         let [a, c, e] = dims.map(|d| d as i64);
         let full = (a * c * e) as usize;
@@ -314,7 +314,7 @@ fn stores_of_every_kind() {
             wanted[position] = x[at[0] * 53 + at[1]].to_bits();
         });
         assert_eq!(run_words(kernel, &[&words_of(&x)], size), wanted);
-        // The same in halves.
+        // The same in `f16`.
         let mut program = program;
         program.stores[0].dtype = DType::F16;
         let found = run_words(Kernel::Loop { space, program }, &[&words_of(&x)], size.div_ceil(2));
@@ -328,8 +328,8 @@ fn stores_of_every_kind() {
 
 #[test]
 fn several_stores_in_one_output() {
-    // The parts of a join: columns beside each other in every row, or one part behind the other. Of the second extents tasks
-    // end inside of a row; with halves the last parts share words.
+    // The parts of a concatenation: columns next to each other in every row, or one part after the other. With the second
+    // extents, tasks end inside a row. With `f16`, the last parts share words.
     for (dims, dtype) in [
         ([37, 53], DType::F32),
         ([4000, 128], DType::F32),
@@ -346,7 +346,7 @@ fn several_stores_in_one_output() {
             let mut b = Builder::default();
             let u = load(&mut b, 0, 0, &[columns as i64, 1]);
             let v = b.push(Inst::Unary(Unary::Neg, u));
-            // Dear enough for several tasks.
+            // Enough work for several tasks.
             let w = (0..20).fold(v, |w, _| b.push(Inst::Binary(Binary::Add, w, u)));
             for (offset, value) in [(0, w), (next, v)] {
                 let index = index(offset as i64, &[down as i64, 1]);
@@ -396,7 +396,7 @@ fn several_outputs_and_params() {
     }
 }
 
-/// One binary instruction on words.
+/// Runs one binary instruction on words.
 fn binary(op: Binary, dtype: DType, x: &[u32], y: &[u32]) -> Vec<u32> {
     let mut b = Builder::default();
     let u = b.push(Inst::Load { input: 0, index: index(0, &[1]), dtype });
@@ -527,7 +527,8 @@ fn rounding_and_exp_hold_everywhere() {
 
 #[test]
 fn two_instructions_as_one() {
-    // Each rounds as it would alone: the same bits as with what stands between them in memory, of edges too.
+    // Each instruction of a fused pair rounds as it does alone. The bits must equal those of the unfused pair, also at edge
+    // values.
     let edges = [0.0, -0.0, 1.0, -1.5, 1e-40, 3e38, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
     let (x, mut y, mut z) = (noise(729, 21), noise(729, 22), noise(729, 23));
     let mut x: Vec<f32> = x;
@@ -591,7 +592,8 @@ fn two_instructions_as_one() {
 
 #[test]
 fn transpositions_in_squares() {
-    // Multiples of the square and not, short ones; a dimension before, between and none; a coordinate; a transposed store.
+    // Extents that are and are not multiples of the square, and short ones, with a dimension before, between and without. Also
+    // a coordinate and a transposed store.
     let short = [[1, 100, 8], [2, 64, 5], [3, 70, 33], [5, 1000, 4], [2, 37, 63]];
     let long = [[1, 64, 64], [1, 100, 131], [3, 96, 70], [2, 33, 1000], [1, 2000, 64]];
     for dims in [long, short].concat() {
@@ -621,7 +623,7 @@ fn transpositions_in_squares() {
 
 #[test]
 fn gathers_scatters_and_masked_loads() {
-    // Rows of a table by index; an index outside gives anything, but nothing breaks.
+    // Rows of a table by index. An index out of range gives any value, but must not crash.
     let (rows, width) = (300, 37);
     let table = noise(50 * width, 6);
     let ids: Vec<u32> =
@@ -636,7 +638,7 @@ fn gathers_scatters_and_masked_loads() {
         let at = ids[i] as usize * width;
         assert_eq!(found[i * width..(i + 1) * width], words_of(&table[at..at + width]));
     }
-    // The reverse: element i goes to place (i * 7) % n.
+    // A scatter: element i is stored at (i * 7) % n.
     let n = 1003u32;
     let mut b = Builder::default();
     let to = b.push(Inst::Load { input: 0, index: index(0, &[1]), dtype: DType::I32 });
@@ -648,7 +650,7 @@ fn gathers_scatters_and_masked_loads() {
     for i in (0..n).filter(|&i| i != 5) {
         assert_eq!(found[(i * 7 % n) as usize], i);
     }
-    // Padding: where the coordinate is outside, the load is too, and the select hides it.
+    // Padding: outside the input, the load is out of range, and the select hides its value.
     let x = noise(100, 7);
     let mut b = Builder::default();
     let c = b.push(Inst::Coord(0));
@@ -681,7 +683,7 @@ fn halves_load_exactly() {
     }
 }
 
-/// Softmax over the inner dimension; `strides` of both input and output.
+/// Returns a softmax over the inner dimension. Input and output have the same `strides`.
 fn softmax(dims: [usize; 2], strides: [i64; 2]) -> Kernel {
     let mut b = Builder::default();
     let x = load(&mut b, 0, 0, &strides);

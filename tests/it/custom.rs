@@ -1,4 +1,4 @@
-//! What users write in WGSL: how long it lives, and what happens to nonsense.
+//! Tests the lifetimes of WGSL functions that users write, and invalid texts.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ fn a_function_is_freed_with_its_last_user() {
     assert!(alive.upgrade().is_none(), "nothing uses it");
 }
 
-/// What becomes of a text: an error or not, but no panic.
+/// Checks that a text causes an error or none, but no panic.
 fn survives(text: &str) {
     let ran = catch_unwind(|| {
         let _ = Element::parse(text).and_then(compiled);
@@ -132,7 +132,7 @@ fn what_is_too_deep_or_too_long_is_refused() {
     for text in all {
         survives(&text);
         let element = Element::parse(&text).and_then(compiled);
-        // What WGSL allows has no steps, or few.
+        // A valid function has no steps, or few.
         if let Ok(Element { steps: Ok(steps), .. }) = element {
             assert!(steps.len() <= 4100, "{} steps", steps.len());
         }

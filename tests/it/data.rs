@@ -1,4 +1,4 @@
-//! Tensors and what other crates have: plain data and JSON, arrays of `ndarray`, pictures of `image`.
+//! Tests conversions between tensors and the data of other crates: plain data and JSON, arrays of `ndarray`, images of `image`.
 
 use half::{bf16, f16};
 use image::{GrayImage, ImageBuffer, Luma, LumaA, Rgb, RgbImage, Rgba, RgbaImage};
@@ -13,7 +13,7 @@ fn cpu() -> Device {
     block_on(Device::with(Preference::Cpu)).expect("the CPU is there")
 }
 
-/// Data of every type.
+/// Returns data of every dtype.
 fn samples() -> Vec<TensorData> {
     let halves = [0.0f32, -1.5, 65504.0, 6e-8].map(f16::from_f32).to_vec();
     let all: [(&[usize], Values); 10] = [
@@ -74,10 +74,10 @@ fn data_that_does_not_fit_together_is_refused() {
     let error = TensorData::new(&[2, 3], Values::I32(vec![1])).expect_err("too few");
     assert_eq!(error.kind(), ErrorKind::Shape);
     assert!(error.message().contains("[2, 3]"), "{error}");
-    // As many as there are modulo 2^64.
+    // The number of elements is correct modulo 2^64.
     let wraps = TensorData::new(&[usize::MAX / 2 + 1, 2], Values::I32(Vec::new()));
     assert_eq!(wraps.expect_err("too few").kind(), ErrorKind::Shape);
-    // Nine axes are data, but no tensor.
+    // Data may have nine axes, but a tensor may not.
     let deep = TensorData::new(&[1; 9], Values::I32(vec![1])).expect("it fits");
     assert_eq!(cpu().tensor_from_data(&deep).expect_err("nine").kind(), ErrorKind::Shape);
 }
@@ -93,7 +93,7 @@ fn arrays_however_they_lie() {
     for view in [cube.view(), turned, parts] {
         let tensor = device.tensor_from_ndarray(view).expect("made");
         assert_eq!(tensor.shape(), view.shape());
-        // `iter` goes row by row, however the array lies.
+        // `iter` returns the elements in row-major order, for any memory layout.
         let values: Vec<i32> = view.iter().copied().collect();
         assert_eq!(block_on(tensor.read::<i32>()).expect("read"), values);
         let back = block_on(tensor.to_ndarray::<i32>()).expect("read");
@@ -131,7 +131,7 @@ fn arrays_of_every_type_and_size() {
 #[test]
 fn halves_in_and_out() {
     let device = cpu();
-    // All there are, also those that are no numbers: bit by bit.
+    // All `f16` values, including NaNs, compared bit by bit.
     let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
     let tensor = device.tensor(&all, &[all.len()]).expect("made");
     assert_eq!(tensor.dtype(), DType::F16);
@@ -141,7 +141,7 @@ fn halves_in_and_out() {
     let error = block_on(wide.read::<f16>()).expect_err("that would round");
     assert_eq!(error.kind(), ErrorKind::DType);
 
-    // Of bf16, f32 holds each; 1 + 2^-8 lies between two, and goes to the even one.
+    // `f32` represents every `bf16`. 1 + 2^-8 is halfway between two `bf16` values and rounds to the even one.
     let all: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
     let numbers: Vec<bf16> = all.into_iter().filter(|x| !x.is_nan()).collect();
     let tensor = device.tensor(&numbers, &[numbers.len()]).expect("made");
@@ -167,7 +167,7 @@ fn pictures_of_all_bytes() {
 #[test]
 fn pictures_of_several_channels() {
     let device = cpu();
-    // Row by row, the channels of a pixel beside each other; 21 bytes are no whole words.
+    // In row-major order, with the channels of a pixel next to each other. 21 bytes are not whole words.
     let picture = RgbImage::from_fn(7, 1, |x, _| Rgb([x as u8, 100 + x as u8, 255]));
     let tensor = device.tensor_from_image(&picture).expect("made");
     assert_eq!(tensor.shape(), [1, 7, 3]);
@@ -181,7 +181,7 @@ fn pictures_of_several_channels() {
     let two = ImageBuffer::from_fn(3, 2, |x, y| LumaA([x as u8, y as u8]));
     let tensor = device.tensor_from_image(&two).expect("made");
     assert_eq!(block_on(tensor.to_image::<LumaA<u8>>()).expect("read"), two);
-    // A buffer that goes on behind the picture.
+    // A buffer that is longer than the image.
     let behind = RgbImage::from_raw(2, 1, (0..10).collect()).expect("enough");
     let tensor = device.tensor_from_image(&behind).expect("made");
     let bytes = block_on(tensor.to_image::<Rgb<u8>>()).expect("read").into_raw();
@@ -198,7 +198,7 @@ fn what_is_no_picture() {
     let values = [-0.5f32, 1.5, f32::NAN, 0.5, 0.499, f32::INFINITY];
     let tensor = device.tensor(&values, &[1, 2, 3]).expect("made");
     let picture = block_on(tensor.to_image::<Rgb<u8>>()).expect("read");
-    // 0.5 is 127.5: of two bytes that are as near, the even one.
+    // 0.5 is 127.5, which rounds to the even neighbor.
     assert_eq!(picture.into_raw(), [0, 255, 0, 128, 127, 255]);
     let refused = |result: warpweft::error::Result<RgbImage>| result.expect_err("refused").kind();
     let flat = tensor.reshape([2, 3]).expect("recorded");

@@ -1,10 +1,10 @@
-//! What a GPU answers late: what there is to wait for, and who is told that something went wrong.
+//! Tests delayed answers of a GPU: how long callers wait, and where errors are reported.
 
 use warpweft::backend::wgpu::deferred::{BatchHistory, DeferredResult, ErrorDependencies};
 use warpweft::error::{Error, ErrorKind};
 
-/// A batch of five kernels which reads what it wrote, run again and again on a machine that answers late: what there
-/// is to wait for, run by run.
+/// Runs a batch of five kernels repeatedly on a device that answers late. The kernels read their outputs. Counts the pending
+/// work of each run.
 fn loop_of(
     runs: usize,
     variables: &mut [ErrorDependencies],
@@ -89,7 +89,7 @@ fn after_a_run_that_failed_the_next_one_is_told_apart() {
     assert!(next.error().is_none() && failed.error().is_some());
 }
 
-/// A run into a buffer that there was no memory for fails in its own words first, also where earlier runs went well.
+/// Tests that a run into a buffer without memory reports the lack of memory first, also after successful runs.
 #[test]
 fn what_there_is_no_memory_for_says_so() {
     let mut history = BatchHistory::new(&[]);

@@ -1,4 +1,4 @@
-//! Which devices there are, which one is taken, and tensors that go from one to another.
+//! Tests the discovery and choice of devices, and tensors that move between devices.
 
 use crate::cases::Report;
 use pollster::block_on;
@@ -8,7 +8,7 @@ use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
 use warpweft::tensor::Tensor;
 
-/// Machines as people have them, in the order in which they are found.
+/// Returns typical devices, in the order of discovery.
 fn machines(kinds: &[(DeviceKind, &str)]) -> Vec<Info> {
     let machine = |&(kind, name): &(DeviceKind, &str)| {
         let (vendor, driver) = Default::default();
@@ -17,7 +17,7 @@ fn machines(kinds: &[(DeviceKind, &str)]) -> Vec<Info> {
     kinds.iter().map(machine).collect()
 }
 
-/// A laptop with two GPUs, and a software one.
+/// Returns the devices of a laptop: two GPUs and a software GPU.
 fn laptop() -> Vec<Info> {
     machines(&[
         (DeviceKind::DiscreteGpu, "Large Card"),
@@ -30,7 +30,7 @@ fn laptop() -> Vec<Info> {
 #[test]
 fn selection_automatically() {
     assert_eq!(Preference::Auto.rank(&laptop()), [0, 1, 2]);
-    // A software GPU is never taken unasked, not even where there is nothing else.
+    // A software GPU is chosen only on request, even if there is no other GPU.
     let server = machines(&[(DeviceKind::Cpu, "Processor"), (DeviceKind::Software, "llvmpipe")]);
     assert_eq!(Preference::Auto.rank(&server), [0]);
     assert_eq!(Preference::Auto.rank(&server[1..]), [0usize; 0]);
@@ -50,7 +50,7 @@ fn selection_by_preference() {
     for (word, kind) in [("cpu", DeviceKind::Cpu), ("software", DeviceKind::Software)] {
         match block_on(Device::with(word.parse().expect("any word is one"))) {
             Ok(device) => assert_eq!(device.info().kind, kind),
-            // The CPU is always there; a GPU in software must be installed.
+            // The CPU always exists. A software GPU must be installed.
             Err(error) => assert_eq!((error.kind(), word), (ErrorKind::NoDevice, "software")),
         }
     }
@@ -62,7 +62,7 @@ fn selection_by_index() {
     for (index, it) in found.iter().enumerate() {
         let device = block_on(Device::with(Preference::Index(index))).expect("it opens");
         assert_eq!(device.info(), &it.info);
-        // Asked for, it is nothing one would wonder at.
+        // On request, the CPU is not a fallback.
         assert_eq!(device.fallback(), None);
     }
     let beyond = block_on(Device::with(Preference::Index(99))).expect_err("there are not so many");
@@ -73,14 +73,14 @@ fn selection_by_index() {
 #[test]
 fn selection_by_name() {
     assert_eq!(Preference::parse("GRAPHICS").rank(&laptop()), [1]);
-    // A backend's word goes before names that have it in them.
+    // A backend's word takes precedence over names that contain it.
     let mut infos = laptop();
     infos[0].name = "Metal Card".to_string();
     assert_eq!(Preference::parse("Metal").rank(&infos), [0]);
     infos[1].backend = "metal";
     assert_eq!(Preference::parse("Metal").rank(&infos), [1]);
     for it in found() {
-        // Half of a name, in capitals.
+        // Half of a name, in upper case.
         let name: String = it.info.name.chars().take(it.info.name.len() / 2).collect();
         let device = block_on(Device::with(Preference::parse(&name.to_uppercase())));
         let device = device.expect("it opens");
@@ -109,7 +109,7 @@ fn words_are_preferences() {
     assert_eq!(Preference::parse("RTX 4090"), Preference::Name("RTX 4090".into()));
 }
 
-/// The devices that can be opened.
+/// Returns the devices that can be opened.
 fn found() -> Vec<Found> {
     block_on(Device::discover()).into_iter().filter(Found::is_available).collect()
 }
@@ -145,7 +145,7 @@ fn discovery_says_what_each_can_do_and_why_it_is_not_taken() {
     }
 }
 
-/// Tensors of every type, views and extreme shapes among them, and the bytes each must have.
+/// Returns tensors of every dtype, including views and extreme shapes, with their expected bytes.
 fn tensors(device: &Device) -> Result<Vec<(Tensor, Vec<u8>)>> {
     let floats = [1.5f32, -0.0, f32::INFINITY, f32::from_bits(0x7fc0_1234), 1e-40, 3e38];
     let words = [0u32, 1, 7, u32::MAX, 1 << 31, 12345];
@@ -173,7 +173,7 @@ fn tensors(device: &Device) -> Result<Vec<(Tensor, Vec<u8>)>> {
 fn tensors_go_from_any_device_to_any_other_and_back() {
     let open = |it: &Found| block_on(Device::with(Preference::Name(it.info.name.clone())));
     let mut devices: Vec<Device> = found().iter().map(|it| open(it).expect("it opens")).collect();
-    // Two devices on one machine are two, too.
+    // Two devices on the same machine also count as different.
     devices.extend(found().iter().map(|it| open(it).expect("it opens")));
     let mut report = Report::default();
     for here in &devices {

@@ -1,4 +1,5 @@
-//! Every kernel of the suite beside the reference: both get the same bytes, kernel by kernel, and must leave the same.
+//! Compares every kernel of the suite with the reference backend. Both get the same bytes, kernel by kernel, and must write the
+//! same results.
 
 use crate::cases::{Case, Report, GROUPS};
 use crate::suite::{absent, every, run_cases, sampled, say, Place};
@@ -12,16 +13,16 @@ use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
 use warpweft::kernel::{self, Dispatch, Plan, Slot};
 
-/// A machine whose kernels are held against the reference's.
+/// A backend whose kernels are compared with the reference.
 struct Beside {
     inner: Box<dyn Backend>,
-    /// The batches that were run, which the machine does not know of.
+    /// The number of batches. The inner backend sees single kernels instead.
     batches: AtomicU64,
     compared: Arc<AtomicUsize>,
 }
 
 impl Beside {
-    /// Runs one kernel on both, on what the machine's buffers hold now.
+    /// Runs one kernel on both backends, on the current contents of the buffers.
     fn dispatch(
         &self,
         batch: &Plan,
@@ -32,7 +33,7 @@ impl Beside {
         let read = |slot: usize| {
             block_on(self.inner.read(buffers[slot], 0, batch.slots[slot].bytes.next_multiple_of(4)))
         };
-        // Nothing of a batch of one kernel is its own: what it writes, too, was there before.
+        // In a batch of one kernel, every slot is an input, including the outputs, because all buffers already exist.
         let given = |(n, slot): (usize, &Slot)| Slot {
             storage: kernel::SlotStorage::Input(n),
             ..slot.clone()
@@ -68,7 +69,7 @@ impl Beside {
     }
 }
 
-/// What differs by more than functions and the order of sums explain.
+/// Describes a difference that is larger than the errors of functions and of reordered sums.
 fn difference(dtype: DType, got: &[u8], want: &[u8]) -> Option<String> {
     if got == want {
         return None;
@@ -82,7 +83,7 @@ fn difference(dtype: DType, got: &[u8], want: &[u8]) -> Option<String> {
     };
     let (got, want) = (numbers(got), numbers(want));
     let most = want.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
-    // Sums of numbers with signs lose what their largest lose.
+    // Sums of numbers of both signs have the rounding error of their largest terms.
     let part = match dtype {
         DType::F32 => 1e-5,
         DType::F16 => 1e-3,
@@ -112,10 +113,11 @@ impl Wrapper for Beside {
     }
 }
 
-/// A group whose kernels sum distances that cancel, so that only rounding is left: its results are compared with `f64`.
+/// The group whose kernels sum distances that cancel, so that only rounding errors remain. Its cases compare the results with
+/// `f64`.
 const CANCELLING: &str = "readings";
 
-/// Runs the cases on a place beside the reference, each n-th of them, and says how many outputs were compared.
+/// Compares every n-th case on a place with the reference. Returns the number of compared outputs.
 fn compare(place: Place, each: usize) -> Option<usize> {
     let inner = match place.backend() {
         Ok(inner) => inner,

@@ -1,5 +1,5 @@
-//! Programs that come again with other sizes: soon hardly a kernel is compiled for them any more, and what they compute are
-//! the same bits.
+//! Tests programs that run again with other sizes. After a few sizes, almost no kernel is compiled, and the results have the
+//! same bits.
 
 use crate::suite::{absent, gpu, Place};
 use pollster::block_on;
@@ -16,7 +16,7 @@ const D: usize = 32;
 const HEADS: usize = 4;
 const LAYERS: usize = 2;
 
-/// An encoder's weights.
+/// Returns the weights of an encoder.
 fn weights(device: &Device) -> Result<Vec<Tensor>> {
     let shapes = [[D, 3 * D], [D, D], [D, 4 * D], [4 * D, D]];
     let mut all = Vec::new();
@@ -29,7 +29,7 @@ fn weights(device: &Device) -> Result<Vec<Tensor>> {
     Ok(all)
 }
 
-/// The mean of a text of so many words behind an encoder.
+/// Returns the mean of an encoder's output for a text of `length` words.
 fn encoder(device: &Device, weights: &[Tensor], length: usize) -> Result<Tensor> {
     let values: Vec<f32> = (0..length * D).map(|i| (i * 29 % 97) as f32 * 0.02 - 1.0).collect();
     let mut x = device.tensor(&values, &[length, D])?;
@@ -47,7 +47,7 @@ fn encoder(device: &Device, weights: &[Tensor], length: usize) -> Result<Tensor>
     x.mean(0)
 }
 
-/// Every length as it comes, then again: what it computes, and how many kernels are compiled for it.
+/// Runs the encoder on each length in turn. Returns the results and the number of compiled kernels.
 fn run(device: &Device, lengths: &[usize]) -> Result<Vec<(Vec<u32>, u64)>> {
     let weights = weights(device)?;
     let mut all = Vec::new();
@@ -70,11 +70,12 @@ fn new_lengths_compile_next_to_nothing_and_compute_the_same() {
         let lengths: Vec<usize> = (0..30).map(|step| 100 + step * 37 % 64).collect();
         let all = run(&device, &lengths).expect("an encoder");
         let compiled: Vec<u64> = all.iter().map(|one| one.1).collect();
-        // Two with their sizes as constants, then one for all; and few that other numbers of steps bring, or of fours.
+        // The first two lengths compile constants, and the third compiles kernels for all lengths. A few more are compiled when
+        // the number of steps, or divisibility by four, changes.
         assert!(compiled[0] > 3, "{name}: {compiled:?}");
         assert!(compiled[3..].iter().sum::<u64>() <= compiled[0] + 2, "{name}: {compiled:?}");
         assert!(compiled[20..].iter().sum::<u64>() <= 2, "{name}: {compiled:?}");
-        // As a device computes them that has seen no other length.
+        // The same results as on a device that has seen no other length.
         for n in [2, 3, 17, 29] {
             let wanted = run(&open().expect("a GPU"), &lengths[n..=n]).expect("an encoder");
             assert!(wanted[0].1 > 3, "{name}: {} compiled", wanted[0].1);
@@ -83,7 +84,7 @@ fn new_lengths_compile_next_to_nothing_and_compute_the_same() {
     }
 }
 
-/// What a program with named axes computes for each length, and what it refuses.
+/// Tests the results of a program with named axes for each length, and the inputs that it rejects.
 #[test]
 fn programs_with_named_axes_take_every_length() {
     for place in [Place::Reference, Place::Cpu, Place::Wgpu] {
@@ -100,7 +101,7 @@ fn programs_with_named_axes_take_every_length() {
         let program = device.compile_dynamic(&inputs, move |x| {
             count.fetch_add(1, Ordering::Relaxed);
             let n = x[0].shape()[0];
-            // What is built may use the extent itself.
+            // The build function may use the extent.
             let halves = x[0].matmul(&w)?.add(&x[1].transpose(0, 1)?)?.reshape(&[2, n])?;
             Ok(vec![halves.sum(&[])?, x[1].clone()])
         });
@@ -117,7 +118,7 @@ fn programs_with_named_axes_take_every_length() {
             let (x, y) = (data(&[n, 2], 1), data(&[2, n], 7));
             let results = program.run(&[&x, &y]).expect("it runs");
             let got = block_on(results[0].item::<f32>()).expect("a number");
-            // (a, b) w = (a + 3 b, 2 a + 4 b); the sum of all.
+            // (a, b) w = (a + 3 b, 2 a + 4 b). The result is the sum of all.
             let first: usize = (0..n).map(|i| 3 * (2 * i + 1) + 7 * (2 * i + 2)).sum();
             let second: usize = (7..7 + 2 * n).sum();
             assert_eq!(got, (first + second) as f32, "{place:?}: {n}");
@@ -148,7 +149,7 @@ fn programs_with_named_axes_take_every_length() {
         refused(&[&x], ErrorKind::Data, "there must be 2 inputs, got 1");
         let other = x.cast(DType::I32).expect("a cast");
         refused(&[&other, &y], ErrorKind::DType, "input 0 must be f32, got i32");
-        // What is built for an extent may not do; others still are.
+        // Building may fail for an extent. Other extents still work.
         let none = [data(&[0, 2], 0), data(&[2, 0], 0)];
         let empty = program.run(&[&none[0], &none[1]]).expect("nothing to add up");
         assert_eq!(block_on(empty[0].item::<f32>()).expect("a number"), 0.0);
@@ -162,7 +163,8 @@ fn programs_with_named_axes_take_every_length() {
     }
 }
 
-/// Other sizes of one program count as such; what `tune` compares are other programs, and keeps its sizes as constants.
+/// Tests that only the sizes of one program count as sizes. The configurations that `tune` compares are other programs, so
+/// their sizes stay constants.
 #[test]
 fn other_kernel_configs_are_no_other_sizes() {
     let device = Place::Reference.open().expect("it is there");
@@ -197,7 +199,7 @@ fn sequences_of_other_lengths_compile_hardly_anything() {
         Ok(device.stats().pipelines - before)
     };
     let compiled: Vec<u64> = (5..60).map(|length| step(length).expect("a step")).collect();
-    // Later ones take less than one each; where each length was a program of its own, it was some ten.
+    // Later lengths compile less than one kernel each. A separate program for each length would compile about ten.
     let later = &compiled[20..];
     assert!(later.iter().sum::<u64>() < later.len() as u64, "{compiled:?}");
 }

@@ -1,4 +1,4 @@
-//! What users run into at the edges: machines with fewer buffers, memory that runs out, threads, executors, long loops.
+//! Tests edge cases: devices with fewer buffers, memory that runs out, threads, executors, long loops.
 
 use crate::cases::{self, fuzz, Report};
 use crate::suite::{self, Place};
@@ -12,7 +12,7 @@ use warpweft::error::{ErrorKind, Result};
 use warpweft::kernel::{KernelConfig, Limits};
 use warpweft::tensor::Tensor;
 
-/// A reference with other limits.
+/// Returns a reference device with changed limits.
 fn limited(change: impl FnOnce(&mut Limits)) -> Device {
     let mut limits = ReferenceBackend::LIMITS;
     change(&mut limits);
@@ -31,7 +31,7 @@ fn computations_by_chance_fit_any_number_of_buffers() {
     }
 }
 
-/// Five: attention's three operands, its mask and its result.
+/// Attention needs five buffers: three operands, the mask and the result.
 #[test]
 fn all_cases_pass_with_five_buffers_and_without_f16() {
     let device = limited(|limits| {
@@ -46,11 +46,11 @@ fn all_cases_pass_with_five_buffers_and_without_f16() {
     assert!(report.ran * suite::every() > 500 && report.without_half > 2, "{}", report.count());
 }
 
-/// A machine whose memory is soon full.
+/// A backend with little memory.
 struct Small {
     reference: ReferenceBackend,
     bytes: u64,
-    /// Whether it tells only when it is read.
+    /// Whether errors are reported only at the next read.
     late: bool,
 }
 
@@ -136,7 +136,7 @@ fn no_buffer_is_larger_than_the_largest_one() {
     assert_eq!(device.stats().bytes, bytes);
 }
 
-/// What a case says where it met the limit: the operation, and both numbers.
+/// Whether a case failed because of the limit: the message names the operation and both numbers.
 fn is_limit(what: &str, limit: u64) -> bool {
     let most = format!("at most {limit} bytes on this device");
     let Some((name, after)) = what.split_once(&most) else { return false };
@@ -144,13 +144,13 @@ fn is_limit(what: &str, limit: u64) -> bool {
     bytes.is_some_and(|bytes| bytes.is_ok_and(|bytes| bytes > limit)) && name.contains(": ")
 }
 
-/// Every case either passes or says that something is too large; which it does depends on the limit.
+/// Checks that every case passes or reports that something is too large. The limit decides which.
 fn cases_within(device: &Device, groups: &[&str]) -> (usize, usize) {
     let limit = device.limits().binding_bytes;
     let (mut passed, mut refused) = (0, 0);
     for case in suite::sampled(cases::all(), 0) {
         let group = case.name.split('/').next().unwrap_or_default();
-        // Fuzz says what it computed, not only why it stopped; it has a test of its own.
+        // The messages of the fuzz test also contain the program. A separate test covers it.
         if group == "fuzz" || !groups.is_empty() && !groups.contains(&group) {
             continue;
         }
@@ -203,7 +203,7 @@ fn a_gpu_goes_on_after_what_does_not_fit() {
     }
 }
 
-/// The devices that are there.
+/// Returns the devices of this machine.
 fn devices() -> Vec<Device> {
     let open = |preference| block_on(Device::with(preference));
     let gpu = open(Preference::Gpu).or_else(|_| open(Preference::Software));

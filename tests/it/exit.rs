@@ -1,4 +1,4 @@
-//! Programs that end while a device still computes. Dropping the device waits, so they end without a crash.
+//! Tests programs that end while a device still computes. Dropping the device waits, so they end without a crash.
 
 use crate::suite::{absent, Place};
 use pollster::block_on;
@@ -9,14 +9,14 @@ use warpweft::device::Device;
 use warpweft::error::Result;
 use warpweft::tensor::Tensor;
 
-/// The variable that says to a child how it is to drop its device.
+/// The environment variable that tells a child process how to drop its device.
 const HOW: &str = "WARPWEFT_TEST_EXIT";
-/// The ways to drop it.
+/// The ways to drop the device.
 const WAYS: [&str; 4] = ["device last", "a tensor last", "a read last", "in a thread"];
-/// Children for each way.
+/// The number of child processes for each way.
 const RUNS: usize = 50;
 
-/// Submits kernels that are all different: a software GPU makes code for one after the other, on a thread of its own.
+/// Submits kernels that are all different. A software GPU compiles one after the other on a separate thread.
 fn work(device: &Device) -> Result<Tensor> {
     let mut x = device.uniform(&[64, 64], -0.1, 0.1, 1)?;
     for n in 0..2 {
@@ -29,7 +29,7 @@ fn work(device: &Device) -> Result<Tensor> {
     Ok(x)
 }
 
-/// The program, where the test below starts it.
+/// The child process that the test below starts.
 #[test]
 fn child() {
     let Ok(how) = var(HOW) else { return };
@@ -41,7 +41,7 @@ fn child() {
             drop(device);
             drop(x);
         }
-        // The read is submitted, and nothing waits for it.
+        // The read is submitted, but not awaited.
         "a read last" => {
             let read = x.read::<f32>();
             drop((x, device));
@@ -54,11 +54,11 @@ fn child() {
         }
         how => panic!("{HOW}={how}"),
     }
-    // As if `main` returned: what is registered for the end of a process runs.
+    // Ends as a return from `main` does: the registered exit handlers run.
     exit(0);
 }
 
-/// How a child failed; nothing if it ended well.
+/// Runs a child process. Returns its failure, if any.
 fn failure(how: &str) -> Option<String> {
     let mut command = Command::new(current_exe().expect("a test knows where it is"));
     command.args(["--exact", "exit::child", "--nocapture", "--test-threads=1"]);

@@ -1,5 +1,5 @@
-//! Machines that fail: memory, submissions, shaders, the whole device, at any point. The error is of the right kind,
-//! nothing hangs, and what can go on goes on with the same bits.
+//! Tests failing backends: memory, submissions, shaders and the whole device may fail at any point. The error must have the
+//! right kind, nothing may hang, and later work must give the same bits.
 
 use crate::cases::leftovers;
 use crate::shaders::source;
@@ -23,29 +23,29 @@ use warpweft::tensor::{Tensor, Variable};
 const PLACES: [Place; 4] = [Place::Reference, Place::Cpu, Place::Wgpu, Place::Plain];
 const GPUS: [Place; 2] = [Place::Wgpu, Place::Plain];
 
-/// What is to fail, and what was called so far. 0 is never.
+/// The calls that fail, and the counts of calls so far. 0 means that no call fails.
 #[derive(Default)]
 struct Faults {
     calls: AtomicU64,
     allocations: AtomicU64,
     runs: AtomicU64,
     reads: AtomicU64,
-    /// Every so-manieth allocation fails.
+    /// Every n-th allocation fails.
     every_allocation: AtomicU64,
-    /// This submission fails, counted from when it was set.
+    /// The number of the submission that fails, counted from the moment it was set.
     run: AtomicU64,
-    /// This read fails.
+    /// The number of the read that fails.
     read: AtomicU64,
-    /// This submission's first shader does not compile.
+    /// The number of the submission whose first shader does not compile.
     shader: AtomicU64,
-    /// The device is lost at this call, and stays so.
+    /// The number of the call at which the device is lost for good.
     lose: AtomicU64,
-    /// The next submission says that it begins, and waits until it may.
+    /// The next submission sends a message when it begins, and waits for permission to continue.
     pause: Mutex<Option<(Sender<()>, Receiver<()>)>>,
 }
 
 impl Faults {
-    /// Sets one fault, from now on.
+    /// Sets one fault, and resets all counts.
     fn set(&self, fault: &AtomicU64, to: u64) {
         for count in [&self.calls, &self.allocations, &self.runs, &self.reads] {
             count.store(0, SeqCst);
@@ -61,17 +61,17 @@ impl Faults {
 
 enum Machine {
     Any(Box<dyn Backend>),
-    /// It can be lost in earnest, and be given shaders.
+    /// A GPU, which can really be lost and can compile shaders.
     Gpu(Box<WgpuBackend>),
 }
 
-/// A machine with faults.
+/// A backend with faults.
 struct Faulty {
     machine: Machine,
     faults: Arc<Faults>,
 }
 
-/// A device with faults; nothing where there is none, which is said.
+/// Opens a device with faults. Reports its absence.
 fn faulty(place: Place, test: &str) -> Option<(Device, Arc<Faults>)> {
     let machine = match place {
         Place::Reference | Place::Cpu => place.backend().map(Machine::Any),
@@ -88,7 +88,7 @@ fn error(kind: ErrorKind, operation: &str) -> Error {
 }
 
 impl Faulty {
-    /// Counts a call. Machines that cannot be lost answer as if they were.
+    /// Counts a call. After a loss, backends that cannot be lost return the same error.
     fn call(&self, operation: &str) -> Result<()> {
         let (now, lose) =
             (self.faults.calls.fetch_add(1, SeqCst) + 1, self.faults.lose.load(SeqCst));
@@ -164,20 +164,21 @@ impl Wrapper for Faulty {
     }
 }
 
-/// What takes so much longer than the same without a fault hangs.
+/// Work hangs if it takes this much longer than four times the usual duration.
 const WATCH: Duration = Duration::from_secs(2);
 
 thread_local! {
-    /// How long it may take in this test. The machine may have much to do: `usual` measures it.
+    /// The time limit of this test. `usual` measures it, because the machine may be busy.
     static LIMIT: Cell<Duration> = const { Cell::new(Duration::from_secs(30)) };
 }
 
-/// What `work` returns; a panic where it hangs.
+/// Returns the result of `work`. Panics if it hangs.
 fn watched<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     watched_for(LIMIT.get(), what, work)
 }
 
-/// What the work gives without a fault. From then on what takes [`WATCH`] longer than four times that hangs.
+/// Returns the result of the work without a fault, and sets the time limit: [`WATCH`] longer than four times the measured
+/// duration.
 fn usual(device: &Device, size: usize) -> Vec<Vec<u8>> {
     LIMIT.set(Duration::from_secs(30));
     let start = Instant::now();
@@ -213,7 +214,7 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|n| ((n * 37 + seed * 11) % 64) as f32 / 32.0 - 1.0).collect()
 }
 
-/// A program of some submissions, with a gradient, temporaries and several results; `size` makes it another one.
+/// Runs a program of several submissions with a gradient, temporaries and several results. Each `size` is a different program.
 fn work(device: &Device, size: usize) -> Result<Vec<Vec<u8>>> {
     let x = device.tensor(&numbers(size * 9, 1), &[size, 9])?;
     let w = device.tensor(&numbers(9 * (size - 7), 2), &[9, size - 7])?;
@@ -303,7 +304,7 @@ fn shaders_that_do_not_compile() {
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{what}: {error}");
             assert!(error.message().contains("no_such_thing"), "{what}: {error}");
             faults.set(&faults.shader, 0);
-            // What is planned otherwise runs; and so does the same on another device.
+            // A program with another plan works, and so does the same program on another device.
             assert_eq!(watched_work(&what, &device, SIZE + 1).as_ref(), Ok(&other), "{what}");
             assert_eq!(leftovers(&device), None, "{what}");
         }
@@ -342,7 +343,7 @@ fn devices_lost_at_ten_points() {
     }
 }
 
-/// A read outlives its tensor, and the device; one that is dropped troubles no other.
+/// Tests that a read outlives its tensor and its device, and that a dropped read does not affect others.
 #[test]
 fn tensors_dropped_in_flight() {
     for place in PLACES {
@@ -430,7 +431,7 @@ fn mixtures(one: &Device, other: &Device) -> Result<Mixtures> {
     Ok(all)
 }
 
-/// Eight threads at once, also while memory is short now and then.
+/// Tests eight threads at once, also while memory is short at times.
 #[test]
 fn eight_threads_on_one_device() {
     for place in PLACES {
@@ -468,7 +469,7 @@ fn eight_threads_on_one_device() {
     }
 }
 
-/// Starts `work` on a thread, does `meanwhile` while its submission waits, and lets it go on.
+/// Starts `work` on a thread, runs `meanwhile` while its submission waits, and then continues it.
 fn during_a_run<T: Send + 'static, M: Send + 'static>(
     faults: &Faults,
     work: impl FnOnce() -> T + Send + 'static,
@@ -514,7 +515,7 @@ fn recording_does_not_wait_for_what_runs() {
         assert_eq!(block_on(slope.read::<f32>()), Ok(twice), "{place:?}");
         drop((sum, slope));
 
-        // What is computed may be dropped meanwhile; the memory that the batch reads stays.
+        // A pending tensor may be dropped meanwhile. The memory that the batch reads stays allocated.
         let y = device.tensor(&numbers(600, 3), &[600]).and_then(|y| y.add(1.0)).expect("recorded");
         let (flushing, trimming) = (device.clone(), device.clone());
         let (flushed, ()) = during_a_run(

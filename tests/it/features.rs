@@ -1,6 +1,6 @@
-//! What the library can do, in words, each with the cases that show it. A word without a case that exists, runs on a
-//! device and compares something fails here; so does one that JavaScript has no method for. The cases themselves run on
-//! every backend in `suite` and, in browsers, in `tests/web.rs`.
+//! The features of the library in words, each with the cases that test it. Fails for a word without a case that exists, runs on
+//! a device and compares a result. Fails for a word without a method in JavaScript. The cases run on every backend in `suite`
+//! and, in browsers, in `tests/web.rs`.
 
 use crate::cases::{self, Report};
 use pollster::block_on;
@@ -9,7 +9,7 @@ use warpweft::backend::cpu::CpuBackend;
 use warpweft::device::Device;
 use warpweft::op::pointwise::TABLE;
 
-/// Methods, and how the names of the cases begin that show them.
+/// Methods, and the beginnings of the names of cases that test them.
 const METHODS: &[(&str, &str)] = &[
     ("sum prod max min any all", "reduce/{} over every choice of axes"),
     ("mean", "reduce/mean over every choice of axes"),
@@ -75,7 +75,7 @@ const METHODS: &[(&str, &str)] = &[
     ("cast", "casts/"),
 ];
 
-/// What is no method of its own.
+/// Features that are not a single method.
 const WORDS: &[(&str, &str)] = &[
     ("a matrix by a vector, and a vector by a matrix", "matmul/vectors of"),
     ("products of more axes, broadcast", "matmul/[2, 1, 2, 1, 2, 1, 3, 2]"),
@@ -120,7 +120,7 @@ const WORDS: &[(&str, &str)] = &[
     ("wrong use is refused", "refusals/"),
 ];
 
-/// The cases whose names begin so; on the CPU each passes and compares something.
+/// Checks the cases whose names begin with `begin`. Each must pass on the CPU and compare a result.
 fn shows(seen: &mut HashSet<String>, word: &str, begin: &str) {
     let found: Vec<_> =
         cases::all().into_iter().filter(|case| case.name.starts_with(begin)).collect();
@@ -136,7 +136,7 @@ fn shows(seen: &mut HashSet<String>, word: &str, begin: &str) {
     let mut report = Report::default();
     block_on(cases::run(&device, &case, false, &mut report));
     assert!(report.failures.is_empty(), "{word}: {}", report.failures.join(", "));
-    // What reads as it goes needs memory to read from.
+    // A case that reads values without a check has allocated memory.
     let did = cases::check::compared() > before || device.stats().buffers > 0;
     assert!(report.ran == 1 && did, "{word}: {} does nothing", case.name);
 }
@@ -161,7 +161,7 @@ fn every_word_has_a_case_that_compares_something() {
     assert!(seen.len() > 100, "{}", seen.len());
 }
 
-/// `snake_case` as JavaScript writes it; `where` is a word of Rust's.
+/// Converts `snake_case` to the name in JavaScript. `where` is a keyword in Rust.
 fn camel(name: &str) -> String {
     let mut parts = name.trim_end_matches("_cond").split('_');
     let mut all = parts.next().unwrap_or_default().to_string();
@@ -172,7 +172,7 @@ fn camel(name: &str) -> String {
     all
 }
 
-/// The page's cases call every method. Rows of the table are called by their names (`js::pages_try_every_row`).
+/// Checks that the page's cases call every method. Rows of the pointwise table are called by name (`js::pages_try_every_row`).
 #[test]
 fn javascript_tries_every_method() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/www/tests/cases");
@@ -184,7 +184,7 @@ fn javascript_tries_every_method() {
     let missing: Vec<String> = words
         .map(camel)
         .filter(|name| {
-            // As a method, by its name as a text, or as a key of a table of formulas.
+            // As a method, by its name in a string, or as a key of a table of formulas.
             let (key, bare) = (format!("\n    {name}: "), format!("\n    {name},"));
             let called = [format!(".{name}("), format!("\"{name}\""), key, bare];
             !called.iter().any(|call| text.contains(call))

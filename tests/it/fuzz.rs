@@ -1,4 +1,4 @@
-//! The fuzzer itself: what it makes smaller ends minimal, and what it prints is a test.
+//! Tests the fuzzer: shrunk programs are minimal, and printed programs are tests.
 
 #[rustfmt::skip]
 mod pasted;
@@ -19,7 +19,7 @@ use warpweft::error::Result;
 use warpweft::kernel::{Plan, SlotStorage};
 use warpweft::tensor::PadMode;
 
-/// Programs of each kind of which some are like `wanted`, made smaller as long as they are.
+/// Returns programs of a kind that match `wanted`, shrunk while they still match.
 fn smallest(kind: Kind, wanted: impl Fn(&Program) -> bool) -> Vec<Program> {
     let programs = (0..300).map(|seed| generator::program(seed, kind)).filter(&wanted);
     let small = programs
@@ -55,7 +55,7 @@ fn one_operation_is_what_is_left() {
 
 #[test]
 fn what_belongs_together_stays() {
-    // A reduction of a concatenation in which there is a number from 4 on.
+    // A reduction of a concatenation that contains a number of at least 4.
     let joined = |program: &Program| {
         let values = program.values(None).expect("it fits");
         program.steps.iter().any(|step| {
@@ -76,7 +76,7 @@ fn what_belongs_together_stays() {
     }
 }
 
-/// A machine that spoils the results of batches with a matrix product.
+/// A backend that changes the results of batches with a matmul.
 struct Spoiled(ReferenceBackend);
 
 impl Wrapper for Spoiled {
@@ -122,7 +122,7 @@ fn a_machine_s_fault_is_told_as_a_test() {
     assert!(seen > 0, "no program has a matrix product");
 }
 
-/// One program with a step of every kind.
+/// Returns a program with a step of every kind.
 fn every_step() -> Program {
     let mut steps = vec![input(&[2, 3], &[1.0, -2.0, 3.0, 0.0, 5.0, -1.0])];
     let mut add = |op: Op, of: &[usize]| {
@@ -172,7 +172,7 @@ fn every_step() -> Program {
     Program { kind: Kind::Float, steps, results }
 }
 
-/// The text compiles, because the file is part of these tests; and does what the program does.
+/// Tests that the printed text compiles, as a part of these tests, and computes what the program computes.
 #[test]
 fn a_printed_program_is_a_test() {
     let program = every_step();

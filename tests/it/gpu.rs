@@ -1,5 +1,4 @@
-//! The wgpu backend by itself: hand-written kernels on whatever adapter there is, also one computed
-//! by the CPU.
+//! Tests the wgpu backend with hand-written kernels, on any adapter, including a software GPU.
 
 #[path = "../wgsl_kernels/mod.rs"]
 mod wgsl_kernels;
@@ -16,8 +15,7 @@ use warpweft::device::Device;
 use warpweft::error::{ErrorKind, Result};
 use wgsl_kernels::{batch, busy, pattern, source, to_words, two};
 
-/// An open device of the test's own. Where there is none that is said past the test harness, and is
-/// a failure if `WARPWEFT_REQUIRE` names wgpu.
+/// Opens a separate device. Reports its absence to standard error. The absence is a failure if `WARPWEFT_REQUIRE` names wgpu.
 fn device() -> Option<WgpuBackend> {
     static SAID: Once = Once::new();
     match block_on(open(AdapterOptions { software: true, ..AdapterOptions::default() })) {
@@ -36,7 +34,7 @@ fn device() -> Option<WgpuBackend> {
     }
 }
 
-/// Tests that each need a device, and how many they are.
+/// Defines tests that each need a device, and their number.
 macro_rules! cases {
     ($($name:ident)*) => {
         const CASES: usize = [$(stringify!($name)),*].len();
@@ -97,7 +95,7 @@ fn no_such_device() {
     assert!(error.message().contains("number 1000"), "{error}");
 }
 
-/// The first words of a buffer.
+/// Reads the first words of a buffer.
 fn words(backend: &WgpuBackend, buffer: BufferId, count: u64) -> Result<Vec<u32>> {
     Ok(to_words(&block_on(backend.read(buffer, 0, count * 4))?))
 }
@@ -115,7 +113,7 @@ mod cases {
         let sorted = kinds.is_sorted();
         kinds.retain(|&kind| kind != DeviceKind::Software);
         assert!(sorted);
-        // Without being asked for, one that is computed by the CPU is never opened.
+        // A software GPU is opened only on request.
         match block_on(open(AdapterOptions::default())) {
             Ok(other) => assert_ne!(other.info().kind, DeviceKind::Software),
             Err(error) => {
@@ -148,7 +146,7 @@ mod cases {
         let buffer = backend.allocate(len as u64).unwrap();
         let mut mirror = vec![0; len];
         backend.write(buffer, 0, &mirror).unwrap();
-        // Small and large pieces over each other, in order.
+        // Small and large overlapping writes, in order.
         for (offset, size) in
             [(4, 8), (1 << 20, 17 << 20), ((1 << 20) + 8, 4), (len - 4, 4), (0, 4)]
         {
@@ -170,7 +168,7 @@ mod cases {
         assert!(error.message().contains(&wanted) && error.message().contains(&most), "{error}");
         assert_eq!(backend.allocate(0).unwrap_err().kind(), ErrorKind::Data);
         assert_eq!(backend.allocate(6).unwrap_err().kind(), ErrorKind::Data);
-        // Two workgroups more than two dimensions hold, and more params than can be bound.
+        // Two more workgroups than two dimensions of a dispatch hold, and more params than can be bound.
         let buffers = two(&backend, 64).unwrap();
         let mut source = source(64, 0, "o[i] = a[i];");
         source.workgroups = u64::from(backend.limits().workgroups).pow(2) + 2;
@@ -187,7 +185,7 @@ mod cases {
 
     pub fn scalars_arrive(backend: WgpuBackend) {
         let buffers = two(&backend, 64).unwrap();
-        // The head's words, and then the dispatch's own choice of the scalars.
+        // The words of the header, and then the scalars that the dispatch chose.
         let head = source(64, 0, "if (i < 4u) { o[i] = params[0][i]; }");
         let rest = source(64, 5, "if (i >= 4u && i < 9u) { o[i] = params[i / 4u][i % 4u]; }");
         let last = source(64, 1, "if (i == 9u) { o[i] = a[i] + params[1].x; }");
@@ -203,8 +201,7 @@ mod cases {
     }
 
     pub fn many_workgroups(backend: WgpuBackend) {
-        // 70,000 workgroups of 64, and 3 threads in the last one but for which they would be
-        // 69,999.
+        // 70,000 workgroups of 64 threads. The last one has 3 active threads.
         let count: u32 = 69_999 * 64 + 3;
         let bytes = u64::from(count) * 4;
         let buffers = two(&backend, count).unwrap();
@@ -226,7 +223,7 @@ mod cases {
         assert_eq!((first.pipelines, first.submits, first.dispatches), (2, 1, 4));
         assert_eq!((first.buffers, first.bytes, first.bind_groups), (2, 8000, 1));
         for round in 0..50 {
-            // An empty slice of sources: nothing asks for them again.
+            // An empty slice of sources works, because the kernels are already compiled.
             backend.run_sources(&batch, &[], &buffers, &[round, round + 1]).unwrap();
             let read = words(&backend, buffers[1], 1000).unwrap();
             assert!(read.iter().enumerate().all(|(i, &x)| x == i as u32 + 2 + round));
@@ -236,7 +233,7 @@ mod cases {
         let made =
             |c: warpweft::backend::Counters| (c.pipelines, c.bind_groups, c.buffers, c.bytes);
         assert_eq!(made(first), made(last));
-        // Forgotten and run again, it still compiles nothing: the texts are known.
+        // After `forget`, the batch compiles nothing, because the sources are cached.
         backend.forget(&batch);
         backend.run_sources(&batch, &sources, &buffers, &[1, 2]).unwrap();
         assert_eq!(made(first), made(backend.counters()));
@@ -249,7 +246,7 @@ mod cases {
         for round in 1..=20 {
             let output = backend.allocate(256).unwrap();
             backend.run_sources(&batch, &source, &[input, output], &[]).unwrap();
-            // Freed with the work in flight: the work and the read still see it.
+            // Freed while work is in flight. The work and the read still use it.
             let read = backend.read(output, 0, 256);
             backend.free(output);
             let read = to_words(&block_on(read).unwrap());
@@ -283,7 +280,7 @@ mod cases {
         let buffers = two(&backend, 64).unwrap();
         let good = source(64, 0, "o[i] = a[i] + 1u;");
         let copy = batch(256, &[&[]], 0);
-        // One that does not parse, one that does not type, one whose entry point has another name.
+        // A source that does not parse, one with a type error, and one whose entry point has another name.
         let mut nameless = good.clone();
         nameless.text = nameless.text.replace("fn main", "fn other");
         for bad in [source(64, 0, "o[i] = ;"), source(64, 0, "o[i] = 1.5f;"), nameless] {
@@ -296,7 +293,7 @@ mod cases {
                 assert_eq!(error.kind(), ErrorKind::Unsupported);
                 assert!(error.message().starts_with("map: "), "{error}");
                 assert!(error.message().contains("by hand"), "{error}");
-                // It was told; but what was not computed stays so, and what comes of it.
+                // The error was reported once. Uncomputed results, and results computed from them, still fail.
                 assert!(words(&backend, buffers[0], 64).is_ok());
                 assert!(block_on(backend.sync()).is_ok());
                 assert_eq!(words(&backend, buffers[1], 64).unwrap_err(), error);
@@ -317,7 +314,7 @@ mod cases {
             backend.run_sources(&batch, &[bad], &buffers, &[]).unwrap();
             block_on(backend.sync()).unwrap_err()
         };
-        // The compiler's own words, with the line.
+        // The message of the compiler, with the line.
         assert!(error.message().contains("no_such_thing"), "{error}");
         assert!(error.message().contains(":12:"), "{error}");
         backend.run_sources(&batch(256, &[&[]], 0), &[good], &buffers, &[]).unwrap();
@@ -486,13 +483,13 @@ mod cases {
         assert_eq!(words(&backend, buffers[0], 3).unwrap(), [0, 1, 2]);
         let bad = [source(64, 0, "o[i] = ;")];
         backend.run_sources(&batch(256, &[&[]], 0), &bad, &buffers, &[]).unwrap();
-        // A dropped read tells nobody; the next one does.
+        // A dropped read reports no error, so the next call does.
         drop(backend.read(buffers[0], 0, 4));
         assert_eq!(block_on(backend.sync()).unwrap_err().kind(), ErrorKind::Unsupported);
     }
 
     pub fn memory_comes_and_goes(backend: WgpuBackend) {
-        // 6 GiB in all, through a device that may have 2.
+        // 6 GiB in total, on a device that may have 2.
         let source = [source(64, 0, "o[i] = a[i];")];
         let small = two(&backend, 64).unwrap()[0];
         for _ in 0..96 {
@@ -523,7 +520,7 @@ mod cases {
             assert!(gpu.len() == 65 * 33 && worst < 1e-4, "off by {worst}");
             let stats = device.stats();
             let now = (stats.plans, stats.pipelines, stats.buffers, stats.bind_groups);
-            // From the second time on the pool has what is needed.
+            // From the second run on, the pool has all needed buffers.
             if scale > 1.0 {
                 assert_eq!(made, Some(now));
             }

@@ -1,4 +1,4 @@
-//! What tensors remember of how they were made, and that it goes with the handles, in whatever order those go.
+//! Tests the history of tensors, which must be freed with the handles, in any order.
 
 use crate::suite::Place;
 use pollster::block_on;
@@ -10,7 +10,7 @@ fn open() -> Device {
     Place::Cpu.open().expect("the CPU is there")
 }
 
-/// A chain of so many steps, all of them held, and what was computed of them all.
+/// Returns a chain of `steps` steps, all held, and a tensor that depends on all of them.
 fn joined(device: &Device, steps: usize) -> Result<(Vec<Tensor>, Tensor)> {
     let (mut x, mut held) = (device.ones(&[4])?, Vec::new());
     for _ in 0..steps {
@@ -25,7 +25,7 @@ fn joined(device: &Device, steps: usize) -> Result<(Vec<Tensor>, Tensor)> {
     Ok((held, all))
 }
 
-/// A place for each number below `count`, in no order.
+/// Returns the numbers below `count` in random order.
 fn shuffled(count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     let mut state = 1u64;
@@ -38,7 +38,7 @@ fn shuffled(count: usize) -> Vec<usize> {
 
 #[test]
 fn handles_go_in_any_order() {
-    // Where each handle that goes was said to all that is younger, each of these took minutes.
+    // If each dropped handle updated all newer nodes, this would take minutes.
     let device = open();
     let steps = 4000;
     for order in ["newest first", "shuffled"] {
@@ -97,9 +97,9 @@ fn what_is_detached_when_it_is_computed_lets_its_past_go() {
         block_on(sum.item::<f32>()).expect("read");
         kept.push(sum.detach());
     }
-    // The detached tensor has the sum's memory, and the sum is gone.
+    // The detached tensor has the memory of the sum, and the sum is freed.
     assert_eq!(device.stats().nodes - before, 10);
-    // What can be reached stays: the sum is held here, and so is what it is made of.
+    // Reachable history is kept: the sum is held here, and so are its operands.
     let sum = a.square().sum(()).expect("a sum");
     block_on(sum.item::<f32>()).expect("read");
     let (other, slope) = (sum.detach(), sum.grad(&[&a]).expect("a gradient").remove(0));
@@ -111,7 +111,7 @@ fn what_is_detached_when_it_is_computed_lets_its_past_go() {
 
 #[test]
 fn gradients_get_to_what_is_held_whatever_goes() {
-    // Handles go while what they are told of each other waits: what is held must be reached.
+    // Drops handles while updates are pending. Gradients must still reach the held tensors.
     let device = open();
     let order = shuffled(300);
     let w = device.tensor(&[1.01f32], &[1]).expect("data");
@@ -124,7 +124,7 @@ fn gradients_get_to_what_is_held_whatever_goes() {
     x.run().expect("computed");
     for &at in &order {
         held[at] = None;
-        // Nothing but `x` is computed, so all of it stays.
+        // Only `x` is computed, so the whole history stays.
         x.grad(&[&w]).expect("a gradient");
     }
     let slope = x.grad(&[&w]).expect("a gradient").remove(0);

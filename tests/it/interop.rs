@@ -1,4 +1,4 @@
-//! Sharing with an app that has a wgpu device of its own: the tests are the app.
+//! Tests sharing a wgpu device with an app. The tests act as the app.
 
 use pollster::block_on;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::interop::wgpu::{self, BufferUsages as Uses};
 use warpweft::tensor::{Tensor, Variable};
 
-/// An app, and what it has been told.
+/// An app, and the errors that it has received.
 struct App {
     adapter: wgpu::Adapter,
     device: wgpu::Device,
@@ -26,7 +26,7 @@ impl App {
         App::with(|_, _| {})
     }
 
-    /// An app that asks for more or less than the usual.
+    /// Opens an app with changed device requirements.
     fn with(change: impl FnOnce(&wgpu::Adapter, &mut wgpu::DeviceDescriptor)) -> Option<App> {
         let adapter = App::adapter()?;
         Some(App::on(adapter, change))
@@ -70,7 +70,7 @@ impl App {
         self.device.create_buffer(&descriptor)
     }
 
-    /// A buffer with these numbers.
+    /// Returns a buffer with these numbers.
     fn filled(&self, numbers: &[f32]) -> wgpu::Buffer {
         let buffer = self.buffer(4 * numbers.len() as u64, ALL);
         self.write(&buffer, numbers);
@@ -82,7 +82,7 @@ impl App {
         self.queue.write_buffer(buffer, 0, &bytes);
     }
 
-    /// What the app itself reads from a buffer.
+    /// Reads a buffer as the app does.
     fn read(&self, buffer: &wgpu::Buffer, count: usize) -> Vec<f32> {
         let bytes = 4 * count as u64;
         let target = self.buffer(bytes, Uses::MAP_READ | Uses::COPY_DST);
@@ -96,7 +96,7 @@ impl App {
         numbers.map(f32::from_le_bytes).collect()
     }
 
-    /// Nothing went wrong that the app should hear of.
+    /// Checks that the app has received no errors.
     fn is_undisturbed(&self) {
         assert_eq!(self.errors.lock().unwrap().as_slice(), [] as [&str; 0]);
         assert!(!self.lost.load(Ordering::Relaxed), "its device is lost");
@@ -171,7 +171,7 @@ fn a_device_with_too_little_is_refused() {
         let opened = App::with(|_, descriptor| change(&mut descriptor.required_limits));
         let Some(app) = opened else { return };
         refused(app.share(), kind, &["from_wgpu", word]);
-        // The app's device is as it was.
+        // The app's device still works.
         let buffer = app.filled(&[1.0, 2.0]);
         assert_eq!(app.read(&buffer, 2), [1.0, 2.0]);
         app.is_undisturbed();
@@ -197,20 +197,20 @@ fn a_tensor_is_shown_without_a_copy() {
     assert_eq!((shown.shape(), shown.dtype(), shown.byte_len()), (&[3, 2][..], DType::F32, 24));
     assert!(shown.usage().contains(ALL) && shown.size() >= 24);
     let after = device.stats();
-    // One kernel into one buffer, which is the one shown.
+    // One kernel writes one buffer, which is the one that the app gets.
     assert_eq!(after.submits - before.submits, 1);
     assert_eq!((after.kernels - before.kernels, after.buffers - before.buffers), (1, 1));
     assert_eq!(app.read(&shown, 6), [2.0, 8.0, 4.0, 10.0, 6.0, 12.0]);
     assert!(*y.wgpu_buffer().unwrap() == *shown, "another buffer the second time");
     assert_eq!(device.stats(), after);
-    // What was uploaded lies in a buffer already; and what has no elements in one, too.
+    // Uploaded data already has a buffer. Tensors without elements have buffers, too.
     assert_eq!(app.read(&x.wgpu_buffer().unwrap(), 6), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     assert_eq!(device.zeros(&[0]).unwrap().wgpu_buffer().unwrap().byte_len(), 0);
     assert_eq!(device.zeros(&[0]).unwrap().add(1.0).unwrap().wgpu_buffer().unwrap().byte_len(), 0);
     app.is_undisturbed();
 }
 
-/// A device that was opened here shows its buffers, too.
+/// Tests that a device that the library opened also gives out its buffers.
 #[test]
 fn any_gpu_shows_its_buffers() {
     let Ok(backend) =
@@ -232,7 +232,7 @@ fn what_is_shown_stays_as_long_as_it_is() {
     let again = shown.clone();
     device.trim();
     drop(shown);
-    // Each would take a free buffer of this size.
+    // Each of these would reuse a free buffer of this size.
     let others: Vec<Tensor> = (2..6).map(|n| full(n as f32)).collect();
     others.iter().for_each(|other| other.run().unwrap());
     device.trim();
@@ -240,7 +240,7 @@ fn what_is_shown_stays_as_long_as_it_is() {
     let made = device.stats().buffers;
     drop(again);
     full(7.0).wgpu_buffer().unwrap();
-    // The number's own buffer, and the one that is free now.
+    // One buffer for the number, and the one that is free now.
     assert!(device.stats().buffers <= made + 1, "it was not given back");
     app.is_undisturbed();
 }
@@ -282,7 +282,7 @@ fn what_the_app_writes_is_seen_by_tensors_made_afterwards() {
         assert_eq!(block_on(sum.item::<f32>()).unwrap(), 8.0 * frame as f32);
         drop(sum);
         let stats = device.stats();
-        // The buffer is known, so nothing is made any more.
+        // The buffer is already registered, so nothing new is created.
         let made = [stats.plans, stats.pipelines, stats.buffers, stats.bind_groups, stats.nodes];
         if frame > 2 {
             assert_eq!(*settled.get_or_insert(made), made, "frame {frame}");
@@ -303,12 +303,12 @@ fn what_is_the_apps_is_not_destroyed() {
         let again = device.tensor_from_wgpu(&buffer, DType::F32, &[4]).unwrap();
         drop(x);
         device.trim();
-        // One of two is gone.
+        // One of the two tensors of the buffer is dropped.
         assert_eq!(read(&again.add(1.0).unwrap()), [2.0, 3.0, 4.0, 5.0]);
         drop((again, device));
         assert_eq!(app.read(&buffer, 4), [1.0, 2.0, 3.0, 4.0]);
         app.is_undisturbed();
-        // A reading outlives its device; the app's goes on.
+        // A read works after its device is dropped. The app's device continues.
         block_on(twice.read::<f32>()).unwrap();
     }
     app.write(&buffer, &[5.0; 4]);
@@ -316,7 +316,7 @@ fn what_is_the_apps_is_not_destroyed() {
     app.is_undisturbed();
 }
 
-/// The backend's own way to end, too, ends what is made here alone.
+/// Tests that destroying the backend directly also frees only the library's resources.
 #[test]
 fn the_backend_ends_and_the_apps_device_goes_on() {
     use warpweft::backend::{wgpu::WgpuBackend, Backend};
@@ -359,7 +359,7 @@ fn buffers_that_can_not_be_tensors() {
     refused(made, ErrorKind::Unsupported, &["tensor_from_wgpu: ", "must be a GPU"]);
     let shown = cpu.ones(&[4]).unwrap().wgpu_buffer().map(|_| ());
     refused(shown, ErrorKind::Unsupported, &["wgpu_buffer", "must be a GPU"]);
-    // Errors that tensors carry are told here, too.
+    // Errors that tensors carry are returned here, too.
     let odd = device.tensor(&[1i32, 2], &[2]).unwrap().exp().wgpu_buffer().map(|_| ());
     refused(odd, ErrorKind::DType, &["exp"]);
     assert_eq!(read(&device.ones(&[3]).unwrap().add(1.0).unwrap()), [2.0; 3]);
@@ -367,7 +367,7 @@ fn buffers_that_can_not_be_tensors() {
     other.is_undisturbed();
 }
 
-/// What the app does to its buffer after it was shared is an error of whatever reads it, and of nothing else.
+/// Tests that destroying a shared buffer causes errors only for work that reads it.
 #[test]
 fn a_buffer_destroyed_later() {
     let Some(app) = App::new() else { return };
@@ -394,7 +394,7 @@ fn the_app_goes_on_hearing_of_its_errors_and_of_the_loss() {
     assert_eq!(app.errors.lock().unwrap().len(), 1, "the app's own error");
     let waiting = device.ones(&[1000]).unwrap().add(1.0).unwrap().read::<f32>();
     app.device.destroy();
-    // It was submitted before; either answer is right, but there must be one.
+    // This read was submitted before. It may succeed or fail, but it must end.
     match block_on(waiting) {
         Ok(values) => assert_eq!(values, [2.0; 1000]),
         Err(error) => assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}"),
@@ -402,7 +402,7 @@ fn the_app_goes_on_hearing_of_its_errors_and_of_the_loss() {
     refused(block_on(x.read::<f32>()), ErrorKind::DeviceLost, &["lost"]);
     refused(block_on(device.sync()), ErrorKind::DeviceLost, &["lost"]);
     refused(device.tensor(&[1.0f32], &[1]).map(|_| ()), ErrorKind::DeviceLost, &["lost"]);
-    // wgpu tells it when the app asks the device for news.
+    // wgpu reports the loss when the app polls the device.
     for _ in 0..100 {
         let _ = app.device.poll(wgpu::PollType::Poll);
         if app.lost.load(Ordering::Relaxed) {

@@ -1,10 +1,10 @@
-//! What the JavaScript face takes from the pointwise table.
+//! Tests what the JavaScript API takes from the pointwise table.
 
 use std::path::Path;
 use warpweft::dtype::DType;
 use warpweft::op::pointwise::{Types, TABLE};
 
-/// `leaky_relu` as JavaScript has it; `where` is a word of Rust's.
+/// Converts `leaky_relu` to the name in JavaScript. `where` is a keyword in Rust.
 fn camel(name: &str) -> String {
     let mut words = name.trim_end_matches("_cond").split('_');
     let mut joined = words.next().unwrap_or_default().to_string();
@@ -20,7 +20,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Every row is called in the page's cases, by its name in JavaScript.
+/// Checks that the page's cases call every row by its name in JavaScript.
 #[test]
 fn pages_try_every_row() {
     let cases = read("www/tests/cases/pointwise.js") + &read("www/tests/cases/reference.js");
@@ -34,7 +34,7 @@ fn pages_try_every_row() {
     assert!(untried.is_empty(), "no page tries {untried:?}");
 }
 
-/// The types that a row takes.
+/// Returns the dtypes that a row takes.
 fn taken(types: Types) -> Vec<DType> {
     let (float, int) = ([DType::F32, DType::F16], [DType::I32, DType::U32]);
     match types {
@@ -49,7 +49,7 @@ fn taken(types: Types) -> Vec<DType> {
     }
 }
 
-/// What a row says of its result's type, which TypeScript is told, is the type it has.
+/// Checks that the result dtype that a row declares for TypeScript is the actual dtype.
 #[test]
 fn results_have_the_types_that_rows_say() {
     for row in TABLE {

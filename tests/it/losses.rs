@@ -1,4 +1,4 @@
-//! How many kernels losses are, with browsers' limits. Their values are cases: `tests/cases/losses.rs`.
+//! Tests the number of kernels of losses, with a browser's limits. `tests/cases/losses.rs` tests their values.
 
 use crate::reference;
 use warpweft::device::Device;
@@ -6,7 +6,7 @@ use warpweft::error::Result;
 use warpweft::nn::{CrossEntropyOptions, LossReduction};
 use warpweft::tensor::Tensor;
 
-/// The kernels of a loss of [64, 1000] and its gradient, in one batch.
+/// Returns the number of kernels of a loss of [64, 1000] and its gradient, in one batch.
 fn kernels(loss: impl FnOnce(&Tensor, &Device) -> Result<Tensor>) -> usize {
     let device = reference::device();
     let work = || -> Result<usize> {
@@ -21,7 +21,7 @@ fn kernels(loss: impl FnOnce(&Tensor, &Device) -> Result<Tensor>) -> usize {
     work().expect("it can be planned")
 }
 
-/// Four are the softmax's: distances, exponentials and their sum, which loss and gradient share, and the gradient.
+/// Four kernels: distances, exponentials and their sum, which the loss and the gradient share, and the gradient.
 #[test]
 fn a_cross_entropy_and_its_gradient_are_few_kernels() {
     let plain = kernels(|x, d| {

@@ -1,9 +1,9 @@
-//! The map of what was not used for longest, beside a list that is searched.
+//! Compares the least-recently-used map with a list.
 
 use std::sync::Arc;
 use warpweft::lru::Lru;
 
-/// The keys in the order of their use, by a list that is searched.
+/// The keys in the order of their use, found by searching a list.
 #[derive(Default)]
 struct Plain(Vec<(u32, u32)>);
 
@@ -84,7 +84,7 @@ fn what_nobody_holds_goes_first() {
     values.shrink(2, &mut holders);
     let left: Vec<i32> = there(&mut values);
     assert_eq!((left, holders.len(), values.evicted()), (vec![0, 4], 2, 4));
-    // The last holder keeps what it has.
+    // The last holder keeps its value.
     values.shrink(0, &mut holders);
     let left: Vec<i32> = there(&mut values);
     assert_eq!((left, holders.len()), (vec![0], 1));

@@ -1,4 +1,4 @@
-//! All native tests: one binary.
+//! All native tests, in one binary.
 #![cfg(not(target_arch = "wasm32"))]
 
 mod algebra;

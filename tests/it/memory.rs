@@ -1,4 +1,4 @@
-//! What memory is held by: against sizes counted by hand, and against what the backends count.
+//! Tests memory reports, against sizes counted by hand and against the counters of the backends.
 
 use crate::suite::{absent, Place};
 use pollster::block_on;
@@ -20,7 +20,7 @@ fn devices(test: &str) -> Vec<Device> {
     PLACES.into_iter().filter_map(open).collect()
 }
 
-/// The report, whose parts are all that the backend has.
+/// Returns the report. Checks that its parts add up to the memory of the backend.
 fn report(device: &Device) -> MemoryReport {
     let (memory, stats) = (device.memory(), device.stats());
     let MemoryReport { tensors, variables, constants, pending, temporaries, pooled, .. } = memory;
@@ -32,7 +32,7 @@ fn report(device: &Device) -> MemoryReport {
     memory
 }
 
-/// Numbers that take so many bytes, which is a size that memory comes in.
+/// Returns a tensor of `bytes` bytes, which must be a size class of the pool.
 fn data(device: &Device, bytes: usize) -> warpweft::tensor::Tensor {
     device.tensor(&vec![1.0f32; bytes / 4], &[bytes / 4]).expect("data")
 }
@@ -42,7 +42,7 @@ fn each_holder_has_its_bytes() {
     for device in devices("memory/holders") {
         let a = data(&device, 1 << 12);
         let variable = Variable::new(&data(&device, 1 << 13));
-        // The program keeps its own; whoever made it does not.
+        // The program keeps this constant after its handle is dropped.
         let kept = data(&device, 1 << 14);
         let shape: &[usize] = &[1 << 12];
         let program = device
@@ -50,7 +50,7 @@ fn each_holder_has_its_bytes() {
             .expect("it is compiled");
         assert_eq!(report(&device).tensors, (1 << 12) + (1 << 14));
         drop(kept);
-        // The square is still to be computed.
+        // The square is still pending.
         let x = a.exp();
         x.run().expect("computed");
         let y = x.square();
@@ -96,7 +96,7 @@ fn a_value_belongs_to_its_variable_while_that_is_there() {
         assert_eq!(held(&device), (1 << 12, 1 << 12));
         drop(other);
         assert_eq!(held(&device), (2 << 12, 0));
-        // Steps of a loop leave none behind.
+        // Steps of a loop leave no memory behind.
         let variable = Variable::new(&second);
         for _ in 0..10 {
             let next = variable.value().mul(0.5).expect("recorded");
@@ -128,7 +128,7 @@ fn the_peak_says_what_it_was() {
         let first = &plan.dispatches[0].label;
         let by = format!("a batch of {} kernels from {first} on", plan.dispatches.len());
         assert_eq!(memory.peak_by, by);
-        // Less later changes nothing.
+        // Later batches that need less memory do not change the peak.
         drop(block_on(x.read::<f32>()).expect("read"));
         assert_eq!(report(&device).peak, memory.peak);
     }
@@ -146,8 +146,8 @@ fn what_goes_through_is_staging() {
     assert_eq!(report(&cpu).staging, 0);
 }
 
-/// Ten thousand products that nobody waits for, of 1 to 11 rows, exact and with activations of 8 bits. In between are lookups,
-/// assignments, gradients and failed calls.
+/// Tests ten thousand products that are not awaited, of 1 to 11 rows, exact and with activations of 8 bits. Lookups,
+/// assignments, gradients and failed calls are in between.
 #[test]
 fn a_long_loop_of_packed_products_stays_flat() {
     for device in devices("memory/packed") {
@@ -202,7 +202,8 @@ fn relu(x: &Tensor) -> Result<Tensor> {
     Ok(x.relu())
 }
 
-/// 784 -> 512 -> 256 -> 10, and the elements of a picture that the backward pass needs of the forward pass.
+/// Returns the network 784 -> 512 -> 256 -> 10, and the number of elements per image that the backward pass needs from the
+/// forward pass.
 fn dense(generator: &Generator) -> Result<(Sequential, usize)> {
     let model = Sequential::new()
         .push(|x: &Tensor| x.flatten(1..))
@@ -214,7 +215,7 @@ fn dense(generator: &Generator) -> Result<(Sequential, usize)> {
     Ok((model, 784 + 512 + 256 + 10))
 }
 
-/// Two convolutions and two dense layers. Of what is pooled, both sides are needed.
+/// Returns a network of two convolutions and two dense layers. The backward pass needs the inputs and the results of pooling.
 fn convolutions(generator: &Generator) -> Result<(Sequential, usize)> {
     let same = ConvOptions { padding: Padding::Same, ..ConvOptions::default() };
     let pool = |x: &Tensor| x.max_pool(PoolOptions::new([2, 2]));
@@ -230,13 +231,13 @@ fn convolutions(generator: &Generator) -> Result<(Sequential, usize)> {
         .push(relu)
         .push(Linear::new(generator, 128, 10)?);
     let (first, second) = (16 * 784, 32 * 196);
-    // Each is as large as what its gradient is, and what says which elements were the largest.
+    // The operand and the result of each pooling, which say which elements were the largest.
     let pooled = first + first / 4 + second + second / 4;
     Ok((model, 784 + pooled + first + 128 + 10))
 }
 
-/// An LSTM over the rows of a picture. Of each step its four gates are needed, their gradients, the cell, its `tanh` and the
-/// result.
+/// Returns an LSTM over the rows of an image. The backward pass needs the four gates of each step, their gradients, the cell,
+/// its `tanh` and the result.
 fn recurrent(generator: &Generator) -> Result<(Sequential, usize)> {
     let model = Sequential::new()
         .push(|x: &Tensor| x.reshape(&[-1, 28, 28]))
@@ -249,7 +250,7 @@ fn recurrent(generator: &Generator) -> Result<(Sequential, usize)> {
 #[test]
 fn a_step_of_training_takes_what_its_parts_take() {
     type Make = fn(&Generator) -> Result<(Sequential, usize)>;
-    // Which elements were the largest of a window is found out before it is needed: a mask more.
+    // The mask of the largest elements of a window is computed before it is needed, so convolutions take more memory.
     let models: [(&str, Make, usize, u64); 4] = [
         ("dense", dense, 64, 120),
         ("dense", dense, 512, 120),

@@ -1,4 +1,4 @@
-//! Expressions of numbers, as micrograd has them, and the graph of what a tensor was made of.
+//! Tests micrograd-style expressions of numbers, and drawings of a tensor's graph.
 
 use pollster::block_on;
 use warpweft::device::{Device, Preference};
@@ -20,7 +20,7 @@ fn item(x: &Tensor) -> f64 {
     f64::from(block_on(x.item::<f32>()).expect("one number"))
 }
 
-/// The expression of micrograd's README; its numbers are from there.
+/// Tests the expression and the numbers of micrograd's README.
 #[test]
 fn an_expression_reads_as_in_micrograd() {
     let device = device();
@@ -42,7 +42,7 @@ fn an_expression_reads_as_in_micrograd() {
         for (got, want) in got.into_iter().zip([24.7041, 138.8338, 645.5773]) {
             assert!((got - want).abs() < 1e-3, "{got}, not {want}");
         }
-        // It is still there, and then taken.
+        // The gradient is still available, and is then taken.
         assert!(a.take_gradient().is_some() && a.gradient().is_none());
         let mut h = -&a - 1.5;
         h -= &a;
@@ -55,7 +55,7 @@ fn an_expression_reads_as_in_micrograd() {
     run().expect("it computes");
 }
 
-/// `e = tanh(a b + c)`, its graph with names, values and gradients.
+/// Returns the drawing of `e = tanh(a b + c)` with names, values and gradients.
 fn small(device: &Device) -> Result<(String, String)> {
     let (a, b, c) = (number(device, 2.0)?, number(device, -3.0)?, number(device, 6.5)?);
     let d = &a * &b;
@@ -84,14 +84,14 @@ fn a_graph_has_names_values_and_gradients() {
     assert_eq!(dot.matches(" -> ").count(), 5, "{dot}");
     assert!(dot.starts_with("digraph {\n") && dot.ends_with("}\n"), "{dot}");
     assert!(svg.contains("b &lt;&amp;\"&gt;</text>"), "{svg}");
-    // Each box and edge, and the ground.
+    // Each box and edge, and the background.
     assert_eq!(svg.matches("<rect").count(), 7, "{svg}");
     assert_eq!(svg.matches("fill=\"none\"").count(), 5, "{svg}");
     let open = svg.matches("<text").count();
     assert_eq!((open, svg.matches("</text>").count()), (24, 24));
 }
 
-/// The numbers of an attribute, in order.
+/// Returns the number in an attribute.
 fn attribute(line: &str, name: &str) -> f64 {
     let rest = line.split_once(&format!(" {name}=\"")).expect("it has the attribute").1;
     rest.split('"').next().and_then(|number| number.parse().ok()).expect("a number")
@@ -159,7 +159,7 @@ fn what_is_too_large_is_refused() {
     let error = y.exp().graph(&[]).expect_err("one more is not");
     assert_eq!(error.kind(), ErrorKind::Limit);
     assert!(error.message().starts_with("graph: the drawing must have at most 500"), "{error}");
-    // Many that are used twice, and a wide one.
+    // Many operations whose results are used twice, and a wide one.
     let many: Vec<Tensor> = (0..600).map(|_| x.exp()).collect();
     let wide = Tensor::concat(&many, 0).expect("joined");
     assert_eq!(wide.graph(&[]).expect_err("it is too wide").kind(), ErrorKind::Limit);

@@ -1,5 +1,5 @@
-//! What the planner makes of computations, with a browser's limits and no device: how many kernels, which operations
-//! they hold, what they read. The plans' texts lie under `tests/snapshots/plan`; `UPDATE_EXPECT=1` rewrites them.
+//! Tests the plans of computations with a browser's limits, without a device: the number of kernels, their operations and their
+//! operands. `tests/snapshots/plan` has the texts of the plans; `UPDATE_EXPECT=1` rewrites them.
 
 use crate::reference;
 use crate::shaders::source;
@@ -16,17 +16,17 @@ use warpweft::schedule::{schedule, ProductTile, Strategy};
 use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Operand, Tensor};
 use warpweft_native::TensorSync;
 
-/// Plans the results of `build` as one batch, and holds the plan against the snapshot called `name`.
+/// Plans the results of `build` as one batch, and compares the plan with the snapshot called `name`.
 fn plan(name: &str, build: impl FnOnce(&Device) -> Result<Vec<Tensor>>) -> Arc<Plan> {
     plan_on(reference::device(), name, build)
 }
 
-/// A device whose threads work alone, as on a software GPU.
+/// Returns a device whose threads work alone, as on a software GPU.
 fn without_barriers() -> Device {
     choosing(KernelConfig::EMULATED)
 }
 
-/// A device with browsers' limits that runs these kernels.
+/// Returns a device with a browser's limits that runs these kernels.
 fn choosing(config: KernelConfig) -> Device {
     let limits = Limits { config, ..ReferenceBackend::LIMITS };
     Device::from_backend(Box::new(ReferenceBackend::new(limits)), None)
@@ -50,17 +50,17 @@ fn plan_on(
     plan
 }
 
-/// Data of type `f32`: what it holds does not matter.
+/// Returns data of dtype `f32`. The values do not matter.
 fn data(device: &Device, shape: &[usize]) -> Result<Tensor> {
     device.tensor(&vec![1.0f32; shape.iter().product()], shape)
 }
 
-/// The kinds of a plan's kernels, in order.
+/// Returns the kinds of a plan's kernels, in order.
 fn kinds(plan: &Plan) -> Vec<&'static str> {
     plan.dispatches.iter().map(|d| d.kernel.kind()).collect()
 }
 
-/// The program of a loop.
+/// Returns the program of a loop.
 fn program(kernel: &Kernel) -> &Program {
     match kernel {
         Kernel::Loop { program, .. } => program,
@@ -72,7 +72,7 @@ fn loads(program: &Program) -> usize {
     program.insts.iter().filter(|inst| matches!(inst, Inst::Load { .. })).count()
 }
 
-/// Whether every load's index is made of coordinates alone.
+/// Whether the indices of all loads depend only on coordinates.
 fn indices_are_plain(program: &Program) -> bool {
     program.insts.iter().all(|inst| match inst {
         Inst::Load { index, .. } => index.terms.iter().all(|(a, _)| matches!(a, Atom::Coord(_))),
@@ -243,7 +243,7 @@ fn a_convolution_takes_its_bias_and_activation() {
     assert_eq!(kinds(&plan), ["conv2d"]);
 }
 
-/// Self-attention with its projections and residual, as in every transformer.
+/// Returns self-attention with projections and residual, as in every transformer.
 fn attention_block(d: &Device) -> Result<Tensor> {
     let (batch, length, heads, size) = (2, 16, 4, 8);
     let width = heads * size;
@@ -285,13 +285,13 @@ fn attention_is_taken_apart_where_threads_work_alone() {
     });
     assert_eq!(kinds(&plan), ["matmul", "row", "matmul"]);
     assert_eq!(loads(program(&plan.dispatches[1].kernel)), 1, "scaled and masked before");
-    // Scores of 2^26 are more than are to take memory.
+    // 2^26 scores are too many to be stored in memory.
     let device = without_barriers();
     let q = data(&device, &[1, 1, 1 << 13, 1]).expect("data");
     let far = q.attention(&q, &q, AttentionOptions::default()).expect("recorded");
     let plan = planned(&device, &far);
     assert_eq!(kinds(&plan).last(), Some(&"attention"), "{plan}");
-    // Scores of halves are no halves.
+    // The scores of `f16` attention are not `f16`.
     let half = device.tensor(&[1u32; 9], &[1, 1, 9, 1]).expect("data").cast(DType::F16);
     let half = half.expect("recorded");
     half.run().expect("it runs on the reference");
@@ -322,7 +322,7 @@ fn a_product_of_few_results_and_a_long_sum_is_cut() {
     };
     assert_eq!((plan.dispatches.len(), &parts.batch[..], parts.k), (2, &[8][..], 512), "{plan}");
     assert_eq!((space.rows(), space.columns()), (40 * 128, 8));
-    // A short one is not, nor one that has many results, nor any where that is not asked for.
+    // Not split: a short sum, a matmul with many results, or a device without this option.
     let device = choosing(KernelConfig::GPU);
     let plan = planned(&device, &few(&device, 1020).expect("recorded"));
     assert_eq!(kinds(&plan), ["matmul"]);
@@ -333,7 +333,7 @@ fn a_product_of_few_results_and_a_long_sum_is_cut() {
     assert_eq!(kinds(&planned(&device, &few(&device, 4096).expect("recorded"))), ["matmul"]);
 }
 
-/// A gradient by weights of 3 x 3: its channels are images.
+/// Tests a gradient by weights of 3 x 3, whose channels are images.
 #[test]
 fn a_convolution_of_few_results_and_a_long_sum_is_cut() {
     let few = |d: &Device, images: usize| {
@@ -342,15 +342,15 @@ fn a_convolution_of_few_results_and_a_long_sum_is_cut() {
         x.conv2d(&g, None, options)?.add(1.0)
     };
     let plan = plan("long-convolution", |d| Ok(vec![few(d, 64)?]));
-    // The weights' parts are brought together before.
+    // The parts of the weights are copied together first.
     assert_eq!(kinds(&plan), ["map", "conv2d", "row"]);
     let Kernel::Conv2d(parts) = &*plan.dispatches[1].kernel else { panic!("{plan}") };
     assert_eq!((parts.params.groups, parts.channels), (16, 64));
-    // A thread that works alone has results of many channels and places.
+    // A thread that works alone computes results of many channels and positions.
     let schedule = schedule(&plan.dispatches[1].kernel, &Limits::WEBGPU, KernelConfig::EMULATED);
     let Strategy::Product(product) = schedule.strategy else { panic!("{schedule:?}") };
     assert_eq!(product.tile, ProductTile::Registers { rows: 8, exchanged: false });
-    // A short one is not, nor one that has few results for each weight, nor any where that is not asked for.
+    // Not split: a short sum, a convolution with few results for each weight, or a device without this option.
     let device = choosing(KernelConfig::GPU);
     let (x, w) = (data(&device, &[4, 99, 5, 5]).unwrap(), data(&device, &[9, 99, 5, 5]).unwrap());
     let one = x.conv2d(&w, None, Conv2dOptions::default()).expect("recorded");
@@ -381,7 +381,7 @@ fn decoding_is_taken_apart_where_it_is_asked_for() {
     };
     let plan = plan_on(choosing(apart), "decoding", |d| Ok(vec![attend(d, 1)?]));
     assert_eq!(kinds(&plan), ["matmul", "row", "matmul", "row"], "{plan}");
-    // The queries of the heads that share keys are rows of one product, and the keys are shared out.
+    // The queries of heads that share keys are rows of one product, and the sum over the keys is split into parts.
     let Kernel::Matmul(scores) = &*plan.dispatches[0].kernel else { panic!("{plan}") };
     assert_eq!((scores.m, scores.n, scores.k), (4, 4096, 64));
     let Kernel::Matmul(values) = &*plan.dispatches[2].kernel else { panic!("{plan}") };
@@ -421,7 +421,7 @@ fn what_reads_the_elements_that_a_kernel_writes_is_part_of_it() {
     let plan = plan("follows", |d| {
         let x = data(d, &[8, 6])?;
         let y = x.gelu().exp();
-        // Two readers: it is in memory. Reshaped, elements are where they were; moved, they are not.
+        // Two kernels read `y`, so it is stored. A reshape does not move elements, but the slice does.
         let z = y.reshape(&[2, 4, 6])?.mul(2.0)?.add(1.0)?.tanh();
         let moved = y.slice(1, 1..5)?.sin();
         Ok(vec![y.sum(&[1])?, z, moved])
@@ -434,7 +434,7 @@ fn what_reads_the_elements_that_a_kernel_writes_is_part_of_it() {
 fn what_nothing_reads_any_more_is_not_stored() {
     let plan = plan("not-stored", |d| {
         let y = data(d, &[8, 6])?.gelu().exp();
-        // Two kernels read it, until they are one.
+        // Two kernels read `y` until they are merged.
         Ok(vec![y.tanh(), y.reshape(&[6, 8])?.sin()])
     });
     assert_eq!(kinds(&plan), ["map"]);
@@ -459,7 +459,7 @@ fn a_step_of_a_recurrence_is_four_kernels() {
         let loss = h.square().sum(())?;
         loss.grad(&[&w])
     });
-    // The product and the gates there, and back again; a few for the loss and the weight.
+    // Forward: the matmul and the gates. Backward: the same. A few more for the loss and the weight.
     assert!(plan.dispatches.len() <= 4 * STEPS + 6, "{plan}");
 }
 
@@ -572,7 +572,7 @@ fn a_join_writes_its_parts_in_place() {
         let (x, y) = (data(d, &[4, 6])?, data(d, &[4, 2])?);
         Ok(vec![Tensor::concat(&[&x.mul(2.0)?, &y, &x.relu()], 1)?])
     });
-    // Parts of one shape come from one kernel.
+    // One kernel computes parts of the same shape.
     assert_eq!(kinds(&plan), ["map", "map"]);
     assert_eq!(plan.temporaries.len(), 0);
     let stores = plan.dispatches.iter().flat_map(|d| &program(&d.kernel).stores);
@@ -664,7 +664,7 @@ fn packed_weights_are_read_as_they_are() {
     for (name, rows) in [("packed-row", 1), ("packed-rows", 40)] {
         for barriers in [true, false] {
             let build = |d: &Device| {
-                // As models have it: 4 bits each, a scale and a zero point for 32 of a row.
+                // As in models: 4 bits each, with a scale and a zero point for 32 elements of a row.
                 let words = d.tensor(&vec![1u32; 128 * 32], &[128, 32])?;
                 let zeros = d.tensor(&vec![1u32; 128], &[128, 1])?.unpack(4, false)?;
                 let numbers = words.unpack(4, false)?;
@@ -695,7 +695,7 @@ fn packed_weights_of_several_products_take_no_memory_either() {
 
 #[test]
 fn what_is_no_smaller_is_computed_before() {
-    // Integers as long as the result, and an exponential of each: neither is to be done at every load.
+    // Integers as large as the result, and an exponential of each. Neither should be computed at every load.
     let plan = plan("not-packed", |d| {
         let whole = d.tensor(&vec![1i32; 64 * 64], &[64, 64])?;
         let weights = whole.dequantize(&data(d, &[64, 2])?, None)?.exp().gelu();
@@ -718,9 +718,9 @@ fn maps_that_read_along_another_axis_turn_tiles() {
         // Too narrow.
         (0, |d| data(d, &[300, 15])?.transpose(0, 1)),
         (0, |d| data(d, &[15, 300])?.transpose(0, 1)),
-        // Straight.
+        // Not transposed.
         (0, |d| data(d, &[64, 64])?.add(&data(d, &[64, 1])?)),
-        // By values.
+        // Indexed by values.
         (0, |d| {
             let index = d.tensor(&[1i32; 32], &[32])?;
             data(d, &[40, 33])?.transpose(0, 1)?.index_select(0, &index)

@@ -1,7 +1,7 @@
-//! Memory that nobody has written must not matter: before a batch, every buffer that it is to write, and what lies
-//! behind data that is uploaded, is filled with bits that are a NaN of every float type and far out of every range.
+//! Tests that uninitialized memory does not matter. Before a batch, every output buffer, and the padding after uploaded data,
+//! is filled with bits that are a NaN of every float dtype and outside every index range.
 //!
-//! `WARPWEFT_POISON=1` does that to all cases of `suite`; some groups run so always.
+//! `WARPWEFT_POISON=1` does this for all cases of `suite`. Some groups always run this way.
 
 use crate::cases::{Group, GROUPS};
 use crate::suite::{self, Place};
@@ -15,16 +15,16 @@ use warpweft::device::Device;
 use warpweft::error::Result;
 use warpweft::kernel::{self, Plan};
 
-/// A machine whose memory is poisoned.
+/// A backend whose memory is poisoned.
 pub struct Poisoned {
     inner: Box<dyn Backend>,
     sizes: Mutex<HashMap<BufferId, u64>>,
 }
 
-/// Bytes of poison that are written at once.
+/// The number of bytes of poison that are written at once.
 const PART: u64 = 1 << 20;
 
-/// This machine, poisoned where `WARPWEFT_POISON` asks for it.
+/// Returns this backend, poisoned if `WARPWEFT_POISON` is set.
 pub fn as_asked(inner: Box<dyn Backend>) -> Box<dyn Backend> {
     match std::env::var("WARPWEFT_POISON").as_deref() {
         Ok("1") => Poisoned::machine(inner),
@@ -86,7 +86,7 @@ impl Wrapper for Poisoned {
     }
 }
 
-/// Groups with much that is cut, merged and reused.
+/// Groups with many kernels that are split, merged and reused.
 const ALWAYS: [&str; 3] = ["fuzz", "reduce", "scan"];
 
 fn groups_pass(place: Place) {
@@ -123,7 +123,8 @@ fn groups_pass_on_wgpu_without_barriers() {
     groups_pass(Place::Plain);
 }
 
-/// What a batch reads that nobody wrote is poison, and what was there before otherwise; what lies behind data, too.
+/// Tests that a poisoned backend reads poison from unwritten memory and after data, and that another backend reads the previous
+/// contents.
 #[test]
 fn stale_memory_is_seen() {
     for place in [Place::Cpu, Place::Wgpu, Place::Plain] {
@@ -141,7 +142,7 @@ fn stale_memory_is_seen() {
     }
 }
 
-/// Twice what a temporary has that the batch does not write: 3 was there.
+/// Returns twice a temporary that the batch does not write. Its previous value was 3.
 fn reads_stale(backend: &dyn Backend) -> Result<f32> {
     let planner = Device::from_backend(Box::new(CpuBackend::new()), None);
     let x = planner.tensor(&[1.0f32; 64], &[64])?;

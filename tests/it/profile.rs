@@ -1,4 +1,4 @@
-//! Profiles: what they count is compared with what is counted by hand here, and their JSON is read by `serde_json`.
+//! Tests profiles: compares their counts with counts by hand, and parses their JSON with `serde_json`.
 
 use crate::suite::{absent, required_name, say, Place};
 use crate::wrapper::{self, Wrapper};
@@ -18,7 +18,7 @@ use warpweft::tensor::Tensor;
 
 const PLACES: [Place; 3] = [Place::Cpu, Place::Wgpu, Place::Plain];
 
-/// The devices there are; of those that are not it is said.
+/// Opens the devices of this machine. Reports the others as absent.
 fn devices(test: &str) -> Vec<(Place, Device)> {
     let mut found = Vec::new();
     for place in PLACES {
@@ -30,13 +30,13 @@ fn devices(test: &str) -> Vec<(Place, Device)> {
     found
 }
 
-/// Profiles what `work` records.
+/// Profiles the operations that `work` records.
 fn profiled<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> (T, Profile) {
     block_on(device.profile(async { work() })).expect("it is profiled")
 }
 
-/// The clock that a place should have; a GPU without timestamps is said, and a failure if `WARPWEFT_REQUIRE` names
-/// `timestamps`.
+/// Whether the profile uses the expected clock. A GPU without timestamps is reported, and is a failure if `WARPWEFT_REQUIRE`
+/// names `timestamps`.
 fn has_its_clock(place: Place, profile: &Profile) -> bool {
     match (place, profile.clock()) {
         (Place::Cpu, Clock::Host) | (Place::Wgpu | Place::Plain, Clock::Timestamps) => true,
@@ -49,7 +49,7 @@ fn has_its_clock(place: Place, profile: &Profile) -> bool {
     }
 }
 
-/// Some data, on the device before it is profiled.
+/// Returns data that is uploaded before the profile begins.
 fn data(device: &Device, shape: &[usize]) -> Tensor {
     let x = device.uniform(shape, -1.0, 1.0, 7).expect("data");
     x.run().expect("it is computed");
@@ -89,14 +89,14 @@ fn kernels_are_counted_and_timed() {
         }
         assert_eq!(all, profile.device_time());
         let host: Duration = Phase::ALL.iter().map(|&phase| profile.host_time(phase)).sum();
-        // A span is as long as what is in it, and no more than one thing goes on at a time.
+        // A span is as long as its contents, and spans do not overlap.
         let busy = if place == Place::Cpu { host + all } else { host };
         assert!(busy <= profile.total(), "{busy:?} of {:?}", profile.total());
         assert!(profile.host_time(Phase::Record) > Duration::ZERO);
     }
 }
 
-/// A work's kernels: flops, bytes read, bytes written, and whether these are exact.
+/// The kernels of some work: flops, bytes read, bytes written, and whether these are exact.
 type Counted = (u64, u64, u64, bool);
 
 fn counted(device: &Device, work: impl FnOnce() -> Result<Tensor>) -> Counted {
@@ -115,20 +115,20 @@ fn counted(device: &Device, work: impl FnOnce() -> Result<Tensor>) -> Counted {
 fn bytes_and_operations_are_those_counted_by_hand() {
     let device = Place::Cpu.open().expect("the CPU is there");
     let (x, row) = (data(&device, &[8, 12]), data(&device, &[12]));
-    // One addition each; the row is read once.
+    // One addition per element. The row is read once.
     assert_eq!(counted(&device, || x.add(&row)), (96, 4 * (96 + 12), 4 * 96, true));
-    // Movement alone.
+    // Only movement.
     assert_eq!(counted(&device, || x.transpose(0, 1)?.mul(1.0)), (96, 384, 384, true));
     // A part of a larger operand.
     assert_eq!(counted(&device, || Ok(x.slice(0, 2..5)?.neg())), (36, 144, 144, true));
-    // A number of each row, added up.
+    // A sum of each row.
     assert_eq!(counted(&device, || x.sum(&[1])), (96, 384, 32, true));
-    // Ten rows of a table of a thousand: that, and the indices, and not the table.
+    // Ten rows of a table of a thousand: counts the rows and the indices, not the whole table.
     let (table, index) =
         (data(&device, &[1000, 16]), device.tensor(&[5i32; 10], &[10]).expect("data"));
     let (_, read, written, exact) = counted(&device, || table.index_select(0, &index));
     assert!((written, exact) == (640, false) && (640..=1000).contains(&read), "{read} {exact}");
-    // Two per multiply-add, one for the bias, one for relu.
+    // Two operations per multiply-add, one for the bias, one for relu.
     let (a, b, bias) = (data(&device, &[6, 32]), data(&device, &[32, 20]), data(&device, &[20]));
     let product = counted(&device, || Ok(a.matmul(&b)?.add(&bias)?.relu()));
     assert_eq!(product, (2 * 6 * 32 * 20 + 2 * 120, 4 * (192 + 640 + 20), 480, true));
@@ -136,7 +136,7 @@ fn bytes_and_operations_are_those_counted_by_hand() {
     let (image, filter) = (data(&device, &[2, 3, 8, 8]), data(&device, &[4, 3, 3, 3]));
     let conv = counted(&device, || image.conv2d(&filter, None, Default::default()));
     assert_eq!(conv, (2 * 288 * 27, 4 * (384 + 108), 4 * 288, true));
-    // Nothing.
+    // No work.
     assert_eq!(counted(&device, || Ok(x.clone())), (0, 0, 0, true));
 }
 
@@ -175,7 +175,7 @@ fn json_says_what_the_profile_says() {
     }
 }
 
-/// What viewers need of each event of a trace, as the format's description says.
+/// Checks the fields that the trace format requires of each event.
 fn check_event(event: &Value) {
     for field in ["name", "ph"] {
         assert!(event[field].is_string(), "{event}");
@@ -221,7 +221,7 @@ fn traces_have_what_viewers_need() {
             let begin = event["ts"].as_f64().expect("a number");
             (begin, begin + event["dur"].as_f64().expect("a number"))
         };
-        // One after the other, and none before it was submitted.
+        // Kernels run one after the other, and not before their submission.
         let mut before = 0.0;
         for kernel in &kernels {
             let (begin, end) = time(kernel);
@@ -243,7 +243,7 @@ fn traces_have_what_viewers_need() {
     }
 }
 
-/// Results are the same, and a batch may have more kernels than a query set has times.
+/// Tests that results do not change, and that a batch may have more kernels than a query set has timestamps.
 #[test]
 fn many_kernels_of_one_batch() {
     for (place, device) in devices("profile/many") {
@@ -290,7 +290,7 @@ fn gpus_without_timestamps_say_so() {
     }
 }
 
-/// A machine that tells nothing but what every machine must.
+/// A backend with only the required methods.
 struct Silent(CpuBackend);
 
 impl Wrapper for Silent {
@@ -326,11 +326,11 @@ fn one_profile_at_a_time_and_none_is_left() {
             .expect_err("the work's error")
             .message()
             .contains("must not be profiled twice"));
-        // Given up half-way.
+        // Canceled halfway.
         let mut begun = Box::pin(device.profile(std::future::pending::<Result<()>>()));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         while device.stats().submits == 0 {
-            // What is waited for on the way needs the machine.
+            // Awaiting the profile needs the device to work.
             assert!(std::future::Future::poll(begun.as_mut(), &mut context).is_pending());
             device.ones(&[2]).and_then(|x| x.run()).expect("it runs");
         }
@@ -341,7 +341,7 @@ fn one_profile_at_a_time_and_none_is_left() {
     }
 }
 
-/// What was recorded before is no part of it, and what the work holds is.
+/// Tests that a profile excludes earlier recorded work, and includes pending work that `work` returns.
 #[test]
 fn a_profile_begins_and_ends_where_its_work_does() {
     for (_, device) in devices("profile/ends") {
@@ -354,7 +354,7 @@ fn a_profile_begins_and_ends_where_its_work_does() {
     }
 }
 
-/// Memory for times goes with the profile.
+/// Tests that the memory for timestamps is freed with the profile.
 #[test]
 fn a_profile_leaves_nothing() {
     for (_, device) in devices("profile/leftovers") {

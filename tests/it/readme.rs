@@ -1,6 +1,6 @@
-//! The README's Rust examples are compiled and run: they stand word for word in `readme/`, which `UPDATE_EXPECT=1` rewrites.
+//! Compiles and runs the README's Rust examples. They are copied word for word to `readme/`, which `UPDATE_EXPECT=1` rewrites.
 
-// As the README has it, not as rustfmt would.
+// Formatted as in the README, not by rustfmt.
 #[rustfmt::skip]
 #[path = "readme/example.rs"]
 mod example;
@@ -11,7 +11,7 @@ mod training;
 use expect_test::expect_file;
 use std::path::Path;
 
-/// The blocks of a Markdown text that are fenced as `language`.
+/// Returns the blocks of a Markdown text that are fenced as `language`.
 fn blocks(markdown: &str, language: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut open: Option<String> = None;

@@ -1,4 +1,4 @@
-//! The reference backend: what its numbers are the suite says (`on_reference`); here is what it refuses.
+//! Tests the errors of the reference backend. The suite tests its results (`on_reference`).
 
 use std::sync::Arc;
 use warpweft::backend::reference::ReferenceBackend;
@@ -11,12 +11,12 @@ use warpweft::kernel::{
     Atom, Builder, Dispatch, Index, Inst, Kernel, Plan, Program, Slot, SlotStorage, Space, Store,
 };
 
-/// A device on the reference, with a browser's limits.
+/// Returns a device on the reference backend, with a browser's limits.
 pub fn device() -> Device {
     Device::from_backend(Box::new(ReferenceBackend::default()), None)
 }
 
-/// `stride * i + offset`, where i is the only coordinate.
+/// Returns `stride * i + offset`, where i is the only coordinate.
 fn index(stride: i64, offset: i64) -> Index {
     let mut index = Index::constant(offset);
     index.add(&Index::coordinate(0), stride);
@@ -31,7 +31,7 @@ fn store(b: &mut Builder, index: Index, value: u32) {
     b.store(Store { output: 0, index, value, dtype: DType::F32 });
 }
 
-/// A map over four coordinates, of a batch of one kernel that reads slot 0 and writes slot 1.
+/// Returns a batch of one map over four coordinates, which reads slot 0 and writes slot 1.
 fn batch(program: Program, change: impl FnOnce(&mut Dispatch)) -> Plan {
     let slot = |place| Slot { storage: place, bytes: 16, dtype: DType::F32 };
     let space = Space { dims: vec![4], outer: 1 };
@@ -71,7 +71,7 @@ fn bytes_of(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Runs what `write` writes.
+/// Runs a map of the instructions that `write` adds.
 fn map(write: impl FnOnce(&mut Builder)) -> Result<Vec<f32>> {
     let mut builder = Builder::default();
     write(&mut builder);

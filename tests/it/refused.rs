@@ -1,5 +1,5 @@
-//! Calls that are refused before they do harm: too many results, values that there are only inside of a program, and what
-//! messages say of vectors and of long lists.
+//! Tests calls that are rejected before they do harm: too many results, and values that exist only inside a program. Also tests
+//! messages about vectors and long lists.
 
 mod complete;
 mod learning;
@@ -25,7 +25,7 @@ fn refused<T>(result: Result<T>, kind: ErrorKind, start: &str) -> Error {
     error
 }
 
-/// Lists of more tensors than anybody means would fill the memory before the first is looked at.
+/// Tests lists of too many tensors, which would fill the memory before the first tensor is used.
 #[test]
 fn one_call_makes_only_so_many_tensors() -> Result<()> {
     let device = cpu();
@@ -56,7 +56,7 @@ fn one_call_makes_only_so_many_tensors() -> Result<()> {
     Ok(())
 }
 
-/// A vector meets a matrix as a row or a column of it, which is no shape that the caller knows.
+/// Tests that messages about a vector and a matrix give the shape of the vector, not of the row or column that replaces it.
 #[test]
 fn products_with_vectors_are_refused_with_the_shapes_that_were_given() -> Result<()> {
     let device = cpu();
@@ -73,7 +73,7 @@ fn products_with_vectors_are_refused_with_the_shapes_that_were_given() -> Result
     Ok(())
 }
 
-/// A message has room for a beginning.
+/// Tests that messages show only the beginning of a long list.
 #[test]
 fn messages_tell_the_beginning_of_long_lists() -> Result<()> {
     let x = cpu().zeros(&[2, 3])?;
@@ -104,7 +104,7 @@ fn messages_tell_the_beginning_of_long_lists() -> Result<()> {
     Ok(())
 }
 
-/// The planner's own operations are not the user's.
+/// Tests that the message names the user's operation, not one that the planner introduced.
 #[test]
 fn a_sum_that_is_too_long_is_refused_as_a_sum() -> Result<()> {
     let sum = cpu().zeros(&[i32::MAX as usize])?.sum(())?;
@@ -112,7 +112,8 @@ fn a_sum_that_is_too_long_is_refused_as_a_sum() -> Result<()> {
     Ok(())
 }
 
-/// Compiles what assigns meanwhile, which is refused so, and says what `variable` is afterwards.
+/// Compiles a program that assigns a variable in its build function. Checks the error and returns the value of `variable`
+/// afterwards.
 fn assigned(
     device: &Device,
     variable: &Variable,
@@ -130,8 +131,8 @@ fn assigned(
     block_on(variable.value().read())
 }
 
-/// What is made of a program's input has no data outside of it: a variable that began with it, or a gradient that was left
-/// of it, would have none either.
+/// Tests that tensors computed from a program's input stay inside the program. Outside, they have no data, and neither would a
+/// variable or a gradient of them.
 #[test]
 fn what_is_made_of_inputs_stays_in_its_program() -> Result<()> {
     let device = cpu();
@@ -149,7 +150,7 @@ fn what_is_made_of_inputs_stays_in_its_program() -> Result<()> {
     Ok(())
 }
 
-/// What a program is compiled of may assign what it cannot: then there is no program, and nothing has changed.
+/// Tests that an invalid assignment in the compiled function is rejected, and changes nothing.
 #[test]
 fn assignments_in_programs_must_fit() -> Result<()> {
     let device = cpu();
@@ -169,7 +170,7 @@ fn assignments_in_programs_must_fit() -> Result<()> {
     refused(compile(&|x| x.cast(DType::I32)), ErrorKind::DType, "assign: the value must be f32");
     refused(compile(&|_| other.zeros(&[2])), ErrorKind::Data, "assign: ");
     assert_eq!(block_on(v.value().read::<f32>())?, [1.0, 2.0]);
-    // A run that assigns belongs to no other program.
+    // A program that assigns cannot run inside another program.
     let program = compile(&|x| Ok(x.clone()))?;
     let one = device.ones(&[2])?;
     let within = device.compile(&[(&[2], DType::F32)], |_| program.run(&[&one]));
@@ -180,7 +181,7 @@ fn assignments_in_programs_must_fit() -> Result<()> {
     Ok(())
 }
 
-/// Errors of convolutions name the operation that was called, and its own operands.
+/// Tests that errors of convolutions name the called operation and its operands.
 #[test]
 fn convolutions_speak_of_what_was_called() -> Result<()> {
     let device = cpu();
@@ -219,7 +220,7 @@ fn convolutions_speak_of_what_was_called() -> Result<()> {
     Ok(())
 }
 
-/// A result that is too large is refused in the name of the operation, though it is computed as another one.
+/// Tests that a result that is too large is rejected with the name of the operation, although another operation computes it.
 #[test]
 fn large_convolutions_are_refused_by_name() -> Result<()> {
     let device = crate::reference::device();
@@ -235,7 +236,7 @@ fn large_convolutions_are_refused_by_name() -> Result<()> {
     Ok(())
 }
 
-/// Indices of classes that come as floats: the remedy is a cast, not another shape.
+/// Tests class indices that are floats. The remedy is a cast, not another shape.
 #[test]
 fn class_indices_must_be_integers() -> Result<()> {
     let device = cpu();
@@ -247,13 +248,13 @@ fn class_indices_must_be_integers() -> Result<()> {
         "cross_entropy: class indices must be i32 or u32, got f32",
     );
     assert!(error.message().ends_with("of shape [4]; cast the target"), "{error}");
-    // A target of another shape is neither.
+    // A target of another shape is neither indices nor probabilities.
     let error = scores.cross_entropy(&device.zeros(&[3])?, None, Default::default());
     refused(error, ErrorKind::Shape, "cross_entropy: ");
     Ok(())
 }
 
-/// A message names the operation that was called, not the operations that it is composed of.
+/// Tests that a message names the called operation, not the operations that it is composed of.
 #[test]
 fn messages_name_what_was_called() {
     let device = cpu();

@@ -1,8 +1,8 @@
-//! Outside conformance vectors on every native backend.
+//! Runs external conformance vectors on every native backend.
 //!
-//! Some are part of the repository; the others lie in the folder that `WARPWEFT_CONFORMANCE` names, else in
-//! `../shared/conformance` beside the repository. Without that these do not run, and it is said so;
-//! `WARPWEFT_REQUIRE=conformance` makes that a failure.
+//! Some vectors are part of the repository. The others are in the folder that `WARPWEFT_CONFORMANCE` names, by default
+//! `../shared/conformance` next to the repository. Without this folder they are skipped with a message;
+//! `WARPWEFT_REQUIRE=conformance` makes this a failure.
 
 use crate::conformance::exceptions::{Exception, EXCEPTIONS};
 use crate::conformance::limits::ulps;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use warpweft::backend::DeviceKind;
 
-/// The folder of the vectors.
+/// Returns the folder of the vectors.
 fn folder() -> PathBuf {
     match std::env::var_os("WARPWEFT_CONFORMANCE") {
         Some(named) => named.into(),
@@ -24,12 +24,12 @@ fn folder() -> PathBuf {
     }
 }
 
-/// A set's cases. What is there must be whole.
+/// Returns the cases of a set. An existing set must be complete.
 fn read(name: &str, json: &str, bytes: &[u8]) -> Vec<Case> {
     parse(json, bytes).unwrap_or_else(|what| panic!("{name}: {what}"))
 }
 
-/// The cases in the repository, and those of the folder, if that is there.
+/// Returns the cases in the repository, and those of the folder if it exists.
 fn cases(place: Place) -> Vec<Case> {
     let mut cases = read("onnx", OWN.0, OWN.1);
     let folder = folder();
@@ -51,7 +51,7 @@ fn cases(place: Place) -> Vec<Case> {
     cases
 }
 
-/// GPUs take turns: the second finds most shaders in the driver's cache that the first has compiled.
+/// GPUs run one after the other. The second finds most shaders of the first in the driver's cache.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn run(place: Place) {
@@ -64,13 +64,13 @@ fn run(place: Place) {
         }
     };
     let mut cases = cases(place);
-    // As with the other cases, a part of the name chooses.
+    // As with the other cases, a part of the name selects cases.
     let (part, all) = (std::env::var("WARPWEFT_CASE"), cases.len());
     if let Ok(part) = &part {
         cases.retain(|case| format!("{}: {}", case.suite, case.name).contains(part));
     }
     if place != Place::Cpu {
-        // Each with one of two sets of kernels.
+        // Each case runs with one of two sets of kernels.
         let every = every().min(2);
         cases = cases.into_iter().skip(place.first() % every).step_by(every).collect();
     }
@@ -105,7 +105,7 @@ fn on_wgpu_without_barriers() {
     run(Place::Plain);
 }
 
-/// A set of one case: `abs` of two numbers, with `change` made to its text.
+/// Returns a set of one case: `abs` of two numbers, with `change` applied to its text.
 fn made(change: (&str, &str)) -> Result<Vec<Case>, String> {
     let text = r#"{"format": 1, "cases": [{"suite": "s", "op": "abs", "name": "n",
         "inputs": [{"name": "x", "dtype": "f32", "shape": [2], "off": 0, "len": 8}],
@@ -137,7 +137,7 @@ fn damaged_vectors_are_refused() {
     }
 }
 
-/// What becomes of the case on the CPU: counts, and what fails.
+/// Runs the case on the CPU. Returns the counts and the failures.
 fn judged(change: (&str, &str), exceptions: &[Exception]) -> (Counts, String) {
     let cases = made(change).expect("it is whole");
     let device = Place::Cpu.open().expect("the CPU is there");
@@ -146,7 +146,7 @@ fn judged(change: (&str, &str), exceptions: &[Exception]) -> (Counts, String) {
     (report.total(), report.failures.join(" "))
 }
 
-/// A wrong result, an argument nobody asks for and a missing operator are seen; so is an exception that is none.
+/// Tests that a wrong result, an unknown argument, a missing operator and an unneeded exception are reported.
 #[test]
 fn differences_are_seen() {
     let listed = [Exception { suite: "s", places: &["cpu"], why: "a reason", cases: &["n"] }];

@@ -1,4 +1,4 @@
-//! Whole programs on every backend: their values, and what they cost; see `tests/programs`.
+//! Runs whole programs on every backend, and checks their values and their costs. See `tests/programs`.
 
 use crate::programs::counts::{exceeded, Counts, KNOWN, SHORTER};
 use crate::programs::{self, check, program, Reads, Report, Theme, SIZES, THEMES};
@@ -8,7 +8,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use warpweft::device::Device;
 use warpweft::error::Result;
 
-/// Part of the names of programs that are to run, and for how many steps.
+/// Returns the part of program names that selects programs, and the number of steps.
 fn asked() -> (String, Option<usize>) {
     let asked = std::env::var("WARPWEFT_PROGRAM").unwrap_or_default();
     match asked.split_once(',') {
@@ -19,7 +19,8 @@ fn asked() -> (String, Option<usize>) {
     }
 }
 
-/// Devices of a program's own, so that its counters are: one for it, one to run it eagerly.
+/// Runs each program of a theme on two new devices, so that their counters start at 0: one for the program, and one for eager
+/// execution.
 fn run(place: Place, name: &str) {
     let theme: &Theme = THEMES.iter().find(|theme| theme.name == name).expect(name);
     let (part, steps) = asked();
@@ -69,7 +70,7 @@ fn names_are_unique() {
     assert!(names.len() == count && count >= 30, "{} names of {count} programs", names.len());
 }
 
-/// A program as it should be: each bound is exceeded by what is a little worse, and by nothing else.
+/// Tests the bounds with the counts of a good program. Slightly worse counts must exceed exactly one bound.
 #[test]
 fn the_bounds_see() {
     let run = |steps: u64| Counts {
@@ -102,7 +103,7 @@ fn the_bounds_see() {
     assert_eq!(seen(&|ours| ours[2].text = 30_001), "text");
 }
 
-/// A program that reads other numbers than it should is told, and one that reads more.
+/// Tests that wrong numbers and additional numbers are reported.
 #[test]
 fn a_wrong_number_is_told() {
     async fn doubled(device: Device, steps: usize) -> Result<Vec<f64>> {
@@ -122,7 +123,7 @@ fn a_wrong_number_is_told() {
     assert!(count.len() == 1 && count[0].contains("2 numbers instead of 1"), "{count:?}");
 }
 
-/// What is known is known of programs that there are.
+/// Tests that the known exceptions name existing programs.
 #[test]
 fn what_is_known_is_there() {
     let mut names: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! Learning rates step by step as PyTorch has them in 64 bits: `tests/golden/schedules.py` writes them.
+//! Tests learning rate schedules step by step against PyTorch in 64 bits. `tests/golden/schedules.py` writes the numbers.
 
 use crate::cases::golden::arrays;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use warpweft::optim::{
 
 const FILE: &str = include_str!("../golden/schedules.txt");
 
-/// The options of a case's name, `name key=value ...`.
+/// The options in a case's name, `name key=value ...`.
 struct Options<'a>(HashMap<&'a str, &'a str>);
 
 impl Options<'_> {
@@ -135,7 +135,7 @@ fn a_number_is_a_schedule() {
     assert_eq!((schedule.lr(0), schedule.lr(u64::MAX)), (0.25, 0.25));
 }
 
-/// Steps beyond what anything counts to.
+/// Tests steps beyond the end of all schedules.
 #[test]
 fn far_steps_have_rates() {
     let all: Vec<Box<dyn Schedule>> = vec![

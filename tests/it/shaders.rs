@@ -1,5 +1,5 @@
-//! Every shader parses and validates, as it lies on disk and as codegen fills it in; a few whole texts are snapshots,
-//! which `UPDATE_EXPECT=1` rewrites.
+//! Tests that every shader parses and validates, both the stored files and the text that codegen generates. A few texts are
+//! snapshots, which `UPDATE_EXPECT=1` rewrites.
 
 use expect_test::expect_file;
 use std::collections::BTreeSet;
@@ -14,15 +14,15 @@ pub mod kernels;
 
 pub use kernels::samples;
 
-/// The text of a kernel as naga takes it, on a device that can do all.
+/// Returns the source of a kernel for naga, on a device with all features.
 pub fn source(kernel: &Kernel, config: KernelConfig) -> Source {
     kernels::source(kernel, config, Dialect::NAGA)
 }
 
-/// The words of WGSL that name nothing: its keywords, then what it reserves (sections 15.1 and 15.2 of its specification).
+/// The words of WGSL that cannot be names: its keywords and its reserved words (sections 15.1 and 15.2 of the specification).
 const WORDS: &str = include_str!("../golden/wgsl-words.txt");
 
-/// The names that a text declares: what follows `let`, `var`, `const` or `fn`, and what a type follows.
+/// Returns the names that a text declares: after `let`, `var`, `const` or `fn`, and before a type.
 fn declared(text: &str) -> Vec<&str> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut names = Vec::new();
@@ -33,7 +33,7 @@ fn declared(text: &str) -> Vec<&str> {
             rest = &rest[start..];
             let (name, after) = rest.split_at(rest.find(|c| !word(c)).unwrap_or(rest.len()));
             rest = after;
-            // The colon after `default` is a switch's.
+            // `default` before a colon is part of a switch.
             if declares || name != "default" && after.starts_with(':') {
                 names.push(name);
             }
@@ -46,13 +46,13 @@ fn declared(text: &str) -> Vec<&str> {
     names
 }
 
-/// What a browser without optional features validates, and `shader-f16` where the text enables it. Gives the threads of a
-/// workgroup.
+/// Validates a text as a browser without optional features does, with `shader-f16` if the text enables it. Returns the number
+/// of threads in a workgroup.
 fn validate(name: &str, text: &str) -> usize {
     let module = naga::front::wgsl::parse_str(text)
         .unwrap_or_else(|e| panic!("{name}: {}\n{text}", e.emit_to_string(text)));
     let f16 = text.contains("enable f16;\n");
-    // Packing halves into words needs no feature.
+    // Packing `f16` into words needs no feature.
     let plain = naga::valid::Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     let wanted = [
         (f16, naga::valid::Capabilities::SHADER_FLOAT16),
@@ -110,7 +110,7 @@ fn sample_kernels_are_valid() {
         let source = source(kernel, config);
         let met = source.text.contains("workgroupBarrier");
         let alone = match kernel {
-            // A longer row takes more steps than a thread may have.
+            // A longer row takes more steps than a thread may run.
             Kernel::PackedMatmul(packed) => packed.k < 1 << 20,
             _ => matches!(kernel, Kernel::Loop { .. } | Kernel::Matmul(_) | Kernel::Conv2d(_)),
         };
@@ -129,7 +129,7 @@ fn sample_kernels_are_valid() {
     }
 }
 
-/// What is printed in different ways.
+/// Returns a name for each way to generate a kernel.
 fn kind(strategy: &Strategy) -> String {
     match strategy {
         Strategy::Map(map) => format!("map, vectors: {}", map.vector.is_some()),
@@ -154,7 +154,8 @@ fn kind(strategy: &Strategy) -> String {
     }
 }
 
-/// Whatever a stored shader lacks that codegen puts into it is a panic: of each way to print some sample has it.
+/// Tests that some sample uses each way to generate a kernel. If a stored shader lacks a marker that codegen replaces, it
+/// panics.
 #[test]
 fn samples_are_printed_in_every_way() {
     let matrices = KernelConfig { f16_matmul: F16Matmul::CooperativeMatrices, ..KernelConfig::GPU };
@@ -163,7 +164,7 @@ fn samples_are_printed_in_every_way() {
         for config in kernels::configs().into_iter().chain([matrices]) {
             let plan = schedule(kernel, &kernels::ABLE, config);
             seen.insert(kind(&plan.strategy));
-            // Less is asked of a device that can do less.
+            // A device with fewer features gets simpler kernels.
             let less = schedule(kernel, &Limits::WEBGPU, config);
             let text = wgsl(kernel, &less, Dialect::NAGA);
             let subgroups = text.features.subgroups || text.features.cooperative_matrices;
@@ -216,7 +217,7 @@ fn sizes_may_be_read_from_the_params() {
         let none = source.dynamic(&vec![None; words.len()]);
         assert_eq!(none.text, source.text, "{name}");
     }
-    // Kernels of one structure differ in sizes alone, and their dynamic texts not at all.
+    // Kernels of one structure differ only in sizes, so their dynamic texts are equal.
     let text = |rows, columns| {
         let product = kernels::product(&[], rows, 64, columns, DType::F32);
         let source = source(&Kernel::Matmul(product), KernelConfig::EMULATED);
@@ -303,7 +304,7 @@ fn snapshots() {
         |name| &samples.iter().find(|sample| sample.0 == name).expect("the sample exists").1;
     for name in SNAPSHOTS {
         check(&folder, name, kernel(name), KernelConfig::GPU);
-        // Where threads work alone: four columns each.
+        // Threads that work alone compute four columns each.
         if name.starts_with("reduce columns") {
             check(&folder, &format!("{name} alone"), kernel(name), KernelConfig::EMULATED);
         }

@@ -1,4 +1,4 @@
-//! Every case on every backend: on the reference, on the CPU, and on wgpu (a GPU, or a software GPU).
+//! Runs every case on every backend: on the reference, on the CPU, and on wgpu (a GPU, or a software GPU).
 
 use crate::cases::{self, leftovers, Case, Group, Report, GROUPS};
 use crate::poison;
@@ -14,22 +14,22 @@ use warpweft::backend::{Backend, DeviceKind};
 use warpweft::device::{Device, F16Matmul, KernelConfig};
 use warpweft::op::pointwise::TABLE;
 
-/// Where cases run.
+/// A backend and its kernels, on which cases run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Place {
     Reference,
     Cpu,
-    /// With the kernels that GPUs get before anything is measured.
+    /// With the kernels that GPUs use before tuning.
     Wgpu,
-    /// With kernels whose threads work alone, as software GPUs do.
+    /// With kernels whose threads work alone, as on software GPUs.
     Plain,
     /// With subgroups, and the largest tiles for every size.
     Large,
-    /// With tiles of the size between for every size, and attention taken apart.
+    /// With medium tiles for every size, and unfused attention.
     Middle,
-    /// The same with kernels that read all their sizes.
+    /// Like `Middle`, with kernels that read all their sizes.
     Dynamic,
-    /// With cooperative matrices for halves, on the first GPU that has them.
+    /// With cooperative matrices for `f16`, on the first GPU that has them.
     Matrices,
 }
 
@@ -47,12 +47,12 @@ impl Place {
         }
     }
 
-    /// A device of a group's own, so that its counters are.
+    /// Opens a separate device for a group, so that its counters start at 0.
     pub fn open(self) -> Result<Device, String> {
         Ok(Device::from_backend(poison::as_asked(self.backend()?), None))
     }
 
-    /// The machine: a GPU if there is one, else a software GPU.
+    /// Returns the backend: a GPU if there is one, otherwise a software GPU.
     pub fn backend(self) -> Result<Box<dyn Backend>, String> {
         match self {
             Place::Reference => Ok(Box::new(ReferenceBackend::default())),
@@ -68,7 +68,7 @@ impl Place {
         }
     }
 
-    /// The kernels of a GPU.
+    /// Returns the kernel configuration of a GPU.
     pub fn config(self) -> KernelConfig {
         let [together, alone, large, middle] = kernels::configs();
         match self {
@@ -79,7 +79,7 @@ impl Place {
         }
     }
 
-    /// Of samples, the first: other kernels take other cases.
+    /// Returns the first case of a sample, so that different kernels run different cases.
     pub fn first(self) -> usize {
         match self {
             Place::Plain => 1,
@@ -89,13 +89,13 @@ impl Place {
         }
     }
 
-    /// Sizes that only speed makes bearable.
+    /// Whether the place is fast enough for big cases.
     fn takes_big(self) -> bool {
         self != Place::Reference
     }
 }
 
-/// The first GPU, or a software GPU, with these kernels.
+/// Opens the first GPU, or a software GPU, with these kernels.
 pub fn gpu(config: KernelConfig) -> Result<WgpuBackend, String> {
     let mut first =
         block_on(adapters(PowerPreference::High)).into_iter().next().ok_or("there is no GPU")?;
@@ -103,7 +103,7 @@ pub fn gpu(config: KernelConfig) -> Result<WgpuBackend, String> {
     block_on(first.open()).map_err(|error| error.to_string())
 }
 
-/// The first GPU with cooperative matrices, or a software GPU, with the kernels that use them.
+/// Opens the first GPU with cooperative matrices, or a software GPU, with the kernels that use them.
 fn gpu_with_matrices() -> Result<WgpuBackend, String> {
     let mut all = block_on(adapters(PowerPreference::High)).into_iter();
     let first = all.find(|adapter| adapter.limits.cooperative);
@@ -114,12 +114,12 @@ fn gpu_with_matrices() -> Result<WgpuBackend, String> {
     kept.then_some(backend).ok_or_else(|| "it opens only without its matrices".to_string())
 }
 
-/// Says something past the test harness, which would keep it.
+/// Prints to standard error directly, because the test harness would capture the output.
 pub fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
-/// What ran so far, in all groups.
+/// The results so far of all groups.
 struct Tally {
     groups: usize,
     reports: Vec<(Place, String, Report)>,
@@ -142,32 +142,32 @@ fn tally(place: Place, device: String, report: &Report) {
     }
 }
 
-/// Whether a place's absence is a failure: `WARPWEFT_REQUIRE=cpu,wgpu`.
+/// Whether the absence of a place is a failure: `WARPWEFT_REQUIRE=cpu,wgpu`.
 fn required(place: Place) -> bool {
     required_name(place.name())
 }
 
-/// Whether `WARPWEFT_REQUIRE` names it.
+/// Whether `WARPWEFT_REQUIRE` contains a name.
 pub fn required_name(name: &str) -> bool {
     let named = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
     named.split(',').any(|one| one.trim() == name)
 }
 
-/// Says that `what` was not run for want of a machine; a failure where that is required.
+/// Reports that `what` did not run because a backend is missing. Fails if the backend is required.
 pub fn absent(place: Place, what: &str, error: &str) {
     assert!(!required(place), "WARPWEFT_REQUIRE names {}, but {error}", place.name());
     say(&format!("{}: {what} NOT RUN: {error}", place.name()));
 }
 
-/// `WARPWEFT_CASE` chooses cases by part of their name.
+/// Whether `WARPWEFT_CASE` selects a case. It is a part of the name.
 fn chosen(case: &Case) -> bool {
     static PART: OnceLock<String> = OnceLock::new();
     let part = PART.get_or_init(|| std::env::var("WARPWEFT_CASE").unwrap_or_default());
     case.name.contains(part.as_str())
 }
 
-/// Returns `n` of `WARPWEFT_EVERY=n`. Where the same cases run again, one in n runs: on the reference backend, on GPUs with four
-/// sets of kernels (each case runs with one of the sets if n is four), on poisoned memory, within limits, and in batches.
+/// Returns n of `WARPWEFT_EVERY=n`. One case in n runs where the same cases are repeated: on the reference backend, on GPUs with
+/// four sets of kernels (each case has one of them if n is four), on poisoned memory, within limits, and in batches.
 pub fn every() -> usize {
     static EVERY: OnceLock<usize> = OnceLock::new();
     *EVERY.get_or_init(|| {
@@ -179,7 +179,7 @@ pub fn every() -> usize {
     })
 }
 
-/// Those that run where the cases come again, beginning with one of the first n.
+/// Returns a sample of repeated cases. It begins with one of the first n.
 pub fn sampled(cases: Vec<Case>, first: usize) -> Vec<Case> {
     cases.into_iter().skip(first % every()).step_by(every()).collect()
 }
@@ -223,13 +223,13 @@ fn run(place: Place, name: &str) {
     assert!(failed == 0, "{place}: {failed} of {ran}:\n  {}", report.failures.join("\n  "));
 }
 
-/// With tiles of the size between; kernels read their sizes but where that takes minutes to compile.
+/// Runs cases with medium tiles. The kernels read their sizes, except where that takes minutes to compile.
 fn run_middle(name: &str) {
     let heavy = ["fuzz", "grad"].contains(&name);
     run(if heavy { Place::Middle } else { Place::Dynamic }, name);
 }
 
-/// The groups that have products of halves.
+/// The number of groups with `f16` matmuls.
 const WITH_MATRICES: usize = 5;
 mod on_wgpu_with_matrices {
     use super::{run, Place};
@@ -288,7 +288,7 @@ fn names_are_unique_and_every_row_has_a_case() {
     }
 }
 
-/// What a case compares is computed in one batch here: every operation can be part of one, whatever else is.
+/// Tests that the tensors of a case can be computed in one batch, with any other operations in it.
 #[test]
 fn every_case_is_a_batch_too() {
     cases::check::together(true);

@@ -1,5 +1,5 @@
-//! The pointwise table against its meaning: values and derivatives in `f32` at extreme and at
-//! random points, types, docs, random bits. No device is needed.
+//! Tests the pointwise table against its reference: values and derivatives in `f32` at extreme and at random points, dtypes,
+//! docs, random bits. No device is needed.
 
 mod higher;
 mod machine;
@@ -13,7 +13,7 @@ use warpweft::op::formulas::threefry;
 use warpweft::op::pointwise::TABLE;
 use warpweft::op::{Pointwise, Row, Types};
 
-/// Magnitudes at which every row is walked, both signs each.
+/// Magnitudes at which every row is tested, with both signs.
 const EXTREMES: [f32; 16] =
     [0.0, 1e-37, 1e-30, 1e-4, 0.3, 1.0, 3.0, 10.0, 20.0, 30.0, 88.0, 89.0, 100.0, 1e4, 1e30, 3e38];
 
@@ -23,7 +23,7 @@ fn extremes() -> Vec<f32> {
     EXTREMES.iter().flat_map(|&x| [x, -x]).collect()
 }
 
-/// The row's operands of type `dtype`, then its parameters.
+/// Returns the dtypes of the row's operands, all `dtype`, then of its parameters.
 fn argument_types(row: &Row, dtype: DType) -> Vec<DType> {
     let mut types = vec![dtype; row.arity()];
     if row.types == Types::Select {
@@ -32,7 +32,7 @@ fn argument_types(row: &Row, dtype: DType) -> Vec<DType> {
     types
 }
 
-/// Argument bits for a row over floats; a condition is true above 0.5.
+/// Returns the bits of the arguments of a row over floats. A condition is true above 0.5.
 fn float_bits(row: &Row, point: &[f64]) -> Vec<u32> {
     let types = argument_types(row, DType::F32);
     let bits = |(&x, t): (&f64, DType)| match t {
@@ -42,8 +42,8 @@ fn float_bits(row: &Row, point: &[f64]) -> Vec<u32> {
     point.iter().zip(types).map(bits).collect()
 }
 
-/// The points a row over floats is tested at: all combinations of extremes, random ones of its
-/// domain, and for one operand random magnitudes from 4e-6 to 64. All are exact in `f32`.
+/// Returns the points at which a row over floats is tested: all combinations of extremes, random points of its domain, and for
+/// one operand random magnitudes from 4e-6 to 64. `f32` represents all of them exactly.
 fn float_points(row: &Row) -> Vec<Vec<f64>> {
     let widen = |point: Vec<f32>| point.into_iter().map(f64::from).collect::<Vec<f64>>();
     let mut points: Vec<Vec<f64>> =
@@ -57,7 +57,7 @@ fn float_points(row: &Row) -> Vec<Vec<f64>> {
         let point = (0..row.arity()).map(|n| f64::from(random.between(range(n)) as f32));
         points.push(point.collect());
     }
-    // Formulas switch branches at all kinds of magnitudes.
+    // Formulas switch branches at various magnitudes.
     for _ in 0..RANDOM_POINTS * usize::from(row.operands.len() == 1) {
         let sign = if random.bits() & 1 == 0 { 1.0 } else { -1.0 };
         let mut point = vec![f64::from((sign * random.between((-6.0, 2.0)).exp2().powi(3)) as f32)];
@@ -76,13 +76,13 @@ fn takes(row: &Row, dtype: DType) -> bool {
     row.dtype(&argument_types(row, dtype)[..row.operands.len()]).is_ok()
 }
 
-/// The rows over floats with their references.
+/// Returns the rows over floats with their references.
 fn float_rows() -> Vec<(&'static Row, Reference)> {
     let rows = TABLE.iter().filter(|row| takes(row, DType::F32));
     rows.map(|row| (row, reference::float(row.name).expect(row.name))).collect()
 }
 
-/// A result as a number: `bool` is 0 or 1.
+/// Converts a result to a number. `bool` is 0 or 1.
 fn number(machine: &Machine, bits: u32) -> f64 {
     match machine.dtype() {
         DType::Bool => f64::from(bits),
@@ -91,8 +91,7 @@ fn number(machine: &Machine, bits: u32) -> f64 {
     }
 }
 
-/// Whether `got` is `want` in `f32`: within `tolerance`, infinite where that overflows, about 0
-/// where it underflows.
+/// Whether `got` is `want` in `f32`: within `tolerance`, infinite on overflow, about 0 on underflow.
 fn agrees(reference: &Reference, got: f64, want: f64, tolerance: f64) -> bool {
     const LARGEST: f64 = f32::MAX as f64;
     if want.is_nan() || got.is_nan() {
@@ -105,13 +104,13 @@ fn agrees(reference: &Reference, got: f64, want: f64, tolerance: f64) -> bool {
         || want.abs() < reference.tiny && got.abs() < reference.tiny
 }
 
-/// How much the tolerance of an exponential grows with its logarithm.
+/// Returns the factor by which the tolerance of an exponential grows with its logarithm.
 fn tail(reference: &Reference, want: f64) -> f64 {
     let logarithm = if reference.tail && want != 0.0 { want.abs().ln().abs() } else { 0.0 };
     1.0 + logarithm / 4.0
 }
 
-/// What a row's value may be off by.
+/// Returns the allowed error of a row's value.
 fn value_tolerance(reference: &Reference, point: &[f64], want: f64, arithmetic: Arithmetic) -> f64 {
     let rel = reference.rel * tail(reference, want);
     let scale = reference.scale.map_or(0.0, |scale| scale(point));
@@ -119,7 +118,7 @@ fn value_tolerance(reference: &Reference, point: &[f64], want: f64, arithmetic: 
     coarse * (rel * want.abs() + 2e-7 * scale)
 }
 
-/// Where a row is wrong, the worst point says by how much.
+/// The point with the largest error of a row.
 struct Worst {
     relative: f64,
     count: usize,
@@ -217,7 +216,7 @@ fn derivatives_in_f32_are_the_functions_slopes() {
 const NAN: f64 = f64::NAN;
 const INF: f64 = f64::INFINITY;
 
-/// Row, arguments, value.
+/// A row, its arguments and its value.
 const CHOSEN_VALUES: &[(&str, &[f64], f64)] = &[
     ("sign", &[-0.0], -0.0),
     ("lgamma", &[0.0], INF),
@@ -324,7 +323,7 @@ const CHOSEN_VALUES: &[(&str, &[f64], f64)] = &[
     ("ge", &[NAN, 0.0], 0.0),
 ];
 
-/// Row, arguments, derivatives.
+/// A row, its arguments and its derivatives.
 const CHOSEN_SLOPES: &[(&str, &[f64], &[f64])] = &[
     ("abs", &[0.0], &[0.0]),
     ("sign", &[0.0], &[0.0]),
@@ -376,8 +375,7 @@ const CHOSEN_SLOPES: &[(&str, &[f64], &[f64])] = &[
     ("pow", &[-3.0, 2.0], &[-6.0, 9.887510598012987e+00]),
 ];
 
-/// Values that are chosen, not derived: at kinks, at poles, at signed zeros and at what is not a
-/// number.
+/// Tests values that are conventions: at kinks, at poles, at signed zeros and at NaN.
 #[test]
 fn conventions_hold() {
     for arithmetic in [Arithmetic::Exact, Arithmetic::Contracted] {
@@ -395,7 +393,7 @@ fn conventions_hold() {
     }
 }
 
-/// An expression of the row called `name`, in `f32`.
+/// Evaluates an expression of the row called `name`, in `f32`.
 fn at(name: &str, expr: impl Fn(&Row) -> Expr, point: &[f64], arithmetic: Arithmetic) -> f64 {
     let row = Pointwise::named(name).expect(name).row();
     let machine = Machine::new(expr(row), &argument_types(row, DType::F32));
@@ -406,7 +404,7 @@ fn close(got: f64, want: f64) -> bool {
     got == want || got.is_nan() && want.is_nan() || (got - want).abs() < 5e-7 * want.abs()
 }
 
-/// A wrong NaN is a silent one: whatever takes floats and gives floats must pass it on.
+/// Tests that every row from floats to floats propagates NaN, because a lost NaN hides errors.
 #[test]
 fn nan_stays_nan() {
     for (row, _) in float_rows() {
@@ -417,8 +415,7 @@ fn nan_stays_nan() {
         }
         let operands = (0..row.operands.len()).filter(|&n| types[n] == DType::F32);
         for n in operands {
-            // Arguments that do not matter: the power of 1, the sign alone, the one not chosen,
-            // limits.
+            // Arguments that do not matter: the power of 1, only the sign, the branch not chosen, limits.
             let ignored = matches!(
                 (row.name, n),
                 ("copysign" | "clamp" | "heaviside", 1) | ("clamp" | "where_cond", 2)
@@ -431,7 +428,7 @@ fn nan_stays_nan() {
     }
 }
 
-/// Odd functions keep the sign of 0, and are exactly odd.
+/// Tests that odd functions keep the sign of 0 and are exactly odd.
 #[test]
 fn odd_functions_are_odd() {
     let names =
@@ -513,7 +510,7 @@ fn the_table_is_complete() {
     assert_eq!(Pointwise::named("no_such_row"), None);
 }
 
-/// Formulas are printed into every shader that uses them.
+/// Tests that formulas are short, because they are printed into every shader that uses them.
 #[test]
 fn formulas_are_short() {
     for row in TABLE {
@@ -534,7 +531,7 @@ fn formulas_are_short() {
     }
 }
 
-/// Which types each row takes, said a second time.
+/// Returns the dtypes that each row takes, written a second time.
 fn accepted(name: &str) -> &'static [DType] {
     use DType::{Bool, F16, F32, I32, U32};
     match name {
@@ -593,8 +590,7 @@ fn words(expr: Expr, arguments: &[u32]) -> u32 {
     Machine::new(expr, &types).run(arguments, Arithmetic::Exact)
 }
 
-/// The vectors that the authors of Threefry publish with their library, Random123: counter, key,
-/// result.
+/// Tests the vectors that the authors of Threefry publish with their library, Random123: counter, key, result.
 #[test]
 fn threefry_gives_the_known_answers() {
     let vectors = [
@@ -622,8 +618,7 @@ fn random_bits_are_the_first_word() {
     }
 }
 
-/// Mean, variance, neighbours, bits and single flips of uniform numbers, each within five standard
-/// deviations.
+/// Tests the mean, variance, neighbors, bits and single flips of uniform numbers, each within five standard deviations.
 #[test]
 fn random_bits_are_balanced() {
     const COUNT: u32 = 1 << 16;
@@ -656,8 +651,8 @@ fn random_bits_are_balanced() {
     assert_eq!(top(u32::MAX), 1.0 - 1.0 / 16_777_216.0);
 }
 
-/// Where value and slope are finite, the slope's own derivative is a number too; but for the very
-/// largest and smallest arguments, of which 2 x and 1 / x (for angles 1 / x^2) are not finite.
+/// Tests that the second derivative is a number where value and slope are finite. The very largest and smallest arguments are
+/// excluded, because 2 x and 1 / x (for angles 1 / x^2) are not finite there.
 #[test]
 fn second_derivatives_are_numbers() {
     let mut failures = String::new();

@@ -1,5 +1,5 @@
-//! The habits of this codebase, as tests: who may name whom, how long files and lines may be, what every file begins
-//! with. Each check is a function from a file to what is wrong with it, and has been seen to find something.
+//! Tests the conventions of this codebase: which modules may name which, the lengths of files and lines, and the first line of
+//! every file. Each check is a function from a file to its findings, and a test proves that it finds something.
 
 mod circles;
 
@@ -21,12 +21,12 @@ impl File {
         self.path.rsplit('.').next().unwrap_or_default()
     }
 
-    /// Numbered lines, from 1.
+    /// Returns numbered lines, from 1.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().map(|(n, line)| (n + 1, line))
     }
 
-    /// Numbered lines without comments and the contents of strings.
+    /// Returns numbered lines without comments and the contents of strings.
     fn code(&self) -> impl Iterator<Item = (usize, String)> + '_ {
         self.lines().map(|(n, line)| (n, without_words(line)))
     }
@@ -36,7 +36,7 @@ impl File {
     }
 }
 
-/// A line of code without its comment and what its strings say.
+/// Returns a line of code without its comment and the contents of its strings.
 fn without_words(line: &str) -> String {
     let mut code = String::new();
     let mut quoted = false;
@@ -60,7 +60,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All files below a folder but what is fetched or generated.
+/// Adds all files below a folder, except downloaded and generated ones.
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.map(|entry| entry.expect("it can be listed").path()) {
@@ -75,7 +75,7 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The repository's own Rust, WGSL and TypeScript, and the JavaScript among the Rust.
+/// Returns the repository's Rust, WGSL and TypeScript, and the JavaScript in the Rust crate.
 fn files() -> Vec<File> {
     let mut paths = Vec::new();
     for folder in ["src", "native", "tests", "shaders", "www"] {
@@ -96,7 +96,7 @@ fn files() -> Vec<File> {
     paths.into_iter().filter(own).map(read).collect()
 }
 
-/// Fails with everything that `check` finds in the repository.
+/// Fails with all findings of `check` in the repository.
 fn all_files(check: impl Fn(&File) -> Vec<String>) {
     let files = files();
     assert!(files.len() > 50, "only {} files were found", files.len());
@@ -104,7 +104,7 @@ fn all_files(check: impl Fn(&File) -> Vec<String>) {
     assert!(findings.is_empty(), "\n{}", findings.join("\n"));
 }
 
-/// The paragraph of `src/lib.rs` that each module stands in.
+/// Returns the modules of `src/lib.rs`, each with the number of its paragraph.
 fn paragraphs(lib: &str) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for (number, paragraph) in lib.split("\n\n").enumerate() {
@@ -118,7 +118,7 @@ fn paragraphs(lib: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// The modules that a line of code names as `crate::x` or `crate::{x, y}`.
+/// Returns the modules that a line of code names as `crate::x` or `crate::{x, y}`.
 fn named(code: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for (at, start) in code.match_indices("crate::") {
@@ -137,7 +137,7 @@ fn named(code: &str) -> Vec<&str> {
     found
 }
 
-/// A module names only modules of earlier paragraphs.
+/// Checks that a module names only modules of earlier paragraphs.
 fn floors(lib: &str, file: &File) -> Vec<String> {
     let order = paragraphs(lib);
     let floor = |name: &str| order.iter().find(|(n, _)| n == name).map(|(_, floor)| *floor);
@@ -166,7 +166,7 @@ fn modules_name_only_lower_floors() {
     all_files(|file| floors(&lib, file));
 }
 
-/// Lines a file may have: tables and tests more.
+/// Returns the most lines of a file. Tables and tests may have more.
 fn budget(path: &str) -> usize {
     if path.starts_with("tests/") || path.contains("/pointwise.") {
         800
@@ -186,7 +186,7 @@ fn files_are_short() {
     all_files(lengths);
 }
 
-/// Code stays within 100 columns by rustfmt; comments, tables, macros and TypeScript may use more.
+/// The most columns of a line. rustfmt keeps code within 100 columns. Comments, tables, macros and TypeScript may use more.
 const WIDTH: usize = 128;
 
 fn widths(file: &File) -> Vec<String> {
@@ -199,7 +199,7 @@ fn lines_are_narrow() {
     all_files(widths);
 }
 
-/// About 70 lines; what lists a hundred cases may be longer, but is a table then.
+/// The most lines of a function. A list of a hundred cases should be a table instead.
 const FUNCTION: usize = 100;
 
 fn functions(file: &File) -> Vec<String> {
@@ -251,7 +251,7 @@ fn every_file_says_what_it_is() {
     all_files(beginnings);
 }
 
-/// Only the wgpu backend says `wgpu`, and what shares it with an app.
+/// Checks that only the wgpu backend, and the code that shares wgpu with an app, name `wgpu`.
 fn speaks_wgpu(file: &File) -> Vec<String> {
     let allowed = ["src/backend/wgpu/", "src/interop/"];
     if !file.path.starts_with("src/") || allowed.iter().any(|a| file.path.starts_with(a)) {
@@ -269,7 +269,7 @@ fn only_the_backend_speaks_wgpu() {
     all_files(speaks_wgpu);
 }
 
-/// Only the JavaScript face and what differs in a browser's WebGPU say `wasm_bindgen`.
+/// Checks that only the JavaScript API, and the browser's part of WebGPU, name `wasm_bindgen`.
 fn speaks_javascript(file: &File) -> Vec<String> {
     let allowed = ["src/js/", "src/backend/wgpu/web/"];
     if !file.path.starts_with("src/") || allowed.iter().any(|a| file.path.starts_with(a)) {
@@ -288,8 +288,8 @@ fn only_the_face_speaks_javascript() {
     all_files(speaks_javascript);
 }
 
-/// The places outside `native/` that may be unsafe: the call into `gemm`, which takes pointers, consent to an experiment of
-/// wgpu's, and asking Vulkan for what wgpu does not tell.
+/// The files outside `native/` that may be unsafe: the call into `gemm`, which takes pointers, the consent to an experimental
+/// feature of wgpu, and a Vulkan query that wgpu lacks.
 const UNSAFE: [&str; 3] = [
     "src/backend/cpu/routines/gemm.rs",
     "src/backend/wgpu/native/matrices.rs",
@@ -314,7 +314,7 @@ fn nothing_is_unsafe() {
     all_files(safety);
 }
 
-/// Words of what is not finished, in pieces, so that this file does not say them.
+/// Words that mark unfinished code, in pieces, so that this file does not contain them.
 const UNFINISHED: [&str; 7] = [
     concat!("to", "do!"),
     concat!("unimple", "mented!"),
@@ -339,7 +339,7 @@ fn everything_is_finished() {
     all_files(finished);
 }
 
-/// Every `pub fn` of the handle has a doc comment; so have the macros' ones.
+/// Checks that every `pub fn` of tensors and devices has a doc comment, also in macros.
 fn documented(file: &File) -> Vec<String> {
     let public = ["src/tensor/", "src/device/"];
     if !public.iter().any(|folder| file.path.starts_with(folder)) {
@@ -368,7 +368,7 @@ fn the_handle_is_documented() {
     all_files(documented);
 }
 
-/// The files of `tests/it` that its `main.rs` forgets.
+/// Returns the files of `tests/it` that are missing in its `main.rs`.
 fn forgotten(main: &str, files: &[File]) -> Vec<String> {
     let names = files.iter().filter_map(|file| {
         let name = file.path.strip_prefix("tests/it/")?.strip_suffix(".rs")?;
@@ -385,7 +385,7 @@ fn every_test_is_compiled() {
     assert!(findings.is_empty(), "\n{}", findings.join("\n"));
 }
 
-/// The files of the library that know a type of elements by its name, in Rust or in TypeScript.
+/// Returns the files of the library that name a dtype, in Rust or in TypeScript.
 fn naming(files: &[File], rust: &str, script: &str) -> Vec<String> {
     let knows = |file: &&File| match (file.path.starts_with("src/"), file.extension()) {
         (true, "rs") => file.code().any(|(_, code)| code.contains(rust)),
@@ -395,7 +395,7 @@ fn naming(files: &[File], rust: &str, script: &str) -> Vec<String> {
     files.iter().filter(knows).map(|file| file.path.clone()).collect()
 }
 
-/// What is true of types stands in one table: a new one needs no more than eight files, those that lay elements out in
+/// Checks that one table has the facts about dtypes. A new dtype changes at most eight files, those that encode elements in
 /// memory.
 #[test]
 fn an_element_type_is_known_in_few_files() {
@@ -405,7 +405,7 @@ fn an_element_type_is_known_in_few_files() {
     }
 }
 
-/// Each check finds what it is for, and does not find what only looks like it.
+/// Tests that each check finds its violations, and ignores code that only resembles them.
 #[test]
 fn the_checks_see() {
     let lib =

@@ -1,4 +1,4 @@
-//! What a step of training costs: one submission, nothing new from the third on, and an update of few kernels, whatever the
+//! Tests the costs of a training step: one submission, nothing new from the third step on, and an update of few kernels for any
 //! number of parameters.
 
 use crate::suite::{absent, Place};
@@ -8,7 +8,7 @@ use warpweft::nn::*;
 use warpweft::optim::*;
 use warpweft::tensor::Tensor;
 
-/// A classifier with dropout, a norm and running statistics.
+/// Returns a classifier with dropout, a norm and running statistics.
 fn model(generator: &Generator) -> Result<Sequential> {
     Ok(Sequential::new()
         .push(Linear::new(generator, 20, 33)?)
@@ -20,7 +20,7 @@ fn model(generator: &Generator) -> Result<Sequential> {
         .push(Linear::new(generator, 33, 4)?))
 }
 
-/// What grew.
+/// Returns the differences of the counters.
 fn grown(after: Stats, before: Stats) -> [u64; 5] {
     [
         after.submits - before.submits,
@@ -43,7 +43,7 @@ fn learns(place: Place, steps: usize) {
         let rate = OneCycleLr::new(0.02, steps as u64, OneCycleOptions::default())?;
         let average = WeightAverage::new(&optimizer, 0.9)?;
         let x = device.normal(&[64, 20], 0.0, 1.0, 5)?;
-        // The largest of four of its numbers.
+        // The target is the index of the largest of its first four numbers.
         let y = x.slice(1, 0..4)?.argmax(1)?.detach();
         let mut losses = (0.0, 0.0);
         let mut kernels = None;
@@ -83,7 +83,7 @@ fn a_step_is_one_submission_and_nothing_new_on_a_gpu() {
     learns(Place::Wgpu, 150);
 }
 
-/// Kernels of an update alone, of gradients that are there.
+/// Returns the number of kernels of an update with existing gradients.
 fn update_kernels(device: &Device, layers: usize, rule: impl Rule + 'static) -> Result<u64> {
     let generator = Generator::new(device, 2);
     let options = TransformerOptions { dim_feedforward: 32, ..TransformerOptions::default() };
@@ -94,7 +94,7 @@ fn update_kernels(device: &Device, layers: usize, rule: impl Rule + 'static) -> 
     assert_eq!(parameters.len(), 12 * layers);
     let mut count = 0;
     for _ in 0..2 {
-        // Their gradients are ones: a loss that is a sum of all.
+        // The loss is the sum of all parameters, so their gradients are ones.
         let mut loss = device.zeros(&[])?;
         for parameter in &parameters {
             loss = loss.add(parameter.value().sum(())?)?;

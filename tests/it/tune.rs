@@ -1,4 +1,4 @@
-//! Choosing kernels by measuring: on a machine whose time is made up, and on a GPU.
+//! Tests choosing kernels by measurement: on a backend with simulated times, and on a GPU.
 
 use crate::suite::{absent, Place};
 use crate::wrapper::{self, Wrapper};
@@ -14,17 +14,17 @@ use warpweft::kernel::{self, Limits, Plan};
 use warpweft::tune::{tune, Tuned};
 use warpweft_native::tuned::Store;
 
-/// What a batch does on the made-up machine, by the kernels it was planned for.
+/// The effect of a batch on the simulated backend, by the kernels that it was planned for.
 #[derive(Clone, Copy)]
 enum Act {
-    /// It takes so many microseconds.
+    /// Takes this number of microseconds.
     Takes(u64),
-    /// It takes one and gives wrong results.
+    /// Takes one microsecond and gives wrong results.
     Lies,
     Fails(ErrorKind),
 }
 
-/// The CPU, as a GPU whose clock is set by what its batches are said to take.
+/// The CPU as a GPU, whose clock advances by the simulated times of batches.
 struct MadeUp {
     cpu: CpuBackend,
     info: Info,
@@ -56,7 +56,7 @@ impl Wrapper for MadeUp {
         &self.limits
     }
     fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
-        // Making the operands is not measured.
+        // The creation of operands is not measured.
         if batch.inputs == 0 {
             return self.cpu.run(batch, buffers, scalars);
         }
@@ -89,7 +89,7 @@ fn the_fastest_kernels_are_chosen() {
         let mut time = 1000;
         time -= 100 * u64::from(config.rows == Rows::Subgroups);
         time -= 100 * u64::from(config.matmul_tiles[0] == Tile::Thread);
-        // Too little to change anything for.
+        // Too small an improvement for a change.
         time -= 10 * u64::from(config.matmul_tiles[1] == Tile::Large);
         time -= 100 * u64::from(config.conv_tiles[2] == Tile::Small);
         time -= 100 * u64::from(!config.split_k_matmul);
@@ -138,7 +138,7 @@ fn what_is_wrong_is_refused_or_takes_long_is_not_chosen() {
         ..KernelConfig::GPU
     };
     assert_eq!(device.kernel_config(), expected);
-    // No subgroups are tried where there are none.
+    // Without subgroup support, no subgroup kernels are tried.
     assert!(tuned.figures.iter().all(|figure| figure.config.rows != Rows::Subgroups));
     assert!(tuned.figures.iter().all(|figure| figure.config.f16_matmul == F16Matmul::Tiles));
     let subgroups = KernelConfig { rows: Rows::Subgroups, ..expected };
@@ -174,7 +174,7 @@ fn on_a_gpu() {
     let measured = |figure: &&warpweft::tune::Figure| figure.milliseconds.is_some();
     assert!(tuned.figures.iter().filter(measured).count() >= 8, "{:?}", tuned.figures);
     assert_eq!(device.stats().used_bytes, used, "its operands are gone");
-    // What was compiled before keeps its kernels.
+    // Plans that were compiled before keep their kernels.
     assert_eq!(program.plan().expect("it was compiled").config, KernelConfig::EMULATED);
     let result = program.run(&[]).expect("it runs");
     assert_eq!(block_on(result[0].read::<f32>()).expect("it is read"), [22.0, 32.0]);
@@ -206,13 +206,13 @@ fn a_file_keeps_them() {
     assert_eq!(store.load(&info("b\tc\n")), Some(KernelConfig::GPU));
     assert_eq!(store.load(&info("c")), None);
     assert_eq!(std::fs::read_to_string(&store.file).expect("text").lines().count(), 2);
-    // It does not grow without end.
+    // The file does not grow without limit.
     for n in 0..100 {
         store.store(&info(&n.to_string()), KernelConfig::EMULATED).expect("it can be written");
     }
     assert_eq!(store.load(&info("a")), None);
     assert_eq!(store.load(&info("99")), Some(KernelConfig::EMULATED));
-    // Damage is as good as nothing.
+    // A damaged file counts as empty.
     for damage in ["", "\n\t\n", "99999999999999999999\tx", "x\0\u{1}"] {
         std::fs::write(&store.file, damage).expect("it can be written");
         assert_eq!(store.load(&info("99")), None);

@@ -1,4 +1,4 @@
-//! Machines of tests that are another machine, but for what they do otherwise.
+//! Backends of tests that wrap another backend and change some of its behavior.
 
 use std::sync::Arc;
 use warpweft::backend::{
@@ -8,12 +8,12 @@ use warpweft::device::Device;
 use warpweft::error::Result;
 use warpweft::kernel::{Kernel, KernelConfig, Limits, Plan};
 
-/// The methods that a [`Wrapper`] has from the machine inside, each written once.
+/// Defines the methods that a [`Wrapper`] forwards to the inner backend, each once.
 macro_rules! forwarded {
     ($(fn $method:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
-        /// A machine that does by itself what it has methods for, and has the machine inside do the rest.
+        /// A backend that implements some methods and forwards the rest to the inner backend.
         pub trait Wrapper: Send + Sync {
-            /// The machine inside.
+            /// Returns the inner backend.
             fn inner(&self) -> &dyn Backend;
             $(fn $method(&self, $($argument: $type),*) $(-> $result)? {
                 self.inner().$method($($argument),*)
@@ -28,7 +28,7 @@ macro_rules! forwarded {
     };
 }
 
-// What a machine may do besides (take times, check users' shaders, defer, be shared) none of these does.
+// No wrapper implements the optional methods: timestamps, checks of users' shaders, deferred results, sharing.
 forwarded! {
     fn info() -> &Info;
     fn limits() -> &Limits;
@@ -49,7 +49,7 @@ forwarded! {
 /// A [`Wrapper`] as a backend.
 pub struct Wrapped<T>(pub T);
 
-/// A device of such a machine.
+/// Returns a device on such a backend.
 pub fn device(machine: impl Wrapper + 'static) -> Device {
     Device::from_backend(Box::new(Wrapped(machine)), None)
 }

@@ -3,10 +3,10 @@
 
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
-import { finish, isSample, launch, open, serve } from "./support/browser.js";
+import { finish, launch, open, serve } from "./support/browser.js";
 
 /** How many calls with arguments nobody should pass, and their seed. */
-const HOSTILE = (process.env.WARPWEFT_HOSTILE ?? (isSample ? "2000,1" : "10000,1")).split(",").map(Number);
+const HOSTILE = (process.env.WARPWEFT_HOSTILE ?? "10000,1").split(",").map(Number);
 
 const dist = join(root, "www", "dist");
 const { address, close } = await serve({ "/dist/": dist, "/cases/": join(root, "www", "tests", "cases") });

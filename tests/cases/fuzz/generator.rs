@@ -1,21 +1,21 @@
-//! Programs made from a seed.
+//! Makes random programs from a seed.
 
 use super::meaning::{Program, LARGEST};
 use super::step::{with, Kind, Op, Reduce, Step, BINARY, UNARY};
 use crate::cases::array::{integers, random, word, Array};
 use warpweft::tensor::PadMode;
 
-/// Beyond this, numbers are made small again.
+/// Numbers beyond this are made small again.
 const GROWN: f64 = 9.0;
 
-/// A source of choices.
+/// A source of random choices.
 struct Chance {
     seed: u32,
     next: usize,
 }
 
 impl Chance {
-    /// One of `0..n`.
+    /// Returns a number in `0..n`.
     fn below(&mut self, n: usize) -> usize {
         self.next += 1;
         word(self.seed, self.next) as usize % n
@@ -30,7 +30,7 @@ impl Chance {
         (0..rank).map(|_| [1, 2, 3, 4, 5, 7][self.below(6)]).collect()
     }
 
-    /// An order of `n` axes.
+    /// Returns a random order of `n` axes.
     fn order(&mut self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
         for i in (1..n).rev() {
@@ -39,7 +39,7 @@ impl Chance {
         order
     }
 
-    /// Some of `n` axes, at least one.
+    /// Returns some of `n` axes, at least one.
     fn axes(&mut self, n: usize) -> Vec<usize> {
         let mut axes: Vec<usize> = (0..n).filter(|_| self.yes()).collect();
         if axes.is_empty() {
@@ -48,7 +48,7 @@ impl Chance {
         axes
     }
 
-    /// A way to write `count` as a product of a few extents.
+    /// Returns a way to write `count` as a product of a few extents.
     fn factors(&mut self, mut count: usize) -> Vec<usize> {
         let mut shape = Vec::new();
         for by in [2, 3, 4, 5, 7, 6] {
@@ -61,7 +61,7 @@ impl Chance {
         shape
     }
 
-    /// Positions along an axis, now and then one outside.
+    /// Returns positions along an axis, sometimes out of range.
     fn index(&mut self, count: usize, extent: usize) -> Vec<i32> {
         (0..count).map(|_| self.below(extent + 2) as i32 - 1).collect()
     }
@@ -78,7 +78,7 @@ struct Growing {
     chance: Chance,
 }
 
-/// A program of some twenty steps: its last tensors are read, and one from its middle.
+/// Returns a program of about twenty steps. Its results are its last tensors and one from the middle.
 pub fn program(seed: u32, kind: Kind) -> Program {
     let program = Program { kind, steps: Vec::new(), results: Vec::new() };
     let chance = Chance { seed, next: 0 };
@@ -108,7 +108,7 @@ impl Growing {
         self.push(Op::Input(array), Vec::new())
     }
 
-    /// The step's number, if it fits.
+    /// Adds a step. Returns its number if it fits.
     fn push(&mut self, op: Op, of: Vec<usize>) -> Option<usize> {
         let operands: Vec<&Array<f64>> = of.iter().map(|&of| &self.values[of]).collect();
         let (value, _) = self.program.value(&op, &operands)?;
@@ -117,7 +117,7 @@ impl Growing {
         Some(self.values.len() - 1)
     }
 
-    /// One more step, if the choice fits; and one that keeps numbers small.
+    /// Adds a random step if it fits, and a step that keeps numbers small.
     fn step(&mut self) {
         let x = self.chance.below(self.values.len());
         let y = self.chance.below(self.values.len());
@@ -134,7 +134,7 @@ impl Growing {
             _ => self.along(x),
         };
         let Some(last) = done else {
-            // What was made for it is not needed.
+            // The steps that were added for this one are not needed.
             self.program.steps.truncate(count);
             self.values.truncate(count);
             return;
@@ -217,7 +217,7 @@ impl Growing {
         let op = [Sum, Sum, Mean, Max, Min, ArgMax][self.chance.below(6)];
         let keep = op != ArgMax && self.chance.below(3) > 0;
         let reduced = self.push(Op::Reduce { op, axes, keep }, vec![x])?;
-        // Spread over what was reduced, as softmax does.
+        // Broadcast over the reduced axes, as in softmax.
         match keep && self.chance.yes() {
             true => self.push(Op::Binary(1), vec![x, reduced]),
             false => Some(reduced),
@@ -241,14 +241,14 @@ impl Growing {
         if self.chance.yes() {
             return Some(product);
         }
-        // A view of several users.
+        // A view with several users.
         let y = self.input(&other)?;
         let second = self.push(Op::Matmul { turn }, vec![x, y])?;
         let row = self.chance.below(3);
         self.push(Op::Binary(row), vec![product, second])
     }
 
-    /// Leading axes in another order and joined: a view that products ask to be computed before.
+    /// Adds a view with the leading axes permuted and joined. Matmuls materialize such a view first.
     fn joined(&mut self, x: usize) -> Option<usize> {
         let shape = self.values[x].shape.clone();
         let (&columns, lead) = shape.split_last()?;
@@ -258,7 +258,7 @@ impl Growing {
         self.push(Op::Reshape(vec![lead.iter().product(), columns]), vec![turned])
     }
 
-    /// Convolutions and pooling; of a new tensor, where there is none of rank 4.
+    /// Adds a convolution or pooling. If no tensor has rank 4, adds an input.
     fn windows(&mut self, x: usize) -> Option<usize> {
         let rank4 = |n: &usize| self.values[*n].shape.len() == 4;
         let x = match [x].into_iter().chain((0..self.values.len()).rev()).find(rank4) {
@@ -311,7 +311,7 @@ impl Growing {
         self.push(op, vec![x, y])
     }
 
-    /// Scans, sorts and softmax along an axis.
+    /// Adds a scan, sort or softmax along an axis.
     fn along(&mut self, x: usize) -> Option<usize> {
         let shape = &self.values[x].shape;
         let chance = &mut self.chance;

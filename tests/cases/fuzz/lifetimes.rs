@@ -1,5 +1,5 @@
-//! Programs as they are lived with: handles are kept or dropped by chance, some values are read in between, variables
-//! hold others, some are submitted, and gradients are asked for after reads.
+//! Runs random programs with random lifetimes. Handles are kept or dropped, some values are read on the way or submitted,
+//! variables hold others, and gradients are taken after reads.
 
 use super::meaning::Program;
 use super::step::{record, Kind};
@@ -10,7 +10,7 @@ use warpweft::device::Device;
 use warpweft::error::Result;
 use warpweft::tensor::{Tensor, Variable};
 
-/// What holds a value.
+/// A holder of a value.
 enum Holder {
     Tensor(Tensor),
     Variable(Variable),
@@ -25,14 +25,14 @@ impl Holder {
     }
 }
 
-/// A variable that something else was assigned to before.
+/// Returns a variable that first had another value.
 fn variable(device: &Device, value: &Tensor) -> Result<Variable> {
     let variable = Variable::new(&device.full(value.shape(), 0.0, value.dtype())?);
     variable.assign(value)?;
     Ok(variable)
 }
 
-/// Runs a program so, and compares what it reads and its gradients; `what` is said before what is wrong.
+/// Runs a program with random lifetimes, and compares the values that it reads and its gradients. Messages begin with `what`.
 pub(super) async fn lived(
     what: &str,
     device: &Device,
@@ -41,7 +41,7 @@ pub(super) async fn lived(
     seed: u32,
 ) -> Outcome {
     match run(what, device, program, wanted, seed, false).await {
-        // What a batch computed again was written, and went with its last user: holding it is said to help.
+        // A value that the batch recomputed was stored, and was freed with its last user. The message suggests to hold it.
         Err(why) if why.contains("was dropped after it was computed") => {
             run(&format!("{what}, held"), device, program, wanted, seed, true).await
         }
@@ -58,7 +58,7 @@ async fn run(
     held: bool,
 ) -> Outcome {
     let smooth = program.kind == Kind::Smooth;
-    // No handle goes before a later step was recorded that takes it.
+    // No handle is dropped before the last step that takes it is recorded.
     let mut last: Vec<usize> = (0..program.steps.len()).collect();
     for (number, step) in program.steps.iter().enumerate() {
         step.of.iter().for_each(|&of| last[of] = number);
@@ -80,7 +80,7 @@ async fn run(
         if choice < 2 {
             let said = format!("{what}, in between, a{number}");
             wanted.check(said, program.kind, &tensor, number).run().await?;
-            // A tensor that was dropped after it was computed passes no gradient.
+            // A tensor that was dropped after it was computed passes no gradient, so this one is kept.
             last[number] = if smooth { usize::MAX } else { last[number] };
         }
         holders.push(Some(match choice {

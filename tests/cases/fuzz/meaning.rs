@@ -1,4 +1,4 @@
-//! What steps mean, in plain arrays of `f64`, and how far a machine that rounds may be from that.
+//! The meaning of steps in plain arrays of `f64`, and the error that a machine with rounding may have.
 
 use super::step::{cycled, with, Kind, Op, Reduce, Step, BINARY, UNARY};
 use crate::cases::array::{each, place, word, Array};
@@ -8,16 +8,16 @@ use crate::cases::scan::scanned;
 use crate::cases::tolerance::Tolerance;
 use warpweft::tensor::PadMode;
 
-/// Elements a tensor may have.
+/// The most elements that a tensor may have.
 pub const LARGEST: usize = 4000;
-/// The size numbers may have.
+/// The largest magnitude of a number.
 const MOST: f64 = 1e4;
-/// The longest axis that is sorted: by counting, which takes its square.
+/// The longest axis that is sorted. Sorting by counting takes quadratic time.
 const SORTED: usize = 300;
 
 type Numbers = Array<f64>;
 
-/// A program: its steps, each of earlier ones, and which of them are read.
+/// A program: its steps, each of which takes earlier ones, and the steps that are read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     pub kind: Kind,
@@ -26,8 +26,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// The values of all steps; nothing if some step does not fit what it takes. With `noise` each is off by a part of
-    /// what a machine may be off by: how far results then differ says how far a machine's may.
+    /// Returns the values of all steps, or `None` if a step does not fit its operands. With `noise`, adds a random part of the
+    /// allowed error to each value. The differences between such results estimate the error that a machine may have.
     pub fn values(&self, noise: Option<u32>) -> Option<Vec<Numbers>> {
         let mut values: Vec<Numbers> = Vec::new();
         for (number, step) in self.steps.iter().enumerate() {
@@ -47,7 +47,7 @@ impl Program {
         Some(values)
     }
 
-    /// All steps' shapes, whatever kind of program they may stand in.
+    /// Returns the shapes of all steps, for any kind of program.
     pub fn shapes(&self) -> Vec<Vec<usize>> {
         let mut values: Vec<Numbers> = Vec::new();
         for step in &self.steps {
@@ -57,13 +57,13 @@ impl Program {
         values.into_iter().map(|value| value.shape).collect()
     }
 
-    /// The steps that are inputs.
+    /// Returns the steps that are inputs.
     pub fn inputs(&self) -> Vec<usize> {
         let is = |&n: &usize| matches!(self.steps[n].op, Op::Input(_));
         (0..self.steps.len()).filter(is).collect()
     }
 
-    /// A step's value and how far a machine's may be from it; nothing if it does not fit, or is not exact in a program
+    /// Returns the value of a step and its allowed error. Returns `None` if the step does not fit, or is not exact in a program
     /// of whole numbers.
     pub fn value(&self, op: &Op, of: &[&Numbers]) -> Option<(Numbers, Tolerance)> {
         let (value, wrong) = meaning(op, of)?;
@@ -95,7 +95,7 @@ fn largest(x: &Numbers) -> f64 {
     x.data.iter().fold(0.0, |most: f64, v| most.max(v.abs()))
 }
 
-/// A step's value and how far a machine's may be from it.
+/// Returns the value of a step and its allowed error.
 fn meaning(op: &Op, of: &[&Numbers]) -> Option<(Numbers, Tolerance)> {
     if let Op::Input(array) = op {
         return Some((array.clone(), Tolerance::EXACT));
@@ -150,7 +150,7 @@ fn meaning(op: &Op, of: &[&Numbers]) -> Option<(Numbers, Tolerance)> {
     }
 }
 
-/// Whether these are different axes of a shape, and some.
+/// Whether these are distinct axes of a shape, and at least one.
 fn axes_of(axes: &[usize], shape: &[usize]) -> bool {
     let twice = |(i, a): (usize, &usize)| axes[..i].contains(a);
     !axes.is_empty() && axes.iter().all(|&a| a < shape.len()) && !axes.iter().enumerate().any(twice)
@@ -204,7 +204,7 @@ fn moved(op: &Op, x: &Numbers) -> Option<Numbers> {
     }
 }
 
-/// Where a place outside of an axis is taken from, by walking.
+/// Returns the position that padding outside an axis copies. Walks from edge to edge.
 fn mirrored(at: isize, extent: isize, mode: PadMode) -> usize {
     let mut at = at;
     while at < 0 || at >= extent {
@@ -290,7 +290,7 @@ fn pool(op: &Op, x: &Numbers) -> Option<(Numbers, Tolerance)> {
     let extent = |d: usize, i: usize| {
         let padded = d + pads[i].0 + pads[i].1;
         let fits = stride[i] > 0 && pads[i].0 < size[i] && pads[i].1 < size[i] && size[i] <= padded;
-        // Each window has an element: none begins beyond the last, and none ends before the first.
+        // Each window contains an element: no window begins after the last one or ends before the first one.
         (fits && d > 0).then(|| (padded - size[i]) / stride[i] + 1)
     };
     let shape = [batch, channels, extent(height, 0)?, extent(width, 1)?];
@@ -314,7 +314,7 @@ fn pool(op: &Op, x: &Numbers) -> Option<(Numbers, Tolerance)> {
     Some((value, wrong))
 }
 
-/// The element at a place along an axis; 0 outside.
+/// Returns the element at a position along an axis, or 0 outside.
 fn element(x: &Numbers, at: &[usize], axis: usize, index: i32) -> f64 {
     let Some(place) = place(f64::from(index), x.shape[axis]) else { return 0.0 };
     let mut from = at.to_vec();

@@ -1,10 +1,9 @@
-//! Programs put together by chance. Every backend and every plan must give what plain arrays give, however operations
-//! are fused, cut and moved: programs of whole numbers that very value, others what rounding allows; and programs of
-//! smooth functions the gradients that central differences give. Each is also run with handles kept and dropped by chance,
-//! reads in between and variables, lazily and each operation by itself. A program that fails is made smaller until
-//! nothing smaller fails, and is printed as a test.
+//! Random programs. Every backend and every plan must give the results of plain arrays, however operations are fused, split and
+//! moved. Programs of whole numbers must be exact, others must be within the rounding error. Gradients of smooth programs must
+//! match central differences. Each program also runs with random handle lifetimes, reads in between and variables, lazily and
+//! eagerly. A failing program is shrunk until no smaller program fails, and is printed as a test.
 //!
-//! Natively `WARPWEFT_FUZZ=programs[,seed]` runs as many programs, from another seed on.
+//! `WARPWEFT_FUZZ=programs[,seed]` sets the number of programs and the first seed, natively.
 
 pub mod generator;
 pub mod lifetimes;
@@ -26,10 +25,10 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::tensor::Tensor;
 
-/// How many programs are made, where nothing else is asked for.
+/// The default number of programs.
 const COUNT: u32 = 60;
 
-/// How many programs, and the first seed.
+/// Returns the number of programs and the first seed.
 fn asked() -> (u32, u32) {
     let Ok(asked) = std::env::var("WARPWEFT_FUZZ") else { return (COUNT, 0) };
     let number = |word: &str| word.trim().parse::<u32>().expect("WARPWEFT_FUZZ=programs[,seed]");
@@ -54,7 +53,7 @@ pub fn cases() -> Suite {
     suite
 }
 
-/// Runs program `seed` as one batch, for those who have more machines than one.
+/// Runs program `seed` as one batch, for callers that compare several machines.
 #[cfg(not(target_arch = "wasm32"))]
 pub async fn run(device: &Device, seed: u32) -> Outcome {
     failure(device, &made(seed), false).await
@@ -64,7 +63,7 @@ fn made(seed: u32) -> Program {
     generator::program(seed, [Kind::Whole, Kind::Float, Kind::Smooth][seed as usize % 3])
 }
 
-/// What is wrong with the smallest program that fails.
+/// Shrinks a failing program, and returns the failure of the smallest one.
 pub async fn told(device: &Device, program: Program, what: String) -> String {
     let fails = async |program: &Program| failure(device, program, true).await.is_err();
     let small = shrink::shrink(program, fails).await;
@@ -75,14 +74,14 @@ pub async fn told(device: &Device, program: Program, what: String) -> String {
     }
 }
 
-/// How a program is lived with: what is said of it, the seed of its chances, and whether each operation runs by itself.
+/// The ways to run a program with random lifetimes: a description, a seed, and whether each operation runs eagerly.
 const LIVES: [(&str, u32, bool); 3] =
     [("held by chance", 1, false), ("held by other chance", 2, false), ("eagerly", 2, true)];
 
-/// Runs a program in one batch, and if `all` is wanted also step by step, and its gradient.
+/// Runs a program in one batch. If `all` is set, also runs it step by step and checks its gradient.
 pub async fn failure(device: &Device, program: &Program, all: bool) -> Outcome {
     let wanted = Wanted::new(program).ok_or("the program does not fit together")?;
-    // One that failed may have left it so.
+    // An earlier failure may have left eager execution on.
     device.run_eagerly(false);
     watched(async {
         let (fused, _) = tensors(device, program)?;
@@ -124,7 +123,7 @@ pub async fn failure(device: &Device, program: &Program, all: bool) -> Outcome {
     .await
 }
 
-/// All steps' tensors, none of them computed, and the indices they take.
+/// Returns the tensors of all steps, none of them computed, and the indices that they take.
 fn tensors(
     device: &Device,
     program: &Program,
@@ -137,7 +136,7 @@ fn tensors(
     Ok((tensors, held))
 }
 
-/// As a program, whose results are the results twice, and its inputs.
+/// Checks a compiled program whose results are the results twice, and its inputs.
 async fn compiled(device: &Device, program: &Program, wanted: &Wanted) -> Outcome {
     let inputs = program.inputs();
     let shapes: Vec<&[usize]> = inputs.iter().map(|&n| &wanted.values[n].shape[..]).collect();
@@ -167,7 +166,7 @@ async fn compiled(device: &Device, program: &Program, wanted: &Wanted) -> Outcom
     Ok(())
 }
 
-/// A panic is a failure like others, where it can be caught.
+/// Reports a panic as a failure, on platforms where panics can be caught.
 async fn watched(work: impl Future<Output = Outcome>) -> Outcome {
     let mut work = pin!(work);
     std::future::poll_fn(|context| {
@@ -177,15 +176,15 @@ async fn watched(work: impl Future<Output = Outcome>) -> Outcome {
     .await
 }
 
-/// What all steps must be, and how far a machine that rounds may be from it.
+/// The expected values of all steps, and the allowed error of each.
 struct Wanted {
     values: Vec<Array<f64>>,
     allowed: Vec<Array<f64>>,
 }
 
-/// How often a program is computed with noise.
+/// The number of times that a program is computed with noise.
 const NOISES: u32 = 3;
-/// What noise says is a sample, of the size of one.
+/// The factor on the differences that noise causes, because they are only a sample.
 const SAMPLED: f64 = 8.0;
 
 impl Wanted {
@@ -193,7 +192,7 @@ impl Wanted {
         let values = program.values(None)?;
         let mut allowed: Vec<Array<f64>> = values.iter().map(|v| v.map(|_| 0.0)).collect();
         for seed in 0..NOISES {
-            // One that noise drives out of the bounds is none.
+            // If the noise makes a program invalid, the program is skipped.
             let noisy = program.values(Some(seed))?;
             for ((allowed, noisy), value) in allowed.iter_mut().zip(noisy).zip(&values) {
                 let off = noisy.zip(value, |n, v| SAMPLED * (n - v).abs());
@@ -208,7 +207,7 @@ impl Wanted {
         if kind == Kind::Whole {
             return near(what, tensor.clone(), value, Tolerance::EXACT);
         }
-        // A step's own tolerance, and what earlier ones' errors have become.
+        // The tolerance of the step, and the propagated errors of earlier steps.
         let (want, said) = (value.data.clone(), allowed.clone());
         let accepts = move |at: usize, got: f64| {
             let own =
@@ -220,20 +219,20 @@ impl Wanted {
     }
 }
 
-/// Elements of an input by which the gradient is checked.
+/// The number of elements of an input by which the gradient is checked.
 const PLACES: usize = 4;
 
 /// Half the distance of a central difference.
 const STEP: f64 = 1e-4;
 
-/// The sum of the squares of the program's last result, as it is with `noise`.
+/// Returns the sum of the squares of the program's last result, with `noise` if it is given.
 fn loss(program: &Program, noise: Option<u32>) -> Option<f64> {
     let values = program.values(noise)?;
     let last = &values[*program.results.last()?];
     Some(last.data.iter().map(|v| v * v).sum())
 }
 
-/// How much the loss changes with an element of an input.
+/// Returns the derivative of the loss by an element of an input.
 fn slope(program: &Program, input: usize, place: usize, noise: Option<u32>) -> Option<f64> {
     let at = |by: f64| {
         let mut moved = program.clone();
@@ -245,7 +244,7 @@ fn slope(program: &Program, input: usize, place: usize, noise: Option<u32>) -> O
     Some((at(STEP)? - at(-STEP)?) / (2.0 * STEP))
 }
 
-/// The gradients after values were read: of the loss, of which nothing but the inputs is held then, and one on the way.
+/// Checks gradients after values were read: of the loss while only the inputs are held, and of a value on the way.
 async fn after_reading(device: &Device, program: &Program) -> Outcome {
     let [first, .., last] = program.results[..] else { return Ok(()) };
     let (all, held) = tensors(device, program)?;
@@ -265,7 +264,7 @@ async fn gradients(what: &str, program: &Program, tensors: &[Tensor]) -> Outcome
     slopes(what, program, &loss, &of).await
 }
 
-/// The gradients of the loss by the inputs are what differences say.
+/// Checks that the gradients of the loss by the inputs match differences.
 async fn slopes(what: &str, program: &Program, loss: &Tensor, of: &[&Tensor]) -> Outcome {
     let inputs = program.inputs();
     let found = loss.grad(of).map_err(|error| format!("{what}, the gradient: {error}"))?;
@@ -285,7 +284,7 @@ async fn slopes(what: &str, program: &Program, loss: &Tensor, of: &[&Tensor]) ->
                 allowed += SAMPLED * (noisy - want).abs();
             }
             let got = f64::from(got[place]);
-            // NaN is near nothing.
+            // A NaN is never near.
             let near = (got - want).abs() <= allowed;
             if !near {
                 return Err(format!(

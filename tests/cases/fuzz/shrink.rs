@@ -1,18 +1,17 @@
-//! From a program that fails to one of which nothing smaller fails, and to a test's text.
+//! Shrinks a failing program until no smaller program fails, and prints the text of a test.
 
 use super::meaning::Program;
 use super::step::{code, index_code, with, Kind, Op, Step};
 use crate::cases::array::Array;
 use std::fmt::Write as _;
 
-/// Programs that are tried at most.
+/// The most programs that are tried.
 const TRIES: usize = 3000;
 
-/// How large a program is: first by its operations, then by elements, then by parameters and by numbers.
+/// The size of a program: first its operations, then elements, then parameters and numbers.
 type Size = (usize, usize, usize, usize, usize);
 
-/// The smallest program that `fails` finds by making this one smaller in all ways there are: nothing one way smaller
-/// fails, too.
+/// Returns the smallest program for which `fails` is true. Tries all ways to make a program smaller until none of them fails.
 pub async fn shrink(program: Program, mut fails: impl AsyncFnMut(&Program) -> bool) -> Program {
     let mut best = program;
     let mut tries = 0;
@@ -34,7 +33,7 @@ pub async fn shrink(program: Program, mut fails: impl AsyncFnMut(&Program) -> bo
     }
 }
 
-/// Nothing for a program that does not fit together, or in which there is nothing to compute.
+/// Returns the size of a program, or `None` if it does not fit together or computes nothing.
 fn size(program: &Program) -> Option<Size> {
     let values = program.values(None)?;
     if values.iter().any(|value| value.data.is_empty()) {
@@ -52,7 +51,7 @@ fn size(program: &Program) -> Option<Size> {
     Some((program.steps.len() - inputs, results + inputs, elements, parameters, numbers.sum()))
 }
 
-/// 0 is simpler than 1, and that than other numbers.
+/// Ranks 0 before 1, and 1 before other numbers.
 fn number(v: f64) -> usize {
     match v {
         0.0 => 0,
@@ -61,7 +60,7 @@ fn number(v: f64) -> usize {
     }
 }
 
-/// How far parameters are from the simplest.
+/// Returns the distance of the parameters from the simplest ones.
 fn weight(op: &Op) -> usize {
     let list = |list: &[usize]| list.iter().sum::<usize>();
     let pads = |pads: &[(usize, usize)]| pads.iter().map(|(lo, hi)| lo + hi).sum::<usize>();
@@ -96,7 +95,7 @@ fn weight(op: &Op) -> usize {
     }
 }
 
-/// Without steps that no result needs.
+/// Removes steps that no result needs.
 fn pruned(program: Program) -> Program {
     let Program { kind, steps, results } = program;
     let mut needed = vec![false; steps.len()];
@@ -119,7 +118,7 @@ fn pruned(program: Program) -> Program {
     Program { kind, steps, results: moved(&results) }
 }
 
-/// All programs that are one way smaller, the largest ways first; some do not fit together.
+/// Returns all programs that are smaller by one change, with the largest changes first. Some do not fit together.
 fn smaller(program: &Program) -> Vec<Program> {
     let mut all = Vec::new();
     fewer_results(program, &mut all);
@@ -130,14 +129,14 @@ fn smaller(program: &Program) -> Vec<Program> {
 }
 
 fn fewer_results(program: &Program, all: &mut Vec<Program>) {
-    // Also a step that no result needs: step by step it was computed.
+    // Includes steps that no result needs, because running step by step computed them.
     for result in 0..program.steps.len() {
         all.push(Program { results: vec![result], ..program.clone() });
     }
     for number in 0..program.results.len() {
         let mut less = program.clone();
         less.results.remove(number);
-        // One of those it was made of, instead.
+        // Replaces the result by one of its operands.
         for &of in &program.steps[program.results[number]].of {
             let mut earlier = program.clone();
             earlier.results[number] = of;
@@ -149,7 +148,7 @@ fn fewer_results(program: &Program, all: &mut Vec<Program>) {
     }
 }
 
-/// Steps replaced by what they take, and by inputs of the same values.
+/// Replaces steps by their operands, and by inputs of the same values.
 fn fewer_steps(program: &Program, all: &mut Vec<Program>) {
     let values = program.values(None).expect("the program fits together");
     for (number, step) in program.steps.iter().enumerate().rev() {
@@ -161,7 +160,7 @@ fn fewer_steps(program: &Program, all: &mut Vec<Program>) {
             without.results.iter_mut().filter(|r| **r == number).for_each(|r| *r = of);
             all.push(without);
         }
-        // The same of one tensor, by itself.
+        // The same operation with one tensor as both operands.
         let twice = step.of.len() == 2 && step.of[0] != step.of[1];
         for of in step.of.iter().filter(|_| twice) {
             let mut same = program.clone();
@@ -177,7 +176,7 @@ fn fewer_steps(program: &Program, all: &mut Vec<Program>) {
     }
 }
 
-/// The first elements of an array along each axis, or the last.
+/// Returns the first or the last elements of an array along each axis.
 fn cut(array: &Array<f64>, shape: &[usize], last: bool) -> Array<f64> {
     Array::from_fn(shape, |at| {
         let place = |i: usize| at[i] + if last { array.shape[i] - shape[i] } else { 0 };
@@ -197,7 +196,7 @@ fn shorter_axes(program: &Program, all: &mut Vec<Program>) {
         inputs.iter().flat_map(|(_, array)| array.shape.iter().copied()).collect();
     extents.sort_unstable();
     extents.dedup();
-    // Everywhere, and then in one place.
+    // Everywhere, and then at one place.
     for &extent in extents.iter().rev() {
         for (to, last) in shorter(extent).flat_map(|to| [(to, false), (to, true)]) {
             let mut less = program.clone();
@@ -227,7 +226,7 @@ fn shorter_axes(program: &Program, all: &mut Vec<Program>) {
     }
 }
 
-/// What is there for an axis of extent 1, without that axis.
+/// Removes an axis of extent 1 from an operation.
 fn remove_axis(op: &mut Op, gone: usize) {
     let lower = |axis: &mut usize| *axis -= usize::from(*axis > gone);
     match op {
@@ -248,7 +247,7 @@ fn remove_axis(op: &mut Op, gone: usize) {
     }
 }
 
-/// The axis of a step that has one.
+/// Returns the axis of a step that has one.
 fn axis_of(op: &mut Op) -> Option<&mut usize> {
     match op {
         Op::Choose { axis, .. }
@@ -284,7 +283,7 @@ fn change_extent(op: &mut Op, (from, to): (usize, usize), last: bool) {
     }
 }
 
-/// All that is a step smaller than a number of parameters.
+/// Returns smaller values for a parameter.
 fn less(v: usize) -> impl Iterator<Item = usize> {
     [0, 1, v / 2, v.saturating_sub(1)].into_iter().filter(move |&to| to < v)
 }
@@ -322,7 +321,7 @@ fn simpler_numbers(array: &Array<f64>, ops: &mut Vec<Op>) {
     }
 }
 
-/// With one parameter simpler.
+/// Adds the variants with one simpler parameter.
 fn simpler(op: &Op, ops: &mut Vec<Op>) {
     let mut push = |change: &dyn Fn(&mut Op)| {
         let mut changed = op.clone();
@@ -333,7 +332,7 @@ fn simpler(op: &Op, ops: &mut Vec<Op>) {
     for to in less(axis) {
         push(&|op| axis_of(op).into_iter().for_each(|axis| *axis = to));
     }
-    // Every number of the parameters that counts for something, by itself.
+    // Changes each number in the parameters alone.
     let count = numbers(&mut op.clone()).len();
     for n in 0..count {
         let now = *numbers(&mut op.clone())[n];
@@ -427,7 +426,7 @@ fn numbers(op: &mut Op) -> Vec<&mut usize> {
     }
 }
 
-/// The program as a test's text: the tensors it reads come back, and where there are gradients, those too.
+/// Returns the program as the text of a test, which returns the tensors that the program reads and any gradients.
 pub fn text(program: &Program) -> String {
     let all = program.shapes();
     let mut text = String::new();

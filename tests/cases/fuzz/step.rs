@@ -1,4 +1,4 @@
-//! The steps of a program, as data: what they do to tensors, and how they are written down.
+//! The steps of a program, as data: their effect on tensors, and their text in a test.
 
 use crate::cases::array::{encode, Array};
 use warpweft::device::Device;
@@ -6,32 +6,32 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::tensor::{Axes, Conv2dOptions, PadMode, Padding, PoolOptions, Scan, Tensor};
 
-/// What programs are made of.
+/// The kind of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Whole numbers that stay small: results are exact.
+    /// Small whole numbers, with exact results.
     Whole,
     /// Any numbers, and functions without jumps.
     Float,
-    /// Functions that have a derivative everywhere.
+    /// Functions that are differentiable everywhere.
     Smooth,
 }
 
-/// In which kinds of programs a step may stand.
+/// The kinds of programs that may contain a step.
 pub const ALL: &[Kind] = &[Kind::Whole, Kind::Float, Kind::Smooth];
 const KINKED: &[Kind] = &[Kind::Whole, Kind::Float];
 const FLOATS: &[Kind] = &[Kind::Float, Kind::Smooth];
 const WHOLE: &[Kind] = &[Kind::Whole];
 
-/// A step: what it does to the tensors of earlier steps.
+/// A step: an operation on the tensors of earlier steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub op: Op,
-    /// The steps it takes.
+    /// The numbers of the steps that are operands.
     pub of: Vec<usize>,
 }
 
-/// What a step does. Lists of indices start again where they are too short for what they index.
+/// The operation of a step. Lists of indices repeat where they are too short.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     Input(Array<f64>),
@@ -42,7 +42,7 @@ pub enum Op {
     Add(f64),
     Mul(f64),
     Above(f64),
-    /// The first where the coordinate along an axis is below a number, else the second.
+    /// The first operand where the coordinate along an axis is below a number, otherwise the second.
     Choose {
         axis: usize,
         below: usize,
@@ -128,7 +128,7 @@ pub enum Reduce {
     ArgMax,
 }
 
-/// A function of one tensor: how it is written, what it does to tensors and to numbers.
+/// A function of one tensor: its text, and its effect on tensors and on numbers.
 pub struct Unary {
     pub code: &'static str,
     make: fn(&Tensor) -> Result<Tensor>,
@@ -158,7 +158,7 @@ macro_rules! binary {
     }),*] };
 }
 
-/// The first two keep numbers small: one with kinks, one without.
+/// Functions of one tensor. The first two keep numbers small: one with kinks, one without.
 pub const UNARY: &[Unary] = unary! {
     KINKED |x| x.minimum(9.0)?.maximum(-9.0)? => x.clamp(-9.0, 9.0);
     FLOATS |x| x.mul(0.25)?.tanh().mul(4.0)? => 4.0 * (0.25 * x).tanh();
@@ -189,7 +189,7 @@ pub const BINARY: &[Binary] = binary! {
 };
 
 impl Op {
-    /// The kinds of programs it may stand in.
+    /// Returns the kinds of programs that may contain the operation.
     pub fn kinds(&self) -> &'static [Kind] {
         match self {
             Op::Unary(row) => UNARY[*row].kinds,
@@ -209,19 +209,19 @@ fn isizes(axes: &[usize]) -> Vec<isize> {
     axes.iter().map(|&a| a as isize).collect()
 }
 
-/// `count` indices of a list that starts again.
+/// Returns `count` indices of a list that repeats.
 pub fn cycled(index: &[i32], count: usize) -> Vec<i32> {
     index.iter().copied().cycle().take(count).collect()
 }
 
-/// An axis's extent in another shape.
+/// Returns a shape with the extent of one axis replaced.
 pub fn with(shape: &[usize], axis: usize, extent: usize) -> Vec<usize> {
     let mut shape = shape.to_vec();
     shape[axis] = extent;
     shape
 }
 
-/// The tensor of a step; `of` are those it takes. Indices are put to the `held`: a gradient needs them again.
+/// Records the tensor of a step, whose operands are `of`. Adds its indices to `held`, because a gradient needs them again.
 pub fn record(device: &Device, op: &Op, of: &[&Tensor], held: &mut Vec<Tensor>) -> Result<Tensor> {
     if let Op::Input(array) = op {
         return device.tensor_from_bytes(
@@ -283,7 +283,7 @@ pub fn record(device: &Device, op: &Op, of: &[&Tensor], held: &mut Vec<Tensor>) 
     }
 }
 
-/// The steps that rearrange or combine one tensor's elements.
+/// Records a step that rearranges or combines the elements of one tensor.
 fn moved_or_reduced(op: &Op, x: &Tensor) -> Result<Tensor> {
     match op {
         Op::Reshape(shape) => x.reshape(shape),
@@ -322,7 +322,7 @@ fn moved_or_reduced(op: &Op, x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The indices that a step takes, as they are written.
+/// Returns the text of the indices that a step takes.
 pub fn index_code(op: &Op, shapes: &[&[usize]]) -> Option<String> {
     let (index, shape) = match op {
         Op::Take { index, .. } => (index, vec![index.len()]),
@@ -335,7 +335,7 @@ pub fn index_code(op: &Op, shapes: &[&[usize]]) -> Option<String> {
     Some(format!("device.tensor::<i32>(&{index:?}, &{shape:?})?"))
 }
 
-/// A step as it is written in a test; `shapes` are those of the tensors it takes, `i` and its number its indices.
+/// Returns the text of a step in a test. `shapes` are the shapes of its operands. Its indices are named `i` and its number.
 pub fn code(step: &Step, number: usize, shapes: &[&[usize]]) -> String {
     let name = |n: usize| format!("a{}", step.of[n]);
     if let Op::Input(Array { shape, data }) = &step.op {

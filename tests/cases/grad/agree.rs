@@ -1,4 +1,4 @@
-//! Gradients against finite differences of a meaning in `f64`.
+//! Compares gradients with finite differences of a function in `f64`.
 
 use super::super::array::{random, word, Array};
 use super::super::check::{said, Outcome, Suite};
@@ -7,16 +7,16 @@ use warpweft::device::Device;
 use warpweft::error::Result;
 use warpweft::tensor::Tensor;
 
-/// What is differentiated.
+/// The function on tensors that is differentiated.
 type Build = Rc<dyn Fn(&[Tensor]) -> Result<Tensor>>;
-/// The same in `f64`.
+/// The same function in `f64`.
 type Meaning = Rc<dyn Fn(&[Array<f64>]) -> Array<f64>>;
 
-/// Elements of an input whose gradients are compared one by one, at most.
+/// The most elements of an input whose gradients are compared one by one.
 const ELEMENTS: usize = 40;
 
-/// The gradients of the sum of `build` times random numbers, by each of `inputs`, are those of `meaning`: at single
-/// elements, and along random directions.
+/// Checks the gradients of the sum of `build` times random numbers by each of `inputs`. Compares them with `meaning` at single
+/// elements and along random directions.
 async fn agree(
     device: Device,
     inputs: Rc<Vec<Array<f64>>>,
@@ -62,7 +62,7 @@ async fn agree(
             let want = (at(direction, step) - at(direction, -step)) / (2.0 * step);
             let got: f64 = got.iter().zip(direction).map(|(g, d)| f64::from(*g) * d).sum();
             let allowed = 1e-3 * want.abs() + 1e-4 * size + 1e-6;
-            // So that NaN is wrong.
+            // Written so that NaN fails.
             let fine = (got - want).abs() <= allowed;
             if !fine {
                 return Err(format!("by {n}, direction {i}: got {got:e}, want {want:e}"));
@@ -72,7 +72,7 @@ async fn agree(
     Ok(())
 }
 
-/// A case of [`agree`].
+/// Adds a case that calls [`agree`].
 pub fn holds(
     suite: &mut Suite,
     name: impl AsRef<str>,
@@ -87,7 +87,7 @@ pub fn holds(
     });
 }
 
-/// A case of gradients of gradients: of a number by the first input, differentiated again by all.
+/// Adds a case of second derivatives: of a number by the first input, differentiated again by all inputs.
 pub fn twice(
     suite: &mut Suite,
     name: impl AsRef<str>,

@@ -1,4 +1,4 @@
-//! Gradients as JAX computes them in 64 bits: `tests/golden/grad.py` writes them.
+//! Tests gradients against JAX in 64 bits. `tests/golden/grad.py` writes the numbers.
 
 use super::super::array::Array;
 use super::super::check::{near, Suite};
@@ -11,7 +11,7 @@ use warpweft::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor};
 
 const FILE: &str = include_str!("../../golden/grad.txt");
 
-/// Rounded to `f32` at every step, where JAX is not; a GPU's exponential is some units off.
+/// The tolerance of values that are rounded to `f32` at every step. A GPU's exponential is off by a few units.
 const NEAR: Tolerance = Tolerance { absolute: 1e-5, relative: 1e-5 };
 
 type Inputs = HashMap<String, Tensor>;

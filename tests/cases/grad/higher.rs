@@ -1,5 +1,5 @@
-//! Derivatives of derivatives where functions switch branches, and what is built on them: Newton's method, curvatures of
-//! likelihoods, forces between atoms.
+//! Tests higher derivatives where functions switch branches, and their uses: Newton's method, curvatures of likelihoods, forces
+//! between atoms.
 
 use super::super::array::{random, Array};
 use super::super::check::{near, said, Outcome, Suite};
@@ -18,12 +18,12 @@ pub fn cases(suite: &mut Suite) {
     padded(suite);
 }
 
-/// The derivative of each element by the element of `x` in its place.
+/// Returns the derivative of each element of `y` by the element of `x` at the same position.
 fn slope(y: &Tensor, x: &Tensor) -> Result<Tensor> {
     Ok(y.sum(&[])?.grad(&[x])?.remove(0))
 }
 
-/// By the operands in `order`, against Taylor arithmetic.
+/// Rows and the operands by which they are differentiated in turn. The expected values come from Taylor arithmetic.
 const SEVERAL: [(&str, [usize; 3]); 10] = [
     ("pow", [0, 0, 0]),
     ("pow", [0, 1, 0]),
@@ -63,7 +63,7 @@ fn rows(suite: &mut Suite) {
     for (name, order) in SEVERAL {
         let places = [0.0, 0.5, 1.0, 2.0, 3.0, 10.0];
         let pairs = places.iter().flat_map(|&x| places.map(|y| vec![x, y])).filter(|pair| {
-            // Some are infinite.
+            // At these points, some derivatives are infinite.
             (name, pair[0]) != ("pow", 0.0) && (name, pair[1]) != ("div", 0.0)
         });
         let mut points: Vec<Vec<f64>> = pairs.collect();
@@ -76,7 +76,7 @@ fn rows(suite: &mut Suite) {
     }
 }
 
-/// The first, second and third derivative of a row along `order`, at all points at once.
+/// Compares the first, second and third derivative of a row along `order`, at all points at once.
 fn along(suite: &mut Suite, name: &'static str, order: [usize; 3], points: Vec<Vec<f64>>) {
     suite.add(format!("the row {name} by {order:?}"), move |device| {
         let column = |n: usize| -> Array<f64> {
@@ -103,7 +103,7 @@ fn along(suite: &mut Suite, name: &'static str, order: [usize; 3], points: Vec<V
                 part[(1 << count) - 1]
             });
             let want = Array::new(&[points.len()], want.collect());
-            // GPUs' exponentials are wrong by some units, and what cancels loses more.
+            // A GPU's exponentials are off by a few units, and cancellation increases the error.
             let tolerance = Tolerance { absolute: 1e-5, relative: 1e-4 };
             checks.push(near(format!("{count}"), y.clone(), want, tolerance));
         }
@@ -133,7 +133,7 @@ fn powers(suite: &mut Suite) {
     });
 }
 
-/// From no weights at all, where every score is 0, to where the gradient is none.
+/// Runs Newton's method from zero weights, where every score is 0, until the gradient is 0.
 async fn newton(device: Device) -> Outcome {
     const COUNT: usize = 40;
     let points = random(&[COUNT, 2], -1.0, 1.0, 3);
@@ -149,7 +149,7 @@ async fn newton(device: Device) -> Outcome {
             let (x, label) = (points.f32(&device)?, labels.f32(&device)?);
             let at = Array::new(&[2, 1], w.to_vec()).f32(&device)?;
             let scores = x.matmul(&at)?.reshape(&[COUNT])?;
-            // -log of the probability of each label.
+            // Minus the logarithm of the probability of each label.
             let loss = scores.softplus().sub(&scores.mul(&label)?)?.sum(&[])?;
             let gradient = loss.grad(&[&at])?.remove(0);
             let mut rows = Vec::new();
@@ -179,7 +179,7 @@ async fn newton(device: Device) -> Outcome {
 }
 
 fn gaussian(suite: &mut Suite) {
-    // log(s) + ((x - m) / s)^2 / 2, with s^2 by pow, by m and by s.
+    // log(s) + ((x - m) / s)^2 / 2, with s^2 by `pow`, differentiated by m and by s.
     suite.add("curvatures of a normal likelihood", |device| {
         let points = [[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [2.0, 2.0, 0.5], [1.0, 3.0, 2.0]];
         let column = |n: usize| Array::new(&[4], points.iter().map(|point| point[n]).collect());
@@ -206,7 +206,7 @@ fn gaussian(suite: &mut Suite) {
 }
 
 fn lennard_jones(suite: &mut Suite) {
-    // 4 (r^-12 - r^-6): its force at r = 1, where every power is 1, as elsewhere.
+    // 4 (r^-12 - r^-6): the force at r = 1, where every power is 1, and elsewhere.
     suite.add("the force between two atoms, and how it changes", |device| {
         let at = Array::new(&[5], vec![0.9, 1.0, 1.122_462_1, 1.5, 2.5]);
         let r = at.f32(device)?;
@@ -221,7 +221,7 @@ fn lennard_jones(suite: &mut Suite) {
 }
 
 fn padded(suite: &mut Suite) {
-    // Rows of zeros go in where a batch was filled up: what is computed of them is finite, and right.
+    // Rows of zeros fill up a batch. Their derivatives must be finite and correct.
     suite.add("curvature of a network over padded rows", |device| {
         let filled = random(&[3, 4], -1.0, 1.0, 5);
         let rows = filled.pad(&[(0, 2), (0, 0)], 0.0);

@@ -1,5 +1,4 @@
-//! Gradients: held against finite differences of the same references that values are held against, and against another
-//! library's.
+//! Tests gradients against finite differences of the reference functions, and against another library.
 
 mod agree;
 mod golden;

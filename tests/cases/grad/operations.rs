@@ -1,4 +1,4 @@
-//! Operations that are not rows of the table, and what is made of them.
+//! Tests gradients of operations that are not rows of the pointwise table, and of their combinations.
 
 use super::super::array::{integers, place, random, Array};
 use super::super::attention::{attend, window_mask};
@@ -12,7 +12,7 @@ use super::{holds, twice};
 use warpweft::dtype::DType;
 use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Padding, Tensor};
 
-/// Numbers between -1 and 1, others for each seed.
+/// Returns numbers between -1 and 1, different for each seed.
 fn r(shape: &[usize], seed: u32) -> Array<f64> {
     random(shape, -1.0, 1.0, seed)
 }
@@ -200,7 +200,7 @@ fn joining(suite: &mut Suite) {
     );
 }
 
-/// The elements of `x` along an axis at `index`, 0 outside.
+/// Returns the elements of `x` along an axis at `index`, with 0 outside.
 fn gathered(x: &Array<f64>, axis: usize, index: &Array<f64>) -> Array<f64> {
     let (before, after) = (x.shape[..axis].to_vec(), x.shape[axis + 1..].to_vec());
     let shape = [&before[..], &index.shape, &after].concat();
@@ -223,7 +223,7 @@ fn choosing(suite: &mut Suite) {
     ];
     for &(shape, axis, index) in SHAPES {
         for dtype in [DType::I32, DType::U32] {
-            // Some lie outside.
+            // Some indices are out of range.
             let at = integers(index, 0, shape[axis] as i32, 19);
             let here = at.clone();
             holds(
@@ -251,7 +251,7 @@ fn choosing(suite: &mut Suite) {
     );
     suite.add("dropout", |device| {
         let x = random(&[50], 1.0, 2.0, 23).f32(device)?;
-        // What is left of ones is the mask itself.
+        // Dropout of ones returns the mask.
         let mask = device.ones(&[50])?.dropout(0.5, 7)?;
         let apart = x.dropout(0.5, 7)?.sum(&[])?.grad(&[&x])?[0].sub(&mask)?;
         let zeros = Array::new(&[50], vec![0.0; 50]);
@@ -366,7 +366,7 @@ fn derived(suite: &mut Suite) {
         |x| x[0].rms_norm(&[1], Some(&x[1]), 1e-6),
         move |x| mul(&each(&x[0], rms_norm), &x[1]),
     );
-    // Where all is equal there is no slope; it is taken as 0.
+    // If all elements are equal, the derivative does not exist. It is defined as 0.
     suite.add("norms of nothing", |device| {
         let x = device.zeros(&[3, 4])?;
         let zeros = || Array::new(&[3, 4], vec![0.0; 12]);
@@ -446,7 +446,7 @@ fn convolutions(suite: &mut Suite) {
         ([1, 1, 2, 2], [1, 1, 2, 2], [1, 1], [(3, 3), (3, 3)], [1, 1], 1),
         ([1, 1, 2, 3], [2, 1, 1, 1], [9, 2], [(10, 0), (4, 5)], [1, 1], 1),
         ([2, 6, 9, 8], [3, 2, 3, 2], [2, 3], [(2, 1), (0, 2)], [2, 1], 3),
-        // Sums over so many pixels that they are computed in parts.
+        // Sums over enough pixels to be computed in parts.
         ([3, 2, 25, 21], [8, 2, 3, 3], [1, 1], [(1, 1), (1, 1)], [1, 1], 1),
         ([7, 4, 23, 19], [16, 2, 3, 2], [2, 1], [(1, 0), (0, 1)], [1, 2], 2),
         ([5, 6, 16, 17], [6, 1, 2, 3], [1, 1], NO, [1, 1], 6),
@@ -619,7 +619,7 @@ fn second(suite: &mut Suite) {
     );
 }
 
-/// The series of the error function, for small arguments.
+/// Returns the error function by its series, for small arguments.
 fn erf(x: f64) -> f64 {
     let (mut sum, mut term) = (x, x);
     for n in 1..40 {

@@ -1,4 +1,4 @@
-//! Scans, sorting, and elements brought to where indices say.
+//! Tests gradients of scans, sorting, gathering and scattering.
 
 use super::super::array::{integers, random, Array};
 use super::super::check::{near, Suite};
@@ -11,7 +11,7 @@ use super::{holds, twice};
 use warpweft::dtype::DType;
 use warpweft::tensor::{Reduction, Tensor};
 
-/// Numbers that differ by more than a difference is taken over, in no order.
+/// Returns unordered numbers that differ by more than the step of a finite difference.
 fn apart(shape: &[usize], seed: u32) -> Array<f64> {
     let mut n = 0.0;
     random(shape, -2.0, 2.0, seed).map(|x| {
@@ -28,7 +28,7 @@ pub fn cases(suite: &mut Suite) {
 }
 
 fn eigen(suite: &mut Suite) {
-    // Symmetric, with values that are well apart; a change of one element is one of the mean with the transpose.
+    // A symmetric matrix with well separated eigenvalues. `eigh` takes the mean of a matrix and its transpose.
     let x = Array::from_fn(&[1, 5, 5], |at| {
         let (i, j) = (at[1].min(at[2]) as f64, at[1].max(at[2]) as f64);
         if i == j {
@@ -47,7 +47,7 @@ fn eigen(suite: &mut Suite) {
         |x| Ok(x[0].eigh()?.0),
         move |x| Array::new(&[1, 5], eigenvalues(&mean(&x[0]).data, 5)),
     );
-    // Of a function of the matrix, which no sign of a vector changes: its square, by its vectors and values.
+    // The square of the matrix, computed from eigenvectors and eigenvalues. The signs of the vectors do not matter.
     holds(
         suite,
         "eigh's vectors",
@@ -69,8 +69,7 @@ fn scans(suite: &mut Suite) {
     for (name, scan, combine, none) in SCANS {
         for (shape, axis) in [(&[7usize][..], 0usize), (&[2, 35], 1), (&[18, 3], 0)] {
             for (exclusive, reverse) in [(false, false), (true, true)] {
-                // Of an exclusive maximum the first is that of nothing, whose gradient is none and whose value spoils
-                // the comparison.
+                // The first value of an exclusive maximum is -inf. Its gradient is 0, but the value spoils the comparison.
                 if exclusive && none.is_infinite() {
                     continue;
                 }
@@ -137,7 +136,7 @@ fn sorts(suite: &mut Suite) {
     ] {
         let mut wide = shape.to_vec();
         wide[axis] = count;
-        // Some lie outside, farther than any border.
+        // Some indices are out of range, farther than any border.
         let index = integers(&wide, -1, shape[axis] as i32, 5);
         let index = index.map(|at| {
             if at < 0.0 {
@@ -159,12 +158,13 @@ fn sorts(suite: &mut Suite) {
     }
 }
 
-/// Along an axis for which a product with ones at all positions would be too large, and is even cut as one of digits.
+/// Tests an axis that is too long for a product with one-hot vectors of the positions, even when the position is split into
+/// digits.
 fn long(suite: &mut Suite) {
     const N: usize = 33_000;
     suite
         .add("sort of 33000", |device| {
-            // Each number once in each row, in no order; weights that say where each comes to.
+            // Each number occurs once in each row, in no order. The weights show the new position of each.
             let x = Array::from_fn(&[3, N], |at| ((at[1] * 7919 + at[0]) % N) as f64);
             let weight = |n: f64, row: usize| n % 4001.0 + row as f64;
             let weights = Array::from_fn(&[3, N], |at| weight(at[1] as f64, at[0]));

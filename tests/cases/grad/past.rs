@@ -1,4 +1,4 @@
-//! What gradients need to know of how tensors were made: after reading, after dropping, in batches and in programs.
+//! Tests the history that gradients need: after reading, after dropping, in batches and in programs.
 
 use super::super::array::{random, Array};
 use super::super::check::{near, said, Outcome, Suite};
@@ -16,13 +16,13 @@ pub fn cases(suite: &mut Suite) {
     loops(suite);
 }
 
-/// What a gradient must be, for small whole numbers.
+/// Checks a gradient of small whole numbers.
 async fn is(gradient: &Tensor, want: &[f64]) -> Outcome {
     let want = Array::new(gradient.shape(), want.to_vec());
     near("gradient", gradient.clone(), want, Tolerance::EXACT).run().await
 }
 
-/// The gradient is refused, as data that is gone.
+/// Checks that the gradient is rejected because data was freed.
 fn is_lost(gradients: Result<Vec<Tensor>>) -> Outcome {
     match gradients {
         Err(error) if error.kind() == ErrorKind::Data && error.message().starts_with("grad:") => {
@@ -91,7 +91,7 @@ fn read_before(suite: &mut Suite) {
         let loss = x.square().square().sum(&[]).map_err(said)?;
         loss.item::<f32>().await.map_err(said)?;
         is(&loss.grad(&[&x]).map_err(said)?[0], &[4.0, 32.0]).await?;
-        // And once more, from what was remembered again.
+        // A second time, from the history that the first gradient recorded again.
         is(&loss.grad(&[&x]).map_err(said)?[0], &[4.0, 32.0]).await
     });
     suite.steps("after all on the way was read", |device| async move {
@@ -127,11 +127,11 @@ fn lost(suite: &mut Suite) {
         let loss = square.mul(2.0).map_err(said)?;
         loss.read::<f32>().await.map_err(said)?;
         drop(square);
-        // Between the loss and x there was data, and nothing held it.
+        // The square was between the loss and x, and no handle holds its data.
         is_lost(loss.grad(&[&x]))?;
         is_lost(loss.exp().grad(&[&x]))?;
         is(&loss.detach().grad(&[&x]).map_err(said)?[0], &[0.0]).await?;
-        // What is younger cannot go into it.
+        // A newer tensor cannot be part of the lost history.
         let y = one(&device, 4.0)?;
         let both = loss.mul(&y).map_err(said)?;
         is(&both.grad(&[&y]).map_err(said)?[0], &[18.0]).await
@@ -158,13 +158,13 @@ fn lost(suite: &mut Suite) {
     });
 }
 
-/// Weights, biases, an input and a target of a perceptron.
+/// Returns the weights, biases, an input and a target of a perceptron.
 fn model(device: &Device) -> Result<Vec<Tensor>> {
     let shapes: [&[usize]; 6] = [&[12, 16], &[16], &[16, 3], &[3], &[8, 12], &[8, 3]];
     shapes.iter().zip(0..).map(|(shape, n)| random(shape, -0.5, 0.5, n).f32(device)).collect()
 }
 
-/// A step of gradient descent: the loss, and the new weights.
+/// Computes a step of gradient descent. Returns the loss and the new weights.
 fn step(x: &[Tensor]) -> Result<Vec<Tensor>> {
     let hidden = x[4].matmul(&x[0])?.add(&x[1])?.tanh();
     let result = hidden.matmul(&x[2])?.add(&x[3])?;
@@ -224,7 +224,7 @@ fn programs(suite: &mut Suite) {
     });
 }
 
-/// Whether nothing was made between the two, and as much is held.
+/// Checks that nothing was created between two statistics, and that no more memory is used.
 fn flat(before: Stats, after: Stats) -> Outcome {
     let held =
         |s: Stats| (s.plans, s.pipelines, s.buffers, s.bind_groups, s.bytes, s.used_bytes, s.nodes);
@@ -239,7 +239,7 @@ fn loops(suite: &mut Suite) {
         let mut state = model(&device).map_err(said)?;
         let mut settled = device.stats();
         for n in 0..1000 {
-            // Before a step, when nothing of the last one is alive.
+            // Measured before a step, when no tensor of the previous step is alive.
             if n == 20 {
                 settled = device.stats();
             }
@@ -251,7 +251,7 @@ fn loops(suite: &mut Suite) {
             batch.run().map_err(said)?;
             results.remove(0);
             state.splice(..4, results);
-            // So that a machine that computes behind is not run away from.
+            // Waits, so that the host does not run too far ahead of the device.
             if n % 50 == 0 {
                 device.sync().await.map_err(said)?;
             }

@@ -1,4 +1,4 @@
-//! Programs that read values as they go and take gradients afterwards, and what they hold meanwhile.
+//! Tests programs that read values on the way and take gradients afterwards, and the memory that they use.
 
 use super::super::array::Array;
 use super::super::batches::ensure;
@@ -18,13 +18,13 @@ pub fn cases(suite: &mut Suite) {
     rounds(suite, 10_000);
 }
 
-/// What a gradient must be, for small whole numbers.
+/// Checks a gradient of small whole numbers.
 async fn is(gradient: &Tensor, want: &[f64]) -> Outcome {
     let want = Array::new(gradient.shape(), want.to_vec());
     near("gradient", gradient.clone(), want, Tolerance::EXACT).run().await
 }
 
-/// The gradient is refused, and the message names the operation.
+/// Checks that the gradient is rejected, and that the message names the operation.
 fn is_lost(gradients: Result<Vec<Tensor>>, name: &str) -> Outcome {
     let error = gradients.err().ok_or("it gave a gradient")?;
     let fits = error.kind() == ErrorKind::Data && error.message().starts_with("grad: ");
@@ -35,7 +35,7 @@ fn vector(device: &Device, values: &[f32]) -> Result<Tensor> {
     device.tensor(values, &[values.len()])
 }
 
-/// Squared distances of `x w` from a target that nobody else holds.
+/// Returns the squared distance of `x w` from a target that only the graph holds.
 fn distance(device: &Device, w: &Tensor) -> Result<Tensor> {
     let product = vector(device, &[3.0, 4.0])?.mul(w)?;
     product.sub(&vector(device, &[1.0, 1.0])?)?.square().sum(&[])
@@ -86,7 +86,7 @@ fn orders(suite: &mut Suite) {
     });
     suite.steps("data made ready before, and read", |device| async move {
         let w = vector(&device, &[1.0, 2.0]).map_err(said)?;
-        // Nothing held goes into it: it is a constant, though it is younger than the weights.
+        // No held tensor is part of its history. The tensor is therefore a constant, although it is newer than the weights.
         let x = vector(&device, &[6.0, 8.0]).and_then(|x| x.mul(0.5)).map_err(said)?;
         x.read::<f32>().await.map_err(said)?;
         let loss = x.mul(&w).and_then(|y| y.square().sum(&[])).map_err(said)?;
@@ -108,7 +108,7 @@ fn orders(suite: &mut Suite) {
     });
 }
 
-/// Steps down a parabola from 1 and 2, reading the loss before its gradient is taken, as numbers.
+/// Takes steps of gradient descent on a parabola from 1 and 2, in plain numbers.
 fn parabola(steps: usize) -> [f64; 2] {
     let (mut w, x) = ([1.0, 2.0], [3.0, 4.0]);
     for _ in 0..steps {
@@ -191,7 +191,7 @@ fn forgotten(suite: &mut Suite) {
         let w = vector(&device, &[1.0, 2.0]).map_err(said)?;
         let y = w.square();
         y.read::<f32>().await.map_err(said)?;
-        // One part of the loss is made of the weights directly.
+        // One factor of the loss is the weights themselves.
         let z = vector(&device, &[1.0, 1.0]).map_err(said)?;
         let loss = y.mul(&w).and_then(|p| p.mul(&z)?.sum(&[])).map_err(said)?;
         loss.item::<f32>().await.map_err(said)?;
@@ -200,7 +200,7 @@ fn forgotten(suite: &mut Suite) {
         is_lost(loss.grad(&[&w]), "square")?;
         is_lost(loss.grad(&[&w, &z]), "square")?;
         is_lost(loss.add(1.0).and_then(|loss| loss.grad(&[&w])), "square")?;
-        // What is younger did not go into it, and what is detached does not count.
+        // A newer tensor is not part of the lost history, and a detached loss needs none.
         is(&loss.grad(&[&z]).map_err(said)?[0], &[1.0, 8.0]).await?;
         is(&loss.detach().grad(&[&w]).map_err(said)?[0], &[0.0, 0.0]).await
     });
@@ -262,7 +262,7 @@ fn held(suite: &mut Suite) {
     });
 }
 
-/// Loops of many rounds hold as much in the end as in the beginning.
+/// Tests that loops of many rounds use constant memory.
 fn rounds(suite: &mut Suite, count: usize) {
     let big = count > 1000;
     let step = |x: &Tensor| x.mul(0.5)?.add(1.0);

@@ -1,4 +1,5 @@
-//! Every row of the table by every operand: its slope where it is tested, and finite wherever the row is.
+//! Tests the gradient of every row of the pointwise table by every operand. It must match the reference, and be finite wherever
+//! the value is.
 
 use super::super::array::{word, Array};
 use super::super::call::call;
@@ -13,10 +14,10 @@ use warpweft::op::pointwise::TABLE;
 use warpweft::op::{Row, Types};
 use warpweft::tensor::{Operand, Tensor};
 
-/// Magnitudes at which gradients must be finite, both signs each.
+/// Magnitudes at which gradients must be finite, with both signs.
 const EXTREMES: [f32; 10] = [0.0, 1e-30, 1e-4, 0.5, 1.0, 3.0, 30.0, 88.8, 100.0, 1e4];
 
-/// Random points for each row.
+/// The number of random points for each row.
 const RANDOM: usize = 200;
 
 pub fn cases(suite: &mut Suite) {
@@ -36,12 +37,12 @@ fn types(row: &Row) -> Vec<DType> {
     types
 }
 
-/// Whether it makes floats of floats.
+/// Whether the row computes floats from floats.
 fn is_float(row: &Row) -> bool {
     row.dtype(&types(row)) == Ok(DType::F32)
 }
 
-/// Points, and the gradient of the row by each operand of type `f32` there.
+/// Returns points, and the gradient of the row by each operand of dtype `f32` there.
 async fn gradients(
     device: &Device,
     row: &Row,
@@ -81,7 +82,7 @@ async fn gradients(
     Ok((points, found))
 }
 
-/// Points in a row's domain, then combinations of extremes.
+/// Returns points in the domain of a row, then combinations of extremes.
 fn columns(row: &Row) -> Vec<Vec<f64>> {
     let values: Vec<f64> = EXTREMES.iter().flat_map(|&x| [f64::from(x), -f64::from(x)]).collect();
     let operands = row.operands.len();
@@ -121,7 +122,7 @@ fn in_domain<'a>(
         let Some((want, noise)) = slope(reference, point, n) else { continue };
         compared += 1;
         let scale = reference.slope_scale.map_or(0.0, |scale| scale(point));
-        // A GPU's sine is as wrong in a slope as in a value.
+        // The derivative of a GPU's sine has the same error as its value.
         let device = match row.name {
             "sin" | "cos" | "tan" => allowance(gpu, row.name, point).absolute,
             _ => 0.0,
@@ -138,13 +139,13 @@ fn in_domain<'a>(
     }
 }
 
-/// Where the function itself is finite but rises without bound.
+/// Whether the function is finite but its slope is not.
 fn is_vertical(name: &str, point: &[f64], n: usize) -> bool {
     match name {
         "sqrt" => point[0] == 0.0,
         "asin" | "acos" => point[0].abs() == 1.0,
         "acosh" => point[0] == 1.0,
-        // 1 / x^2 is more than `f32` holds.
+        // 1 / x^2 exceeds the range of `f32`.
         "digamma" => point[0].abs() < 1e-18,
         "pow" => n == 0 && point[0] == 0.0 && 0.0 < point[1] && point[1] < 1.0,
         _ => false,
@@ -157,7 +158,7 @@ fn at_extremes<'a>(
     n: usize,
     found: impl Iterator<Item = (&'a Vec<f64>, &'a f32)>,
 ) -> Outcome {
-    // What overflows in f32 need not be finite.
+    // Values that overflow in `f32` need not be finite.
     let fits = |value: f64| value.abs() < 0.99 * f64::from(f32::MAX);
     for (point, &got) in found {
         let slope = slope(reference, point, n);

@@ -1,5 +1,5 @@
-//! Gradients of what is used many times: a tensor that is sliced at every step, and a weight that is multiplied with at
-//! every step.
+//! Tests gradients of tensors with many uses: a tensor that is sliced at every step, and a weight that is multiplied at every
+//! step.
 
 use super::super::array::{random, Array};
 use super::super::check::Suite;
@@ -50,7 +50,7 @@ pub fn cases(suite: &mut Suite) {
             move |x| cubes_wanted(&x[0], &places),
         );
     }
-    // Few rows make thin products, which are joined; more rows are not.
+    // Few rows make thin products, which are joined. More rows are not joined.
     for (batch, size) in [(1, 8), (2, 8), (6, 4)] {
         let inputs = move |seed| {
             vec![
@@ -87,10 +87,10 @@ pub fn cases(suite: &mut Suite) {
     );
 }
 
-/// An axis, a start, a number of elements and how far they are apart.
+/// An axis, a start, a number of elements, and the step between them.
 type Place = (usize, usize, usize, usize);
 
-/// The sum of cubes of parts, each part times a number of its own.
+/// Returns the sum of the cubes of slices, each with a different factor.
 fn cubes(x: &Tensor, places: &[Place]) -> Result<Tensor> {
     let mut sum = x.device().zeros(&[])?;
     for (n, &(axis, start, len, step)) in places.iter().enumerate() {
@@ -115,7 +115,7 @@ fn factor(n: usize) -> f64 {
     1.0 + 0.25 * (n % 5) as f64
 }
 
-/// The last state of `tanh(x_t w + h u)`.
+/// Returns the last state of `tanh(x_t w + h u)`.
 fn recurrent(inputs: &[Tensor]) -> Result<Tensor> {
     let [w, u, x] = inputs else { unreachable!("three inputs") };
     let mut h = x.select(0, 0)?;

@@ -1,4 +1,4 @@
-//! What looks through windows, and what is made of it.
+//! Tests gradients of convolutions, pooling and other operations with windows.
 
 use super::super::array::{random, Array};
 use super::super::attention::turned;
@@ -9,7 +9,7 @@ use super::super::pool::{meaning, pool, resized, windows, Kind, MODES, POOLS};
 use super::holds;
 use warpweft::tensor::PadMode;
 
-/// Numbers between -1 and 1, others for each seed.
+/// Returns numbers between -1 and 1, different for each seed.
 fn r(shape: &[usize], seed: u32) -> Array<f64> {
     random(shape, -1.0, 1.0, seed)
 }

@@ -1,4 +1,4 @@
-//! Eigenvalues and eigenvectors, held against what they must satisfy and against known ones.
+//! Tests eigenvalues and eigenvectors: against their definition, and against known ones.
 
 use super::super::array::{random, Array};
 use super::super::check::{near, Check, Suite};
@@ -6,7 +6,7 @@ use super::super::tolerance::Tolerance;
 use warpweft::device::Device;
 use warpweft::error::Result;
 
-/// A symmetric matrix of numbers between -1 and 1, for each of a batch.
+/// Returns a batch of symmetric matrices of numbers between -1 and 1.
 pub fn symmetric(batch: usize, n: usize, seed: u32) -> Array<f64> {
     let x = random(&[batch, n, n], -1.0, 1.0, seed);
     Array::from_fn(&[batch, n, n], |at| match at[1] < at[2] {
@@ -15,13 +15,13 @@ pub fn symmetric(batch: usize, n: usize, seed: u32) -> Array<f64> {
     })
 }
 
-/// The eigenvalues of one symmetric matrix, ascending.
+/// Returns the eigenvalues of one symmetric matrix, in ascending order.
 pub fn eigenvalues(a: &[f64], n: usize) -> Vec<f64> {
     eigenvectors(a, n).0
 }
 
-/// The eigenvalues of one matrix, ascending, and the eigenvectors, in columns; of the mean with its transpose: by Jacobi's
-/// method in `f64`, one pair after the other.
+/// Returns the eigenvalues of one matrix, in ascending order, and the eigenvectors, in columns. Symmetrizes the matrix first,
+/// and applies Jacobi's method in `f64` to one pair after the other.
 pub fn eigenvectors(a: &[f64], n: usize) -> (Vec<f64>, Vec<f64>) {
     let at = |place: usize| (place / n, place % n);
     let mut a: Vec<f64> =
@@ -57,7 +57,7 @@ pub fn eigenvectors(a: &[f64], n: usize) -> (Vec<f64>, Vec<f64>) {
     (values, vectors)
 }
 
-/// What matrices are made of must be what they are: `V diag(values) V^T` and `V^T V`.
+/// Checks the eigenvalues, `V diag(values) V^T` and `V^T V`.
 fn checks(device: &Device, x: &Array<f64>, scale: f64) -> Result<Vec<Check>> {
     let (batch, n) = (x.shape[0], x.shape[1]);
     let (values, vectors) = x.f32(device)?.eigh()?;
@@ -69,7 +69,7 @@ fn checks(device: &Device, x: &Array<f64>, scale: f64) -> Result<Vec<Check>> {
     let again = vectors.mul(&values.unsqueeze(1)?)?.matmul(&turned)?;
     let identity = Array::from_fn(&[batch, n, n], |at| f64::from(u8::from(at[1] == at[2])));
     let product = turned.matmul(&vectors)?;
-    // One batch, so that the vectors are found once.
+    // In one batch, so that the vectors are computed once.
     let mut batch_of_all = device.batch();
     batch_of_all.add(&values)?.add(&again)?.add(&product)?;
     batch_of_all.run()?;
@@ -96,7 +96,7 @@ pub fn cases(suite: &mut Suite) {
 fn known(suite: &mut Suite) {
     suite.add("eigh of known matrices", |device| {
         let mut all = Vec::new();
-        // The second difference has the values 2 - 2 cos(k pi / (n + 1)).
+        // The matrix of second differences has the eigenvalues 2 - 2 cos(k pi / (n + 1)).
         let n = 12;
         let difference = Array::from_fn(&[1, n, n], |at| match at[1].abs_diff(at[2]) {
             0 => 2.0,
@@ -108,7 +108,7 @@ fn known(suite: &mut Suite) {
         let by = Tolerance { absolute: 4e-6, relative: 0.0 };
         all.push(near("second difference", difference.f32(device)?.eigh()?.0, want, by));
         all.extend(checks(device, &difference, 4.0)?);
-        // Ones everywhere: n, and 0 as often as else.
+        // Ones everywhere: one eigenvalue is n, and all others are 0.
         let ones = Array::new(&[1, 6, 6], vec![1.0; 36]);
         all.extend(checks(device, &ones, 6.0)?);
         let diagonal =

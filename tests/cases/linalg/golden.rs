@@ -1,4 +1,4 @@
-//! Values and gradients as NumPy and JAX have them in 64 bits: `tests/golden/linalg.py` writes them.
+//! Tests values and gradients against NumPy and JAX in 64 bits. `tests/golden/linalg.py` writes the numbers.
 
 use super::super::array::Array;
 use super::super::check::{near, Check, Suite};
@@ -10,17 +10,17 @@ use warpweft::tensor::{MatrixNorm, Tensor};
 
 const FILE: &str = include_str!("../../golden/linalg.txt");
 
-/// Computed in `f32`: an error of rounding is larger by the matrix's condition number, which is below some hundreds here,
-/// and so once more for each derivative.
+/// The tolerance in `f32`. The condition number multiplies the rounding error, once more for each derivative. It is below some
+/// hundreds here.
 fn by(want: &Array<f64>, times: f64) -> Tolerance {
     let size = want.data.iter().fold(1.0f64, |most, x| most.max(x.abs()));
     Tolerance { absolute: times * 2e-6 * size, relative: 0.0 }
 }
 
-/// What a case computes of its inputs, by their names.
+/// The computation of a case from its inputs, by their names.
 type Build = fn(&HashMap<String, Tensor>) -> Result<Vec<Tensor>>;
 
-/// A case of the file: results, gradients and gradients of gradients.
+/// Adds a case of the file: results, gradients and second derivatives.
 pub fn like(
     suite: &mut Suite,
     case: &str,
@@ -78,7 +78,7 @@ pub fn like(
     });
 }
 
-/// All cases whose names begin so.
+/// Adds all cases whose names begin with `begin`.
 fn all(suite: &mut Suite, begin: &str, times: f64, build: Build) {
     let mut seen = HashSet::new();
     for case in FILE.lines().filter_map(|line| line.split('|').next()) {
@@ -124,7 +124,7 @@ pub fn cases(suite: &mut Suite) {
     }
 }
 
-/// The equations of the file, each with its number of operands.
+/// Returns the equations of the file, each with its number of operands.
 pub fn equations() -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for case in FILE.lines().filter_map(|line| line.split('|').next()?.strip_prefix("einsum ")) {

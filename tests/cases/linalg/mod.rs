@@ -1,4 +1,4 @@
-//! Linear algebra: against NumPy and JAX, and, where matrices are larger, against what must hold.
+//! Tests linear algebra: against NumPy and JAX and, for larger matrices, against the definitions.
 
 mod eigh;
 mod golden;

@@ -1,11 +1,11 @@
-//! Matrices of more sizes, held against what must hold: products of factors and inverses with the matrix.
+//! Tests matrices of more sizes against the definitions: products of the factors, and of inverses with the matrix.
 
 use super::super::array::{random, Array};
 use super::super::check::{near, Suite};
 use super::super::tolerance::Tolerance;
 use warpweft::dtype::DType;
 
-/// Matrices with numbers from -1 to 1, and more on the diagonal, whose condition number stays small.
+/// Returns matrices with a small condition number: numbers from -1 to 1, and larger ones on a diagonal.
 fn regular(batch: usize, n: usize, seed: u32) -> Array<f64> {
     let x = random(&[batch, n, n], -1.0, 1.0, seed);
     let more = (n as f64).sqrt() + 1.0;
@@ -31,7 +31,7 @@ fn near_by(size: f64) -> Tolerance {
     Tolerance { absolute: 1e-5 * size, relative: 0.0 }
 }
 
-/// Elimination in `f64`, one row after the other: the sign of the determinant, and the logarithm of its size.
+/// Runs elimination in `f64`, one row after the other. Returns the sign of the determinant and the logarithm of its magnitude.
 fn determinant(a: &[f64], n: usize) -> (f64, f64) {
     let mut a = a.to_vec();
     let (mut sign, mut log) = (1.0, 0.0);
@@ -141,7 +141,7 @@ pub fn cases(suite: &mut Suite) {
                 ),
             ];
             if rows != columns {
-                // What is left is at right angles to all columns, or is nothing.
+                // The residual is orthogonal to all columns, or is 0.
                 let b = random(&[2, rows, 2], -1.0, 1.0, 5);
                 let found = a.lstsq(&b.f32(device)?)?;
                 let rest = b.f32(device)?.sub(a.matmul(&found)?)?;
@@ -156,7 +156,7 @@ pub fn cases(suite: &mut Suite) {
     special(suite);
 }
 
-/// Corners: singular, empty, halves, large numbers.
+/// Tests special cases: singular, empty, `f16`, large numbers.
 fn special(suite: &mut Suite) {
     suite.add("singular matrices", |device| {
         let flat = Array::new(&[2, 2, 2], vec![1.0, 2.0, 2.0, 4.0, 2.0, 0.0, 0.0, 1.0]);
@@ -203,7 +203,7 @@ fn special(suite: &mut Suite) {
     suite.add("a matrix of many rows", |device| {
         let long = random(&[1, 1100, 2], -1.0, 1.0, 9);
         let (q, r) = long.f32(device)?.qr()?;
-        // Errors are those of the columns' lengths, which are 19.
+        // The error is proportional to the length of the columns, which is 19.
         Ok(vec![near("again", q.matmul(&r)?, long, near_by(19.0))])
     });
     suite.add("matrices of nothing", |device| {

@@ -1,5 +1,4 @@
-//! First and second derivatives where matrices have no inverse, and of eigenvalues and eigenvectors, against differences
-//! in `f64`.
+//! Tests first and second derivatives of singular matrices, and of eigenvalues and eigenvectors, against differences in `f64`.
 
 use super::super::array::{random, Array};
 use super::super::check::{near, Check, Suite};
@@ -61,14 +60,14 @@ pub fn cases(suite: &mut Suite) {
     }
 }
 
-/// A symmetric matrix whose eigenvalues are apart.
+/// Returns a symmetric matrix with well separated eigenvalues.
 fn matrix(n: usize) -> Array<f64> {
     let x = symmetric(1, n, 4);
     let more = |at: &[usize]| if at[0] == at[1] { at[0] as f64 } else { 0.0 };
     Array::from_fn(&[n, n], |at| f64::from((x.at(&[0, at[0], at[1]]) + more(at)) as f32))
 }
 
-/// Whole numbers from -3 to 3.
+/// Returns whole numbers from -3 to 3.
 fn whole(rows: usize, columns: usize, seed: u32) -> Array<f64> {
     random(&[rows, columns], -3.5, 3.5, seed).map(f64::round)
 }
@@ -79,7 +78,7 @@ fn product(a: &Array<f64>, b: &Array<f64>) -> Array<f64> {
     })
 }
 
-/// By the first row, and so on.
+/// Computes the determinant by expansion along the first row.
 fn determinant(a: &[f64]) -> f64 {
     let n = a.len().isqrt();
     let minor = |column: usize| -> Vec<f64> {
@@ -92,7 +91,7 @@ fn determinant(a: &[f64]) -> f64 {
     }
 }
 
-/// Ascending: the roots of the eigenvalues of `A^T A`.
+/// Returns the singular values in ascending order: the roots of the eigenvalues of `A^T A`.
 fn singular_values(a: &[f64], rows: usize, columns: usize) -> Vec<f64> {
     let across: Vec<f64> = (0..columns * columns)
         .map(|at| {
@@ -103,7 +102,7 @@ fn singular_values(a: &[f64], rows: usize, columns: usize) -> Vec<f64> {
     eigenvectors(&across, columns).0.iter().map(|x| x.sqrt()).collect()
 }
 
-/// The value, the gradient, and the gradient of the gradient along a direction, of a function of one matrix.
+/// Returns the value, the gradient, and the gradient of the gradient along a direction, for a function of one matrix.
 fn derivatives(
     device: &Device,
     x: &Array<f64>,
@@ -143,7 +142,7 @@ fn derivatives(
     let want = Array::new(&[], vec![f(&x.data)]);
     let most = x.data.iter().fold(1.0f64, |most, x| most.max(x.abs()));
     let rounding = Tolerance { absolute: 1e-6 * most.powi(x.shape[0] as i32), relative: 1e-5 };
-    // A gradient changes by the second derivative where elements are rounded.
+    // Rounding the elements changes a gradient in proportion to the second derivative.
     let bends = second.data.iter().fold(0.0f64, |most, x| most.max(x.abs()));
     let slopes = by(&first, 2.0);
     let slopes = Tolerance { absolute: slopes.absolute + 2e-7 * most * bends, ..slopes };

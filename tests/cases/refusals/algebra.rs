@@ -1,4 +1,4 @@
-//! What linear algebra, transforms, sampling and statistics refuse.
+//! Rejected calls of linear algebra, transforms, sampling and statistics.
 
 use super::{of, t, Refusal, TYPE};
 use warpweft::dtype::DType::{Bool, I32};

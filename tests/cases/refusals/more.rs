@@ -1,4 +1,4 @@
-//! Refusals of operations that the other lists do not have, so that each kind of error in an operation's documentation is seen.
+//! Rejected calls that the other lists do not contain, so that each documented kind of error of an operation is tested.
 
 use super::{of, t, Refusal, TYPE};
 use warpweft::dtype::DType::{Bool, I32, U8};
@@ -8,7 +8,7 @@ use warpweft::tensor::{FftNorm, MatrixNorm, PoolOptions, Reduction, Tensor, Vari
 
 const BACK: FftNorm = FftNorm::Backward;
 
-/// The first of several results.
+/// Returns the first of several results.
 fn first(results: Result<Vec<Tensor>>) -> Result<Tensor> {
     Ok(results?.remove(0))
 }

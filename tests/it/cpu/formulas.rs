@@ -1,10 +1,10 @@
-//! What the CPU backend computes as one function, against its instructions one by one.
+//! Compares the functions that the CPU backend computes as a unit with their separate instructions.
 
 use super::*;
 use warpweft::expr::Expr;
 use warpweft::op::{Function, Pointwise};
 
-/// Numbers of all sizes and kinds.
+/// Returns numbers of all magnitudes and kinds.
 fn mixed(count: usize) -> Vec<f32> {
     let special = [
         0.0,
@@ -30,8 +30,8 @@ fn mixed(count: usize) -> Vec<f32> {
     noise(count, 9).into_iter().enumerate().map(each).collect()
 }
 
-/// Programs of a function, with something before and after it: one that calls it and stores the result alone, and one
-/// that has its instructions and stores every float on the way, so that none is done along with another.
+/// Returns two programs of a function with instructions before and after it. One calls the function and stores only the result.
+/// The other has its instructions and stores every float on the way, so that none is fused.
 fn programs(function: &Function) -> [Builder; 2] {
     let build = |called: bool| {
         let mut b = Builder::default();
@@ -70,11 +70,11 @@ fn functions_give_the_bits_of_their_instructions() {
         Function::Row(Pointwise::erf),
         Function::Row(Pointwise::gelu),
         Function::Row(Pointwise::gelu_tanh),
-        // That of softplus is a row itself.
+        // The derivative of `softplus` is itself a row.
         Function::Formula(Pointwise::softplus.row().derivative(0)),
         Function::Formula(Pointwise::sigmoid.row().derivative(0)),
         Function::Formula(Pointwise::tanh.row().derivative(0)),
-        // Those that the machine has no function for.
+        // Functions without a special implementation.
         Function::Row(Pointwise::mish),
         Function::Formula(Pointwise::silu.row().derivative(0)),
     ];

@@ -1,4 +1,4 @@
-//! Sorted rows by kernels built by hand, and kernels without sense.
+//! Tests sorted rows with hand-written kernels, and invalid kernels.
 
 use super::*;
 use warpweft::kernel::Order;

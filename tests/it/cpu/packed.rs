@@ -1,8 +1,8 @@
-//! Programs that divide coordinates, and products whose operand they compute.
+//! Tests programs that divide coordinates, and matmuls that compute their operand.
 
 use super::*;
 
-/// `value` of a coordinate and a constant.
+/// Applies a binary instruction to a coordinate and a constant.
 fn divided(b: &mut Builder, op: Binary, coordinate: u32, by: u32) -> ValueId {
     let coordinate = b.push(Inst::Coord(coordinate));
     let by = b.number(DType::I32, f64::from(by));
@@ -11,7 +11,7 @@ fn divided(b: &mut Builder, op: Binary, coordinate: u32, by: u32) -> ValueId {
 
 #[test]
 fn quotients_and_remainders_of_coordinates() {
-    // The last operations' divisors do not divide each other, or not all of the extents.
+    // In the last cases, the divisors do not divide each other or the extents.
     let cases: [[(Binary, u32, usize); 2]; 6] = [
         [(Binary::Shr, 3, 8), (Binary::And, 7, 8)],
         [(Binary::Shr, 1, 2), (Binary::Shr, 3, 8)],
@@ -51,8 +51,8 @@ fn quotients_and_remainders_of_coordinates() {
     }
 }
 
-/// Fields of four bits of words along the rows, times a scale for each 32 of them; a matrix `[k, n]` whose columns
-/// are the rows of words.
+/// Returns a matrix `[k, n]` of four-bit fields, times a scale for each 32 of them. The columns of the matrix are rows of
+/// words.
 fn fields(k: usize) -> Operand {
     let mut b = Builder::default();
     let (word, field) = (divided(&mut b, Binary::Shr, 0, 3), divided(&mut b, Binary::And, 0, 7));
@@ -76,7 +76,7 @@ fn fields(k: usize) -> Operand {
 
 #[test]
 fn products_with_fields_of_words() {
-    // Small ones, those of one thread's part, and those of more than a panel.
+    // Small matrices, matrices that one thread computes, and matrices of more than one panel.
     for (k, n) in [(32, 5), (64, 33), (1056, 1000), (4096, 257)] {
         let words: Vec<u32> = (0..(k / 8 * n) as u32).map(|i| i.wrapping_mul(2654435761)).collect();
         let scales = noise(k / 32 * n, 3);

@@ -1,15 +1,15 @@
-//! The CPU backend's routines against plain loops in `f64`, and what it makes of calls without sense.
+//! Tests the routines of the CPU backend, compared with plain loops in `f64`, and their invalid calls.
 
 use super::*;
 
-/// A view of an input, as an operand.
+/// Returns a view of an input as an operand.
 fn view(input: u32, offset: i64, strides: &[i64]) -> Operand {
     let mut b = Builder::default();
     let value = load(&mut b, input, offset, strides);
     Operand { program: b.finish(), value }
 }
 
-/// Twice a view plus one.
+/// Returns twice a view plus one, as an operand.
 fn computed(input: u32, strides: &[i64]) -> Operand {
     let mut b = Builder::default();
     let x = load(&mut b, input, 0, strides);
@@ -19,7 +19,7 @@ fn computed(input: u32, strides: &[i64]) -> Operand {
     Operand { program: b.finish(), value }
 }
 
-/// The result as it is.
+/// Returns an epilogue that stores the result unchanged.
 fn plain(dims: &[usize]) -> Program {
     let mut b = Builder::default();
     let result = b.push(Inst::Accumulator);
@@ -27,7 +27,7 @@ fn plain(dims: &[usize]) -> Program {
     b.finish()
 }
 
-/// max(result + bias, 0), the bias along the last axis.
+/// Returns the epilogue max(result + bias, 0), with the bias along the last axis.
 fn bias_relu(dims: &[usize], input: u32) -> Builder {
     let mut b = Builder::default();
     let result = b.push(Inst::Accumulator);
@@ -88,14 +88,14 @@ fn matmuls_of_every_layout() {
         product(&[], [300, 1, 70], &[70, 1], &[1, 1]),
         product(&[], [5, 7, 0], &[0, 1], &[7, 1]),
         product(&[], [40, 30, 20], &[0, 1], &[30, 1]),
-        // Few rows, or columns, with a large matrix that lies either way.
+        // Few rows or columns, with a large matrix in either memory order.
         product(&[], [1, 1100, 30], &[0, 1], &[1100, 1]),
         product(&[], [7, 70, 501], &[501, 1], &[1, 501]),
         product(&[], [8, 613, 65], &[1, 8], &[613, 1]),
         product(&[], [90, 3, 402], &[402, 1], &[3, 1]),
         product(&[], [650, 5, 61], &[1, 650], &[1, 61]),
         product(&[5], [2, 100, 64], &[128, 64, 1], &[6400, 1, 64]),
-        // b is shared by the batch; a is; both have axes of their own; many tiny ones.
+        // The batch shares `b`; it shares `a`; each operand has separate batch axes; many tiny products.
         product(&[6], [10, 12, 14], &[140, 14, 1], &[0, 12, 1]),
         product(&[6], [10, 12, 14], &[0, 14, 1], &[168, 12, 1]),
         product(&[3, 4], [9, 8, 7], &[63, 0, 7, 1], &[0, 56, 8, 1]),
@@ -125,11 +125,11 @@ fn matmuls_of_every_layout() {
     }
 }
 
-/// Each number of rows, or of columns, with a large matrix that lies either way and has an infinity.
+/// Tests each small number of rows or columns, with a large matrix in either memory order that contains an infinity.
 #[test]
 fn matmuls_of_few_rows() {
     const MOST: usize = 33;
-    // `gemm`, which computes the higher numbers of rows, adds the 1,700 products one after the other.
+    // The `gemm` crate computes the larger numbers of rows. It adds 1,700 products one after the other.
     const TOLERANCE: f64 = 3e-5;
     let sizes =
         [(16, 257), (33, 300), (64, 64), (130, 63), (193, 100), (400, 49), (17, 2100), (1700, 37)];
@@ -165,14 +165,14 @@ fn matmuls_of_few_rows() {
     }
 }
 
-/// From the last number to the first, along each axis of each operand.
+/// Tests operands that are reversed along each of their axes.
 #[test]
 fn matmuls_of_what_is_read_backwards() {
     for (m, n, k) in [(33, 65, 31), (130, 1, 70)] {
         let (x, y) = (noise(m * k, 23), noise(k * n, 24));
         for backwards in 1..16 {
             let along = |axis: usize| backwards >> axis & 1 == 1;
-            // The operand's view, and where its number of a row and a column lies.
+            // The view of the operand, and the position of a row and column in its data.
             let operand = |input: u32, [rows, columns]: [usize; 2]| {
                 let flips = [along(2 * input as usize), along(2 * input as usize + 1)];
                 let sign = |flip: bool| if flip { -1 } else { 1 };
@@ -294,7 +294,7 @@ fn convolutions() {
         let (x, w) = (noise(200_000, 30), noise(60_000, 31));
         let count = case.batch * case.out * case.out_height * case.out_width;
         let wanted = convolve(case, &x, &w);
-        // The longest sums have 576 terms and partial sums of about 8: their rounding adds up to 1.5e-5.
+        // The longest sums have 576 terms and partial sums of about 8. Their rounding error is at most 1.5e-5.
         close(&run(Kernel::Conv2d(case.clone()), &[&x, &w], count), &wanted, 3e-5);
 
         // Computed operands, and an epilogue.
@@ -310,14 +310,14 @@ fn convolutions() {
         let wanted = convolve(&case, &double(&x), &double(&w)).into_iter().enumerate();
         let wanted = wanted.map(|(i, x)| (x + f64::from(bias[i % case.out_width])).max(0.0));
         let wanted: Vec<f64> = wanted.collect();
-        // Sums of up to 576 terms as large as 9, of both signs.
+        // Sums of up to 576 terms of magnitude up to 9, of both signs.
         close(&run(Kernel::Conv2d(case), &[&x, &w, &bias], count), &wanted, 1e-4);
     }
 }
 
 #[test]
 fn convolutions_of_permuted_operands() {
-    // The image has its channels last, the weights their channels first.
+    // The channels are the last axis of the image and the first axis of the weights.
     let params = Conv2d { stride: [2, 1], padding: [(1, 1), (1, 0)], dilation: [1, 1], groups: 1 };
     let mut case = convolution([2, 3, 10, 11, 4], [3, 3], params);
     let (x, w) = (noise(660, 33), noise(108, 34));
@@ -420,7 +420,7 @@ fn attention_of_every_kind() {
         case([2, 3, 3, 33, 65], [16, 8], false, None),
         case([2, 4, 2, 70, 70], [32, 32], true, None),
         case([1, 8, 1, 1, 300], [64, 64], true, None),
-        // More queries than keys: the first ones see nothing.
+        // More queries than keys, so the first queries may attend to no key.
         case([1, 2, 2, 40, 30], [8, 8], true, None),
         case([2, 2, 1, 31, 257], [8, 24], false, Some([0, 0, 257, 1])),
         case([2, 2, 2, 20, 140], [8, 8], true, Some([140, 0, 0, 1])),
@@ -433,7 +433,7 @@ fn attention_of_every_kind() {
         let inputs = inputs.map(|x| x.into_iter().map(|x| 3.0 * x).collect::<Vec<f32>>());
         let mut mask = noise(20_000, 43);
         mask.iter_mut().enumerate().filter(|m| m.0 % 3 == 1).for_each(|m| *m.1 = f32::NEG_INFINITY);
-        // One query that sees nothing.
+        // One query that may attend to no key.
         if case.mask.is_some_and(|m| m[2] == 257) {
             mask[257 * 7..257 * 8].fill(f32::NEG_INFINITY);
         }
@@ -483,7 +483,7 @@ fn senseless_calls_are_errors() {
     assert_eq!(backend.allocate(u64::MAX).unwrap_err().kind(), ErrorKind::Memory);
     backend.free(BufferId(12345));
 
-    // A store beyond its output, an input that is not there, a value before it is made.
+    // A store beyond its output, an input that does not exist, a value that is used before it is computed.
     let refused = |kernel| try_run(&backend, kernel, &[&[0; 100]], &[50], &[]).unwrap_err();
     assert_eq!(refused(copy()).kind(), ErrorKind::Data);
     let program = |insts: Vec<Inst>| {

@@ -1,8 +1,8 @@
-//! Programs over rows: reductions, sums, several stages.
+//! Tests programs over rows: reductions, sums, several stages.
 
 use super::*;
 
-/// Reduces the inner dimension and writes one number per row.
+/// Returns a kernel that reduces the inner dimension and writes one number per row.
 fn reduction(op: Reduction, dtype: DType, dims: [usize; 2], strides: [i64; 2]) -> Kernel {
     let mut b = Builder::default();
     let x = b.push(Inst::Load { input: 0, index: index(0, &strides), dtype });
@@ -85,7 +85,7 @@ fn long_sums_stay_exact() {
 
 #[test]
 fn row_programs_with_several_stages() {
-    // A layer norm: mean, variance, both per row; a weight per column; the mean is written as well.
+    // A layer norm with the mean and variance of each row and a weight per column. The mean is also stored.
     for (rows, columns) in [(50, 96), (3, 10_000), (1, 70_000), (1500, 4)] {
         let (x, w) = (noise(rows * columns, 13), noise(columns, 14));
         let mut b = Builder::default();

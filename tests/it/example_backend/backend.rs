@@ -1,5 +1,5 @@
-//! The backend itself: it has each kernel and its schedule, as a driver of a real machine has, and runs what is scheduled on
-//! the plainest machine.
+//! The example backend. It prepares each kernel and its schedule as a driver of real hardware does, and runs the scheduled
+//! kernels on the reference backend.
 
 use crate::wrapper::{Wrapped, Wrapper};
 use std::collections::HashMap;
@@ -12,15 +12,15 @@ use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::kernel::{Kernel, KernelConfig, Plan};
 use warpweft::schedule::{schedule, Strategy};
 
-/// Kernels that were lowered to loops, and all kernels, of all machines.
+/// The numbers of kernels that were lowered to loops, and of all kernels, for all devices.
 pub static LOWERED: AtomicU64 = AtomicU64::new(0);
 pub static SCHEDULED: AtomicU64 = AtomicU64::new(0);
 
-/// The machine: memory and arithmetic are the plain machine's, what is run is what the schedules say.
+/// The backend. The reference backend provides memory and arithmetic, and the schedules decide what runs.
 struct Toy {
     info: Info,
     plain: ReferenceBackend,
-    /// Batches by address, which is theirs while they are held, and as they are scheduled.
+    /// Scheduled batches, by address. Each batch is held, so its address stays unique.
     scheduled: Mutex<HashMap<usize, [Arc<Plan>; 2]>>,
     listener: Mutex<Option<Listener>>,
 }
@@ -87,7 +87,7 @@ impl Wrapper for Toy {
     }
 }
 
-/// What the driver finds where its machines are of this kind: one that does not open, and one that runs.
+/// Returns the devices that the driver discovers, with this kind: one that fails to open, and one that works.
 fn machines(kind: DeviceKind) -> Vec<Machine> {
     let machine =
         |name| Machine { info: info(name, kind), limits: ReferenceBackend::LIMITS, memory: None };
@@ -105,7 +105,7 @@ async fn open(number: usize, kind: DeviceKind) -> Result<Box<dyn Backend>> {
     }
 }
 
-/// A faster way to the same GPUs than this crate's own.
+/// A driver with a faster API to the same GPUs than this crate's.
 pub const FAST: Driver = Driver {
     name: "toy",
     rank: -1,
@@ -113,7 +113,7 @@ pub const FAST: Driver = Driver {
     open: |number| Box::pin(open(number, DeviceKind::DiscreteGpu)),
 };
 
-/// One that nobody takes unasked.
+/// A driver for software devices, which are chosen only on request.
 pub const SLOW: Driver = Driver {
     name: "toy",
     rank: 1,
@@ -121,7 +121,7 @@ pub const SLOW: Driver = Driver {
     open: |number| Box::pin(open(number, DeviceKind::Software)),
 };
 
-/// Only what does not open.
+/// A driver whose only device fails to open.
 pub const BROKEN: Driver = Driver {
     discover: || Box::pin(async { machines(DeviceKind::DiscreteGpu).drain(..1).collect() }),
     ..FAST

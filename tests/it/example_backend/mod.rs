@@ -1,4 +1,4 @@
-//! A backend from outside: it joins by registering, and then discovery, preference, fallback and the suite know it.
+//! Tests a backend from outside the library. After registration, discovery, preferences, fallback and the suite use it.
 
 mod backend;
 
@@ -15,7 +15,7 @@ fn opened(preference: &str) -> Device {
     block_on(Device::with(Preference::parse(preference))).expect(preference)
 }
 
-/// In a process of its own: other tests open devices, too.
+/// Runs in a separate process, because other tests open devices, too.
 #[test]
 fn a_registered_backend_is_discovered_preferred_and_fallen_back_from() {
     const ALONE: &str = "WARPWEFT_TEST_ALONE";
@@ -33,7 +33,7 @@ fn a_registered_backend_is_discovered_preferred_and_fallen_back_from() {
     let found = block_on(Device::discover());
     let toys = [&found[0].info, &found[1].info].map(|info| &*info.name);
     assert_eq!(toys, ["Toy that breaks", "Toy that runs"], "{found:?}");
-    // By number, by name, by the backend's word, as the best; what does not open is passed over.
+    // By number, by name, by the backend's word, and as the best device. A device that does not open is skipped.
     for preference in ["1", "Toy That Runs", "toy", "gpu", "low-power", "auto"] {
         let device = opened(preference);
         assert_eq!(device.info().name, "Toy that runs", "{preference}");
@@ -42,14 +42,14 @@ fn a_registered_backend_is_discovered_preferred_and_fallen_back_from() {
     assert_eq!(block_on(Device::new()).expect("it is there").info().backend, "toy");
     let error = block_on(Device::with(Preference::Index(0))).expect_err("it is broken");
     assert!(error.to_string().contains("this toy is broken"), "{error}");
-    // After other software GPUs, and not unasked.
+    // After other software GPUs, and only on request.
     register(SLOW);
     let found = block_on(Device::discover());
     let at = found.iter().position(|found| found.info.backend == "toy").expect("it is found");
     let before = found[..at].iter().filter(|found| found.info.kind == DeviceKind::Cpu);
     assert_eq!((before.count(), found[at].recommended), (1, false), "{found:?}");
     assert_ne!(opened("auto").info().backend, "toy");
-    // Where nothing of it opens, the next best is taken, and says why if that is the CPU.
+    // If none of its devices open, the next best is chosen. If that is the CPU, the device reports the reason.
     register(BROKEN);
     let device = opened("auto");
     assert_ne!(device.info().backend, "toy");
@@ -64,9 +64,9 @@ fn the_suite_runs_on_a_registered_backend() {
     register(SLOW);
     let device = opened("toy that runs");
     let mut ran = 0;
-    // The machine takes no WGSL of users.
+    // This backend does not support WGSL from users.
     for group in GROUPS.iter().filter(|group| !group.name.starts_with("custom")) {
-        // Every third case; gradients and random programs take longest.
+        // Every third case. Gradients and random programs take longest, so fewer run.
         let step = if ["grad", "fuzz"].contains(&group.name) { 12 } else { 3 };
         let cases: Vec<_> = (group.cases)().cases.into_iter().step_by(step).collect();
         let report = run_cases(Place::Reference, &device, &cases, group.name);

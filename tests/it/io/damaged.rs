@@ -1,5 +1,5 @@
-//! Safetensors files that are damaged, in all the ways that came to mind: each is refused, and the message says why. Then
-//! files that are damaged by chance.
+//! Tests damaged safetensors files: known kinds of damage, each rejected with a message that states the reason, and random
+//! damage.
 
 use super::{cpu, golden};
 use crate::cases::array::word;
@@ -7,7 +7,7 @@ use warpweft::device::Device;
 use warpweft::error::{Error, ErrorKind};
 use warpweft::io;
 
-/// A file with this header, and so many bytes behind it.
+/// Returns a file with this header and `data` bytes after it.
 fn file(header: &str, data: usize) -> Vec<u8> {
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());
@@ -15,7 +15,7 @@ fn file(header: &str, data: usize) -> Vec<u8> {
     bytes
 }
 
-/// The same of a header that says another length.
+/// Returns such a file with another header length in its prefix.
 fn says(length: u64, header: &str, data: usize) -> Vec<u8> {
     let mut bytes = file(header, data);
     bytes[..8].copy_from_slice(&length.to_le_bytes());
@@ -33,7 +33,7 @@ fn two(first: &str, second: &str) -> String {
     format!("{{{},{}}}", one("x", first), one("y", second))
 }
 
-/// What is wrong, a file, and what the message has to say.
+/// The kind of damage, a file, and a part of the expected message.
 type Damage = (&'static str, Vec<u8>, &'static str);
 
 fn outside() -> Vec<Damage> {
@@ -286,7 +286,7 @@ fn damaged_weights_are_refused_with_the_reason() {
     io::load_safetensors(&device, &file("{}", 0)).expect("empty, and whole");
 }
 
-/// Files of the script's with bytes changed, left out, put in, repeated and cut off, by chance.
+/// Loads golden files with bytes randomly changed, removed, inserted, repeated and cut off.
 pub fn by_chance(name: &str, rounds: usize, load: impl Fn(&Device, &[u8]) -> Result<(), Error>) {
     let (device, (whole, _)) = (cpu(), golden(name));
     let seed = 41 + name.len() as u32;
@@ -298,7 +298,7 @@ pub fn by_chance(name: &str, rounds: usize, load: impl Fn(&Device, &[u8]) -> Res
     for _ in 0..rounds {
         let mut bytes = whole.clone();
         for _ in 0..=next(4) {
-            // Most of what is said stands at both ends.
+            // Most of the structure is at both ends of a file.
             let from = if next(3) == 0 { bytes.len().saturating_sub(next(300)) } else { 0 };
             let place = (from + next(400)).min(bytes.len().saturating_sub(1));
             match next(7) {

@@ -1,5 +1,5 @@
-//! GGUF files: correct heads, damaged heads, and blocks of each format. The expected numbers of blocks are those that the
-//! `gguf` package gives: `tests/golden/blocks.py` writes `blocks.txt`.
+//! Tests GGUF files: correct headers, damaged headers, and blocks of each format. The expected numbers of blocks come from the
+//! `gguf` package: `tests/golden/blocks.py` writes `blocks.txt`.
 
 use std::io::Cursor;
 use warpweft::error::{Error, ErrorKind, Result};
@@ -19,18 +19,18 @@ fn u64s(number: u64) -> Vec<u8> {
     number.to_le_bytes().to_vec()
 }
 
-/// A value of the metadata: its name, the number of its type, and its bytes.
+/// Returns a metadata entry: its name, the number of its type, and its bytes.
 fn note(name: &str, kind: u32, bytes: &[u8]) -> Vec<u8> {
     [text(name), u32s(kind), bytes.to_vec()].concat()
 }
 
-/// A row of the table of tensors, whose extents are in the file's order.
+/// Returns a row of the tensor table. The extents are in the order of the file.
 fn row(name: &str, extents: &[u64], format: u32, offset: u64) -> Vec<u8> {
     let extents_of = extents.iter().flat_map(|extent| extent.to_le_bytes()).collect();
     [text(name), u32s(extents.len() as u32), extents_of, u32s(format), u64s(offset)].concat()
 }
 
-/// A file with this metadata and these rows. Its tensors are `bytes` bytes: 0, 1, 2 and so on.
+/// Returns a file with this metadata and these rows. Its tensors have `bytes` bytes: 0, 1, 2 and so on.
 fn file(notes: &[Vec<u8>], rows: &[Vec<u8>], bytes: usize) -> Vec<u8> {
     let counts = [u64s(rows.len() as u64), u64s(notes.len() as u64)].concat();
     let mut file = [b"GGUF".to_vec(), u32s(3), counts, notes.concat(), rows.concat()].concat();
@@ -43,7 +43,7 @@ fn read(file: &[u8]) -> Result<Gguf> {
     Gguf::read(&mut Cursor::new(file))
 }
 
-/// A file with every type of value and several tensors.
+/// Returns a file with every type of value and several tensors.
 fn whole() -> Vec<u8> {
     let strings = [u32s(8), u64s(2), text("a"), text("bc")].concat();
     let nested = [u32s(9), u64s(1), u32s(4), u64s(2), u32s(7), u32s(8)].concat();
@@ -208,7 +208,7 @@ fn damaged_files_are_refused_with_the_byte_and_the_reason() {
     }
 }
 
-/// Every cut, every byte with each of its bits changed, and many files with several wrong bytes.
+/// Tests every truncation, every single-bit change, and many files with several wrong bytes.
 #[test]
 fn files_damaged_by_chance_are_read_or_refused() {
     let whole = whole();
@@ -268,7 +268,7 @@ fn blocks_stand_for_the_numbers_that_the_gguf_package_gives() {
         let want: Vec<f32> = words.map(|word| word.parse().expect("a number")).collect();
         let got = format.decode(&bytes).expect("a format that can be decoded");
         assert_eq!(got.len(), want.len(), "{name}");
-        // Numbers of a block may be differences of larger ones, and blocks as small as the smallest numbers there are.
+        // The numbers of a block may be differences of larger numbers, and blocks may contain only tiny numbers.
         let length = format.block_len();
         for (n, (got, want)) in got.chunks(length).zip(want.chunks(length)).enumerate() {
             let largest = want.iter().fold(0.0f32, |most, want| most.max(want.abs()));

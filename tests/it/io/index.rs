@@ -1,4 +1,4 @@
-//! Weights in several safetensors files: the index says which file has which tensor.
+//! Tests weights in several safetensors files. The index states which file has which tensor.
 
 use super::cpu;
 use pollster::block_on;
@@ -11,7 +11,7 @@ use warpweft_native::files;
 
 const FILES: [&str; 2] = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
 
-/// Two files of weights: `a` and `b`, and `c` and an `a` of its own.
+/// Returns two files of weights: one with `a` and `b`, and one with `c` and another `a`.
 fn shards() -> BTreeMap<&'static str, Vec<u8>> {
     let device = cpu();
     let file = |tensors: &[(&str, f32)], note: &str| {
@@ -87,7 +87,7 @@ fn a_wrong_index_is_refused() {
         assert_eq!(error.kind(), ErrorKind::Data, "{index}");
         assert!(error.message().contains(what), "{index}: {}", error.message());
     }
-    // A file that is damaged is named.
+    // The message names the damaged file.
     let index = SafetensorsIndex::read(map(&[("a", first)]).as_bytes()).expect("it is right");
     let error = index.load(&cpu(), |_| Ok(Cursor::new(vec![1, 2, 3]))).expect_err("it is cut");
     let message = error.message();

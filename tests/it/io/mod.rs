@@ -1,5 +1,5 @@
-//! Files of weights and arrays: what NumPy and safetensors wrote is read, and what is written is read again. The files
-//! and what is in them are in `tests/golden/io.txt`, which a script beside it writes.
+//! Tests files of weights and arrays. Reads files of NumPy and safetensors, and reads written files again.
+//! `tests/golden/io.txt` has the files and their contents. `tests/golden/io.py` writes it.
 
 mod damaged;
 mod gguf;
@@ -23,14 +23,14 @@ pub fn cpu() -> Device {
     block_on(Device::with(Preference::Cpu)).expect("the CPU is there")
 }
 
-/// A file of the script's, and the arrays in it.
+/// Returns a golden file, and the arrays in it.
 pub fn golden(name: &str) -> (Vec<u8>, HashMap<String, Array<f64>>) {
     let mut found = arrays(GOLDEN, name);
     let bytes = found.remove("bytes").expect("a file of the script's");
     (bytes.data.iter().map(|&byte| byte as u8).collect(), found)
 }
 
-/// The names of all its files that begin so.
+/// Returns the names of all golden files that begin with `start`.
 fn files(start: &str) -> Vec<&'static str> {
     let names = GOLDEN.lines().filter_map(|line| line.split('|').next());
     let mut names: Vec<_> = names.filter(|name| name.starts_with(start)).collect();
@@ -38,7 +38,7 @@ fn files(start: &str) -> Vec<&'static str> {
     names
 }
 
-/// Whether a tensor is this array.
+/// Checks that a tensor equals an array.
 fn is(what: &str, tensor: &Tensor, want: &Array<f64>) {
     assert_eq!(tensor.shape(), &want.shape[..], "{what}");
     let got = decode(tensor.dtype(), &block_on(tensor.read_bytes()).expect(what));
@@ -52,7 +52,7 @@ fn are(what: &str, tensors: &BTreeMap<String, Tensor>, want: &HashMap<String, Ar
     }
 }
 
-/// A tensor of each type, by the type's name in NumPy: 0, 1, 0, 1, 0, 1.
+/// Returns a tensor of each dtype, by the name of the dtype in NumPy: 0, 1, 0, 1, 0, 1.
 fn samples(device: &Device) -> Result<BTreeMap<String, Tensor>> {
     let counted = device.tensor(&[0i32, 1, 0, 1, 0, 1], &[2, 3])?;
     let types = [
@@ -178,7 +178,7 @@ fn what_is_written_is_read_again() {
     for (name, tensor) in &all {
         files.push((format!("{name}.npy"), block_on(io::save_npy(tensor)).expect("written")));
     }
-    // For the script to read with the packages of others.
+    // The script reads these files with other packages.
     if let Some(folder) = std::env::var_os("WARPWEFT_FILES") {
         for (name, bytes) in files {
             std::fs::write(std::path::Path::new(&folder).join(name), bytes).expect("a folder");

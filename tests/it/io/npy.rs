@@ -1,11 +1,11 @@
-//! NumPy's files that are damaged: each is refused, and the message says why.
+//! Tests damaged NumPy files. Each is rejected, and the message states the reason.
 
 use super::damaged::by_chance;
 use super::{cpu, golden};
 use warpweft::error::ErrorKind;
 use warpweft::io;
 
-/// A file of version 1 with this header, and so many bytes behind it.
+/// Returns a file of version 1 with this header and `data` bytes after it.
 fn file(header: &str, data: usize) -> Vec<u8> {
     let length = header.len() as u16;
     let mut bytes = [b"\x93NUMPY\x01\x00", &length.to_le_bytes()[..], header.as_bytes()].concat();
@@ -17,7 +17,7 @@ fn of(descr: &str, shape: &str) -> String {
     format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n")
 }
 
-/// What is wrong, a file, and what the message has to say.
+/// The kind of damage, a file, and a part of the expected message.
 type Damage = (&'static str, Vec<u8>, &'static str);
 
 fn arrays() -> Vec<Damage> {
@@ -126,7 +126,7 @@ fn damaged_arrays_are_refused_with_the_reason() {
     io::load_npy(&device, &file(&of("\"<f4\"", "(2L,)"), 8)).expect("Python 2 wrote such");
 }
 
-/// Where a signature first stands.
+/// Returns the first position of a signature.
 fn find(bytes: &[u8], signature: &[u8]) -> usize {
     bytes.windows(signature.len()).position(|part| part == signature).expect("it stands there")
 }

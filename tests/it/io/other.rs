@@ -1,5 +1,4 @@
-//! Files that differ from what is expected and are not damaged: with types that no tensor has, with more bytes than the format
-//! asks for, and files of another kind in their place.
+//! Tests unusual but undamaged files: with dtypes that tensors do not support, with extra bytes, and files of another format.
 
 use super::{are, cpu, golden, is};
 use pollster::block_on;
@@ -8,7 +7,7 @@ use warpweft::error::ErrorKind;
 use warpweft::io;
 use warpweft_native::files;
 
-/// A safetensors file of entries `name, type, shape, bytes`, one after the other.
+/// Returns a safetensors file of entries `name, type, shape, bytes`, one after the other.
 fn weights(entries: &[(&str, &str, &str, &[u8])]) -> Vec<u8> {
     let (mut header, mut data) = (Vec::new(), Vec::new());
     for (name, dtype, shape, bytes) in entries {
@@ -50,7 +49,7 @@ fn tensors_of_unknown_types_are_skipped_and_listed() {
     assert_eq!(bytes("b"), [0x38, 0x40, 0x44]);
     assert_eq!(bytes("c"), [0x3c, 0x40]);
     assert_eq!(bytes("f"), [0x12, 0x34]);
-    // Of another file, which is shorter.
+    // Reads from another, shorter file.
     let error = loaded.skipped["f"].read(&mut Cursor::new(&file[..20])).expect_err("too short");
     assert_eq!(error.kind(), ErrorKind::Data);
     assert!(error.message().contains("inside the file of 20 bytes"), "{error}");
@@ -141,7 +140,7 @@ fn errors_of_files_name_their_path() {
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
-/// The same file where a text of its header is another one of the same length.
+/// Returns the file with a text in its header replaced by another of the same length.
 fn with(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut changed = bytes.to_vec();
@@ -183,7 +182,7 @@ fn bytes_before_an_archive_are_ignored() {
             let archive = [before, &bytes[..]].concat();
             are(name, &io::load_npz(&device, &archive).expect(name), &want);
         }
-        // With a comment behind it, as a ZIP archive may have.
+        // With a comment at the end, as a ZIP archive may have.
         let mut archive = [b"before", &bytes[..], b"behind"].concat();
         let length = archive.len() - 8;
         archive[length..length + 2].copy_from_slice(&6u16.to_le_bytes());

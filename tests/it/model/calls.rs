@@ -1,5 +1,5 @@
-//! Random calls on contexts, in the hundreds: whatever was called before, and whatever failed, the logits are those of the
-//! tokens by plain `f64` code.
+//! Tests hundreds of random calls on contexts. After any calls and failures, the logits must match plain `f64` code for the
+//! same tokens.
 
 use super::tiny::{close, devices, load, load_with};
 use super::toy_reference::Toy;
@@ -8,10 +8,10 @@ use warpweft::error::{ErrorKind, Result};
 use warpweft::model::{Context, GenerateOptions};
 use warpweft_native::prelude::*;
 
-/// Tokens that the contexts have room for.
+/// The number of tokens that the contexts have room for.
 const ROOM: usize = 32;
 
-/// Numbers that look random (xorshift64, Marsaglia 2003).
+/// Pseudorandom numbers (xorshift64, Marsaglia 2003).
 pub struct Random(pub u64);
 
 impl Random {
@@ -27,7 +27,7 @@ impl Random {
     }
 }
 
-/// Does `work` while the device gives no more memory than it has given.
+/// Runs `work` while the device allocates no additional memory.
 pub fn starved<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<T> {
     device.trim();
     device.set_memory_limit(Some(device.stats().used_bytes));
@@ -36,7 +36,7 @@ pub fn starved<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<T
     done
 }
 
-/// Of a context, and what it must have seen.
+/// A context, and the tokens that it must contain.
 struct Case<'a> {
     toy: &'a Toy,
     context: Context,
@@ -45,7 +45,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Takes the logits of the last token, or of the last `count`.
+    /// Compares the logits of the last token, or of the last `count` tokens.
     fn expect(&self, logits: &Tensor, count: usize) {
         let all = self.toy.logits(&self.tokens);
         close(logits, &all[all.len() - count..].concat(), &self.what);
@@ -94,7 +94,7 @@ impl Case<'_> {
                         self.tokens.extend(&new);
                         self.expect(&logits, 1);
                     }
-                    // The call failed, or what came of it: then the tokens are there.
+                    // If only the read of the result failed, the context contains the tokens.
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::Memory, "{}: {error}", self.what);
                         if self.context.len() > self.tokens.len() {
@@ -119,7 +119,7 @@ impl Case<'_> {
                     self.tokens.push(token.id);
                 }
                 drop(generation);
-                // The context may or may not have seen the last token.
+                // The context may or may not contain the last token.
                 self.tokens.truncate(self.context.len());
                 assert_eq!(self.context.tokens(), self.tokens, "{}", self.what);
             }
@@ -146,7 +146,7 @@ fn logits_are_right_whatever_was_called_before() {
                 tokens: Vec::new(),
                 what: format!("{device:?}, gemma: {gemma}, calls so far:"),
             };
-            // Two contexts of one model take turns.
+            // Alternates between two contexts of one model.
             let mut cases = [case(), case()];
             for _ in 0..calls {
                 let at = random.below(2);

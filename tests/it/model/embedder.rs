@@ -1,5 +1,5 @@
-//! Embedders beside sentence-transformers: small ones with every feature of the family, and all-MiniLM-L6-v2.
-//! (`tests/golden/encoders.py` and `minilm.py` made the vectors, in 64 bits.)
+//! Tests embedders against sentence-transformers: small models with every feature of the family, and all-MiniLM-L6-v2.
+//! (`tests/golden/encoders.py` and `minilm.py` computed the vectors in 64 bits.)
 
 use super::path;
 use super::tiny::devices;
@@ -7,7 +7,7 @@ use crate::suite::every;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Cursor;
-use warpweft::device::DeviceKind;
+use warpweft::backend::DeviceKind;
 use warpweft::error::ErrorKind;
 use warpweft::model::{EmbedOptions, Embedder};
 use warpweft_native::files;
@@ -24,7 +24,7 @@ struct Case {
     name: String,
     /// JSON, or the name of a file of weights.
     files: BTreeMap<String, String>,
-    /// By the name of the prompt.
+    /// The expected vectors, by the name of the prompt.
     vectors: BTreeMap<String, Vec<Vec<f64>>>,
 }
 
@@ -51,7 +51,7 @@ impl Case {
         self.files.iter().map(file).collect()
     }
 
-    /// With a part of a file replaced.
+    /// Returns the case with a part of a file replaced.
     fn with(&self, file: &str, from: &str, to: &str) -> Case {
         let mut case = self.clone();
         let text = case.files.get_mut(file).expect("the file");
@@ -65,7 +65,7 @@ impl Case {
     }
 }
 
-/// The largest difference.
+/// Returns the largest difference.
 fn distance(got: &Tensor, want: &[Vec<f64>]) -> f64 {
     assert_eq!(got.shape(), [want.len(), want[0].len()]);
     let got: Vec<f32> = got.read_sync().expect("numbers");
@@ -95,7 +95,7 @@ fn vectors_are_those_of_sentence_transformers() {
     }
 }
 
-/// Each feature makes a difference: without it a case has other vectors.
+/// Tests that each feature matters: without it, a case has other vectors.
 #[test]
 fn no_feature_is_idle() {
     let golden = golden();
@@ -163,7 +163,7 @@ fn no_feature_is_idle() {
     );
 }
 
-/// A text's vector does not depend on the texts beside it, however many there are.
+/// Tests that the vector of a text does not depend on the number and contents of the other texts.
 #[test]
 fn texts_do_not_see_each_other() {
     let golden = golden();
@@ -262,7 +262,7 @@ fn minilm_is_that_of_its_package() {
     for device in devices() {
         let embedder = files::load_embedder(&device, &folder).expect("an embedder");
         assert_eq!((embedder.dimensions(), embedder.max_tokens()), (384, 256));
-        // The last text has as many tokens as the model reads, which takes a software GPU most of a minute.
+        // The last text has the maximal number of tokens, which takes a software GPU most of a minute.
         let is_short = every() > 1 && device.info().kind == DeviceKind::Software;
         let count = real.texts.len() - usize::from(is_short);
         let got = embedder.embed(&real.texts[..count], &EmbedOptions::default()).expect("vectors");

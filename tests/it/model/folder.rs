@@ -1,4 +1,4 @@
-//! Folders as Hugging Face's `transformers` saves them: small models with every feature of their family
+//! Tests folders as Hugging Face's `transformers` saves them: small models with every feature of their family
 //! (`tests/golden/decoders.py`), changed settings, and damaged files.
 
 use super::tiny::{close_to, devices};
@@ -15,7 +15,7 @@ use warpweft::text::{ChatOptions, Message};
 use warpweft_native::files;
 use warpweft_native::prelude::*;
 
-/// The files in a folder, by their names.
+/// The files in a folder, by name.
 type Folder = BTreeMap<String, Vec<u8>>;
 
 const F32_CACHE: LoadOptions = LoadOptions {
@@ -38,7 +38,7 @@ fn folder(family: &str) -> Folder {
     files
 }
 
-/// The tokens, and the logits of what follows each.
+/// Returns the tokens, and the logits after each.
 fn golden(family: &str) -> (Vec<u32>, Vec<f64>) {
     let text = std::fs::read_to_string(path(family).join("logits.txt")).expect("the file");
     let (tokens, logits) = text.split_once('\n').expect("two lines or more");
@@ -146,7 +146,7 @@ fn earlier_versions_name_settings_otherwise() {
             let local = rope["sliding_attention"]["rope_theta"].clone();
             settings.insert("rope_local_base_freq".into(), local);
             settings.insert("rope_scaling".into(), json!({ "type": "linear", "factor": 4.0 }));
-            // A model that reads images, too, has the settings of its decoder inside.
+            // The config of a model that also reads images contains the settings of its decoder in an inner object.
             *config = json!({ "model_type": "gemma3", "text_config": config });
         });
         let model = load(&device, &folder).expect("a model");
@@ -161,7 +161,7 @@ fn tokens_and_templates_come_with_the_folder() {
     let model = load(&device, &folder).expect("a model");
     let tokenizer = model.tokenizer();
     assert_eq!(tokenizer.encode_with_ends("DA", false).expect("tokens"), [38, 3, 0]);
-    assert!(tokenizer.is_end_of_generation(39)); // `generation_config.json` says so, and goes before `config.json`.
+    assert!(tokenizer.is_end_of_generation(39)); // From `generation_config.json`, which takes precedence over `config.json`.
     assert!(!tokenizer.is_end_of_generation(2));
     let messages = [Message::new("user", "DB")];
     let prompt = |model: &LanguageModel| model.chat_prompt(&messages, &ChatOptions::default());
@@ -176,7 +176,7 @@ fn tokens_and_templates_come_with_the_folder() {
     assert!(load(&device, &folder).expect("a model").tokenizer().is_end_of_generation(2));
 }
 
-/// An adapter changes the outputs as a change of the weights does.
+/// Tests that an adapter changes the outputs like a change of the weights.
 #[test]
 fn adapters_are_in_the_order_of_the_folder() {
     let device = cpu();
@@ -279,7 +279,7 @@ fn wrong_folders_are_refused() {
         let (kind, message) = configured(family, name, value);
         assert_eq!(kind, ErrorKind::Data, "{shown}: {message}");
     }
-    // Without its output matrix a model whose embedding has no second use is not whole.
+    // Without its output matrix, a model with an untied embedding is incomplete.
     let mut untied = folder("gemma3");
     configure(&mut untied, |config| {
         *config = json!({
@@ -306,7 +306,7 @@ fn damaged_folders_do_no_harm() {
         for _ in 0..400 {
             let mut folder = whole.clone();
             let file = folder.get_mut(names[random(names.len())]).expect("the file");
-            // Most of a file of weights is numbers, where nothing can be wrong.
+            // Most of a file of weights is numbers, where any change is valid.
             let end = file.len().min(1500);
             match random(4) {
                 0 => file.truncate(random(file.len())),

@@ -1,4 +1,4 @@
-//! Adapters of small models: their logits, losses and gradients against plain `f64` code, and what training does.
+//! Tests LoRA adapters of small models: logits, losses and gradients, compared with plain `f64` code, and training.
 
 use super::tiny::{close, devices, load, load_with, TOKENS};
 use super::toy_reference::{random, Matrix, Toy};
@@ -9,10 +9,10 @@ use warpweft::nn::Module;
 use warpweft::optim::{Adam, Optimizer};
 use warpweft_native::prelude::*;
 
-/// The values of an adapter by their names.
+/// The values of an adapter, by name.
 pub type Values = BTreeMap<String, Vec<f64>>;
 
-/// The names of matrices in a GGUF file, by those of Hugging Face's libraries.
+/// The names of matrices in a GGUF file, by their names in Hugging Face's libraries.
 const NAMES: [(&str, &str); 7] = [
     ("self_attn.q_proj", "attn_q"),
     ("self_attn.k_proj", "attn_k"),
@@ -23,7 +23,7 @@ const NAMES: [(&str, &str); 7] = [
     ("mlp.down_proj", "ffn_down"),
 ];
 
-/// An adapter with random values in A and B.
+/// Returns an adapter with random values in A and B.
 pub fn filled(model: &LanguageModel, options: &LoraOptions, seed: u64) -> LoraAdapter {
     let adapter = LoraAdapter::new(model, options).expect("an adapter");
     let mut at = seed << 32;
@@ -49,7 +49,7 @@ pub fn values(adapter: &LoraAdapter) -> Values {
     adapter.named_parameters().into_iter().map(read).collect()
 }
 
-/// Gives a reference the changes that an adapter with these values means.
+/// Applies the changes of an adapter with these values to a reference.
 pub fn change(toy: &mut Toy, values: &Values, scale: f64) {
     toy.changes.clear();
     for layer in 0..toy.layers {
@@ -64,7 +64,7 @@ pub fn change(toy: &mut Toy, values: &Values, scale: f64) {
             let half = toy.head / 2;
             let mut dense = Vec::new();
             for row in 0..rows {
-                // Files of Llama have the rows of queries and keys so that pairs are neighbors.
+                // GGUF files of Llama order the rows of queries and keys so that pairs are neighbors.
                 let (head, within) = (row / toy.head * toy.head, row % toy.head);
                 let there =
                     match !toy.gemma && ["attn_q", "attn_k"].iter().any(|n| name.ends_with(n)) {
@@ -81,7 +81,7 @@ pub fn change(toy: &mut Toy, values: &Values, scale: f64) {
     }
 }
 
-/// The mean cross-entropy of what is learned.
+/// Returns the mean cross-entropy of the trained tokens.
 pub fn loss(toy: &Toy, examples: &[Example]) -> f64 {
     let (mut sum, mut count) = (0.0, 0);
     for Example { tokens, prompt } in examples {
@@ -113,7 +113,7 @@ fn examples() -> Vec<Example> {
     ]
 }
 
-/// All logits of the tokens in a new context.
+/// Returns all logits of the tokens in a new context.
 fn logits(model: &LanguageModel) -> Tensor {
     model.context().expect("a context").add_all(&TOKENS).expect("logits")
 }
@@ -159,7 +159,7 @@ fn logits_are_those_of_changed_weights() {
                 let tuned = model.with_adapter(&adapter).expect("a model");
                 let what = format!("{device:?}, gemma: {}", toy.gemma);
                 close(&logits(&tuned), &want.concat(), &what);
-                // Single tokens are another program.
+                // Single tokens run another program.
                 let mut context = tuned.context().expect("a context");
                 context.add(&TOKENS[..7]).expect("logits");
                 for at in 7..10 {
@@ -190,7 +190,7 @@ fn each_target_changes_the_logits() {
     }
 }
 
-/// The loss by an adapter on a device, and the gradients by its matrices.
+/// Returns an adapter, its loss on a device, and the gradients by its matrices.
 fn gradients(device: &Device, toy: &Toy) -> (LoraAdapter, f64, Vec<Vec<f32>>) {
     let adapter = filled(&load(device, toy), &all_targets(3), 3);
     let loss = adapter.loss(&examples()).expect("a loss");
@@ -238,7 +238,7 @@ fn losses_and_gradients_are_those_of_plain_loops() {
     }
 }
 
-/// More rows than have their logits in memory together, and many lists.
+/// Tests more rows than the logits in memory at a time, and many lists.
 #[test]
 fn large_batches_are_computed_in_parts() {
     let device = Device::with_sync(Preference::Cpu).expect("the CPU");
@@ -294,14 +294,14 @@ fn training_lowers_the_loss_and_models_follow() {
             let (first, last) = (losses[0], losses[7]);
             let what = format!("{device:?}, gemma: {}, {losses:?}", toy.gemma);
             assert!(last < 0.8 * first, "{what}");
-            // A context that is older than the training, and a new one.
+            // A context from before the training, and a new one.
             change(&mut toy, &values(&adapter), 1.5);
             let want = toy.logits(&TOKENS).concat();
             context.truncate(0);
             let followed = context.add_all(&TOKENS).expect("logits");
             close(&followed, &want, &what);
             assert_eq!(numbers(&logits(&tuned)), numbers(&followed), "{what}");
-            // The model without it.
+            // The model without the adapter.
             assert_eq!(numbers(&logits(&model)), base, "{what}");
             let rest = untouched.add_all(&TOKENS[10..]).expect("logits");
             toy.changes.clear();
@@ -326,7 +326,7 @@ fn steps_of_the_same_lengths_plan_nothing() {
             Optimizer::new(Adam::new(0.01), &adapter.parameters()).expect("an optimizer");
         let mut plans = Vec::new();
         for n in 0..6 {
-            // Between 9 and 16 tokens are read.
+            // Reads between 9 and 16 tokens.
             let example = Example::completion(&TOKENS[..3], &TOKENS[3..10 + n]);
             let loss = adapter.loss(&[example]).expect("a loss");
             optimizer.minimize(&loss).expect("a step");

@@ -1,5 +1,5 @@
-//! Adapters in the files of Hugging Face's `peft`: those that `peft` wrote (`tests/golden/lora.py`), those written here, and
-//! damaged ones.
+//! Tests adapters in the files of Hugging Face's `peft`: files that `peft` wrote (`tests/golden/lora.py`), files that the
+//! library wrote, and damaged files.
 
 use super::lora::filled;
 use super::tiny::{close_to, devices, load};
@@ -29,7 +29,7 @@ const LLAMA: Golden = Golden {
     logits: include_str!("../../golden/lora-llama/logits.txt"),
 };
 
-/// It is rank-stabilized, and its targets are "all-linear".
+/// An adapter that is rank-stabilized, with the targets "all-linear".
 const GEMMA3: Golden = Golden {
     model: include_bytes!("../../golden/lora-gemma3/model.gguf"),
     config: include_bytes!("../../golden/lora-gemma3/adapter_config.json"),
@@ -48,7 +48,7 @@ fn golden_model(device: &Device, golden: &Golden) -> LanguageModel {
 
 type Bits = BTreeMap<String, (Vec<usize>, Vec<u32>)>;
 
-/// The tensors of a file, to the bit.
+/// Returns the bits of the tensors of a file.
 fn bits(device: &Device, file: &[u8]) -> Bits {
     let tensors = load_safetensors(device, file).expect("a file").tensors;
     let read = |(name, tensor): (String, Tensor)| {
@@ -93,7 +93,7 @@ fn adapters_of_peft_give_its_logits() {
             let [ours, theirs]: [Value; 2] = [files.config.as_bytes(), golden.config]
                 .map(|config| serde_json::from_slice(config).expect("JSON"));
             for (key, value) in ours.as_object().expect("an object") {
-                // Lists of names that mean the same, in any order.
+                // `target_modules` may list the same names in another order.
                 if key != "target_modules" {
                     assert_eq!(theirs.get(key), Some(value), "{what}, {key}");
                 }
@@ -104,7 +104,7 @@ fn adapters_of_peft_give_its_logits() {
     }
 }
 
-/// The two files of an adapter for a model.
+/// Returns the two files of a saved adapter.
 fn saved(adapter: &LoraAdapter) -> (Value, BTreeMap<String, Tensor>) {
     let files = adapter.save_sync().expect("files");
     let device = adapter.parameters()[0].value().device().clone();
@@ -141,13 +141,13 @@ fn some_layers_and_other_types_come_back() {
     assert_eq!(config["target_modules"], json!(["k_proj", "down_proj"]));
     assert_eq!((back.len(), &config["layers_to_transform"]), (4, &json!([1])));
 
-    // Not the same layers of both; as BF16, of which `f32` holds each number.
+    // Different layers for the two projections. As BF16, whose numbers `f32` represents exactly.
     let mut mixed = second.clone();
     for matrix in ["A", "B"] {
         let name = format!("{PATH}.2.mlp.down_proj.lora_{matrix}.weight");
         mixed.insert(name.clone(), tensors[&name].cast(DType::F16).expect("halves"));
     }
-    // The prefix of models that see pictures.
+    // The prefix of models that also read images.
     let mixed: BTreeMap<String, Tensor> = mixed
         .into_iter()
         .map(|(name, tensor)| (name.replace("model.layers", "model.language_model.layers"), tensor))
@@ -329,7 +329,7 @@ fn cut_and_changed_files_are_refused() {
     let mut refused = 0;
     for at in 0..1500 {
         let mut changed = weights.clone();
-        // One bit is another.
+        // Flips one bit.
         changed[at] ^= 1 << (at % 8);
         refused += usize::from(load(&changed).is_err());
     }

@@ -1,5 +1,5 @@
-//! Random programs with a model, adapters that train, are saved and loaded, contexts with and without them, and memory that is
-//! short: every logit and every loss is that of plain `f64` code with the weights of that moment.
+//! Tests random programs with a model, adapters that are trained, saved and loaded, contexts with and without them, and too
+//! little memory. Every logit and loss must match plain `f64` code with the current weights.
 
 use super::calls::{starved, Random};
 use super::lora::{all_targets, change, loss, values};
@@ -13,10 +13,10 @@ use warpweft::nn::Module;
 use warpweft::optim::{Adam, Optimizer};
 use warpweft_native::prelude::*;
 
-/// Tokens that the contexts have room for.
+/// The number of tokens that the contexts have room for.
 const ROOM: usize = 32;
 
-/// An adapter, what trains it, and the reference with its changes.
+/// An adapter, its optimizer, and the reference with its changes.
 struct Trained {
     adapter: LoraAdapter,
     optimizer: Optimizer,
@@ -32,13 +32,13 @@ impl Trained {
         trained
     }
 
-    /// Gives the reference the values that the adapter has now.
+    /// Copies the current values of the adapter to the reference.
     fn follow(&mut self) {
         change(&mut self.toy, &values(&self.adapter), self.adapter.scale());
     }
 }
 
-/// A context, its adapter by its number, and the tokens that it must have.
+/// A context, the number of its adapter, and the tokens that it must contain.
 struct Talk {
     context: Context,
     adapter: Option<usize>,
@@ -74,7 +74,7 @@ impl World {
         world
     }
 
-    /// A new adapter for some of the projections.
+    /// Returns a new adapter for some of the projections.
     fn adapter(&mut self) -> Trained {
         let first = self.random.below(7);
         let count = 1 + self.random.below(3);
@@ -85,7 +85,7 @@ impl World {
         Trained::new(adapter, (self.make)())
     }
 
-    /// A new context, with an adapter or without, at this place or behind the others.
+    /// Creates a context, with or without an adapter, at this index or at the end.
     fn talk(&mut self, at: usize) {
         let adapter = Some(self.random.below(3)).filter(|&n| n < self.adapters.len());
         let tuned = adapter.map(|n| self.model.with_adapter(&self.adapters[n].adapter));
@@ -102,7 +102,7 @@ impl World {
         talk.adapter.map_or(&self.toy, |n| &self.adapters[n].toy)
     }
 
-    /// Contexts keep keys and values of an adapter as it was, so they forget them.
+    /// Clears contexts that use an adapter, because they store keys and values from before its change.
     fn forget(&mut self, adapter: usize) {
         for talk in self.talks.iter_mut().filter(|talk| talk.adapter == Some(adapter)) {
             talk.tokens.clear();
@@ -133,7 +133,7 @@ impl World {
                 self.talks[at].context.truncate(length);
             }
             10 => {
-                // Whatever can be evicted is.
+                // Evicts everything that can be evicted.
                 let device = self.model.device();
                 let refused = starved(&device, || device.zeros(&[1 << 22])?.run());
                 assert_eq!(refused.expect_err("too large").kind(), ErrorKind::Memory);
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// Puts another adapter into the place of one, whose contexts go.
+    /// Replaces an adapter and removes its contexts.
     fn replace(&mut self, n: usize, make: impl FnOnce(&mut World) -> Trained) {
         let made = make(self);
         self.adapters[n] = made;
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// Adds tokens to a context, at times while memory is short.
+    /// Adds tokens to a context, sometimes with too little memory.
     fn read(&mut self, at: usize) {
         let count = 1 + self.random.below(6);
         let new = self.random.tokens(count);
@@ -175,7 +175,7 @@ impl World {
             Err(error) => {
                 told(&error, if is_short { "" } else { &self.log });
                 assert!(is_short, "{error}{}", self.log);
-                // What it has now, if only the result found no memory.
+                // The context has the tokens if only the result found no memory.
                 talk.tokens = talk.context.tokens().to_vec();
                 return;
             }
@@ -187,7 +187,7 @@ impl World {
         close(&logits, want.last().expect("logits"), &self.log);
     }
 
-    /// A step of training, whose loss is compared.
+    /// Takes a training step and compares its loss.
     fn train(&mut self, n: usize) {
         let mut examples = Vec::new();
         for _ in 0..1 + self.random.below(3) {
@@ -205,7 +205,7 @@ impl World {
         self.forget(n);
     }
 
-    /// Generates tokens, each of which must be the likeliest.
+    /// Generates tokens, each of which must be the most likely one.
     fn write(&mut self, at: usize) {
         let prompt = match self.talks[at].tokens.len() {
             0 | 25.. => self.random.tokens(3),
@@ -231,7 +231,7 @@ impl World {
 
 #[test]
 fn everything_is_right_in_any_order() {
-    // `WARPWEFT_STEPS` has it run for longer.
+    // `WARPWEFT_STEPS` sets a larger number of steps.
     let more = std::env::var("WARPWEFT_STEPS").ok().and_then(|steps| steps.parse().ok());
     for (device, steps) in devices().iter().zip([250, 25]) {
         let families: [(fn() -> Toy, u64); 4] = [

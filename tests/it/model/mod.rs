@@ -1,4 +1,4 @@
-//! Language models: small ones with random weights against plain `f64` code, and real ones against exact values.
+//! Tests language models: small ones with random weights against plain `f64` code, and real ones against exact values.
 
 mod calls;
 mod embedder;
@@ -15,8 +15,8 @@ mod toy_reference;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Where a model is; `None`, said loudly, where it is not. That is a failure if
-/// `WARPWEFT_REQUIRE` names models.
+/// Returns the path of a model. Returns `None` with a visible message if the file is missing, or fails if `WARPWEFT_REQUIRE`
+/// names models.
 pub fn path(file: &str) -> Option<PathBuf> {
     let folder = match std::env::var_os("WARPWEFT_MODELS") {
         Some(folder) => PathBuf::from(folder),

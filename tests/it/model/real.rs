@@ -1,4 +1,4 @@
-//! Two real models: their logits, the text that they write, and how well they predict a text.
+//! Tests two real models: their logits, the text that they generate, and the perplexity of a text.
 //!
 //! `tests/golden/logits-*.json` were computed by a forward pass in float64 with numpy, from the dequantized weights of the same
 //! files. They agree with `transformers` 5.24 in `f32` within 1.2e-4.
@@ -21,11 +21,11 @@ use warpweft::op::PackedArithmetic;
 use warpweft::optim::{Adam, Optimizer};
 use warpweft_native::prelude::*;
 
-/// Absolute error of logits where all is computed and kept in `f32`, and where keys and values are kept in `f16`.
+/// The absolute error of logits if everything is computed and cached in `f32`, and if keys and values are cached in `f16`.
 const CLOSE: f64 = 1e-3;
 const CLOSE_F16: f64 = 0.1;
 
-/// The same where what meets weights is rounded to 8 bits.
+/// The absolute error if activations are rounded to 8 bits.
 const CLOSE_INT8: f64 = 2.0;
 
 #[derive(Deserialize)]
@@ -37,10 +37,10 @@ struct Golden {
 #[derive(Deserialize)]
 struct Prompt {
     ids: Vec<u32>,
-    /// The largest logits of what follows, and those of some fixed tokens.
+    /// The largest logits of the next token, and the logits of some fixed tokens.
     top: Vec<(usize, f64)>,
     fixed: Vec<(usize, f64)>,
-    /// The likeliest tokens, one after the other, and by how much each logit is above the next one.
+    /// The most likely tokens in sequence, and the margin of each logit above the next one.
     greedy: Vec<u32>,
     margins: Vec<f64>,
 }
@@ -76,7 +76,7 @@ fn golden(real: &Real) -> Golden {
     serde_json::from_str(real.golden).expect("golden values")
 }
 
-/// How a model computes.
+/// The cache dtype and the arithmetic of a model.
 type How = (DType, PackedArithmetic);
 
 const EXACT: How = (DType::F32, PackedArithmetic::Exact);
@@ -89,7 +89,7 @@ fn load(real: &Real, device: &Device, (cache, arithmetic): How) -> Option<Langua
     Some(LanguageModel::load(device, file, options).expect("a model"))
 }
 
-/// Compares the logits of prompts, and up to `most` tokens that the model writes then.
+/// Compares the logits of prompts, and up to `most` generated tokens.
 fn follow(
     real: &Real,
     (device, how): (&Device, How),
@@ -125,7 +125,7 @@ fn follow(
         let mut wanted = prompt.greedy.iter().zip(&prompt.margins);
         for token in generation.tokens_sync() {
             let (&want, &margin) = wanted.next().expect("at most as many tokens");
-            // Where two are as likely as that, either is right, and what follows is another text.
+            // If two tokens are almost equally likely, either is correct, and the texts differ afterwards.
             if margin < 2.0 * close {
                 break;
             }
@@ -161,7 +161,7 @@ fn smollm2_with_a_cache_of_halves() {
 fn activations_of_8_bits() {
     follow(&SMOLLM2, (&cpu(), INT8), sampled(5..9, 0..9), 16);
     follow(&GEMMA3, (&cpu(), INT8), sampled(vec![5], vec![0, 5, 7]).into_iter(), 8);
-    // They are rounded.
+    // The activations are rounded.
     let logits = [EXACT, INT8].map(|how| {
         let model = load(&SMOLLM2, &cpu(), how)?;
         let logits = model.context().and_then(|mut context| context.add(&[1000])).expect("logits");
@@ -172,7 +172,7 @@ fn activations_of_8_bits() {
     assert!((0.01..2.0).contains(&apart), "{apart}");
 }
 
-/// Single tokens are what is rounded, and each adds to the cache of those that follow.
+/// Tests single tokens, whose activations are rounded. Each adds to the cache for the following ones.
 #[test]
 fn activations_of_8_bits_in_single_steps() {
     for real in [&SMOLLM2, &GEMMA3] {
@@ -198,7 +198,7 @@ fn activations_of_8_bits_in_single_steps() {
 
 #[test]
 fn gemma3_on_the_cpu() {
-    // The eighth is longer than the window of most layers.
+    // The eighth prompt is longer than the window of most layers.
     follow(&GEMMA3, (&cpu(), EXACT), sampled(vec![0, 7], vec![0, 5, 7]).into_iter(), 8);
     follow(&GEMMA3, (&cpu(), HALVES), sampled(vec![1], vec![1, 7]).into_iter(), 4);
 }
@@ -281,7 +281,7 @@ fn a_text_is_learned() {
     let report =
         format!("{}: losses {losses:?}, steps of {seconds:.2?} s, {peak} bytes", SMOLLM2.file);
     let _ = writeln!(std::io::stderr(), "{report}");
-    // The first loss is that of the model itself.
+    // The first loss is the loss of the model without training.
     let logprobs = &golden(&SMOLLM2).perplexity.logprobs[..example.tokens.len() - 1];
     let want = -logprobs.iter().sum::<f64>() / logprobs.len() as f64;
     assert!((f64::from(losses[0]) - want).abs() < CLOSE, "{report}, first not {want}");

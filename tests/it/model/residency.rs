@@ -1,9 +1,9 @@
-//! Weights and caches that are evicted while memory is short, and devices that are lost in the middle of a sentence: the text
-//! goes on as if nothing had happened.
+//! Tests weights and caches that are evicted when memory is short, and devices that are lost while text is generated. The text
+//! must continue unchanged.
 
 use super::tiny::{close, devices};
 use super::toy_reference::Toy;
-use crate::suite::gpu;
+use crate::suite::{every, gpu};
 use crate::wrapper::{Wrapped, Wrapper};
 use pollster::block_on;
 use std::io::Cursor;
@@ -21,7 +21,7 @@ use warpweft::model::{
 };
 use warpweft_native::prelude::*;
 
-/// A model that can be loaded again, and how often it was loaded.
+/// Returns a model that can be loaded again, and the number of its loads.
 fn load(device: &Device, toy: &Toy) -> (LanguageModel, Arc<AtomicUsize>) {
     let (file, loads) = (toy.file(), Arc::new(AtomicUsize::new(0)));
     let count = loads.clone();
@@ -35,7 +35,7 @@ fn load(device: &Device, toy: &Toy) -> (LanguageModel, Arc<AtomicUsize>) {
     (block_on(LanguageModel::reloadable(device, load)).expect("a model"), loads)
 }
 
-/// Options for which each token depends on all before it, and on how many were drawn.
+/// Returns options with which each token depends on all earlier ones and on the number of random draws.
 fn options() -> GenerateOptions {
     let sampling = SamplingOptions {
         temperature: 1.5,
@@ -54,7 +54,7 @@ fn tokens(context: &mut Context) -> Result<Vec<u32>> {
     generation.tokens_sync().map(|token| Ok(token?.id)).collect()
 }
 
-/// A machine that is lost after some calls.
+/// A backend that is lost after some calls.
 struct Mortal<B> {
     machine: B,
     lose: fn(&B),
@@ -69,7 +69,7 @@ impl<B: Backend> Mortal<B> {
         if call == self.last {
             (self.lose)(&self.machine);
         }
-        // It stays lost, also when the calls of the next machine are counted from 0.
+        // Stays lost, although the calls of the next backend are counted from 0.
         match self.is_lost.fetch_or(call >= self.last, SeqCst) || call >= self.last {
             false => Ok(()),
             true => Err(Error::new(ErrorKind::DeviceLost, "test: the device was lost")),
@@ -98,17 +98,17 @@ impl<B: Backend> Wrapper for Mortal<B> {
     }
 }
 
-/// Devices of machines that are lost.
+/// A device whose backends are lost.
 struct Losing {
     device: Device,
-    /// How many were opened.
+    /// The number of opened backends.
     opened: Arc<AtomicUsize>,
-    /// The calls of the last one.
+    /// The number of calls on the last backend.
     calls: Arc<AtomicU64>,
 }
 
-/// The CPU, lost by words alone, or a GPU that is destroyed, which `devices` has found. The n-th machine is lost after the n-th
-/// number of calls, those behind them never.
+/// Returns the CPU with a simulated loss, or a GPU that `devices` found and that is destroyed. The n-th backend is lost after
+/// the n-th number of calls. Later backends are never lost.
 fn losing(is_gpu: bool, last: Vec<u64>) -> Losing {
     let (opened, calls) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
     let (count, counted) = (opened.clone(), calls.clone());
@@ -132,7 +132,7 @@ fn losing(is_gpu: bool, last: Vec<u64>) -> Losing {
 #[test]
 fn a_sentence_goes_on_after_the_device_was_lost() {
     for (is_gpu, device) in devices().iter().enumerate() {
-        // A software GPU takes long to open, and to compile what it runs.
+        // A software GPU takes long to open and to compile kernels.
         let (families, parts) = match is_gpu {
             0 => (&[false, true][..], &[0, 1, 5, 9, 12][..]),
             _ => (&[false][..], &[5][..]),
@@ -141,7 +141,7 @@ fn a_sentence_goes_on_after_the_device_was_lost() {
             let toy = Toy::new(gemma, Some(5), true);
             let want = tokens(&mut load(device, &toy).0.context().expect("a context"));
             let want = want.expect("tokens");
-            // How many calls it takes until there is a context, and then until the end.
+            // Counts the calls until there is a context, and then until the end.
             let Losing { device: counting, calls, .. } = losing(is_gpu == 1, Vec::new());
             let model = load(&counting, &toy).0;
             let mut context = model.context().expect("a context");
@@ -149,7 +149,7 @@ fn a_sentence_goes_on_after_the_device_was_lost() {
             tokens(&mut context).expect("tokens");
             let steps = calls.load(SeqCst) - before;
             for &part in parts {
-                // Lost once, and lost again when it had gone on for a while.
+                // Lost once, and lost again after some progress.
                 let first = before + steps * part / 12;
                 for last in [vec![first], vec![first, before + steps / 2, before + steps / 3]] {
                     let what = format!("{device:?}, gemma: {gemma}, lost after {last:?} calls");
@@ -196,7 +196,7 @@ fn a_loss_that_nothing_helps_is_told() {
     let mut context = model.expect("a model").context().expect("a context");
     let error = (0..100).find_map(|_| tokens(&mut context).err()).expect("an error");
     assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
-    // A device that cannot be opened anew.
+    // A device that cannot be opened again.
     let (machine, calls) = (CpuBackend::new(), Arc::new(AtomicU64::new(0)));
     let is_lost = AtomicBool::new(false);
     let machine = Wrapped(Mortal { machine, lose: |_| {}, calls, last: 300, is_lost });
@@ -213,10 +213,10 @@ fn a_loss_that_nothing_helps_is_told() {
     let mut context = tuned.context().expect("a context");
     let error = (0..100).find_map(|_| tokens(&mut context).err()).expect("an error");
     assert_eq!((error.kind(), opened.load(SeqCst)), (ErrorKind::DeviceLost, 1), "{error}");
-    // The model itself goes on.
+    // The model itself continues.
     tokens(&mut model.context().expect("a context")).expect("tokens");
     assert_eq!(opened.load(SeqCst), 2);
-    // The adapter is lost still.
+    // The adapter stays lost.
     let error = tokens(&mut context).expect_err("the adapter is lost");
     assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
 }
@@ -246,7 +246,7 @@ fn a_context_is_evicted_ten_thousand_times() {
     assert_eq!(loads.load(SeqCst), times);
 }
 
-/// The likeliest token after each of these, and the one after it.
+/// Checks the most likely token after each of these tokens, and the following one.
 fn expect(context: &mut Context, toy: &Toy, tokens: &[u32]) {
     let logits = context.resume(tokens).expect("logits");
     close(&logits, toy.logits(tokens).last().expect("logits"), "after an eviction");
@@ -268,10 +268,10 @@ fn caches_are_evicted_first_and_then_weights() {
         for (context, toy) in contexts.iter_mut().zip([0, 0, 1]) {
             expect(context, &toys[toy], &[3, 14, 15]);
         }
-        // A model without a context could go before the caches, but is not to.
+        // A model without a context could be evicted before the caches, but must not be.
         let (idle, idle_loads) = load(&device, &toys[0]);
         let all = used();
-        // Some of the caches must go for this much.
+        // Some caches must be evicted for this allocation.
         device.set_memory_limit(Some(all));
         let half = device.zeros(&[weights as usize / 16]).expect("zeros");
         half.run().expect("memory");
@@ -279,7 +279,7 @@ fn caches_are_evicted_first_and_then_weights() {
         let loads = || [0, 1].map(|n| models[n].1.load(SeqCst));
         block_on(idle.ready()).expect("weights");
         assert_eq!((loads(), idle_loads.load(SeqCst)), ([1, 1], 1), "{device:?}");
-        // The weights of all, too.
+        // All weights must be evicted, too.
         let large = device.zeros(&[(all - begin - weights / 2) as usize / 4]).expect("zeros");
         large.run().expect("memory");
         assert!(used() <= all);
@@ -288,7 +288,7 @@ fn caches_are_evicted_first_and_then_weights() {
             expect(context, &toys[toy], &[3, 14, 15, 39]);
         }
         assert_eq!(loads(), [2, 2], "{device:?}");
-        // Weights that an adapter trains on stay.
+        // Weights that an adapter trains on are not evicted.
         let adapter = LoraAdapter::new(&models[0].0, &LoraOptions::default()).expect("an adapter");
         let large = device.zeros(&[all as usize]).expect("zeros");
         assert_eq!(large.run().expect_err("too large").kind(), ErrorKind::Memory);
@@ -310,7 +310,7 @@ fn a_model_that_fits_only_without_others_is_loaded() {
     let mut context = first.context().expect("a context");
     expect(&mut context, &toy, &[3, 14, 15]);
     device.trim();
-    let limit = device.stats().used_bytes + 30_000; // What a step takes on the way is estimated, too.
+    let limit = device.stats().used_bytes + 30_000; // The temporary memory of a step is estimated, too.
     device.set_memory_limit(Some(limit));
     let (second, _) = load(device, &toy);
     let error = second.context().map(drop).and_then(|()| first.context().map(drop));
@@ -323,7 +323,7 @@ fn a_model_that_fits_only_without_others_is_loaded() {
     let refused = refused.map(drop).expect_err("too little memory");
     assert_eq!(refused.kind(), ErrorKind::Memory);
     assert!(refused.message().contains("bytes of weights"), "{refused}");
-    // Everything that could be evicted was. It comes back.
+    // Everything that could be evicted was evicted. It is loaded again.
     device.set_memory_limit(None);
     expect(&mut context, &toy, &[3, 14, 15, 39]);
     assert_eq!(loads.load(SeqCst), 3);

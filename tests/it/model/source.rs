@@ -1,4 +1,4 @@
-//! Models from files that have to wait for their bytes.
+//! Tests models from files whose reads have to wait.
 
 use super::tiny::close;
 use super::toy_reference::Toy;
@@ -14,7 +14,7 @@ use warpweft::io::{Gguf, Source};
 use warpweft::model::{LanguageModel, LoadOptions};
 use warpweft_native::prelude::*;
 
-/// A file that is not there at once, and fails at one of its reads.
+/// A file whose reads are pending at first, and that fails at one of its reads.
 struct Slow<'a> {
     file: Vec<u8>,
     reads: &'a Cell<usize>,
@@ -77,7 +77,7 @@ fn a_file_that_waits_gives_the_same_model() {
         assert!(error.message().contains("the line is cut"), "read {fails_at}: {error}");
         assert_eq!(device.memory().allocated, before, "after a failure of read {fails_at}");
     }
-    // A loading that nobody waits for any more gives its memory back, too.
+    // A load that is dropped also frees its memory.
     for polls in 1..=all {
         let mut loading = pin!(LanguageModel::load_from(&device, parts(0), options()));
         for _ in 0..polls {

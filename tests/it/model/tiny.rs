@@ -1,4 +1,4 @@
-//! Small models with random weights against plain `f64` code, on every device; and what generation does.
+//! Tests small models with random weights against plain `f64` code, on every device, and tests generation.
 
 use super::toy_reference::Toy;
 use std::io::{Cursor, Write as _};
@@ -20,7 +20,7 @@ pub fn load_with(device: &Device, toy: &Toy, context: usize, cache: DType) -> La
     let options =
         LoadOptions { context: Some(context), cache: Some(cache), ..LoadOptions::default() };
     let (file, folder) = (toy.file(), toy.in_folder.then(|| toy.folder()));
-    // Its weights and caches may be evicted at any time.
+    // The weights and caches may be evicted at any time.
     let load = move |device: Device| {
         let model = match &folder {
             None => LanguageModel::load(&device, Cursor::new(file.clone()), options),
@@ -34,7 +34,7 @@ pub fn load_with(device: &Device, toy: &Toy, context: usize, cache: DType) -> La
     pollster::block_on(LanguageModel::reloadable(device, load)).expect("a model")
 }
 
-/// The CPU, and a GPU or a software GPU.
+/// Returns the CPU, and a GPU or a software GPU.
 pub fn devices() -> Vec<Device> {
     let cpu = Device::with_sync(Preference::Cpu).expect("the CPU");
     match Device::with_sync(Preference::Software) {
@@ -86,7 +86,7 @@ fn logits_are_those_of_plain_loops() {
                 at += count;
                 close(&logits, &want[at - 1], &what(&format!("{at} tokens in pieces")));
             }
-            // Back to an earlier place, from which the same follows, and something else.
+            // Back to an earlier position, followed by other tokens.
             let other = [&TOKENS[..9], &[1, 2, 3]].concat();
             let logits = context.resume(&other).expect("logits");
             close(&logits, toy.logits(&other).last().expect("logits"), &what("another end"));
@@ -121,15 +121,15 @@ fn keys_and_values_may_be_halves() {
 #[test]
 fn windows_move_on_and_are_computed_again() {
     let tokens: Vec<u32> = (0..1500).map(|n| n * n % 39).collect();
-    // A window as long as a part of a prompt, and one that is much shorter.
+    // A window as long as a part of a prompt, and a much shorter one.
     for (gemma, window) in [(true, 512), (false, 3)] {
         let toy = Toy { layers: if gemma { 6 } else { 2 }, ..Toy::new(gemma, Some(window), true) };
         let want = toy.logits(&tokens);
-        // The large one would take a software GPU a minute.
+        // The large model would take a software GPU a minute.
         for device in devices().iter().take(if gemma { 1 } else { 2 }) {
             let model = load_with(device, &toy, 1600, DType::F32);
             let what = |how: &str, at| format!("{device:?}, {gemma}, window {window}, {how} {at}");
-            // A part of a prompt and the window before it fit, one token more does not.
+            // A part of a prompt and the window before it fit in the cache. One more token does not.
             let room = 512 + window - 1;
             for length in [511, 512, 513, room, room + 1, 1500] {
                 let mut context = model.context().expect("a context");
@@ -137,7 +137,7 @@ fn windows_move_on_and_are_computed_again() {
                 let logits = context.add(&tokens[length - 1..length]).expect("logits");
                 close(&logits, &want[length - 1], &what("a token at", length));
             }
-            // Parts of which none ends where the window moves, and ways back: near, far, and past what is left.
+            // No part ends where the window moves. Also truncates a little, far, and beyond the window.
             let mut context = model.context().expect("a context");
             let mut at = 0;
             for part in [300, 212, 1, 400, 1, 1, 500] {
@@ -295,7 +295,7 @@ fn the_likeliest_tokens_follow_until_there_is_no_room() {
             }
             seen.push(token.id);
         }
-        // The last token has no successor: it is not in the context.
+        // The last token has no successor, so it is not in the context.
         assert_eq!(tokens.len(), 30);
         assert_eq!(
             text(&tokens),
@@ -336,7 +336,7 @@ fn texts_end_a_generation_before_they_are_seen() {
     let options = GenerateOptions { max_tokens: Some(4), ..Default::default() };
     let (tokens, finish) = generated(&model, options);
     assert_eq!((text(&tokens), finish), (whole[..4].to_string(), Some(Finish::MaxTokens)));
-    // What could be the beginning of such a text comes in the end.
+    // Text that could be the beginning of a stop text is emitted at the end.
     let stop = vec![format!("{}!", &whole[2..4])];
     let options = GenerateOptions { max_tokens: Some(4), stop, ..Default::default() };
     assert_eq!(text(&generated(&model, options).0), whole[..4]);
@@ -357,7 +357,7 @@ fn draws_follow_the_probabilities() {
     let narrow = SamplingOptions { temperature: 0.7, top_k: 6, top_p: 0.8, ..Default::default() };
     let likely = SamplingOptions { temperature: 0.7, min_p: 0.3, ..Default::default() };
     for (sampling, name) in [(plain, "all"), (narrow, "top"), (likely, "likely")] {
-        // The probabilities by hand.
+        // The expected probabilities.
         let weights: Vec<f64> = logits.iter().map(|x| (x / 0.7).exp()).collect();
         let mut order: Vec<usize> = (0..weights.len()).collect();
         order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));

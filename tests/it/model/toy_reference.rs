@@ -22,11 +22,11 @@ pub struct Toy {
     /// Whether the model is saved as Hugging Face's `transformers` does, and not as a GGUF file.
     pub in_folder: bool,
     pub weights: BTreeMap<String, Matrix>,
-    /// What is added to some of the matrices. It is not part of the file.
+    /// Changes that are added to some of the matrices. They are not part of the file.
     pub changes: BTreeMap<String, Vec<f64>>,
 }
 
-/// The n-th of numbers between -1 and 1 that look random (SplitMix64, Steele et al. 2014).
+/// Returns the n-th pseudorandom number between -1 and 1 (SplitMix64, Steele et al. 2014).
 pub fn random(n: u64) -> f64 {
     let mut z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -36,11 +36,11 @@ pub fn random(n: u64) -> f64 {
 
 const EPSILON: f64 = 1e-5;
 const BASE: f64 = 1_000.0;
-/// Gemma 3's base in windowed layers.
+/// The rotation base of Gemma 3 in windowed layers.
 const LOCAL: f64 = 10_000.0;
 
 impl Toy {
-    /// A model with random weights.
+    /// Returns a model with random weights.
     pub fn new(gemma: bool, window: Option<usize>, tied: bool) -> Toy {
         let mut toy = Toy {
             gemma,
@@ -60,7 +60,7 @@ impl Toy {
         let (width, q, kv) = (toy.width, toy.heads * toy.head, toy.kv_heads * toy.head);
         let mut add = |name: String, rows: usize, columns: usize| {
             let seed = 1_000_003 * toy.weights.len() as u64;
-            // Norms are about 1, matrices keep sizes as they are.
+            // Norms are about 1, and matrices preserve magnitudes.
             let number = |i: usize| match rows {
                 1 => 1.0 + 0.3 * random(seed + i as u64),
                 _ => random(seed + i as u64) * 1.7 / (columns as f64).sqrt(),
@@ -95,12 +95,12 @@ impl Toy {
         toy
     }
 
-    /// The file, with a vocabulary of letters.
+    /// Returns the file, with a vocabulary of letters.
     pub fn file(&self) -> Vec<u8> {
         self.files(1).remove(0)
     }
 
-    /// The same as several files, each with some of the weights.
+    /// Returns the model as several files, each with some of the weights.
     pub fn files(&self, count: usize) -> Vec<Vec<u8>> {
         let each = self.weights.len().div_ceil(count);
         let names: Vec<&String> = self.weights.keys().collect();
@@ -108,7 +108,7 @@ impl Toy {
         names.chunks(each).enumerate().map(part).collect()
     }
 
-    /// The files in a folder, as `transformers` saves them.
+    /// Returns the files in a folder, as `transformers` saves them.
     pub fn folder(&self) -> Vec<(String, Cursor<Vec<u8>>)> {
         let config = json!({
             "model_type": if self.gemma { "gemma3_text" } else { "mistral" },
@@ -129,7 +129,7 @@ impl Toy {
             let start = data.len();
             for n in 0..*rows {
                 let row = &numbers[self.row_in_gguf(name, n) * columns..][..*columns];
-                // Norms of Gemma are saved as their difference from 1.
+                // Gemma saves norms as their difference from 1.
                 let less = if self.gemma && *rows == 1 { 1.0 } else { 0.0 };
                 data.extend(row.iter().flat_map(|number| (number - less).to_le_bytes()));
             }
@@ -149,8 +149,8 @@ impl Toy {
         files.map(|(name, bytes)| (name.to_string(), Cursor::new(bytes))).into()
     }
 
-    /// The row of a matrix in a GGUF file that is row `n` in a folder. Llama's queries and keys have elements that are rotated
-    /// together next to each other in a GGUF file, and half a head apart in a folder.
+    /// Returns the row of a matrix in a GGUF file that is row `n` in a folder. In Llama's queries and keys, elements that are
+    /// rotated together are next to each other in a GGUF file, and half a head apart in a folder.
     fn row_in_gguf(&self, name: &str, n: usize) -> usize {
         if self.gemma || !(name.ends_with("attn_q.weight") || name.ends_with("attn_k.weight")) {
             return n;
@@ -160,7 +160,7 @@ impl Toy {
         head * self.head + 2 * (within % half) + within / half
     }
 
-    /// The name that `transformers` has for a tensor.
+    /// Returns the name of a tensor in `transformers`.
     fn name_in_folder(&self, name: &str) -> String {
         let Some(part) = name.strip_prefix("blk.") else {
             let outside = [
@@ -270,7 +270,7 @@ impl Toy {
         x.iter().zip(weight).map(|(x, w)| x * scale * f64::from(*w)).collect()
     }
 
-    /// A head, turned by its position.
+    /// Rotates a head by its position.
     fn turned(&self, x: &[f64], position: usize, base: f64) -> Vec<f64> {
         let (half, mut turned) = (self.head / 2, x.to_vec());
         for n in 0..half {
@@ -282,7 +282,7 @@ impl Toy {
         turned
     }
 
-    /// The logits of what follows each token.
+    /// Returns the logits after each token.
     pub fn logits(&self, tokens: &[u32]) -> Vec<Vec<f64>> {
         let Matrix(_, _, embedding) = &self.weights["token_embd.weight"];
         let scale = if self.gemma { (self.width as f64).sqrt() } else { 1.0 };

@@ -1,8 +1,8 @@
-//! Every public operation that can refuse its arguments is refused in some list, for each kind of error that its documentation
-//! names, and says so in one form.
+//! Tests that the lists of rejected calls contain every public operation that can reject its arguments, with each kind of error
+//! that its documentation names, and that all messages have one form.
 //!
-//! The operations are found in the sources: `pub fn` in `impl Tensor` and the like that return a `Result`. Kinds are the words
-//! under `# Errors`; "As [`Tensor::sum`]" and "The same" are followed.
+//! The operations are found in the sources: every `pub fn` in `impl Tensor` and similar types that returns a `Result`. Kinds
+//! are the words under `# Errors`. References such as "As [`Tensor::sum`]" and "The same" are followed.
 
 use super::learning::{DEVICES, LAYERS, LOSSES, READING, TRAINING};
 use super::Refusal;
@@ -15,10 +15,10 @@ const TYPES: [&str; 7] =
     ["Tensor", "Device", "Variable", "Program", "ElementFunction", "Shader", "Batch"];
 const FOLDERS: [&str; 3] = ["src/tensor", "src/nn/loss", "src/data"];
 
-/// Kinds that follow from arguments alone, and not from the device.
+/// Kinds that depend only on arguments, not on the device.
 const KINDS: [&str; 3] = ["Shape", "DType", "Data"];
 
-/// Operations that speak in another's name.
+/// Operations whose messages have another operation's name.
 const ALIASES: &[(&str, &str)] = &[
     ("arange_step", "arange"),
     ("slice_step", "slice"),
@@ -59,7 +59,7 @@ const NEVER: &[(&str, &str, &str)] = &[
 /// The lists that need features which not all backends have.
 const NATIVE: [&[Refusal]; 5] = [LOSSES, LAYERS, TRAINING, READING, DEVICES];
 
-/// An operation as the sources have it.
+/// An operation as the sources declare it.
 struct Operation {
     name: String,
     kinds: BTreeSet<&'static str>,
@@ -75,7 +75,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The kinds that a comment names; those of others by reference.
+/// Returns the kinds that a comment names, including those of referenced operations.
 fn kinds(errors: &str, before: &BTreeSet<&'static str>, known: &Known) -> BTreeSet<&'static str> {
     let mut kinds: BTreeSet<&'static str> =
         KINDS.into_iter().filter(|kind| errors.contains(&format!("`{kind}`"))).collect();
@@ -92,7 +92,7 @@ fn kinds(errors: &str, before: &BTreeSet<&'static str>, known: &Known) -> BTreeS
 
 type Known = BTreeMap<String, BTreeSet<&'static str>>;
 
-/// The operations of one file.
+/// Returns the operations of one file.
 fn operations(text: &str, known: &Known) -> Vec<Operation> {
     let (mut found, mut inside, mut comment) = (Vec::<Operation>::new(), false, String::new());
     let mut lines = text.lines();
@@ -128,7 +128,7 @@ fn operations(text: &str, known: &Known) -> Vec<Operation> {
     found
 }
 
-/// All operations; references are followed until nothing more is found.
+/// Returns all operations. Follows references until no more kinds are found.
 fn all() -> Known {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
@@ -178,7 +178,7 @@ fn every_operation_is_refused_in_some_list() {
     );
 }
 
-/// The lists of `tests/cases` run on every backend.
+/// Checks the native lists. The lists of `tests/cases` run on every backend.
 #[test]
 fn native_refusals_have_one_form() {
     let device = crate::reference::device();

@@ -1,4 +1,4 @@
-//! Invalid arguments of losses, layers, optimizers, schedules, data and metrics.
+//! Rejected calls of losses, layers, optimizers, schedules, data and metrics.
 
 use super::Refusal;
 use crate::cases::refusals::{of, t, TYPE};
@@ -17,7 +17,7 @@ use warpweft::tensor::{Tensor, Variable};
 use warpweft::train::metrics::{Accuracy, ConfusionMatrix, MeanSquaredError, Metric, R2};
 use warpweft::train::{DataLoader, Dataset};
 
-/// A result that is no tensor.
+/// Converts a result that is not a tensor.
 fn none<T>(device: &Device, result: Result<T>) -> Result<Tensor> {
     result.and_then(|_| device.zeros(&[1]))
 }
@@ -30,12 +30,12 @@ fn parameter(device: &Device) -> Result<Variable> {
     Ok(Variable::new(&t(device, &[2])?))
 }
 
-/// An optimizer by a rule.
+/// Creates an optimizer with a rule.
 fn by(device: &Device, rule: impl Rule + 'static) -> Result<Tensor> {
     none(device, Optimizer::new(rule, &[parameter(device)?]))
 }
 
-/// An update of a metric by ones.
+/// Updates a metric with ones.
 fn score(d: &Device, mut metric: impl Metric, x: &[usize], y: Result<Tensor>) -> Result<Tensor> {
     none(d, metric.update(&t(d, x)?, &y?))
 }
@@ -276,7 +276,7 @@ pub const TRAINING: &[Refusal] = &[
     ("confusion_matrix", Data, |d| none(d, ConfusionMatrix::new(2).matrix())),
 ];
 
-/// An element function of one operand.
+/// Returns an element function of one operand.
 fn element(device: &Device, source: &str) -> Result<warpweft::tensor::ElementFunction> {
     block_on(device.element_function(source))
 }
@@ -315,7 +315,7 @@ pub const READING: &[Refusal] = &[
     }),
 ];
 
-/// A tensor of another device.
+/// Returns a tensor of another device.
 fn elsewhere(shape: &[usize]) -> Result<Tensor> {
     block_on(Device::with(Preference::Cpu))?.ones(shape)
 }

@@ -1,8 +1,8 @@
-//! Actions: what a random program is a list of. They are plain data with small numbers, so that a program can be printed,
-//! replayed and shrunk.
+//! Actions, the elements of random programs. They are plain data with small numbers, so that a program can be printed, replayed
+//! and shrunk.
 //!
-//! Tensors, variables, optimizers and so on are in numbered slots. An action on an empty slot does nothing, and one that
-//! fills a slot drops what was in it. Any part of a program is therefore a program.
+//! Tensors, variables, optimizers and so on are in numbered slots. An action on an empty slot does nothing. An action that
+//! fills a slot drops the previous contents. Any part of a program is therefore a program.
 
 use std::fmt;
 
@@ -17,15 +17,15 @@ pub const PROGRAMS: usize = 2;
 /// The shapes of data.
 pub const SHAPES: [&[usize]; 5] = [&[], &[3], &[2, 3], &[3, 3], &[1]];
 
-/// Learning rates that are set; the last is refused by a step.
+/// Learning rates that are set. A step rejects the last one.
 pub const RATES: [f64; 4] = [0.0, 0.125, 0.03125, -1.0];
 
-/// The epochs of a trainer, the examples of its data, and how many are a batch.
+/// The epochs of a trainer, the examples of its data, and the size of a batch.
 pub const EPOCHS: u64 = 3;
 pub const EXAMPLES: usize = 7;
 pub const SIZE: usize = 3;
 
-/// What clips gradients: nothing, a norm, a value.
+/// The number of ways to clip gradients: none, by norm, by value.
 pub const CLIPS: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,25 +63,25 @@ pub enum Binary {
     Element,
 }
 
-/// An operation inside a program or a checkpoint. Its operands are numbers in the list of inputs, captured tensors,
-/// variables and earlier operations.
+/// An operation inside a program or a checkpoint. Its operands are indices in the list of inputs, captured tensors, variables
+/// and earlier operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Inner {
     One(Unary, usize),
     Two(Binary, usize, usize),
 }
 
-/// What a program computes.
+/// The computation of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Body {
-    /// Tensors that are used as they are when the program is compiled.
+    /// Tensors that the program captures when it is compiled.
     pub captured: Vec<Slot>,
     /// Variables whose values are read inside.
     pub variables: Vec<Slot>,
     pub operations: Vec<Inner>,
-    /// Numbers in the list of operands.
+    /// Indices in the list of operands.
     pub results: Vec<usize>,
-    /// A variable that each run assigns an operand.
+    /// A variable, and the operand that each run assigns to it.
     pub assigns: Option<(Slot, usize)>,
 }
 
@@ -94,10 +94,10 @@ pub enum Refusal {
     AssignSliceOutside,
     GradOfIntegers,
     GradOfSeveral,
-    /// A second parameter is of integers; the first must keep its optimizer.
+    /// The second parameter has integers. The first must keep its optimizer.
     OptimizerOfIntegers,
     OptimizerOfNothing,
-    /// A rule with a number that makes no sense.
+    /// A rule with an invalid number.
     OptimizerOfNonsense,
     GroupOfNonsense,
     MinimizeConstant,
@@ -155,7 +155,7 @@ pub enum Action {
         b: Slot,
         to: Slot,
     },
-    /// To another device and back.
+    /// Copies a tensor to another device and back.
     Away {
         a: Slot,
         to: Slot,
@@ -194,7 +194,7 @@ pub enum Action {
     FindNonFinite {
         t: Slot,
     },
-    /// Makes a logarithm of 0 from a tensor, and asks twice for what is not finite.
+    /// Computes a logarithm of 0 from a tensor, and searches twice for the cause of the non-finite value.
     Blame {
         t: Slot,
         read: bool,
@@ -271,7 +271,7 @@ pub enum Action {
         o: Slot,
         loss: Slot,
     },
-    /// A loss that is infinite, and so are its gradients.
+    /// A loss that is infinite, with infinite gradients.
     MinimizeInfinite {
         o: Slot,
         loss: Slot,
@@ -338,13 +338,13 @@ pub enum Action {
     Replay {
         steps: usize,
     },
-    /// With a limit of memory so low that submissions fail.
+    /// An action with a memory limit so low that submissions fail.
     Starved(Box<Action>),
     Profiled(Box<Action>),
 }
 
 impl Action {
-    /// The name of its kind. Some that do nearly the same have one name.
+    /// Returns the name of the kind of action. Some similar kinds have the same name.
     pub fn name(&self) -> String {
         let text = format!("{self:?}");
         let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
@@ -401,7 +401,7 @@ fn binary(op: Binary, a: &str, b: &str) -> String {
 }
 
 impl Body {
-    /// The program as text, of inputs with these names.
+    /// Returns the program as text, with these names of inputs.
     fn text(&self, inputs: &[String]) -> String {
         let mut names = inputs.to_vec();
         names.extend(self.captured.iter().map(|slot| format!("t{slot}")));
@@ -435,7 +435,7 @@ fn dims(inputs: &[Vec<Extent>]) -> String {
     inputs.iter().map(input).collect::<Vec<_>>().join(", ")
 }
 
-/// One line of something like Rust.
+/// Prints one line that resembles Rust.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -474,7 +474,7 @@ impl fmt::Display for Action {
 }
 
 impl Action {
-    /// The text of actions on variables, and gradients.
+    /// Prints actions on variables, and gradients.
     fn state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Action::Variable { v, from } => write!(f, "v{v} = Variable::new(t{from})"),
@@ -514,7 +514,7 @@ impl Action {
         }
     }
 
-    /// The text of actions on optimizers, programs and trainers.
+    /// Prints actions on optimizers, programs and trainers.
     fn larger(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Action::Optimizer { o, rule, clip, scaled, variables } => {
@@ -573,7 +573,7 @@ impl Action {
     }
 }
 
-/// A program as text, one action a line.
+/// Returns a program as text, with one action per line.
 pub fn text(program: &[Action]) -> String {
     program.iter().map(|action| format!("    {action};\n")).collect()
 }

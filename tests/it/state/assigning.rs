@@ -1,4 +1,4 @@
-//! Programs that assign variables, on the CPU and on a GPU or a software GPU.
+//! Tests programs that assign variables, on the CPU and on a GPU or a software GPU.
 
 use super::found::{data, near, on, on_each_device, variable};
 use crate::suite::Place;
@@ -37,7 +37,7 @@ fn programs_assign_variables_when_they_run(device: &Device) -> Result<()> {
     near(&program.run(&[&x])?[0], &[30.0, 62.0]);
     near(&w.value(), &[20.0, 42.0]);
     near(&u.value(), &[10.0, 20.0]);
-    // Gradients pass to the input, by way of both.
+    // Gradients pass to the input through both.
     let gradient = w.value().mul(&u.value())?.sum(())?.grad(&[&x])?;
     near(&gradient[0], &[2.0 * 10.0 + 20.0, 2.0 * 20.0 + 42.0]);
     Ok(())
@@ -65,7 +65,7 @@ fn programs_write_variables_in_place(device: &Device) -> Result<()> {
     for _ in 0..3 {
         run(None)?;
     }
-    // A value that is held stays as it is.
+    // A value that is held does not change.
     let held = cache.value();
     run(Some(&held))?;
     run(None)?;
@@ -112,8 +112,8 @@ fn running_averages_are_part_of_a_program(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Ten thousand runs that nobody waits for, with inputs of five lengths, failed calls, values that are held for a while, and
-/// steps of an optimizer of the same variable.
+/// Tests ten thousand runs that are not awaited, with inputs of five lengths, failed calls, values that are held for a while,
+/// and optimizer steps on the same variable.
 fn a_long_loop_of_runs_stays_flat(device: &Device) -> Result<()> {
     let (sum, weight) = (variable(device, &[0.0])?, variable(device, &[1.0, 1.0])?);
     let mut sgd = Optimizer::new(Sgd::new(0.0), std::slice::from_ref(&weight))?;

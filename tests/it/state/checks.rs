@@ -1,7 +1,7 @@
-//! Tests of the fuzz test itself: it finds faults, makes them small, and its reference has the right gradients.
+//! Tests of the fuzz test itself: it finds faults, shrinks them, and its reference has the right gradients.
 //!
-//! A fault is put into the reference, because the library cannot be changed here. The comparison does not know which of the
-//! two is wrong.
+//! Faults are put into the reference, because the library cannot be changed here. The comparison does not know which of the two
+//! is wrong.
 
 use super::actions::{text, Action, Binary, Unary};
 use super::generator;
@@ -15,10 +15,10 @@ use super::shrink::shrink;
 use super::{Bench, Place};
 use std::collections::BTreeSet;
 
-/// Programs of which one must find a fault.
+/// The number of programs, of which one must find a fault.
 const SEEDS: u64 = 400;
 
-/// The smallest program in which a fault of the reference is found, and which is fine without it.
+/// Returns the smallest program that finds a fault of the reference, and that passes without it.
 fn found(fault: Fault) -> Vec<Action> {
     let mut bench = Bench::open(Place::Cpu).expect("the CPU is there");
     let right = bench.setting;
@@ -78,7 +78,7 @@ fn programs_are_various() {
     for seed in 0..300 {
         seen.extend(names(&generator::program(seed, setting)));
     }
-    // Of about sixty kinds of actions and operations.
+    // There are about sixty kinds of actions and operations.
     assert!(seen.len() > 65, "{} kinds: {seen:?}", seen.len());
     let again = generator::program(5, setting);
     assert_eq!(again, generator::program(5, setting), "a seed is a program");
@@ -121,7 +121,7 @@ fn a_copy_is_joined_with_what_it_copies() {
     assert_eq!(text(&small), "    t0 = data([], seed 0);\n    t0.read();\n");
 }
 
-/// A function of two matrices that has every operation with a gradient.
+/// Returns a function of two matrices that has every operation with a gradient.
 fn everything(a: &Tensor, b: &Tensor) -> Tensor {
     let fits = "the operands fit";
     let product = tape::matmul(&tape::tanh(a), &tape::transpose(b).expect(fits)).expect(fits);
@@ -164,7 +164,7 @@ fn gradients_of_the_reference_are_slopes() {
     }
 }
 
-/// Every rule gets nearer to the minimum of a parabola.
+/// Tests that every rule approaches the minimum of a parabola.
 #[test]
 fn rules_go_downhill() {
     for (rule, lr) in RULES {

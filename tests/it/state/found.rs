@@ -1,5 +1,5 @@
-//! Faults that were found by hand, one small test each. Every test states the right values, and runs on the CPU and on a GPU
-//! or a software GPU.
+//! Faults that were found by hand, with one small test each. Every test states the right values, and runs on the CPU and on a
+//! GPU or a software GPU.
 //!
 //! `docs/state.md` has the rules behind the values.
 
@@ -97,7 +97,7 @@ pub fn variable(device: &Device, values: &[f32]) -> Result<Variable> {
     Ok(Variable::new(&data(device, values)?))
 }
 
-/// Two parameters, and gradient descent with a learning rate of 1.
+/// Returns two parameters, and gradient descent with a learning rate of 1.
 fn two_parameters(device: &Device) -> Result<(Variable, Variable, Optimizer)> {
     let (w, u) = (variable(device, &[1.0, 2.0, 3.0])?, variable(device, &[4.0, 5.0, 6.0])?);
     let optimizer = Optimizer::new(Sgd::new(1.0), &[w.clone(), u.clone()])?;
@@ -153,7 +153,7 @@ fn the_gradient_by_a_variable_is_not_that_by_the_tensor(device: &Device) -> Resu
     Ok(())
 }
 
-/// An optimizer stores its parameters in one flat variable, which nobody can see.
+/// Tests the flat variable in which an optimizer stores its parameters, and which users cannot see.
 fn assigned_parts_of_a_flat_variable_pass_gradients(device: &Device) -> Result<()> {
     let (w, _u, _optimizer) = two_parameters(device)?;
     let z = data(device, &[1.0, 2.0, 3.0])?;
@@ -278,7 +278,7 @@ fn gradients_pass_between_the_results_of_a_program(device: &Device) -> Result<()
         })?;
         let results = program.run(&[&x])?;
         near(&results[1].sum(())?.grad(&[&results[0]])?[0], &[3.0, 4.0]);
-        // One tensor that is a result twice, and that another is made of, all known when the program is compiled.
+        // A tensor that is a result twice, and an operand of a third result, all known when the program is compiled.
         let program = device.compile(&[(&[2], DType::F32)], |x| {
             let known = c.detach();
             Ok(vec![known.clone(), known.clone(), known.mul(&x[0])?])
@@ -322,7 +322,7 @@ fn programs_with_named_dimensions_read_variables_when_they_run(device: &Device) 
 
 type Net = Trainer<Linear>;
 
-/// A layer that learns `y = 3 x` from eight examples, four at a time.
+/// Returns a layer that learns `y = 3 x` from eight examples, four at a time.
 fn trainer(device: &Device, rule: impl Rule + 'static, scale: Option<LossScale>) -> Result<Net> {
     let model = Linear::new(&Generator::new(device, 1), 1, 1)?;
     let mut optimizer = Optimizer::new(rule, &model.parameters())?;
@@ -344,11 +344,11 @@ fn values(model: &Linear) -> Result<Vec<Vec<f32>>> {
     model.parameters().iter().map(|parameter| read(&parameter.value())).collect()
 }
 
-/// Saves and loads after two steps. Two steps from there must be the two that followed the save, and the model must work at
+/// Saves and loads after two steps. The next two steps must equal the two that followed the save, and the model must work at
 /// any time.
 fn save_and_load(device: &Device, mut trainer: Net) -> Result<()> {
     let x = device.tensor(&[1.0f32, 2.0], &[2, 1])?;
-    // At once, before and after the first step.
+    // Immediately, before and after the first step.
     for _ in 0..2 {
         let file = block_on(trainer.save(&BTreeMap::new()))?;
         block_on(trainer.load(&file))?;
@@ -404,7 +404,7 @@ fn loading_into_a_trainer_with_an_average_keeps_the_model_usable(device: &Device
     average.swap()?;
     block_on(trainer.load(&file))?;
     near(&trainer.model.forward(&x)?, &answer);
-    // Loaded values are exchanged with a new average, before they were computed.
+    // Loaded values are swapped with a new average before they are computed.
     block_on(trainer.load(&file))?;
     let average = WeightAverage::new(&trainer.optimizer, 0.5)?;
     for _ in 0..2 {
@@ -446,14 +446,14 @@ fn evaluating_after_loading_works(device: &Device) -> Result<()> {
 
 fn a_batch_of_your_own_does_not_move_the_position(device: &Device) -> Result<()> {
     let losses = |own: bool| -> Result<Vec<f32>> {
-        // A learning rate of 0: a loss says which batch it is of.
+        // With a learning rate of 0, the loss identifies the batch.
         let mut trainer = trainer(device, Sgd::new(0.0), None)?;
         let mut losses = Vec::new();
         for n in 0..4 {
             if own && n == 1 {
                 let x = device.ones(&[2, 1])?;
                 block_on(trainer.step(&x, &x))?;
-                // Whoever loads finds the position in the file.
+                // Loading restores the position from the file.
                 let file = block_on(trainer.save(&BTreeMap::new()))?;
                 block_on(trainer.load(&file))?;
             }
@@ -534,7 +534,7 @@ fn an_optimizer_makes_no_zeros_of_a_history_that_is_gone(device: &Device) -> Res
     Ok(())
 }
 
-/// The gradient of `x y` by `x` is `y` transposed, in terms of the `y` that was passed.
+/// Tests that the gradient of `x y` by `x`, which is `y` transposed, depends on the `y` that was passed.
 fn a_gradient_has_derivatives_by_a_transposed_operand(device: &Device) -> Result<()> {
     let x = data(device, &[1.0; 6])?.reshape([2, 3])?;
     let y = data(device, &[1.0; 6])?.reshape([2, 3])?.transpose(0, 1)?;
@@ -543,7 +543,7 @@ fn a_gradient_has_derivatives_by_a_transposed_operand(device: &Device) -> Result
     Ok(())
 }
 
-/// A weight that is used at each of many steps has one product as its gradient, over the steps' rows.
+/// Tests that the gradient of a weight that is used in many steps is one matmul over the rows of all steps.
 fn a_gradient_has_derivatives_by_slices_that_are_rows_of_one_tensor(device: &Device) -> Result<()> {
     let sequence = data(device, &[1.0; 12 * 16])?.reshape([12, 1, 16])?;
     let weight = data(device, &[1.0; 16 * 8])?.reshape([16, 8])?;
@@ -577,7 +577,7 @@ fn two_variables_can_be_swapped(device: &Device) -> Result<()> {
     }
     near(&a.value(), &tanhs);
     near(&b.value(), &squares);
-    // By operations, and while others that use both are still to be computed.
+    // Assigned by operations, while other operations that use both are pending.
     let sum = a.value().add(&b.value())?;
     let (first, second) = (a.value(), b.value());
     a.assign(&second.mul(1)?)?;
@@ -614,7 +614,7 @@ fn an_average_can_be_swapped_after_an_assignment(device: &Device) -> Result<()> 
     Ok(())
 }
 
-/// A mean of logarithms of which one is of 0.
+/// Returns a mean of logarithms, one of which is the logarithm of 0.
 fn infinite(device: &Device) -> Result<(Tensor, Variable)> {
     let x = device.tensor(&[1.0f32, 1.0, 0.0, 0.0], &[2, 2])?;
     let w = Variable::new(&device.tensor(&[2.0f32, 1.0, 1.0, 3.0], &[2, 2])?);

@@ -1,6 +1,6 @@
-//! Random programs. Each action is tried on the model while the program is made, so that most of them do something.
+//! Random programs. Each action is tried on the model while the program is generated, so that most of them have an effect.
 //!
-//! An action that must fail is taken sometimes, because a failed call must change nothing. The last actions read everything.
+//! Actions that must fail are included sometimes, because a failed call must change nothing. The last actions read everything.
 
 use super::actions::{
     Action, Binary, Body, Extent, Inner, Slot, Unary, OPTIMIZERS, PROGRAMS, RATES, REFUSALS,
@@ -29,7 +29,7 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
-    /// Whether one of so many cases comes.
+    /// Returns true with a probability of 1 / n.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -78,7 +78,7 @@ const BINARY: [Binary; 9] = [
     Binary::Element,
 ];
 
-/// A program that is being made.
+/// A program that is being generated.
 struct Maker {
     random: Random,
     /// Whether there may be a trainer.
@@ -87,7 +87,7 @@ struct Maker {
     program: Vec<Action>,
 }
 
-/// The program of a seed.
+/// Returns the program of a seed.
 pub fn program(seed: u64, setting: Setting) -> Vec<Action> {
     let mut random = Random::new(seed);
     let most = if random.one_in(4) { 90 } else { 40 };
@@ -111,7 +111,7 @@ pub fn program(seed: u64, setting: Setting) -> Vec<Action> {
 }
 
 impl Maker {
-    /// Takes an action into the program, if it does something.
+    /// Adds an action to the program if it has an effect.
     fn take(&mut self, action: Action) {
         let mut next = self.model.clone();
         let plan = next.apply(&action);
@@ -146,7 +146,7 @@ impl Maker {
         self.take(Action::ReadFlat);
     }
 
-    /// A slot of those that are filled, mostly.
+    /// Returns a slot, mostly a filled one.
     fn filled(&mut self, kind: usize, count: usize) -> Slot {
         let filled = &self.model.filled()[kind];
         match filled.is_empty() || self.random.one_in(40) {
@@ -167,7 +167,7 @@ impl Maker {
         self.filled(2, OPTIMIZERS)
     }
 
-    /// A slot for a result: an empty one, mostly.
+    /// Returns a slot for a result, mostly an empty one.
     fn to(&mut self) -> Slot {
         let filled = self.model.filled();
         let empty: Vec<Slot> = (0..TENSORS).filter(|slot| !filled[0].contains(slot)).collect();
@@ -177,7 +177,7 @@ impl Maker {
         }
     }
 
-    /// Variables, each once.
+    /// Returns distinct variables.
     fn vs(&mut self) -> Vec<Slot> {
         let mut all: Vec<Slot> = Vec::new();
         for _ in 0..1 + self.random.below(3) {
@@ -189,7 +189,7 @@ impl Maker {
         all
     }
 
-    /// A tensor that `fits`, if there is one and mostly.
+    /// Returns a tensor, mostly one that `fits` if there is one.
     fn like(&mut self, fits: impl Fn(&Model, Slot) -> bool) -> Slot {
         let all: Vec<Slot> =
             self.model.filled()[0].iter().copied().filter(|&t| fits(&self.model, t)).collect();
@@ -268,7 +268,7 @@ impl Maker {
         }
     }
 
-    /// A tensor of the shape of a variable.
+    /// Returns a tensor of the shape of a variable.
     fn value_for(&mut self, v: Slot) -> Slot {
         self.like(|model, t| match (model.tensor(t), model.value(v)) {
             (Ok(t), Ok(v)) => t.shape() == v.shape(),
@@ -297,7 +297,7 @@ impl Maker {
         }
     }
 
-    /// A tensor that depends on the present value of one of these variables.
+    /// Returns a tensor that depends on the current value of one of these variables.
     fn loss_of(&mut self, variables: &[Slot]) -> Slot {
         self.like(|model, t| variables.iter().any(|&v| model.depends_on_variable(t, v)))
     }

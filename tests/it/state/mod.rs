@@ -1,10 +1,10 @@
-//! The contract of `docs/state.md`, tested by random programs.
+//! Tests the contract of `docs/state.md` with random programs.
 //!
-//! A program is a list of actions on tensors, variables, optimizers, programs and trainers (`actions`, made by `generator`).
-//! It runs with the library (`machine`) and in an eager float64 interpreter of the contract (`model`, made of `reference`),
-//! and after every action both must agree (`run`). A program that finds a fault is made small (`shrink`) and printed.
+//! A program is a list of actions on tensors, variables, optimizers, programs and trainers (`actions`, made by `generator`). It
+//! runs with the library (`machine`) and in an eager float64 interpreter of the contract (`model`, which uses `reference`).
+//! Both must agree after every action (`run`). A program that finds a fault is shrunk (`shrink`) and printed.
 //!
-//! `WARPWEFT_FUZZ_SECONDS` says how long each backend runs, and `WARPWEFT_FUZZ_SEED` runs one program alone. A run ends after
+//! `WARPWEFT_FUZZ_SECONDS` sets the time for each backend, and `WARPWEFT_FUZZ_SEED` runs one program alone. A run ends after
 //! `WARPWEFT_FUZZ_FINDINGS` kinds of findings (3 by default).
 
 mod actions;
@@ -26,16 +26,16 @@ use run::{run, Count, Finding};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Seconds for each backend, unless the environment says otherwise.
+/// The default time for each backend, in seconds.
 const SECONDS: u64 = 20;
 
-/// Kinds of findings after which a run ends, unless the environment says otherwise.
+/// The default number of kinds of findings after which a run ends.
 const FINDINGS: u64 = 3;
 
-/// Seeds from 0 on that always run; the others are fresh.
+/// The number of seeds from 0 on that always run. The others are fresh.
 const FIXED: u64 = 100;
 
-/// What is open on a backend.
+/// The open objects of a backend.
 struct Bench {
     place: Place,
     equipment: Arc<Equipment>,
@@ -49,7 +49,7 @@ impl Bench {
         Ok(Bench { place, equipment: Arc::new(Equipment::new(device, other)), setting })
     }
 
-    /// Runs a program. After a finding the device is another one.
+    /// Runs a program. After a finding, opens a new device.
     fn run(&mut self, program: &[Action], count: &mut Count) -> Option<Finding> {
         let found = run(&self.equipment, self.setting, program, count);
         if found.is_some() || self.place == Place::Cpu {
@@ -62,7 +62,7 @@ impl Bench {
         found
     }
 
-    /// The smallest program that finds the same.
+    /// Returns the smallest program that has the same finding.
     fn shrunk(&mut self, program: &[Action], found: &Finding) -> Vec<Action> {
         shrink::shrink(program, |program| {
             let again = self.run(program, &mut Count::default());
@@ -71,12 +71,12 @@ impl Bench {
     }
 }
 
-/// How long one program, and what shrinking tries of it, may take before it hangs.
+/// The time after which one program, or one that shrinking tries, counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Ends the tests where a program hangs, and says which one: nobody else could.
+/// Ends the tests if a program hangs, and prints its seed. No other code could.
 struct Watch {
-    /// The seed of the program that runs, and since when.
+    /// The seed of the running program, and its start.
     running: Arc<Mutex<Option<(u64, Instant)>>>,
 }
 
@@ -106,7 +106,7 @@ impl Watch {
     }
 }
 
-/// A number from the environment.
+/// Returns a number from the environment.
 fn asked(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}; it is a whole number")))

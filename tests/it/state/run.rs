@@ -1,7 +1,7 @@
-//! Running a program with the library, next to the model, and what is found.
+//! Runs a program with the library and the model, and compares them.
 //!
-//! Every action is performed by both. A finding is a value, an error or a panic of the library that the model does not
-//! allow. It has a kind, so that a program can be shrunk while it finds the same.
+//! Both perform every action. A finding is a value, an error or a panic of the library that the model does not allow. Its kind
+//! stays the same while a program is shrunk.
 
 use super::actions::Action;
 use super::machine::{Equipment, Machine, Read};
@@ -15,15 +15,15 @@ use warpweft::error::{Error, ErrorKind};
 /// A fault of the library, or of the reference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Alike for faults that are likely to be the same.
+    /// A kind that is the same for faults that are probably the same.
     pub kind: String,
-    /// What was found, for people.
+    /// The description for people.
     pub what: String,
     /// The number of the action.
     pub at: usize,
 }
 
-/// How much was compared.
+/// The number of comparisons.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
     pub actions: u64,
@@ -39,7 +39,7 @@ thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps the text of a panic in this thread, instead of printing it.
+/// Stores the text of a panic in this thread, instead of printing it.
 fn keep_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -51,7 +51,7 @@ fn keep_panics() {
     });
 }
 
-/// What `work` gives, or the text of its panic.
+/// Returns the result of `work`, or the text of its panic.
 fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     keep_panics();
     QUIET.set(true);
@@ -60,7 +60,7 @@ fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     result.map_err(|_| PANIC.with(|panic| panic.borrow().clone()))
 }
 
-/// A text without its numbers.
+/// Removes the numbers from a text.
 fn normalized(text: &str) -> String {
     let mut short = String::new();
     for c in text.chars().take(160) {
@@ -74,7 +74,7 @@ fn normalized(text: &str) -> String {
     short
 }
 
-/// The message of an error, without what differs from program to program: numbers and operations.
+/// Returns the message of an error without the parts that differ between programs: numbers and operations.
 fn alike(error: &Error) -> String {
     let text = normalized(error.message());
     let last = text.rsplit(": ").next().unwrap_or(&text);
@@ -103,7 +103,7 @@ pub fn run(
         let done = match caught(|| machine.perform(action)) {
             Ok(done) => done,
             Err(panic) => {
-                // What is left of the library may panic again where it is dropped.
+                // The remaining objects of the library may panic again when they are dropped.
                 std::mem::forget(machine);
                 let kind = format!("panic: {}", normalized(&panic));
                 return Some(Finding { kind, what: format!("panic: {panic}"), at });
@@ -131,7 +131,7 @@ pub fn run(
     None
 }
 
-/// Whether an action worked, or rightly failed; otherwise the kind of a finding, and its text.
+/// Checks that an action succeeded or rightly failed. Otherwise returns the kind and the text of a finding.
 fn judged(
     name: &str,
     plan: &Plan,
@@ -150,8 +150,8 @@ fn judged(
         Err(error) => error,
     };
     let own = error.message().starts_with("fuzz");
-    // Whether a history is still there depends on what was computed when, and a loss that was used up has none: an error is
-    // right then, where the model has a value. Zeros never are.
+    // Whether a history still exists depends on the order of evaluation, and a consumed loss has none. An error is right in
+    // these cases, although the model has a value. Zeros are never right.
     let lost = ["was dropped after it was computed", "must not be used up"];
     let may_fail = lost.iter().any(|what| error.message().contains(what))
         || plan.or_is_gone && error.kind() == ErrorKind::Data && !own
@@ -181,7 +181,7 @@ fn judged(
     Err((kind, format!("{name} must work, and fails: {error} ({:?})", error.kind())))
 }
 
-/// Compares what was read with what is expected.
+/// Compares the values that were read with the expected ones.
 fn compared(
     name: &str,
     want: &Output,
@@ -211,7 +211,7 @@ fn compared(
     Ok(())
 }
 
-/// Compares what can be seen without computing anything.
+/// Compares all state that is visible without computing anything.
 fn differs(name: &str, model: &Model, machine: &Machine) -> Option<(String, String)> {
     let (want, got) = (model.summary(), machine.summary());
     let differs = want

@@ -1,14 +1,14 @@
-//! Shrinking: a smaller program in which the same kind of fault is found.
+//! Shrinking: finds a smaller program with the same kind of fault.
 //!
-//! First actions are left out, many at once and then one by one. Then single actions are replaced by simpler ones. Both are
+//! First, actions are removed, many at once and then one by one. Then single actions are replaced by simpler ones. Both are
 //! repeated until nothing helps.
 
 use super::actions::{Action, Binary, Body, Inner, Unary};
 
-/// Programs that are tried at most.
+/// The most programs that are tried.
 const TRIALS: usize = 4_000;
 
-/// The smallest program found that is `wanted`, as `program` is.
+/// Returns the smallest program found for which `wanted` is true, as it is for `program`.
 pub fn shrink(program: &[Action], mut wanted: impl FnMut(&[Action]) -> bool) -> Vec<Action> {
     let (mut best, mut trials) = (program.to_vec(), 0);
     let mut is_wanted = |program: &[Action]| {
@@ -26,7 +26,7 @@ pub fn shrink(program: &[Action], mut wanted: impl FnMut(&[Action]) -> bool) -> 
     }
 }
 
-/// Leaves actions out.
+/// Removes actions.
 fn leave_out(best: &mut Vec<Action>, is_wanted: &mut impl FnMut(&[Action]) -> bool) {
     let mut size = (best.len() / 2).max(1);
     loop {
@@ -46,7 +46,7 @@ fn leave_out(best: &mut Vec<Action>, is_wanted: &mut impl FnMut(&[Action]) -> bo
     }
 }
 
-/// Leaves copies out, whose users take the original.
+/// Removes copies. Their users take the original.
 fn join_copies(best: &mut Vec<Action>, is_wanted: &mut impl FnMut(&[Action]) -> bool) {
     let mut at = 0;
     while at < best.len() {
@@ -88,7 +88,7 @@ fn simplify(best: &mut Vec<Action>, is_wanted: &mut impl FnMut(&[Action]) -> boo
     }
 }
 
-/// All lists with one less.
+/// Returns all lists with one element less.
 fn shorter<T: Clone>(list: &[T], least: usize) -> Vec<Vec<T>> {
     if list.len() <= least {
         return Vec::new();
@@ -97,7 +97,7 @@ fn shorter<T: Clone>(list: &[T], least: usize) -> Vec<Vec<T>> {
     (0..list.len()).map(without).collect()
 }
 
-/// Simpler actions in place of one, the simplest first. None of them has this one among its own.
+/// Returns simpler actions that can replace an action, the simplest first. The relation has no cycles.
 fn simpler(action: &Action) -> Vec<Action> {
     let a = action.clone();
     match a {
@@ -204,7 +204,7 @@ fn simpler_state(action: &Action) -> Vec<Action> {
     }
 }
 
-/// Bodies with one part less.
+/// Returns bodies with one part less.
 fn simpler_bodies(body: &Body) -> Vec<Body> {
     let mut all = Vec::new();
     for operations in shorter(&body.operations, 0) {
@@ -239,7 +239,7 @@ impl Body {
 }
 
 impl Action {
-    /// Calls `f` with all slots of tensors that it reads.
+    /// Calls `f` with all slots of tensors that the action reads.
     fn each_tensor(&mut self, f: &mut dyn FnMut(&mut usize)) {
         match self {
             Action::Unary { a, .. } | Action::Away { a, .. } => f(a),

@@ -1,5 +1,5 @@
-//! Derivatives of derivatives: every row by its operands up to three times, as formulas in `f32`, against Taylor
-//! arithmetic in `f64`.
+//! Tests higher derivatives of every row by its operands, up to three times, as formulas in `f32`, against Taylor arithmetic in
+//! `f64`.
 
 use super::machine::{grid, Arithmetic, Machine};
 use super::{argument_types, float_bits, number, takes};
@@ -8,8 +8,8 @@ use warpweft::dtype::DType;
 use warpweft::op::pointwise::TABLE;
 use warpweft::op::{Row, Types};
 
-/// Where rows of one operand are walked, both signs each: nothing, next to it, what formulas change their branch at, the
-/// corners of activations, and far out.
+/// Magnitudes for rows of one operand, with both signs: 0, close to 0, points where formulas switch branches, the corners of
+/// activations, and far out.
 const PLACES: [f32; 34] = [
     0.0,
     1e-30,
@@ -47,10 +47,10 @@ const PLACES: [f32; 34] = [
     1e9,
 ];
 
-/// Where rows of two are, in all pairs: ties, and powers whole and not.
+/// Magnitudes for rows of two operands, in all pairs: ties, and whole and fractional powers.
 const PAIRS: [f32; 13] = [0.0, 1e-30, 1e-10, 1e-4, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 30.0, 100.0, 1e4];
 
-/// And of three.
+/// Magnitudes for rows of three operands.
 const TRIPLES: [f32; 6] = [0.0, 1e-4, 0.5, 1.0, 2.0, 100.0];
 
 fn points(row: &Row) -> Vec<Vec<f64>> {
@@ -70,7 +70,7 @@ fn points(row: &Row) -> Vec<Vec<f64>> {
     points
 }
 
-/// Whether the function has derivatives there, and `f64` can tell them. A power of 0 has some.
+/// Whether the function has derivatives at the point, and `f64` can represent them. A power of 0 has some.
 fn has_derivatives(name: &str, point: &[f64]) -> bool {
     let x = point[0];
     match name {
@@ -81,25 +81,25 @@ fn has_derivatives(name: &str, point: &[f64]) -> bool {
         "lgamma" | "digamma" => x > 0.0 || x.floor() != x,
         "logit" => x > 0.0 && x < 1.0,
         "acosh" => x > 1.0,
-        // Larger ones are infinite.
+        // Larger arguments give infinity.
         "exp" | "exp2" | "expm1" | "sinh" | "cosh" => x.abs() < 700.0,
         "div" | "fmod" | "remainder" => point[1] != 0.0,
         "pow" if (x.abs().ln() * (point[1] - 3.0)).abs() > 600.0 => false,
-        // x^(y-2) is more than `f32` holds, y times that is not.
+        // x^(y-2) exceeds the range of `f32`, but y times x^(y-2) does not.
         "pow" if x.abs() < 1e-20 && point[1] != 0.0 && point[1].abs() < 1e-20 => false,
         "pow" => x >= 0.0 || point[1].fract() == 0.0,
         _ => true,
     }
 }
 
-/// All ways to choose up to three operands, in any order.
+/// Returns all ways to choose up to three operands, in any order.
 fn orders(operands: usize) -> Vec<Vec<usize>> {
     let numbers: Vec<usize> = (0..operands).collect();
     (1..=3).flat_map(|count| grid(&numbers, count)).collect()
 }
 
-/// The size of the terms that a derivative may be a sum of: that of the derivatives next to it, or, if that is less, of
-/// those times the distance to 0, by which the derivatives of powers differ.
+/// Returns the size of the terms that a derivative may be a sum of. This is the size of the neighboring derivatives, or, if it
+/// is less, their size times the distance to 0, by which the derivatives of powers differ.
 fn size(name: &str, point: &[f64], order: &[usize]) -> f64 {
     let mut directions = order.to_vec();
     directions.resize(3, order[order.len() - 1]);
@@ -107,7 +107,7 @@ fn size(name: &str, point: &[f64], order: &[usize]) -> f64 {
     let wanted = (1 << order.len()) - 1;
     let (mut plain, mut scaled) = (0.0f64, 0.0f64);
     for some in 1..8 {
-        // By what it lacks and by what it has too many of.
+        // By the directions that it lacks and those that it has too often.
         let product = |parts: usize| -> f64 {
             (0..3).filter(|at| parts >> at & 1 == 1).map(|at| point[directions[at]].abs()).product()
         };
@@ -149,7 +149,7 @@ fn derivatives_to_the_third_are_the_functions() {
                     let got = number(&machine, machine.run(&bits, arithmetic));
                     let large = want.abs() * 1.001 > f64::from(f32::MAX);
                     let overflows = large && got.is_infinite() && got.signum() == want.signum();
-                    // So that NaN is wrong.
+                    // Written so that NaN fails.
                     if !((got - want).abs() <= more * allowed || overflows) {
                         count += 1;
                         if worst.is_empty() {

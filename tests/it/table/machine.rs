@@ -1,27 +1,26 @@
-//! A machine for formulas: runs the instructions that kernels are made of, one value at a time, in
-//! `f32` and with the liberties that GPUs take.
+//! A machine for formulas. It runs the instructions of kernels, one value at a time, in `f32` and with the liberties that GPUs
+//! take.
 
 use warpweft::dtype::DType;
 use warpweft::expr::{Binary, Expr, Unary};
 use warpweft::kernel::{Builder, Inst, Program, ValueId};
 use warpweft::op::Const;
 
-/// How faithful the arithmetic is.
+/// The accuracy of the arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arithmetic {
     /// IEEE 754, and the functions of the standard library.
     Exact,
-    /// Subnormal numbers are 0, and a sum with a product is one fused operation wherever it can be.
+    /// Subnormal numbers are 0, and a product and a sum are fused wherever possible.
     Contracted,
-    /// Divisions, roots and transcendental functions are up to two units in the last place off;
-    /// subnormals are 0.
+    /// Divisions, roots and transcendental functions are up to two units in the last place off, and subnormals are 0.
     Coarse,
 }
 
 pub const ARITHMETICS: [Arithmetic; 3] =
     [Arithmetic::Exact, Arithmetic::Contracted, Arithmetic::Coarse];
 
-/// A formula flattened as kernels have it.
+/// A formula flattened to instructions, as in kernels.
 pub struct Machine {
     program: Program,
     result: ValueId,
@@ -38,18 +37,18 @@ impl Machine {
         Machine { program: builder.finish(), result }
     }
 
-    /// The result's type.
+    /// Returns the result's dtype.
     pub fn dtype(&self) -> DType {
         self.program.types[self.result as usize]
     }
 
-    /// Instructions other than arguments and constants.
+    /// Returns the number of instructions other than arguments and constants.
     pub fn len(&self) -> usize {
         let counts = |inst: &&Inst| !matches!(inst, Inst::Param { .. } | Inst::Const(_));
         self.program.insts.iter().filter(counts).count()
     }
 
-    /// The result's bits.
+    /// Returns the result's bits.
     pub fn run(&self, arguments: &[u32], arithmetic: Arithmetic) -> u32 {
         let mut values: Vec<u32> = Vec::with_capacity(self.program.insts.len());
         for (at, inst) in self.program.insts.iter().enumerate() {
@@ -78,8 +77,7 @@ impl Machine {
         values[self.result as usize]
     }
 
-    /// `a * b + c` with one rounding, where the instruction is a sum or difference with a product
-    /// in it.
+    /// Returns `a * b + c` with one rounding, if the instruction is a sum or difference with a product in it.
     fn fused(
         &self,
         op: Binary,
@@ -108,11 +106,11 @@ impl Machine {
     }
 }
 
-/// Up to two units in the last place away, always the same for the same value.
+/// Returns a number up to two units in the last place away, always the same for the same value.
 fn blur(value: f32, arithmetic: Arithmetic) -> f32 {
     let bits = value.to_bits();
     let magnitude = bits & 0x7fff_ffff;
-    // 0, 1 and what is not finite are exact in every library.
+    // Every library returns 0, 1 and non-finite values exactly.
     let exact = magnitude == 0 || magnitude == 0x3f80_0000 || magnitude >= 0x7f7f_fff0;
     if arithmetic != Arithmetic::Coarse || exact {
         return value;
@@ -186,7 +184,7 @@ fn float_binary(op: Binary, x: f32, y: f32, arithmetic: Arithmetic) -> u32 {
         Binary::Add => float(x + y),
         Binary::Sub => float(x - y),
         Binary::Mul => float(x * y),
-        // An exact quotient stays exact, as 2 / 2 must be 1.
+        // An exact quotient stays exact, because 2 / 2 must be 1.
         Binary::Div if (x / y) * y == x => float(x / y),
         Binary::Div => rough(x / y),
         Binary::Rem => float(x % y),
@@ -205,7 +203,7 @@ fn float_binary(op: Binary, x: f32, y: f32, arithmetic: Arithmetic) -> u32 {
     }
 }
 
-/// `x` and `y` are the values, `a` and `b` their bits.
+/// Runs an integer instruction. `x` and `y` are the values, `a` and `b` their bits.
 fn int_binary(op: Binary, x: i64, y: i64, a: u32, b: u32) -> u32 {
     match op {
         Binary::Add => a.wrapping_add(b),
@@ -219,7 +217,7 @@ fn int_binary(op: Binary, x: i64, y: i64, a: u32, b: u32) -> u32 {
         Binary::Or => a | b,
         Binary::Xor => a ^ b,
         Binary::Shl => a << (b & 31),
-        // `x` carries the sign, or none.
+        // `x` is sign-extended or zero-extended, depending on its dtype.
         Binary::Shr => (x >> (b & 31)) as u32,
         Binary::Lt => u32::from(x < y),
         Binary::Le => u32::from(x <= y),
@@ -237,7 +235,7 @@ fn cast(to: DType, (from, bits): (DType, u32)) -> u32 {
     }
 }
 
-/// Pseudo-random numbers for choosing points; the low bits of splitmix64.
+/// Pseudorandom numbers for choosing points: the low bits of splitmix64.
 pub struct Points(u64);
 
 impl Points {
@@ -253,13 +251,13 @@ impl Points {
         z ^ z >> 31
     }
 
-    /// Evenly in [low, high).
+    /// Returns a uniform number in [low, high).
     pub fn between(&mut self, (low, high): (f64, f64)) -> f64 {
         low + (high - low) * (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// Every point whose coordinates are all taken from `values`.
+/// Returns every point whose coordinates are all taken from `values`.
 pub fn grid<T: Copy>(values: &[T], arity: usize) -> Vec<Vec<T>> {
     (0..arity).fold(vec![vec![]], |points, _| {
         let longer = |point: &Vec<T>, v: T| point.iter().copied().chain([v]).collect();

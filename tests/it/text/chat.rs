@@ -1,4 +1,4 @@
-//! Chat templates: what Jinja they take, the built-in ones, and their limits.
+//! Tests chat templates: the supported Jinja, the built-in templates, and their limits.
 
 use super::gguf;
 use super::golden::line;
@@ -11,7 +11,7 @@ fn render(source: &str, messages: &[Message], options: &ChatOptions) -> Result<S
     ChatTemplate::new(source)?.render(messages, options)
 }
 
-/// What a template makes of one message.
+/// Renders a template with one message.
 fn of(source: &str, content: &str) -> Result<String> {
     render(source, &[Message::new("user", content)], &ChatOptions::default())
 }

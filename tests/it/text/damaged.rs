@@ -1,4 +1,4 @@
-//! Damaged vocabularies: each is refused with the key or the token and the reason, or works. None panics.
+//! Tests damaged vocabularies. Each works or is rejected with the key or the token and the reason. None panics.
 
 use super::golden::lines;
 use super::{gguf, Random};
@@ -13,7 +13,7 @@ fn named(name: &str) -> Value {
     super::golden::line(name)
 }
 
-/// Uses all of a tokenizer.
+/// Calls all methods of a tokenizer.
 fn use_it(tokenizer: &Tokenizer) {
     for special in [false, true] {
         if let Ok(ids) = tokenizer.encode_with_ends(TEXT, special) {
@@ -32,7 +32,8 @@ fn use_it(tokenizer: &Tokenizer) {
     }
 }
 
-/// Kinds of vocabularies, the key that is changed, its value (none where the key is removed), and what the message says.
+/// Returns the kinds of vocabularies, the key that is changed, its value (none if the key is removed), and a part of the
+/// message.
 fn damages() -> Vec<(&'static str, &'static str, Value, &'static str)> {
     vec![
         (
@@ -216,7 +217,7 @@ fn damaged_json_is_named() {
     }
 }
 
-/// A value that is not what it was.
+/// Returns a different value.
 fn other(random: &mut Random, old: &Value) -> Value {
     match random.below(9) {
         0 => Value::Bool(true),
@@ -258,7 +259,7 @@ fn mutate(random: &mut Random, value: &mut Value) {
     }
 }
 
-/// Whether a value can be written as metadata: a list has elements of one type, and objects have no type.
+/// Whether a value can be written as metadata. Elements of a list have one type, and objects are not supported.
 fn is_metadata(value: &Value) -> bool {
     let kind = |value: &Value| match value {
         Value::String(_) => 0,
@@ -312,7 +313,7 @@ fn mutated_json_never_panics() {
     for line in lines().iter().filter(|line| line.get("json").is_some()) {
         for round in 0..600 {
             let mut json = line["json"].clone();
-            // The large lists would get all changes otherwise.
+            // Otherwise, the large lists would get all changes.
             for _ in 0..1 + random.below(3) {
                 match random.below(2) {
                     0 => mutate(&mut random, &mut json),

@@ -1,4 +1,4 @@
-//! Text that comes token by token.
+//! Tests text that is decoded token by token.
 
 use super::golden::line;
 use super::{gguf, Random};
@@ -7,13 +7,13 @@ use warpweft::text::Tokenizer;
 /// Emojis of several characters, accents, and characters of two and three bytes.
 const TEXT: &str = "a👍🏽b🧑🏻‍🚀é€ e\u{301}日本🇺🇳\u{10ffff}";
 
-/// Tokenizers that have a token for every byte.
+/// Returns tokenizers that have a token for every byte.
 fn tokenizers() -> [Tokenizer; 2] {
     ["bpe", "spm"]
         .map(|name| Tokenizer::from_gguf(&gguf(&line(name)["gguf"])).expect("a tokenizer"))
 }
 
-/// The token of a byte.
+/// Returns the token of a byte.
 fn of_byte(tokenizer: &Tokenizer, byte: u8) -> u32 {
     let named = tokenizer.id(&format!("<0x{byte:02X}>"));
     named.unwrap_or_else(|| {
@@ -27,7 +27,7 @@ fn of_byte(tokenizer: &Tokenizer, byte: u8) -> u32 {
     })
 }
 
-/// The byte of a character in GPT-2's alphabet, as its paper's code makes it.
+/// Returns the byte of a character in GPT-2's alphabet, as the paper's code computes it.
 fn gpt2_byte(token: &str) -> Option<u8> {
     let mut next = 256u32;
     let c = u32::from(token.chars().next()?);
@@ -53,7 +53,7 @@ fn characters_are_never_split() {
             let part = decoder.push(id);
             assert!(!part.contains('\u{fffd}'), "byte {at}");
             whole += &part;
-            // All that is complete is given at once.
+            // All complete characters are returned at once.
             let complete =
                 (0..=at + 1).rev().find(|&end| TEXT.is_char_boundary(end)).expect("0 is one");
             assert_eq!(whole, TEXT[..complete]);

@@ -1,24 +1,24 @@
-//! Messages that try to write special tokens. Whatever a user writes, the special tokens of a prompt are those that the
-//! template wrote, and the prompt is the same text.
+//! Tests messages that try to write special tokens. A prompt must contain only the special tokens that the template wrote, and
+//! the same text.
 
 use super::golden::line;
 use super::{gguf, Random};
 use serde_json::json;
 use warpweft::text::{ChatOptions, ChatTemplate, Message, Tokenizer};
 
-/// BPE over bytes, whose special token is `<end>`.
+/// Returns BPE over bytes with the special token `<end>`.
 fn tokenizer() -> Tokenizer {
     Tokenizer::from_gguf(&gguf(&line("bpe")["gguf"])).expect("a tokenizer")
 }
 
-/// What a prompt says with the names of special tokens, and how many there are.
+/// Returns the text of a prompt with the names of special tokens, and their number.
 fn told(tokenizer: &Tokenizer, ids: &[u32]) -> (String, usize) {
     let mut decoder = tokenizer.decoder().with_special();
     let text: String = ids.iter().map(|&id| decoder.push(id)).collect();
     (text + &decoder.finish(), ids.iter().filter(|&&id| tokenizer.is_special(id)).count())
 }
 
-/// Templates that do all kinds of things with messages.
+/// Templates that use messages in many ways.
 const TEMPLATES: [&str; 14] = [
     "{% for m in messages %}[{{ m.role }}]{{ m.content }}<end>{% endfor %}",
     "{% for m in messages %}{{ m.role + ':' + m['content'] | trim + '<end>' }}{% endfor %}",
@@ -105,7 +105,7 @@ fn random_messages_never_write_special_tokens() {
             }
         }
     }
-    // Only where a template joins a name from the parts of a message.
+    // Only if a template joins a name from the parts of a message.
     assert!(refused < 300, "{refused} were refused");
 }
 
@@ -138,7 +138,7 @@ fn names_in_a_message_stay_text() {
     let end = tokenizer.id("<end>").expect("it is there");
     let plain = tokenizer.encode("[user]a<end>b", false).expect("ids");
     assert_eq!(encode("a<end>b"), [&plain[..], &[end]].concat());
-    // Tokens that a user defined are cut out of messages, too.
+    // User-defined tokens are recognized in messages, too.
     let keep = tokenizer.id("<keep>").expect("it is there");
     assert!(encode("a<keep>b").contains(&keep));
 }

@@ -1,4 +1,4 @@
-//! Small tokenizers of each kind. The ids are those that Hugging Face's `tokenizers` gives: `tests/golden/tokens.py` writes
+//! Tests small tokenizers of each kind. Hugging Face's `tokenizers` computed the ids: `tests/golden/tokens.py` writes
 //! `tokens.txt`.
 
 use super::gguf;
@@ -78,7 +78,7 @@ fn pretokenizers_agree_by_name() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(names.len() > 15);
-    // They differ, so the names matter.
+    // The results differ, so the names matter.
     let different: std::collections::BTreeSet<String> =
         names.values().map(Value::to_string).collect();
     assert!(different.len() >= 10, "{}", different.len());
@@ -110,7 +110,7 @@ fn every_name_of_a_pretokenizer_is_valid() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let expected = "tokenizer: `tokenizer.ggml.pre` must name a pre-tokenizer that is known, got \"a-new-one\"";
     assert_eq!(error.message(), expected);
-    // Files without a name are split as llama.cpp does.
+    // Files without a name are split as in llama.cpp.
     metadata.as_object_mut().expect("an object").remove("pre");
     let tokenizer = Tokenizer::from_gguf(&gguf(&metadata)).expect("a tokenizer");
     let pre = line("pre");
@@ -118,7 +118,7 @@ fn every_name_of_a_pretokenizer_is_valid() {
     assert_eq!(tokenizer.encode(text, false).expect("ids"), ids(&pre["pre"]["default"]));
 }
 
-/// SentencePiece with the tokens of the golden file, and these facts.
+/// Returns SentencePiece with the tokens of the golden file, and this metadata.
 fn spm(facts: &[(&str, Value)]) -> Tokenizer {
     let mut metadata = line("spm")["gguf"].clone();
     for (name, value) in facts {
@@ -136,7 +136,7 @@ fn ends_are_added_as_the_file_says() {
     assert_eq!(with_ends(&[("add_bos_token", false.into())]), plain);
     let both = with_ends(&[("add_eos_token", true.into())]);
     assert_eq!(both, [&[1], &plain[..], &[2]].concat());
-    // A BOS in the text is not looked for.
+    // A BOS in the text is not recognized.
     assert_eq!(spm(&[]).encode_with_ends("<s>", true).expect("ids"), [1, 1]);
     assert!(spm(&[]).adds_bos());
     assert!(spm(&[]).is_end_of_generation(2) && !spm(&[]).is_end_of_generation(1));
@@ -152,7 +152,7 @@ fn the_space_in_front_depends_on_the_file() {
     };
     assert_eq!(names(&with, "the<end>the"), ["▁the", "<end>", "▁the"]);
     assert_eq!(names(&without, "the"), ["t", "he"]);
-    // A whole text comes back as it was; a continuation keeps its space.
+    // A decoded text equals the original. A continuation keeps its space.
     let ids = with.encode("the world", false).expect("ids");
     assert_eq!(with.decode(&ids), "the world");
     let mut decoder = with.decoder();

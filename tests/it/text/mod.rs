@@ -1,5 +1,5 @@
-//! Tokenizers and chat templates: small ones against Hugging Face's `tokenizers`, damaged ones, hostile messages, and those of
-//! real files.
+//! Tests tokenizers and chat templates: small ones against Hugging Face's `tokenizers`, damaged ones, hostile messages, and
+//! those of real files.
 
 mod chat;
 mod damaged;
@@ -16,7 +16,8 @@ fn text(text: &str) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
 }
 
-/// A value of metadata: the number of its type, and its bytes. Lists of numbers are `f32` if one has a fraction or `is_float`.
+/// Returns a metadata value: the number of its type, and its bytes. Lists of numbers are `f32` if one has a fraction or
+/// `is_float`.
 fn value(value: &Value, is_float: bool) -> Vec<u8> {
     match value {
         Value::String(string) => [8u32.to_le_bytes().to_vec(), text(string)].concat(),
@@ -46,7 +47,7 @@ fn value(value: &Value, is_float: bool) -> Vec<u8> {
     }
 }
 
-/// The head of a GGUF file without tensors, with this metadata. `tokenizer.ggml.` is put in front of names without a dot.
+/// Returns the header of a GGUF file without tensors, with this metadata. Adds `tokenizer.ggml.` to names without a dot.
 fn gguf(metadata: &Value) -> Gguf {
     let metadata = metadata.as_object().expect("an object");
     let mut file = [&b"GGUF"[..], &3u32.to_le_bytes(), &0u64.to_le_bytes()].concat();
@@ -59,7 +60,7 @@ fn gguf(metadata: &Value) -> Gguf {
     Gguf::read(&mut Cursor::new(file)).expect("a GGUF file")
 }
 
-/// Numbers that look random, the same in every run.
+/// Pseudorandom numbers, the same in every run.
 struct Random(u64);
 
 impl Random {

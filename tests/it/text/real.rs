@@ -1,5 +1,5 @@
-//! Tokenizers and templates of two real files, against llama.cpp and Hugging Face's `tokenizers`. The files are not in this
-//! repository; `npm run setup` gets them.
+//! Tests the tokenizers and templates of two real files against llama.cpp and Hugging Face's `tokenizers`. The files are not in
+//! this repository; `npm run setup` downloads them.
 
 use serde_json::Value;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use warpweft::io::Gguf;
 use warpweft::text::{ChatOptions, ChatTemplate, Message, Tokenizer};
 
-/// A file, and what is expected of it.
+/// A file, and its expected results.
 struct Model {
     file: &'static str,
     golden: &'static str,
@@ -26,7 +26,7 @@ const GEMMA3: Model = Model {
 };
 
 impl Model {
-    /// The file, or nothing with a loud note.
+    /// Returns the path of the file, or `None` with a visible message.
     fn find(&self) -> Option<PathBuf> {
         crate::model::path(self.file)
     }
@@ -42,7 +42,7 @@ fn read(path: &Path) -> Gguf {
     Gguf::read(&mut BufReader::new(file)).expect("a GGUF file")
 }
 
-/// Every text of the expectations, encoded in both ways and decoded.
+/// Checks every text of the expectations, encoded in both ways and decoded.
 fn tokens_agree(tokenizer: &Tokenizer, golden: &Value) {
     let cases = golden["tokens"].as_array().expect("a list of texts");
     assert!(cases.len() > 50, "only {} texts", cases.len());
@@ -81,7 +81,7 @@ fn tokens_agree(tokenizer: &Tokenizer, golden: &Value) {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
-/// Every conversation, as text and as ids. `text` names the expected prompt.
+/// Checks every conversation, as text and as ids. `text` names the expected prompt.
 fn chats_agree(
     template: &ChatTemplate,
     tokenizer: &Tokenizer,

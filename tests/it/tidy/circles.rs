@@ -1,31 +1,31 @@
-//! No file needs another that needs it, on whatever way: who reads one can begin at the bottom. A folder's first file has
-//! what its files share, a `struct` that each of them gives methods; so that it names them counts for nothing, but in the
-//! folders whose files need not share any.
+//! Checks that no files depend on each other in a cycle, so that a reader can begin at the bottom. The first file of a folder
+//! (`mod.rs`) has shared items, such as a `struct` to which the other files add methods. References from it to its folder
+//! therefore do not count, except in the folders that need no shared items.
 
 use super::{files, File};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Each crate's root.
+/// The root of each crate.
 const CRATES: [&str; 3] = ["src/", "src/js/macro/src/", "native/src/"];
 
-/// The folders whose first files are the last to be read: no file in them needs theirs.
+/// The folders whose first files come last: no file in them depends on the first file.
 const FOLDERS: [&str; 5] =
     ["src/backend/cpu/", "src/codegen/", "src/grad/", "src/plan/", "src/schedule/"];
 
 /// A path of modules from the crate's root.
 type Module = Vec<String>;
 
-/// What a file's names for modules, and for what it imports, mean.
+/// The modules that the names in a file, including imported ones, refer to.
 type Names = HashMap<String, Vec<Module>>;
 
-/// The module that a file is.
+/// Returns the module of a file.
 fn module(path: &str) -> Module {
     let path = path.rsplit_once("src/").map_or(path, |(_, path)| path);
     let path = path.trim_end_matches(".rs").trim_end_matches("/mod");
     path.split('/').map(str::to_string).collect()
 }
 
-/// Words, and `::`, and whatever else stands between them, sign by sign.
+/// Returns words, `::`, and all other characters one by one.
 fn tokens(code: &str) -> Vec<String> {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     let mut tokens: Vec<String> = Vec::new();
@@ -40,12 +40,12 @@ fn tokens(code: &str) -> Vec<String> {
     tokens
 }
 
-/// All paths of two words or more: `a::b`, and for `a::{b, c::d}` each of `a::b` and `a::c::d`; with the name under which
-/// what a `use` imports is known.
+/// Returns all paths of two words or more. `a::b::{c, d::e}` gives `a::b::c` and `a::b::d::e`. For a `use`, includes the name
+/// under which the item is imported.
 fn paths(tokens: &[String]) -> Vec<(Module, Option<String>)> {
     let is_word = |token: &String| token.starts_with(|c: char| c.is_alphanumeric() || c == '_');
     let mut found = Vec::new();
-    // What stands before each brace that is open.
+    // The prefix of each open brace.
     let mut open: Vec<Module> = vec![Module::new()];
     let (mut at, mut importing) = (0, false);
     while at < tokens.len() {
@@ -78,13 +78,14 @@ fn paths(tokens: &[String]) -> Vec<(Module, Option<String>)> {
     found
 }
 
-/// The modules that a file declares: `mod x;`.
+/// Returns the modules that a file declares: `mod x;`.
 fn children(tokens: &[String]) -> BTreeSet<&str> {
     let declared = tokens.windows(3).filter(|three| three[0] == "mod" && three[2] == ";");
     declared.map(|three| &*three[1]).collect()
 }
 
-/// Paths from the root, if it begins with a word that says where it is: more than one where a name depends on the machine.
+/// Returns the paths from the root, if the path begins with a known name. There is more than one if the meaning of a name
+/// depends on the platform.
 fn absolute(path: &[String], here: &Module, names: &Names) -> Vec<Module> {
     let mut bases = match &*path[0] {
         "crate" => vec![Module::new()],
@@ -104,7 +105,7 @@ fn absolute(path: &[String], here: &Module, names: &Names) -> Vec<Module> {
     bases
 }
 
-/// What a file says.
+/// The parsed contents of a file.
 struct Source {
     here: Module,
     paths: Vec<Module>,
@@ -131,8 +132,8 @@ impl Source {
     }
 }
 
-/// For each file the others of `files` that it names. What a file only hands on by a `use` lies where that has it from.
-/// With `shared`, folders' first files name nothing of their folders.
+/// Returns for each file the other files that it depends on. An item that a file only reexports belongs to the file that
+/// defines it. With `shared`, the first files of folders depend on nothing in their folders.
 fn needs<'a>(files: &[&'a File], shared: bool) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
     let modules: HashMap<Module, (&str, Source)> =
         files.iter().map(|file| (module(&file.path), (&*file.path, Source::new(file)))).collect();
@@ -140,7 +141,7 @@ fn needs<'a>(files: &[&'a File], shared: bool) -> BTreeMap<&'a str, BTreeSet<&'a
         let (mut owners, mut open) = (Vec::new(), vec![(path, 0)]);
         while let Some((path, times)) = open.pop() {
             let longest = |len: usize| Some((len, modules.get(&path[..len])?));
-            // What was imported is imported elsewhere a few times at most.
+            // Reexports form chains of a few steps at most.
             let found = (1..=path.len()).rev().find_map(longest).filter(|_| times < 8);
             let Some((len, (file, source))) = found else { continue };
             let from = path.get(len).and_then(|name| source.names.get(name));
@@ -164,7 +165,7 @@ fn needs<'a>(files: &[&'a File], shared: bool) -> BTreeMap<&'a str, BTreeSet<&'a
     needs
 }
 
-/// All files that one leads to.
+/// Returns all files that can be reached from a file.
 fn reach<'a>(from: &'a str, needs: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> BTreeSet<&'a str> {
     let (mut reached, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(file) = open.pop() {
@@ -174,7 +175,7 @@ fn reach<'a>(from: &'a str, needs: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> BTr
     reached
 }
 
-/// The files of each circle.
+/// Returns the files of each cycle.
 fn circles(files: &[&File], shared: bool) -> Vec<Vec<String>> {
     let needs = needs(files, shared);
     let reach: BTreeMap<&str, _> = needs.keys().map(|file| (*file, reach(file, &needs))).collect();
@@ -190,7 +191,7 @@ fn circles(files: &[&File], shared: bool) -> Vec<Vec<String>> {
 fn files_form_no_circle() {
     let all = files();
     let check = |folder: &str, shared: bool| {
-        // Another crate inside has a root of its own.
+        // A crate inside another has a separate root.
         let own = |path: &str| path.starts_with(folder) && !path[folder.len()..].contains("/src/");
         let files: Vec<&File> =
             all.iter().filter(|f| own(&f.path) && f.path.ends_with(".rs")).collect();
@@ -226,7 +227,8 @@ fn circles_are_seen() {
     {
         assert!(back(text).is_empty(), "{text}");
     }
-    // A folder's first file names what is in it: only who names that file in turn closes a circle, where that counts.
+    // If a folder's first file names its files, only a file that names an item of the first file closes a cycle, where that
+    // counts.
     let first = ("src/m/mod.rs", "mod a;\npub use a::A;\npub struct Other;");
     for (text, circles) in [
         ("use crate::n::A;", 0),
@@ -240,7 +242,7 @@ fn circles_are_seen() {
     let apart =
         [("src/m/mod.rs", "mod a;\nuse a::A;"), (two[0], "use crate::m::{b, b::B};"), (two[1], "")];
     assert!(circles_of(&apart, false).is_empty());
-    // What it hands on is not its own, by whatever name.
+    // A reexported item does not belong to the first file, under any name.
     for (first, text) in [
         ("pub use b::B;", "use super::B;"),
         ("pub use self::b::{C, B as D};", "use crate::m::D as E;"),
@@ -256,7 +258,7 @@ fn circles_are_seen() {
         ];
         assert_eq!(found(&texts), [two], "{first}: {text}");
     }
-    // By each of the names that a module has.
+    // Through each of the names of a module.
     for order in [["b", "c"], ["c", "b"]] {
         let first = order.map(|name| format!("use {name} as other;\nmod {name};")).join("\n");
         let first = format!("mod b;\nmod c;\n{first}");
@@ -268,7 +270,7 @@ fn circles_are_seen() {
         ];
         assert_eq!(found(&texts), [two], "{first}");
     }
-    // By the name under which a module was imported, and over three files.
+    // Through the name under which a module was imported, and through three files.
     let three = found(&[
         ("src/m/a.rs", "use super::n;\nfn f() { n::b::g() }"),
         ("src/m/n/mod.rs", ""),

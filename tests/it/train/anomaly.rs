@@ -1,4 +1,4 @@
-//! Finding what made a value that is not finite.
+//! Tests finding the operation that caused a non-finite value.
 
 use super::everywhere;
 use pollster::block_on;
@@ -14,7 +14,7 @@ fn found(x: &Tensor) -> Result<Option<NonFinite>> {
     block_on(x.find_non_finite())
 }
 
-/// What was found, as a sentence.
+/// Returns the finding as a sentence.
 fn said(x: &Tensor) -> Result<String> {
     Ok(found(x)?.expect("it is not finite").to_string())
 }
@@ -25,7 +25,7 @@ fn the_first_operation_is_named_with_its_operands() {
         let x = device.tensor(&[3.0f32, 1.0, 0.5], &[3])?;
         let loss = x.sub(1)?.sqrt().exp().sum(())?;
         assert_eq!(said(&loss)?, "sqrt gave a NaN, f32 [3], for sub f32 [3]");
-        // It is the same after the loss was read.
+        // The finding is the same after the loss was read.
         block_on(loss.item::<f32>())?;
         assert_eq!(said(&loss)?, "sqrt gave a NaN, f32 [3], for sub f32 [3]");
         assert_eq!(found(&x.square().sum(())?)?, None);
@@ -41,7 +41,7 @@ fn the_first_operation_is_named_with_its_operands() {
             operands: vec![],
         };
         assert_eq!(got, want);
-        // Nor do integers and shapes without elements matter.
+        // Integers and shapes without elements cause no finding.
         assert_eq!(found(&x.argmax(0)?)?, None);
         assert_eq!(found(&device.zeros(&[0])?.log())?, None);
         Ok(())
@@ -76,7 +76,7 @@ fn gradients_are_looked_through_as_well() {
     });
 }
 
-/// A trainer whose third batch has a logarithm of 0.
+/// Returns a trainer whose third batch has a logarithm of 0.
 fn trainer(device: &Device, of_gradient: bool) -> Result<Trainer<Linear>> {
     let mut x = vec![1.0f32; 8];
     x[5] = 0.0;
@@ -86,7 +86,7 @@ fn trainer(device: &Device, of_gradient: bool) -> Result<Trainer<Linear>> {
     Trainer::new(model, optimizer, DataLoader::new(&data, 2)?, move |model, x, y| {
         let y = y.mul(model.weight.value().square().sum(())?)?;
         match of_gradient {
-            // The slope of the root at 0 is infinite, times 0 it is none.
+            // The derivative of the root at 0 is infinite. Times 0, it is NaN.
             true => x.mul(&y)?.sqrt().mean(()),
             false => x.log().mul(&y)?.mean(()),
         }
@@ -127,7 +127,7 @@ fn what_is_found_does_not_depend_on_what_was_read() {
                 let flat = log.reshape(&[-1])?;
                 (flat.mean(())?, [product, log, flat])
             };
-            // What is held beside the loss, and read.
+            // The tensors that are held in addition to the loss, and read.
             let held: Vec<Tensor> = parts
                 .into_iter()
                 .enumerate()
@@ -157,7 +157,7 @@ fn what_only_renames_values_is_not_blamed() {
     everywhere("views of values that are not finite", |device| {
         let bad = Variable::new(&device.tensor(&[1.0f32, 0.0], &[2])?.log());
         let flat = Variable::flatten(&[bad.clone(), Variable::new(&device.ones(&[3])?)])?;
-        // The values of variables, read or not, are data or what made them; a view of them never is.
+        // The finding for a variable is data, or the operation that computed its value. A view is never the cause.
         for read in [false, true] {
             if read {
                 block_on(flat.value().read::<f32>())?;

@@ -1,4 +1,4 @@
-//! Checkpoints: a training that goes on gives the same bits as one that did not end.
+//! Tests checkpoints: a resumed training gives the same bits as an uninterrupted one.
 
 use super::{bits, classifier, everywhere, noise};
 use crate::suite::Place;
@@ -25,7 +25,7 @@ fn loss(model: &Sequential, x: &Tensor, y: &Tensor) -> Result<(Tensor, Tensor)> 
     Ok((scores.cross_entropy(y, None, CrossEntropyOptions::default())?, scores))
 }
 
-/// Eight steps an epoch; everything that there is to remember.
+/// Returns a trainer with eight steps per epoch and every kind of state.
 fn trainer(device: &Device, seed: u32, batch_size: usize) -> Result<Trainer<Sequential>> {
     let model = classifier(device, seed)?;
     let optimizer = Optimizer::new(AdamW::new(0.05), &model.parameters())?.clip_norm(1.0);
@@ -45,7 +45,7 @@ fn steps(trainer: &mut Trainer<Sequential>, end: u64) -> Result<()> {
     Ok(())
 }
 
-/// What came of the epochs, but for how long they took.
+/// Returns the results of the epochs, without their durations.
 fn history(trainer: &Trainer<Sequential>) -> Vec<Epoch> {
     trainer.history().iter().map(|epoch| Epoch { seconds: 0.0, ..epoch.clone() }).collect()
 }
@@ -64,10 +64,10 @@ fn a_training_goes_on_to_the_same_bits() {
             let notes = BTreeMap::from([("by".to_string(), "hand".to_string())]);
             let file = block_on(whole.save(&notes))?;
             steps(&mut whole, 20)?;
-            // Other first values, and a generator that was drawn from elsewhere.
+            // Different initial values, and another position of the generator.
             let mut later = trainer(device, 2, 6)?;
             steps(&mut later, 3)?;
-            // The seeds of its dropout are the seed's of its making.
+            // The seeds of its dropout come from the seed of its creation.
             let mut later_same = trainer(device, 1, 6)?;
             assert_eq!(block_on(later_same.load(&file))?, notes);
             assert_eq!(later_same.steps(), saved);
@@ -75,12 +75,12 @@ fn a_training_goes_on_to_the_same_bits() {
             assert_eq!(bits(&later_same.model), bits(&whole.model), "from {saved}");
             assert_eq!(memory(&later_same), memory(&whole));
             assert_eq!(history(&later_same), history(&whole));
-            // What it remembers of epochs, too: both stop alike, with the same weights.
+            // The state of epochs is restored, too: both stop at the same time, with the same weights.
             block_on(whole.fit())?;
             block_on(later_same.fit())?;
             assert_eq!(history(&later_same), history(&whole));
             assert_eq!(bits(&later_same.model), bits(&whole.model));
-            // Without dropout's draws the bits would differ.
+            // Without the restored draws of dropout, the bits would differ.
             block_on(later.load(&file))?;
             steps(&mut later, 20)?;
             assert_ne!(bits(&later.model), bits(&whole.model), "another seed of dropout");
@@ -110,7 +110,7 @@ fn learning_rates_that_were_set_by_hand_are_in_checkpoints() {
     let mut later = make().expect("a trainer");
     block_on(later.load(&file)).expect("its checkpoint");
     assert_eq!(later.optimizer.lr().to_bits(), (0.1f64 / 7.0).to_bits());
-    // Groups keep the ratio that they had when it was saved.
+    // Groups keep the ratio that they had when the checkpoint was saved.
     for trainer in [&mut whole, &mut later] {
         steps(trainer, 9).expect("it trains");
         trainer.optimizer.schedule_lr(0.02);
@@ -189,7 +189,7 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
     let own = BTreeMap::from([("trainer".to_string(), String::new())]);
     let error: Error = block_on(saved.save(&own)).expect_err("its own");
     assert_eq!(error.message(), "save: names must not be those of the trainer, got `trainer`");
-    // Batches of another size are no matter at an epoch's end.
+    // At the end of an epoch, another batch size does not matter.
     let mut other = trainer(&device, 1, 9).expect("a trainer");
     assert!(block_on(other.load(&file)).is_err());
     steps(&mut saved, 16).expect("it trains");
@@ -200,7 +200,7 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
 #[test]
 fn steps_on_other_batches_do_not_move_the_position_in_the_data() {
     everywhere("batches of one's own", |device| {
-        // Each batch of the data has a number; its loss is that.
+        // The loss of each batch is its number.
         let make = || -> Result<Trainer<Sequential>> {
             let on = device.clone();
             let batches = move |epoch: u64| {
@@ -235,7 +235,7 @@ fn steps_on_other_batches_do_not_move_the_position_in_the_data() {
         }
         let want: Vec<f32> = (0..5).chain(10..15).map(|n| n as f32).collect();
         assert_eq!(seen, want);
-        // They are part of the epoch's mean.
+        // The other batches count in the epoch's mean.
         assert!((means[0] - (10.0 + 3.0 * 99.0) / 8.0).abs() < 1e-4, "{means:?}");
         let file = file.expect("saved");
         for (mut later, what) in [(make()?, "another"), (whole, "the same")] {
@@ -257,7 +257,7 @@ fn files_of_version_1_are_read() {
         steps(&mut whole, 19)?;
         let file = block_on(whole.save(&BTreeMap::new()))?;
         steps(&mut whole, 30)?;
-        // It has one number for batches and steps of the epoch, and nothing of what looks at epochs.
+        // An old file has one number for the batches and steps of the epoch, and no state of early stopping and plateaus.
         let mut all = io::load_safetensors(device, &file)?;
         let mut note: serde_json::Value =
             serde_json::from_str(&all.metadata["trainer"]).expect("it is JSON");
@@ -290,7 +290,7 @@ fn gradients_that_wait_are_in_checkpoints_and_none_survives_a_load() {
             trainer.optimizer.accumulate(&first)?;
             let (second, _) =
                 loss(&trainer.model, &y.cast(DType::F32)?.reshape(&[6, 1])?.add(&x)?, &y)?;
-            // Only one parameter has one of these.
+            // Only one parameter has a gradient of this kind.
             second.backward(&[&trainer.model.parameters()[1]])
         };
         for waits in [false, true] {
@@ -349,7 +349,7 @@ fn averages_are_in_checkpoints() {
             block_on(later.0.load(&file))?;
             assert_eq!(run(&mut later, 12)?, want);
         }
-        // A file without averages: they begin with the weights that it has.
+        // A file without averages: the averages start from its weights.
         let mut plain = trainer(device, 1, 6)?;
         steps(&mut plain, 5)?;
         let old = block_on(plain.save(&BTreeMap::new()))?;
@@ -358,7 +358,7 @@ fn averages_are_in_checkpoints() {
         block_on(later.0.load(&old))?;
         later.1.swap()?;
         assert_eq!(bits(&later.0.model), bits(&plain.model));
-        // A trainer without averages refuses the file, and keeps what it has.
+        // A trainer without averages rejects the file, and keeps its state.
         let before = (bits(&plain.model), memory(&plain));
         let error = block_on(plain.load(&file)).expect_err("it has an average");
         assert_eq!(
@@ -366,7 +366,7 @@ fn averages_are_in_checkpoints() {
             "load_state_dict: the state must have no other names, got `average.0.0.0`"
         );
         assert_eq!((bits(&plain.model), memory(&plain)), before);
-        // One that is dropped is no part of the state.
+        // A dropped average is not part of the state.
         let (trainer, average) = make()?;
         let count = trainer.optimizer.state_dict()?.len();
         drop(average);
@@ -378,7 +378,7 @@ fn averages_are_in_checkpoints() {
 #[test]
 fn patience_and_falling_rates_go_on_where_they_were() {
     let device = Place::Cpu.open().expect("the CPU is there");
-    // No epoch counts as better, so it stops after every two.
+    // No epoch counts as better, so it stops after two more.
     let make = || -> Result<Trainer<Sequential>> {
         let trainer = trainer(&device, 1, 6)?;
         let rule = EarlyStopping { patience: 2, min_delta: 9.0, ..EarlyStopping::default() };
@@ -387,7 +387,7 @@ fn patience_and_falling_rates_go_on_where_they_were() {
     let run = || -> Result<()> {
         let mut whole = make()?;
         assert_eq!(block_on(whole.fit())?.len(), 3);
-        // Set again, it has its whole patience; the history does not say that.
+        // After `epochs` is set again, the patience starts over. The history does not contain this.
         whole = whole.epochs(20);
         steps(&mut whole, 30)?;
         let file = block_on(whole.save(&BTreeMap::new()))?;
@@ -397,7 +397,7 @@ fn patience_and_falling_rates_go_on_where_they_were() {
         assert!(!later.is_over());
         block_on(later.fit())?;
         assert_eq!(history(&later), history(&whole));
-        // A rate that begins to fall late has not seen the epochs before.
+        // A plateau schedule that is added late has not seen the earlier epochs.
         let options =
             PlateauOptions { factor: 0.5, patience: 1, threshold: 0.99, ..Default::default() };
         let late = |trainer: Trainer<Sequential>| -> Result<Trainer<Sequential>> {
@@ -429,7 +429,7 @@ fn best_weights_are_given_back_once() {
     let run = || -> Result<()> {
         let mut whole = trainer(&device, 1, 6)?.epochs(2);
         block_on(whole.fit())?;
-        // The best weights are there. What is assigned afterwards stays, also after a checkpoint.
+        // The best weights are restored. Later assignments persist, also in a checkpoint.
         let parameter = whole.model.parameters().remove(0);
         parameter.assign(&parameter.value().mul(0)?.detach())?;
         let file = block_on(whole.save(&BTreeMap::new()))?;

@@ -1,4 +1,4 @@
-//! Parts that are computed again for gradients: the same numbers, in less memory.
+//! Tests parts that are recomputed for gradients: the same numbers with less memory.
 
 use super::everywhere;
 use crate::suite::Place;
@@ -13,7 +13,7 @@ const LAYERS: usize = 24;
 const WIDTH: usize = 32;
 const ROWS: usize = 2048;
 
-/// So many layers with `tanh` behind each.
+/// Returns `count` layers, each followed by `tanh`.
 fn layers(generator: &Generator, count: usize) -> Result<Sequential> {
     let mut part = Sequential::new();
     for _ in 0..count {
@@ -22,7 +22,7 @@ fn layers(generator: &Generator, count: usize) -> Result<Sequential> {
     Ok(part)
 }
 
-/// All of them in parts of six, each checkpointed or not.
+/// Returns the layers in parts of six, each checkpointed or not.
 fn deep(device: &Device, checkpointed: bool) -> Result<Sequential> {
     let generator = Generator::new(device, 7);
     let mut model = Sequential::new();
@@ -36,7 +36,8 @@ fn deep(device: &Device, checkpointed: bool) -> Result<Sequential> {
     Ok(model)
 }
 
-/// Two steps of descent: all values after them, the peak of memory, and what the second took of submissions and plans.
+/// Takes two steps of gradient descent. Returns all values, the peak of memory, and the submissions and plans of the second
+/// step.
 fn train(place: Place, checkpointed: bool) -> Result<(Vec<Vec<f32>>, u64, [u64; 2])> {
     let device = place.open().expect("it was there before");
     let model = deep(&device, checkpointed)?;
@@ -76,7 +77,7 @@ fn a_deep_net_takes_less_memory_and_learns_the_same() {
     }
 }
 
-/// `sin(w x)^2 + x`, and its derivatives by `w` and `x` at 0.5 and 1.5.
+/// Returns `sin(w x)^2 + x`.
 fn part(x: &Tensor, w: &Tensor) -> Result<Tensor> {
     x.mul(w)?.sin().square().add(x)
 }
@@ -89,7 +90,7 @@ fn gradients_pass_checkpoints_inside_and_beside_each_other() {
         let twice = x.checkpoint(|x| inner(x)?.mul(2)?.checkpoint(|x| part(x, &w)))?;
         let [by_x, by_w] = &twice.grad(&[&x, &w])?[..] else { unreachable!() };
         let again = by_x.grad(&[&x])?.remove(0);
-        // The same in `f64`, by differences.
+        // The expected derivatives in `f64`, from differences.
         let part = |x: f64, w: f64| (w * x).sin().powi(2) + x;
         let all = |x: f64, w: f64| part(2.0 * part(x, w), w);
         let d = 1e-4;
@@ -105,7 +106,7 @@ fn gradients_pass_checkpoints_inside_and_beside_each_other() {
                 "{got}, not {want}"
             );
         }
-        // A value from inside is what it was without.
+        // A value from inside the part is the same as without a checkpoint.
         let mut seen = None;
         let y = x.checkpoint(|x| {
             let square = x.square();
@@ -115,7 +116,7 @@ fn gradients_pass_checkpoints_inside_and_beside_each_other() {
         let square = seen.expect("the work was done");
         let got = block_on(y.grad(&[&square])?[0].item::<f32>())?;
         assert!((f64::from(got) - 2.25f64.exp()).abs() < 1e-4, "{got}");
-        // What is returned as it is, and what does not depend on the input.
+        // A part that returns its input, and a part that does not depend on it.
         assert_eq!(block_on(x.checkpoint(|x| Ok(x.clone()))?.grad(&[&x])?[0].item::<f32>())?, 1.0);
         assert_eq!(block_on(x.checkpoint(|_| Ok(w.exp()))?.grad(&[&x])?[0].item::<f32>())?, 0.0);
         Ok(())

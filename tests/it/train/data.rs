@@ -1,4 +1,4 @@
-//! Batches: which examples they have, and that each device picks the same.
+//! Tests batches: their examples, and that each device selects the same ones.
 
 use super::{everywhere, noise};
 use crate::suite::Place;
@@ -9,14 +9,14 @@ use warpweft::device::Device;
 use warpweft::error::{ErrorKind, Result};
 use warpweft::train::{Batches, DataLoader, Dataset};
 
-/// Examples whose targets are their numbers, and whose features are ten times that, and a hundred times.
+/// Returns examples whose targets are their numbers, and whose features are ten times and a hundred times the number.
 fn numbered(device: &Device, count: usize) -> Result<Dataset> {
     let x: Vec<f32> = (0..count).flat_map(|n| [n as f32 * 10.0, n as f32 * 100.0]).collect();
     let y: Vec<i32> = (0..count as i32).collect();
     Dataset::new(&device.tensor(&x, &[count, 2])?, &device.tensor(&y, &[count])?)
 }
 
-/// The numbers of the examples of each batch, whose features are theirs.
+/// Returns the numbers of the examples of each batch. Checks that the features match.
 fn numbers(loader: &DataLoader, epoch: u64) -> Result<Vec<Vec<i32>>> {
     let mut all = Vec::new();
     for batch in loader.epoch(epoch)? {
@@ -47,7 +47,7 @@ fn an_epoch_has_each_example_once() {
             all.sort_unstable();
             assert_eq!(all, (0..23).collect::<Vec<_>>());
         }
-        // The next seed is not the next epoch.
+        // The order of the next seed is not the order of the next epoch.
         assert!(orders.insert(numbers(&loader.clone().shuffle(10), 0)?.concat()));
         let dropped = shuffled.clone().drop_last(true);
         assert_eq!(numbers(&dropped, 1)?, numbers(&shuffled, 1)?[..4]);
@@ -88,7 +88,7 @@ fn batches_are_passed_over() {
 fn a_split_has_all_examples() {
     everywhere("a split", |device| {
         let data = numbered(device, 10)?;
-        // As train_test_split: 0.25 of 10 are 3, 0.1 is 1, and 0.3 is 3.
+        // As in train_test_split: 0.25 of 10 are 3, 0.1 is 1, and 0.3 is 3.
         for (fraction, second) in [(0.25, 3), (0.1, 1), (0.3, 3), (0.85, 9)] {
             let (a, b) = data.split(fraction, 4)?;
             assert_eq!((a.len(), b.len()), (10 - second, second), "{fraction}");

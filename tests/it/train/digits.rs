@@ -1,5 +1,5 @@
-//! Handwritten digits: trained nets know them as well as PyTorch's do, whose mean accuracy over many seeds stands in
-//! `tests/golden/digits.txt`. `WARPWEFT_SEEDS=5` holds the mean of so many seeds against it, to half a percent.
+//! Tests training on handwritten digits. The accuracy must match PyTorch's mean accuracy over many seeds, from
+//! `tests/golden/digits.txt`. `WARPWEFT_SEEDS=5` compares the mean of five seeds, within half a percent.
 
 use crate::suite::Place;
 use pollster::block_on;
@@ -15,7 +15,7 @@ use warpweft::train::{DataLoader, Dataset, Trainer};
 
 const GOLDEN: &str = include_str!("../../golden/digits.txt");
 
-/// All but every fifth, and every fifth, as floats from 0 to 1.
+/// Returns the training data and every fifth example as test data, as floats from 0 to 1.
 fn digits(device: &Device) -> Result<(Dataset, Dataset)> {
     let file = io::load_npz(device, include_bytes!("../../../native/data/digits.npz"))?;
     let images = file["images"].cast(DType::F32)?.div(16)?.unsqueeze(1)?;
@@ -48,7 +48,7 @@ fn cnn(generator: &Generator) -> Result<Sequential> {
         .push(Linear::new(generator, 64, 10)?))
 }
 
-/// The accuracy in testing after so many epochs.
+/// Returns the test accuracy after `epochs` epochs.
 fn accuracy(device: &Device, model: Sequential, epochs: u64, seed: u32) -> Result<f64> {
     let (train, test) = digits(device)?;
     let optimizer = Optimizer::new(Adam::new(2e-3), &model.parameters())?;
@@ -63,14 +63,14 @@ fn accuracy(device: &Device, model: Sequential, epochs: u64, seed: u32) -> Resul
     Ok(block_on(trainer.evaluate(&DataLoader::new(&test, 360)?))?.metrics[0].1)
 }
 
-/// PyTorch's mean accuracy, and the deviation of a seed.
+/// Returns PyTorch's mean accuracy, and the standard deviation of a seed.
 fn golden(net: &str) -> (f64, f64) {
     let line = GOLDEN.lines().find(|line| line.starts_with(net)).expect("the net is there");
     let mut numbers = line.split('|').skip(1).map(|word| word.parse().expect("a number"));
     (numbers.next().expect("a mean"), numbers.next().expect("a deviation"))
 }
 
-/// One seed is within three deviations of PyTorch's mean; the mean of several is within half a percent.
+/// Checks that one seed is within three standard deviations of PyTorch's mean, or the mean of several within half a percent.
 fn knows_digits(net: &str, make: fn(&Generator) -> Result<Sequential>, epochs: u64) {
     let device = Place::Cpu.open().expect("the CPU is there");
     let seeds = std::env::var("WARPWEFT_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
@@ -102,7 +102,7 @@ fn the_digits_are_there() {
     let device = Place::Cpu.open().expect("the CPU is there");
     let (train, test) = digits(&device).expect("digits");
     assert_eq!((train.len(), test.len()), (1437, 360));
-    // The first is a 0, and its first row 0 0 5 13 9 1 0 0 of 16.
+    // The first image is a 0, and its first row is 0 0 5 13 9 1 0 0 of 16.
     let first = block_on(test.features().read_range::<f32>(0, 8)).expect("read");
     assert_eq!(first, [0.0, 0.0, 5.0, 13.0, 9.0, 1.0, 0.0, 0.0].map(|x| x / 16.0));
     assert_eq!(block_on(test.targets().read_range::<i32>(0, 3)).expect("read"), [0, 5, 0]);

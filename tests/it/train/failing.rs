@@ -1,4 +1,4 @@
-//! Steps that fail: which of them are taken, and what is left of those that are not.
+//! Tests steps that fail: which of them are taken, and the state after those that are not.
 
 use super::{bits, classifier, everywhere, noise};
 use pollster::block_on;
@@ -17,7 +17,7 @@ use warpweft::train::*;
 
 const COUNT: usize = 24;
 
-/// Three numbers, and whether their sum is above 0.
+/// Returns three numbers per example, and whether their sum is above 0.
 fn data(device: &Device, x: &[f32]) -> Result<Dataset> {
     let y: Vec<i32> = x.chunks(3).map(|row| i32::from(row.iter().sum::<f32>() > 0.0)).collect();
     Dataset::new(&device.tensor(x, &[COUNT, 3])?, &device.tensor(&y, &[COUNT])?)
@@ -29,7 +29,7 @@ fn loss(model: &Sequential, x: &Tensor, y: &Tensor) -> Result<Tensor> {
 
 type Forward = fn(&Sequential, &Tensor, &Tensor) -> Result<Tensor>;
 
-/// One with dropout and running statistics; four batches are an epoch.
+/// Returns a trainer with dropout and running statistics, and four batches per epoch.
 fn trainer<F>(device: &Device, x: &[f32], forward: F) -> Result<Trainer<Sequential>>
 where
     F: Fn(&Sequential, &Tensor, &Tensor) -> Result<Tensor> + 'static,
@@ -43,7 +43,7 @@ fn losses<M: Module>(trainer: &Trainer<M>) -> Vec<f64> {
     trainer.history().iter().map(|epoch| epoch.loss).collect()
 }
 
-/// Adds up the squares of a learnt matrix times each batch: it needs much more memory than its inputs.
+/// Sums the squares of a trained matrix times each batch. It needs much more memory than its inputs.
 struct Wide(Variable);
 
 impl Module for Wide {
@@ -70,7 +70,7 @@ fn a_step_whose_submission_fails_was_not_taken() {
     everywhere("a step without memory", |device| {
         let mut whole = wide(device)?;
         block_on(whole.fit())?;
-        // The second of an epoch, and the last of one.
+        // The second step of an epoch, and the last one.
         for failing in [1, 3] {
             let mut trainer = wide(device)?.schedule(ConstantLr::new(0.05, 1.0, 1)?);
             for _ in 0..failing {
@@ -124,7 +124,7 @@ fn a_minimize_whose_submission_fails_was_not_made() {
 #[test]
 fn a_step_that_fails_leaves_the_data_where_they_were() {
     everywhere("data of one pass", |device| {
-        // A stream that can not be opened again: each batch is made once.
+        // A stream that cannot be opened again, so each batch is created once.
         let made = Rc::new(Cell::new(0u32));
         let (counted, on) = (made.clone(), device.clone());
         let stream = move |_: u64| {
@@ -203,7 +203,7 @@ fn steps_of_the_trainer_are_in_training() {
         let x = noise(COUNT * 3, 3);
         let mut whole = trainer(device, &x, loss as Forward)?;
         block_on(whole.fit())?;
-        // Whoever looks at a model in between may leave it in evaluation. A checkpoint does not say it.
+        // Code that uses the model between steps may leave it in evaluation mode. A checkpoint does not contain the mode.
         let mut looked_at = trainer(device, &x, loss as Forward)?;
         while !looked_at.is_over() {
             block_on(looked_at.next_step())?;
@@ -223,12 +223,12 @@ fn a_step_whose_function_fails_changes_nothing() {
         let calls = Rc::new(Cell::new(0));
         let counted = calls.clone();
         let failing = move |model: &Sequential, x: &Tensor, y: &Tensor| {
-            // The model was run, so that it drew and kept statistics.
+            // The model runs, so it draws random numbers and updates statistics.
             let loss = loss(model, x, y)?;
             counted.set(counted.get() + 1);
             match counted.get() {
                 2 | 3 | 7 => Err(Error::data("not now")),
-                // No single number.
+                // Not a single number.
                 5 => Ok(x.clone()),
                 _ => Ok(loss),
             }
@@ -373,7 +373,7 @@ fn a_trainer_refuses_the_optimizer_of_another_model() {
             error.message().starts_with("train: the optimizer must have parameters of the model"),
             "{error}"
         );
-        // Some of them are enough: the others stay as they are.
+        // Some of the parameters are enough. The others do not change.
         let model = classifier(device, 1)?;
         let optimizer = Optimizer::new(Adam::new(0.02), &model.parameters()[..1])?;
         Trainer::new(model, optimizer, data(device)?, loss)?;

@@ -1,4 +1,5 @@
-//! The loop: that it does what a loop by hand does, at its cost, and what it adds.
+//! Tests the training loop: it does the same as a loop by hand at the same cost, and adds epochs, validation and early
+//! stopping.
 
 use super::{bits, classifier, everywhere, noise};
 use crate::suite::Place;
@@ -17,7 +18,7 @@ use warpweft::train::*;
 
 const COUNT: usize = 45;
 
-/// Three numbers, and whether their sum is above 0.
+/// Returns three numbers per example, and whether their sum is above 0.
 fn data(device: &Device, seed: u32) -> Result<Dataset> {
     let x = noise(COUNT * 3, seed);
     let y: Vec<i32> = x.chunks(3).map(|row| i32::from(row.iter().sum::<f32>() > 0.0)).collect();
@@ -64,7 +65,7 @@ fn it_does_what_a_loop_does() {
     });
 }
 
-/// Submissions, plans, pipelines and kernels of one step, long after the first.
+/// Returns the submissions, plans, pipelines and kernels of one step, long after the first.
 fn costs(device: &Device, mut step: impl FnMut() -> Result<()>) -> Result<[u64; 4]> {
     let mut grown = [0; 4];
     for _ in 0..20 {
@@ -93,7 +94,7 @@ fn a_step_costs_one_kernel_more_than_by_hand() {
         let trained = costs(device, || block_on(trainer.step(&x, &y)).map(drop))?;
         assert_eq!((by_hand[..3].to_vec(), trained[..3].to_vec()), (vec![1, 0, 0], vec![1, 0, 0]));
         assert!(trained[3] <= by_hand[3] + 1, "{trained:?} and {by_hand:?}");
-        // The loss was computed with the step: reading it runs nothing.
+        // The loss was computed with the step, so reading it runs nothing.
         let step = block_on(trainer.step(&x, &y))?;
         let before = device.stats().kernels;
         assert!(block_on(step.loss.item::<f32>())? > 0.0);
@@ -108,7 +109,7 @@ fn running_ahead_does_no_more_than_awaiting_each_step() {
         let (x, y) = (device.normal(&[256, 3], 0.0, 1.0, 1)?, device.zeros(&[256])?);
         let y = y.cast(warpweft::dtype::DType::I32)?;
         let mut trainer = trainer(device)?;
-        // Kernels, submissions, plans and bytes of forty steps.
+        // The kernels, submissions, plans and bytes of forty steps.
         let mut run = |awaits: bool| -> Result<[u64; 4]> {
             let before = device.stats();
             for _ in 0..40 {
@@ -170,7 +171,7 @@ fn futures_that_are_dropped_lose_nothing() {
         let mut dropped = of(trainer(device)?)?;
         let (mut steps, mut ended, mut reports, mut waits) = (Vec::new(), 0, 0, 0);
         loop {
-            // Polled once, and dropped if it has to wait; every third is awaited to its end.
+            // Polls the step once, and drops it if it has to wait. Awaits every third step to its end.
             let step = match waits % 3 {
                 2 => block_on(dropped.next_step())?,
                 _ => {
@@ -201,7 +202,7 @@ fn futures_that_are_dropped_lose_nothing() {
     });
 }
 
-/// A number that is learnt: its square distance from the target is the loss.
+/// A trained number. The loss is its squared distance from the target.
 struct Number(Variable);
 
 impl Module for Number {
@@ -215,7 +216,7 @@ fn distance(model: &Number, _: &Tensor, y: &Tensor) -> Result<(Tensor, Tensor)> 
     Ok((value.mse_loss(y, LossReduction::Mean)?, value))
 }
 
-/// One that goes from 0 to 1 at this rate; its validation wants another number.
+/// Returns a trainer that moves the number from 0 to 1 at this rate. The validation has another target.
 fn number(device: &Device, lr: f64, validation: f32) -> Result<Trainer<Number>> {
     let model = Number(Variable::new(&device.zeros(&[1])?));
     let optimizer = Optimizer::new(Sgd::new(lr), &model.parameters())?;
@@ -233,7 +234,7 @@ fn it_stops_when_validation_gets_worse_and_restores_the_best() {
         block_on(trainer.fit())?;
         Ok((trainer.history().len(), block_on(trainer.model.0.value().item::<f32>())?))
     };
-    // In 64 bits: the value after each epoch, and how far it is from 0.5.
+    // In 64 bits: the value after each epoch, and its distance from 0.5.
     let values: Vec<f64> = (1..=50).map(|n| 1.0 - 0.9f64.powi(n)).collect();
     let (best, _) = values
         .iter()
@@ -248,7 +249,7 @@ fn it_stops_when_validation_gets_worse_and_restores_the_best() {
         let (_, value) = run(EarlyStopping { restore_best: false, ..stopping }).expect("it trains");
         assert!((f64::from(value) - values[epochs - 1]).abs() < 1e-6);
     }
-    // Whoever sets the epochs again lets it go on, for as many epochs as it has patience.
+    // Setting the number of epochs again continues the training, for as many epochs as the patience.
     let stopping = EarlyStopping { patience: 4, restore_best: false, ..EarlyStopping::default() };
     let mut stopped =
         number(&device, 0.05, 0.5).expect("a trainer").epochs(50).early_stopping(stopping);
@@ -256,7 +257,7 @@ fn it_stops_when_validation_gets_worse_and_restores_the_best() {
     assert_eq!(block_on(stopped.fit()).expect("it is over").len(), best + 5);
     let mut stopped = stopped.epochs(60);
     assert_eq!(block_on(stopped.fit()).expect("it goes on").len(), best + 9);
-    // Improvements of less than that count for nothing: the first is 0.1225 less than 0.2025.
+    // Smaller improvements do not count. The first one is from 0.2025 to 0.1225.
     let squares: Vec<f64> = values.iter().map(|x| (x - 0.5) * (x - 0.5)).collect();
     let delta = 0.03;
     let (mut least, mut at) = (squares[0], 0);
@@ -279,7 +280,7 @@ fn it_stops_when_validation_gets_worse_and_restores_the_best() {
         }
     }
     assert_eq!(epochs, want, "the best is epoch {at}");
-    // A metric that is to grow, and one that nobody has.
+    // A metric that should grow, and one that does not exist.
     let upward = EarlyStopping {
         monitor: "loss".into(),
         mode: PlateauMode::Max,
@@ -315,7 +316,7 @@ fn rates_follow_schedules() {
     assert_eq!(by_step, all(&|n| 0.1 * 0.5f64.powi(n as i32)));
     let by_epoch = rates(make().schedule_by_epoch(halving())).expect("it trains");
     assert_eq!(by_epoch, all(&|n| 0.1 * 0.5f64.powi(n as i32 / 8)));
-    // No epoch is better by a whole part of the first: the rate falls after the second and the third.
+    // No epoch is better by this factor, so the rate falls after the second and the third.
     let options =
         PlateauOptions { factor: 0.5, patience: 0, threshold: 0.99, ..Default::default() };
     let plateau = ReduceLrOnPlateau::new(0.01, options).expect("a schedule");
@@ -342,13 +343,13 @@ fn validation_is_in_evaluation_and_changes_nothing() {
         let scores = block_on(validated.evaluate(&loader))?;
         assert_eq!(last.validation.as_ref(), Some(&scores));
         assert_eq!(last.get("accuracy"), scores.metric("accuracy"));
-        // It trains again: dropout draws anew each time.
+        // The model is in training mode again, so dropout draws new numbers each time.
         let kept = validated.model.state_dict();
         let again = || bits_of(&loss(&validated.model, other.features(), other.targets())?.0);
         assert_ne!(again()?, again()?);
-        // Batch norms kept statistics of it.
+        // Undoes the running statistics of that.
         validated.model.load_state_dict(&kept)?;
-        // By hand, of all examples at once.
+        // By hand, for all examples at once.
         validated.model.eval();
         let (want, predicted) = loss(&validated.model, other.features(), other.targets())?;
         let right = predicted.argmax(1)?.eq(other.targets())?;
@@ -364,7 +365,7 @@ fn validation_is_in_evaluation_and_changes_nothing() {
 #[test]
 fn losses_that_are_not_finite_are_named() {
     everywhere("infinite losses", |device| {
-        // 1e30 squared is beyond f32: the first step goes far away, so that the second loss is infinite.
+        // 1e30 squared exceeds `f32`. The first step moves far away, so the second loss is infinite.
         let model = Number(Variable::new(&device.zeros(&[1])?));
         let optimizer = Optimizer::new(Sgd::new(1e30), &model.parameters())?;
         let ones = Dataset::new(&device.ones(&[4])?, &device.ones(&[4])?)?;
@@ -446,7 +447,7 @@ fn what_cannot_be_trained_is_refused() {
     let own = Number(model.0.clone());
     let mut trainer = Trainer::new(own, optimizer(), batches, wide).expect("a trainer");
     for _ in 0..2 {
-        // A step that failed was not taken, and comes again.
+        // A failed step is not taken, and is repeated.
         let error = block_on(trainer.fit()).expect_err("two losses");
         assert_eq!(error.message(), "train: the loss must be one number, got shape [2]");
         assert_eq!(trainer.steps(), 0);

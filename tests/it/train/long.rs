@@ -1,4 +1,4 @@
-//! Long trainings: whatever is read of them, nothing grows. `WARPWEFT_STEPS=10000` takes so many steps.
+//! Tests that long trainings use constant memory, whatever is read. `WARPWEFT_STEPS=10000` takes 10,000 steps.
 
 use super::{classifier, everywhere, noise};
 use pollster::block_on;
@@ -16,12 +16,12 @@ fn steps() -> u64 {
     std::env::var("WARPWEFT_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(400)
 }
 
-/// What must not grow.
+/// Returns the counters that must not grow.
 fn held(stats: &Stats) -> [u64; 4] {
     [stats.nodes, stats.used_bytes, stats.plans, stats.pipelines]
 }
 
-/// Four steps an epoch, with an optimiser that others look at.
+/// Returns a trainer with four steps per epoch, and an optimizer that other code also holds.
 fn trainer(device: &Device) -> Result<Trainer<Sequential, Rc<RefCell<Optimizer>>>> {
     let x = device.tensor(&noise(180, 3), &[60, 3])?;
     let data = Dataset::new(&x, &x.slice(1, ..1)?.gt(0.0)?.reshape(&[60])?.cast(DType::I32)?)?;
@@ -47,7 +47,7 @@ fn nothing_grows() {
                     assert!(block_on(step.loss.item::<f32>())?.is_finite(), "step {}", step.step);
                 }
                 drop(step.loss);
-                // Where an epoch ended nothing is under way.
+                // At the end of an epoch, no work is in flight.
                 if step.ended.is_some() {
                     block_on(device.sync())?;
                     seen.push(held(&device.stats()));

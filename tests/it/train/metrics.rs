@@ -1,4 +1,4 @@
-//! Metrics against scikit-learn's formulas in 64 bits, over batches of several sizes.
+//! Tests metrics against scikit-learn's formulas in 64 bits, over batches of several sizes.
 
 use super::{everywhere, noise};
 use crate::suite::Place;
@@ -13,7 +13,7 @@ const CLASSES: usize = 5;
 const ROWS: usize = 97;
 const SIZES: [usize; 4] = [40, 1, 33, 23];
 
-/// Scores of classes, some of which are equal, and targets. Class 4 is never the target, and class 3 rarely taken.
+/// Returns class scores, some of which are equal, and targets. Class 4 is never the target, and class 3 is rarely predicted.
 fn examples() -> (Vec<f32>, Vec<i32>) {
     let mut scores = noise(ROWS * CLASSES, 5);
     for (n, score) in scores.iter_mut().enumerate() {
@@ -23,16 +23,16 @@ fn examples() -> (Vec<f32>, Vec<i32>) {
     (scores, targets)
 }
 
-/// The first of the largest scores of each row.
+/// Returns the first of the largest scores of each row.
 fn taken(scores: &[f32]) -> Vec<usize> {
     let first =
         |row: &[f32]| (0..CLASSES).fold(0, |best, c| if row[c] > row[best] { c } else { best });
     scores.chunks(CLASSES).map(first).collect()
 }
 
-/// Of all batches.
+/// Returns a metric over all batches.
 fn over(metric: &mut dyn Metric, device: &Device, batches: &[(Tensor, Tensor)]) -> Result<f64> {
-    // What was there before is forgotten.
+    // A reset clears earlier updates.
     let (x, y) = &batches[1];
     metric.update(x, y)?;
     metric.reset();
@@ -65,7 +65,7 @@ fn metrics_of_classes_are_scikit_learns() {
     let recall = |c: usize| ratio(confusion[c][c], row(c));
     let f1 = |c: usize| ratio(2.0 * precision(c) * recall(c), precision(c) + recall(c));
     let micro = right / ROWS as f64;
-    // argsort of each row is stable, and read from its end.
+    // The argsort of each row is stable, and is read from its end.
     let top = |k: usize| {
         let among = |n: usize| {
             let row = &scores[n * CLASSES..][..CLASSES];
@@ -85,7 +85,7 @@ fn metrics_of_classes_are_scikit_learns() {
             at += size;
         }
         assert_eq!(at, ROWS);
-        // The same as classes, of another type.
+        // The same predictions as classes, with another dtype.
         let classes: Result<Vec<(Tensor, Tensor)>> =
             batches.iter().map(|(x, y)| Ok((x.argmax(1)?, y.cast(DType::U8)?))).collect();
         for batches in [&batches, &classes?] {
@@ -113,7 +113,7 @@ fn metrics_of_classes_are_scikit_learns() {
         }
         Ok(())
     });
-    // The examples are such that the averages differ, and have equal scores.
+    // The averages differ for these examples, and some scores are equal.
     assert!((mean(&precision) - micro).abs() > 0.01 && row(4) == 0.0);
     assert_ne!(top(1), micro);
 }
@@ -122,7 +122,7 @@ fn metrics_of_classes_are_scikit_learns() {
 fn metrics_of_numbers_are_scikit_learns() {
     const COLUMNS: usize = 3;
     let apart = noise(ROWS * COLUMNS, 8);
-    // Far from 0, where sums of squares would lose all digits; the second column is constant.
+    // Far from 0, where sums of squares would lose all digits. The second column is constant.
     let target: Vec<f32> = noise(ROWS * COLUMNS, 7)
         .iter()
         .enumerate()
@@ -175,7 +175,7 @@ fn what_is_no_prediction_is_refused_or_wrong() {
     let device = Place::Cpu.open().expect("the CPU is there");
     let scores = device.tensor(&[0.5f32, f32::NAN, 0.1, 0.2], &[2, 2]).expect("scores");
     let target = device.tensor(&[1i32, 7], &[2]).expect("classes");
-    // NaN is the largest, but not among the first; 7 is no class.
+    // NaN is the largest, but is not in the top k. 7 is not a class.
     let value = |metric: &mut dyn Metric| {
         metric.update(&scores, &target).expect("taken");
         block_on(metric.value().expect("a value").item::<f32>()).expect("read")

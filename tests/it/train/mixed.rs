@@ -1,4 +1,4 @@
-//! Mixed precision: it learns what `f32` learns, and follows overflows by PyTorch's rule, exactly and on the device.
+//! Tests mixed precision: it learns the same as `f32`, and handles overflows by PyTorch's rule, exactly and on the device.
 
 use super::{everywhere, noise};
 use pollster::block_on;
@@ -9,7 +9,7 @@ use warpweft::nn::*;
 use warpweft::optim::*;
 use warpweft::tensor::{ConvOptions, Tensor, Variable};
 
-/// Runs where there is `f16`; elsewhere the error says that there is none.
+/// Runs `work` on devices with `f16`. On others, checks that the error reports its absence.
 fn with_half(what: &str, work: impl Fn(&Device) -> Result<()>) {
     everywhere(what, |device| {
         if device.limits().f16 {
@@ -25,7 +25,7 @@ fn with_half(what: &str, work: impl Fn(&Device) -> Result<()>) {
     });
 }
 
-/// A net with norms, whose parameters are `f32`.
+/// Returns a network with norms, whose parameters are `f32`.
 fn net(device: &Device) -> Result<Sequential> {
     let generator = Generator::new(device, 11);
     Ok(Sequential::new()
@@ -38,7 +38,7 @@ fn net(device: &Device) -> Result<Sequential> {
         .push(Linear::new(&generator, 32, 1)?))
 }
 
-/// The loss after training, computed in a type, and what the last steps took.
+/// Returns the loss after training in a dtype. Checks the cost of the last steps.
 fn learnt(device: &Device, dtype: DType) -> Result<f32> {
     let model = net(device)?;
     let mut optimizer = Optimizer::new(Adam::new(0.01), &model.parameters())?.clip_norm(10.0);
@@ -90,7 +90,7 @@ fn an_overflow_skips_the_step_and_halves_the_scale() {
         let momentum = Sgd { lr: 0.1, momentum: 0.9, ..Sgd::default() };
         let mut optimizer =
             Optimizer::new(momentum, std::slice::from_ref(&w))?.mixed_precision(rule)?;
-        // GradScaler's rule, for gradients of `x`: the large one is too large for `f32` times 1024, and not times 512.
+        // GradScaler's rule, for gradients of `x`. The large gradient overflows `f32` with the scale 1024, but not with 512.
         let (mut scale, mut good, large) = (1024.0f32, 0, 3.4e35);
         let steps = [1.0f32, large, 1.0, 1.0, 1.0, 1.0, large, large];
         for (step, x) in steps.into_iter().enumerate() {
@@ -117,7 +117,7 @@ fn an_overflow_skips_the_step_and_halves_the_scale() {
             let state = optimizer.state_dict()?;
             assert_eq!(block_on(state["good_steps"].item::<i32>())?, good);
         }
-        // What is saved is loaded.
+        // Saved state is loaded.
         let state = optimizer.state_dict()?;
         let fresh = || Optimizer::new(momentum, std::slice::from_ref(&w))?.mixed_precision(rule);
         let mut other = fresh()?;
@@ -163,7 +163,7 @@ fn a_parameter_outside_the_loss_stays_under_a_scale() {
         optimizer.minimize(&w.value().add(other.value())?.sum(())?)?;
         optimizer.minimize(&w.value().sum(())?)?;
         assert_eq!((item(&w.value())?, item(&other.value())?), (-0.25, 0.5));
-        // A step that is skipped changes neither.
+        // A skipped step changes neither.
         optimizer.minimize(&w.value().mul(&device.tensor(&[3.4e35f32], &[1])?)?)?;
         assert_eq!((item(&w.value())?, item(&other.value())?), (-0.25, 0.5));
         assert_eq!(optimizer.steps(), 3);
@@ -171,7 +171,7 @@ fn a_parameter_outside_the_loss_stays_under_a_scale() {
     });
 }
 
-/// The values after steps by these gradients, those that overflow under a scale left out.
+/// Returns the values after steps with these gradients. Steps that overflow with a scale are left out.
 fn after(
     device: &Device,
     rule: impl Rule + 'static,
@@ -196,7 +196,7 @@ fn after(
 #[test]
 fn steps_that_are_skipped_do_not_count() {
     with_half("steps that are skipped", |device| {
-        // The first step is skipped, one at the beginning, and two at the end.
+        // Skips the first step, one near the beginning, and two in the middle.
         let mut gradients = noise(40, 5);
         for step in [0, 2, 20, 21] {
             gradients[step] = f32::INFINITY;
@@ -231,7 +231,7 @@ fn steps_that_are_skipped_do_not_count() {
             Yogi::new(0.1);
             Asgd { t0: 5.0, lambd: 0.1, ..Asgd::new(0.1) };
         }
-        // One gradient of 1 after a skipped step: Adam's first step is its rate.
+        // One gradient of 1 after a skipped step: the first step of Adam is its learning rate.
         let first = after(device, Adam::new(0.1), &[f32::INFINITY, 1.0], true)?;
         assert!((first[0] - 0.9).abs() < 1e-6, "{first:?}");
         Ok(())
@@ -262,12 +262,12 @@ fn steps_that_count_are_saved() {
         step(&w, &mut optimizer, 3.0)?;
         step(&other, &mut loaded, 3.0)?;
         assert_eq!(item(&w.value())?.to_bits(), item(&other.value())?.to_bits());
-        // A state of before there was a count: no step was skipped.
+        // An old state without a count of taken steps counts no step as skipped.
         let mut older = state.clone();
         older.remove("taken_steps");
         block_on(loaded.load_state_dict(&older))?;
         assert_eq!(block_on(loaded.state_dict()?["taken_steps"].read::<i32>())?, [4]);
-        // Mixed precision that begins later goes on counting.
+        // Mixed precision that is enabled later continues the count.
         let w = Variable::new(&device.tensor(&[1.0f32], &[1])?);
         let mut optimizer = Optimizer::new(Adam::new(0.1), std::slice::from_ref(&w))?;
         step(&w, &mut optimizer, 1.0)?;

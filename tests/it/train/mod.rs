@@ -1,4 +1,4 @@
-//! Training loops: batches, epochs, metrics, checkpoints.
+//! Tests training loops: batches, epochs, metrics, checkpoints.
 
 mod anomaly;
 mod checkpoint;
@@ -31,7 +31,7 @@ fn everywhere(what: &str, work: impl Fn(&Device) -> Result<()>) {
     }
 }
 
-/// Numbers that look random, from -1 to 1.
+/// Returns pseudorandom numbers from -1 to 1.
 fn noise(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12_345);
     let mut next = || {
@@ -43,7 +43,7 @@ fn noise(count: usize, seed: u32) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// A classifier of three numbers into two classes, with dropout and running statistics.
+/// Returns a classifier of three numbers into two classes, with dropout and running statistics.
 fn classifier(device: &Device, seed: u32) -> Result<Sequential> {
     let generator = Generator::new(device, seed);
     Ok(Sequential::new()
@@ -54,7 +54,7 @@ fn classifier(device: &Device, seed: u32) -> Result<Sequential> {
         .push(Linear::new(&generator, 8, 2)?))
 }
 
-/// The bits of all that a model has.
+/// Returns the bits of the whole state of a model.
 fn bits(model: &impl Module) -> Vec<(String, Vec<u32>)> {
     let all = model.state_dict().into_iter();
     all.map(|(name, x)| {

@@ -1,5 +1,5 @@
-//! Checkpoints of random trainings: what follows a load is what followed the save, to the same bits. It holds for a trainer
-//! that was made again, and for the same one, which had run ahead.
+//! Tests checkpoints of random trainings. The steps after a load must have the same bits as the steps after the save, for a new
+//! trainer and for the saved one, which has run ahead.
 
 use super::{bits, classifier, everywhere, noise};
 use pollster::block_on;
@@ -12,13 +12,13 @@ use warpweft::tensor::{Tensor, Variable};
 use warpweft::train::metrics::Accuracy;
 use warpweft::train::*;
 
-/// Trainings on each device.
+/// The number of trainings on each device.
 const TRAININGS: u32 = 20;
-/// Actions before the checkpoint, at most, and after it.
+/// The most actions before the checkpoint, and the number after it.
 const BEFORE: u32 = 24;
 const AFTER: u32 = 24;
 
-/// A number below `end` that follows from these two.
+/// Returns a number below `end` that depends on the other two.
 fn pick(training: u32, what: u32, end: u32) -> u32 {
     let mut x = training.wrapping_mul(0x9e37_79b9) ^ what.wrapping_mul(0x85eb_ca6b) ^ 0x1234_5678;
     for _ in 0..3 {
@@ -38,21 +38,21 @@ fn dataset(device: &Device, count: usize, seed: u32) -> Result<Dataset> {
     Dataset::new(&x, &y)
 }
 
-/// A trainer, and what its program has next to it.
+/// A trainer, and the objects that its program uses with it.
 struct Training {
     number: u32,
     device: Device,
     trainer: Option<Trainer<Sequential>>,
     averages: Vec<WeightAverage>,
-    /// Adds noise to each batch; no member of the model has it.
+    /// Adds noise to each batch. The generator is not part of the model.
     noise: Generator,
 }
 
-/// The number of epochs that a training is made with.
+/// The number of epochs of a new training.
 const EPOCHS: u64 = 3;
 
 impl Training {
-    /// All that is chosen follows from the number.
+    /// Creates a training. The number determines all choices.
     fn new(device: &Device, number: u32) -> Result<Training> {
         let chance = |what: u32, end: u32| pick(number, 1000 + what, end);
         let model = classifier(device, 1)?;
@@ -67,7 +67,7 @@ impl Training {
             optimizer = optimizer.clip_norm(0.5);
         }
         if chance(3, 3) == 0 && device.limits().f16 {
-            // The first steps overflow, and are skipped.
+            // The first steps overflow and are skipped.
             let rule = LossScale { initial: 1e38, interval: 3, ..LossScale::default() };
             optimizer = optimizer.mixed_precision(rule)?;
         }
@@ -140,7 +140,7 @@ impl Training {
         self.trainer = self.trainer.take().map(|trainer| trainer.epochs(epochs));
     }
 
-    /// A loss by hand.
+    /// Returns a loss for a manual step.
     fn loss(&mut self, seed: u32) -> Result<Tensor> {
         let (x, y) = examples(&self.device, 4, 100 + seed)?;
         let x = x.add(&self.device.uniform(x.shape(), -0.1, 0.1, self.noise.draw())?)?;
@@ -148,7 +148,7 @@ impl Training {
         scores.cross_entropy(&y, None, CrossEntropyOptions::default())
     }
 
-    /// Does what this number says. Gives all that it told.
+    /// Performs the action with this number. Returns all values that it read.
     fn act(&mut self, number: u32) -> Result<Vec<f64>> {
         let what = pick(self.number, number, 24);
         let mut told = vec![f64::from(what)];
@@ -169,7 +169,7 @@ impl Training {
         match what {
             0..=11 => match block_on(self.trainer().next_step())? {
                 Some(step) => told.extend(told_of(&step)?),
-                // It is over: a program may want more.
+                // The training is over, and the program continues it.
                 None => {
                     let epochs = self.trainer().epoch().max(self.trainer().planned_epochs()) + 1;
                     self.set_epochs(epochs);
@@ -206,7 +206,7 @@ impl Training {
         Ok(told)
     }
 
-    /// Takes these actions: what they told, and all that there is after them.
+    /// Performs these actions. Returns the values that they read, and the whole state after them.
     fn run(&mut self, numbers: std::ops::Range<u32>) -> Result<Outcome> {
         let mut told = Vec::new();
         for number in numbers {
@@ -224,7 +224,7 @@ impl Training {
     }
 }
 
-/// What actions told, and what there is after them.
+/// The values that actions read, and the state after them.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     told: Vec<Vec<u64>>,
@@ -234,7 +234,7 @@ struct Outcome {
     counts: [u64; 3],
 }
 
-/// Says where two outcomes differ, and not how.
+/// Reports which parts of two outcomes differ.
 fn compare(got: &Outcome, want: &Outcome, what: &str) -> Result<()> {
     let at = got.told.iter().zip(&want.told).position(|(got, want)| got != want);
     let names =

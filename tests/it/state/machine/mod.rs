@@ -1,6 +1,6 @@
-//! The machine: performs actions with the library, and gives back what it read.
+//! The machine: performs actions with the library, and returns the values that it read.
 //!
-//! It follows the same slots as the model and decides nothing: an action that the model skips never gets here.
+//! It has the same slots as the model and decides nothing: actions that the model skips are not performed.
 
 mod state;
 mod trainer;
@@ -19,13 +19,13 @@ use warpweft::error::{Error, Result};
 use warpweft::optim::{Optimizer, WeightAverage};
 use warpweft::tensor::{ElementFunction, Program, Shader, Tensor, Variable};
 
-/// What was read, with a name each.
+/// The values that were read, with a name each.
 pub type Read = Vec<(String, Vec<f64>)>;
 
-/// A device, with what is made once for it.
+/// A device, with objects that are created once for it.
 pub struct Equipment {
     pub device: Device,
-    /// Where tensors go, to come back.
+    /// The device to which tensors are copied and from which they come back.
     pub other: Device,
     custom: OnceLock<Custom>,
 }
@@ -37,7 +37,7 @@ pub struct Custom {
     shader: Shader,
 }
 
-/// Squares.
+/// Computes squares.
 const SHADER: &str = "
 @group(0) @binding(0) var<uniform> size: u32;
 @group(0) @binding(1) var<storage, read> x: array<f32>;
@@ -67,7 +67,7 @@ impl Equipment {
     }
 }
 
-/// What a program holds, in slots.
+/// The objects of a program, in slots.
 pub struct Machine {
     pub equipment: Arc<Equipment>,
     pub tensors: Vec<Option<Tensor>>,
@@ -81,7 +81,7 @@ pub struct Machine {
     pub file: Option<Vec<u8>>,
 }
 
-/// What is in a slot; the model has seen that it is filled.
+/// Returns the contents of a slot. The model has checked that it is filled.
 fn filled<T: Clone>(slots: &[Option<T>], slot: Slot) -> Result<T> {
     slots[slot % slots.len()].clone().ok_or_else(|| Error::data("fuzz: the slot is empty"))
 }
@@ -106,7 +106,7 @@ impl Machine {
         &self.equipment.device
     }
 
-    /// Performs an action. Where it fails, no slot has changed.
+    /// Performs an action. If it fails, no slot has changed.
     pub fn perform(&mut self, action: &Action) -> Result<Read> {
         match action {
             Action::Starved(inner) => {
@@ -127,7 +127,7 @@ impl Machine {
         }
     }
 
-    /// Numbers that the model must agree with, with the names of [`Model::summary`](super::model::Model::summary).
+    /// Returns numbers that must agree with the model, with the names of [`Model::summary`](super::model::Model::summary).
     pub fn summary(&self) -> Vec<(String, f64)> {
         let mut all = Vec::new();
         for (o, optimizer) in self.optimizers.iter().enumerate() {
@@ -280,7 +280,7 @@ impl Machine {
     }
 }
 
-/// All elements of a tensor.
+/// Returns all elements of a tensor.
 pub fn read(x: &Tensor) -> Result<Vec<f64>> {
     match x.dtype() {
         DType::I32 => Ok(block_on(x.read::<i32>())?.into_iter().map(f64::from).collect()),
@@ -288,7 +288,7 @@ pub fn read(x: &Tensor) -> Result<Vec<f64>> {
     }
 }
 
-/// A single number of a tensor: itself, or its sum.
+/// Reduces a tensor to a single number: itself, or its sum.
 pub fn total(x: &Tensor) -> Result<Tensor> {
     if x.numel() == 1 {
         Ok(x.clone())

@@ -17,7 +17,7 @@ use warpweft::optim::{
 };
 use warpweft::tensor::{Dim, Tensor, Variable};
 
-/// A body with what it uses.
+/// A body with the objects that it uses.
 pub struct Prepared {
     equipment: Arc<Equipment>,
     body: Body,
@@ -27,7 +27,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The results for inputs.
+    /// Returns the results for inputs.
     pub fn build(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let mut all = inputs.to_vec();
         all.extend(self.captured.iter().cloned());
@@ -71,7 +71,7 @@ impl Machine {
             Action::Swap { v, w } => {
                 let (v, w) = (self.variable(*v)?, self.variable(*w)?);
                 let (first, second) = (v.value(), w.value());
-                // Two calls: where one of the values is not there, neither is made.
+                // Two calls: if one of the values is missing, neither is made.
                 for value in [&first, &second] {
                     if let Some(error) = value.error() {
                         return Err(error.clone());
@@ -239,7 +239,7 @@ impl Machine {
     }
 }
 
-/// The library's optimizer of a rule.
+/// Returns the library's optimizer with a rule.
 fn made(
     rule: usize,
     variables: &[Variable],
@@ -280,7 +280,7 @@ fn made(
     }
 }
 
-/// The library's optimizer with its settings.
+/// Returns the library's optimizer with its settings.
 pub fn optimizer(
     rule: usize,
     clip: usize,

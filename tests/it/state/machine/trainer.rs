@@ -17,7 +17,7 @@ use warpweft::optim::{Adam, Optimizer, Sgd, WeightAverage};
 use warpweft::tensor::{Tensor, Variable};
 use warpweft::train::{Batch, DataLoader, Dataset, Trainer};
 
-/// A layer with a running mean of what it predicts.
+/// A layer with a running mean of its predictions.
 pub struct Net {
     weight: Variable,
     bias: Variable,
@@ -34,7 +34,7 @@ impl Module for Net {
 }
 
 impl Net {
-    /// How many numbers the generator gave.
+    /// Returns the number of draws from the generator.
     pub fn draws(&self) -> u32 {
         self.generator.drawn()
     }
@@ -58,7 +58,7 @@ fn forward(net: &Net, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     predicted.sub(y)?.square().mean(())
 }
 
-/// All batches of an epoch, made of data each time.
+/// Returns all batches of an epoch, created from data each time.
 fn batches(device: &Device) -> impl Fn(u64) -> std::vec::IntoIter<Result<Batch>> + 'static {
     let device = device.clone();
     move |_| {
@@ -178,7 +178,7 @@ impl Machine {
         }
     }
 
-    /// A call that must fail.
+    /// Performs a call that must fail.
     pub(super) fn refused(&mut self, what: Refusal, (t, v, o): (Slot, Slot, Slot)) -> Result<Read> {
         let device = self.device().clone();
         match what {

@@ -1,11 +1,11 @@
-//! The model: what each action does to tensors, variables, optimizers and so on, by the contract, in the reference.
+//! The model: the effect of each action on tensors, variables, optimizers and so on, by the contract, in the reference.
 //!
-//! `apply` changes the model as if the action succeeds, and says what is expected of the library. It is called on a copy,
-//! which is dropped where the library rightly fails, so that a failed call has changed nothing.
+//! `apply` changes the model as if the action succeeds, and returns what is expected of the library. It is called on a copy.
+//! The copy is dropped if the library rightly fails, so a failed call has changed nothing.
 //!
-//! Some gradients may be an error that depends on the history. A tensor that was computed and is not held any more is gone,
-//! and gradients that would pass it are an error. The library may keep such a tensor longer. The model therefore notes which
-//! tensors may have been computed, and accepts that error beside the right value where one of them is on the way.
+//! Some gradients may be an error that depends on the history. A tensor that was computed and is no longer held is freed, and
+//! gradients that would pass it are an error. The library may keep such a tensor longer. The model therefore notes which
+//! tensors may have been computed, and accepts either this error or the right value if one of them is on the path.
 
 pub mod optimizers;
 pub mod programs;
@@ -19,34 +19,35 @@ use super::reference::optimizer::Optimizer;
 use super::reference::tape::{self, Op, Tensor};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Values beyond this are not made: f32 would differ too much.
+/// Larger values are skipped, because `f32` would differ too much.
 const LARGEST: f64 = 1e3;
 
-/// Batches from which on a tensor between others may be computed for good: the second one writes it to memory.
+/// The number of batches from which on an intermediate tensor may be stored: the second batch writes it to memory.
 const BATCHES: u8 = 2;
 
-/// Why an action gives nothing.
+/// The reason why an action returns nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Why {
-    /// It is not performed at all: a slot is empty, or a value would be too large.
+    /// The action is not performed: a slot is empty, or a value would be too large.
     Skip,
-    /// The library must return an error. It names one of the variables or parameters at these places, if there are any.
+    /// The library must return an error. The message names one of the variables or parameters at these indices, if there are
+    /// any.
     Fails(Vec<usize>),
 }
 
 pub type Made<T> = Result<T, Why>;
 
-/// An error without a name in it.
+/// An error without a name in its message.
 pub const FAILS: Why = Why::Fails(Vec::new());
 
-/// What is expected of the library.
+/// The expected behavior of the library.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub outcome: Outcome,
-    /// Whether the error may also be that something is gone, or that there is no memory.
+    /// Whether the error may also be that data was freed, or that memory is short.
     pub or_is_gone: bool,
     pub or_lacks_memory: bool,
-    /// What it gives, with a name each.
+    /// The values that the action reads, with a name each.
     pub output: Output,
 }
 
@@ -59,44 +60,44 @@ pub enum Outcome {
     Fails(Vec<usize>),
 }
 
-/// A variable: its value, the numbers of its former values, and what `backward` left.
+/// A variable: its value, the ids of its former values, and the gradient that `backward` stored.
 #[derive(Clone, Debug)]
 pub struct Variable {
     pub value: Tensor,
     pub former: Vec<usize>,
     pub gradient: Option<Tensor>,
-    /// The newest optimizer that was made of it.
+    /// The newest optimizer of the variable.
     owner: Option<usize>,
-    /// Whether it is a part of the flat variable of the program.
+    /// Whether the variable is a part of the program's flat variable.
     is_flat: bool,
 }
 
-/// Whether and how often a tensor may have been computed.
+/// Whether a tensor was read, and the number of batches that used it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     asked: bool,
     batches: u8,
 }
 
-/// What a device can do, and faults that are made on purpose to see them found.
+/// The features of a device, and a fault that is made on purpose so that the test must find it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Setting {
     pub f16: bool,
     pub fault: Fault,
 }
 
-/// A wrong rule of the reference.
+/// A wrong rule in the reference.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Fault {
     #[default]
     None,
-    /// Gradients by a variable include what passes to the tensor that it was assigned.
+    /// Gradients by a variable include the path through the tensor that was assigned to it.
     SharedVariables,
-    /// Programs capture what is in the slots when they run.
+    /// Programs capture the contents of the slots when they run.
     LateCapture,
     /// Momentum is ignored.
     NoMomentum,
-    /// `tanh` passes its gradient as it is.
+    /// `tanh` passes its gradient unchanged.
     Tanh,
 }
 
@@ -108,7 +109,7 @@ pub struct Model {
     all: Vec<Variable>,
     optimizers: Vec<Option<usize>>,
     made: Vec<Optimizer>,
-    /// The losses that were given to `accumulate`, by optimizer.
+    /// The losses that were passed to `accumulate`, by optimizer.
     accumulated: Vec<Vec<Tensor>>,
     programs: Vec<Option<programs::Program>>,
     flat: Option<variables::Flat>,
@@ -117,9 +118,10 @@ pub struct Model {
     trainer: Option<trainer::Trainer>,
     file: Option<trainer::File>,
     marks: HashMap<usize, Mark>,
-    /// Of tensors that a step has used up, the values of parameters that it changed.
+    /// For each tensor that a step consumed, the parameter values that the step changed.
     used: HashMap<usize, HashSet<usize>>,
-    /// The results of checkpoints and programs, and gradients: nothing is said of the derivatives of these by those.
+    /// The results of checkpoints and programs, and gradients. The contract does not define the derivatives of these by each
+    /// other.
     again: HashSet<usize>,
     gradients: HashSet<usize>,
     may_be_gone: bool,
@@ -180,7 +182,7 @@ impl Model {
         }
     }
 
-    /// What a call that must fail needs.
+    /// Checks the requirements of a call that must fail.
     fn refused(&self, what: Refusal, (t, v, o): (Slot, Slot, Slot)) -> Made<Output> {
         match what {
             Refusal::AssignIntegers | Refusal::AssignFromOtherDevice => {
@@ -213,7 +215,7 @@ impl Model {
         Err(FAILS)
     }
 
-    /// Numbers that the library must agree with after each action.
+    /// Returns numbers that must agree with the library after each action.
     pub fn summary(&self) -> Vec<(String, f64)> {
         let mut all = Vec::new();
         for (o, optimizer) in self.optimizers.iter().enumerate() {
@@ -239,27 +241,27 @@ impl Model {
         all
     }
 
-    /// The tensor in a slot.
+    /// Returns the tensor in a slot.
     pub fn tensor(&self, slot: Slot) -> Made<Tensor> {
         self.tensors[slot % TENSORS].clone().ok_or(Why::Skip)
     }
 
-    /// The number of the variable in a slot.
+    /// Returns the number of the variable in a slot.
     fn variable(&self, slot: Slot) -> Made<usize> {
         self.variables[slot % VARIABLES].ok_or(Why::Skip)
     }
 
-    /// The value of the variable in a slot.
+    /// Returns the value of the variable in a slot.
     pub fn value(&self, slot: Slot) -> Made<&Tensor> {
         Ok(&self.all[self.variable(slot)?].value)
     }
 
-    /// The number of the optimizer in a slot.
+    /// Returns the number of the optimizer in a slot.
     fn optimizer(&self, slot: Slot) -> Made<usize> {
         self.optimizers[slot % OPTIMIZERS].ok_or(Why::Skip)
     }
 
-    /// The slots that are filled: of tensors, variables, optimizers and programs.
+    /// Returns the filled slots of tensors, variables, optimizers and programs.
     pub fn filled(&self) -> [Vec<Slot>; 4] {
         fn of<T>(all: &[Option<T>]) -> Vec<Slot> {
             (0..all.len()).filter(|&slot| all[slot].is_some()).collect()
@@ -273,7 +275,7 @@ impl Model {
         Ok(Vec::new())
     }
 
-    /// Whether something holds a variable.
+    /// Whether any object holds a variable.
     fn is_alive(&self, variable: usize) -> bool {
         let trainer = self.trainer.as_ref();
         let optimizers = self.optimizers.iter().flatten().copied();
@@ -283,7 +285,7 @@ impl Model {
             || trainer.is_some_and(|trainer| trainer.variables.contains(&variable))
     }
 
-    /// The tensors that something holds.
+    /// Returns the tensors that are held.
     fn held(&self) -> HashSet<usize> {
         let mut held: HashSet<usize> = self.tensors.iter().flatten().map(|x| x.id).collect();
         for (at, variable) in self.all.iter().enumerate() {
@@ -296,14 +298,13 @@ impl Model {
         held
     }
 
-    /// The values of variables that something holds.
+    /// Returns the values of variables that are held.
     fn live_values(&self) -> Vec<Tensor> {
         let alive = (0..self.all.len()).filter(|&at| self.is_alive(at));
         alive.map(|at| self.all[at].value.clone()).collect()
     }
 
-    /// Notes that these are computed, and all that they are made of. The values of variables are computed along with
-    /// anything.
+    /// Marks these tensors and their history as computed. The values of variables are computed together with any other tensor.
     fn evaluate(&mut self, roots: &[Tensor]) {
         let roots = [roots, &self.live_values()[..]].concat();
         let held = self.held();
@@ -320,15 +321,15 @@ impl Model {
         }
     }
 
-    /// Notes that all that is held is computed.
+    /// Marks everything that is held as computed.
     fn evaluate_all(&mut self) {
         let mut roots: Vec<Tensor> = self.tensors.iter().flatten().cloned().collect();
         roots.extend(self.all.iter().filter_map(|variable| variable.gradient.clone()));
         self.evaluate(&roots);
     }
 
-    /// Looks for what was computed and is gone on the way of gradients from `of`. What it was made of is not known, so that
-    /// gradients by everything that is older may be an error.
+    /// Searches the path of gradients from `of` for tensors that were computed and freed. The history behind such a tensor is
+    /// unknown, so gradients by everything older may be an error.
     fn look_for_gone(&mut self, of: &Tensor, wrt: &[Tensor]) {
         let oldest = |x: &Tensor| {
             let mut x = x;
@@ -348,7 +349,7 @@ impl Model {
         self.may_be_gone |= way.iter().any(|x| x.id > oldest && is_gone(x));
     }
 
-    /// Looks at the way of gradients from `of` to `wrt`: whether they may be gone, or must be an error.
+    /// Checks whether the path of gradients from `of` to `wrt` may be freed, or must be an error.
     fn check_path(&mut self, of: &Tensor, wrt: &[Tensor]) -> Made<()> {
         self.look_for_gone(of, wrt);
         let on = tape::path(of, &|x| wrt.iter().any(|y| tape::same(x, y)), &|_| false);
@@ -367,10 +368,10 @@ impl Model {
         Ok(())
     }
 
-    /// Gradients by tensors, zeros where there are none.
+    /// Returns gradients by tensors, with zeros if there are none.
     fn gradients(&mut self, of: &Tensor, seed: &Tensor, wrt: &[Tensor]) -> Made<Vec<Tensor>> {
         self.check_path(of, wrt)?;
-        // A gradient may be the same tensor as another, or as what it was made of: what depends on it is not said.
+        // A gradient may be the same tensor as another gradient or as an operand, so its dependents are undefined.
         if wrt.iter().any(|x| self.gradients.contains(&x.id)) {
             return Err(Why::Skip);
         }
@@ -381,7 +382,7 @@ impl Model {
         Ok(found.map(whole).collect())
     }
 
-    /// Gradients, with the faults that are made on purpose.
+    /// Returns gradients, with the fault that is made on purpose.
     fn found(&mut self, of: &Tensor, seed: &Tensor, wrt: &[Tensor]) -> Made<Vec<Option<Tensor>>> {
         if wrt.iter().any(|x| self.again.contains(&x.id)) {
             let all = tape::ancestors(std::slice::from_ref(of), |_| true);
@@ -400,7 +401,7 @@ impl Model {
     }
 }
 
-/// Refuses values that f32 would not follow.
+/// Skips values that `f32` cannot follow.
 fn tame(x: &Tensor) -> Made<()> {
     let fits = x.value.data.iter().all(|x| x.value.abs() <= LARGEST);
     if fits {
@@ -410,7 +411,7 @@ fn tame(x: &Tensor) -> Made<()> {
     }
 }
 
-/// A single number of a tensor: itself, or its sum.
+/// Reduces a tensor to a single number: itself, or its sum.
 fn total(x: &Tensor) -> Tensor {
     if x.value.data.len() == 1 {
         x.clone()
@@ -419,12 +420,12 @@ fn total(x: &Tensor) -> Tensor {
     }
 }
 
-/// Ones, to weight the gradient of a single number.
+/// Returns ones, the weight of the gradient of a single number.
 fn ones(x: &Tensor) -> Tensor {
     tape::constant(x.value.map(|_| super::reference::number::Number::exact(1.0)))
 }
 
-/// What a generator asks.
+/// Queries of the generator.
 impl Model {
     /// Whether the tensor in a slot depends on the one in another.
     pub fn depends(&self, of: Slot, on: Slot) -> bool {
@@ -434,7 +435,7 @@ impl Model {
         }
     }
 
-    /// Whether the tensor in a slot depends on the present value of a variable.
+    /// Whether the tensor in a slot depends on the current value of a variable.
     pub fn depends_on_variable(&self, of: Slot, v: Slot) -> bool {
         match (self.tensor(of), self.value(v)) {
             (Ok(of), Ok(value)) => reaches(&of, value),
@@ -442,7 +443,7 @@ impl Model {
         }
     }
 
-    /// The slots of variables that are parameters of an optimizer.
+    /// Returns the slots of variables that are parameters of an optimizer.
     pub fn parameters(&self, o: Slot) -> Vec<Slot> {
         let Ok(at) = self.optimizer(o) else { return Vec::new() };
         let of = self.made[at].variables();
@@ -455,7 +456,7 @@ impl Model {
         self.trainer.is_some()
     }
 
-    /// The extents of the inputs of a program.
+    /// Returns the extents of the inputs of a program.
     pub fn inputs(&self, p: Slot) -> Vec<Vec<super::actions::Extent>> {
         let program = self.programs[p % PROGRAMS].as_ref();
         program.map(|program| program.inputs.clone()).unwrap_or_default()

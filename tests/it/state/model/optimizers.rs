@@ -1,4 +1,4 @@
-//! The model of optimizers, averages of weights, and states that are saved and loaded.
+//! The model of optimizers, weight averages, and states that are saved and loaded.
 
 use super::super::actions::{Action, Slot, CLIPS, OPTIMIZERS, RATES};
 use super::super::reference::array::Array;
@@ -9,13 +9,13 @@ use super::super::reference::tape::{self, Tensor};
 use super::{tame, total, Fault, Made, Model, Output, Why, FAILS};
 use std::collections::BTreeMap;
 
-/// What the average keeps of its decay at each update.
+/// The decay of the average at each update.
 pub const DECAY: f64 = 0.5;
 
-/// What the names of an average begin with in a state.
+/// The prefix of the names of an average in a state.
 const AVERAGE: &str = "average.";
 
-/// The averages of a state, and the rest of it.
+/// Splits a state into its averages and the rest.
 pub(super) fn apart(
     state: BTreeMap<String, Array>,
 ) -> (BTreeMap<String, Array>, BTreeMap<String, Array>) {
@@ -56,7 +56,7 @@ impl Model {
                     return Err(Why::Skip);
                 }
                 let loss = tape::scale(&loss, f64::INFINITY);
-                // Whether an infinity passes a derivative of 0 is not said.
+                // The contract does not define whether an infinity passes through a derivative of 0.
                 let gradients = self.scaled(at, &loss)?;
                 let is_finite = |a: &Array| a.data.iter().any(|g| g.value.is_finite());
                 if gradients.iter().flatten().any(is_finite) {
@@ -151,7 +151,7 @@ impl Model {
         }
     }
 
-    /// The average, unless another optimizer has taken a parameter over since, where nothing is said of it.
+    /// Returns the average. Skips the action if another optimizer owns a parameter since, which the contract does not define.
     fn present_average(&self) -> Made<Average> {
         let average = self.average.clone().ok_or(Why::Skip)?;
         if self.lost(average.of).is_some() {
@@ -161,7 +161,7 @@ impl Model {
         }
     }
 
-    /// The names that the state of an optimizer has for its average, and the variables that they belong to.
+    /// Returns the names of the average in the state of an optimizer, and the variables that they belong to.
     fn averaged(&self, at: usize) -> Made<Vec<(String, usize)>> {
         let Some(average) = self.average.as_ref().filter(|average| average.of == at) else {
             return Ok(Vec::new());
@@ -174,7 +174,7 @@ impl Model {
         Ok(names.zip(average.values.iter().map(|(v, _)| *v)).collect())
     }
 
-    /// What `state_dict` gives.
+    /// Returns the result of `state_dict`.
     pub(super) fn state_of(&self, at: usize) -> Made<BTreeMap<String, Array>> {
         let mut state = self.made[at].state();
         let names = self.averaged(at)?.into_iter().map(|(name, _)| name);
@@ -192,7 +192,7 @@ impl Model {
         Ok(saved.is_empty() || saved.len() == own.len() && own.iter().all(fits))
     }
 
-    /// Takes a saved average over. One that was not saved begins again with the values of the parameters.
+    /// Loads a saved average. An average that was not saved restarts from the values of the parameters.
     pub(super) fn set_average(&mut self, at: usize, saved: &BTreeMap<String, Array>) -> Made<()> {
         let own = self.averaged(at)?;
         let new = own.into_iter().map(|(name, v)| {
@@ -241,12 +241,12 @@ impl Model {
         self.made[at].groups.push(Group::new(rule, lr, &parameters));
     }
 
-    /// The place of a parameter that a newer optimizer has.
+    /// Returns the index of a parameter that a newer optimizer owns.
     pub(super) fn lost(&self, at: usize) -> Option<usize> {
         self.made[at].variables().iter().position(|&v| self.all[v].owner != Some(at))
     }
 
-    /// Refuses a step that must be an error.
+    /// Rejects a step that must be an error.
     fn check_step(&self, at: usize) -> Made<()> {
         let variables = self.made[at].variables();
         let lost = |&place: &usize| self.all[variables[place]].owner != Some(at);
@@ -262,7 +262,7 @@ impl Model {
         }
     }
 
-    /// Adds to the places of parameters those that they have in their groups: an error may say one or the other.
+    /// Adds to the indices of parameters their indices within their groups. An error may name either.
     fn in_groups(&self, at: usize, places: Vec<usize>) -> Vec<usize> {
         let inner = self.made[at].groups.iter().flat_map(|group| 0..group.members.len());
         let inner: Vec<usize> = inner.collect();
@@ -271,7 +271,7 @@ impl Model {
         all
     }
 
-    /// The gradients of a loss by all parameters, scaled.
+    /// Returns the scaled gradients of a loss by all parameters.
     fn scaled(&mut self, at: usize, loss: &Tensor) -> Made<Vec<Option<Array>>> {
         let variables = self.made[at].variables();
         let found = self.gradients_by(loss, &variables).map_err(|why| match why {
@@ -294,7 +294,7 @@ impl Model {
 
     fn accumulate(&mut self, at: usize, loss: &Tensor) -> Made<Output> {
         if self.lost(at).is_some() {
-            // Only a step is said to be an error.
+            // The contract defines an error only for a step.
             return Err(Why::Skip);
         }
         let gradients = self.scaled(at, loss)?;
@@ -307,7 +307,7 @@ impl Model {
         Ok(Vec::new())
     }
 
-    /// Takes a step against gradients of now, and all that were left. `loss` is used up by it.
+    /// Takes a step with the current gradients and all accumulated ones. The step consumes `loss`.
     fn update(
         &mut self,
         at: usize,
@@ -342,8 +342,8 @@ impl Model {
         Ok(Vec::new())
     }
 
-    /// Gradients through `changed` are an error from now on, of a loss and of what it was made of. What got to it through
-    /// the value of another variable is not used up.
+    /// Makes gradients through `changed` an error from now on, for a loss and its history. The path through the value of
+    /// another variable is not consumed.
     fn use_up(&mut self, loss: &Tensor, changed: &[Tensor]) {
         let mut used = Vec::new();
         for leaf in changed {
@@ -356,7 +356,7 @@ impl Model {
         }
     }
 
-    /// The numbers of the variables in slots of a body, which may be there twice.
+    /// Returns the numbers of the variables in slots of a body. A variable may occur twice.
     pub(super) fn variables_of(&self, body: &super::super::actions::Body) -> Made<Vec<usize>> {
         let one = |&slot: &Slot| self.variable(slot);
         body.variables.iter().map(one).collect()

@@ -1,12 +1,12 @@
-//! The model of programs: each run records the operations anew, on the inputs, the captured tensors, and the values that
-//! variables have then.
+//! The model of programs. Each run records the operations again, on the inputs, the captured tensors, and the current values of
+//! variables.
 
 use super::super::actions::{Action, Body, Extent, PROGRAMS};
 use super::super::reference::array::Array;
 use super::super::reference::tape::{self, Tensor};
 use super::{Fault, Made, Model, Output, Why, FAILS};
 
-/// The extent in place of a name where a program has no named dimensions.
+/// The extent that replaces a name in a program without named dimensions.
 pub const FIXED: usize = 2;
 
 /// A compiled program.
@@ -16,7 +16,7 @@ pub struct Program {
     body: Body,
     captured: Vec<Tensor>,
     variables: Vec<usize>,
-    /// The variable that each run assigns the last result, which is nobody else's.
+    /// The variable to which each run assigns the last result. No other object uses this result.
     assigns: Option<usize>,
 }
 
@@ -57,7 +57,7 @@ impl Model {
         Ok(Program { inputs: inputs.to_vec(), body, captured, variables, assigns })
     }
 
-    /// Refuses what is refused when a program without named dimensions is compiled.
+    /// Rejects the errors of compiling a program without named dimensions.
     fn check_fixed(&self, program: &Program) -> Made<()> {
         let zeros = |dims: &Vec<Extent>| {
             let shape: Vec<usize> = dims.iter().map(|extent| extent.unwrap_or(FIXED)).collect();
@@ -72,7 +72,7 @@ impl Model {
         Ok(())
     }
 
-    /// The results for inputs that fit.
+    /// Returns the results for inputs that fit.
     fn results(&self, program: &Program, inputs: &[Tensor]) -> Made<Vec<Tensor>> {
         let values = self.values(&program.variables);
         let captured = match self.setting.fault {

@@ -1,4 +1,4 @@
-//! The model of tensors: data, operations, and what computes and reads them.
+//! The model of tensors: data, operations, and the actions that compute and read them.
 
 use super::super::actions::{Action, Binary, Body, Inner, Unary, SHAPES, TENSORS};
 use super::super::reference::array::{count, Array};
@@ -6,7 +6,7 @@ use super::super::reference::number::Number;
 use super::super::reference::tape::{self, Tensor};
 use super::{Fault, Made, Model, Output, Why, FAILS};
 
-/// Numbers from -1.5 to 1.5 that f32 has exactly.
+/// Returns numbers from -1.5 to 1.5 that `f32` represents exactly.
 pub fn data(shape: &[usize], seed: usize) -> Vec<f64> {
     let mut state = seed as u64 * 7919 + 12_345;
     let mut next = || {
@@ -17,7 +17,7 @@ pub fn data(shape: &[usize], seed: usize) -> Vec<f64> {
     (0..count(shape)).map(|_| next()).collect()
 }
 
-/// The same as an array.
+/// Returns the same numbers as an array.
 pub fn array(shape: &[usize], seed: usize) -> Array {
     Array::new(shape, data(shape, seed).into_iter().map(Number::exact).collect())
 }
@@ -126,7 +126,7 @@ impl Model {
             Unary::Negate => tape::scale(x, -1.0),
             Unary::Halve => tape::scale(x, 0.5),
             Unary::Shift => tape::plus(x, 0.25),
-            // A tensor of its own, also where there is nothing to add up.
+            // A new tensor, even if there is nothing to add up.
             Unary::Sum => tape::reshape(&tape::sum(x), &[]),
             Unary::Mean => tape::scale(&tape::sum(x), 1.0 / x.value.data.len() as f64),
             Unary::SumRows | Unary::FirstRow | Unary::LastRow if rank == 0 => {
@@ -147,12 +147,12 @@ impl Model {
         })
     }
 
-    /// The tensors that a body captures.
+    /// Returns the tensors that a body captures.
     pub(super) fn captured(&self, body: &Body) -> Made<Vec<Tensor>> {
         body.captured.iter().map(|&slot| self.tensor(slot)).collect()
     }
 
-    /// The results of a body of all its operands but its own operations.
+    /// Returns the results of a body for its operands: inputs, captured tensors and values of variables.
     pub(super) fn run_body(&self, body: &Body, operands: &[Tensor]) -> Made<Vec<Tensor>> {
         let mut all = operands.to_vec();
         for operation in &body.operations {
@@ -168,7 +168,7 @@ impl Model {
     }
 }
 
-/// A part of so many elements that lies inside of them.
+/// Returns the start and length of a part that is inside `count` elements.
 pub fn part(count: usize, start: usize, len: usize) -> (usize, usize) {
     let start = start % (count + 1);
     (start, start + len % (count - start + 1))

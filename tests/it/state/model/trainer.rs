@@ -1,7 +1,7 @@
 //! The model of a trainer: a layer of two parameters and a buffer, its data, its position, and its checkpoints.
 //!
-//! The parameters are the variables in slots 0 and 1, the buffer is that in slot 2, and the optimizer is that in slot 0. The
-//! other actions reach all of them there.
+//! The parameters are the variables in slots 0 and 1, the buffer is the variable in slot 2, and the optimizer is in slot 0. The
+//! other actions access all of them there.
 
 use super::super::actions::{Action, EPOCHS, EXAMPLES, SIZE};
 use super::super::reference::array::Array;
@@ -13,7 +13,7 @@ use super::tensors::array;
 use super::{Made, Model, Output, Why, FAILS};
 use std::collections::BTreeMap;
 
-/// The seeds of first values, and of data.
+/// The seeds of initial values, and of data.
 pub const WEIGHT: usize = 100;
 pub const BIAS: usize = 101;
 pub const FEATURES: usize = 102;
@@ -28,16 +28,16 @@ pub struct Trainer {
     pub steps: u64,
     pub epoch: u64,
     batch: usize,
-    /// The losses of the epoch, and how many examples each is of.
+    /// The losses of the epoch, with the number of examples of each.
     losses: Vec<(Number, f64)>,
     /// Whether there were steps on other batches, which may be part of the mean loss of the epoch.
     has_own: bool,
     pub history: u64,
-    /// What the generator was drawn from: once by each step.
+    /// The number of draws from the generator: one per step.
     pub draws: u64,
 }
 
-/// What a checkpoint holds.
+/// The contents of a checkpoint.
 #[derive(Clone, Debug)]
 pub struct File {
     trainer: Trainer,
@@ -48,13 +48,13 @@ pub struct File {
     gradients: Vec<Option<Array>>,
 }
 
-/// The rows of a batch.
+/// Returns the rows of a batch.
 pub fn rows(batch: usize) -> (usize, usize) {
     let start = batch * SIZE;
     (start, SIZE.min(EXAMPLES - start))
 }
 
-/// How many batches an epoch has.
+/// The number of batches of an epoch.
 pub const BATCHES: usize = EXAMPLES.div_ceil(SIZE);
 
 impl Model {
@@ -123,7 +123,7 @@ impl Model {
                 for _ in 0..*steps {
                     self.next_step().map_err(|_| Why::Skip)?;
                 }
-                // A file has no history: a parameter that was assigned a result of another one is data after loading.
+                // A file has no history. A parameter that was assigned a result of another one is data after loading.
                 match outcome(self.saved()?) == first {
                     true => Ok(Vec::new()),
                     false => Err(Why::Skip),
@@ -137,13 +137,13 @@ impl Model {
         self.trainer.clone().ok_or(Why::Skip)
     }
 
-    /// Takes a step on a batch: gives its loss.
+    /// Takes a step on a batch, and returns its loss.
     fn train(&mut self, x: &Array, y: &Array) -> Made<Tensor> {
         let trainer = self.trainer()?;
         let [w, b, buffer] = trainer.variables.map(|at| self.all[at].value.clone());
         let (loss, mean) = forward(&w, &b, x, y);
         let running = buffer.value.zip(&mean, |before, now| before * 0.5 + now * 0.5);
-        // The buffer is assigned when the loss is computed, before the step, which may change the buffer, too.
+        // The buffer is assigned when the loss is computed, before the step. The step may change the buffer, too.
         let buffer = trainer.variables[2];
         let before = self.all[buffer].clone();
         self.assign(buffer, tape::constant(running))?;
@@ -221,7 +221,8 @@ impl Model {
         if self.lost(at).is_some() {
             return Err(Why::Skip);
         }
-        // Rules of even numbers train on a loader, the others on an iterator: in the middle of an epoch the data must be alike.
+        // Rules with even numbers train on a loader, the others on an iterator. In the middle of an epoch, both must have the
+        // same kind of data.
         if file.trainer.batch > 0 && file.trainer.rule % 2 != trainer.rule % 2 {
             return Err(FAILS);
         }
@@ -270,7 +271,7 @@ impl Model {
     }
 }
 
-/// The loss of a batch, and the mean of what is predicted.
+/// Returns the loss of a batch, and the mean of the predictions.
 fn forward(w: &Tensor, b: &Tensor, x: &Array, y: &Array) -> (Tensor, Array) {
     let fits = "the layer fits the data";
     let (x, y) = (tape::constant(x.clone()), tape::constant(y.clone()));

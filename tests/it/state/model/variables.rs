@@ -1,22 +1,22 @@
 //! The model of variables, and of gradients by them.
 //!
-//! Each assignment gives a variable a new value that is a tensor of its own. `backward` takes gradients at the present
-//! values. A loss that reads a former value is an error, unless a gradient that passes an assignment could meet it too.
+//! Each assignment gives a variable a new value that is a separate tensor. `backward` takes gradients at the current values. A
+//! loss that reads a former value is an error, unless a gradient through an assignment could also reach it.
 
 use super::super::actions::{Action, Slot, TENSORS, VARIABLES};
 use super::super::reference::array::{count, Array};
 use super::super::reference::tape::{self, Op, Tensor};
 use super::{ones, tame, total, Made, Model, Output, Variable, Why, FAILS};
 
-/// A flat variable, and its parts: the numbers of variables, and where each begins.
+/// A flat variable, and its parts: the numbers of variables, and the start of each.
 #[derive(Clone, Debug)]
 pub struct Flat {
     parts: Vec<(usize, usize)>,
-    /// The elements of parts that are parts no more.
+    /// The elements of former parts.
     own: Vec<super::super::reference::number::Number>,
 }
 
-/// A variable may be in several lists once; the same variable twice is an error.
+/// Whether a list contains a variable twice, which is an error. A variable may be in several lists.
 fn has_twice(all: &[usize]) -> bool {
     all.iter().enumerate().any(|(n, x)| all[..n].contains(x))
 }
@@ -84,7 +84,7 @@ impl Model {
         self.all.len() - 1
     }
 
-    /// Gives a variable a value, which must have its shape.
+    /// Assigns a value to a variable. The value must have its shape.
     pub(super) fn assign(&mut self, at: usize, value: Tensor) -> Made<Output> {
         let variable = &mut self.all[at];
         if variable.value.shape() != value.shape() {
@@ -95,7 +95,7 @@ impl Model {
         Ok(Vec::new())
     }
 
-    /// The numbers of variables in slots, each once.
+    /// Returns the numbers of variables in slots. Each may occur once.
     pub(super) fn several(&self, slots: &[Slot]) -> Made<Vec<usize>> {
         let all: Vec<usize> = slots.iter().map(|&v| self.variable(v)).collect::<Made<_>>()?;
         match (all.is_empty(), has_twice(&all)) {
@@ -105,7 +105,7 @@ impl Model {
         }
     }
 
-    /// The values of variables by their numbers.
+    /// Returns the values of variables by their numbers.
     pub(super) fn values(&self, variables: &[usize]) -> Vec<Tensor> {
         variables.iter().map(|&at| self.all[at].value.clone()).collect()
     }
@@ -113,7 +113,7 @@ impl Model {
     fn flatten(&mut self, slots: &[Slot]) -> Made<Output> {
         let variables = self.several(slots)?;
         if variables.iter().any(|&at| self.all[at].owner.is_some()) {
-            // What becomes of the optimizer is not said.
+            // The contract does not define the effect on the optimizer.
             return Err(Why::Skip);
         }
         variables.iter().for_each(|&at| self.take_out(at));
@@ -130,7 +130,7 @@ impl Model {
         Ok(Vec::new())
     }
 
-    /// Takes a variable out of the flat one, whose elements stay.
+    /// Removes a variable from the flat one, which keeps its elements.
     pub(super) fn take_out(&mut self, at: usize) {
         if !std::mem::take(&mut self.all[at].is_flat) {
             return;
@@ -199,7 +199,7 @@ impl Model {
             }
             Action::Backward { of, variables } => {
                 let (loss, variables) = (total(&self.tensor(*of)?), self.several(variables));
-                // What the same variable twice gives is not said.
+                // The contract does not define the result for the same variable twice.
                 let variables = variables.map_err(|_| Why::Skip)?;
                 let found = self.gradients_by(&loss, &variables)?;
                 for (&at, gradient) in variables.iter().zip(found) {
@@ -237,13 +237,13 @@ impl Model {
         Ok(Vec::new())
     }
 
-    /// The gradients of a loss by variables, as `backward` and `minimize` take them.
+    /// Returns the gradients of a loss by variables, as `backward` and `minimize` take them.
     pub(super) fn gradients_by(
         &mut self,
         loss: &Tensor,
         variables: &[usize],
     ) -> Made<Vec<Option<Tensor>>> {
-        // Whether a derivative that is 0 everywhere depends on anything is not said.
+        // The contract does not define whether a derivative that is 0 everywhere depends on anything.
         let is_zero = |x: &Tensor| x.value.data.iter().all(|x| x.value == 0.0);
         let all = tape::ancestors(std::slice::from_ref(loss), |_| true);
         let is_derived = all.iter().any(|x| self.gradients.contains(&x.id));
@@ -260,7 +260,7 @@ impl Model {
         Ok(found)
     }
 
-    /// Looks for former values of variables in a loss.
+    /// Searches a loss for former values of variables.
     fn check_former(&mut self, loss: &Tensor, variables: &[usize]) -> Made<()> {
         let all = tape::ancestors(std::slice::from_ref(loss), |_| true);
         let is_read = |x: &&Tensor| variables.iter().any(|&at| self.all[at].former.contains(&x.id));
@@ -274,7 +274,8 @@ impl Model {
             if read.values().any(|x| former(at, x)) {
                 names.push(place);
             }
-            // Through the assignment of another variable; through its own it is right.
+            // A path through the assignment of another variable is unclear. A path through the assignment of this variable is
+            // right.
             let own = |x: &Tensor| tape::same(x, &self.all[at].value);
             unclear |= !tape::path(loss, &|x| former(at, x), &own).is_empty();
         }

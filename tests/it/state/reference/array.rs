@@ -1,4 +1,4 @@
-//! Arrays of numbers, with the few operations that the tape is made of.
+//! Arrays of numbers, with the few operations that the tape needs.
 
 use super::number::Number;
 
@@ -9,12 +9,12 @@ pub struct Array {
     pub data: Vec<Number>,
 }
 
-/// The number of elements of a shape.
+/// Returns the number of elements of a shape.
 pub fn count(shape: &[usize]) -> usize {
     shape.iter().product()
 }
 
-/// The shape that two shapes broadcast to, as in NumPy.
+/// Returns the shape that two shapes broadcast to, as in NumPy.
 pub fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     let rank = a.len().max(b.len());
     let extent = |shape: &[usize], axis: usize| match (axis + shape.len()).checked_sub(rank) {
@@ -30,7 +30,7 @@ pub fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
         .collect()
 }
 
-/// The position in an array of `from` that broadcasts to the position `at` in an array of `to`.
+/// Returns the position in an array of `from` that broadcasts to the position `at` in an array of `to`.
 fn source(at: usize, from: &[usize], to: &[usize]) -> usize {
     let (mut rest, mut position, mut stride) = (at, 0, 1);
     for axis in (0..to.len()).rev() {
@@ -58,7 +58,7 @@ impl Array {
         Array::full(shape, Number::exact(0.0))
     }
 
-    /// A single number that f32 has exactly.
+    /// Returns a single number that `f32` represents exactly.
     pub fn scalar(value: f64) -> Array {
         Array::full(&[], Number::exact(value))
     }
@@ -67,7 +67,7 @@ impl Array {
         Array::new(&self.shape, self.data.iter().map(|&x| f(x)).collect())
     }
 
-    /// Both have one shape.
+    /// Combines the elements of two arrays of the same shape.
     pub fn zip(&self, other: &Array, f: impl Fn(Number, Number) -> Number) -> Array {
         assert_eq!(self.shape, other.shape);
         let pairs = self.data.iter().zip(&other.data);
@@ -79,7 +79,7 @@ impl Array {
         Array::new(shape, data)
     }
 
-    /// The sum over all that broadcasts from `shape`.
+    /// Returns the sum over all axes that broadcast from `shape`.
     pub fn sum_to(&self, shape: &[usize]) -> Array {
         let mut parts: Vec<Vec<Number>> = vec![Vec::new(); count(shape)];
         for (at, &number) in self.data.iter().enumerate() {
@@ -96,7 +96,7 @@ impl Array {
         Array::new(shape, self.data.clone())
     }
 
-    /// A matrix with its axes exchanged.
+    /// Returns the transpose of a matrix.
     pub fn transpose(&self) -> Array {
         let (rows, columns) = (self.shape[0], self.shape[1]);
         let at = |n: usize| self.data[n % rows * columns + n / rows];
@@ -113,12 +113,12 @@ impl Array {
         Array::new(&[rows, columns], (0..rows * columns).map(one).collect())
     }
 
-    /// The number of elements for each index of the first axis.
+    /// Returns the number of elements for each index of the first axis.
     fn row(&self) -> usize {
         count(&self.shape[1..])
     }
 
-    /// The part from `start` on along the first axis.
+    /// Returns the part from `start` on along the first axis.
     pub fn slice(&self, start: usize, len: usize) -> Array {
         let row = self.row();
         let mut shape = self.shape.clone();
@@ -126,7 +126,7 @@ impl Array {
         Array::new(&shape, self.data[start * row..(start + len) * row].to_vec())
     }
 
-    /// Zeros of `total` along the first axis, but for this from `start` on.
+    /// Returns zeros of extent `total` along the first axis, with this array from `start` on.
     pub fn pad(&self, start: usize, total: usize) -> Array {
         let mut shape = self.shape.clone();
         shape[0] = total;
@@ -136,7 +136,7 @@ impl Array {
         padded
     }
 
-    /// This, with other rows from `start` on.
+    /// Returns this array with other rows from `start` on.
     pub fn with_rows(&self, start: usize, rows: &Array) -> Array {
         let mut all = self.clone();
         let at = start * self.row();
@@ -144,7 +144,7 @@ impl Array {
         all
     }
 
-    /// One below the other along the first axis.
+    /// Concatenates arrays along the first axis.
     pub fn concat(parts: &[&Array]) -> Array {
         let mut shape = parts[0].shape.clone();
         shape[0] = parts.iter().map(|part| part.shape[0]).sum();

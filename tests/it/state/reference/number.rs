@@ -1,28 +1,28 @@
 //! A number with a bound of its rounding error.
 //!
-//! The library computes in f32 and may reorder sums, so its results differ from those of the reference. A fixed tolerance
-//! would be too narrow after a cancellation and too wide elsewhere. Each number therefore carries a bound `error` of how far
-//! an f32 computation may be off, which every operation passes on by its first derivative. Where that bound is large, a
-//! value is unknown and is not compared.
+//! The library computes in `f32` and may reorder sums, so its results differ from the reference. A fixed tolerance would be too
+//! narrow after a cancellation and too wide otherwise. Each number therefore carries a bound `error` of how far an `f32`
+//! computation may be off, and every operation propagates it by its first derivative. If the bound is large, a value is unknown
+//! and is not compared.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// The relative error of one operation in f32: some units in the last place.
+/// The relative error of one operation in `f32`: a few units in the last place.
 const F32: f64 = 3e-7;
 
 /// The relative error of `exp`, `tanh` and roots, which GPUs approximate.
 const APPROXIMATED: f64 = 4e-6;
 
-/// The smallest number of f32 that is not rounded to 0 anywhere.
+/// The smallest `f32` that no device flushes to 0.
 const F32_STEP: f64 = 1.2e-38;
 
-/// The relative error of rounding to f16.
+/// The relative error of rounding to `f16`.
 const F16: f64 = 1e-3;
 
-/// The smallest step of f16.
+/// The smallest step of `f16`.
 const F16_STEP: f64 = 1.2e-7;
 
-/// A value, and how far an f32 computation may be from it.
+/// A value, and how far an `f32` computation may be from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Number {
     pub value: f64,
@@ -30,7 +30,7 @@ pub struct Number {
 }
 
 impl Number {
-    /// A number that f32 has exactly.
+    /// Returns a number that `f32` represents exactly.
     pub const fn exact(value: f64) -> Number {
         Number { value, error: 0.0 }
     }
@@ -62,14 +62,14 @@ impl Number {
         Number { value, error: error + APPROXIMATED * value }
     }
 
-    /// 1, 0 or -1. Unknown unless the sign is certain.
+    /// Returns 1, 0 or -1. The result is unknown unless the sign is certain.
     pub fn sign(self) -> Number {
         let value = if self.value == 0.0 { 0.0 } else { self.value.signum() };
         let certain = self.value.abs() > self.error || self.error == 0.0;
         Number { value, error: if certain { 0.0 } else { 2.0 } }
     }
 
-    /// 0, exactly, where this is certainly below it.
+    /// Returns max(x, 0). The result is exactly 0 if the number is certainly negative.
     pub fn relu(self) -> Number {
         match self.value < -self.error {
             true => Number::exact(0.0),
@@ -85,12 +85,12 @@ impl Number {
         Number { value: self.value.min(other.value), error: self.error.max(other.error) }
     }
 
-    /// Rounded to f16.
+    /// Rounds to `f16`.
     pub fn half(self) -> Number {
         Number { error: self.error + F16 * self.value.abs() + F16_STEP, ..self }
     }
 
-    /// `then` if this is above 0, or else `otherwise`; both are possible where the sign is uncertain.
+    /// Returns `then` if this number is positive, otherwise `otherwise`. If the sign is uncertain, the bound covers both.
     pub fn choose(self, then: Number, otherwise: Number) -> Number {
         let taken = if self.value > 0.0 { then } else { otherwise };
         if self.error == 0.0 || self.value.abs() > self.error {
@@ -100,7 +100,7 @@ impl Number {
         Number { error: apart + then.error + otherwise.error, ..taken }
     }
 
-    /// The sum of numbers, in any order.
+    /// Returns the sum of numbers, in any order.
     pub fn sum(numbers: impl IntoIterator<Item = Number>) -> Number {
         let (mut value, mut error, mut scale, mut count) = (0.0, 0.0, 0.0, 0.0);
         for number in numbers {
@@ -117,7 +117,7 @@ impl Number {
         self.value.is_finite() && self.error <= 0.02 * (self.value.abs() + 0.05)
     }
 
-    /// Whether `got` may be this number, computed in f32. Everything may be an unknown one.
+    /// Whether `got` may be this number, computed in `f32`. An unknown number accepts everything.
     pub fn is_near(self, got: f64) -> bool {
         let apart = (got - self.value).abs();
         !self.is_known() || apart <= 2.0 * self.error + 1e-6 * self.value.abs() + 1e-10
@@ -134,7 +134,7 @@ impl Neg for Number {
 impl Add for Number {
     type Output = Number;
     fn add(self, other: Number) -> Number {
-        // A sum of several is added up in any order, so the operands count and not the result.
+        // Further terms may be added in any order, so the magnitude of the operands counts, not that of the result.
         let scale = match (self.value == 0.0, other.value == 0.0) {
             (true, _) | (_, true) => 0.0,
             _ => self.value.abs() + other.value.abs(),

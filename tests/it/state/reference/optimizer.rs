@@ -1,33 +1,33 @@
-//! Optimizers: groups of parameters, each with a rule and a learning rate, and what happens between gradients and rules.
+//! Optimizers: groups of parameters, each with a rule and a learning rate, and the processing of gradients before the rules.
 //!
-//! The parameters are numbers of variables, and their values come from outside: an optimizer holds only what it remembers.
+//! The parameters are numbers of variables, and their values come from outside. An optimizer holds only its state.
 
 use super::array::{count, Array};
 use super::number::Number;
 use super::rules::Rule;
 use std::collections::BTreeMap;
 
-/// What is done with large gradients.
+/// The clipping of large gradients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clip {
     Norm(f64),
     Value(f64),
 }
 
-/// The scale of losses, and what moves it.
+/// The scale of losses, and the counts that change it.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaling {
     pub scale: Number,
     pub good: f64,
 }
 
-/// The scale of the first loss, its factor after `INTERVAL` good steps in a row, and after a step that is skipped.
+/// The initial scale of losses, its factor after `INTERVAL` good steps in a row, and its factor after a skipped step.
 pub const SCALE: f64 = 8.0;
 pub const GROWTH: f64 = 2.0;
 pub const INTERVAL: u32 = 2;
 pub const BACKOFF: f64 = 0.5;
 
-/// The name in a state of a sum of gradients that waits for a step.
+/// The name in a state of accumulated gradients.
 pub const ACCUMULATED: &str = "accumulated_gradient";
 
 #[derive(Clone, Debug)]
@@ -36,18 +36,18 @@ pub struct Group {
     pub lr: f64,
     pub base_lr: f64,
     pub steps: u64,
-    /// Those of them that were not skipped.
+    /// The number of steps that were not skipped.
     pub taken: u64,
     pub members: Vec<Member>,
 }
 
-/// A parameter, as an optimizer has it.
+/// A parameter with its state.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub variable: usize,
     pub shape: Vec<usize>,
     pub memory: Vec<Array>,
-    /// The sum of the gradients that were accumulated.
+    /// The sum of the accumulated gradients.
     pub pending: Option<Array>,
 }
 
@@ -79,18 +79,18 @@ impl Optimizer {
         self.groups.iter_mut().flat_map(|group| &mut group.members)
     }
 
-    /// The numbers of all parameters.
+    /// Returns the numbers of all parameters.
     pub fn variables(&self) -> Vec<usize> {
         self.members().map(|member| member.variable).collect()
     }
 
-    /// The factor of losses.
+    /// Returns the factor of losses.
     pub fn scale(&self) -> Number {
         self.scaling.map_or(Number::exact(1.0), |scaling| scaling.scale)
     }
 
-    /// Takes a step against these gradients, which are scaled as losses are, and those that were accumulated. Returns the new
-    /// values of the parameters that have a gradient.
+    /// Takes a step with these gradients, which are scaled as losses are, and the accumulated ones. Returns the new values of
+    /// the parameters that have a gradient.
     pub fn step(&mut self, gradients: Vec<Option<Array>>, values: &[Array]) -> Vec<Option<Array>> {
         let mut all = gradients;
         for (gradient, member) in all.iter_mut().zip(self.members_mut()) {
@@ -145,7 +145,7 @@ impl Optimizer {
         }
     }
 
-    /// What is remembered, by the names of `state_dict`.
+    /// Returns the state, by the names of `state_dict`.
     pub fn state(&self) -> BTreeMap<String, Array> {
         let line = |count: &dyn Fn(&Group) -> u64| {
             let all = self.groups.iter().map(|group| Number::exact(count(group) as f64));
@@ -171,11 +171,11 @@ impl Optimizer {
         state
     }
 
-    /// Takes over a state of an optimizer of the same rules and parameters. Nothing changes unless it is one.
+    /// Loads a state of an optimizer with the same rules and parameters. Changes nothing if the state does not fit.
     pub fn load(&mut self, state: &BTreeMap<String, Array>) -> bool {
         let own = self.state();
         let counts = (own["steps"].data.len(), state["steps"].data.len());
-        // Sums of gradients need not be there on both sides, but have the shapes of their parameters.
+        // Sums of gradients need not exist on both sides, but must have the shapes of their parameters.
         let is_sum = |name: &String| name.ends_with(ACCUMULATED);
         let count = |all: &BTreeMap<String, Array>| all.keys().filter(|name| !is_sum(name)).count();
         let fits = |name: &String, array: &Array| {
@@ -227,7 +227,7 @@ impl Scaling {
     }
 }
 
-/// The new value of a parameter.
+/// Returns the new value of a parameter.
 fn stepped(
     rule: Rule,
     (lr, steps): (f64, u64),
@@ -246,7 +246,7 @@ fn stepped(
     new
 }
 
-/// The sum of both, or the one that there is.
+/// Returns the sum of both, or the one that exists.
 pub fn sum(a: Option<Array>, b: Option<Array>) -> Option<Array> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.zip(&b, |a, b| a + b)),

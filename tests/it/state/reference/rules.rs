@@ -2,7 +2,7 @@
 
 use super::number::Number;
 
-/// A rule with its numbers. The learning rate is the optimizer's.
+/// A rule with its numbers. The learning rate belongs to the optimizer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     Sgd { momentum: f64, dampening: f64, decay: f64, nesterov: bool },
@@ -14,8 +14,8 @@ pub enum Rule {
     Adagrad { lr_decay: f64, decay: f64, start: f64, eps: f64 },
 }
 
-/// The rules that programs choose from, with the learning rate that each begins with. They have a large `eps` where they
-/// divide, so that a gradient that is 0 but for rounding does not make a large step.
+/// The rules that programs choose from, each with its initial learning rate. Rules with a division have a large `eps`. A
+/// gradient that is 0 except for rounding therefore does not make a large step.
 pub const RULES: [(Rule, f64); 12] = [
     (Rule::Sgd { momentum: 0.0, dampening: 0.0, decay: 0.0, nesterov: false }, 0.1),
     (Rule::Sgd { momentum: 0.5, dampening: 0.0, decay: 0.0, nesterov: false }, 0.1),
@@ -32,7 +32,7 @@ pub const RULES: [(Rule, f64); 12] = [
 ];
 
 impl Rule {
-    /// The names of what is remembered of each element, and the first values.
+    /// Returns the names of the state of each element, with the initial values.
     pub fn memory(self) -> Vec<(&'static str, f64)> {
         let moments = vec![("exp_avg", 0.0), ("exp_avg_sq", 0.0)];
         match self {
@@ -51,7 +51,7 @@ impl Rule {
         }
     }
 
-    /// The new value of an element with the gradient `g`, in step number `t`, which begins at 1.
+    /// Returns the new value of an element with the gradient `g`, in step number `t`, which begins at 1.
     pub fn update(self, p: Number, g: Number, memory: &mut [Number], lr: f64, t: u64) -> Number {
         let filled = |beta: f64| 1.0 - beta.powi(t as i32);
         match self {
@@ -118,7 +118,7 @@ impl Rule {
     }
 }
 
-/// The running means of gradients and of their squares, with this gradient.
+/// Updates and returns the running means of gradients and of their squares.
 fn moments(g: Number, memory: &mut [Number], betas: (f64, f64)) -> (Number, Number) {
     memory[0] = memory[0] * betas.0 + g * (1.0 - betas.0);
     memory[1] = memory[1] * betas.1 + g.square() * (1.0 - betas.1);

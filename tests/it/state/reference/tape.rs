@@ -1,8 +1,8 @@
-//! The tape: what was computed, of what, and gradients by reverse mode.
+//! The tape: computed values with their operands, and gradients by reverse mode.
 //!
-//! A tensor is a node with its value, its operation and its operands, all immutable. A gradient is a tensor that is computed
-//! by the same operations, so it has gradients in turn. `Identity` is the value of a variable: it equals what was assigned,
-//! and is a tensor of its own, so that the gradient by the variable is not the gradient by what was assigned.
+//! A tensor is a node with its value, its operation and its operands, all immutable. A gradient is a tensor that is computed by
+//! the same operations, so it has gradients in turn. `Identity` is the value of a variable. It equals the assigned tensor, but
+//! it is a separate tensor, so the gradient by the variable differs from the gradient by the assigned tensor.
 
 use super::array::{broadcast, count, Array};
 use super::number::Number;
@@ -15,7 +15,7 @@ pub type Tensor = Rc<Node>;
 /// A value on the tape.
 #[derive(Debug)]
 pub struct Node {
-    /// Greater than those of all operands.
+    /// An id that is greater than those of all operands.
     pub id: usize,
     pub value: Array,
     pub op: Op,
@@ -39,18 +39,18 @@ pub enum Op {
     Matmul,
     Transpose,
     Reshape,
-    /// Rows from here on.
+    /// The rows from an index on.
     Slice(usize),
-    /// Zeros around rows from here on.
+    /// Zeros around rows that start at an index.
     Pad(usize),
     Concat,
     SumTo,
     Expand,
-    /// Of a condition, and of two tensors.
+    /// The operands are a condition and two tensors.
     Where,
     /// A user's function `a * a * b` of elements.
     Element,
-    /// Its derivative by the operand at a place, which has no derivatives.
+    /// The derivative of `Element` by an operand. This operation has no derivatives.
     Slope(usize),
 }
 
@@ -63,7 +63,7 @@ fn node(op: Op, value: Array, operands: &[&Tensor]) -> Tensor {
     Rc::new(Node { id, value, op, operands: operands.iter().map(|&x| x.clone()).collect() })
 }
 
-/// A tensor that depends on nothing.
+/// Returns a tensor that depends on nothing.
 pub fn constant(value: Array) -> Tensor {
     node(Op::Constant, value, &[])
 }
@@ -73,7 +73,7 @@ impl Node {
         &self.value.shape
     }
 
-    /// The operands that gradients pass to, with their places.
+    /// Returns the operands that gradients pass to, with their indices.
     fn differentiable(&self) -> impl Iterator<Item = (usize, &Tensor)> {
         let condition = self.op == Op::Where;
         self.operands.iter().enumerate().filter(move |(place, _)| !(condition && *place == 0))
@@ -85,7 +85,7 @@ pub fn same(a: &Tensor, b: &Tensor) -> bool {
     a.id == b.id
 }
 
-/// The value of a variable to which `value` is assigned.
+/// Returns the value of a variable to which `value` is assigned.
 pub fn identity(value: &Tensor) -> Tensor {
     node(Op::Identity, value.value.clone(), &[value])
 }
@@ -105,7 +105,7 @@ fn elementwise(
     Some(node(op, a.value.zip(&b.value, f), &[&a, &b]))
 }
 
-/// `None` where the shapes do not broadcast; the same below.
+/// Adds two tensors. Returns `None` if the shapes do not broadcast, like the functions below.
 pub fn add(a: &Tensor, b: &Tensor) -> Option<Tensor> {
     elementwise(Op::Add, a, b, |a, b| a + b)
 }
@@ -118,7 +118,7 @@ pub fn mul(a: &Tensor, b: &Tensor) -> Option<Tensor> {
     elementwise(Op::Mul, a, b, |a, b| a * b)
 }
 
-/// `a` where `condition` is above 0, and `b` elsewhere.
+/// Returns `a` where `condition` is above 0, and `b` elsewhere.
 pub fn choose(condition: &Tensor, a: &Tensor, b: &Tensor) -> Option<Tensor> {
     let shape = broadcast(&broadcast(condition.shape(), a.shape())?, b.shape())?;
     let [c, a, b] = [condition, a, b].map(|x| expand(x, &shape));
@@ -127,7 +127,7 @@ pub fn choose(condition: &Tensor, a: &Tensor, b: &Tensor) -> Option<Tensor> {
     Some(node(Op::Where, value, &[&c, &a, &b]))
 }
 
-/// `a * a * b` as a user's function: its derivatives have none.
+/// Returns `a * a * b` as a user's function. Its derivatives have no derivatives.
 pub fn element(a: &Tensor, b: &Tensor) -> Option<Tensor> {
     elementwise(Op::Element, a, b, |a, b| a * a * b)
 }
@@ -161,18 +161,18 @@ pub fn relu(x: &Tensor) -> Tensor {
     node(Op::Relu, x.value.map(Number::relu), &[x])
 }
 
-/// Rounded to f16.
+/// Rounds to `f16`.
 pub fn half(x: &Tensor) -> Tensor {
     node(Op::Half, x.value.map(Number::half), &[x])
 }
 
-/// The product of two matrices; `None` unless they are matrices that fit.
+/// Returns the product of two matrices, or `None` unless they are matrices that fit.
 pub fn matmul(a: &Tensor, b: &Tensor) -> Option<Tensor> {
     let fits = a.shape().len() == 2 && b.shape().len() == 2 && a.shape()[1] == b.shape()[0];
     fits.then(|| node(Op::Matmul, a.value.matmul(&b.value), &[a, b]))
 }
 
-/// `None` unless it is a matrix.
+/// Returns the transpose, or `None` unless the tensor is a matrix.
 pub fn transpose(x: &Tensor) -> Option<Tensor> {
     (x.shape().len() == 2).then(|| node(Op::Transpose, x.value.transpose(), &[x]))
 }
@@ -189,7 +189,7 @@ fn pad(x: &Tensor, start: usize, total: usize) -> Tensor {
     node(Op::Pad(start), x.value.pad(start, total), &[x])
 }
 
-/// One below the other; `None` where their other axes differ.
+/// Concatenates along the first axis. Returns `None` if the other axes differ.
 pub fn concat(a: &Tensor, b: &Tensor) -> Option<Tensor> {
     let (first, second) = (a.shape(), b.shape());
     let fits = !first.is_empty() && !second.is_empty() && first[1..] == second[1..];
@@ -203,7 +203,7 @@ pub fn expand(x: &Tensor, shape: &[usize]) -> Tensor {
     }
 }
 
-/// The sum over all that broadcasts from `shape`.
+/// Returns the sum over all axes that broadcast from `shape`.
 pub fn sum_to(x: &Tensor, shape: &[usize]) -> Tensor {
     match x.shape() == shape {
         true => x.clone(),
@@ -211,12 +211,12 @@ pub fn sum_to(x: &Tensor, shape: &[usize]) -> Tensor {
     }
 }
 
-/// The sum of all elements.
+/// Returns the sum of all elements.
 pub fn sum(x: &Tensor) -> Tensor {
     sum_to(x, &[])
 }
 
-/// A tensor and everything that it was computed from.
+/// Returns tensors and everything that they were computed from.
 pub fn ancestors(of: &[Tensor], goes_on: impl Fn(&Tensor) -> bool) -> Vec<Tensor> {
     let (mut seen, mut found, mut stack) = (HashSet::new(), Vec::new(), of.to_vec());
     while let Some(x) = stack.pop() {
@@ -230,8 +230,8 @@ pub fn ancestors(of: &[Tensor], goes_on: impl Fn(&Tensor) -> bool) -> Vec<Tensor
     found
 }
 
-/// All tensors through which gradients pass from `of` to one of `to`, both ends included. Gradients do not go on behind one
-/// that `ends` is true of.
+/// Returns all tensors through which gradients pass from `of` to one of `to`, both ends included. Gradients stop at a tensor
+/// for which `ends` is true.
 pub fn path(
     of: &Tensor,
     to: &dyn Fn(&Tensor) -> bool,
@@ -257,7 +257,7 @@ pub fn path(
     reached
 }
 
-/// The gradients of the sum of `of` times `seed` by each of `wrt`; nothing where `of` does not depend on it.
+/// Returns the gradients of the sum of `of` times `seed` by each of `wrt`, or `None` if `of` does not depend on it.
 pub fn gradients(of: &Tensor, seed: &Tensor, wrt: &[Tensor]) -> Vec<Option<Tensor>> {
     let on = path(of, &|x| wrt.iter().any(|y| same(x, y)), &|_| false);
     let mut known: BTreeMap<usize, Tensor> = BTreeMap::new();
@@ -265,7 +265,7 @@ pub fn gradients(of: &Tensor, seed: &Tensor, wrt: &[Tensor]) -> Vec<Option<Tenso
         known.insert(of.id, seed.clone());
     }
     for x in on.values().rev() {
-        // All users of `x` are younger, so its gradient is complete.
+        // All users of `x` are newer, so its gradient is complete.
         let Some(gradient) = known.get(&x.id).cloned() else { continue };
         for (place, operand) in x.differentiable() {
             if !on.contains_key(&operand.id) {
@@ -282,12 +282,12 @@ pub fn gradients(of: &Tensor, seed: &Tensor, wrt: &[Tensor]) -> Vec<Option<Tenso
     wrt.iter().map(|x| known.get(&x.id).cloned()).collect()
 }
 
-/// Operands of one shape broadcast.
+/// Unwraps a result whose operands have the same shape.
 fn fits(result: Option<Tensor>) -> Tensor {
     result.expect("the operands have the shape of the result")
 }
 
-/// The gradient by an operand of `x`, where the gradient by `x` is `g`.
+/// Returns the gradient by an operand of `x`, where `g` is the gradient by `x`.
 fn rule(x: &Tensor, place: usize, g: &Tensor) -> Tensor {
     let operand = &x.operands[place];
     let other = || &x.operands[1 - place];
@@ -303,7 +303,8 @@ fn rule(x: &Tensor, place: usize, g: &Tensor) -> Tensor {
         Op::Tanh => fits(mul(g, &plus(&scale(&square(x), -1.0), 1.0))),
         Op::Exp => fits(mul(g, x)),
         Op::Square => fits(mul(g, &scale(operand, 2.0))),
-        // Its slope is piecewise constant, and still a function of `x`: the gradient by it is 0, and not none.
+        // The derivative of relu is piecewise constant, but still a function of `x`. The gradient by `x` is therefore 0 and not
+        // `None`.
         Op::Relu => {
             fits(add(&fits(choose(x, g, &constant(Array::zeros(g.shape())))), &scale(x, 0.0)))
         }
