@@ -36,7 +36,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// The errors of computing. `Data` while the device is being profiled.
+    /// The errors of computing. `InvalidState` while the device is being profiled.
     pub async fn measure_ceilings(&self) -> Result<Ceilings> {
         if let Some(known) = self.ceilings() {
             return Ok(known);

@@ -3,12 +3,21 @@
 use std::fmt;
 
 /// The kind of an error, which programs can match. JavaScript's `Error` has the name of the kind as `code`.
+///
+/// More kinds may follow, so a `match` needs an arm for the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// Shapes, axes or indices do not fit the operation.
     Shape,
     /// The element types do not fit the operation.
     DType,
+    /// The value, the name or the type of an argument or an option is wrong.
+    InvalidArgument,
+    /// The call is right, but not now. For example, the object was disposed of, or a loss was used up.
+    InvalidState,
+    /// A file, a stream, a state dictionary or a text in a format is damaged or incomplete, or contradicts itself or the model.
+    Format,
     /// The device or this build does not support the operation.
     Unsupported,
     /// The device does not have enough free memory.
@@ -17,8 +26,6 @@ pub enum ErrorKind {
     DeviceLost,
     /// No device fits the request.
     NoDevice,
-    /// The data is damaged or invalid, an argument is invalid, or a tensor was already freed.
-    Data,
     /// A limit of the device or of this library is exceeded. The message has both numbers.
     Limit,
 }
@@ -29,11 +36,13 @@ impl ErrorKind {
         match self {
             ErrorKind::Shape => "Shape",
             ErrorKind::DType => "DType",
+            ErrorKind::InvalidArgument => "InvalidArgument",
+            ErrorKind::InvalidState => "InvalidState",
+            ErrorKind::Format => "Format",
             ErrorKind::Unsupported => "Unsupported",
             ErrorKind::Memory => "Memory",
             ErrorKind::DeviceLost => "DeviceLost",
             ErrorKind::NoDevice => "NoDevice",
-            ErrorKind::Data => "Data",
             ErrorKind::Limit => "Limit",
         }
     }
@@ -76,9 +85,19 @@ impl Error {
         Error::new(ErrorKind::DType, message)
     }
 
-    /// Creates an error about invalid data.
-    pub fn data(message: impl Into<String>) -> Error {
-        Error::new(ErrorKind::Data, message)
+    /// Creates an error about the value, the name or the type of an argument.
+    pub fn argument(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// Creates an error about a call that is right, but not now.
+    pub fn state(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::InvalidState, message)
+    }
+
+    /// Creates an error about the bytes of a file, a stream or a text in a format.
+    pub fn format(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Format, message)
     }
 
     /// Creates an error about a shape that `op` does not accept. `must` is the rule.
@@ -104,7 +123,7 @@ impl Error {
     /// Creates an error about tensors of two devices, where `op` needs one. `what` is on the wrong device.
     pub fn wrong_device(op: &str, what: &str) -> Error {
         let must = "must be on the device of the others";
-        Error::data(format!("{op}: {what} {must}, got one of another; move it with `to`"))
+        Error::argument(format!("{op}: {what} {must}, got one of another; move it with `to`"))
     }
 
     /// Replaces the operation in the message by `name`, which called that operation.

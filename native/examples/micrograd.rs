@@ -32,7 +32,7 @@ fn main() -> Result<()> {
     let names = [("a", &a.value()), ("b", &b.value()), ("c", &c.value()), ("d", &d), ("e", &e)];
     let file = std::env::temp_dir().join("warpweft-micrograd.svg");
     let svg = e.graph(&names)?.with_values_sync()?.svg();
-    std::fs::write(&file, svg).map_err(|error| Error::data(format!("the picture: {error}")))?;
+    std::fs::write(&file, svg).map_err(|error| Error::argument(format!("the picture: {error}")))?;
     println!("its graph: {}", file.display());
 
     let (x, y) = moons(&device, 50)?;

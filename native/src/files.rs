@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 /// fit into memory at once.
 ///
 /// # Errors
-/// As [`io::load_safetensors`]. `Data` with the path if a file is missing, is a folder or cannot be read.
+/// As [`io::load_safetensors`]. `InvalidArgument` with the path if a file is missing, is a folder or cannot be read.
 pub fn load_safetensors(device: &Device, path: impl AsRef<Path>) -> Result<Safetensors> {
     let (name, path) = ("load_safetensors", path.as_ref());
     let open = |path: &Path| {
@@ -55,7 +55,7 @@ pub fn load_safetensors(device: &Device, path: impl AsRef<Path>) -> Result<Safet
 /// file.
 ///
 /// # Errors
-/// As [`Gguf::read_parts`]. `Data` with the path if the file is missing, is a folder or cannot be read.
+/// As [`Gguf::read_parts`]. `InvalidArgument` with the path if the file is missing, is a folder or cannot be read.
 pub fn read_gguf(path: impl AsRef<Path>) -> Result<Gguf> {
     let path = path.as_ref();
     match block_on(Gguf::read_parts(open_gguf(path)?)) {
@@ -76,7 +76,7 @@ pub fn read_gguf(path: impl AsRef<Path>) -> Result<Gguf> {
 /// ```
 ///
 /// # Errors
-/// `Data` with the path if a file is missing or is a folder.
+/// `InvalidArgument` with the path if a file is missing or is a folder.
 pub fn open_gguf(path: impl AsRef<Path>) -> Result<Vec<File>> {
     let first = path.as_ref();
     let mut files = Vec::new();
@@ -112,7 +112,7 @@ fn parts(first: &Path) -> Vec<PathBuf> {
 /// ```
 ///
 /// # Errors
-/// As [`ModelFiles::gguf`] and [`ModelFiles::folder`]. `Data` with the path if a file is missing or cannot be read.
+/// As [`ModelFiles::gguf`] and [`ModelFiles::folder`]. `InvalidArgument` with the path if a file is missing or cannot be read.
 #[cfg(feature = "model")]
 pub fn open_model(path: impl AsRef<Path>) -> Result<ModelFiles<File>> {
     let path = path.as_ref();
@@ -173,7 +173,7 @@ pub fn load_language_model(
 /// Loads an embedder as [`Embedder::load`] does, from a folder that sentence-transformers saved.
 ///
 /// # Errors
-/// As [`Embedder::load`]. `Data` with the path if the path is not a folder, or a file cannot be read.
+/// As [`Embedder::load`]. `InvalidArgument` with the path if the path is not a folder, or a file cannot be read.
 #[cfg(feature = "model")]
 pub fn load_embedder(device: &Device, folder: impl AsRef<Path>) -> Result<Embedder> {
     let (name, folder) = ("embedder", folder.as_ref());
@@ -192,7 +192,7 @@ pub fn load_embedder(device: &Device, folder: impl AsRef<Path>) -> Result<Embedd
 /// Saves a file with [`io::save_safetensors`].
 ///
 /// # Errors
-/// As [`io::save_safetensors`]. `Data` if the file cannot be written.
+/// As [`io::save_safetensors`]. `InvalidArgument` if the file cannot be written.
 pub fn save_safetensors(
     path: impl AsRef<Path>,
     tensors: &BTreeMap<String, Tensor>,
@@ -204,7 +204,7 @@ pub fn save_safetensors(
 /// Saves a checkpoint to a file with [`Trainer::save`]. The old file is replaced only when the new one is complete.
 ///
 /// # Errors
-/// As [`Trainer::save`]. `Data` if the file cannot be written.
+/// As [`Trainer::save`]. `InvalidArgument` if the file cannot be written.
 pub fn save_checkpoint<M: Module>(
     path: impl AsRef<Path>,
     trainer: &Trainer<M>,
@@ -221,7 +221,7 @@ pub fn save_checkpoint<M: Module>(
 /// Loads a checkpoint from a file with [`Trainer::load`]. Returns the notes.
 ///
 /// # Errors
-/// As [`Trainer::load`]. `Data` with the path if the file is missing, is a folder or cannot be read.
+/// As [`Trainer::load`]. `InvalidArgument` with the path if the file is missing, is a folder or cannot be read.
 pub fn load_checkpoint<M: Module>(
     path: impl AsRef<Path>,
     trainer: &mut Trainer<M>,
@@ -234,7 +234,7 @@ pub fn load_checkpoint<M: Module>(
 /// Loads a file with [`io::load_npy`].
 ///
 /// # Errors
-/// As [`io::load_npy`]. `Data` with the path if the file is missing, is a folder or cannot be read.
+/// As [`io::load_npy`]. `InvalidArgument` with the path if the file is missing, is a folder or cannot be read.
 pub fn load_npy(device: &Device, path: impl AsRef<Path>) -> Result<Tensor> {
     let path = path.as_ref();
     io::load_npy(device, &read("load_npy", path)?).map_err(|error| of_path(&error, path))
@@ -243,7 +243,7 @@ pub fn load_npy(device: &Device, path: impl AsRef<Path>) -> Result<Tensor> {
 /// Saves a file with [`io::save_npy`].
 ///
 /// # Errors
-/// As [`io::save_npy`]. `Data` if the file cannot be written.
+/// As [`io::save_npy`]. `InvalidArgument` if the file cannot be written.
 pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     write("save_npy", path.as_ref(), &block_on(io::save_npy(tensor))?)
 }
@@ -251,7 +251,7 @@ pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
 /// Loads a file with [`io::load_npz`].
 ///
 /// # Errors
-/// As [`io::load_npz`]. `Data` with the path if the file is missing, is a folder or cannot be read.
+/// As [`io::load_npz`]. `InvalidArgument` with the path if the file is missing, is a folder or cannot be read.
 pub fn load_npz(device: &Device, path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
     let path = path.as_ref();
     io::load_npz(device, &read("load_npz", path)?).map_err(|error| of_path(&error, path))
@@ -260,7 +260,7 @@ pub fn load_npz(device: &Device, path: impl AsRef<Path>) -> Result<BTreeMap<Stri
 /// Saves a file with [`io::save_npz`].
 ///
 /// # Errors
-/// As [`io::save_npz`]. `Data` if the file cannot be written.
+/// As [`io::save_npz`]. `InvalidArgument` if the file cannot be written.
 pub fn save_npz(
     path: impl AsRef<Path>,
     arrays: &BTreeMap<String, Tensor>,
@@ -278,7 +278,7 @@ fn of_path(error: &Error, path: &Path) -> Error {
 /// Rejects a folder, whose bytes cannot be read.
 fn need_file(name: &str, path: &Path) -> Result<()> {
     match path.is_dir() {
-        true => Err(Error::data(format!(
+        true => Err(Error::argument(format!(
             "{name}: {}: the path must be a file, got a folder",
             path.display()
         ))),
@@ -296,5 +296,5 @@ fn write(name: &str, path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 fn failed(name: &str, path: &Path, error: &std::io::Error) -> Error {
-    Error::data(format!("{name}: {}: {error}", path.display()))
+    Error::argument(format!("{name}: {}: {error}", path.display()))
 }

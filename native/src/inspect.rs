@@ -27,7 +27,7 @@ pub fn run(path: &Path, json: bool) -> Result<()> {
     // A closed pipe is not an error, because its reader may have read enough.
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != IoKind::BrokenPipe => {
-            Err(Error::data(format!("inspect: the output must be writable, got {error}")))
+            Err(Error::state(format!("inspect: the output must be writable, got {error}")))
         }
         _ => Ok(()),
     }

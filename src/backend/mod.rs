@@ -160,8 +160,8 @@ pub trait Backend: Shared {
     fn compile(&self, _: &Arc<Plan>) -> Pending<Result<()>> {
         Box::pin(ready(Ok(())))
     }
-    /// Checks whether the machine compiles a WGSL module. If not, the `Data` error has the line and the column. `None` if the
-    /// machine does not use WGSL.
+    /// Checks whether the machine compiles a WGSL module. If not, the `InvalidArgument` error has the line and the column.
+    /// `None` if the machine does not use WGSL.
     fn check(&self, _: &str) -> Option<Pending<Result<()>>> {
         None
     }

@@ -27,7 +27,7 @@ impl<T> ReadResult<T> {
     /// Returns the result.
     pub fn get(self) -> Result<Vec<T>> {
         let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        taken.ok_or_else(|| Error::data("read: the device must return bytes, got none"))
+        taken.ok_or_else(|| Error::state("read: the device must return bytes, got none"))
     }
 }
 

@@ -32,7 +32,7 @@ impl Device {
         let rows = array.as_standard_layout();
         // An array in standard layout is a slice.
         let values = rows.as_slice().ok_or_else(|| {
-            Error::data("tensor: the array must be contiguous, got one that is not")
+            Error::argument("tensor: the array must be contiguous, got one that is not")
         })?;
         self.tensor(values, array.shape())
     }

@@ -63,7 +63,7 @@ fn parse(words: &str) -> Result<u16> {
             let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
             let message =
                 format!("debug: a word must be one of {}, got `{word}`", names.join(", "));
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         };
         set |= *found as u16;
     }
@@ -81,7 +81,7 @@ fn parse(words: &str) -> Result<u16> {
 /// ```
 ///
 /// # Errors
-/// `Data` for any other word.
+/// `InvalidArgument` for any other word.
 pub fn set_debug(words: &str) -> Result<()> {
     SET.store(parse(words)?, Ordering::Relaxed);
     Ok(())

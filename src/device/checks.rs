@@ -23,7 +23,7 @@ impl Check {
         let take = move |bytes: &[u8]| {
             let bytes = bytes
                 .try_into()
-                .map_err(|_| Error::data("read: the device must return an index, got none"))?;
+                .map_err(|_| Error::state("read: the device must return an index, got none"))?;
             let (index, least) = match dtype {
                 DType::U32 => (i64::from(u32::from_le_bytes(bytes)), 0),
                 _ => (i64::from(i32::from_le_bytes(bytes)), -(extent as i64)),
@@ -31,7 +31,7 @@ impl Check {
             if (least..extent as i64).contains(&index) {
                 return Ok(());
             }
-            Err(Error::data(format!(
+            Err(Error::argument(format!(
                 "read: an index of {op} must be in [-{extent}, {extent}), got {index}"
             )))
         };
@@ -41,9 +41,9 @@ impl Check {
 
 #[cfg_attr(feature = "js", warpweft_macros::js(only(check_indices)))]
 impl Device {
-    /// Whether the next read rejects indices that are out of range. The `Data` error names the operation and the index. Without
-    /// this check such an index reads 0, and a write to it is ignored. Use it to debug a program. Each operation then also
-    /// computes the minimum and the maximum of its indices. Operations inside a compiled program are not checked.
+    /// Whether the next read rejects indices that are out of range. The `InvalidArgument` error names the operation and the
+    /// index. Without this check such an index reads 0, and a write to it is ignored. Use it to debug a program. Each operation
+    /// then also computes the minimum and the maximum of its indices. Operations inside a compiled program are not checked.
     ///
     /// ```
     /// # pollster::block_on(async {

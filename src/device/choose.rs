@@ -90,7 +90,7 @@ impl Preference {
             Ok(word) => Ok(Preference::parse(&word)),
             Err(std::env::VarError::NotPresent) => Ok(Preference::Auto),
             Err(std::env::VarError::NotUnicode(_)) => {
-                Err(Error::data("WARPWEFT_DEVICE: the value must be UTF-8, got other bytes"))
+                Err(Error::argument("WARPWEFT_DEVICE: the value must be UTF-8, got other bytes"))
             }
         }
     }

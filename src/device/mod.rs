@@ -291,7 +291,7 @@ impl Device {
         span!("upload", bytes = data.len());
         let state = self.state();
         let buffer = state.buffers.get(&node).map(|held| held.buffer);
-        let buffer = buffer.ok_or_else(|| Error::data("tensor: its memory must be there"))?;
+        let buffer = buffer.ok_or_else(|| Error::state("tensor: its memory must be there"))?;
         self.inner.backend.write(buffer, offset, data)
     }
 
@@ -421,7 +421,9 @@ impl Device {
         for source in sources {
             let at = operands.iter().position(|&operand| operand == source);
             of.push(at.ok_or_else(|| {
-                Error::data("shader: the gradient must use the operands alone, got another tensor")
+                Error::argument(
+                    "shader: the gradient must use the operands alone, got another tensor",
+                )
             })?);
         }
         let place = |result: &NodeId| nodes.iter().position(|node| node == result);

@@ -49,7 +49,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// The errors of the work; `Data` if the device is already being profiled.
+    /// The errors of the work; `InvalidState` if the device is already being profiled.
     pub async fn profile<T>(&self, work: impl Future<Output = Result<T>>) -> Result<(T, Profile)> {
         self.begin_profile().await?;
         let asked = Asked(self);
@@ -62,7 +62,7 @@ impl Device {
     /// Begins a profile for [`Device::profile`], after all earlier work is done.
     pub(crate) async fn begin_profile(&self) -> Result<()> {
         let twice = || {
-            Error::data(
+            Error::state(
                 "profile: the device must not be profiled twice at a time, got a second call",
             )
         };
@@ -84,8 +84,9 @@ impl Device {
         self.flush()?;
         self.sync().await?;
         let profile = self.finish_profile().await?;
-        profile
-            .ok_or_else(|| Error::data("profile: the device must be profiled, got one that is not"))
+        profile.ok_or_else(|| {
+            Error::state("profile: the device must be profiled, got one that is not")
+        })
     }
 
     fn start_profile(&self, asked: bool) {

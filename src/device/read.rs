@@ -41,7 +41,7 @@ impl Device {
             let from = start as u64 * size as u64;
             let skip = (from % 4) as usize;
             let bytes = (skip as u64 + len as u64 * size as u64).next_multiple_of(4);
-            let short = || Error::data("read: the device must return all bytes, got fewer");
+            let short = || Error::state("read: the device must return all bytes, got fewer");
             let take: Take = Box::new(move |words| {
                 let there = words.get(skip..).and_then(|bytes| bytes.get(..len * size));
                 take(there.ok_or_else(short)?)

@@ -153,7 +153,7 @@ impl State {
     /// Validates the graph and the buffers of its data, from time to time. Debug builds do it before they compute.
     ///
     /// # Errors
-    /// `Data` that names what is wrong.
+    /// `InvalidState` that names what is wrong.
     pub fn check(&mut self) -> Result<()> {
         if !(cfg!(debug_assertions) || shows(Debug::Check)) || !self.graph.check_is_due() {
             return Ok(());
@@ -165,7 +165,7 @@ impl State {
             .find(|&&id| self.graph.is_freed(id) || !self.graph.is_materialized(id))
         {
             Some(id) => {
-                Err(Error::data(format!("graph: a node with a buffer must be data, got {id:?}")))
+                Err(Error::state(format!("graph: a node with a buffer must be data, got {id:?}")))
             }
             None => Ok(()),
         }
@@ -179,7 +179,7 @@ impl State {
     /// Returns the buffer of a source. Fails if the source has no data.
     pub fn buffer_of(&self, source: NodeId) -> Result<BufferId> {
         let held = self.buffers.get(&source).ok_or_else(|| {
-            Error::data(
+            Error::state(
                 "read: the tensor must have data, got an input of a program that is compiled",
             )
         });

@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 /// ([`Graph::check_values`]).
 ///
 /// # Errors
-/// `Data` if the history of `of` was dropped, `Unsupported` if an operation has no gradient.
+/// `InvalidState` if the history of `of` was dropped, `Unsupported` if an operation has no gradient.
 pub fn grad(
     graph: &mut Graph,
     of: NodeId,
@@ -47,7 +47,7 @@ pub fn grad(
 /// Returns the position of the first of `values` that gradients of `of` reach, or `None`. `values` are values of variables.
 ///
 /// # Errors
-/// `Data` if the history of `of` was dropped and may have contained one of them.
+/// `InvalidState` if the history of `of` was dropped and may have contained one of them.
 pub fn reached(graph: &mut Graph, of: NodeId, values: &[NodeId]) -> Result<Option<usize>> {
     let since = graph.count;
     let tape = Tape { graph, recorded: Vec::new(), since, joined: FxHashMap::default() };

@@ -48,7 +48,7 @@ impl Tape<'_> {
     fn replay(&mut self, pullback: &Pullback, operands: &[NodeId]) -> Result<Vec<NodeId>> {
         let (mut sources, mut scalars) = (pullback.sources.iter(), pullback.scalars.iter());
         let mut moved: Vec<NodeId> = Vec::with_capacity(pullback.trace.nodes.len());
-        let short = || Error::data("shader: the gradient must be complete, got a part");
+        let short = || Error::state("shader: the gradient must be complete, got a part");
         for traced in &pullback.trace.nodes {
             let node = match &traced.op {
                 Op::Source => operands[*sources.next().ok_or_else(short)?],

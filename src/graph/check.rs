@@ -18,7 +18,7 @@ impl Graph {
     /// Validates all nodes. No update may be pending.
     ///
     /// # Errors
-    /// `Data` that names the wrong node.
+    /// `InvalidState` that names the wrong node.
     pub fn check(&self) -> Result<()> {
         let mut live = 0;
         // Counts how often each node is an input, by the index of the user, and how many of these uses are pending.
@@ -55,7 +55,7 @@ impl Graph {
         }
         if live != self.live {
             let message = format!("graph: there must be {live} nodes, got {}", self.live);
-            return Err(Error::data(message));
+            return Err(Error::state(message));
         }
         Ok(())
     }
@@ -70,6 +70,6 @@ impl Graph {
     fn refuse(&self, id: NodeId, what: &str) -> Result<()> {
         let name = self.get(id).map_or("a node that is gone", |node| node.op.name());
         let message = format!("graph: %{} ({name}) {what}; this is a bug in warpweft", id.index);
-        Err(Error::data(message))
+        Err(Error::state(message))
     }
 }

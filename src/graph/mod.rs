@@ -170,7 +170,7 @@ const USED_UP: &str = "step";
 /// Returns the error for a gradient that would pass a freed result of this operation, or a loss that an optimizer step
 /// consumed.
 pub fn lost(name: &str) -> Error {
-    Error::data(match name {
+    Error::state(match name {
         USED_UP => "grad: the loss must not be used up, got one that a step of an optimizer used; take gradients before \
             the step, compute the loss again, or `detach` it"
             .into(),

@@ -84,8 +84,8 @@ impl Device {
     /// The buffer must be of the same [`wgpu::Instance`] as the device: wgpu takes those of others for its own or panics.
     ///
     /// # Errors
-    /// `Data` where the buffer is too small, lacks a usage, was destroyed or is another device's (in a browser reading tells
-    /// of the last two); `Unsupported` where this device is no GPU, or has no `f16`; `Shape`, `Limit`.
+    /// `InvalidArgument` where the buffer is too small, lacks a usage, was destroyed or is another device's (in a browser
+    /// reading tells of the last two); `Unsupported` where this device is no GPU, or has no `f16`; `Shape`, `Limit`.
     ///
     /// ```
     /// # use warpweft::{dtype::DType, interop::wgpu, tensor::Variable};
@@ -122,7 +122,7 @@ impl Device {
         {
             let usage = buffer.usage();
             let message = format!("{name}: the buffer must have the usage {lacks}, got {usage:?}");
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         let needed = (shape.numel() as u64 * dtype.size() as u64).max(1).next_multiple_of(16);
         if buffer.size() < needed {
@@ -130,7 +130,7 @@ impl Device {
                 "{name}: the buffer must have at least {needed} bytes, in a multiple of 16, for {shape} of {dtype}, got {}",
                 buffer.size()
             );
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         let node = self.source_in(name, (shape, dtype), || backend.take(buffer))?;
         Ok(Tensor::adopt(self, node))

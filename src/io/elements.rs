@@ -115,7 +115,7 @@ impl Elements<'_> {
         for (at, element) in self.bytes.chunks_exact(self.size).enumerate() {
             let mut own = [0; 8];
             own[..self.size].copy_from_slice(element);
-            let refuse = |why| Error::data(format!("{}: element {at} {why}", self.what));
+            let refuse = |why| Error::format(format!("{}: element {at} {why}", self.what));
             all.push(convert(u64::from_le_bytes(own)).map_err(refuse)?);
         }
         Ok(all)

@@ -39,15 +39,17 @@ impl Header {
     pub fn parse(text: &[u8]) -> Result<Header> {
         let text = std::str::from_utf8(text).map_err(|error| {
             let at = 8 + error.valid_up_to();
-            Error::data(format!("{LOAD}: the header must be UTF-8, got other bytes at offset {at}"))
+            Error::format(format!(
+                "{LOAD}: the header must be UTF-8, got other bytes at offset {at}"
+            ))
         })?;
         if !text.starts_with('{') {
             let message = format!(
                 "{LOAD}: the header must begin with an object at offset 8, got something else"
             );
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
-        let wrong = |error| Error::data(format!("{LOAD}: the header must be valid, got {error}"));
+        let wrong = |error| Error::format(format!("{LOAD}: the header must be valid, got {error}"));
         serde_json::from_str(text).map_err(wrong)
     }
 
@@ -65,14 +67,14 @@ impl Header {
                 let problem = if place.start < end { "overlap" } else { "gap" };
                 let (what, start) = (named(name), place.start);
                 let message = format!("{what}: the offset must be {end}, got {start} ({problem})");
-                return Err(Error::data(message));
+                return Err(Error::format(message));
             }
             end = place.end;
         }
         if end != held {
             let message =
                 format!("{LOAD}: tensors must fill the {held} bytes after the header, got {end}");
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
         Ok(order)
     }
@@ -117,7 +119,7 @@ impl Written {
         if start > end || end > held {
             let message =
                 format!("{what}: offsets must be inside {held} bytes, got {start} to {end}");
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
         let mut shape = Vec::with_capacity(self.shape.len());
         for &extent in &self.shape {
@@ -138,9 +140,9 @@ impl Written {
                 let message = format!(
                     "{what}: {dtype} of shape {shown:?} must have {bytes} bytes, got {from}"
                 );
-                Err(Error::data(message))
+                Err(Error::format(message))
             }
-            None => Err(Error::data(format!(
+            None => Err(Error::format(format!(
                 "{what}: the number of bytes must fit 64 bits, got shape {shown:?}"
             ))),
         }

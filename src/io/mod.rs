@@ -2,7 +2,7 @@
 //! and language models as GGUF. [`Gguf`] is the head of a GGUF file, whose tensors can be read and decoded one by one.
 //!
 //! A file is bytes, or anything that implements `Read` and `Seek`, such as a `std::fs::File`. Models can also be read from a
-//! [`Source`], which may have to wait for its bytes. Files are not trusted. A damaged file is a `Data` error that names the
+//! [`Source`], which may have to wait for its bytes. Files are not trusted. A damaged file is a `Format` error that names the
 //! problem and its position. Memory is never allocated for bytes that a file only claims to have.
 //!
 //! ```

@@ -20,7 +20,7 @@ const ALIGNED: usize = 64;
 /// Types that tensors have stay unchanged. Other integers become `i32` or `u32`, and `float64` is rounded to `f32`.
 ///
 /// # Errors
-/// `Data` if the file is damaged, has elements of another type, or has an integer that does not fit into 32 bits. `Limit` or
+/// `Format` if the file is damaged, has elements of another type, or has an integer that does not fit into 32 bits. `Limit` or
 /// `Shape` if the array has more than 2^31-1 elements or more than eight axes. `Memory`.
 ///
 /// ```
@@ -40,13 +40,13 @@ pub fn load_npy(device: &Device, bytes: &[u8]) -> Result<Tensor> {
 pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor> {
     let short = |end: usize| {
         let length = bytes.len();
-        Error::data(format!(
+        Error::format(format!(
             "{what}: the header must end at offset {end}, got a file of {length} bytes"
         ))
     };
     if !bytes.starts_with(&MAGIC[..MAGIC.len().min(bytes.len())]) {
         let kind = other_kind(bytes).unwrap_or("another beginning");
-        return Err(Error::data(format!("{what}: the file must be an .npy file, got {kind}")));
+        return Err(Error::format(format!("{what}: the file must be an .npy file, got {kind}")));
     }
     let &[major, minor] = bytes.get(6..8).ok_or_else(|| short(8))? else { return Err(short(8)) };
     let wide = match (major, minor) {
@@ -56,7 +56,7 @@ pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor>
             let message = format!(
                 "{what}: the version must be 1.0, 2.0 or 3.0, got {major}.{minor} at offset 6"
             );
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
     };
     let begin = 8 + wide;
@@ -66,14 +66,14 @@ pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor>
     let text = bytes.get(begin..end).ok_or_else(|| short(end))?;
     let text = std::str::from_utf8(text).map_err(|error| {
         let at = begin + error.valid_up_to();
-        Error::data(format!("{what}: the header must be UTF-8, got other bytes at offset {at}"))
+        Error::format(format!("{what}: the header must be UTF-8, got other bytes at offset {at}"))
     })?;
     let header = literal::header(text).map_err(|(at, why)| {
-        Error::data(format!("{what}: the header at offset {} {why}", begin + at))
+        Error::format(format!("{what}: the header at offset {} {why}", begin + at))
     })?;
     let Some((stored, big_endian)) = stored(&header.descr) else {
         let message = format!("{what}: the dtype must be one of tensors, got {:?}", header.descr);
-        return Err(Error::data(message));
+        return Err(Error::format(message));
     };
     let mut shape = Vec::with_capacity(header.shape.len());
     for &extent in &header.shape {
@@ -86,7 +86,7 @@ pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor>
         let message = format!(
             "{what}: {descr:?} of shape {shown:?} must have {want} bytes, got {held} from offset {end} on"
         );
-        return Err(Error::data(message));
+        return Err(Error::format(message));
     };
     let elements = bytes[end..][..own as usize].to_vec();
     if !header.fortran || shape.len() < 2 {

@@ -17,7 +17,7 @@ const ENDING: &str = ".npy";
 /// in [`load_npy`](super::load_npy). Bytes before the archive are ignored.
 ///
 /// # Errors
-/// `Data` if the archive or an array is damaged, with the array's name. Otherwise as [`load_npy`](super::load_npy).
+/// `Format` if the archive or an array is damaged, with the array's name. Otherwise as [`load_npy`](super::load_npy).
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -32,19 +32,21 @@ const ENDING: &str = ".npy";
 pub fn load_npz(device: &Device, bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
     let refuse = |got: String| {
         let got = other_kind(bytes).map_or(got, String::from);
-        Error::data(format!("{LOAD}: the file must be a ZIP archive, got {got}"))
+        Error::format(format!("{LOAD}: the file must be a ZIP archive, got {got}"))
     };
     let mut arrays = BTreeMap::new();
     for member in zip::members(bytes).map_err(refuse)? {
         let Some(name) = member.name.strip_suffix(ENDING) else {
             let message = format!("{LOAD}: members must be {ENDING} files, got {:?}", member.name);
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         };
         let what = format!("{LOAD}: array {name:?}");
         let file = member.unpack(bytes).map_err(|error| about(&what, &error))?;
         let array = npy::array(device, &what, &file)?;
         if arrays.insert(name.to_string(), array).is_some() {
-            return Err(Error::data(format!("{LOAD}: names must be distinct, got {name:?} twice")));
+            return Err(Error::format(format!(
+                "{LOAD}: names must be distinct, got {name:?} twice"
+            )));
         }
     }
     Ok(arrays)

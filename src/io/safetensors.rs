@@ -60,7 +60,7 @@ impl Skipped {
     /// Reads the tensor's bytes unchanged from the file that was loaded.
     ///
     /// # Errors
-    /// `Data` if the file is shorter now or cannot be read, `Memory`.
+    /// `Format` if the file is shorter now or cannot be read, `Memory`.
     pub fn read(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>> {
         part(file, &self.bytes).map_err(|error| about(LOAD, &error))
     }
@@ -71,7 +71,7 @@ impl Skipped {
 /// [`Safetensors::skipped`] has their names, types and ranges.
 ///
 /// # Errors
-/// `Data` if the file is damaged, with the tensor's name, or is something else (a web page, a git-lfs pointer). `Limit` or
+/// `Format` if the file is damaged, with the tensor's name, or is something else (a web page, a git-lfs pointer). `Limit` or
 /// `Shape` if a tensor has more than 2^31-1 elements or more than eight axes. `Memory`.
 ///
 /// ```
@@ -96,7 +96,7 @@ pub fn load_safetensors(device: &Device, bytes: &[u8]) -> Result<Safetensors> {
 /// file need not fit into memory at once.
 ///
 /// # Errors
-/// As [`load_safetensors`]. `Data` if the file cannot be read.
+/// As [`load_safetensors`]. `Format` if the file cannot be read.
 pub fn load_safetensors_from(
     device: &Device,
     file: &mut (impl Read + Seek),
@@ -144,7 +144,7 @@ pub(super) async fn read_header(file: &mut impl Source) -> Result<(Header, Lengt
         let message = format!(
             "{LOAD}: the file must have at least 8 bytes, the length of the header, got {whole}"
         );
-        return Err(Error::data(message));
+        return Err(Error::format(message));
     }
     let first = file.read_range(0..whole.min(8 + KNOWN_BY as u64)).await.map_err(unread)?;
     let length = first[..8].iter().rev().fold(0u64, |length, &byte| length << 8 | u64::from(byte));
@@ -155,12 +155,12 @@ pub(super) async fn read_header(file: &mut impl Source) -> Result<(Header, Lengt
                 format!("{LOAD}: the header must have at most {LONGEST} bytes, got {length}")
             }
         };
-        return Err(Error::data(message));
+        return Err(Error::format(message));
     }
     if length > whole - 8 {
         let message =
             format!("{LOAD}: the header must fit into the file of {whole} bytes, got {length} from offset 8 on");
-        return Err(Error::data(message));
+        return Err(Error::format(message));
     }
     let header = file.read_range(8..8 + length).await.map_err(unread)?;
     Ok((Header::parse(&header)?, Length { file: whole, header: 8 + length }))
@@ -170,7 +170,7 @@ pub(super) async fn read_header(file: &mut impl Source) -> Result<(Header, Lengt
 /// that every tensor is aligned to its elements. The elements begin at a multiple of eight bytes.
 ///
 /// # Errors
-/// `Data` if a tensor is called `__metadata__`. Also as [`Tensor::read`].
+/// `InvalidArgument` if a tensor is called `__metadata__`. Also as [`Tensor::read`].
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -187,7 +187,7 @@ pub async fn save_safetensors(
     metadata: &BTreeMap<String, String>,
 ) -> Result<Vec<u8>> {
     if tensors.contains_key(METADATA) {
-        return Err(Error::data(format!(
+        return Err(Error::argument(format!(
             "{SAVE}: the name of a tensor must not be reserved, got {METADATA:?}"
         )));
     }

@@ -45,17 +45,17 @@ impl SafetensorsIndex {
     /// Parses an index.
     ///
     /// # Errors
-    /// `Data` if the index is damaged, or names a file outside of its own folder.
+    /// `Format` if the index is damaged, or names a file outside of its own folder.
     pub fn read(json: &[u8]) -> Result<SafetensorsIndex> {
         let Written { weight_map } = serde_json::from_slice(json).map_err(|error| {
             let must = "the index must be JSON with `weight_map`, the file of each tensor";
-            Error::data(format!("{LOAD}: {must}, got {error}"))
+            Error::format(format!("{LOAD}: {must}, got {error}"))
         })?;
         let mut files: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (tensor, file) in weight_map {
             if file.is_empty() || file.contains(['/', '\\', ':']) || file.starts_with('.') {
                 let must = "the index must name files that are beside it";
-                return Err(Error::data(format!("{LOAD}: {must}, got {file:?} for {tensor:?}")));
+                return Err(Error::format(format!("{LOAD}: {must}, got {file:?} for {tensor:?}")));
             }
             files.entry(file).or_default().insert(tensor);
         }
@@ -66,7 +66,7 @@ impl SafetensorsIndex {
     /// Notes of all files are merged. If two files have a different note of one name, the first is kept.
     ///
     /// # Errors
-    /// The errors of `open` and of [`load_safetensors`](super::load_safetensors), with the file's name. `Data` if a file
+    /// The errors of `open` and of [`load_safetensors`](super::load_safetensors), with the file's name. `Format` if a file
     /// lacks a tensor that the index names.
     pub fn load<F: Read + Seek>(
         &self,
@@ -84,7 +84,7 @@ impl SafetensorsIndex {
                     all.skipped.insert(tensor.clone(), skipped);
                 } else {
                     let must = format!("the file must have {tensor:?}, as the index says");
-                    return Err(Error::data(format!("{LOAD}: {file}: {must}, got none")));
+                    return Err(Error::format(format!("{LOAD}: {file}: {must}, got none")));
                 }
             }
             for (name, note) in loaded.metadata {

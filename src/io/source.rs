@@ -36,13 +36,13 @@ pub trait Source {
     /// Returns the length of the file in bytes.
     ///
     /// # Errors
-    /// `Data` if the file cannot be read.
+    /// `Format` if the file cannot be read.
     fn length(&mut self) -> impl Future<Output = Result<u64>>;
 
     /// Reads a range of bytes.
     ///
     /// # Errors
-    /// `Data` if the file cannot be read or is shorter, `Memory`.
+    /// `Format` if the file cannot be read or is shorter, `Memory`.
     fn read_range(&mut self, range: Range<u64>) -> impl Future<Output = Result<Vec<u8>>>;
 }
 

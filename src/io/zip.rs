@@ -161,7 +161,7 @@ impl Member {
             true => {
                 let mut decoder = DeflateDecoder::new(packed);
                 let wrong = |error| {
-                    Error::data(format!("bytes at offset {start} must be deflated, got {error}"))
+                    Error::format(format!("bytes at offset {start} must be deflated, got {error}"))
                 };
                 let unpacked = inflate(&mut decoder, self.size)?.map_err(wrong)?;
                 if decoder.total_in() != packed.len() as u64 {
@@ -169,7 +169,7 @@ impl Member {
                     let message = format!(
                         "bytes at offset {start} must all be deflated, got {read} of {all}"
                     );
-                    return Err(Error::data(message));
+                    return Err(Error::format(message));
                 }
                 unpacked
             }
@@ -180,7 +180,7 @@ impl Member {
                 self.size,
                 unpacked.len()
             );
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
         let mut crc = Crc::new();
         crc.update(&unpacked);
@@ -188,7 +188,7 @@ impl Member {
             let (sum, want) = (crc.sum(), self.crc);
             let message =
                 format!("the checksum at offset {start} must be {want:08x}, got {sum:08x}");
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
         Ok(unpacked)
     }

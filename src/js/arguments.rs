@@ -103,7 +103,7 @@ impl<const N: usize> FromJs for Padding<N> {
         let count = pairs.len();
         pairs.try_into().map(Padding::Explicit).map_err(|_| {
             let At { op, what } = at;
-            Error::data(format!(
+            Error::argument(format!(
                 "{op}: {what} must have one pair for each of {N} axes, got {count}"
             ))
         })

@@ -17,7 +17,7 @@ impl At {
     pub fn refuse(self, value: &JsValue, wanted: &str) -> Error {
         let At { op, what } = self;
         let found = host(|host| host.describe(value));
-        Error::data(format!("{op}: {what} must be {wanted}, got {found}"))
+        Error::argument(format!("{op}: {what} must be {wanted}, got {found}"))
     }
 
     /// Returns the error for a value that is not the required list, or that is too long a list.

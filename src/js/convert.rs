@@ -15,7 +15,7 @@ pub trait FromJs: Sized {
     /// Converts the argument alone.
     ///
     /// # Errors
-    /// `Data` for a value of the wrong kind, `Shape` for invalid sizes and axes.
+    /// `InvalidArgument` for a value of the wrong kind, `Shape` for invalid sizes and axes.
     fn from_js(value: &JsValue, at: At) -> Result<Self>;
 
     /// Converts the argument together with fields of the options.
@@ -40,7 +40,7 @@ impl<T: FromJs> FromJs for Option<T> {
 /// Returns the position of a word in a list.
 ///
 /// # Errors
-/// `Data` if the word is not in the list.
+/// `InvalidArgument` if the word is not in the list.
 pub fn word(value: &JsValue, words: &[&str], at: At) -> Result<usize> {
     let said = value.as_string();
     let found = said.and_then(|said| words.iter().position(|word| *word == said));
@@ -145,7 +145,7 @@ impl<const N: usize> FromJs for [usize; N] {
         let count = list.len();
         list.try_into().map_err(|_| {
             let At { op, what } = at;
-            Error::data(format!(
+            Error::argument(format!(
                 "{op}: {what} must have {N} numbers, one for each axis, got {count}"
             ))
         })
@@ -184,7 +184,7 @@ pub fn object(value: &JsValue, at: At, wanted: &str) -> Result<Option<Object>> {
             let At { op, what } = at;
             let must =
                 "must be on the device of the others, got one of another core; move it with to()";
-            Err(Error::data(format!("{op}: {what} {must}")))
+            Err(Error::argument(format!("{op}: {what} {must}")))
         }
         handle if handle < 0 => Err(at.refuse(value, wanted)),
         handle => self::at(handle as u32).map(Some).ok_or_else(|| gone(at.op)),

@@ -19,7 +19,7 @@ fn all<T: FromJs>(values: &[JsValue], at: At) -> Result<Vec<T>> {
 fn only(mut made: Vec<Tensor>, what: &str) -> Result<Tensor> {
     match (made.pop(), made.len()) {
         (Some(tensor), 0) => Ok(tensor),
-        _ => Err(Error::data(format!(
+        _ => Err(Error::argument(format!(
             "{what}: the fallback must return one tensor, got another number of them"
         ))),
     }
@@ -86,8 +86,8 @@ impl JsDevice {
 impl JsElementFunction {
     /// Records a call of the function with tensors or numbers, which broadcast.
     ///
-    /// @throws `Shape` if the operands do not broadcast, `DType` if their types differ from the parameters', `Data` if their
-    /// number differs or all are numbers, `Unsupported` on a CPU without a fallback.
+    /// @throws `Shape` if the operands do not broadcast, `DType` if their types differ from the parameters', `InvalidArgument`
+    /// if their number differs or all are numbers, `Unsupported` on a CPU without a fallback.
     #[wasm_bindgen(variadic)]
     pub fn call(
         &self,
@@ -144,7 +144,7 @@ impl JsShader {
         let count = |n: usize| u32::try_from(grid.get(n).copied().unwrap_or(1)).unwrap_or(u32::MAX);
         if grid.is_empty() || grid.len() > 3 {
             let message = format!("{op}: workgroups must have 1 to 3 numbers, got {}", grid.len());
-            return Err(Error::data(message).into());
+            return Err(Error::argument(message).into());
         }
         let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|n| &n[..]).zip(&tensors).collect();
         let outputs: Vec<(&str, &[usize])> =

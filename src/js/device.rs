@@ -169,7 +169,8 @@ impl JsDevice {
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn choose(&self, number: u32) -> Answer<String> {
         let device = self.core("tune")?;
-        let unknown = || Error::data(format!("tune: kernels must be known, got number {number}"));
+        let unknown =
+            || Error::argument(format!("tune: kernels must be known, got number {number}"));
         device.set_kernel_config(KernelConfig::from_number(number).ok_or_else(unknown)?)?;
         Ok(device.kernel_config().to_string())
     }

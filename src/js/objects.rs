@@ -192,7 +192,7 @@ pub trait Shell: Sized {
 
 /// The error for an object that was disposed of.
 pub fn gone(op: &str) -> Error {
-    Error::data(format!("{op}: used after dispose(), or after the scope() that made it"))
+    Error::state(format!("{op}: used after dispose(), or after the scope() that made it"))
 }
 
 macro_rules! shells {
@@ -252,7 +252,7 @@ shells! {
     /// everything that it needs, in one submission.
     ///
     /// Methods throw a `WarpweftError` with a `code`. `Shape` means that sizes or axes do not fit, and `DType` that types do
-    /// not. `Data` means that an argument is invalid or that a tensor was disposed of.
+    /// not. `InvalidArgument` means that another argument is wrong, and `InvalidState` that a tensor was disposed of.
     ///
     /// @example
     /// ```ts

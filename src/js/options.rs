@@ -36,7 +36,7 @@ impl Options {
     /// Reads the options object of a call. Undefined is an empty object.
     ///
     /// # Errors
-    /// `Data` if it is not an object, or has an unknown field.
+    /// `InvalidArgument` if it is not an object, or has an unknown field.
     #[inline(never)]
     pub fn open(given: &JsValue, known: Known, op: &'static str) -> Result<Options> {
         if given.is_undefined() {
@@ -47,7 +47,7 @@ impl Options {
             Some(values) => Ok(Options { op, values }),
             None => {
                 let must = host(|host| host.odd_fields(given, known));
-                Err(Error::data(format!("{op}: {must}")))
+                Err(Error::argument(format!("{op}: {must}")))
             }
         }
     }

@@ -46,7 +46,7 @@ impl JsProgram {
     /// Submits the program with these inputs and returns the results, in order. If a named axis has a new size, the program's
     /// function is called again and planned for that size.
     ///
-    /// @throws `Shape`, `DType` or `Data` if the inputs differ from the declared ones.
+    /// @throws `Shape`, `DType` or `InvalidArgument` if the inputs differ from the declared ones.
     #[wasm_bindgen(variadic, unchecked_return_type = "Tensor[]")]
     pub fn run(
         &self,
@@ -63,8 +63,8 @@ impl JsProgram {
     /// Compiles the program's kernels in advance, without blocking the page. Otherwise the first `run` compiles them. The
     /// promise resolves when they are compiled.
     ///
-    /// @throws `Data` if inputs have named axes and the program was not run yet. The promise rejects if the device rejects a
-    /// kernel.
+    /// @throws `InvalidState` if inputs have named axes and the program was not run yet. The promise rejects if the device
+    /// rejects a kernel.
     #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
     pub fn ready(&self) -> Answer<Promise> {
         let (_, program) = self.core("ready")?;
@@ -77,7 +77,7 @@ impl JsProgram {
 
     /// The plan of the program. If inputs have named axes, it is the plan of the last run.
     ///
-    /// @throws `Data` if inputs have named axes and the program was not run yet.
+    /// @throws `InvalidState` if inputs have named axes and the program was not run yet.
     #[wasm_bindgen(getter)]
     pub fn plan(&self) -> Answer<JsPlan> {
         let (device, program) = self.core("plan")?;
@@ -125,7 +125,7 @@ fn called(op: &'static str, build: &JsValue, inputs: &[Tensor]) -> Result<Vec<Te
         }
         Err(error) => {
             THROWN.set(Some(JsValue::from(error)));
-            Err(Error::data(format!("{op}: the function must not throw, got an error")))
+            Err(Error::argument(format!("{op}: the function must not throw, got an error")))
         }
     }
 }

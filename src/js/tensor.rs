@@ -77,9 +77,9 @@ impl JsTensor {
     /// Comparisons, rounding, indices and conditions have gradient 0.
     ///
     /// @throws `Shape` unless this tensor has one element or the seed has its shape; `DType` unless all tensors are floats.
-    /// `Data` if the gradient would pass through a computed tensor that is no longer held, or if an optimizer's step has used
-    /// up this tensor. In a program, also `Data` if it would pass through a tensor from outside that was computed from a
-    /// variable of `wrt`. Use {@link Tensor.detach} to treat a tensor as a constant.
+    /// `InvalidState` if the gradient would pass through a computed tensor that is no longer held, or if an optimizer's step
+    /// has used up this tensor. In a program, also `InvalidState` if it would pass through a tensor from outside that was
+    /// computed from a variable of `wrt`. Use {@link Tensor.detach} to treat a tensor as a constant.
     ///
     /// @example
     /// ```ts
@@ -108,7 +108,7 @@ impl JsTensor {
     /// Returns the gradients of several tensors by each tensor of `wrt`, as {@link Tensor.grad} does. They are gradients of the
     /// sum of all `results`, each multiplied by its seed. A seed has the shape and type of its result.
     ///
-    /// @throws `Data` unless there is one seed for each result; errors of {@link Tensor.grad}.
+    /// @throws `InvalidArgument` unless there is one seed for each result; errors of {@link Tensor.grad}.
     #[wasm_bindgen(unchecked_return_type = "Tensor[]")]
     pub fn vjp(
         #[wasm_bindgen(unchecked_param_type = "readonly Tensor[]")] results: &JsValue,
@@ -262,7 +262,7 @@ impl JsTensor {
     /// Resamples an axis to `size` elements. The i-th is interpolated from elements around position `first + i * step` of this
     /// axis. Types are `f32` and `f16`.
     ///
-    /// @throws `Shape` if the axis does not exist or is empty, or the size is 0; `Data` if a number is not finite.
+    /// @throws `Shape` if the axis does not exist or is empty, or the size is 0; `InvalidArgument` if a number is not finite.
     #[wasm_bindgen(unchecked_return_type = "Tensor<D>")]
     pub fn resample(
         &self,
@@ -306,7 +306,7 @@ impl Attending {
     /// Reads the options that were passed.
     ///
     /// # Errors
-    /// `Data` if it is not an object, or has an unknown field.
+    /// `InvalidArgument` if it is not an object, or has an unknown field.
     pub fn open(options: &JsValue, op: &'static str) -> Result<Attending> {
         const KNOWN: Known = &["causal window mask scale kvLength"];
         let options = Options::open(options, KNOWN, op)?;

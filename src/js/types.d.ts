@@ -207,7 +207,7 @@ export interface Tensor<D extends DType = DType> {
    * const model = new Sequential(...blocks.map((block) => (x: Tensor) => x.checkpoint((x) => block.forward(x))));
    * ```
    *
-   * @throws Errors of `work`; `Data` if the result is not a tensor of this device.
+   * @throws Errors of `work`; `InvalidArgument` if the result is not a tensor of this device.
    */
   checkpoint(work: (x: Tensor) => Tensor): Tensor;
   /** Reads the tensor and formats its numbers as text, as NumPy does. Large tensors show only their corners. */
@@ -257,8 +257,8 @@ export interface Device {
    * seen.assign(device.tensorFromBuffer(buffer, { shape: [64, 3] }));   // and says so.
    * ```
    *
-   * @throws `Data` if the buffer is not a `GPUBuffer`, is mapped, is too small, or lacks a usage. If it was destroyed or
-   * belongs to another device, the next read rejects.
+   * @throws `InvalidArgument` if the buffer is not a `GPUBuffer`, is mapped, is too small, or lacks a usage. If it was
+   * destroyed or belongs to another device, the next read rejects.
    */
   tensorFromBuffer<T extends DType = "f32">(buffer: GpuBuffer, spec: BufferSpec<T>): Tensor<T>;
 
@@ -273,8 +273,8 @@ export interface Device {
    *
    * Tensors of other types, such as `F8_E4M3`, are not loaded. `skipped` lists their names, types and positions.
    *
-   * The promise rejects with `Data` if the file is damaged, naming the tensor, or if it is another kind of file, such as a web
-   * page.
+   * The promise rejects with `Format` if the file is damaged, naming the tensor, or if it is another kind of file, such as a
+   * web page.
    */
   loadSafetensors(source: FileSource, options?: FileOptions): Promise<Safetensors>;
   /**
@@ -286,7 +286,7 @@ export interface Device {
    * ```
    */
   saveSafetensors(tensors: Record<string, Tensor>, metadata?: Record<string, string>): Promise<Bytes>;
-  /** Loads the array of a NumPy `.npy` file. The promise rejects with `Data` if the file is damaged. */
+  /** Loads the array of a NumPy `.npy` file. The promise rejects with `Format` if the file is damaged. */
   loadNpy(source: FileSource): Promise<Tensor>;
   /** Loads the arrays of a NumPy `.npz` file, by their names. */
   loadNpz(source: FileSource): Promise<Record<string, Tensor>>;
@@ -301,7 +301,7 @@ export interface Device {
    * const [loss, scores] = await device.read([x.square().mean(), x.softmax(-1)]);
    * ```
    *
-   * @throws `Data` if a tensor is on another device. The promise rejects with errors of this device.
+   * @throws `InvalidArgument` if a tensor is on another device. The promise rejects with errors of this device.
    */
   read<const T extends readonly Tensor[]>(
     tensors: T,
@@ -349,8 +349,8 @@ export interface Device {
    * const y = cube.call(device.tensor([1, 2]));
    * ```
    *
-   * @throws `Data` if the source has another form. The promise rejects with the browser compiler's message, with line and
-   * column.
+   * @throws `InvalidArgument` if the source has another form. The promise rejects with the browser compiler's message, with
+   * line and column.
    */
   elementFunction(source: string, options?: ElementFunctionOptions): Promise<ElementFunction>;
 
@@ -376,7 +376,8 @@ export interface Device {
    * const { y } = twice.run({ inputs: { x }, outputs: { y: [3] }, workgroups: [1], params: { size: 3 } });
    * ```
    *
-   * @throws `Data` if it has other bindings. The promise rejects with the browser compiler's message, with line and column.
+   * @throws `InvalidArgument` if it has other bindings. The promise rejects with the browser compiler's message, with line and
+   * column.
    */
   shader(source: string, options?: ShaderOptions): Promise<Shader>;
 
@@ -416,7 +417,7 @@ export interface Device {
    * console.log(profile.text);
    * ```
    *
-   * @throws Errors of `work`; `Data` if the device is already being profiled.
+   * @throws Errors of `work`; `InvalidState` if the device is already being profiled.
    */
   profile<T>(work: () => T | Promise<T>): Promise<{ value: T; profile: Profile }>;
 
@@ -493,7 +494,7 @@ export interface Batch {
   /**
    * Adds a result to the batch.
    *
-   * @throws `Data` if the tensor is on another device.
+   * @throws `InvalidArgument` if the tensor is on another device.
    */
   add(tensor: Tensor): this;
 }
@@ -540,8 +541,8 @@ export interface Shader {
   /**
    * Records a run and returns its results by name.
    *
-   * @throws `Data` for unknown or missing names, `DType` for inputs of another type, `Shape` for empty tensors, `Limit` for
-   * more workgroups than the device supports, `Unsupported` on a CPU without a fallback.
+   * @throws `InvalidArgument` for unknown or missing names, `DType` for inputs of another type, `Shape` for empty tensors,
+   * `Limit` for more workgroups than the device supports, `Unsupported` on a CPU without a fallback.
    */
   run(run: ShaderRun): Tensors;
 }
@@ -567,7 +568,7 @@ export declare namespace Device {
    * const device = await Device.from(gpu);
    * ```
    *
-   * @throws `Data` if it is not a `GPUDevice`, `DeviceLost` if it was lost, `Limit` if its limits are too low.
+   * @throws `InvalidArgument` if it is not a `GPUDevice`, `DeviceLost` if it was lost, `Limit` if its limits are too low.
    */
   export function from(device: GpuDevice, options?: ShareOptions): Promise<Device>;
   /**

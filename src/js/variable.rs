@@ -60,7 +60,7 @@ impl JsVariable {
     /// computation, they are submitted as by `flush`. Steps that nothing waits for therefore do not accumulate. In the function
     /// of a program, the variable has the new value from the assignment on, and each run assigns the last one.
     ///
-    /// @throws `Shape` or `DType` if the value has another shape or type; `Data` if it is on another device.
+    /// @throws `Shape` or `DType` if the value has another shape or type; `InvalidArgument` if it is on another device.
     pub fn assign(
         &self,
         #[wasm_bindgen(unchecked_param_type = "Tensor")] value: &JsValue,
@@ -79,7 +79,7 @@ impl JsVariable {
     /// a cache. If no tensor and no pending operation needs the old value, only these elements are written, in place. Gradients
     /// do not pass to the new value.
     ///
-    /// @throws `Shape` or `DType` if the source does not fit; `Data` if it is on another device.
+    /// @throws `Shape` or `DType` if the source does not fit; `InvalidArgument` if it is on another device.
     #[wasm_bindgen(js_name = assignSlice)]
     pub fn assign_slice(
         &self,

@@ -17,10 +17,10 @@ impl Program {
     /// Checks that all operands exist, and that values are computed before they are used.
     ///
     /// # Errors
-    /// `Data` that names what is wrong.
+    /// `InvalidState` that names what is wrong.
     pub fn check(&self, space: &Space, counts: Counts) -> Result<()> {
         let refuse =
-            |what: &str| Err(Error::data(format!("kernel: {what}; this is a bug in warpweft")));
+            |what: &str| Err(Error::state(format!("kernel: {what}; this is a bug in warpweft")));
         if space.outer > space.dims.len() {
             return refuse("outer dimensions must be at most the dimensions");
         }

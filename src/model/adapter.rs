@@ -154,12 +154,12 @@ impl Adapter {
     /// Adds the matrices of a layer.
     ///
     /// # Errors
-    /// `Data` if the model does not have the layer, `Shape` if the matrices do not fit.
+    /// `Format` if the model does not have the layer, `Shape` if the matrices do not fit.
     pub fn add(&mut self, config: &ModelConfig, site: Site, a: &Tensor, b: &Tensor) -> Result<()> {
         if site.layer >= config.layers {
             let (layer, layers) = (site.layer, config.layers);
             let must = format!("the model must have layer {layer} of `{site}`");
-            return Err(Error::data(format!("lora: {must}, got {layers} layers")));
+            return Err(Error::format(format!("lora: {must}, got {layers} layers")));
         }
         let [outputs, inputs] = site.projection.shape(config);
         let rank = a.shape().first().copied().unwrap_or(0);

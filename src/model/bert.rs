@@ -57,10 +57,10 @@ impl BertConfig {
     /// Reads a `config.json`.
     ///
     /// # Errors
-    /// `Data` if a setting is missing or invalid, `Unsupported` for another family or a setting that is not implemented.
+    /// `Format` if a setting is missing or invalid, `Unsupported` for another family or a setting that is not implemented.
     pub fn read(json: &[u8]) -> Result<BertConfig> {
         let wrong =
-            |error| Error::data(format!("embedder: config.json must be valid, got {error}"));
+            |error| Error::format(format!("embedder: config.json must be valid, got {error}"));
         let config: BertConfig = serde_json::from_slice(json).map_err(wrong)?;
         let family = &config.model_type;
         if !["bert", "roberta", "xlm-roberta", "camembert"].contains(&family.as_str()) {
@@ -88,7 +88,7 @@ impl BertConfig {
         for (name, extent) in extents {
             if !(1..=0xff_ffff).contains(&extent) {
                 let must = "must be an integer from 1 to 16777215";
-                return Err(Error::data(format!("embedder: {name} {must}, got {extent}")));
+                return Err(Error::format(format!("embedder: {name} {must}, got {extent}")));
             }
         }
         if !config.hidden_size.is_multiple_of(config.num_attention_heads) {
@@ -96,21 +96,21 @@ impl BertConfig {
             let message = format!(
                 "embedder: hidden_size must be a multiple of the {heads} heads, got {width}"
             );
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
         if !config.layer_norm_eps.is_finite() || config.layer_norm_eps < 0.0 {
             let message = format!(
                 "embedder: layer_norm_eps must be a number from 0 on, got {}",
                 config.layer_norm_eps
             );
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
         if config.max_tokens() == 0 {
             let (most, first) = (config.max_position_embeddings, config.first_position());
             let message = format!(
                 "embedder: max_position_embeddings must be above {first}, where positions begin, got {most}"
             );
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
         Ok(config)
     }
@@ -210,12 +210,12 @@ impl Parameters {
         let older = older.replace("LayerNorm.bias", "LayerNorm.beta");
         let found = self.tensors.remove(&name).or_else(|| self.tensors.remove(&older));
         let Some(tensor) = found else {
-            return Err(Error::data(format!("embedder: {name:?} must be in the file, got none")));
+            return Err(Error::format(format!("embedder: {name:?} must be in the file, got none")));
         };
         if tensor.shape() != shape {
             let found = tensor.shape();
             let message = format!("embedder: {name:?} must have shape {shape:?}, got {found:?}");
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
         tensor.cast(DType::F32)
     }
@@ -296,7 +296,7 @@ impl Bert {
     /// Takes the weights of the encoder.
     ///
     /// # Errors
-    /// `Data` if a tensor is missing or has another shape.
+    /// `Format` if a tensor is missing or has another shape.
     pub fn new(config: &BertConfig, weights: &mut Parameters) -> Result<Bert> {
         let (width, hidden) = (config.hidden_size, config.intermediate_size);
         let words = "embeddings.word_embeddings.weight";

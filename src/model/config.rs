@@ -73,7 +73,7 @@ struct Facts<'a> {
 
 impl Facts<'_> {
     fn wrong(&self, name: &str, must: &str, got: &str) -> Error {
-        Error::data(format!("model: `{}.{name}` {must}, got {got}", self.architecture))
+        Error::format(format!("model: `{}.{name}` {must}, got {got}", self.architecture))
     }
 
     fn extent(&self, name: &str) -> Result<Option<usize>> {
@@ -110,12 +110,14 @@ impl ModelConfig {
     /// Reads the configuration from the metadata of a file.
     ///
     /// # Errors
-    /// `Data` if a value is missing or invalid. `Unsupported` for other scalings of the rotary embedding than `linear` and
+    /// `Format` if a value is missing or invalid. `Unsupported` for other scalings of the rotary embedding than `linear` and
     /// Llama 3's `rope_freqs`.
     pub fn read(file: &Gguf) -> Result<ModelConfig> {
         let architecture = file.metadata.get("general.architecture").and_then(|v| v.as_str());
         let Some(architecture) = architecture else {
-            return Err(Error::data("model: `general.architecture` must be in the file, got none"));
+            return Err(Error::format(
+                "model: `general.architecture` must be in the file, got none",
+            ));
         };
         let facts = Facts { file, architecture };
         let (width, heads) =
@@ -138,11 +140,11 @@ impl ModelConfig {
         let embedding = file.tensors.get("token_embd.weight");
         let Some(&[vocabulary, columns]) = embedding.map(|embedding| &embedding.shape[..]) else {
             let must = "must be in the file and a matrix";
-            return Err(Error::data(format!("model: `token_embd.weight` {must}, got another")));
+            return Err(Error::format(format!("model: `token_embd.weight` {must}, got another")));
         };
         if columns != width {
             let must = "must have a column for each of the elements of `embedding_length`";
-            return Err(Error::data(format!(
+            return Err(Error::format(format!(
                 "model: `token_embd.weight` {must}, {width}, got {columns}"
             )));
         }

@@ -99,7 +99,7 @@ impl Context {
     /// Adds tokens. Returns the logits of the token after the last one, `[vocabulary]`.
     ///
     /// # Errors
-    /// `Data` for a token that is not in the vocabulary, or if there is no token. `Limit` if the context is full.
+    /// `InvalidArgument` for a token that is not in the vocabulary, or if there is no token. `Limit` if the context is full.
     pub fn add(&mut self, tokens: &[u32]) -> Result<Tensor> {
         self.last_logits(self.tokens.len(), &[&self.tokens, tokens].concat())
     }
@@ -248,11 +248,11 @@ impl Context {
     fn check(&self, there: usize, new: &[u32]) -> Result<()> {
         let Loaded { config, context, .. } = &*self.model.loaded;
         if new.is_empty() {
-            return Err(Error::data("model: at least one token must be added, got none"));
+            return Err(Error::argument("model: at least one token must be added, got none"));
         }
         if let Some(id) = new.iter().find(|&&id| id as usize >= config.vocabulary) {
             let count = config.vocabulary;
-            return Err(Error::data(format!("model: tokens must be below {count}, got {id}")));
+            return Err(Error::argument(format!("model: tokens must be below {count}, got {id}")));
         }
         if new.len() > context - there {
             let (most, more) = (context, new.len());

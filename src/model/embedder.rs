@@ -99,7 +99,7 @@ fn settings<'a, T: Default + Deserialize<'a>>(
     name: &str,
 ) -> Result<T> {
     let Some(json) = find(name) else { return Ok(T::default()) };
-    let wrong = |error| Error::data(format!("embedder: {name} must be valid, got {error}"));
+    let wrong = |error| Error::format(format!("embedder: {name} must be valid, got {error}"));
     serde_json::from_slice(json).map_err(wrong)
 }
 
@@ -122,7 +122,7 @@ impl Embedder {
     /// Loads a model from its files ([`Embedder::FILES`]). Other files are not read.
     ///
     /// # Errors
-    /// `Data` if a file is missing or damaged, `Unsupported` for other families and modules, `Memory`.
+    /// `Format` if a file is missing or damaged, `Unsupported` for other families and modules, `Memory`.
     pub fn load(device: &Device, files: Vec<(String, impl Read + Seek)>) -> Result<Embedder> {
         at_once(Embedder::load_from(device, files))
     }
@@ -144,7 +144,7 @@ impl Embedder {
         }
         let find = |name: &str| small.get(name).map(Vec::as_slice);
         let need = |name: &str| {
-            let missing = || Error::data(format!("embedder: {name} must be there, got none"));
+            let missing = || Error::format(format!("embedder: {name} must be there, got none"));
             find(name).ok_or_else(missing)
         };
         let config = BertConfig::read(need("config.json")?)?;
@@ -153,7 +153,7 @@ impl Embedder {
             let (most, have) = (config.vocabulary(), tokenizer.vocab_size());
             let message =
                 format!("embedder: the tokenizer must have at most {most} tokens, got {have}");
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
         let limits: Limits = settings(&find, "sentence_bert_config.json")?;
         let tokenizer_limits: TokenizerLimits = settings(&find, "tokenizer_config.json")?;
@@ -210,7 +210,7 @@ impl Embedder {
     /// plain text.
     ///
     /// # Errors
-    /// `Data` if the model has no prompt with the name, `Memory`.
+    /// `InvalidArgument` if the model has no prompt with the name, `Memory`.
     pub fn embed(&self, texts: &[impl AsRef<str>], options: &EmbedOptions) -> Result<Tensor> {
         let prompt = self.prompt(options)?;
         let mut ids = Vec::with_capacity(texts.len());
@@ -226,7 +226,7 @@ impl Embedder {
     /// Computes the vectors of texts that were tokenized already, including the special tokens at both ends.
     ///
     /// # Errors
-    /// `Data` if a text is empty, or has a token that is not in the vocabulary. `Limit` if a text is too long.
+    /// `InvalidArgument` if a text is empty, or has a token that is not in the vocabulary. `Limit` if a text is too long.
     pub fn embed_tokens(&self, texts: &[impl AsRef<[u32]>]) -> Result<Tensor> {
         let loaded = &*self.loaded;
         for text in texts {
@@ -260,7 +260,7 @@ impl Embedder {
     fn check(&self, text: &[u32]) -> Result<()> {
         let (most, vocabulary) = (self.loaded.max_tokens, self.loaded.config.vocabulary());
         if text.is_empty() {
-            return Err(Error::data("embed: a text must have at least one token, got none"));
+            return Err(Error::argument("embed: a text must have at least one token, got none"));
         }
         if text.len() > most {
             let (message, got) = ("embed: a text must have at most", text.len());
@@ -272,7 +272,7 @@ impl Embedder {
         match text.iter().find(|&&id| id as usize >= vocabulary) {
             None => Ok(()),
             Some(id) => {
-                Err(Error::data(format!("embed: tokens must be below {vocabulary}, got {id}")))
+                Err(Error::argument(format!("embed: tokens must be below {vocabulary}, got {id}")))
             }
         }
     }
@@ -288,7 +288,7 @@ impl Embedder {
         };
         prompts.get(name).map(String::as_str).ok_or_else(|| {
             let names: Vec<&String> = prompts.keys().collect();
-            Error::data(format!("embed: the prompt must be one of {names:?}, got {name:?}"))
+            Error::argument(format!("embed: the prompt must be one of {names:?}, got {name:?}"))
         })
     }
 
@@ -332,7 +332,7 @@ async fn load_tensors(
     name: String,
 ) -> Result<Parameters> {
     let Some(mut file) = files.remove(&name) else {
-        return Err(Error::data(format!("embedder: {name} must be there, got none")));
+        return Err(Error::format(format!("embedder: {name} must be there, got none")));
     };
     let loaded = Safetensors::load_from(device, &mut file).await;
     let loaded = loaded.map_err(|error| error.within(&format!("embedder: {name}")))?;

@@ -29,7 +29,7 @@ impl Estimate {
 /// computed in parts of at most `batch` tokens ([`LanguageModel`](super::LanguageModel) takes 512).
 ///
 /// # Errors
-/// `Data` if the file lacks metadata of the model, `Unsupported` for a tensor in a format that is not packed.
+/// `Format` if the file lacks metadata of the model, `Unsupported` for a tensor in a format that is not packed.
 ///
 /// ```no_run
 /// use warpweft::{dtype::DType, io::Gguf, model::estimate};

@@ -79,7 +79,7 @@ impl<F: Source> ModelFiles<F> {
     /// name. Only files that are in [`ModelFiles::NAMES`] or in the index are read.
     ///
     /// # Errors
-    /// `Data` if a file is missing or damaged, `Memory`. `Unsupported` for other families than `llama`, `mistral` and
+    /// `Format` if a file is missing or damaged, `Memory`. `Unsupported` for other families than `llama`, `mistral` and
     /// `gemma3_text`, for settings that are not implemented, and for weights that are not `F32`, `F16` or `BF16`.
     pub async fn folder(files: Vec<(String, F)>) -> Result<ModelFiles<F>> {
         let mut files: BTreeMap<String, F> = files.into_iter().collect();
@@ -104,7 +104,7 @@ impl<F: Source> ModelFiles<F> {
         let (head, weights) = Gguf::of_safetensors(model.metadata.clone(), shards, rename).await?;
         if !model.is_tied && !head.tensors.contains_key("output.weight") {
             let must = "`lm_head.weight` must be in the safetensors files unless `tie_word_embeddings` is set";
-            return Err(Error::data(format!("model: {must}, got none")));
+            return Err(Error::format(format!("model: {must}, got none")));
         }
         Ok(ModelFiles { head, weights, settings: Some(settings) })
     }
@@ -118,7 +118,7 @@ impl<F: Source> ModelFiles<F> {
     /// Reads the tokenizer of the model.
     ///
     /// # Errors
-    /// As [`Tokenizer::from_gguf`], [`Tokenizer::from_json`] and [`Tokenizer::with_config`]. `Data` if the files have no
+    /// As [`Tokenizer::from_gguf`], [`Tokenizer::from_json`] and [`Tokenizer::with_config`]. `Format` if the files have no
     /// tokenizer.
     pub fn tokenizer(&self) -> Result<Tokenizer> {
         let Some(settings) = &self.settings else { return Tokenizer::from_gguf(&self.head) };
@@ -132,7 +132,7 @@ impl<F: Source> ModelFiles<F> {
     /// Returns the chat template of the model, or the built-in template that its special tokens were made for.
     ///
     /// # Errors
-    /// `Unsupported` if neither exists, `Data` if the template is damaged.
+    /// `Unsupported` if neither exists, `Format` if the template is damaged.
     pub fn chat_template(&self, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
         self.find_chat_template(tokenizer)?.ok_or_else(no_chat_template)
     }
@@ -196,7 +196,7 @@ fn ends_of_generation(settings: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u32>> 
         let id = |id: &Value| {
             let must = "`eos_token_id` must be an id of a token or a list of ids";
             let wrong =
-                || Error::data(format!("{name}: {must}, got {}", brief(format_args!("{id}"))));
+                || Error::format(format!("{name}: {must}, got {}", brief(format_args!("{id}"))));
             id.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(wrong)
         };
         return ids.iter().map(id).collect();
@@ -210,7 +210,7 @@ fn template_in(settings: &BTreeMap<String, Vec<u8>>) -> Result<Option<ChatTempla
     if let Some(source) = settings.get(file) {
         let source = std::str::from_utf8(source).map_err(|error| {
             let at = error.valid_up_to();
-            Error::data(format!("{file}: the file must be UTF-8, got other bytes at offset {at}"))
+            Error::format(format!("{file}: the file must be UTF-8, got other bytes at offset {at}"))
         })?;
         return ChatTemplate::new(source).map(Some);
     }
@@ -232,12 +232,12 @@ fn template_in(settings: &BTreeMap<String, Vec<u8>>) -> Result<Option<ChatTempla
 fn parsed<'a, T: Deserialize<'a>>(json: &'a [u8], name: &str) -> Result<T> {
     serde_json::from_slice(json).map_err(|error| {
         let must = "the file must be an object of JSON";
-        Error::data(format!("{name}: {must}, got {}", brief(format_args!("{error}"))))
+        Error::format(format!("{name}: {must}, got {}", brief(format_args!("{error}"))))
     })
 }
 
 fn missing(name: &str) -> Error {
-    Error::data(format!("model: {} must be there, got none", brief(name)))
+    Error::format(format!("model: {} must be there, got none", brief(name)))
 }
 
 fn needed<'a>(settings: &'a BTreeMap<String, Vec<u8>>, name: &str) -> Result<&'a [u8]> {
@@ -249,7 +249,7 @@ pub(super) async fn read_settings(file: &mut impl Source) -> Result<Vec<u8>> {
     let length = file.length().await?;
     if length > MAX_SETTINGS_BYTES {
         let must = format!("the file must have at most {MAX_SETTINGS_BYTES} bytes");
-        return Err(Error::data(format!("{must}, got {length}")));
+        return Err(Error::format(format!("{must}, got {length}")));
     }
     file.read_range(0..length).await
 }

@@ -75,7 +75,7 @@ impl Context {
     /// Begins to generate the text after these tokens. They replace the tokens of the context, as in [`Context::resume`].
     ///
     /// # Errors
-    /// As [`Context::add`]. `Data` if options are invalid.
+    /// As [`Context::add`]. `InvalidArgument` if options are invalid.
     pub fn generate(&mut self, tokens: &[u32], options: GenerateOptions) -> Result<Generation<'_>> {
         let text = Continuation::new(self, tokens, options)?;
         Ok(Generation { context: self, text })
@@ -143,7 +143,9 @@ impl Continuation {
         options: GenerateOptions,
     ) -> Result<Continuation> {
         if options.stop.iter().any(String::is_empty) {
-            return Err(Error::data("generate: texts that end it must have characters, got none"));
+            return Err(Error::argument(
+                "generate: texts that end it must have characters, got none",
+            ));
         }
         let vocabulary = context.model().config().vocabulary;
         let sampler = Sampler::new(vocabulary, options.sampling.clone(), tokens)?;

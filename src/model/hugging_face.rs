@@ -41,7 +41,7 @@ impl Config {
     /// Reads `config.json`. A model that also reads images has the settings of its decoder in `text_config`.
     fn read(json: &[u8]) -> Result<Config> {
         let mut settings: Map<String, Value> = serde_json::from_slice(json).map_err(|error| {
-            Error::data(format!("config.json: the file must be an object of JSON, got {error}"))
+            Error::format(format!("config.json: the file must be an object of JSON, got {error}"))
         })?;
         if let Some(Value::Object(text)) = settings.remove("text_config") {
             settings = text;
@@ -56,7 +56,7 @@ impl Config {
 
     fn wrong(name: &str, must: &str, got: Option<&Value>) -> Error {
         let got = got.map_or("none".into(), shown);
-        Error::data(format!("config.json: `{name}` must be {must}, got {got}"))
+        Error::format(format!("config.json: `{name}` must be {must}, got {got}"))
     }
 
     fn extent(&self, name: &str) -> Result<Option<i128>> {
@@ -113,7 +113,7 @@ pub struct Description {
 /// Describes the model that a `config.json` belongs to.
 ///
 /// # Errors
-/// `Data` if a setting is missing or has another type. `Unsupported` for other families, and for settings that are not
+/// `Format` if a setting is missing or has another type. `Unsupported` for other families, and for settings that are not
 /// implemented.
 pub fn describe(json: &[u8]) -> Result<Description> {
     let config = Config::read(json)?;

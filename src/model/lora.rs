@@ -118,17 +118,18 @@ impl LoraAdapter {
     /// Creates an adapter for a model. A has random values (Kaiming uniform) and B has zeros, as in `peft`.
     ///
     /// # Errors
-    /// `Data` if `targets` is empty, the rank is 0 or above the width of the model, or alpha is not finite. `Memory`.
+    /// `InvalidArgument` if `targets` is empty, the rank is 0 or above the width of the model, or alpha is not finite.
+    /// `Memory`.
     pub fn new(model: &LanguageModel, options: &LoraOptions) -> Result<LoraAdapter> {
         let &LoraOptions { rank, alpha, ref targets, rank_stabilized, seed } = options;
         let config = model.config();
         if targets.is_empty() {
-            return Err(Error::data("lora: there must be at least one target, got none"));
+            return Err(Error::argument("lora: there must be at least one target, got none"));
         }
         if !(1..=config.width).contains(&rank) {
             let most = config.width;
             let must = format!("rank must be from 1 to {most}, the width of the model");
-            return Err(Error::data(format!("lora: {must}, got {rank}")));
+            return Err(Error::argument(format!("lora: {must}, got {rank}")));
         }
         let generator = Generator::new(&model.device(), seed);
         let mut lora = LoraAdapter::empty(model, rank, alpha, rank_stabilized)?;
@@ -154,7 +155,7 @@ impl LoraAdapter {
         rank_stabilized: bool,
     ) -> Result<LoraAdapter> {
         if rank == 0 || !alpha.is_finite() {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "lora: rank must be at least 1 and alpha finite, got rank {rank} and alpha {alpha}"
             )));
         }
@@ -195,8 +196,8 @@ impl LoraAdapter {
     /// computed together.
     ///
     /// # Errors
-    /// `Data` without examples, for an example without learned tokens, or for a token that is not in the vocabulary. `Limit`
-    /// for an example that is longer than the longest context.
+    /// `InvalidArgument` without examples, for an example without learned tokens, or for a token that is not in the vocabulary.
+    /// `Limit` for an example that is longer than the longest context.
     pub fn loss(&self, examples: &[Example]) -> Result<Tensor> {
         let Loaded { config, context, .. } = &*self.model.loaded;
         let Resident { device, decoder } = &self.weights;
@@ -239,14 +240,14 @@ impl LoraAdapter {
 /// Rejects examples without learned tokens, and examples that do not fit the model.
 fn check(examples: &[Example], config: &ModelConfig, context: usize) -> Result<()> {
     if examples.is_empty() {
-        return Err(Error::data("lora: the loss must have at least one example, got none"));
+        return Err(Error::argument("lora: the loss must have at least one example, got none"));
     }
     for (n, example) in examples.iter().enumerate() {
         let Example { tokens, .. } = example;
         if tokens.len() <= example.first() {
             let (first, length) = (example.first(), tokens.len());
             let must = format!("must have tokens after the first {first}");
-            return Err(Error::data(format!("lora: example {n} {must}, got {length} tokens")));
+            return Err(Error::argument(format!("lora: example {n} {must}, got {length} tokens")));
         }
         if tokens.len() > context {
             let length = tokens.len();
@@ -256,7 +257,7 @@ fn check(examples: &[Example], config: &ModelConfig, context: usize) -> Result<(
         }
         if let Some(id) = tokens.iter().find(|&&id| id as usize >= config.vocabulary) {
             let below = config.vocabulary;
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "lora: tokens of example {n} must be below {below}, got {id}"
             )));
         }
@@ -278,10 +279,10 @@ impl LanguageModel {
     /// message are learned.
     ///
     /// # Errors
-    /// `Data` if `messages` is empty or the template rejects them, `Unsupported` if the model has no template.
+    /// `InvalidArgument` if `messages` is empty or the template rejects them, `Unsupported` if the model has no template.
     pub fn chat_example(&self, messages: &[Message]) -> Result<Example> {
         let Some((_, before)) = messages.split_last() else {
-            return Err(Error::data("lora: there must be at least one message, got none"));
+            return Err(Error::argument("lora: there must be at least one message, got none"));
         };
         let whole = ChatOptions { add_generation_prompt: false, ..ChatOptions::default() };
         let tokens = self.chat_prompt(messages, &whole)?;
@@ -298,7 +299,7 @@ impl LanguageModel {
     /// create a new one.
     ///
     /// # Errors
-    /// `Data` if the adapter was made for a model of other sizes, or is on another device.
+    /// `InvalidArgument` if the adapter was made for a model of other sizes, or is on another device.
     ///
     /// ```no_run
     /// # fn run(model: warpweft::model::LanguageModel) -> warpweft::error::Result<()> {
@@ -317,7 +318,7 @@ impl LanguageModel {
         };
         if extents(self) != extents(theirs) {
             let must = "the adapter must be for a model of the same family and extents";
-            return Err(Error::data(format!("lora: {must}, got another")));
+            return Err(Error::argument(format!("lora: {must}, got another")));
         }
         if !self.device().is_same(&theirs.device()) {
             return Err(Error::wrong_device("lora", "the adapter"));

@@ -151,7 +151,7 @@ impl LanguageModel {
     /// Loads a GGUF file of the family `llama` (Llama 2 and 3, SmolLM2, Mistral) or `gemma3`.
     ///
     /// # Errors
-    /// `Data` if the file is damaged or incomplete, `Memory`. `Unsupported` for other families, and for formats that are not
+    /// `Format` if the file is damaged or incomplete, `Memory`. `Unsupported` for other families, and for formats that are not
     /// packed.
     pub fn load(
         device: &Device,
@@ -283,7 +283,7 @@ impl LanguageModel {
     /// tokens were made for.
     ///
     /// # Errors
-    /// `Unsupported` if neither template exists, `Data` if the template rejects the messages.
+    /// `Unsupported` if neither template exists, `InvalidArgument` if the template rejects the messages.
     pub fn chat_prompt(&self, messages: &[Message], options: &ChatOptions) -> Result<Vec<u32>> {
         let template = self.loaded.template.as_ref().ok_or_else(files::no_chat_template)?;
         template.encode(&self.loaded.tokenizer, messages, options)

@@ -114,7 +114,7 @@ impl LoraAdapter {
     /// adapter can be trained further. Numbers become `f32`. `lora_dropout` is not applied.
     ///
     /// # Errors
-    /// `Data` if a file is damaged, a setting is invalid, tensors are missing, or a tensor belongs to a layer that is not a
+    /// `Format` if a file is damaged, a setting is invalid, tensors are missing, or a tensor belongs to a layer that is not a
     /// [`Projection`]. `Shape` if a tensor does not fit the model or the rank. `Memory`. `Unsupported`, with the key of the
     /// setting, for adapters that are not plain LoRA (DoRA, biases, `modules_to_save` and others).
     ///
@@ -139,7 +139,7 @@ impl LoraAdapter {
         for (name, tensor) in loaded.tensors {
             let Some((site, matrix)) = place(&name) else {
                 let must = "must be `lora_A.weight` or `lora_B.weight` of a projection of a layer";
-                return Err(Error::data(format!("lora: tensors {must}, got {}", brief(&name))));
+                return Err(Error::format(format!("lora: tensors {must}, got {}", brief(&name))));
             };
             if !tensor.dtype().is_float() {
                 let message = format!("lora: `{name}` must be of floats, got {}", tensor.dtype());
@@ -148,11 +148,11 @@ impl LoraAdapter {
             let tensor = tensor.cast(DType::F32)?;
             if found.entry(site).or_default()[matrix].replace(tensor).is_some() {
                 let must = "must be there once, got it under two names";
-                return Err(Error::data(format!("lora: `{name}` {must}")));
+                return Err(Error::format(format!("lora: `{name}` {must}")));
             }
         }
         if found.is_empty() {
-            return Err(Error::data("lora: the file must have tensors, got none"));
+            return Err(Error::format("lora: the file must have tensors, got none"));
         }
         let Config { rank, alpha, rank_stabilized } = config;
         let mut lora = LoraAdapter::empty(model, rank, alpha, rank_stabilized)?;
@@ -161,7 +161,7 @@ impl LoraAdapter {
             let [Some(a), Some(b)] = matrices else {
                 let missing = if matrices[0].is_none() { "lora_A" } else { "lora_B" };
                 let message = format!("lora: the file must have `{missing}` of `{site}`, got none");
-                return Err(Error::data(message));
+                return Err(Error::format(message));
             };
             adapter.add(model.config(), site, &a, &b)?;
             if a.shape()[0] != rank {
@@ -195,7 +195,7 @@ struct Config {
 impl Config {
     fn parse(bytes: &[u8]) -> Result<Config> {
         let config: Map<String, Value> = serde_json::from_slice(bytes).map_err(|error| {
-            Error::data(format!("lora: the config must be an object of JSON, got {error}"))
+            Error::format(format!("lora: the config must be an object of JSON, got {error}"))
         })?;
         let get = |key: &str| config.get(key).unwrap_or(&Value::Null);
         let wrong = |kind, key: &str, must: &str| {
@@ -229,14 +229,14 @@ impl Config {
         }
         let rank = get("r").as_u64().and_then(|rank| usize::try_from(rank).ok());
         let rank = rank.filter(|&rank| rank > 0);
-        let rank = rank.ok_or_else(|| wrong(ErrorKind::Data, "r", "an integer of at least 1"))?;
+        let rank = rank.ok_or_else(|| wrong(ErrorKind::Format, "r", "an integer of at least 1"))?;
         let alpha = get("lora_alpha").as_f64();
-        let alpha = alpha.ok_or_else(|| wrong(ErrorKind::Data, "lora_alpha", "a number"))?;
+        let alpha = alpha.ok_or_else(|| wrong(ErrorKind::Format, "lora_alpha", "a number"))?;
         let rank_stabilized = match get("use_rslora") {
             Value::Null => false,
             value => {
                 let must = "true or false";
-                value.as_bool().ok_or_else(|| wrong(ErrorKind::Data, "use_rslora", must))?
+                value.as_bool().ok_or_else(|| wrong(ErrorKind::Format, "use_rslora", must))?
             }
         };
         Ok(Config { rank, alpha, rank_stabilized })

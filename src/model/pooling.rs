@@ -92,7 +92,7 @@ struct WrittenDense {
 }
 
 fn parsed<'a, T: Deserialize<'a>>(name: &str, json: &'a [u8]) -> Result<T> {
-    let wrong = |error| Error::data(format!("embedder: {name} must be valid, got {error}"));
+    let wrong = |error| Error::format(format!("embedder: {name} must be valid, got {error}"));
     serde_json::from_slice(json).map_err(wrong)
 }
 
@@ -112,7 +112,7 @@ impl Head {
     /// is the mean, as in sentence-transformers. `dense` has the weights of the dense layers, by folder.
     ///
     /// # Errors
-    /// `Data` if a file is damaged or missing, `Unsupported` for unknown modules.
+    /// `Format` if a file is damaged or missing, `Unsupported` for unknown modules.
     pub fn read<'a>(
         width: usize,
         file: impl Fn(&str) -> Option<&'a [u8]>,
@@ -125,7 +125,7 @@ impl Head {
         let mut head = Head { stages: Vec::new(), dimensions: width };
         for (n, module) in modules.iter().enumerate() {
             let name = format!("{}/config.json", module.path);
-            let missing = || Error::data(format!("embedder: {name} must be there, got none"));
+            let missing = || Error::format(format!("embedder: {name} must be there, got none"));
             let config = || file(&name).ok_or_else(missing);
             match module.kind.rsplit('.').next().unwrap_or_default() {
                 "Transformer" if n == 0 => {}
@@ -137,7 +137,7 @@ impl Head {
                 "Dense" if n > 1 => {
                     let missing = || {
                         let name = format!("{}/model.safetensors", module.path);
-                        Error::data(format!("embedder: {name} must be there, got none"))
+                        Error::format(format!("embedder: {name} must be there, got none"))
                     };
                     let weights = dense.get_mut(&module.path).ok_or_else(missing)?;
                     let stage = dense_layer(&name, config()?, weights, &mut head.dimensions)?;
@@ -216,7 +216,7 @@ fn pooling_modes(name: &str, json: &[u8]) -> Result<Vec<Mode>> {
         .collect(),
     };
     match modes.is_empty() {
-        true => Err(Error::data(format!("embedder: {name}: a mode must be true, got none"))),
+        true => Err(Error::format(format!("embedder: {name}: a mode must be true, got none"))),
         false => Ok(modes),
     }
 }
@@ -231,7 +231,7 @@ fn dense_layer(
     let (inputs, outputs) = (written.in_features, written.out_features);
     if inputs != *dimensions {
         let message = format!("embedder: {name}: in_features must be {dimensions}, got {inputs}");
-        return Err(Error::data(message));
+        return Err(Error::format(message));
     }
     *dimensions = outputs;
     let layer = weights.linear("linear", [outputs, inputs], written.bias)?;

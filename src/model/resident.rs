@@ -68,12 +68,12 @@ impl Residency {
     /// Does [`Residency::get`] without waiting.
     ///
     /// # Errors
-    /// `Data` if the weights were evicted, and their files do not answer at once.
+    /// `InvalidState` if the weights were evicted, and their files do not answer at once.
     pub fn get_now(&self) -> Result<Resident> {
         let mut get = Box::pin(self.get());
         match get.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(resident) => resident,
-            Poll::Pending => Err(Error::data(
+            Poll::Pending => Err(Error::state(
                 "model: its weights must be in memory, got some that were evicted; await `ready` before",
             )),
         }

@@ -57,7 +57,7 @@ impl SamplingOptions {
         let within =
             |name: &str, number: f64, from: f64, to: f64| match (from..=to).contains(&number) {
                 true => Ok(()),
-                false => Err(Error::data(format!(
+                false => Err(Error::argument(format!(
                     "sampling: {name} must be from {from} to {to}, got {number}"
                 ))),
             };
@@ -98,7 +98,7 @@ impl Sampler {
             let Some(place) = bias.get_mut(id as usize) else {
                 let message =
                     format!("sampling: logit_bias must name tokens below {vocabulary}, got {id}");
-                return Err(Error::data(message));
+                return Err(Error::argument(message));
             };
             *place += more;
         }

@@ -114,7 +114,7 @@ struct Part {
 }
 
 fn mismatch(name: &str, want: &[usize], have: &[usize]) -> Error {
-    Error::data(format!("model: {name:?} must have shape {want:?}, got {have:?}"))
+    Error::format(format!("model: {name:?} must have shape {want:?}, got {have:?}"))
 }
 
 /// Projections of one input, without biases. Projections with one weight format are computed as one product.

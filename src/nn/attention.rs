@@ -44,7 +44,7 @@ impl MultiheadAttention {
     /// attention weight in training.
     ///
     /// # Errors
-    /// `Shape` if `width` is not a multiple of `heads`. `Data` if `dropout` is outside `[0, 1]`.
+    /// `Shape` if `width` is not a multiple of `heads`. `InvalidArgument` if `dropout` is outside `[0, 1]`.
     pub fn new(
         generator: &Generator,
         width: usize,

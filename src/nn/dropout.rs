@@ -20,10 +20,10 @@ impl Dropout {
     /// Creates a layer that zeroes elements with probability `p`.
     ///
     /// # Errors
-    /// `Data` unless `p` is in `[0, 1]`.
+    /// `InvalidArgument` unless `p` is in `[0, 1]`.
     pub fn new(generator: &Generator, p: f64) -> Result<Dropout> {
         if !(0.0..=1.0).contains(&p) {
-            return Err(Error::data(format!("dropout: p must be in [0, 1], got {p}")));
+            return Err(Error::argument(format!("dropout: p must be in [0, 1], got {p}")));
         }
         Ok(Dropout { p, generator: generator.clone(), mode: Mode::default() })
     }

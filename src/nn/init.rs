@@ -69,7 +69,7 @@ pub fn normal(generator: &Generator, shape: &[usize], mean: f64, std: f64) -> Re
 /// distribution function, as in PyTorch.
 ///
 /// # Errors
-/// `Data` unless `low < high` and the standard deviation is above 0.
+/// `InvalidArgument` unless `low < high` and the standard deviation is above 0.
 pub fn trunc_normal(
     generator: &Generator,
     shape: &[usize],
@@ -80,7 +80,7 @@ pub fn trunc_normal(
         let message = format!(
             "trunc_normal: std must be above 0, and low below high, got {std}, {low} and {high}"
         );
-        return Err(Error::data(message));
+        return Err(Error::argument(message));
     }
     // erf of the limits, which is 2 cdf - 1. The device computes it, so that the values after `erfinv` stay between the
     // limits.

@@ -33,10 +33,10 @@ impl Lora {
     /// Creates an adapter around `base`.
     ///
     /// # Errors
-    /// `Data` if the rank is 0 or alpha is not finite. `Shape` if the weight of `base` is not a matrix. `Limit`.
+    /// `InvalidArgument` if the rank is 0 or alpha is not finite. `Shape` if the weight of `base` is not a matrix. `Limit`.
     pub fn new(generator: &Generator, base: Linear, rank: usize, alpha: f64) -> Result<Lora> {
         if rank == 0 || !alpha.is_finite() {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "lora: rank must be at least 1 and alpha finite, got rank {rank} and alpha {alpha}"
             )));
         }

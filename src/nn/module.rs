@@ -82,7 +82,7 @@ pub trait Module {
     /// is the rest of a [`Trainer`](crate::train::Trainer) checkpoint (`trainer/...`).
     ///
     /// # Errors
-    /// `Data` with the names that are missing or unexpected. `Shape` if a shape differs. After an error, no value has
+    /// `Format` with the names that are missing or unexpected. `Shape` if a shape differs. After an error, no value has
     /// changed.
     fn load_state_dict(&self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         load(&values(&|see| self.visit(see)), state)
@@ -315,7 +315,7 @@ fn load(own: &[(String, Variable)], state: &BTreeMap<String, Tensor>) -> Result<
     ];
     for (must, got, paths) in lists {
         if !paths.is_empty() {
-            return Err(Error::data(format!(
+            return Err(Error::format(format!(
                 "{name}: the state must {must}, got one {got} {}",
                 listed(&paths)
             )));

@@ -98,12 +98,12 @@ impl Kind {
                 Kind::Lstm => format!("proj_size must be below hidden, {hidden}"),
                 _ => "proj_size must be 0, because only an LSTM has it".into(),
             };
-            return Err(Error::data(format!("{name}: {must}, got {proj_size}")));
+            return Err(Error::argument(format!("{name}: {must}, got {proj_size}")));
         }
         match (self, nonlinearity) {
             (kind, Nonlinearity::Tanh) => Ok(kind),
             (Kind::Rnn, Nonlinearity::Relu) => Ok(Kind::ReluRnn),
-            _ => Err(Error::data(format!(
+            _ => Err(Error::argument(format!(
                 "{name}: nonlinearity must be tanh, got relu; only an RNN has it"
             ))),
         }
@@ -156,7 +156,7 @@ impl Stack {
     ) -> Result<Stack> {
         let RecurrentOptions { layers, bidirectional, bias, dropout, .. } = options;
         if layers == 0 || hidden == 0 {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "{}: layers and hidden must be at least 1, got {layers} and {hidden}",
                 kind.name()
             )));
@@ -301,8 +301,8 @@ macro_rules! recurrent {
             /// within `1 / sqrt(hidden)`.
             ///
             /// # Errors
-            /// `Data` without layers or units, for a dropout outside `[0, 1]`, or for an option of another kind of layer.
-            /// `Limit`.
+            /// `InvalidArgument` without layers or units, for a dropout outside `[0, 1]`, or for an option of another kind of
+            /// layer. `Limit`.
             pub fn new(
                 generator: &Generator,
                 inputs: usize,

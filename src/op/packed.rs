@@ -77,14 +77,14 @@ impl FromStr for PackedArithmetic {
     /// Parses `exact` or `int8`.
     ///
     /// # Errors
-    /// `Data` for other words.
+    /// `InvalidArgument` for other words.
     fn from_str(word: &str) -> Result<PackedArithmetic> {
         match word {
             "exact" => Ok(PackedArithmetic::Exact),
             "int8" => Ok(PackedArithmetic::Int8),
-            _ => {
-                Err(Error::data(format!("arithmetic: it must be `exact` or `int8`, got {word:?}")))
-            }
+            _ => Err(Error::argument(format!(
+                "arithmetic: it must be `exact` or `int8`, got {word:?}"
+            ))),
         }
     }
 }

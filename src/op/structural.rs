@@ -185,7 +185,7 @@ impl Op {
         let first = || operands[0];
         match self {
             Op::Source | Op::Scalar => {
-                Err(Error::data(format!("{name}: the node must be computed, got data")))
+                Err(Error::state(format!("{name}: the node must be computed, got data")))
             }
             Op::Fill { shape, value } => Ok((*shape, value.dtype)),
             Op::Iota { shape, .. } => Ok((*shape, DType::I32)),
@@ -291,7 +291,7 @@ fn need_starts(
         let message = format!(
             "{name}: each start must be one number of dtype i32, got {operands:?} for {count}"
         );
-        return Err(Error::data(message));
+        return Err(Error::argument(message));
     }
     Ok(())
 }

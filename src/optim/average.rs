@@ -40,11 +40,11 @@ impl WeightAverage {
     /// decay`.
     ///
     /// # Errors
-    /// `Data` unless `decay` is in `[0, 1]`. `Memory`.
+    /// `InvalidArgument` unless `decay` is in `[0, 1]`. `Memory`.
     pub fn new(optimizer: &Optimizer, decay: f64) -> Result<WeightAverage> {
         if !(0.0..=1.0).contains(&decay) {
             let message = format!("average: decay must be in [0, 1], got {decay}");
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         let flats = optimizer.shards().map(|shard| &shard.flat);
         let pair = |flat: &Variable| Ok((flat.clone(), Variable::new(&copy(flat)?)));

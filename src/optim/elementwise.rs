@@ -31,7 +31,7 @@ impl Rule for Sgd {
         self.check_hyperparameters()?;
         let Sgd { momentum, dampening, nesterov, .. } = *self;
         match nesterov && (momentum == 0.0 || dampening != 0.0) {
-            true => Err(Error::data(format!(
+            true => Err(Error::argument(format!(
                 "optimizer: nesterov of Sgd must have momentum and no dampening, got {momentum} and {dampening}"
             ))),
             false => Ok(()),
@@ -277,7 +277,7 @@ impl Rule for Rprop {
         let (less, more) = self.etas;
         match 0.0 < less && less < 1.0 && 1.0 < more {
             true => Ok(()),
-            false => Err(Error::data(format!(
+            false => Err(Error::argument(format!(
                 "optimizer: etas of Rprop must be in (0, 1) and above 1, got {less} and {more}"
             ))),
         }

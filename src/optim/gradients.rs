@@ -62,12 +62,12 @@ impl Optimizer {
     /// Computes the gradients of a loss for each shard.
     ///
     /// # Errors
-    /// `Data` if no parameter has a gradient. Also the errors of [`Tensor::grad`].
+    /// `InvalidArgument` if no parameter has a gradient. Also the errors of [`Tensor::grad`].
     pub(super) fn gradients(&self, op: &str, loss: &Tensor) -> Result<Vec<Option<Gradient>>> {
         let parameters: Vec<&Variable> = self.shards().flat_map(|s| &s.parameters).collect();
         let all = self.scale_loss(loss)?.gradients_by(op, "parameter", &parameters)?;
         if all.iter().all(Option::is_none) {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "{op}: the loss must depend on a parameter, got one that depends on none"
             )));
         }
@@ -205,7 +205,7 @@ impl Clip {
     /// Rejects a bound that is not above 0.
     ///
     /// # Errors
-    /// `Data`.
+    /// `InvalidArgument`.
     pub(crate) fn check(self, op: &str) -> Result<()> {
         let (name, max) = match self {
             Clip::Norm(max) => ("clip_norm", max),
@@ -213,7 +213,7 @@ impl Clip {
         };
         match max > 0.0 {
             true => Ok(()),
-            false => Err(Error::data(format!("{op}: {name} must be above 0, got {max}"))),
+            false => Err(Error::argument(format!("{op}: {name} must be above 0, got {max}"))),
         }
     }
 

@@ -48,7 +48,7 @@ impl Optimizer {
     /// reduced, and rules such as Adam do not count the step. Nothing is read for it, so a step is still one submission.
     ///
     /// # Errors
-    /// `Unsupported` if the device has no `f16`. `Data` unless the numbers are positive and finite.
+    /// `Unsupported` if the device has no `f16`. `InvalidArgument` unless the numbers are positive and finite.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -90,7 +90,7 @@ impl Optimizer {
         ];
         if let Some((field, x)) = numbers.iter().find(|(_, x)| !(*x > 0.0 && x.is_finite())) {
             let message = format!("{name}: {field} must be positive and finite, got {x}");
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         self.scaling = Some(Scaling {
             rule,
@@ -140,7 +140,7 @@ impl Scaling {
             plain.push(gradient.mul(&inverse.cast(gradient.dtype())?)?);
         }
         let finite =
-            finite.ok_or_else(|| Error::data("optimizer: there must be gradients, got none"))?;
+            finite.ok_or_else(|| Error::state("optimizer: there must be gradients, got none"))?;
         Ok((plain, finite))
     }
 

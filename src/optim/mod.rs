@@ -95,8 +95,8 @@ impl Optimizer {
     /// then on, even after the newer optimizer is dropped.
     ///
     /// # Errors
-    /// `Data` if there are no parameters, if one occurs twice, if they are on two devices, or if a hyperparameter is out of
-    /// range. `DType` unless the parameters are floats. `Limit`, `Memory`, and the errors of the rule's check.
+    /// `InvalidArgument` if there are no parameters, if one occurs twice, if they are on two devices, or if a hyperparameter is
+    /// out of range. `DType` unless the parameters are floats. `Limit`, `Memory`, and the errors of the rule's check.
     pub fn new(rule: impl Rule + 'static, parameters: &[Variable]) -> Result<Optimizer> {
         let (groups, losses, averages) = Default::default();
         let mut optimizer = Optimizer { groups, clip: None, scaling: None, losses, averages };
@@ -107,7 +107,7 @@ impl Optimizer {
     /// Adds a group of parameters with a separate rule. The group counts its own steps from now on.
     ///
     /// # Errors
-    /// Same as [`Optimizer::new`]. `Data` also if a parameter is already in a group.
+    /// Same as [`Optimizer::new`]. `InvalidArgument` also if a parameter is already in a group.
     pub fn add_group(&mut self, rule: impl Rule + 'static, parameters: &[Variable]) -> Result<()> {
         self.add_boxed(Box::new(rule), parameters)
     }
@@ -116,13 +116,13 @@ impl Optimizer {
     fn add_boxed(&mut self, rule: Box<dyn Rule>, parameters: &[Variable]) -> Result<()> {
         let known = || self.shards().flat_map(|shard| &shard.parameters);
         if let Some(i) = parameters.iter().position(|new| known().any(|old| old.is_same(new))) {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "optimizer: a parameter must be in one group, got parameter {i} twice"
             )));
         }
         for (i, parameter) in parameters.iter().enumerate() {
             if let Some(first) = parameters[..i].iter().position(|other| other.is_same(parameter)) {
-                return Err(Error::data(format!(
+                return Err(Error::argument(format!(
                     "optimizer: parameters must be distinct, got parameter {first} again as parameter {i}"
                 )));
             }
@@ -168,15 +168,15 @@ impl Optimizer {
     pub(crate) fn take_groups(&mut self, other: &mut Optimizer) -> Result<()> {
         if other.clip.is_some() || other.scaling.is_some() {
             let must = "the other must not clip nor train in mixed precision, got one that does";
-            return Err(Error::data(format!("optimizer: {must}; set that on this one")));
+            return Err(Error::argument(format!("optimizer: {must}; set that on this one")));
         }
         if other.steps() > 0 || other.shards().any(|shard| shard.pending.is_some()) {
-            return Err(Error::data("optimizer: the other must not have begun to train, got one with steps or gradients"));
+            return Err(Error::state("optimizer: the other must not have begun to train, got one with steps or gradients"));
         }
         let known =
             |new: &Variable| self.shards().flat_map(|s| &s.parameters).any(|x| x.is_same(new));
         if let Some(i) = other.shards().flat_map(|shard| &shard.parameters).position(known) {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "optimizer: a parameter must be in one group, got parameter {i} twice"
             )));
         }
@@ -234,12 +234,13 @@ impl Optimizer {
     /// Sets the learning rate of one group. Groups are numbered in the order in which they were added.
     ///
     /// # Errors
-    /// `Data` if the group does not exist, or if the rate is negative or NaN.
+    /// `InvalidArgument` if the group does not exist, or if the rate is negative or NaN.
     pub fn set_group_lr(&mut self, group: usize, lr: f64) -> Result<()> {
         check_lr("set_group_lr", lr)?;
         let count = self.groups.len();
-        let no =
-            || Error::data(format!("optimizer: the group must be less than {count}, got {group}"));
+        let no = || {
+            Error::argument(format!("optimizer: the group must be less than {count}, got {group}"))
+        };
         let group = self.groups.get_mut(group).ok_or_else(no)?;
         (group.lr, group.base_lr) = (lr, lr);
         Ok(())
@@ -261,8 +262,9 @@ impl Optimizer {
     /// parameters' earlier values are errors afterwards, as after `backward` in PyTorch.
     ///
     /// # Errors
-    /// `Data` if the loss depends on none of the parameters, or on a value that a parameter had before it was assigned. Also
-    /// the errors of [`Tensor::grad`] and [`Optimizer::step`]. After an error, nothing has changed.
+    /// `InvalidArgument` if the loss depends on none of the parameters. `InvalidState` if it depends on a value that a
+    /// parameter had before it was assigned. Also the errors of [`Tensor::grad`] and [`Optimizer::step`]. After an error,
+    /// nothing has changed.
     pub fn minimize(&mut self, loss: &Tensor) -> Result<()> {
         self.minimize_after(loss, || ())
     }
@@ -280,8 +282,8 @@ impl Optimizer {
     /// [`Optimizer::minimize`].
     ///
     /// # Errors
-    /// `Data` if the loss depends on none of the parameters, or on an earlier value of one. Also the errors of
-    /// [`Tensor::grad`] and of submitting. After an error, nothing was added.
+    /// `InvalidArgument` if the loss depends on none of the parameters, `InvalidState` if on an earlier value of one. Also the
+    /// errors of [`Tensor::grad`] and of submitting. After an error, nothing was added.
     pub fn accumulate(&mut self, loss: &Tensor) -> Result<()> {
         let gradients = self.gradients("accumulate", loss)?;
         // Fallible work comes first.
@@ -313,9 +315,9 @@ impl Optimizer {
     /// A parameter without a gradient keeps its value and its state.
     ///
     /// # Errors
-    /// `Data` if there are no gradients, or if a parameter belongs to another optimizer. `Data` also if a learning rate or a
-    /// clipping bound is out of range. `Limit`, `Memory`. After an error, nothing has changed, and the gradients are still
-    /// stored.
+    /// `InvalidState` if there are no gradients, or if a parameter belongs to another optimizer. `InvalidArgument` if a
+    /// learning rate or a clipping bound is out of range. `Limit`, `Memory`. After an error, nothing has changed, and the
+    /// gradients are still stored.
     pub fn step(&mut self) -> Result<()> {
         self.check("step")?;
         let now = self.shards().map(|_| None).collect();
@@ -329,7 +331,7 @@ impl Optimizer {
             let message = format!(
                 "{op}: parameters must belong to this optimizer, got parameter {i} of another"
             );
-            return Err(Error::data(message));
+            return Err(Error::state(message));
         }
         self.groups.iter().try_for_each(|group| check_lr(op, group.lr))?;
         self.clip.map_or(Ok(()), |clip| clip.check(op))
@@ -349,7 +351,7 @@ impl Optimizer {
             let message = format!(
                 "{op}: there must be gradients, got none; call `backward` or `accumulate` first"
             );
-            return Err(Error::data(message));
+            return Err(Error::state(message));
         }
         let device = self.device();
         let values = self.used_values(&gradients);
@@ -515,7 +517,7 @@ fn sharded(parameters: &[Variable]) -> Result<Vec<Vec<Variable>>> {
         }
     }
     if shards.is_empty() {
-        return Err(Error::data("optimizer: there must be a parameter, got none".to_string()));
+        return Err(Error::argument("optimizer: there must be a parameter, got none".to_string()));
     }
     Ok(shards.into_iter().map(|(_, parameters)| parameters).collect())
 }
@@ -523,10 +525,10 @@ fn sharded(parameters: &[Variable]) -> Result<Vec<Vec<Variable>>> {
 /// Rejects a learning rate that is negative or NaN.
 ///
 /// # Errors
-/// `Data`.
+/// `InvalidArgument`.
 pub(crate) fn check_lr(op: &str, lr: f64) -> Result<()> {
     match lr >= 0.0 {
         true => Ok(()),
-        false => Err(Error::data(format!("{op}: lr must be at least 0, got {lr}"))),
+        false => Err(Error::argument(format!("{op}: lr must be at least 0, got {lr}"))),
     }
 }

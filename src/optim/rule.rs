@@ -18,7 +18,7 @@ pub trait Rule {
     /// Rejects hyperparameters out of range, and parameters of shapes that the rule does not support.
     ///
     /// # Errors
-    /// `Data`; `Shape`.
+    /// `InvalidArgument`; `Shape`.
     fn check(&self, _shapes: &[Vec<usize>]) -> Result<()> {
         Ok(())
     }
@@ -176,7 +176,7 @@ pub(super) fn in_range(
         Bound::Included(end) => format!("in [0, {end}]"),
         Bound::Excluded(end) => format!("in [0, {end})"),
     };
-    Err(Error::data(format!("optimizer: {field} of {rule} must be {wanted}, got {value:?}")))
+    Err(Error::argument(format!("optimizer: {field} of {rule} must be {wanted}, got {value:?}")))
 }
 
 /// Declares the hyperparameters of a rule, and their ranges as PyTorch checks them. `Default` returns PyTorch's defaults, and

@@ -25,7 +25,7 @@ const ACCUMULATED: &str = "accumulated_gradient";
 const OP: &str = "load_state_dict";
 
 fn missing(name: &str) -> Error {
-    Error::data(format!("{OP}: the state must have `{name}`, got none"))
+    Error::format(format!("{OP}: the state must have `{name}`, got none"))
 }
 
 /// Returns the name of a parameter's value in the n-th average.
@@ -123,7 +123,7 @@ impl Optimizer {
     /// the state restarts from the current values of the parameters.
     ///
     /// # Errors
-    /// `Data` with the name that is missing or unexpected. `Shape` if a shape differs. Also the errors of [`Tensor::read`].
+    /// `Format` with the name that is missing or unexpected. `Shape` if a shape differs. Also the errors of [`Tensor::read`].
     /// After an error, nothing has changed.
     pub async fn load_state_dict(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let steps = Optimizer::saved_steps(state).await?;
@@ -199,7 +199,7 @@ impl Optimizer {
             pending.push(shard.joined(&gradients)?.map(Pending::new).transpose()?);
         }
         if let Some(name) = given.0.keys().next() {
-            return Err(Error::data(format!(
+            return Err(Error::format(format!(
                 "{OP}: the state must have no other names, got `{name}`"
             )));
         }

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 /// Validates the kernels in order, and the slots of their values.
 ///
 /// # Errors
-/// `Data` that names the kernel that does not find its input, or the missing result.
+/// `InvalidState` that names the kernel that does not find its input, or the missing result.
 pub fn check(
     trace: &Trace,
     planned_kernels: &[PlannedKernel],
@@ -24,7 +24,7 @@ pub fn check(
     donated: &[(usize, usize)],
 ) -> Result<()> {
     let refuse =
-        |what: String| Err(Error::data(format!("plan: {what}; this is a bug in warpweft")));
+        |what: String| Err(Error::state(format!("plan: {what}; this is a bug in warpweft")));
     let name = |node: usize| format!("%{node} ({})", trace.nodes[node].op.name());
     let place = |node: usize| memory.slot[node].map(|slot| memory.slots[slot].storage);
     // The node whose value each buffer holds. After an update of a part, the rest of the buffer has the old data.

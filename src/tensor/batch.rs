@@ -38,7 +38,7 @@ impl Batch {
     /// Adds a result.
     ///
     /// # Errors
-    /// `Data` if the tensor is on another device; the error that the tensor carries.
+    /// `InvalidArgument` if the tensor is on another device; the error that the tensor carries.
     pub fn add(&mut self, tensor: &Tensor) -> Result<&mut Batch> {
         if !self.device.is_same(&tensor.device) {
             return Err(Error::wrong_device("batch", "the tensor"));

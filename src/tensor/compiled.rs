@@ -186,7 +186,7 @@ impl Compiled {
     /// Runs the program on inputs of the shapes that it was compiled for.
     pub fn run(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         if !self.writes.is_empty() && capture::is_compiling(device) {
-            return Err(Error::data(
+            return Err(Error::state(
                 "program: no other program must be compiled while one runs that assigns variables, got such a run",
             ));
         }

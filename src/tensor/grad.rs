@@ -28,10 +28,10 @@ impl Tensor {
     /// node, which makes it computed as well.
     ///
     /// # Errors
-    /// `Shape` if this tensor does not have exactly one element; `DType` unless all tensors are floats; `Data` if they
-    /// are on two devices, if the gradient would pass a computed tensor that is no longer held, or if an optimizer step
-    /// has used up this tensor; `Limit` if an intermediate value is too large. While a program is compiled, `Data` if the
-    /// gradient by a variable would pass a tensor from outside that was computed from that variable.
+    /// `Shape` if this tensor does not have exactly one element; `DType` unless all tensors are floats; `InvalidArgument`
+    /// if they are on two devices; `InvalidState` if the gradient would pass a computed tensor that is no longer held, or if an
+    /// optimizer step has used up this tensor; `Limit` if an intermediate value is too large. While a program is compiled,
+    /// `InvalidState` if the gradient by a variable would pass a tensor from outside that was computed from that variable.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -53,7 +53,7 @@ impl Tensor {
     /// has `None`, which differs from a gradient of zeros. Errors call a variable `what`.
     ///
     /// # Errors
-    /// The errors of [`Tensor::grad`]; `Data` if an earlier value of a variable was used, or if dropped history leaves
+    /// The errors of [`Tensor::grad`]; `InvalidState` if an earlier value of a variable was used, or if dropped history leaves
     /// that open.
     #[cfg_attr(feature = "js", js(skip))]
     pub(crate) fn gradients_by(
@@ -106,7 +106,7 @@ impl Tensor {
     /// tensor in `wrt`. (`vjp` in JAX, `grad` of several outputs in PyTorch.)
     ///
     /// # Errors
-    /// `Data` unless each result has one seed; the errors of [`Tensor::vjp`].
+    /// `InvalidArgument` unless each result has one seed; the errors of [`Tensor::vjp`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -124,7 +124,7 @@ impl Tensor {
         let name = "vjp_all";
         if results.len() != seeds.len() {
             let (results, seeds) = (results.len(), seeds.len());
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "{name}: there must be one seed for each result, got {seeds} seeds for {results} results"
             )));
         }
@@ -140,7 +140,7 @@ impl Tensor {
         }
         match sum {
             Some(sum) => fill_missing(sum.gradients(name, None, wrt, false)?, wrt),
-            None => Err(Error::data(format!("{name}: there must be a result, got none"))),
+            None => Err(Error::argument(format!("{name}: there must be a result, got none"))),
         }
     }
 
@@ -174,7 +174,7 @@ impl Tensor {
     /// recomputed result, so it misses the terms that depend on the original one.
     ///
     /// # Errors
-    /// The errors of `work`; `Data` if its result is on another device.
+    /// The errors of `work`; `InvalidArgument` if its result is on another device.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -254,7 +254,7 @@ impl Tensor {
     /// a variable `what`.
     ///
     /// # Errors
-    /// `Data` if this tensor was computed from a captured tensor that depends on one of `nodes`, or if dropped history
+    /// `InvalidState` if this tensor was computed from a captured tensor that depends on one of `nodes`, or if dropped history
     /// leaves that open.
     pub(in crate::tensor) fn check_captured(
         &self,
@@ -273,7 +273,7 @@ impl Tensor {
         };
         let (n, value) = outside[at];
         let (shape, _) = self.device.describe(value);
-        Err(Error::data(format!(
+        Err(Error::state(format!(
             "{op}: tensors that a program captures are constants in it, got one that was computed outside from {what} {n} \
              {shape}, which the gradient is by; compute it in the program, take the gradient outside, or `detach` it"
         )))

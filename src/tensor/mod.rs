@@ -177,7 +177,7 @@ impl Tensor {
                     there.name,
                     there.backend
                 );
-                return Err(Error::data(message));
+                return Err(Error::argument(message));
             }
             nodes.push(other.node()?);
         }

@@ -70,7 +70,8 @@ impl Device {
     /// returned twice is computed once.
     ///
     /// Gradients pass through the results to inputs, constants and variables, as if the run had recorded the operations.
-    /// Inside `build`, a gradient by a variable is a `Data` error if a constant was computed from that variable outside.
+    /// Inside `build`, a gradient by a variable is an `InvalidState` error if a constant was computed from that variable
+    /// outside.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -175,11 +176,11 @@ impl Program {
     /// the last run.
     ///
     /// # Errors
-    /// `Data` if the program has named axes and was never run.
+    /// `InvalidState` if the program has named axes and was never run.
     pub fn plan(&self) -> Result<Arc<kernel::Plan>> {
         match &self.known().latest {
             Some(compiled) => Ok(compiled.plan()),
-            None => Err(Error::data("program: the axes must have extents, got names; such a program is planned when it runs")),
+            None => Err(Error::state("program: the axes must have extents, got names; such a program is planned when it runs")),
         }
     }
 
@@ -187,7 +188,7 @@ impl Program {
     /// are compiled. In a browser, compilation does not block the page.
     ///
     /// # Errors
-    /// `Data` if the program has named axes and was never run; `Unsupported` if the device rejects a kernel;
+    /// `InvalidState` if the program has named axes and was never run; `Unsupported` if the device rejects a kernel;
     /// `DeviceLost`.
     ///
     /// ```
@@ -210,8 +211,8 @@ impl Program {
     /// Submits the program with new inputs. The results can be read, or passed to other operations.
     ///
     /// # Errors
-    /// `Shape`, `DType` or `Data` if the inputs do not fit the program; `Memory`. For new extents of named axes, also the
-    /// errors of `build` and of planning.
+    /// `Shape`, `DType` or `InvalidArgument` if the inputs do not fit the program; `Memory`. For new extents of named axes,
+    /// also the errors of `build` and of planning.
     pub fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         let extents = self.extents(inputs)?;
         let known = {
@@ -237,7 +238,9 @@ impl Program {
     fn extents(&self, inputs: &[&Tensor]) -> Result<Vec<usize>> {
         if inputs.len() != self.inputs.len() {
             let (have, want) = (inputs.len(), self.inputs.len());
-            return Err(Error::data(format!("program: there must be {want} inputs, got {have}")));
+            return Err(Error::argument(format!(
+                "program: there must be {want} inputs, got {have}"
+            )));
         }
         let mut extents: Vec<(&str, usize)> = Vec::new();
         for (i, (input, (dims, dtype))) in inputs.iter().zip(&self.inputs).enumerate() {

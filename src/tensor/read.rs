@@ -70,7 +70,7 @@ async fn only<T>(read: impl Future<Output = Result<Vec<Vec<T>>>>) -> Result<Vec<
     let all = read.await?;
     all.into_iter()
         .next()
-        .ok_or_else(|| Error::data("read: the device must return a value, got none"))
+        .ok_or_else(|| Error::state("read: the device must return a value, got none"))
 }
 
 impl Device {
@@ -90,7 +90,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `Data` if a tensor is on another device; the errors of [`Tensor::read`].
+    /// `InvalidArgument` if a tensor is on another device; the errors of [`Tensor::read`].
     pub fn read<T: Element>(
         &self,
         tensors: &[&Tensor],

@@ -53,7 +53,7 @@ impl Added {
     /// Builds the automatons.
     ///
     /// # Errors
-    /// `Data` if the tokens are too many for an automaton.
+    /// `Format` if the tokens are too many for an automaton.
     pub(super) fn new(tokens: Vec<AddedToken>) -> Result<Added> {
         let only = |is_special: bool| {
             let chosen = tokens.iter().filter(|token| token.is_special == is_special);
@@ -96,7 +96,7 @@ impl Matcher {
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(tokens.iter().map(|token| &token.text))
             .map_err(|error| {
-                Error::data(format!("tokenizer: added tokens must be searchable, got {error}"))
+                Error::format(format!("tokenizer: added tokens must be searchable, got {error}"))
             })?;
         Ok(Matcher { names: Some(names), tokens })
     }

@@ -20,9 +20,9 @@ impl Charsmap {
     /// Reads a table, whose first 4 bytes are the length of its trie.
     ///
     /// # Errors
-    /// `Data`, and the message names `what`.
+    /// `Format`, and the message names `what`.
     pub(super) fn new(what: &str, bytes: &[u8]) -> Result<Charsmap> {
-        let wrong = |why: String| Error::data(format!("tokenizer: {what} {why}"));
+        let wrong = |why: String| Error::format(format!("tokenizer: {what} {why}"));
         let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
             let got = bytes.len();
             return Err(wrong(format!("must have at least 4 bytes, got {got}")));

@@ -19,7 +19,7 @@ use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 pub(super) struct Metadata<'a>(pub(super) &'a BTreeMap<String, GgufValue>);
 
 fn wrong(key: &str, must: &str, got: impl std::fmt::Display) -> Error {
-    Error::data(format!("tokenizer: `tokenizer.ggml.{key}` {must}, got {got}"))
+    Error::format(format!("tokenizer: `tokenizer.ggml.{key}` {must}, got {got}"))
 }
 
 impl<'a> Metadata<'a> {

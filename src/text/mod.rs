@@ -77,7 +77,7 @@ impl Tokenizer {
     /// Reads the tokenizer of a GGUF file, from its metadata `tokenizer.ggml.*`.
     ///
     /// # Errors
-    /// `Data` if the vocabulary is damaged, with the key or the token. `Unsupported` for unknown kinds and pre-tokenizers.
+    /// `Format` if the vocabulary is damaged, with the key or the token. `Unsupported` for unknown kinds and pre-tokenizers.
     pub fn from_gguf(file: &Gguf) -> Result<Tokenizer> {
         gguf::tokenizer(&file.metadata)
     }
@@ -86,7 +86,7 @@ impl Tokenizer {
     /// post-processor adds, unless [`Tokenizer::with_config`] sets others.
     ///
     /// # Errors
-    /// `Data` if the file is damaged, with the part and the reason. `Unsupported` for unknown parts.
+    /// `Format` if the file is damaged, with the part and the reason. `Unsupported` for unknown parts.
     pub fn from_json(json: &[u8]) -> Result<Tokenizer> {
         json::tokenizer(json)
     }
@@ -94,7 +94,7 @@ impl Tokenizer {
     /// Applies the settings of a `tokenizer_config.json`: `bos_token`, `eos_token`, `add_bos_token` and `add_eos_token`.
     ///
     /// # Errors
-    /// `Data` if the file is damaged, or names a token that the vocabulary does not have.
+    /// `Format` if the file is damaged, or names a token that the vocabulary does not have.
     pub fn with_config(mut self, json: &[u8]) -> Result<Tokenizer> {
         json::apply_config(json, &mut self.vocabulary, &mut self.ends)?;
         Ok(self)
@@ -115,7 +115,7 @@ impl Tokenizer {
     /// cases.
     ///
     /// # Errors
-    /// `Data` if a character has no token and the vocabulary has no token for unknown characters.
+    /// `InvalidArgument` if a character has no token and the vocabulary has no token for unknown characters.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
         let mut ids = Vec::with_capacity(text.len() / 3);
         self.encode_onto(text, special, &mut ids)?;

@@ -38,7 +38,7 @@ pub(super) struct BpeOptions {
 }
 
 fn refused(what: &str, error: &(dyn std::error::Error + Send + Sync)) -> Error {
-    Error::data(format!("tokenizer: {what} must fit together, got {error}"))
+    Error::format(format!("tokenizer: {what} must fit together, got {error}"))
 }
 
 impl Model {
@@ -46,7 +46,7 @@ impl Model {
     /// out.
     ///
     /// # Errors
-    /// `Data` if a merge names a token that does not exist.
+    /// `Format` if a merge names a token that does not exist.
     pub(super) fn bpe(
         vocabulary: &Vocabulary,
         what: &str,
@@ -66,7 +66,7 @@ impl Model {
                     Some(id) => is_special |= vocabulary.kind(id).is_special(),
                     None => {
                         let (left, right) = (brief(&left), brief(&right));
-                        return Err(Error::data(format!(
+                        return Err(Error::format(format!(
                             "tokenizer: merge {row} of {what} must join two tokens to a third, got {left} and {right}, and no \
                              token {}",
                             brief(name)
@@ -78,7 +78,7 @@ impl Model {
             if !right.starts_with(&*prefix) {
                 let must = format!("must have {} in front of its second token", brief(&prefix));
                 let got = brief(&right);
-                return Err(Error::data(format!(
+                return Err(Error::format(format!(
                     "tokenizer: merge {row} of {what} {must}, got {got}"
                 )));
             }
@@ -114,7 +114,7 @@ impl Model {
     /// Builds a unigram model, with a score for each token.
     ///
     /// # Errors
-    /// `Data` if a score is not finite, or a token is too long.
+    /// `Format` if a score is not finite, or a token is too long.
     pub(super) fn unigram(
         vocabulary: &Vocabulary,
         what: &str,
@@ -132,7 +132,7 @@ impl Model {
             if !score.is_finite() {
                 let token = brief(token);
                 let must = "must be a finite number";
-                return Err(Error::data(format!(
+                return Err(Error::format(format!(
                     "tokenizer: the score of token {token} in {what} {must}, got {score}"
                 )));
             }
@@ -153,7 +153,7 @@ impl Model {
     /// and so on. `tokens` are the texts by id, which can differ from the ones in the vocabulary.
     ///
     /// # Errors
-    /// `Data` if the token for unknown words is missing, or a token is too long.
+    /// `Format` if the token for unknown words is missing, or a token is too long.
     pub(super) fn wordpiece(
         what: &str,
         tokens: Vec<(String, u32)>,
@@ -164,7 +164,7 @@ impl Model {
         tokens.iter().try_for_each(|(token, _)| short(what, token))?;
         if !tokens.iter().any(|(token, _)| token == unknown) {
             let must = "must have the token for unknown words";
-            return Err(Error::data(format!(
+            return Err(Error::format(format!(
                 "tokenizer: {what} {must}, got none named {}",
                 brief(unknown)
             )));
@@ -183,7 +183,7 @@ impl Model {
     /// Builds a model of whole words.
     ///
     /// # Errors
-    /// `Data` if the token for unknown words is missing.
+    /// `Format` if the token for unknown words is missing.
     pub(super) fn words(vocabulary: &Vocabulary, what: &str, unknown: &str) -> Result<Model> {
         present(vocabulary, unknown)?;
         let plain =
@@ -206,7 +206,9 @@ impl Model {
             Model::HuggingFace(model) => {
                 let tokens = model.tokenize(word).map_err(|error| {
                     let word = brief(word);
-                    Error::data(format!("tokenizer: a word must have tokens, got {word}: {error}"))
+                    Error::argument(format!(
+                        "tokenizer: a word must have tokens, got {word}: {error}"
+                    ))
                 })?;
                 ids.extend(tokens.into_iter().map(|token| token.id));
                 Ok(())
@@ -220,7 +222,7 @@ fn present(vocabulary: &Vocabulary, unknown: &str) -> Result<()> {
         Some(_) => Ok(()),
         None => {
             let must = "the token for unknown text must be in the vocabulary";
-            Err(Error::data(format!("tokenizer: {must}, got {}", brief(unknown))))
+            Err(Error::format(format!("tokenizer: {must}, got {}", brief(unknown))))
         }
     }
 }
@@ -230,7 +232,7 @@ fn short(what: &str, token: &str) -> Result<()> {
         return Ok(());
     }
     let (token, length) = (brief(token), token.len());
-    Err(Error::data(format!(
+    Err(Error::format(format!(
         "tokenizer: the tokens of {what} must have at most {LONGEST_PIECE} bytes, got {length} in {token}"
     )))
 }

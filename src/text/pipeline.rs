@@ -45,7 +45,7 @@ impl Normalizer {
             Normalizer::HuggingFace(normalizer) => {
                 let mut text = NormalizedString::from(&*text);
                 normalizer.normalize(&mut text).map_err(|error| {
-                    Error::data(format!("tokenizer: text must be normalizable, got {error}"))
+                    Error::argument(format!("tokenizer: text must be normalizable, got {error}"))
                 })?;
                 text.get().to_string()
             }
@@ -139,7 +139,7 @@ impl Pipeline {
         let Some(words) = words else { return self.model.encode(vocabulary, text, ids) };
         let mut split = PreTokenizedString::from(text);
         words.pre_tokenize(&mut split).map_err(|error| {
-            Error::data(format!("tokenizer: text must be splittable into words, got {error}"))
+            Error::argument(format!("tokenizer: text must be splittable into words, got {error}"))
         })?;
         for (word, _, _) in split.get_splits(OffsetReferential::Original, OffsetType::None) {
             self.model.encode(vocabulary, word, ids)?;

@@ -211,7 +211,7 @@ impl PreTokenizer {
             let pattern = SplitPattern::Regex((*pattern).to_string());
             let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false);
             let split = split.map_err(|error| {
-                Error::data(format!("tokenizer: a pattern must be valid, got {error}"))
+                Error::format(format!("tokenizer: a pattern must be valid, got {error}"))
             })?;
             all.push(split.into());
         }

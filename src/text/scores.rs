@@ -71,7 +71,7 @@ impl Scores {
     /// Appends the ids of a text.
     ///
     /// # Errors
-    /// `Data` if a character has no token, and the vocabulary has no token for unknown characters.
+    /// `InvalidArgument` if a character has no token, and the vocabulary has no token for unknown characters.
     pub(super) fn encode(&self, tokens: &Vocabulary, text: &str, ids: &mut Vec<u32>) -> Result<()> {
         let mut symbols: Vec<Symbol> = Vec::with_capacity(text.len());
         for (start, c) in text.char_indices() {
@@ -138,7 +138,7 @@ impl Scores {
             (None, None) => {
                 let must =
                     "every character must have a token, tokens of its bytes, or the unknown token";
-                return Err(Error::data(format!("tokenizer: {must}, got {}", brief(text))));
+                return Err(Error::argument(format!("tokenizer: {must}, got {}", brief(text))));
             }
         }
         Ok(())

@@ -54,7 +54,7 @@ impl Vocabulary {
     /// Creates a vocabulary whose ids are the positions in a list. Empty texts are ids without a token.
     ///
     /// # Errors
-    /// `Data`, and the message names `what`, if the list is empty or two tokens have the same text.
+    /// `Format`, and the message names `what`, if the list is empty or two tokens have the same text.
     pub(super) fn new<'a>(
         what: &str,
         tokens: impl ExactSizeIterator<Item = (&'a str, Kind)>,
@@ -62,7 +62,7 @@ impl Vocabulary {
         let count = tokens.len();
         if count == 0 || u32::try_from(count).is_err() {
             let must = "must have between 1 and 4294967295 tokens";
-            return Err(Error::data(format!("tokenizer: {what} {must}, got {count}")));
+            return Err(Error::format(format!("tokenizer: {what} {must}, got {count}")));
         }
         let mut all = Vocabulary {
             tokens: Vec::with_capacity(count),
@@ -76,7 +76,7 @@ impl Vocabulary {
             let first = if absent { None } else { all.ids.insert(text.clone(), id as u32) };
             if let Some(first) = first {
                 let token = brief(token);
-                return Err(Error::data(format!(
+                return Err(Error::format(format!(
                     "tokenizer: the tokens of {what} must differ, got {token} as {first} and as {id}"
                 )));
             }

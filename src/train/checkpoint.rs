@@ -34,12 +34,13 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// learning rates, positions of generators, early stopping and the history, as JSON.
     ///
     /// # Errors
-    /// `Data` if a parameter or a note has a name that is reserved for the trainer. Also the errors of [`Tensor::read`].
+    /// `InvalidArgument` if a parameter or a note has a name that is reserved for the trainer. Also the errors of
+    /// [`Tensor::read`].
     pub async fn save(&self, notes: &BTreeMap<String, String>) -> Result<Vec<u8>> {
         let mut tensors = self.model.state_dict();
         let own = |name: &&String| name.starts_with(OWN) || *name == STATE;
         if let Some(name) = tensors.keys().chain(notes.keys()).find(own) {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "save: names must not be those of the trainer, got `{name}`"
             )));
         }
@@ -97,7 +98,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// dropped. Such a step is not returned again.
     ///
     /// # Errors
-    /// `Data` if the file is damaged or is not a checkpoint. `Data` also if it is of another model, optimizer or number of
+    /// `Format` if the file is damaged or is not a checkpoint. `Format` also if it is of another model, optimizer or number of
     /// generators, or from the middle of an epoch of other batches. `Shape` if a parameter has another shape. After an error,
     /// nothing has changed.
     pub async fn load(&mut self, file: &[u8]) -> Result<BTreeMap<String, String>> {
@@ -225,7 +226,7 @@ fn variables(model: &impl Module) -> Vec<(String, Variable)> {
 }
 
 fn wrong(why: &str) -> Error {
-    Error::data(format!("load: the file must be a checkpoint of this training, got one {why}"))
+    Error::format(format!("load: the file must be a checkpoint of this training, got one {why}"))
 }
 
 /// Takes the tensor of this name, with the shape and dtype of `like`.

@@ -29,7 +29,7 @@ impl Dataset {
     /// Creates a data set from features and targets. They are computed now, so that batches only gather from them.
     ///
     /// # Errors
-    /// `Shape` unless the first axes have one length. `Data` if the tensors are on two devices. Also the errors of
+    /// `Shape` unless the first axes have one length. `InvalidArgument` if the tensors are on two devices. Also the errors of
     /// [`Tensor::run`].
     pub fn new(features: &Tensor, targets: &Tensor) -> Result<Dataset> {
         let (x, y) = (features.shape(), targets.shape());
@@ -92,14 +92,14 @@ impl Dataset {
     /// device.
     ///
     /// # Errors
-    /// `Data` unless both parts have an example.
+    /// `InvalidArgument` unless both parts have an example.
     pub fn split(&self, fraction: f64, seed: u32) -> Result<(Dataset, Dataset)> {
         // A small amount is subtracted, because 0.1 of 10 is slightly above 1 in binary.
         let second = (self.len() as f64 * fraction - 1e-9).ceil();
         if !(second >= 1.0 && second < self.len() as f64) {
             let count = self.len();
             let message = format!("split: both parts must have examples, got a fraction of {fraction} of {count} examples");
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         let order = permutation(self.device(), self.len(), seed)?;
         let second = second as isize;
@@ -197,14 +197,14 @@ impl DataLoader {
     /// Creates a loader that returns `batch_size` examples at a time, in order. The last batch may be smaller.
     ///
     /// # Errors
-    /// `Data` if the batch size is 0 or the data set is empty.
+    /// `InvalidArgument` if the batch size is 0 or the data set is empty.
     pub fn new(data: &Dataset, batch_size: usize) -> Result<DataLoader> {
         if batch_size == 0 || data.is_empty() {
             let count = data.len();
             let message = format!(
                 "loader: examples and batch size must be at least 1, got {count} and {batch_size}"
             );
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         Ok(DataLoader { data: data.clone(), batch_size, shuffle: None, drop_last: false })
     }

@@ -21,8 +21,9 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// mode afterwards.
     ///
     /// # Errors
-    /// The errors of the batches, the forward function and the metrics. `Data` if there are no batches, or if metrics need a
-    /// prediction and the forward function returns a loss alone. After an error, no buffer and no generator has changed.
+    /// The errors of the batches, the forward function and the metrics. `InvalidArgument` if there are no batches, or if
+    /// metrics need a prediction and the forward function returns a loss alone. After an error, no buffer and no generator has
+    /// changed.
     pub async fn evaluate(&mut self, data: &dyn Batches) -> Result<Scores> {
         let guard = RollbackGuard::new(&self.model, &self.generators);
         let found =
@@ -62,7 +63,7 @@ pub(super) async fn scores<M: Module>(
         loss_mean = loss_mean.with(&loss, n as u64, examples)?;
         if !metrics.is_empty() {
             let why = "train: the forward function must return a prediction for metrics, got a loss alone";
-            let prediction = prediction.ok_or_else(|| Error::data(why))?.detach();
+            let prediction = prediction.ok_or_else(|| Error::argument(why))?.detach();
             metrics.iter_mut().try_for_each(|metric| metric.update(&prediction, &y))?;
         }
         drop(loss);
@@ -70,7 +71,7 @@ pub(super) async fn scores<M: Module>(
         in_flight.push(device);
     }
     if loss_mean.examples == 0 {
-        return Err(Error::data("evaluate: the data must have a batch, got none"));
+        return Err(Error::argument("evaluate: the data must have a batch, got none"));
     }
     let mut values = vec![loss_mean.mean];
     for metric in &*metrics {

@@ -88,8 +88,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// ```
     ///
     /// # Errors
-    /// The errors of the data, of [`Trainer::step`] and of [`Trainer::end_epoch`]. `Data` if an epoch has no batches, or if
-    /// early stopping monitors a number that does not exist.
+    /// The errors of the data, of [`Trainer::step`] and of [`Trainer::end_epoch`]. `InvalidArgument` if an epoch has no
+    /// batches, or if early stopping monitors a number that does not exist.
     ///
     /// A failed step changes nothing, and the next call retries it on the same batch. If the step was taken, but its report
     /// or the end of its epoch failed, the next call continues there.
@@ -113,7 +113,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
                 None if self.position == 0 => {
                     // The next call asks for the batches again.
                     self.left = None;
-                    return Err(Error::data(format!(
+                    return Err(Error::argument(format!(
                         "train: an epoch must have a batch, got none in epoch {}",
                         self.epoch
                     )));
@@ -228,7 +228,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     async fn look_at(&self, loss: &Tensor) -> Result<Vec<Tensor>> {
         let past = loss.past()?;
         let wrong = |what: &str, found: NonFinite| {
-            Error::data(format!(
+            Error::state(format!(
                 "train: {what} of step {} must be finite, got another: {found}",
                 self.steps
             ))
@@ -261,16 +261,16 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// automatically.
     ///
     /// # Errors
-    /// `Data` if the epoch has no step, or if a loss was not finite (with the number of the step). `Data` also if early
-    /// stopping monitors a number that does not exist. Also the errors of [`Trainer::evaluate`]. After an error, nothing has
-    /// changed.
+    /// `InvalidState` if the epoch has no step, or if a loss was not finite (with the number of the step). `InvalidArgument` if
+    /// early stopping monitors a number that does not exist. Also the errors of [`Trainer::evaluate`]. After an error, nothing
+    /// has changed.
     pub async fn end_epoch(&mut self) -> Result<Epoch> {
         if self.batch == 0 {
             let message = format!(
                 "train: an epoch must have a step before it ends, got none in epoch {}",
                 self.epoch
             );
-            return Err(Error::data(message));
+            return Err(Error::state(message));
         }
         self.check_stopping()?;
         let loss = self.mean_loss().await?;
@@ -340,7 +340,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             "the loss of step {step} (epoch {epoch}, batch {batch}) must be finite, got another"
         );
         let why = "`detect_anomaly` names the operation; a lower learning rate or clipped gradients may help";
-        Err(Error::data(format!("train: {what}; {why}")))
+        Err(Error::state(format!("train: {what}; {why}")))
     }
 }
 

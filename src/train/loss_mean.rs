@@ -49,7 +49,7 @@ impl LossMean {
         let read = self.mean.device().read_bytes(&[&self.mean, &self.first_non_finite]).await?;
         let word = |bytes: &[u8]| <[u8; 4]>::try_from(bytes).unwrap_or_default();
         let [mean, bad] = &read[..] else {
-            return Err(Error::data("train: the device must return a value, got none"));
+            return Err(Error::state("train: the device must return a value, got none"));
         };
         let bad = u64::try_from(i32::from_le_bytes(word(bad))).ok();
         Ok((f64::from(f32::from_le_bytes(word(mean))), bad))

@@ -129,7 +129,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// single number. It may also return the model's prediction, which metrics need.
     ///
     /// # Errors
-    /// `Data` if the model has no parameters, or if the optimizer has none of the model's parameters.
+    /// `InvalidArgument` if the model has no parameters, or if the optimizer has none of the model's parameters.
     pub fn new<R: Into<ForwardOutput>>(
         model: M,
         optimizer: O,
@@ -139,11 +139,11 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         let parameters = model.parameters();
         let first = parameters
             .first()
-            .ok_or_else(|| Error::data("train: the model must have parameters, got none"))?;
+            .ok_or_else(|| Error::argument("train: the model must have parameters, got none"))?;
         let device = first.value().device().clone();
         optimizer.with(|optimizer| match optimizer.has_any(&parameters) {
             true => Ok(()),
-            false => Err(Error::data(
+            false => Err(Error::argument(
                 "train: the optimizer must have parameters of the model, got one with those of another model",
             )),
         })?;

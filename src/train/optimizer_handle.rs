@@ -19,13 +19,13 @@ pub trait OptimizerHandle: sealed::Sealed {
     /// Calls `work` with the optimizer.
     ///
     /// # Errors
-    /// The errors of `work`. `Data` while another call changes the optimizer.
+    /// The errors of `work`. `InvalidState` while another call changes the optimizer.
     fn with<T>(&self, work: impl FnOnce(&Optimizer) -> Result<T>) -> Result<T>;
 
     /// Calls `work` with mutable access to the optimizer.
     ///
     /// # Errors
-    /// The errors of `work`. `Data` while another call uses the optimizer.
+    /// The errors of `work`. `InvalidState` while another call uses the optimizer.
     fn with_mut<T>(&mut self, work: impl FnOnce(&mut Optimizer) -> Result<T>) -> Result<T>;
 }
 
@@ -41,7 +41,7 @@ impl OptimizerHandle for Optimizer {
 
 /// The error for a callback that uses the optimizer which called it.
 fn busy() -> Error {
-    Error::data(
+    Error::state(
         "optimizer: the optimizer must not be used inside its own callback, got such a call",
     )
 }

@@ -32,7 +32,7 @@ impl EarlyStopping {
     /// Rejects a monitored number that epochs do not have. Without validation, only `loss` exists.
     ///
     /// # Errors
-    /// `Data`.
+    /// `InvalidArgument`.
     pub(super) fn check(&self, validates: bool, metrics: &[String]) -> Result<()> {
         let name = &self.monitor;
         let of_validation = name == "validation_loss" || metrics.contains(name);
@@ -43,7 +43,7 @@ impl EarlyStopping {
             true => " without validation; call `validate_on`, or monitor `loss`",
             false => "",
         };
-        Err(Error::data(format!(
+        Err(Error::argument(format!(
             "early stopping: monitor must be a number of each epoch, got `{name}`{remedy}"
         )))
     }
@@ -75,7 +75,7 @@ impl Patience {
     pub fn take(&mut self, rule: &EarlyStopping, epoch: &Epoch) -> Result<bool> {
         let name = &rule.monitor;
         let no = || {
-            Error::data(format!(
+            Error::argument(format!(
                 "early stopping: monitor must be a number of each epoch, got `{name}`"
             ))
         };

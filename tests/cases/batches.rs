@@ -178,7 +178,10 @@ fn read_at_once(suite: &mut Suite) {
         if let Ok(other) = other {
             let there = other.ones(&[3]).map_err(said)?;
             let refused = device.read::<f32>(&[&a, &there]).await;
-            ensure(refused.is_err_and(|e| e.kind() == ErrorKind::Data), "another device's")?;
+            ensure(
+                refused.is_err_and(|e| e.kind() == ErrorKind::InvalidArgument),
+                "another device's",
+            )?;
         }
         let refused = device.read::<f32>(&[&a, &whole]).await;
         ensure(refused.is_err_and(|e| e.kind() == ErrorKind::DType), "another type")?;
@@ -316,7 +319,7 @@ fn readiness(suite: &mut Suite) {
         ensure(got == want, "it differs from what it stands for")?;
         let named = device.compile_dynamic(&[(&["n".into()], DType::F32)], |x| Ok(x.to_vec()));
         match named.map_err(said)?.ready().await {
-            Err(error) if error.kind() == ErrorKind::Data => Ok(()),
+            Err(error) if error.kind() == ErrorKind::InvalidState => Ok(()),
             other => Err(format!("with a named axis: {other:?}")),
         }
     });
@@ -635,8 +638,11 @@ fn refused(suite: &mut Suite) {
         let kind = |r: Result<Vec<Tensor>>| {
             r.err().map(|e| (e.kind(), e.message().starts_with("program:")))
         };
-        ensure(kind(program.run(&[])) == Some((ErrorKind::Data, true)), "no inputs")?;
-        ensure(kind(program.run(&[&fine, &fine])) == Some((ErrorKind::Data, true)), "two inputs")?;
+        ensure(kind(program.run(&[])) == Some((ErrorKind::InvalidArgument, true)), "no inputs")?;
+        ensure(
+            kind(program.run(&[&fine, &fine])) == Some((ErrorKind::InvalidArgument, true)),
+            "two inputs",
+        )?;
         ensure(kind(program.run(&[&other])) == Some((ErrorKind::Shape, true)), "a shape")?;
         ensure(kind(program.run(&[&whole])) == Some((ErrorKind::DType, true)), "a type")?;
         ensure(program.run(&[&fine]).is_ok(), "the right input")

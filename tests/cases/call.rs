@@ -13,7 +13,7 @@ macro_rules! define_calls {
                     let mut _parameters = parameters.iter().copied();
                     define_calls!(@$kind $name first rest _parameters [$($($parameter),+)?])
                 })*
-                _ => Err(Error::data(format!("there is no row {name}"))),
+                _ => Err(Error::argument(format!("there is no row {name}"))),
             }
         }
     };

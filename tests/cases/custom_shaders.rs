@@ -279,7 +279,8 @@ fn refusals(suite: &mut Suite) {
             let told = device.shader(&source).await;
             let compiled = wanted.starts_with("line 3");
             match told {
-                Err(e) if e.kind() == ErrorKind::Data && e.message().contains(wanted) => {}
+                Err(e)
+                    if e.kind() == ErrorKind::InvalidArgument && e.message().contains(wanted) => {}
                 Err(_) if cfg!(target_arch = "wasm32") && compiled => {}
                 Ok(_) if cfg!(target_arch = "wasm32") && compiled => {
                     if device.info().kind != DeviceKind::Cpu {

@@ -4,7 +4,7 @@ use super::check::{said, Outcome, Suite};
 use super::refusals::{refuses, t};
 use warpweft::device::Device;
 use warpweft::dtype::DType::I32;
-use warpweft::error::ErrorKind::Data;
+use warpweft::error::ErrorKind::InvalidArgument;
 use warpweft::error::Result;
 use warpweft::tensor::Tensor;
 
@@ -58,12 +58,12 @@ async fn out_of_range(
         let index = device.tensor(&outside, &[2]).map_err(said)?;
         let result = of(device, &index).map_err(said)?;
         let what = format!("read: an index of {name} must be in [-3, 3), got {told}");
-        refuses(&what, result.read::<f32>().await, Data)?;
+        refuses(&what, result.read::<f32>().await, InvalidArgument)?;
         result.read::<f32>().await.map_err(said)?;
     }
     let index = device.tensor(&[3u32, 1], &[2]).map_err(said)?;
     let read = of(device, &index).map_err(said)?.read::<f32>().await;
-    refuses(&format!("read: an index of {name} must be in [-3, 3), got 3"), read, Data)
+    refuses(&format!("read: an index of {name} must be in [-3, 3), got 3"), read, InvalidArgument)
 }
 
 /// Checks that a read of another tensor reports the index, and that later reads and compiled programs work as usual.
@@ -74,7 +74,7 @@ async fn several(device: &Device) -> Outcome {
     refuses(
         "read: an index of index_select must be in [-3, 3), got 9",
         x.read::<f32>().await,
-        Data,
+        InvalidArgument,
     )?;
     x.read::<f32>().await.map_err(said)?;
     picked.read::<f32>().await.map_err(said)?;

@@ -61,7 +61,7 @@ fn like<M: Module + 'static>(
             checks.push(near(format!("result {n}"), result.clone(), want, allowed));
         }
         if arrays.contains_key(&format!("y{}", results.len())) {
-            return Err(Error::data(format!("{case}: a result is missing")));
+            return Err(Error::state(format!("{case}: a result is missing")));
         }
         let mut wrt: HashMap<String, Tensor> = HashMap::new();
         for (n, input) in inputs.iter().enumerate() {
@@ -347,7 +347,7 @@ fn spread(s: &mut Suite) {
             if !near || f64::from(largest) > most * 1.0001 {
                 let text =
                     format!("{name}: mean {mean}, deviation {}, up to {largest}", square.sqrt());
-                return Err(Error::data(text));
+                return Err(Error::state(text));
             }
         }
         Ok(())
@@ -428,7 +428,7 @@ fn states(s: &mut Suite) {
         for (state, want) in wrong {
             let got = model.load_state_dict(&state).map_err(|error| error.message().to_string());
             if got != Err(want.to_string()) {
-                return Err(Error::data(format!("{want}: {got:?}")));
+                return Err(Error::state(format!("{want}: {got:?}")));
             }
         }
         let after: Vec<f32> = model.state_dict()["0.weight"].read().await?;
@@ -436,6 +436,6 @@ fn states(s: &mut Suite) {
         let loaded: Vec<f32> = model.state_dict()["0.weight"].read().await?;
         let right =
             before == after && loaded.iter().zip(&before).all(|(new, old)| *new == 2.0 * old);
-        right.then_some(()).ok_or_else(|| Error::data("a refused state was taken".to_string()))
+        right.then_some(()).ok_or_else(|| Error::state("a refused state was taken".to_string()))
     });
 }

@@ -354,20 +354,20 @@ const REFUSALS: &[(&str, ErrorKind, &str, Refused)] = &[
     ("l1_loss", ErrorKind::Shape, "[2] and []", |d| floats(d, &[2]).l1_loss(&floats(d, &[]), MEAN)),
     ("l1_loss", ErrorKind::DType, "i32", |d| floats(d, &[2]).l1_loss(&ints(d, &[2]), MEAN)),
     ("mse_loss", ErrorKind::DType, "i32", |d| ints(d, &[2]).mse_loss(&ints(d, &[2]), MEAN)),
-    ("smooth_l1_loss", ErrorKind::Data, "-1", |d| {
+    ("smooth_l1_loss", ErrorKind::InvalidArgument, "-1", |d| {
         floats(d, &[2]).smooth_l1_loss(&floats(d, &[2]), -1.0, MEAN)
     }),
-    ("huber_loss", ErrorKind::Data, "NaN", |d| {
+    ("huber_loss", ErrorKind::InvalidArgument, "NaN", |d| {
         floats(d, &[2]).huber_loss(&floats(d, &[2]), f64::NAN, MEAN)
     }),
-    ("huber_loss", ErrorKind::Data, "above 0", |d| {
+    ("huber_loss", ErrorKind::InvalidArgument, "above 0", |d| {
         floats(d, &[2]).huber_loss(&floats(d, &[2]), 0.0, MEAN)
     }),
     ("gaussian_nll_loss", ErrorKind::Shape, "[4, 3] and [3]", |d| {
         let x = floats(d, &[4, 3]);
         x.gaussian_nll_loss(&x, &floats(d, &[3]), false, 1e-6, MEAN)
     }),
-    ("gaussian_nll_loss", ErrorKind::Data, "epsilon", |d| {
+    ("gaussian_nll_loss", ErrorKind::InvalidArgument, "epsilon", |d| {
         floats(d, &[2]).gaussian_nll_loss(&floats(d, &[2]), &floats(d, &[2]), false, 0.0, MEAN)
     }),
     ("poisson_nll_loss", ErrorKind::Shape, "[2] and [1]", |d| {
@@ -391,7 +391,7 @@ const REFUSALS: &[(&str, ErrorKind, &str, Refused)] = &[
     ("cross_entropy", ErrorKind::DType, "i32", |d| {
         floats(d, &[4, 3]).cross_entropy(&ints(d, &[4]), Some(&ints(d, &[3])), PLAIN)
     }),
-    ("cross_entropy", ErrorKind::Data, "1.5", |d| {
+    ("cross_entropy", ErrorKind::InvalidArgument, "1.5", |d| {
         let options = CrossEntropyOptions { label_smoothing: 1.5, ..PLAIN };
         floats(d, &[4, 3]).cross_entropy(&ints(d, &[4]), None, options)
     }),
@@ -438,7 +438,7 @@ const REFUSALS: &[(&str, ErrorKind, &str, Refused)] = &[
         let x = floats(d, &[]);
         x.triplet_margin_loss(&x, &x, TripletMarginOptions::default())
     }),
-    ("triplet_margin_loss", ErrorKind::Data, "NaN", |d| {
+    ("triplet_margin_loss", ErrorKind::InvalidArgument, "NaN", |d| {
         let x = floats(d, &[2, 2]);
         x.triplet_margin_loss(&x, &x, TripletMarginOptions { p: f64::NAN, ..Default::default() })
     }),

@@ -30,7 +30,7 @@ async fn near(what: String, got: &Tensor, want: &Array<f64>) -> Result<()> {
     let size = want.data.iter().map(|w| w * w).sum::<f64>().sqrt();
     match distance <= RELATIVE * size + ABSOLUTE && got.len() == want.data.len() {
         true => Ok(()),
-        false => Err(Error::data(format!(
+        false => Err(Error::state(format!(
             "{what}: {distance} off of {size}: {got:?}, not {:?}",
             want.data
         ))),
@@ -84,7 +84,7 @@ async fn follow(
     }
     match compared == 3 * keys.len() {
         true => Ok(()),
-        false => Err(Error::data(format!("{case}: {compared} compared"))),
+        false => Err(Error::state(format!("{case}: {compared} compared"))),
     }
 }
 
@@ -164,7 +164,7 @@ pub fn cases() -> Suite {
         }
         let state = optimizer.state_dict()?;
         let found = state.iter().find(|(name, _)| name.ends_with("ax"));
-        let (name, average) = found.ok_or_else(|| Error::data("there is no ax"))?;
+        let (name, average) = found.ok_or_else(|| Error::state("there is no ax"))?;
         near(name.clone(), average, &arrays(FILE, "asgd, averages")["ax"]).await
     });
     like(s, "lamb", Lamb { betas: (0.9, 0.99), weight_decay: 0.1, ..Lamb::new(0.02) });
@@ -201,7 +201,7 @@ fn ways(s: &mut Suite) {
             near(key.to_string(), &parameter.value(), &want[&format!("{key} 20")]).await?;
         }
         let step = optimizer.step();
-        says("a step without gradients", step, ErrorKind::Data, "there must be gradients")
+        says("a step without gradients", step, ErrorKind::InvalidState, "there must be gradients")
     });
     s.fallible("groups have rules and rates of their own", |device| async move {
         let all = arrays(FILE, "all");
@@ -215,7 +215,7 @@ fn ways(s: &mut Suite) {
         near("a".into(), &of[0].value(), &arrays(FILE, "adam")["a 20"]).await?;
         near("b".into(), &of[1].value(), &arrays(FILE, "sgd")["b 20"]).await?;
         let added = optimizer.add_group(Sgd::new(1.0), &of[1..]);
-        says("a parameter in two groups", added, ErrorKind::Data, "must be in one group")
+        says("a parameter in two groups", added, ErrorKind::InvalidArgument, "must be in one group")
     });
     s.fallible("a schedule keeps the ratios between the rates of groups", |device| async move {
         let one = device.ones(&[1])?;
@@ -254,13 +254,13 @@ fn ways(s: &mut Suite) {
             let (one, other): (Vec<f32>, Vec<f32>) =
                 (one.value().read().await?, other.value().read().await?);
             if one != other {
-                return Err(Error::data(format!("{one:?} and {other:?}")));
+                return Err(Error::state(format!("{one:?} and {other:?}")));
             }
         }
         let mut short = state.clone();
         short.remove("0.1.max_exp_avg_sq");
         let loaded = resumed.load_state_dict(&short).await;
-        says("a state that lacks one", loaded, ErrorKind::Data, "must have `0.1.max_exp_avg_sq`")
+        says("a state that lacks one", loaded, ErrorKind::Format, "must have `0.1.max_exp_avg_sq`")
     });
     s.fallible("a parameter that another optimiser took over is an error", |device| async move {
         let of = parameters(&device, KEYS)?;
@@ -268,7 +268,7 @@ fn ways(s: &mut Suite) {
         let mut second = Optimizer::new(Sgd::new(0.1), &of[1..])?;
         second.minimize(&of[1].value().sum(())?)?;
         let step = first.minimize(&of[1].value().sum(())?);
-        says("a lost parameter", step, ErrorKind::Data, "got parameter 1 of another")
+        says("a lost parameter", step, ErrorKind::InvalidState, "got parameter 1 of another")
     });
 }
 
@@ -276,15 +276,15 @@ fn ways(s: &mut Suite) {
 fn same_as<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<()> {
     match got == want {
         true => Ok(()),
-        false => Err(Error::data(format!("{what}: {got:?}, not {want:?}"))),
+        false => Err(Error::state(format!("{what}: {got:?}, not {want:?}"))),
     }
 }
 
 fn says<T>(what: &str, result: Result<T>, kind: ErrorKind, words: &str) -> Result<()> {
     match result {
         Err(error) if error.kind() == kind && error.message().contains(words) => Ok(()),
-        Err(error) => Err(Error::data(format!("{what}: {:?}: {error}", error.kind()))),
-        Ok(_) => Err(Error::data(format!("{what} is taken"))),
+        Err(error) => Err(Error::state(format!("{what}: {:?}: {error}", error.kind()))),
+        Ok(_) => Err(Error::state(format!("{what} is taken"))),
     }
 }
 
@@ -416,12 +416,22 @@ fn apart(s: &mut Suite) {
             }
             // A failed step does not consume the gradients.
             optimizer.set_lr(f64::NAN);
-            says("no rate", optimizer.minimize(&loss(1.0)?), ErrorKind::Data, "minimize: ")?;
-            says("no rate", optimizer.step(), ErrorKind::Data, "step: lr must be")?;
+            says(
+                "no rate",
+                optimizer.minimize(&loss(1.0)?),
+                ErrorKind::InvalidArgument,
+                "minimize: ",
+            )?;
+            says("no rate", optimizer.step(), ErrorKind::InvalidArgument, "step: lr must be")?;
             optimizer.set_lr(1.0);
             optimizer.minimize(&loss(1.0)?)?;
             same_as("the sum", w.value().read::<f32>().await?, vec![5.0])?;
-            says("nothing is left", optimizer.step(), ErrorKind::Data, "there must be gradients")?;
+            says(
+                "nothing is left",
+                optimizer.step(),
+                ErrorKind::InvalidState,
+                "there must be gradients",
+            )?;
         }
         Ok(())
     });
@@ -434,13 +444,23 @@ fn apart(s: &mut Suite) {
         let before = everything(&optimizer, &[&w]).await?;
         let none = "the loss must depend on a parameter";
         let earlier = "the loss must be computed from";
-        let losses = [(once.square().sum(())?, earlier), (device.ones(&[])?, none)];
-        for (loss, words) in losses.into_iter().chain([(other.value().sum(())?, none)]) {
-            let says = |done, op: &str| says(op, done, ErrorKind::Data, &format!("{op}: {words}"));
+        let (argument, state) = (ErrorKind::InvalidArgument, ErrorKind::InvalidState);
+        let losses = [
+            (once.square().sum(())?, state, earlier),
+            (device.ones(&[])?, argument, none),
+            (other.value().sum(())?, argument, none),
+        ];
+        for (loss, kind, words) in losses {
+            let says = |done, op: &str| says(op, done, kind, &format!("{op}: {words}"));
             says(optimizer.minimize(&loss), "minimize")?;
             says(optimizer.accumulate(&loss), "accumulate")?;
         }
-        says("nothing waits", optimizer.step(), ErrorKind::Data, "there must be gradients")?;
+        says(
+            "nothing waits",
+            optimizer.step(),
+            ErrorKind::InvalidState,
+            "there must be gradients",
+        )?;
         same_as("steps", optimizer.steps(), 1)?;
         same_as("what is there", everything(&optimizer, &[&w]).await?, before)
     });
@@ -455,7 +475,7 @@ fn refused(s: &mut Suite) {
             ($($words:literal: $rule:ident { $($field:ident: $value:expr),* };)*) => { $(
                 let rule = $rule { $($field: $value,)* ..$rule::default() };
                 let made = Optimizer::new(rule, std::slice::from_ref(&matrix));
-                says(stringify!($rule), made, ErrorKind::Data, $words)?;
+                says(stringify!($rule), made, ErrorKind::InvalidArgument, $words)?;
             )* };
         }
         refuses! {
@@ -487,9 +507,9 @@ fn refused(s: &mut Suite) {
         let own = Adadelta { rho: 1.0, ..Adadelta::default() };
         optimizer.add_group(own, &[variable(&device, &[1.0])?])?;
         let bad = optimizer.add_group(Adam::new(nan), &[variable(&device, &[1.0])?]);
-        says("a group", bad, ErrorKind::Data, "lr of Adam must be at least 0, got NaN")?;
+        says("a group", bad, ErrorKind::InvalidArgument, "lr of Adam must be at least 0, got NaN")?;
         let rate = optimizer.set_group_lr(1, -1.0);
-        says("a rate", rate, ErrorKind::Data, "set_group_lr: lr must be at least 0, got -1")
+        says("a rate", rate, ErrorKind::InvalidArgument, "set_group_lr: lr must be at least 0, got -1")
     });
     s.fallible("clipping by what is not above 0 is refused", |device| async move {
         let clips: [fn(Optimizer) -> Optimizer; 4] = [
@@ -502,7 +522,7 @@ fn refused(s: &mut Suite) {
             let w = variable(&device, &[1.0])?;
             let mut optimizer = clip(Optimizer::new(Sgd::new(1.0), std::slice::from_ref(&w))?);
             let done = optimizer.minimize(&w.value().sum(())?);
-            says("a step", done, ErrorKind::Data, "must be above 0, got")?;
+            says("a step", done, ErrorKind::InvalidArgument, "must be above 0, got")?;
             same_as("it stays", w.value().read::<f32>().await?, vec![1.0])?;
         }
         Ok(())

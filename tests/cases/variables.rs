@@ -215,7 +215,8 @@ async fn captured(device: Device) -> Outcome {
     let unrelated = other.value().square();
     for (name, tensor) in [("square", &square), ("through", &through), ("value", &held)] {
         let error = run(&|_| Ok(tensor.clone())).err().ok_or(format!("{name} is no error"))?;
-        let says = error.kind() == ErrorKind::Data && error.message().contains("variable 1 [2]");
+        let says =
+            error.kind() == ErrorKind::InvalidState && error.message().contains("variable 1 [2]");
         ensure(says, format!("{name}: it says {}", error.message()))?;
     }
     for tensor in [&fixed, &unrelated] {

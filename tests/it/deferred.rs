@@ -67,7 +67,7 @@ fn what_went_wrong_stays_with_all_that_comes_of_it() {
     loop_of(10, &mut variables, &mut first);
     loop_of(10, &mut variables, &mut second);
     assert!(variables[0].error().is_none());
-    kernels[3].resolve(Some(Error::data("no such kernel")));
+    kernels[3].resolve(Some(Error::state("no such kernel")));
     assert_eq!(variables[1].error().map(Error::message), Some("no such kernel"));
     assert_eq!(loop_of(2, &mut variables, &mut second), [1, 1]);
     assert_eq!(variables[1].error().map(Error::message), Some("no such kernel"));
@@ -84,7 +84,7 @@ fn after_a_run_that_failed_the_next_one_is_told_apart() {
     let mut variables = [ErrorDependencies::default()];
     loop_of(3, &mut variables, &mut history);
     let failed = variables[0].clone();
-    history.first_run().expect("it is not known yet").resolve(Some(Error::data("no memory")));
+    history.first_run().expect("it is not known yet").resolve(Some(Error::state("no memory")));
     let next = history.first_run().expect("none went well");
     assert!(next.error().is_none() && failed.error().is_some());
 }
@@ -101,6 +101,6 @@ fn what_there_is_no_memory_for_says_so() {
     buffer.resolve(Some(full.clone()));
     assert_eq!(written.error(), Some(&full));
     let trial = DeferredResult::default();
-    trial.resolve(Some(Error::data("an invalid buffer")));
+    trial.resolve(Some(Error::argument("an invalid buffer")));
     assert_eq!(history.dependencies(Some(&trial), [&buffer], []).error(), Some(&full));
 }

@@ -61,7 +61,7 @@ impl Beside {
             let dtype = batch.slots[slot].dtype;
             if let Some(what) = difference(dtype, &read(slot)?, &want) {
                 let kind = dispatch.kernel.kind();
-                return Err(Error::data(format!("beside: {kind} {}: {what}", dispatch.label)));
+                return Err(Error::state(format!("beside: {kind} {}: {what}", dispatch.label)));
             }
             self.compared.fetch_add(1, Ordering::Relaxed);
         }

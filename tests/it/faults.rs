@@ -387,7 +387,7 @@ fn two_devices_do_not_mix() {
         let mixed = mixtures(&one, &other).expect("each device's own is fine");
         for (what, error) in mixed {
             let error = error.unwrap_or_else(|| panic!("{what}: nothing was said"));
-            assert_eq!(error.kind(), ErrorKind::Data, "{what}: {error}");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{what}: {error}");
             assert!(error.message().contains("device"), "{what}: {error}");
         }
         for device in [&one, &other] {

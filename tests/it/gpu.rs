@@ -61,7 +61,7 @@ cases! {
     params_outgrow_the_uniform_buffer
     a_broken_shader_is_told_once_per_run
     a_missing_f16_is_told
-    wrong_calls_are_data_errors
+    wrong_calls_are_errors_of_their_kind
     an_earlier_read_does_not_hear_of_a_later_error
     a_destroyed_device_answers
     reads_under_tokio
@@ -166,8 +166,8 @@ mod cases {
         assert_eq!(error.kind(), ErrorKind::Limit);
         let (wanted, most) = ((most + 4).to_string(), most.to_string());
         assert!(error.message().contains(&wanted) && error.message().contains(&most), "{error}");
-        assert_eq!(backend.allocate(0).unwrap_err().kind(), ErrorKind::Data);
-        assert_eq!(backend.allocate(6).unwrap_err().kind(), ErrorKind::Data);
+        assert_eq!(backend.allocate(0).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(backend.allocate(6).unwrap_err().kind(), ErrorKind::InvalidArgument);
         // Two more workgroups than two dimensions of a dispatch hold, and more params than can be bound.
         let buffers = two(&backend, 64).unwrap();
         let mut source = source(64, 0, "o[i] = a[i];");
@@ -254,7 +254,7 @@ mod cases {
             assert_eq!(backend.counters().bind_groups, round);
             assert_eq!(backend.counters().bytes, 512);
             let error = backend.run_sources(&batch, &source, &[input, output], &[]).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Data);
+            assert_eq!(error.kind(), ErrorKind::InvalidState);
         }
     }
 
@@ -335,7 +335,7 @@ mod cases {
         }
     }
 
-    pub fn wrong_calls_are_data_errors(backend: WgpuBackend) {
+    pub fn wrong_calls_are_errors_of_their_kind(backend: WgpuBackend) {
         let buffers = two(&backend, 64).unwrap();
         let gone = backend.allocate(256).unwrap();
         backend.free(gone);
@@ -344,22 +344,27 @@ mod cases {
         let one = batch(256, &[&[]], 0);
         let asks = batch(256, &[&[4]], 0);
         let large = batch(4096, &[&[]], 0);
-        let errors = [
+        let freed = [
             backend.write(gone, 0, &[0; 4]).unwrap_err(),
+            block_on(backend.read(gone, 0, 4)).unwrap_err(),
+            backend.run_sources(&one, &copy, &[buffers[0], gone], &[]).unwrap_err(),
+        ];
+        for error in freed {
+            assert_eq!(error.kind(), ErrorKind::InvalidState, "{error}");
+        }
+        let errors = [
             backend.write(buffers[0], 0, &[0; 6]).unwrap_err(),
             backend.write(buffers[0], 2, &[0; 4]).unwrap_err(),
             backend.write(buffers[0], 256, &[0; 4]).unwrap_err(),
             backend.write(buffers[0], u64::MAX - 3, &[0; 8]).unwrap_err(),
-            block_on(backend.read(gone, 0, 4)).unwrap_err(),
             block_on(backend.read(buffers[0], 0, 260)).unwrap_err(),
             block_on(backend.read(buffers[0], 1, 4)).unwrap_err(),
-            backend.run_sources(&one, &copy, &[buffers[0], gone], &[]).unwrap_err(),
             backend.run_sources(&one, &copy, &buffers[..1], &[]).unwrap_err(),
             backend.run_sources(&asks, &copy, &buffers, &[1]).unwrap_err(),
             backend.run_sources(&large, &copy, &buffers, &[]).unwrap_err(),
         ];
         for error in errors {
-            assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         }
         assert!(block_on(backend.sync()).is_ok());
     }

@@ -339,21 +339,33 @@ fn buffers_that_can_not_be_tensors() {
     };
     let lacks = |usage, words: &[&str]| {
         let buffer = app.buffer(64, usage);
-        refused(make(&buffer, DType::F32, &[4]), ErrorKind::Data, words);
+        refused(make(&buffer, DType::F32, &[4]), ErrorKind::InvalidArgument, words);
     };
     lacks(Uses::STORAGE, &["tensor_from_wgpu", "must have the usage COPY_SRC"]);
     lacks(Uses::COPY_SRC | Uses::COPY_DST, &["must have the usage STORAGE"]);
     let small = app.buffer(20, ALL);
-    refused(make(&small, DType::F32, &[5]), ErrorKind::Data, &["at least 32 bytes", "got 20"]);
-    refused(make(&small, DType::F32, &[6]), ErrorKind::Data, &["at least 32 bytes", "got 20"]);
+    refused(
+        make(&small, DType::F32, &[5]),
+        ErrorKind::InvalidArgument,
+        &["at least 32 bytes", "got 20"],
+    );
+    refused(
+        make(&small, DType::F32, &[6]),
+        ErrorKind::InvalidArgument,
+        &["at least 32 bytes", "got 20"],
+    );
     assert!(make(&small, DType::F32, &[4]).is_ok());
     refused(make(&small, DType::F16, &[2]), ErrorKind::Unsupported, &["f16"]);
     refused(make(&small, DType::F32, &[1; 9]), ErrorKind::Shape, &["tensor_from_wgpu"]);
     let foreign = other.buffer(64, ALL);
-    refused(make(&foreign, DType::F32, &[4]), ErrorKind::Data, &["tensor_from_wgpu", "evice"]);
+    refused(
+        make(&foreign, DType::F32, &[4]),
+        ErrorKind::InvalidArgument,
+        &["tensor_from_wgpu", "evice"],
+    );
     let gone = app.buffer(64, ALL);
     gone.destroy();
-    refused(make(&gone, DType::F32, &[4]), ErrorKind::Data, &["destroyed"]);
+    refused(make(&gone, DType::F32, &[4]), ErrorKind::InvalidArgument, &["destroyed"]);
     let cpu = block_on(Device::with(Preference::Cpu)).unwrap();
     let made = cpu.tensor_from_wgpu(&small, DType::F32, &[4]).map(|_| ());
     refused(made, ErrorKind::Unsupported, &["tensor_from_wgpu: ", "must be a GPU"]);

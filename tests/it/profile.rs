@@ -319,7 +319,7 @@ fn one_profile_at_a_time_and_none_is_left() {
     for (_, device) in devices("profile/nested") {
         let nested = block_on(device.profile(async {
             let error = device.profile(async { Ok(()) }).await.expect_err("it is refused");
-            assert_eq!(error.kind(), ErrorKind::Data);
+            assert_eq!(error.kind(), ErrorKind::InvalidState);
             Err::<(), Error>(error)
         }));
         assert!(nested

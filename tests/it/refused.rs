@@ -125,7 +125,7 @@ fn assigned(
         *kept.borrow_mut() = Some(assign(&x[0]));
         Ok(vec![x[0].mul(2.0)?])
     })?;
-    refused(kept.take().expect("it was built"), ErrorKind::Data, start);
+    refused(kept.take().expect("it was built"), ErrorKind::InvalidState, start);
     let x = device.ones(&[2])?;
     assert_eq!(block_on(program.run(&[&x])?[0].read::<f32>())?, [2.0, 2.0]);
     block_on(variable.value().read())
@@ -168,13 +168,17 @@ fn assignments_in_programs_must_fit() -> Result<()> {
     let shape = "assign: the value must have the shape of the variable, got [2] and [4]";
     refused(compile(&|x| Tensor::concat(&[x, x], 0)), ErrorKind::Shape, shape);
     refused(compile(&|x| x.cast(DType::I32)), ErrorKind::DType, "assign: the value must be f32");
-    refused(compile(&|_| other.zeros(&[2])), ErrorKind::Data, "assign: ");
+    refused(compile(&|_| other.zeros(&[2])), ErrorKind::InvalidArgument, "assign: ");
     assert_eq!(block_on(v.value().read::<f32>())?, [1.0, 2.0]);
     // A program that assigns cannot run inside another program.
     let program = compile(&|x| Ok(x.clone()))?;
     let one = device.ones(&[2])?;
     let within = device.compile(&[(&[2], DType::F32)], |_| program.run(&[&one]));
-    refused(within.map(drop), ErrorKind::Data, "program: no other program must be compiled ");
+    refused(
+        within.map(drop),
+        ErrorKind::InvalidState,
+        "program: no other program must be compiled ",
+    );
     assert_eq!(block_on(v.value().read::<f32>())?, [1.0, 2.0]);
     program.run(&[&one])?;
     assert_eq!(block_on(v.value().read::<f32>())?, [1.0, 1.0]);

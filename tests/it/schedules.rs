@@ -183,7 +183,7 @@ fn odd_options_are_refused() {
     ];
     for (n, (name, result)) in refused.into_iter().enumerate() {
         let error = result.err().unwrap_or_else(|| panic!("the {n}-th, {name}, is not refused"));
-        assert_eq!(error.kind(), ErrorKind::Data);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.message().starts_with(&format!("{name}: ")), "{error}");
     }
 }

@@ -158,11 +158,11 @@ async fn freed_buffers_take_their_bind_groups() {
         assert_eq!(to_words(&read.await.unwrap())[..3], [1, 2, 3]);
         assert_eq!((backend.counters().bind_groups, backend.counters().bytes), (round, 512));
         let error = backend.run_sources(&batch, &source, &[input, output], &[]).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Data);
+        assert_eq!(error.kind(), ErrorKind::InvalidState);
     }
     let error = backend.write(input, 2, &[0; 4]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Data);
-    assert_eq!(backend.read(input, 0, 260).await.unwrap_err().kind(), ErrorKind::Data);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(backend.read(input, 0, 260).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert!(backend.read(input, 0, 0).await.unwrap().is_empty());
 }
 

@@ -1,7 +1,7 @@
 // Adapters of language models. The core implements them, and this file converts training examples.
 
 import type { Tensor } from "./classes.js";
-import { dataError } from "./errors.js";
+import { argumentError } from "./errors.js";
 import { checked, refused } from "./host.js";
 import { isGone, Shown } from "./objects.js";
 
@@ -14,7 +14,7 @@ function read(adapter: LoraAdapter, example: unknown): { prompt: number; own: Ar
     try {
       text = typeof example === "string" ? example : JSON.stringify(example);
     } catch (cause) {
-      throw dataError(`loss: messages must be plain data, got ${String(cause)}`);
+      throw argumentError(`loss: messages must be plain data, got ${String(cause)}`);
     }
     const [prompt, ...own] = adapter.exampleOf(text, typeof example !== "string");
     return { prompt: prompt!, own };

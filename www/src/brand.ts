@@ -4,7 +4,7 @@
 // object of one core to another. `Brand` adds private fields to wasm-bindgen's objects, and the property becomes an accessor
 // of these fields. A pointer can be set only while the core is making an object, which the core's export `unclaimed` reports.
 
-import { dataError } from "./errors.js";
+import { argumentError, stateError } from "./errors.js";
 
 /** Internal exports of a core. */
 export interface Exports {
@@ -81,12 +81,12 @@ export class Brand extends Given {
     const { name, owner, claim } = kind;
     if (#owner in object) {
       if (pointer !== 0 || object.#owner !== owner) {
-        throw dataError(`${name}: the pointer must be set by the core, got another caller`);
+        throw argumentError(`${name}: the pointer must be set by the core, got another caller`);
       }
       object.#pointer = object.#handle = 0;
       return;
     }
-    if (!owner.exports.unclaimed()) throw dataError(`${name}: objects must be made by the core, got another`);
+    if (!owner.exports.unclaimed()) throw argumentError(`${name}: objects must be made by the core, got another`);
     new Brand(object, kind, pointer, claim(pointer));
     if (name === "Tensor") owner.made(object);
   }
@@ -94,7 +94,7 @@ export class Brand extends Given {
   /** Implements the pointer's getter for wasm-bindgen's code. The pointer is 0 if the object was freed. */
   static pointer(object: object, { name, owner }: Kind): number {
     if (#owner in object && object.#owner === owner) return object.#pointer;
-    throw dataError(`${name}: the object must be a ${name} of the ${owner.name} core, got another`);
+    throw argumentError(`${name}: the object must be a ${name} of the ${owner.name} core, got another`);
   }
 
   /** Returns the handle of an object's place: 0 if it was disposed of, -2 without a brand, -3 for an object of another core. */
@@ -141,7 +141,7 @@ function needFew(name: string, most: number, values: readonly unknown[]): void {
   while (count > most && values[count - 1] === undefined) count -= 1;
   if (count <= most) return;
   const list = values.every((value) => typeof value === "number") ? `; for a list: ${name}([${values.join(", ")}])` : "";
-  throw dataError(`${name}: there must be at most ${most} argument${most === 1 ? "" : "s"}, got ${count}${list}`);
+  throw argumentError(`${name}: there must be at most ${most} argument${most === 1 ? "" : "s"}, got ${count}${list}`);
 }
 
 /**
@@ -171,7 +171,7 @@ export function adopt(name: string, core: CoreClass, root: { prototype: object }
     // A core that has trapped has nothing to free. The first error is the one to report, so disposing does not throw.
     const { isLost } = owner;
     if (!isLost && owner.active.includes(Brand.pointer(this, kind))) {
-      throw dataError(`dispose: ${inUse}`);
+      throw stateError(`dispose: ${inUse}`);
     }
     try {
       this.end?.();

@@ -5,7 +5,7 @@ import { Brand } from "./brand.js";
 import { discover, isAvailable, type DeviceInfo, type Found } from "./choose.js";
 import { encode, nest, type DType, type NestedArray } from "./data.js";
 import { ElementFunction, Shader, text, type ElementFunctionOptions, type ShaderOptions, type Tensors } from "./custom.js";
-import { dataError } from "./errors.js";
+import { argumentError } from "./errors.js";
 import { bytesOf, loadNpz, loadSafetensors, saveSafetensors, type FileOptions, type Files, type Safetensors } from "./files.js";
 import { checked, look, needShort, needSync, refused } from "./host.js";
 import { shareClasses } from "./load.js";
@@ -79,9 +79,9 @@ export class Tensor extends Shown {
     const since = device.recorded();
     return device.scope(() => {
       const list = results(work(this), name) as Tensor[];
-      if (list.length !== 1) throw dataError(`${name}: the function must return one tensor, got ${list.length}`);
+      if (list.length !== 1) throw argumentError(`${name}: the function must return one tensor, got ${list.length}`);
       if (list[0]!.device !== device) {
-        throw dataError(`${name}: the result must be on the device of the others, got one of another`);
+        throw argumentError(`${name}: the result must be on the device of the others, got one of another`);
       }
       // The function may return its argument, or a tensor that other code owns. The result is therefore a new object.
       return list[0]!.checkpointed(since);
@@ -309,7 +309,9 @@ export class Variable extends Shown {
 
   // @ts-expect-error: the constructor returns the core's object instead.
   constructor(value: unknown) {
-    if (Array.isArray(value)) throw dataError("variable: value must be a tensor, got an array; device.tensor makes one of it");
+    if (Array.isArray(value)) {
+      throw argumentError("variable: value must be a tensor, got an array; device.tensor makes one of it");
+    }
     const core = classOf("Variable", "variable", [value]) as unknown as new (value: unknown) => Variable;
     return new core(value);
   }

@@ -1,6 +1,6 @@
 // Conversion of JavaScript data to the bytes that devices store, and of results to nested arrays.
 
-import { dataError, shapeError, WarpweftError } from "./errors.js";
+import { argumentError, shapeError, WarpweftError } from "./errors.js";
 import { look, needShort, refused } from "./host.js";
 
 export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8" | "i16" | "u16";
@@ -61,14 +61,14 @@ export function encode(data: unknown, wantedShape: unknown, wanted: unknown): El
 
 /** Returns the elements as a flat list, with the shape and the default type of the data. */
 function flat(data: unknown, wanted: DType | undefined): { list: ArrayLike<unknown>; own: number[]; type: DType } {
-  if (isGivenAway(data)) throw dataError("tensor: the data must be here, got ones transferred to another thread");
+  if (isGivenAway(data)) throw argumentError("tensor: the data must be here, got ones transferred to another thread");
   if (isBuffer(data)) {
     const list = ofBuffer(data, wanted);
     return { list, own: [list.length], type: wanted! };
   }
   if (ArrayBuffer.isView(data)) {
     const type = natural[name(data)];
-    if (type === undefined) throw dataError(`tensor: the data must be numbers, got ${name(data)}`);
+    if (type === undefined) throw argumentError(`tensor: the data must be numbers, got ${name(data)}`);
     const list = data as unknown as ArrayLike<unknown>;
     return { list, own: [list.length], type };
   }
@@ -91,7 +91,7 @@ export function isGivenAway(data: unknown): boolean {
 
 /** Returns the elements in a buffer, whose type must be given. */
 function ofBuffer(buffer: ArrayBuffer, dtype: DType | undefined): ArrayLike<unknown> {
-  if (dtype === undefined) throw dataError("tensor: dtype must be given for an ArrayBuffer, got none");
+  if (dtype === undefined) throw argumentError("tensor: dtype must be given for an ArrayBuffer, got none");
   const size = dtype === "f16" ? 2 : dtype === "bool" ? 1 : types[dtype].Store.BYTES_PER_ELEMENT;
   if (buffer.byteLength % size !== 0) {
     throw shapeError(`tensor: the bytes must be a multiple of those of ${dtype}, got ${buffer.byteLength}`);

@@ -5,21 +5,26 @@
  *
  * - `Shape`: shapes, axes, sizes or indices do not match the operation.
  * - `DType`: element types, or a number for an element type, do not match the operation.
+ * - `InvalidArgument`: the value, the name or the type of an argument or an option is wrong.
+ * - `InvalidState`: the call is right, but not now. For example, the object was used after `dispose()`.
+ * - `Format`: a file, a stream, a state dictionary or a text in a format is damaged or incomplete, or contradicts itself or the
+ *   model.
  * - `Unsupported`: the device or this build does not support the operation.
  * - `Memory`: the device does not have enough memory.
  * - `DeviceLost`: the device was lost. A new one can be opened.
  * - `NoDevice`: no device matches the preference.
- * - `Data`: an argument is invalid, or an object was used after `dispose()`.
  * - `Limit`: a limit of the device or of this library is exceeded. The message has both numbers.
  */
 export type ErrorCode =
   | "Shape"
   | "DType"
+  | "InvalidArgument"
+  | "InvalidState"
+  | "Format"
   | "Unsupported"
   | "Memory"
   | "DeviceLost"
   | "NoDevice"
-  | "Data"
   | "Limit";
 
 /** The class of all errors of this package. A message begins with the name of the operation. */
@@ -35,7 +40,13 @@ export class WarpweftError extends Error {
 }
 
 /** Makes the error for an invalid argument. */
-export const dataError = (message: string) => new WarpweftError("Data", message);
+export const argumentError = (message: string) => new WarpweftError("InvalidArgument", message);
+
+/** Makes the error for a call that is right, but not now. */
+export const stateError = (message: string) => new WarpweftError("InvalidState", message);
+
+/** Makes the error for a damaged file, stream or text. */
+export const formatError = (message: string) => new WarpweftError("Format", message);
 
 /** Makes the error for an exceeded limit. */
 export const limitError = (message: string) => new WarpweftError("Limit", message);

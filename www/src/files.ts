@@ -2,7 +2,7 @@
 
 import type { Device, Tensor } from "./classes.js";
 import { isGivenAway } from "./data.js";
-import { dataError } from "./errors.js";
+import { argumentError, formatError } from "./errors.js";
 import { checked, refused } from "./host.js";
 import { entries, record, type Named } from "./named.js";
 import type { PlatformBlob, PlatformResponse } from "./platform.js";
@@ -51,8 +51,8 @@ const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[o
 /** Receives the bytes of a response, and reports the progress. */
 async function received(op: string, response: Response, tell: NonNullable<FileOptions["onProgress"]>): Promise<Uint8Array> {
   const place = response.url || "the response";
-  if (!response.ok) throw dataError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
-  if (response.bodyUsed || response.body?.locked) throw dataError(`${op}: ${place} must be unread, got one that was read`);
+  if (!response.ok) throw formatError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
+  if (response.bodyUsed || response.body?.locked) throw argumentError(`${op}: ${place} must be unread, got one that was read`);
   const length = response.headers.get("content-length");
   // A decoded body has another length.
   const total = length !== null && !response.headers.has("content-encoding") ? Number(length) : undefined;
@@ -74,7 +74,7 @@ export async function bytesOf(op: string, source: unknown, options?: FileOptions
   if (typeof onProgress !== "function") throw refused(op, "onProgress", "a function", onProgress);
   if (kind(source) === "Response") return received(op, source as Response, onProgress);
   if (kind(source) === "Blob" || kind(source) === "File") return new Uint8Array(await (source as Blob).arrayBuffer());
-  if (isGivenAway(source)) throw dataError(`${op}: the bytes must be here, got ones transferred to another thread`);
+  if (isGivenAway(source)) throw argumentError(`${op}: the bytes must be here, got ones transferred to another thread`);
   if (kind(source) === "ArrayBuffer") return new Uint8Array(source as ArrayBuffer);
   if (!ArrayBuffer.isView(source)) throw refused(op, "the source", "a Blob, a Response or bytes", source);
   return new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength);

@@ -2,7 +2,7 @@
 // objects are freed without errors.
 
 import { inUse, type Exports } from "./brand.js";
-import { dataError, WarpweftError } from "./errors.js";
+import { argumentError, stateError, WarpweftError } from "./errors.js";
 import type { Host } from "./host.js";
 
 /** Whether an error is a trap. WebAssembly was then interrupted, and its memory cannot be trusted any more. */
@@ -31,8 +31,8 @@ export function guarded(exports: WebAssembly.Exports, host: Host): WebAssembly.E
     }
     // Messages of wasm-bindgen for invalid objects, and for objects in use.
     const said = error instanceof Error ? error.message : "";
-    if (said.startsWith("null pointer")) return dataError(`${host.name}: the object must be of this core, got: ${said}`);
-    if (/^(recursive use|attempted to take)/.test(said)) return dataError(`${host.name}: ${inUse}`);
+    if (said.startsWith("null pointer")) return argumentError(`${host.name}: the object must be of this core, got: ${said}`);
+    if (/^(recursive use|attempted to take)/.test(said)) return stateError(`${host.name}: ${inUse}`);
     return error;
   };
   /** Wraps a method. WebAssembly ignores surplus arguments, so a fixed number is passed, which is faster than a list. */

@@ -3,7 +3,7 @@
 
 import { Brand, type Exports, type Owner } from "./brand.js";
 import { addFile, calledOwn, isOwnFrame, mark } from "./entry.js";
-import { dataError, limitError, WarpweftError, type ErrorCode } from "./errors.js";
+import { argumentError, limitError, WarpweftError, type ErrorCode } from "./errors.js";
 
 /** Returns the result of `work`, or undefined if it throws. */
 export function look<T>(work: () => T): T | undefined {
@@ -28,7 +28,7 @@ export function describe(value: unknown): string {
 
 /** Makes the error for an invalid value: `add: y must be a number, got "1"`. */
 export const refused = (op: string, what: string, wanted: string, value: unknown) =>
-  dataError(`${op}: ${what} must be ${wanted}, got ${describe(value)}`);
+  argumentError(`${op}: ${what} must be ${wanted}, got ${describe(value)}`);
 
 /** Whether a value is an array or a typed array. */
 const isList = (value: unknown): value is ArrayLike<unknown> =>
@@ -51,7 +51,7 @@ export function needSync(op: string, what: string, returned: unknown): void {
   const isThenable = look(() => typeof (Object(returned) as { then?: unknown }).then === "function");
   if (!isThenable) return;
   look(() => Promise.resolve(returned).catch(() => {}));
-  throw dataError(`${op}: ${what} must not be async, got a promise`);
+  throw argumentError(`${op}: ${what} must not be async, got a promise`);
 }
 
 /** Refuses a list that is too long, before its items are read. */
@@ -103,7 +103,7 @@ export function checked<T extends object>(op: string, given: T | undefined, know
   if (given === undefined) return {};
   if (!isOptions(given)) throw refused(op, "options", "an object", given);
   const odd = Object.keys(given).find((key) => !(known as readonly string[]).includes(key));
-  if (odd !== undefined) throw dataError(`${op}: ${unknownOption(odd, known)}`);
+  if (odd !== undefined) throw argumentError(`${op}: ${unknownOption(odd, known)}`);
   return given;
 }
 

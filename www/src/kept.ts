@@ -5,7 +5,7 @@
 // A model file is whole if the sizes add up to the total in `about.json`. Otherwise the download was interrupted, and the next
 // one continues after the last byte.
 
-import { dataError, WarpweftError } from "./errors.js";
+import { argumentError, stateError, WarpweftError } from "./errors.js";
 import { describe, refused } from "./host.js";
 
 const FOLDER = "warpweft-models";
@@ -271,13 +271,13 @@ export async function deleteModel(model: unknown): Promise<boolean> {
   const found = byUrl.length > 0 ? byUrl : all.filter(({ facts: { name } }) => name === given);
   if (found.length > 1) {
     const must = `the name must be that of one model, got ${describe(given)}, which ${found.length} have`;
-    throw dataError(`${op}: ${must}; give the url`);
+    throw argumentError(`${op}: ${must}; give the url`);
   }
   const [file] = found;
   if (!file) return false;
   const lock = `${FOLDER}/${file.facts.url}`;
   return navigator.locks.request(lock, { ifAvailable: true }, async (held) => {
-    if (!held) throw dataError(`${op}: the model must not be loading, got ${describe(given)}, which is being downloaded`);
+    if (!held) throw stateError(`${op}: the model must not be loading, got ${describe(given)}, which is being downloaded`);
     await file.delete();
     return true;
   }) as Promise<boolean>;

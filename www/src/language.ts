@@ -1,7 +1,7 @@
 // Language models. The core implements them. This file opens model files and makes iterators of generations.
 
 import type { Device } from "./classes.js";
-import { dataError } from "./errors.js";
+import { argumentError } from "./errors.js";
 import { checked, refused } from "./host.js";
 import { canReopen, checkSignal, Reader, type Hasher, type Progress } from "./model-files.js";
 import { canReopenFolder, filesIn, folderOf, isFolder } from "./model-folder.js";
@@ -54,7 +54,7 @@ function checkHashes(op: string, source: unknown, given: unknown): string[] | un
   }
   if (!Array.isArray(given)) throw refused(op, "sha256", "a list with the hash of each part", given);
   if (given.length !== source.length) {
-    throw dataError(`${op}: sha256 must have the hash of each of the ${source.length} parts, got ${given.length} hashes`);
+    throw argumentError(`${op}: sha256 must have the hash of each of the ${source.length} parts, got ${given.length} hashes`);
   }
   const odd = given.findIndex((hash) => !isHash(hash));
   if (odd >= 0) throw refused(op, `sha256[${odd}]`, digits, given[odd]);
@@ -173,7 +173,7 @@ export class LanguageModel extends Shown {
     try {
       text = JSON.stringify(messages);
     } catch (cause) {
-      throw dataError(`chat: messages must be plain data, got ${String(cause)}`);
+      throw argumentError(`chat: messages must be plain data, got ${String(cause)}`);
     }
     return begun(this, "chat", this.prompt(text, true), options);
   }

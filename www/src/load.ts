@@ -2,7 +2,7 @@
 
 import { adopt, type CoreClass } from "./brand.js";
 import { sizeOf, sizes, type Size } from "./entry.js";
-import { dataError, WarpweftError } from "./errors.js";
+import { argumentError, WarpweftError } from "./errors.js";
 import { guarded } from "./guard.js";
 import { Host, refused } from "./host.js";
 import type { PlatformResponse, PlatformUrl, WasmModule } from "./platform.js";
@@ -171,7 +171,7 @@ const debugWords = ["graph", "plan", "kernel", "time", "memory"];
 export function setDebug(words: string): void {
   if (typeof words !== "string") throw refused("debug", "words", "a string", words);
   const odd = words.split(/[, |]/).find((word) => word && !debugWords.includes(word));
-  if (odd !== undefined) throw dataError(`debug: a word must be one of ${debugWords.join(", ")}, got \`${odd}\``);
+  if (odd !== undefined) throw argumentError(`debug: a word must be one of ${debugWords.join(", ")}, got \`${odd}\``);
   debug = words;
   for (const { glue } of started) glue.setDebug(debug);
 }

@@ -2,7 +2,7 @@
 // is kept in the browser, is first read from start to end.
 
 import { isGivenAway } from "./data.js";
-import { dataError } from "./errors.js";
+import { argumentError, formatError } from "./errors.js";
 import { refused } from "./host.js";
 import { KeptFile, webAddress, withLock } from "./kept.js";
 
@@ -88,7 +88,7 @@ export const canReopen = (source: unknown) =>
   typeof source === "string" || ["URL", "Blob", "File", "FileSystemFileHandle"].includes(kind(source));
 
 const unreadable = (op: string, name: string, cause: unknown) =>
-  dataError(`${op}: ${name} must be readable, got: ${(cause as Error).message || String(cause)}`);
+  formatError(`${op}: ${name} must be readable, got: ${(cause as Error).message || String(cause)}`);
 
 function blobFile(op: string, name: string, blob: Blob): File {
   const read = async (start: number, end: number) => {
@@ -142,8 +142,8 @@ async function* bodyOf(op: string, name: string, response: Response, signal?: Ab
 /** Receives all of a response. */
 async function responseFile(op: string, response: Response, tell: Tell, signal?: AbortSignal): Promise<File> {
   const place = response.url || "the response";
-  if (!response.ok) throw dataError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
-  if (response.bodyUsed || response.body?.locked) throw dataError(`${op}: ${place} must be unread, got one that was read`);
+  if (!response.ok) throw formatError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
+  if (response.bodyUsed || response.body?.locked) throw argumentError(`${op}: ${place} must be unread, got one that was read`);
   const total = Number(response.headers.get("content-length") ?? 0);
   const maker = new BlobMaker();
   let done = 0;
@@ -237,7 +237,7 @@ class RemoteFile implements File {
       try {
         response ??= await asked(this.#op, this.#place, `bytes=${start + at}-${end - 1}`, signal);
         if (response.status !== 206 || tagOf(response) !== this.tag) {
-          throw dataError(`${this.#op}: ${this.#place} must stay the same, got another file`);
+          throw formatError(`${this.#op}: ${this.#place} must stay the same, got another file`);
         }
         const reader = response.body!.getReader();
         for (let part; !(part = await reader.read()).done; ) {
@@ -277,7 +277,7 @@ async function asked(op: string, place: string, range: string | undefined, signa
       const response = await fetch(place, { headers: range === undefined ? {} : { range }, signal: signal ?? null });
       if (response.ok) return response;
       if (response.status < 500 || failed >= TRIES) {
-        throw dataError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
+        throw formatError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
       }
     } catch (error) {
       await again(error, failed, op, place, signal);
@@ -313,7 +313,7 @@ async function pathFile(op: string, place: string | URL, files: NodeFiles): Prom
       const { bytesRead } = await file.read(bytes, at, bytes.length - at, start + at).catch((cause: unknown) => {
         throw failed(cause);
       });
-      if (bytesRead === 0) throw dataError(`${op}: ${place} must have its ${size} bytes, got ${start + at}`);
+      if (bytesRead === 0) throw formatError(`${op}: ${place} must have its ${size} bytes, got ${start + at}`);
       at += bytesRead;
     }
     return bytes;
@@ -398,7 +398,7 @@ export class Reader {
       const file = what === "File" ? (source as globalThis.File) : await (source as FileSystemFileHandle).getFile();
       return opened(blobFile(op, file.name, file), file.name);
     }
-    if (isGivenAway(source)) throw dataError(`${op}: the bytes must be here, got ones transferred to another thread`);
+    if (isGivenAway(source)) throw argumentError(`${op}: the bytes must be here, got ones transferred to another thread`);
     if (what === "ArrayBuffer") return opened(bytesFile(new Uint8Array(source as ArrayBuffer)), name);
     if (ArrayBuffer.isView(source)) {
       return opened(bytesFile(new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength)), name);
@@ -539,7 +539,7 @@ export class Reader {
       const found = digest.finish();
       if (found === hash) return;
       await kept?.delete();
-      throw dataError(`${this.#how.op}: ${name} must have the SHA-256 ${hash}, got ${found}`);
+      throw formatError(`${this.#how.op}: ${name} must have the SHA-256 ${hash}, got ${found}`);
     } finally {
       digest.free();
     }

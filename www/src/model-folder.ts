@@ -1,6 +1,6 @@
 // Folders of models: on a server, on a disk, opened by the browser, or given as files by name.
 
-import { dataError } from "./errors.js";
+import { formatError } from "./errors.js";
 import { refused } from "./host.js";
 import { canReopen, nodeFiles } from "./model-files.js";
 
@@ -24,7 +24,7 @@ function remoteFolder(op: string, place: string, signal: AbortSignal | undefined
     if (file !== undefined && !known.includes(`"${inner}"`)) return undefined;
     const response = await fetch(address, { signal: signal ?? null }).catch((cause: unknown) => {
       signal?.throwIfAborted();
-      throw dataError(`${op}: ${address} must be readable, got: ${(cause as Error).message}`);
+      throw formatError(`${op}: ${address} must be readable, got: ${(cause as Error).message}`);
     });
     const isPage = response.headers.get("content-type")?.startsWith("text/html");
     if (response.status === 404 || isPage) {

@@ -2,7 +2,7 @@
 
 import type { Device, Tensor, Variable } from "./classes.js";
 import { Brand } from "./brand.js";
-import { dataError } from "./errors.js";
+import { argumentError, stateError } from "./errors.js";
 import { mark, own } from "./entry.js";
 import { needShort, needSync, refused, tooLong, type Host } from "./host.js";
 import type { FileOptions, FileSource } from "./files.js";
@@ -35,7 +35,7 @@ export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterab
     for (const found of parts(part, path ? `${path}.${name}` : name, seen)) {
       // Two parts could otherwise have the same path, and a path would be ambiguous.
       if (name === "" || name.includes(".")) {
-        throw dataError(`module: the name of a property must not be empty or contain a dot, got "${name}"`);
+        throw argumentError(`module: the name of a property must not be empty or contain a dot, got "${name}"`);
       }
       yield found;
     }
@@ -45,7 +45,7 @@ export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterab
 
 /** The error for a module without layers and variables. */
 export const noParts = (op: string, what: string) =>
-  dataError(`${op}: the ${what} must have layers or variables as public properties, got none`);
+  argumentError(`${op}: the ${what} must have layers or variables as public properties, got none`);
 
 /** Calls an operation of the core on the parts of a module. */
 function ask(module: Module, question: Question, op: string, ...more: unknown[]): unknown {
@@ -60,7 +60,7 @@ function ask(module: Module, question: Question, op: string, ...more: unknown[])
 function values(module: Module, op: string): [Record<string, Tensor>, Device] {
   const state = module.stateDict();
   const [first] = Object.values(state);
-  if (first === undefined) throw dataError(`${op}: the module must have parameters or buffers, got none`);
+  if (first === undefined) throw argumentError(`${op}: the module must have parameters or buffers, got none`);
   return [state, first.device];
 }
 
@@ -211,7 +211,7 @@ const apply = (step: Step, x: Tensor) => (typeof step === "function" ? step(x) :
 function checkStep(op: string, what: string, step: unknown): Step {
   const { forward } = Object(step) as { forward?: unknown };
   if (typeof step === "function" || typeof forward === "function") return step as Step;
-  if (step instanceof Module) throw dataError(`${op}: ${what} must have \`forward\`, got a module without it`);
+  if (step instanceof Module) throw argumentError(`${op}: ${what} must have \`forward\`, got a module without it`);
   throw refused(op, what, "a module or a function", step);
 }
 
@@ -261,7 +261,7 @@ export class Layer extends Module {
 
   constructor() {
     super();
-    throw dataError("Layer: layers must be made by its static methods, got a call of the constructor");
+    throw argumentError("Layer: layers must be made by its static methods, got a call of the constructor");
   }
 
   override toString(): string {
@@ -347,7 +347,7 @@ export function makeAs(classes: Record<string, object>): void {
         const given = values.map((value) => (value instanceof Module ? value.parameters() : value));
         const short = given.filter((value) => !tooLong(value));
         const host = (ownerOf(short) as Host | undefined) ?? running.find(({ isLost }) => !isLost) ?? running[0];
-        if (!host) throw dataError(`${name}: there must be a device, got none; call \`await Device.new()\` first`);
+        if (!host) throw stateError(`${name}: there must be a device, got none; call \`await Device.new()\` first`);
         const object = (host.classes[kind] as Record<string, Function>)[name]!(...given) as object;
         if (kind === "Schedule") recipes.set(object, [name, given.map(copied)]);
         return object;

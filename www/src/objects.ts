@@ -2,7 +2,7 @@
 
 import { Brand, type CoreClass, type Owner } from "./brand.js";
 import { mark, own } from "./entry.js";
-import { dataError } from "./errors.js";
+import { argumentError, stateError } from "./errors.js";
 import { look, needShort, refused, type Host } from "./host.js";
 
 /** Returns the core of an object. Other values are refused with an error that names `op`. */
@@ -15,7 +15,7 @@ export function hostOf(object: unknown, op: string): Host {
 /** Returns the core of an object that was not disposed of. */
 export function aliveOn(object: object, op: string): Host {
   const host = hostOf(object, op);
-  if (isGone(object)) throw dataError(`${op}: used after dispose(), or after the scope() that made it`);
+  if (isGone(object)) throw stateError(`${op}: used after dispose(), or after the scope() that made it`);
   return host;
 }
 
@@ -48,7 +48,7 @@ export function classOf(
 /** The base of all classes. Consoles, also those of Node and Deno, show the result of `toString`. */
 export abstract class Shown {
   constructor(how = "objects must be made by a method, got a call of the constructor") {
-    throw dataError(`${new.target.name}: ${how}`);
+    throw argumentError(`${new.target.name}: ${how}`);
   }
 
   get [mark](): true {

@@ -1,7 +1,7 @@
 // Sharing a `GPUDevice` with the page: its device, its buffers as tensors, and the buffers of tensors.
 
 import { checked, refused, told } from "./host.js";
-import { dataError, WarpweftError } from "./errors.js";
+import { argumentError, WarpweftError } from "./errors.js";
 import { load, type WasmSources } from "./load.js";
 import type { GpuBuffer } from "./platform.js";
 
@@ -42,7 +42,7 @@ export function borrow(make: Borrow | undefined, buffer: unknown, spec: BufferSp
   const { shape, dtype = "f32" } = checked(op, spec, ["shape", "dtype"]);
   if (!make) throw noGpu(op);
   const state = told("GPUBuffer", "mapState", buffer) ?? "unmapped";
-  if (state !== "unmapped") throw dataError(`${op}: the buffer must be unmapped, got ${String(state)}; unmap() it first`);
+  if (state !== "unmapped") throw argumentError(`${op}: the buffer must be unmapped, got ${String(state)}; unmap() it first`);
   return make(buffer, dtype, shape);
 }
 

@@ -2,7 +2,7 @@
 
 import type { Tensor } from "./classes.js";
 import { Brand } from "./brand.js";
-import { dataError } from "./errors.js";
+import { argumentError, stateError } from "./errors.js";
 import { bytesOf, type FileOptions } from "./files.js";
 import { checked, needShort, needSync, refused, type Host } from "./host.js";
 import { noParts, parts, scheduleIn, setMode } from "./modules.js";
@@ -110,7 +110,7 @@ class Feed {
 
   async #next(): Promise<unknown> {
     const batches = this.#batches;
-    if (!batches) throw dataError("train: used after dispose()");
+    if (!batches) throw stateError("train: used after dispose()");
     const { done, value } = await batches.next();
     this.#isDone = done === true;
     return value;
@@ -157,7 +157,7 @@ function loopOf(trainer: unknown, op: string): Loop {
 /** Runs `work` exclusively: other calls of the trainer are refused meanwhile. */
 async function alone<T>(trainer: Trainer, op: string, work: (loop: Loop) => Promise<T>): Promise<T> {
   const loop = loopOf(trainer, op);
-  if (loop.isBusy) throw dataError(`${op}: ${busy}`);
+  if (loop.isBusy) throw stateError(`${op}: ${busy}`);
   loop.isBusy = true;
   try {
     return await work(loop);
@@ -197,7 +197,7 @@ function wrapped(forward: unknown, model: unknown): Run {
     needSync("train", "the function", made);
     const list = Array.isArray(made) ? made : [made];
     if (list.length === 1 || list.length === 2) return list;
-    throw dataError(`train: the function must return a loss or [loss, prediction], got ${list.length} values`);
+    throw argumentError(`train: the function must return a loss or [loss, prediction], got ${list.length} values`);
   };
   return Object.assign(run, { mode: (on: boolean) => setMode(model, on) });
 }
@@ -264,7 +264,7 @@ export class Trainer extends Shown {
     if (signal !== undefined && typeof Object(signal).throwIfAborted !== "function") {
       throw refused(op, "signal", "an AbortSignal", signal);
     }
-    if (loop.isFitting) throw dataError(`${op}: ${busy}`);
+    if (loop.isFitting) throw stateError(`${op}: ${busy}`);
     loop.isFitting = true;
     try {
       for (;;) {

@@ -92,7 +92,7 @@ async function samples() {
     Tensor: x,
     Trainer: new Trainer(layer, optimizer, [x, x], (x, y) => layer.forward(x).mseLoss(y), { batchSize: 2 }),
     Variable: new Variable(device.ones([2])),
-    WarpweftError: new warpweft.WarpweftError("Data", "a message"),
+    WarpweftError: new warpweft.WarpweftError("InvalidArgument", "a message"),
     WeightAverage: optimizer.average(0.9),
   };
 }

@@ -169,7 +169,7 @@ await onPage("objects of a second copy of the package are called so", async (pag
       return `${code}: ${message}`;
     }
   });
-  says(said, "Data: add:", 'another copy of the package "warpweft"');
+  says(said, "InvalidArgument: add:", 'another copy of the package "warpweft"');
 });
 
 /** A project of its own, with the package as npm would install it. */

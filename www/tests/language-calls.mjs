@@ -160,27 +160,29 @@ await test("a file that changes on the way is refused", async () => {
     createReadStream(path, { start, end }).pipe(response);
     return true;
   });
-  await refused(() => answer(url), "Data", "must stay the same");
+  await refused(() => answer(url), "Format", "must stay the same");
   close();
 });
 
 await test("what is no model is refused", async () => {
   const whole = readFileSync(path);
   const page = () => new Response("<!doctype html><html></html>");
-  await refused(() => answer(page()), "Data", "load: at byte 0", "an HTML page");
-  await refused(() => answer(whole.subarray(0, 1000)), "Data", "load: at byte ");
-  await refused(() => answer(whole.subarray(0, size - 1)), "Data", "incomplete");
-  await refused(() => answer(new Uint8Array(0)), "Data", "load: at byte 0");
-  await refused(() => answer("/nowhere.gguf"), "Data", "load: /nowhere.gguf must be readable");
-  await refused(() => answer([path, path]), "Data", "all parts of one model");
-  await refused(() => answer([]), "Data", "at least one part");
-  for (const odd of [5, null, undefined, {}, Symbol("x")]) await refused(() => answer(odd), "Data", "load: the source must be");
+  await refused(() => answer(page()), "Format", "load: at byte 0", "an HTML page");
+  await refused(() => answer(whole.subarray(0, 1000)), "Format", "load: at byte ");
+  await refused(() => answer(whole.subarray(0, size - 1)), "Format", "incomplete");
+  await refused(() => answer(new Uint8Array(0)), "Format", "load: at byte 0");
+  await refused(() => answer("/nowhere.gguf"), "Format", "load: /nowhere.gguf must be readable");
+  await refused(() => answer([path, path]), "Format", "all parts of one model");
+  await refused(() => answer([]), "InvalidArgument", "at least one part");
+  for (const odd of [5, null, undefined, {}, Symbol("x")]) {
+    await refused(() => answer(odd), "InvalidArgument", "load: the source must be");
+  }
   const { url, close } = await serve(({ response }) => response.writeHead(404).end() && true);
-  await refused(() => answer(url), "Data", "404");
+  await refused(() => answer(url), "Format", "404");
   close();
-  await refused(() => answer(path, { cache: "i8" }), "Data", "cache must be one of f16, f32");
-  await refused(() => answer(path, { contxt: 5 }), "Data", "contxt");
-  await refused(() => answer(path, { signal: 5 }), "Data", "signal must be an AbortSignal");
+  await refused(() => answer(path, { cache: "i8" }), "InvalidArgument", "cache must be one of f16, f32");
+  await refused(() => answer(path, { contxt: 5 }), "InvalidArgument", "contxt");
+  await refused(() => answer(path, { signal: 5 }), "InvalidArgument", "signal must be an AbortSignal");
 });
 
 await test("a file has the hash that it must have", async () => {
@@ -189,18 +191,19 @@ await test("a file has the hash that it must have", async () => {
   const other = "0".repeat(64);
   for (const [name, source] of Object.entries(all)) {
     same(await answer(await source(), { sha256 }), right, `the answer from ${name}`);
-    await refused(async () => answer(await source(), { sha256: other }), "Data", `SHA-256 ${other}, got ${sha256}`, "load: ");
+    await refused(async () => answer(await source(), { sha256: other }), "Format", `SHA-256 ${other}, got ${sha256}`, "load: ");
   }
   const bytes = asked.reduce((sum, [start, end]) => sum + end + 1 - start, 0);
   if (bytes > 3 * size) throw new Error(`the server was asked for ${bytes} bytes for two loads`);
   same(await answer([path], { sha256: [sha256.toUpperCase()] }), right, "the answer of a list");
-  await refused(() => answer(path, { sha256: other }), "Data", `load: ${path} must have the SHA-256`);
-  await refused(() => answer(readFileSync(path), { sha256: other }), "Data", "load: the file must have the SHA-256");
-  await refused(() => answer(path, { sha256: "5" }), "Data", "load: sha256 must be 64 hexadecimal digits");
-  await refused(() => answer(path, { sha256: [sha256] }), "Data", "load: sha256 must be 64 hexadecimal digits");
-  await refused(() => answer([path], { sha256 }), "Data", "load: sha256 must be a list");
-  await refused(() => answer([path], { sha256: [sha256, sha256] }), "Data", "each of the 1 parts, got 2 hashes");
-  await refused(() => answer([path], { sha256: [undefined] }), "Data", "load: sha256[0] must be 64 hexadecimal digits");
+  await refused(() => answer(path, { sha256: other }), "Format", `load: ${path} must have the SHA-256`);
+  await refused(() => answer(readFileSync(path), { sha256: other }), "Format", "load: the file must have the SHA-256");
+  await refused(() => answer(path, { sha256: "5" }), "InvalidArgument", "load: sha256 must be 64 hexadecimal digits");
+  await refused(() => answer(path, { sha256: [sha256] }), "InvalidArgument", "load: sha256 must be 64 hexadecimal digits");
+  await refused(() => answer([path], { sha256 }), "InvalidArgument", "load: sha256 must be a list");
+  await refused(() => answer([path], { sha256: [sha256, sha256] }), "InvalidArgument", "each of the 1 parts, got 2 hashes");
+  const digits = "load: sha256[0] must be 64 hexadecimal digits";
+  await refused(() => answer([path], { sha256: [undefined] }), "InvalidArgument", digits);
   close();
 });
 
@@ -230,10 +233,11 @@ await test("Node keeps no models", async () => {
   await refused(() => LanguageModel.estimate(url, { device, keep: true }), "Unsupported", "estimate: keeping models");
   await refused(() => keptModels(), "Unsupported", "keptModels: keeping models");
   await refused(() => deleteModel(url), "Unsupported", "deleteModel: keeping models");
-  await refused(() => deleteModel(5), "Data", "deleteModel: the model must be a name or an address, got 5");
-  await refused(() => answer(url, { keep: 1 }), "Data", "load: keep must be a boolean");
+  await refused(() => deleteModel(5), "InvalidArgument", "deleteModel: the model must be a name or an address, got 5");
+  await refused(() => answer(url, { keep: 1 }), "InvalidArgument", "load: keep must be a boolean");
   for (const source of [path, readFileSync(path)]) {
-    await refused(() => answer(source, { keep: true }), "Data", "load: the source must be an address", "because keep is set");
+    const must = "load: the source must be an address";
+    await refused(() => answer(source, { keep: true }), "InvalidArgument", must, "because keep is set");
   }
   close();
 });
@@ -296,35 +300,35 @@ await test("options are those of sampling", async () => {
 
 await test("calls that mean nothing are refused", async () => {
   const generate = (prompt, options) => () => model.generate(prompt, options);
-  await refused(generate(5), "Data", "generate: prompt must be a text or a list of tokens");
-  await refused(generate([1.5]), "Data", "generate: prompt must be");
-  await refused(generate([]), "Data", "at least one token");
-  await refused(generate([49152]), "Data", "tokens must be below 49152");
+  await refused(generate(5), "InvalidArgument", "generate: prompt must be a text or a list of tokens");
+  await refused(generate([1.5]), "InvalidArgument", "generate: prompt must be");
+  await refused(generate([]), "InvalidArgument", "at least one token");
+  await refused(generate([49152]), "InvalidArgument", "tokens must be below 49152");
   await refused(generate(new Array(65).fill(1)), "Limit", "at most 64 tokens");
   const odd = { temperature: "a", maxTokens: -1, topP: 2, stop: 5, logitBias: [[1]], seed: -1, likeliest: 1.5, ignoreEnd: 1 };
   for (const [name, value] of Object.entries(odd)) {
     const error = await thrown(generate("x", { [name]: value }));
-    if (!["Data", "Shape"].includes(error.code) || !/generate|sampling/.test(error.message)) throw error;
+    if (!["InvalidArgument", "Shape"].includes(error.code) || !/generate|sampling/.test(error.message)) throw error;
   }
-  await refused(generate("x", { stop: [""] }), "Data", "must have characters");
-  await refused(generate("x", { temprature: 1 }), "Data", "temprature");
-  await refused(generate("x", { signal: {} }), "Data", "signal must be an AbortSignal");
+  await refused(generate("x", { stop: [""] }), "InvalidArgument", "must have characters");
+  await refused(generate("x", { temprature: 1 }), "InvalidArgument", "temprature");
+  await refused(generate("x", { signal: {} }), "InvalidArgument", "signal must be an AbortSignal");
   const chat = (messages) => () => model.chat(messages);
-  await refused(chat("x"), "Data", "chat: messages must be a list");
-  await refused(chat([{ role: 5 }]), "Data", "chat: messages must be messages with a role and a content");
+  await refused(chat("x"), "InvalidArgument", "chat: messages must be a list");
+  await refused(chat([{ role: 5 }]), "InvalidArgument", "chat: messages must be messages with a role and a content");
   const ring = [];
   ring.push(ring);
-  await refused(chat(ring), "Data", "chat: messages must be plain data");
-  await refused(() => model.decode(["a"]), "Data", "decode");
-  await refused(() => model.encode(5), "Data", "encode: text must be a string");
-  await refused(() => new LanguageModel(), "Data", "LanguageModel");
+  await refused(chat(ring), "InvalidArgument", "chat: messages must be plain data");
+  await refused(() => model.decode(["a"]), "InvalidArgument", "decode");
+  await refused(() => model.encode(5), "InvalidArgument", "encode: text must be a string");
+  await refused(() => new LanguageModel(), "InvalidArgument", "LanguageModel");
 });
 
 await test("a text whose model began another one ends", async () => {
   const first = model.generate("Once upon a time");
   await first.nextToken();
   const second = model.generate("The capital of France is", { maxTokens: 3 });
-  await refused(() => first.nextToken(), "Data", "an earlier one");
+  await refused(() => first.nextToken(), "InvalidState", "an earlier one");
   const both = [second.nextToken(), second.nextToken()];
   const ends = (await Promise.allSettled(both)).map(({ status }) => status);
   if (!ends.includes("fulfilled")) throw new Error(String(ends));
@@ -336,9 +340,9 @@ await test("what was disposed of says so, and gives its memory back", async () =
   const next = generation.nextToken();
   model.dispose();
   await next;
-  await refused(() => model.generate("x"), "Data", "used after dispose()");
+  await refused(() => model.generate("x"), "InvalidState", "used after dispose()");
   generation.dispose();
-  await refused(() => generation.nextToken(), "Data", "used after dispose()");
+  await refused(() => generation.nextToken(), "InvalidState", "used after dispose()");
   same([String(model), String(generation)], ["LanguageModel(disposed)", "Generation(disposed)"], "how they show themselves");
   // Texts that were left to the garbage collector may have their last logits.
   if (held() > 4e6) throw new Error(`${held()} bytes are held`);
@@ -422,7 +426,7 @@ await testPage("a kept model needs no server", async (server, newPage) => {
   same(server.asked.length, count, "requests");
   same([await other.remove("model.gguf"), await other.remove(url)], [true, false], "whether there was one to delete");
   same(await other.kept(), [], "what is kept after it was deleted");
-  same((await other.load(url)).code, "Data", "the error of a load afterwards");
+  same((await other.load(url)).code, "Format", "the error of a load afterwards");
 });
 
 await testPage("a worker keeps models, too", async (server, newPage) => {
@@ -457,7 +461,7 @@ await testPage("an interrupted download is continued", async (server, newPage) =
   const [{ bytes, total }] = await kept();
   if (!(bytes > 0.45 * size && bytes < 0.7 * size && total === size)) throw new Error(`${bytes} of ${total} bytes are kept`);
   server.handle = isDown;
-  same((await load(url)).code, "Data", "the error of a load without the server");
+  same((await load(url)).code, "Format", "the error of a load without the server");
   server.handle = undefined;
   asked.length = 0;
   same(await load(url, { sha256 }), begun, "the text of the load that continued");
@@ -501,10 +505,10 @@ await testPage("a kept file with another hash is deleted", async (server, newPag
   const { load, kept } = await newPage();
   const other = "f".repeat(64);
   const message = `load: ${url} must have the SHA-256 ${other}, got ${sha256}`;
-  same(await load(url, { sha256: other }), { code: "Data", message }, "the error of a download");
+  same(await load(url, { sha256: other }), { code: "Format", message }, "the error of a download");
   same(await kept(), [], "what is kept of it");
   same(await load(url, { sha256 }), begun, "the text");
-  same(await load(url, { sha256: other }), { code: "Data", message }, "the error of a kept file");
+  same(await load(url, { sha256: other }), { code: "Format", message }, "the error of a kept file");
   same(await kept(), [], "what is kept then");
   // Neither load leaves a lock.
   same(await Promise.all([load(url), load(url)]), [begun, begun], "the texts of two loads at once");

@@ -97,15 +97,15 @@ async function refused(source, options, code, words) {
 await test("what is no folder of a model is refused", async () => {
   const files = await filesByName("llama", (path) => readFileSync(path));
   const { "tokenizer.json": _, ...without } = files;
-  await refused(without, {}, "Data", 'load: "tokenizer.json" must be there, got none');
+  await refused(without, {}, "Format", 'load: "tokenizer.json" must be there, got none');
   const { "model-00002-of-00004.safetensors": __, ...partial } = files;
-  await refused(partial, {}, "Data", '"model-00002-of-00004.safetensors" must be there');
+  await refused(partial, {}, "Format", '"model-00002-of-00004.safetensors" must be there');
   const index = Buffer.from('{"weight_map": {"x": "../secret"}}');
   const outside = { ...files, "model.safetensors.index.json": index };
-  await refused(outside, {}, "Data", "must name files that are beside it");
-  await refused(files, { keep: true }, "Data", "the address of a GGUF file, because keep is set");
-  await refused(files, { sha256: "0".repeat(64) }, "Data", "a GGUF file, because sha256 is set");
-  await refused({}, {}, "Data", "load: the source must be");
+  await refused(outside, {}, "Format", "must name files that are beside it");
+  await refused(files, { keep: true }, "InvalidArgument", "the address of a GGUF file, because keep is set");
+  await refused(files, { sha256: "0".repeat(64) }, "InvalidArgument", "a GGUF file, because sha256 is set");
+  await refused({}, {}, "InvalidArgument", "load: the source must be");
 });
 
 await test("two models from folders take turns in memory for one", async () => {

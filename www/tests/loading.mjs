@@ -272,7 +272,7 @@ await test("what is no WebAssembly is refused", async (page) => {
   await page.goto(address);
   for (const wasm of [{ gpu: 1 }, { gpu: {} }, 1, null]) {
     const { code, message } = await twice(page, { prefer: "software", wasm });
-    same(code, "Data", `${JSON.stringify(wasm)}: ${message}`);
+    same(code, "InvalidArgument", `${JSON.stringify(wasm)}: ${message}`);
   }
   const { code } = await page.evaluate(async () => {
     const { Device } = await import("/dist/index.js");

@@ -109,7 +109,7 @@ await test("what is made without a device says that it waits for one", async () 
     return [before, make()].join("; ");
   });
   await page.close();
-  const wanted = "Data: cosineAnnealing: there must be a device, got none; call `await Device.new()` first; Schedule";
+  const wanted = "InvalidState: cosineAnnealing: there must be a device, got none; call `await Device.new()` first; Schedule";
   if (said !== wanted || errors.length) throw new Error(`${said}; ${errors.join("; ")}`);
 });
 

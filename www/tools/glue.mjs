@@ -35,8 +35,8 @@ declare global {
 `;
 
 const dispose = `/**
-     * Frees the object immediately. Later calls have no effect. Using the object afterwards is an error of code \`Data\`.
-     * The garbage collector frees objects that are not disposed of.
+     * Frees the object immediately. Later calls have no effect. Using the object afterwards is an error of code
+     * \`InvalidState\`. The garbage collector frees objects that are not disposed of.
      */
     dispose(): void;
     /** Disposes of the object at the end of a block with \`using\`. */

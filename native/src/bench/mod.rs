@@ -116,7 +116,7 @@ impl Options {
         };
         let unknown = |name: &&String| !all().iter().any(|case| case.name.starts_with(&name[..]));
         if let Some(name) = self.only.iter().find(unknown) {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "bench: the case must be known, got {name}; --list shows all"
             )));
         }
@@ -127,7 +127,8 @@ impl Options {
 /// Runs the cases and prints the results.
 ///
 /// # Errors
-/// The errors of the device. `Data` if a named case does not exist, a file cannot be written, or a result is wrong.
+/// The errors of the device. `InvalidArgument` if a named case does not exist or a file cannot be written. `InvalidState` if a
+/// result is wrong.
 pub fn run(options: &Options) -> Result<()> {
     let cases = options.cases()?;
     if options.list {
@@ -180,12 +181,12 @@ pub fn run(options: &Options) -> Result<()> {
     print!("{}", table::markdown(device.info(), &rows));
     if let Some(file) = &options.json {
         std::fs::write(file, table::json(device.info(), &rows)).map_err(|error| {
-            Error::data(format!("bench: {} must be writable, got {error}", file.display()))
+            Error::argument(format!("bench: {} must be writable, got {error}", file.display()))
         })?;
     }
     match rows.iter().filter(|row| row.failure.is_some()).count() {
         0 => Ok(()),
-        wrong => Err(Error::data(format!("bench: {wrong} of {} cases failed", rows.len()))),
+        wrong => Err(Error::state(format!("bench: {wrong} of {} cases failed", rows.len()))),
     }
 }
 

@@ -65,7 +65,7 @@ pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String
     let (peer, runs, arithmetic) =
         (options.llama.as_deref(), options.runs.get(), options.arithmetic);
     let file = File::open(path).map_err(|error| {
-        Error::data(format!("{}: the file must be readable, got {error}", path.display()))
+        Error::argument(format!("{}: the file must be readable, got {error}", path.display()))
     })?;
     let load = LoadOptions { context: Some(1024), arithmetic, ..LoadOptions::default() };
     let model = LanguageModel::load(device, BufReader::new(file), load)?;

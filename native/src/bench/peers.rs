@@ -172,7 +172,7 @@ impl Program {
     /// # Errors
     /// If the program cannot be started.
     pub fn new(name: &str, mut command: Command) -> Result<Program> {
-        let refuse = |got: &str| Error::data(format!("bench: {name} must start, got {got}"));
+        let refuse = |got: &str| Error::argument(format!("bench: {name} must start, got {got}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // Threads of OpenBLAS poll for more work for 2^20 processor ticks instead of 2^28, so that they do not disturb the
         // other peers.
@@ -193,7 +193,7 @@ impl Program {
     pub fn listed(command: impl Fn() -> Command, kind: DeviceKind) -> Result<Vec<Program>> {
         let program = command().get_program().to_string_lossy().into_owned();
         let refuse =
-            |got: &str| Error::data(format!("bench: {program} must list its peers, got {got}"));
+            |got: &str| Error::format(format!("bench: {program} must list its peers, got {got}"));
         let asked = command().args(["list", kind.name()]).stderr(Stdio::inherit()).output();
         let listed = asked.map_err(|error| refuse(&error.to_string()))?;
         let names = String::from_utf8_lossy(&listed.stdout);
@@ -212,7 +212,7 @@ impl Program {
     /// Sends a line, and returns the numbers of the answer.
     ///
     /// # Errors
-    /// `Data` if the answer does not have `N` numbers.
+    /// `Format` if the answer does not have `N` numbers.
     pub fn ask<const N: usize>(&mut self, line: &str) -> Result<[f64; N]> {
         let mut answer = String::new();
         let sent = writeln!(self.to, "{line}").and_then(|()| self.from.read_line(&mut answer));
@@ -221,7 +221,7 @@ impl Program {
         let numbers = numbers.filter(|_| sent.is_ok()).and_then(|numbers| numbers.try_into().ok());
         let answer = answer.trim();
         numbers.ok_or_else(|| {
-            Error::data(format!(
+            Error::format(format!(
                 "bench: {} must answer `{line}` with numbers, got `{answer}`",
                 self.name
             ))

@@ -160,7 +160,7 @@ impl<'a> Learner<'a> {
         let [count] = peer.ask(&format!("new {model}"))?;
         if count != parameters as f64 {
             let why = format!("bench: {name} must have {parameters} parameters, got {count}");
-            return Err(Error::data(why));
+            return Err(Error::format(why));
         }
         Learner::new(name, move || {
             let [seconds, loss] = peer.ask("step")?;
@@ -180,7 +180,7 @@ impl<'a> Learner<'a> {
         let [begun, last] = self.losses;
         if last.is_nan() || last >= begun {
             let why = format!("bench: {} must lower the loss from {begun}, got {last}", self.name);
-            return Err(Error::data(why));
+            return Err(Error::state(why));
         }
         Ok(median(self.times))
     }
@@ -194,7 +194,7 @@ fn told<T>(result: Result<T>) -> Option<T> {
 /// Times each model's steps, and returns the medians as a table.
 ///
 /// # Errors
-/// The errors of the device. `Data` if a loss does not decrease.
+/// The errors of the device. `InvalidState` if a loss does not decrease.
 pub fn measure(device: &Device, runs: usize, peers: &mut [Program]) -> Result<String> {
     let beside: Vec<String> =
         peers.iter().map(|peer| format!("{}: ms (ratio)", peer.name)).collect();

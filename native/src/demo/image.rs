@@ -88,7 +88,7 @@ fn apply(x: &Tensor, name: &str, strength: f64) -> Result<Tensor> {
             let relief = convolve(x, &[-1., -0.5, 0., -0.5, 0., 0.5, 0., 0.5, 1.], 3, 3)?;
             relief.mul(strength)?.add(0.5)
         }
-        _ => Err(Error::data(format!("demo: the filter must be known, got {name}"))),
+        _ => Err(Error::argument(format!("demo: the filter must be known, got {name}"))),
     }
 }
 

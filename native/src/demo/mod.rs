@@ -36,7 +36,7 @@ struct Results {
 /// Runs the work on a device and on the CPU, prints the results, and writes them to a file as JSON.
 ///
 /// # Errors
-/// The errors of the devices. `Data` if a result is wrong or the file cannot be written.
+/// The errors of the devices. `InvalidState` if a result is wrong, `InvalidArgument` if the file cannot be written.
 pub fn run(preference: Preference, json: Option<&Path>) -> Result<()> {
     let pixels = picture::picture(WIDTH as i32, HEIGHT as i32);
     let mut devices = other_than_cpu(preference)?;
@@ -51,7 +51,7 @@ pub fn run(preference: Preference, json: Option<&Path>) -> Result<()> {
     if let Some(file) = json {
         let text = report::json(picture::hash(&pixels), &reports);
         std::fs::write(file, text).map_err(|error| {
-            Error::data(format!("demo: {} must be writable, got {error}", file.display()))
+            Error::argument(format!("demo: {} must be writable, got {error}", file.display()))
         })?;
     }
     report::check(&reports)

@@ -144,7 +144,7 @@ fn device_json(r: &Report) -> Value {
 /// Checks the figures.
 ///
 /// # Errors
-/// `Data`, with every problem.
+/// `InvalidState`, with every problem.
 pub fn check(reports: &[Report]) -> Result<()> {
     let mut wrong = Vec::new();
     for r in reports {
@@ -165,7 +165,7 @@ pub fn check(reports: &[Report]) -> Result<()> {
     if wrong.is_empty() {
         return Ok(());
     }
-    Err(Error::data(format!("demo: {}", wrong.join("; "))))
+    Err(Error::state(format!("demo: {}", wrong.join("; "))))
 }
 
 #[cfg(test)]

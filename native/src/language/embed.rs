@@ -47,7 +47,7 @@ impl Embed {
         loop {
             let part: Vec<String> =
                 lines.by_ref().take(LINES).collect::<std::io::Result<_>>().map_err(|error| {
-                    Error::data(format!("embed: the input must be readable, got {error}"))
+                    Error::format(format!("embed: the input must be readable, got {error}"))
                 })?;
             if part.is_empty() || !self.print(&embedder, &part, &mut first)? {
                 return Ok(());

@@ -81,7 +81,7 @@ impl On {
             }
             Some(_) => {
                 let name = &device.info().name;
-                Err(Error::data(format!("--threads: the device must be the CPU, got {name}")))
+                Err(Error::argument(format!("--threads: the device must be the CPU, got {name}")))
             }
         }
     }
@@ -126,7 +126,7 @@ fn load_shown(device: &Device, file: &Path, options: LoadOptions) -> Result<Lang
 /// Opens a file. The error names the file.
 fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| {
-        Error::data(format!("{}: the file must be readable, got {error}", path.display()))
+        Error::argument(format!("{}: the file must be readable, got {error}", path.display()))
     })
 }
 
@@ -143,7 +143,7 @@ enum Messages {
 fn messages(path: &Path) -> Result<Vec<Message>> {
     let wrong = |error: serde_json::Error| {
         let must = "the file must be JSON with messages";
-        Error::data(format!("{}: {must}, got {error}", path.display()))
+        Error::format(format!("{}: {must}, got {error}", path.display()))
     };
     match serde_json::from_reader(BufReader::new(open(path)?)).map_err(wrong)? {
         Messages::Plain(messages) | Messages::Named { messages } => Ok(messages),
@@ -156,7 +156,7 @@ fn print(text: &str) -> Result<bool> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Error::data(format!("the output must be writable, got {error}"))),
+        Err(error) => Err(Error::state(format!("the output must be writable, got {error}"))),
     }
 }
 

@@ -39,7 +39,7 @@ impl Perplexity {
         };
         if ids.len() < 2 {
             let message = format!("perplexity: there must be at least 2 tokens, got {}", ids.len());
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         let mut context = model.context()?;
         let mut logprobs: Vec<f32> = Vec::new();

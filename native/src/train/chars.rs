@@ -85,7 +85,7 @@ fn examples(device: &Device, text: &[i32]) -> Result<Dataset> {
 pub fn run(device: &Device, options: &Options) -> Result<()> {
     let text = match &options.data {
         Some(file) => std::fs::read_to_string(file).map_err(|error| {
-            Error::data(format!("train: {} must be readable, got {error}", file.display()))
+            Error::argument(format!("train: {} must be readable, got {error}", file.display()))
         })?,
         None => TEXT.to_string(),
     };
@@ -98,7 +98,7 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
     if numbers.len() < least {
         let message =
             format!("train: the text must have at least {least} characters, got {}", numbers.len());
-        return Err(Error::data(message));
+        return Err(Error::argument(message));
     }
     let (train, validation) = numbers.split_at(numbers.len() / 10 * 9);
 

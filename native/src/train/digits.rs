@@ -23,7 +23,7 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
     let array = |name: &str| {
         arrays
             .get(name)
-            .ok_or_else(|| Error::data(format!("train: the data must have `{name}`, got none")))
+            .ok_or_else(|| Error::format(format!("train: the data must have `{name}`, got none")))
     };
     let images = array("images")?.cast(DType::F32)?.div(16)?;
     if !matches!(images.shape(), [_, 8, 8]) {

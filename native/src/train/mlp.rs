@@ -32,7 +32,7 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
             let arrays = files::load_npz(device, file)?;
             let array = |name: &str| {
                 let no = || {
-                    Error::data(format!("train: {} must have `{name}`, got none", file.display()))
+                    Error::format(format!("train: {} must have `{name}`, got none", file.display()))
                 };
                 arrays.get(name).ok_or_else(no)
             };

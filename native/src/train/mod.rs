@@ -74,7 +74,7 @@ fn rate(text: &str) -> std::result::Result<f64, String> {
 /// Trains the chosen network.
 ///
 /// # Errors
-/// The errors of the device and the files. `Data` if losses are not finite.
+/// The errors of the device and the files. `InvalidState` if losses are not finite.
 pub fn run(net: &Net) -> Result<()> {
     let (Net::Mlp(options) | Net::Digits(options) | Net::Chars(options)) = net;
     let device = Device::with_sync(options.device.clone())?;
@@ -111,7 +111,7 @@ impl<M: Module> Work<'_, M> {
         if let Some(file) = &options.resume {
             let found = files::load_checkpoint(file, &mut trainer)?;
             if found.get("architecture") != notes.get("architecture") {
-                return Err(Error::data(format!(
+                return Err(Error::format(format!(
                     "train: {} must be of this net, got another",
                     file.display()
                 )));
@@ -143,7 +143,7 @@ impl<M: Module> Work<'_, M> {
         }
         if let Some(file) = &options.loss_svg {
             std::fs::write(file, plot::losses(trainer.history())).map_err(|error| {
-                Error::data(format!("train: {} must be writable, got {error}", file.display()))
+                Error::argument(format!("train: {} must be writable, got {error}", file.display()))
             })?;
         }
         Ok(trainer.model)

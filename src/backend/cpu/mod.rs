@@ -265,7 +265,7 @@ impl Backend for CpuBackend {
 impl State {
     fn check(&mut self, batch: &Plan, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         if buffers.len() != batch.slots.len() || scalars.len() < batch.scalars {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "run: there must be {} buffers and {} numbers, got {} and {}",
                 batch.slots.len(),
                 batch.scalars,
@@ -277,7 +277,7 @@ impl State {
             let words = self.buffers.get(&id).ok_or_else(|| unknown("run", id))?;
             let bytes = words.len() as u64 * 4;
             if bytes < slot.bytes {
-                return Err(Error::data(format!(
+                return Err(Error::argument(format!(
                     "run: the buffer of slot {number} must have {} bytes, got {bytes}",
                     slot.bytes
                 )));
@@ -347,7 +347,7 @@ impl State {
     ) -> Result<()> {
         let label = &dispatch.label;
         let nowhere = || {
-            Error::data(format!("run: {label} must use existing slots and numbers, got another"))
+            Error::state(format!("run: {label} must use existing slots and numbers, got another"))
         };
         let id = |slot: &usize| buffers.get(*slot).copied().ok_or_else(nowhere);
         let outputs = dispatch.outputs.iter().map(id).collect::<Result<Vec<BufferId>>>()?;
@@ -387,17 +387,17 @@ fn range(offset: u64, len: u64) -> Option<std::ops::Range<usize>> {
 }
 
 fn unknown(op: &str, buffer: BufferId) -> Error {
-    Error::data(format!("{op}: the buffer must exist, got {}", buffer.0))
+    Error::state(format!("{op}: the buffer must exist, got {}", buffer.0))
 }
 
 fn outside(op: &str, offset: u64, len: u64, have: usize) -> Error {
-    Error::data(format!(
+    Error::argument(format!(
         "{op}: the range must be inside the buffer of {have} bytes, got {len} at {offset}"
     ))
 }
 
 fn shared(label: &str) -> Error {
-    Error::data(format!("run: {label} must not write a buffer that it uses otherwise, got one"))
+    Error::argument(format!("run: {label} must not write a buffer that it uses otherwise, got one"))
 }
 
 /// Returns the name and the vendor of the processor, if the system reports them.

@@ -152,7 +152,7 @@ impl Backend for ReferenceBackend {
         state.counters.submits += 1;
         state.compile(batch);
         if batch.slots.len() != buffers.len() || batch.scalars > scalars.len() {
-            return Err(Error::data(
+            return Err(Error::argument(
                 "reference: buffers and numbers must be those of the batch, got others",
             ));
         }
@@ -169,7 +169,7 @@ impl Backend for ReferenceBackend {
             state.counters.dispatches += 1;
             self.dispatch(&mut state, dispatch, batch, buffers, scalars).map_err(|what| {
                 let kind = dispatch.kernel.kind();
-                Error::data(format!(
+                Error::state(format!(
                     "reference: {kind} {} must be well formed, got {what}",
                     dispatch.label
                 ))
@@ -263,9 +263,12 @@ fn range(offset: u64, len: u64) -> Option<std::ops::Range<usize>> {
 }
 
 fn unknown(buffer: BufferId) -> Error {
-    Error::data(format!("reference: the buffer must exist, got {}", buffer.0))
+    Error::state(format!("reference: the buffer must exist, got {}", buffer.0))
 }
 
 fn outside(buffer: BufferId) -> Error {
-    Error::data(format!("reference: the range must be inside the buffer, got more in {}", buffer.0))
+    Error::argument(format!(
+        "reference: the range must be inside the buffer, got more in {}",
+        buffer.0
+    ))
 }

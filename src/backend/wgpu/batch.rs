@@ -220,7 +220,7 @@ impl Prepared {
             let Some(word) = scalars.get(scalar) else {
                 let message =
                     format!("run: there must be a scalar {scalar}, got {} scalars", scalars.len());
-                return Err(Error::data(message));
+                return Err(Error::argument(message));
             };
             self.image[at..at + 4].copy_from_slice(bytemuck::bytes_of(word));
         }
@@ -240,7 +240,7 @@ impl Prepared {
                 batch.slots.len(),
                 buffers.len()
             );
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         let mut found = Vec::with_capacity(buffers.len());
         for (slot, &id) in batch.slots.iter().zip(buffers) {
@@ -250,7 +250,7 @@ impl Prepared {
                     "run: the buffer of a slot must have {} bytes, got {bytes}",
                     slot.bytes
                 );
-                return Err(Error::data(message));
+                return Err(Error::argument(message));
             }
             found.push((held, (*bytes).min(most)));
         }
@@ -353,7 +353,7 @@ fn uses(batch: &Plan) -> Vec<Use> {
 fn slot_of(batch: &Plan, slot: usize) -> Result<&crate::kernel::Slot> {
     batch.slots.get(slot).ok_or_else(|| {
         let message = format!("run: the slot must be less than {}, got {slot}", batch.slots.len());
-        Error::data(message)
+        Error::state(message)
     })
 }
 

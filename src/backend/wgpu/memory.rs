@@ -70,7 +70,7 @@ impl Buffers {
         if bytes == 0 || !bytes.is_multiple_of(4) {
             let message =
                 format!("allocate: the size must be a positive multiple of 4, got {bytes}");
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         if bytes > limits.binding_bytes {
             let message = format!(
@@ -173,7 +173,7 @@ impl Buffers {
         let Some(memory) = self.find(id) else {
             let message =
                 format!("{operation}: the buffer must be one of this device, got {}, which is not or was freed", id.0);
-            return Err(Error::data(message));
+            return Err(Error::state(message));
         };
         match memory.there.error() {
             Some(error) => Err(error.clone()),
@@ -196,7 +196,7 @@ impl Buffers {
                 "{operation}: the range must be inside the buffer of {} bytes, in multiples of 4, got {len} from {offset}",
                 memory.bytes
             );
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         Ok(memory)
     }

@@ -50,7 +50,7 @@ impl WgpuBackend {
     /// Borrows a buffer of the app. It must be freed as often as it is borrowed, and the app's buffer stays as it is.
     ///
     /// # Errors
-    /// `Data` if the buffer belongs to another device or was destroyed. In a browser this error comes later.
+    /// `InvalidArgument` if the buffer belongs to another device or was destroyed. In a browser this error comes later.
     pub fn take(&self, buffer: &wgpu::Buffer) -> Result<BufferId> {
         let operation = "tensor_from_wgpu";
         self.gpu.errors.check(operation)?;
@@ -91,7 +91,7 @@ impl WgpuBackend {
         });
         match error {
             // The buffer is wrong, not the device.
-            Some(error) => Err(Error::data(error.message())),
+            Some(error) => Err(Error::argument(error.message())),
             None => Ok(there),
         }
     }

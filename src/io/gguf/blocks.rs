@@ -82,7 +82,7 @@ impl BlockFormat {
     /// Decodes blocks to numbers.
     ///
     /// # Errors
-    /// `Data` if the bytes are not whole blocks, `Unsupported` for formats that cannot be decoded (`IQ1`, `IQ2`, `IQ3`, `TQ`,
+    /// `Format` if the bytes are not whole blocks, `Unsupported` for formats that cannot be decoded (`IQ1`, `IQ2`, `IQ3`, `TQ`,
     /// `Q8_1`, `Q8_K`, integers).
     ///
     /// ```
@@ -96,7 +96,7 @@ impl BlockFormat {
     pub fn decode(self, bytes: &[u8]) -> Result<Vec<f32>> {
         let (_, name, length, size, decode) = *self.row();
         if !bytes.len().is_multiple_of(size) {
-            return Err(Error::data(format!(
+            return Err(Error::format(format!(
                 "decode: the bytes must be whole blocks of {size}, as {name} has, got {} bytes",
                 bytes.len()
             )));

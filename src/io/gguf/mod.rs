@@ -88,7 +88,7 @@ impl Gguf {
     /// Reads the head of a file. Counts and lengths are checked against the length of the file before memory is allocated.
     ///
     /// # Errors
-    /// `Data` if the file is damaged, with the byte and the name, or is something else (a web page, a git-lfs pointer).
+    /// `Format` if the file is damaged, with the byte and the name, or is something else (a web page, a git-lfs pointer).
     /// `Memory`.
     pub fn read(file: &mut (impl Read + Seek)) -> Result<Gguf> {
         at_once(Gguf::read_from(file))
@@ -175,7 +175,7 @@ impl Gguf {
 impl Gguf {
     fn tensor(&self, name: &str) -> Result<&GgufTensor> {
         self.tensors.get(name).ok_or_else(|| {
-            Error::data(format!(
+            Error::format(format!(
                 "gguf: the file must have a tensor {name:?}, got none of that name"
             ))
         })
@@ -184,7 +184,7 @@ impl Gguf {
     /// Loads a tensor as `f32` numbers.
     ///
     /// # Errors
-    /// `Data` if the file does not have the tensor or is damaged, `Unsupported` for formats that cannot be decoded, `Memory`.
+    /// `Format` if the file does not have the tensor or is damaged, `Unsupported` for formats that cannot be decoded, `Memory`.
     pub fn load(
         &self,
         file: &mut (impl Read + Seek),
@@ -293,7 +293,7 @@ impl Gguf {
             all.push(tensor);
         }
         match all.is_empty() {
-            true => Err(Error::data("gguf: at least one tensor must be named, got none")),
+            true => Err(Error::argument("gguf: at least one tensor must be named, got none")),
             false => Ok(all),
         }
     }
@@ -308,7 +308,7 @@ impl GgufTensor {
     /// Reads the bytes of the tensor, from the file whose head was read.
     ///
     /// # Errors
-    /// `Data` if the file is shorter now or cannot be read, `Memory`.
+    /// `Format` if the file is shorter now or cannot be read, `Memory`.
     pub fn read(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>> {
         at_once(self.read_from(file))
     }

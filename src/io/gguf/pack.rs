@@ -24,7 +24,7 @@ impl BlockFormat {
     /// Packs rows of `columns` elements from their blocks, row by row. The result has the same bits in another order.
     ///
     /// # Errors
-    /// `Unsupported` for formats that are not packed, `Data` if `blocks` is not whole rows of whole blocks, `Memory`.
+    /// `Unsupported` for formats that are not packed, `Format` if `blocks` is not whole rows of whole blocks, `Memory`.
     ///
     /// ```
     /// # use warpweft::{io::BlockFormat, op::PackedFormat};
@@ -45,7 +45,7 @@ impl BlockFormat {
                 "pack: there must be whole rows of {columns} elements in {self}, got {} bytes",
                 blocks.len()
             );
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
         if bytes == 0 {
             return Ok(Vec::new());

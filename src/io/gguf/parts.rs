@@ -44,7 +44,7 @@ impl Gguf {
     /// together, which the second result reads.
     ///
     /// # Errors
-    /// As [`Gguf::read`], with the part. `Data` if the files are not all parts of one model, in order.
+    /// As [`Gguf::read`], with the part. `Format` if the files are not all parts of one model, in order.
     ///
     /// ```no_run
     /// # async fn run() -> warpweft::error::Result<()> {
@@ -77,14 +77,14 @@ impl Gguf {
             for (name, tensor) in head.tensors {
                 if all.tensors.contains_key(&name) {
                     let message = "gguf: the names of tensors must differ, got";
-                    return Err(about(Error::data(format!("{message} {name:?} twice"))));
+                    return Err(about(Error::format(format!("{message} {name:?} twice"))));
                 }
                 all.tensors.insert(name, tensor);
             }
         }
         match all {
             Some(all) => Ok((all, file)),
-            None => Err(Error::data("gguf: there must be at least one part, got none")),
+            None => Err(Error::argument("gguf: there must be at least one part, got none")),
         }
     }
 
@@ -96,7 +96,7 @@ impl Gguf {
             return Ok(());
         }
         let message = "gguf: the files must be all parts of one model, in order, got";
-        Err(Error::data(format!(
+        Err(Error::format(format!(
             "{message} part {} of {of} as part {} of {count}",
             no + 1,
             number + 1
@@ -113,7 +113,7 @@ impl<F: Source> Source for GgufParts<F> {
         let part = self.starts.partition_point(|&start| start <= range.start) - 1;
         let Some(file) = self.parts.get_mut(part) else {
             let message = format!("the part must be inside the files, got offset {}", range.start);
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         };
         // A tensor is completely in one part.
         let start = self.starts[part];

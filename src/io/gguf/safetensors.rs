@@ -15,7 +15,7 @@ impl Gguf {
     /// `None` for tensors that are not part of the model.
     ///
     /// # Errors
-    /// Errors name the file. `Data` if a file is damaged, or two tensors have one name. `Unsupported` for a tensor whose
+    /// Errors name the file. `Format` if a file is damaged, or two tensors have one name. `Unsupported` for a tensor whose
     /// elements are not `F32`, `F16` or `BF16`.
     pub(crate) async fn of_safetensors<F: Source>(
         metadata: BTreeMap<String, GgufValue>,
@@ -43,7 +43,7 @@ impl Gguf {
                 let tensor = GgufTensor { shape: place.shape, format, bytes };
                 if tensors.insert(renamed, tensor).is_some() {
                     let message = "load_safetensors: the names of tensors must differ, got";
-                    return Err(in_file(Error::data(format!("{message} {name:?} twice"))));
+                    return Err(in_file(Error::format(format!("{message} {name:?} twice"))));
                 }
             }
         }

@@ -18,7 +18,7 @@ pub struct Scan<'a> {
 
 /// Returns the error for a byte of the file.
 pub fn wrong(at: u64, what: &str) -> Error {
-    Error::data(format!("gguf: at byte {at}: {what}"))
+    Error::format(format!("gguf: at byte {at}: {what}"))
 }
 
 impl<'a> Scan<'a> {

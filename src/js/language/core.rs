@@ -65,7 +65,7 @@ impl Model {
             Some(context) => Ok(context),
             None => {
                 let must = "the model must be idle, got a call while a token is under way";
-                Err(Error::data(format!("{op}: {must}; await the earlier call")))
+                Err(Error::state(format!("{op}: {must}; await the earlier call")))
             }
         }
     }
@@ -109,16 +109,16 @@ impl Generation {
             return Ok(None);
         }
         let model = self.model.upgrade().ok_or_else(|| {
-            Error::data(format!("{OP}: the model must not be disposed, got one that was"))
+            Error::state(format!("{OP}: the model must not be disposed, got one that was"))
         })?;
         if self.number != model.begun.get() {
             let must = "the text must be the last one that the model began, got an earlier one";
-            return Err(Error::data(format!("{OP}: {must}")));
+            return Err(Error::state(format!("{OP}: {must}")));
         }
         let mut context = model.take(OP)?;
         let Some(mut text) = self.text.take() else {
             model.context.replace(Some(context));
-            return Err(Error::data(format!("{OP}: one token must be asked for at a time")));
+            return Err(Error::state(format!("{OP}: one token must be asked for at a time")));
         };
         let token = text.next(&mut context).await;
         self.finish.set(text.finish());

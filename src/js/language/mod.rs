@@ -73,7 +73,9 @@ async fn model_files(
 /// Parses JSON that the JavaScript side made of an argument.
 fn parsed<T: serde::de::DeserializeOwned>(json: &str, op: &str, what: &str) -> Result<T> {
     let refuse = |error: serde_json::Error| {
-        Error::data(format!("{op}: {what} must be messages with a role and a content, got {error}"))
+        Error::argument(format!(
+            "{op}: {what} must be messages with a role and a content, got {error}"
+        ))
     };
     serde_json::from_str(json).map_err(refuse)
 }

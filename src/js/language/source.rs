@@ -89,14 +89,14 @@ pub async fn reading_again<T>(
 fn unreadable(thrown: &JsValue) -> Error {
     let why = thrown.dyn_ref::<js_sys::Error>().map(|error| String::from(error.message()));
     let why = why.unwrap_or_else(|| format!("{thrown:?}"));
-    Error::data(format!("the files must be readable again, got: {why}"))
+    Error::format(format!("the files must be readable again, got: {why}"))
 }
 
 impl JsSource {
     async fn answer(&self, promise: Promise) -> Result<JsValue> {
         JsFuture::from(promise).await.map_err(|thrown| {
             self.thrown.set(Some(thrown));
-            Error::data("the file must be readable, got an error")
+            Error::format("the file must be readable, got an error")
         })
     }
 }
@@ -114,7 +114,7 @@ impl Source for JsSource {
         let (have, want) = (u64::from(bytes.length()), end - start);
         if have != want {
             let message = format!("the file must have the bytes {start} to {end}, got {have}");
-            return Err(Error::data(message));
+            return Err(Error::format(message));
         }
         Ok(bytes.to_vec())
     }

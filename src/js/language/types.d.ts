@@ -49,7 +49,7 @@ export interface ModelOptions {
   keep?: boolean;
   /**
    * The SHA-256 of the file as 64 hexadecimal digits, or a list with the hash of each part. A file with another hash is a
-   * `Data` error before anything is made of it, and is not kept. With a hash, a file of a URL is downloaded as a whole.
+   * `Format` error before anything is made of it, and is not kept. With a hash, a file of a URL is downloaded as a whole.
    */
   sha256?: string | readonly string[];
 }
@@ -87,8 +87,8 @@ export function keptModels(): Promise<KeptModel[]>;
 /**
  * Deletes a stored model file by its URL or name, and returns whether it existed.
  *
- * @throws `Data` while the file is being downloaded, and if several files have this name; `Unsupported` if there is no origin
- * private file system, as in Node.
+ * @throws `InvalidState` while the file is being downloaded; `InvalidArgument` if several files have this name; `Unsupported`
+ * if there is no origin private file system, as in Node.
  */
 export function deleteModel(model: string | PlatformUrl): Promise<boolean>;
 
@@ -167,7 +167,7 @@ export interface LanguageModel {
    * Answers the last message of a conversation. The part of the conversation that is still in the cache is not computed again.
    * A generation in progress is ended.
    *
-   * @throws `Unsupported` if the model has no chat template; `Data` if the template rejects the messages.
+   * @throws `Unsupported` if the model has no chat template; `InvalidArgument` if the template rejects the messages.
    */
   chat(messages: readonly Message[], options?: GenerateOptions): Generation;
   /**
@@ -200,7 +200,7 @@ export namespace LanguageModel {
    * of one, or a folder with safetensors files. Folders do not support `keep` and `sha256`. Weights are uploaded to the device
    * in pieces.
    *
-   * @throws `Data` if the file is damaged; `Unsupported` for other families; `Memory` if the device does not have enough
+   * @throws `Format` if the file is damaged; `Unsupported` for other families; `Memory` if the device does not have enough
    * memory, or with `keep` the browser not enough storage.
    */
   function load(source: ModelSource | readonly ModelSource[] | ModelFolder, options?: ModelOptions): Promise<LanguageModel>;
@@ -259,7 +259,7 @@ export namespace Embedder {
   /**
    * Loads an encoder of the family BERT (MiniLM, E5, BGE, Arctic) or XLM-RoBERTa, saved by sentence-transformers.
    *
-   * @throws `Data` if a file is missing or damaged; `Unsupported` for other families; `Memory`.
+   * @throws `Format` if a file is missing or damaged; `Unsupported` for other families; `Memory`.
    */
   function load(source: EmbedderSource, options?: EmbedderOptions): Promise<Embedder>;
 }
@@ -303,7 +303,8 @@ export interface LoraAdapter {
    * Returns the mean cross-entropy of all learned tokens in all examples, as one number. An {@link Optimizer} of the adapter's
    * parameters minimizes it. Put examples of similar lengths together.
    *
-   * @throws `Data` for no example, or one of which no token is learned; `Limit` for one that is longer than the context.
+   * @throws `InvalidArgument` for no example, or one of which no token is learned; `Limit` for one that is longer than the
+   * context.
    */
   loss(examples: readonly AdapterExample[]): Tensor;
 }

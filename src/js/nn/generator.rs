@@ -11,7 +11,7 @@ use wasm_bindgen::prelude::*;
 impl JsGenerator {
     /// Makes a generator for models on `device`.
     ///
-    /// @throws `Data` if it is not a device; `Shape` if the seed is not an integer.
+    /// @throws `InvalidArgument` if it is not a device; `Shape` if the seed is not an integer.
     #[wasm_bindgen(constructor)]
     pub fn new(
         #[wasm_bindgen(unchecked_param_type = "Device")] device: &JsValue,

@@ -52,7 +52,7 @@ impl Layer {
         let own = layer.clone();
         let run = move |x: &[Tensor]| match x {
             [x1, x2] => Ok(vec![own.run(x1, x2)?]),
-            _ => Err(Error::data("forward: Bilinear must have 2 inputs, got 1")),
+            _ => Err(Error::argument("forward: Bilinear must have 2 inputs, got 1")),
         };
         Ok(Layer::of(generator, layer, Run::Some(2, Rc::new(run))))
     }
@@ -61,7 +61,7 @@ impl Layer {
     /// `base.weight`.
     ///
     /// # Errors
-    /// `Data` if the rank is 0; `Limit`.
+    /// `InvalidArgument` if the rank is 0; `Limit`.
     pub fn lora(
         generator: &Generator,
         inputs: usize,
@@ -84,7 +84,7 @@ impl Layer {
     /// Makes dropout: in training, each element is zeroed with probability `p`, and the others are scaled by `1 / (1 - p)`.
     ///
     /// # Errors
-    /// `Data` if the probability is outside `[0, 1)`.
+    /// `InvalidArgument` if the probability is outside `[0, 1)`.
     #[js(default(p = 0.5))]
     pub fn dropout(generator: &Generator, p: f64) -> Result<Layer> {
         Ok(Layer::one(generator, nn::Dropout::new(generator, p)?))
@@ -166,7 +166,7 @@ impl Layer {
     /// and value of zeros.
     ///
     /// # Errors
-    /// `Shape` if the heads do not divide the width; `Data` if the probability is outside `[0, 1)`.
+    /// `Shape` if the heads do not divide the width; `InvalidArgument` if the probability is outside `[0, 1)`.
     #[js(options(dropout = 0.0, add_bias_kv = false, add_zero_attn = false))]
     pub fn multihead_attention(
         generator: &Generator,
@@ -230,7 +230,7 @@ impl Layer {
     /// states.
     ///
     /// # Errors
-    /// `Data` for zero layers or units, or a probability outside `[0, 1)`; `Limit`.
+    /// `InvalidArgument` for zero layers or units, or a probability outside `[0, 1)`; `Limit`.
     #[js(spread(options))]
     pub fn rnn(
         generator: &Generator,
@@ -278,7 +278,7 @@ impl Layer {
         let run = move |x: &[Tensor]| {
             let state = x.get(1).zip(x.get(2));
             if state.is_none() && x.len() > 1 {
-                return Err(Error::data(
+                return Err(Error::argument(
                     "forward: the state of Lstm must be two tensors, got one".to_string(),
                 ));
             }
@@ -343,7 +343,7 @@ impl JsLayer {
     /// Returns the result for `x`, or for several inputs if the layer takes them. The options apply to the layer's attention.
     /// The operations are only recorded.
     ///
-    /// @throws `Shape` and `DType` if the inputs do not match; `Data` for the wrong number of inputs.
+    /// @throws `Shape` and `DType` if the inputs do not match; `InvalidArgument` for the wrong number of inputs.
     #[wasm_bindgen(unchecked_return_type = "Tensor")]
     pub fn forward(
         &self,
@@ -351,7 +351,7 @@ impl JsLayer {
         #[wasm_bindgen(unchecked_optional_param_type = "AttentionOptions")] options: &JsValue,
     ) -> Answer<JsTensor> {
         let made = self.made(x, options)?.into_iter().next();
-        let none = || Error::data("forward: the layer must return a result, got none".to_string());
+        let none = || Error::state("forward: the layer must return a result, got none".to_string());
         Ok(keep(made.ok_or_else(none)?)?)
     }
 
@@ -368,7 +368,7 @@ impl JsLayer {
 
     /// Returns the parameter or buffer with this name, such as `weight`.
     ///
-    /// @throws `Data` if the name does not exist.
+    /// @throws `InvalidArgument` if the name does not exist.
     #[wasm_bindgen(unchecked_return_type = "Variable")]
     pub fn parameter(
         &self,
@@ -380,7 +380,7 @@ impl JsLayer {
         let kind = layer.module.kind();
         let found = Walked::layer(layer).variable(&name);
         let none =
-            || Error::data(format!("parameter: the name must be one of {kind}, got `{name}`"));
+            || Error::argument(format!("parameter: the name must be one of {kind}, got `{name}`"));
         Ok(crate::js::variable::object_of(&found.ok_or_else(none)?)?)
     }
 }

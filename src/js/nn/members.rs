@@ -56,7 +56,7 @@ impl Walked {
     /// Makes a module from parts at these paths.
     ///
     /// # Errors
-    /// `Data` if a part is neither a layer nor a variable.
+    /// `InvalidArgument` if a part is neither a layer nor a variable.
     pub fn new(paths: Vec<String>, parts: &[JsValue]) -> Result<Walked> {
         let at = At { op: "module", what: "a part" };
         let one = |(path, part)| Ok((path, Part::from_js(part, at)?));

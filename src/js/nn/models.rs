@@ -47,7 +47,8 @@ impl Layer {
     /// Returns all results for these inputs.
     ///
     /// # Errors
-    /// `Data` for the wrong number of inputs, or for attention options that the layer does not have; errors of the layer.
+    /// `InvalidArgument` for the wrong number of inputs, or for attention options that the layer does not have; errors of the
+    /// layer.
     pub fn outputs(&self, inputs: &[Tensor], options: AttentionOptions) -> Result<Vec<Tensor>> {
         let (least, most) = match &self.run {
             Run::One(_) => (1, 1),
@@ -57,7 +58,7 @@ impl Layer {
         let (kind, count) = (self.module.kind(), inputs.len());
         if count < least || count > most {
             let wanted = if least == most { least.to_string() } else { format!("1 to {most}") };
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "forward: {kind} must have {wanted} inputs, got {count}"
             )));
         }
@@ -65,9 +66,9 @@ impl Layer {
         let attends = causal || mask.is_some() || scale.is_some();
         match &self.run {
             Run::Attends(_, run) => Ok(vec![run(inputs, options)?]),
-            _ if attends || window.is_some() || kv_length.is_some() => Err(Error::data(format!(
-                "forward: {kind} must not have options of attention, got some"
-            ))),
+            _ if attends || window.is_some() || kv_length.is_some() => Err(Error::argument(
+                format!("forward: {kind} must not have options of attention, got some"),
+            )),
             Run::Some(_, run) => run(inputs),
             Run::One(layer) => Ok(vec![layer.forward(&inputs[0])?]),
         }
@@ -85,7 +86,7 @@ impl Optimizer {
     /// Runs `work` with the optimizer.
     ///
     /// # Errors
-    /// Errors of `work`; `Data` if the optimizer is busy.
+    /// Errors of `work`; `InvalidState` if the optimizer is busy.
     pub fn with<T>(&self, work: impl FnOnce(&mut optim::Optimizer) -> Result<T>) -> Result<T> {
         self.inner.clone().with_mut(work)
     }

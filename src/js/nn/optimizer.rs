@@ -27,8 +27,8 @@ macro_rules! rules {
             /// any more.
             ///
             /// # Errors
-            /// `Data` if there are no parameters, a parameter is listed twice, they are on two devices, or an option is
-            /// invalid; `DType` unless they are floats.
+            /// `InvalidArgument` if there are no parameters, a parameter is listed twice, they are on two devices, or an option
+            /// is invalid; `DType` unless they are floats.
             #[js(spread(options))]
             pub fn $name(parameters: &[Variable], options: optim::$rule) -> Result<Optimizer> {
                 Optimizer::new(options, parameters)
@@ -80,9 +80,9 @@ impl Optimizer {
     /// by these parameters are an error.
     ///
     /// # Errors
-    /// `Shape` if the loss is not a single number; `Data` if it depends on none of the parameters, or on a value that a
-    /// parameter had before it was assigned, or if a parameter belongs to another optimizer now; `Limit`, `Memory`. Nothing is
-    /// changed then.
+    /// `Shape` if the loss is not a single number; `InvalidArgument` if it depends on none of the parameters; `InvalidState` if
+    /// it depends on a value that a parameter had before it was assigned, or if a parameter belongs to another optimizer now;
+    /// `Limit`, `Memory`. Nothing is changed then.
     pub fn minimize(&self, loss: &Tensor) -> Result<()> {
         self.with(|inner| inner.minimize(loss))
     }
@@ -101,7 +101,7 @@ impl Optimizer {
     /// precision, call `backward` on the result of `scaleLoss`, because all gradients are divided by the scale.
     ///
     /// # Errors
-    /// `Data` if there are no gradients; `Limit`, `Memory`. Nothing is changed then, and the gradients are kept.
+    /// `InvalidState` if there are no gradients; `Limit`, `Memory`. Nothing is changed then, and the gradients are kept.
     pub fn step(&self) -> Result<()> {
         self.with(|inner| inner.step())
     }
@@ -119,7 +119,7 @@ impl Optimizer {
     /// Sets clipping by norm. Before each update, all gradients are scaled so that their common norm is at most `max`.
     ///
     /// # Errors
-    /// `Data` if `max` is not positive, or the optimizer is busy.
+    /// `InvalidArgument` if `max` is not positive, `InvalidState` if the optimizer is busy.
     pub fn clip_norm(&self, max: f64) -> Result<()> {
         self.clip(Clip::Norm(max))
     }
@@ -127,7 +127,7 @@ impl Optimizer {
     /// Sets clipping by value. Before each update, each element of a gradient is limited to `-max` and `max`.
     ///
     /// # Errors
-    /// `Data` if `max` is not positive, or the optimizer is busy.
+    /// `InvalidArgument` if `max` is not positive, `InvalidState` if the optimizer is busy.
     pub fn clip_value(&self, max: f64) -> Result<()> {
         self.clip(Clip::Value(max))
     }
@@ -144,7 +144,7 @@ impl Optimizer {
     /// Setting `lr` sets the rate of all groups.
     ///
     /// # Errors
-    /// `Data` if the group does not exist, or the rate is negative or NaN.
+    /// `InvalidArgument` if the group does not exist, or the rate is negative or NaN.
     #[js(example = "optimizer.setGroupLr(1, 0.05);")]
     pub fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
         self.with(|inner| inner.set_group_lr(group, lr))
@@ -156,7 +156,7 @@ impl Optimizer {
     /// back.
     ///
     /// # Errors
-    /// `Unsupported` if the device has no `f16`; `Data` unless the numbers are positive.
+    /// `Unsupported` if the device has no `f16`; `InvalidArgument` unless the numbers are positive.
     #[js(spread(scale))]
     pub fn mixed_precision(&self, scale: optim::LossScale) -> Result<()> {
         self.with(|inner| inner.set_mixed_precision(scale))
@@ -167,7 +167,7 @@ impl Optimizer {
     #[js(getter)]
     ///
     /// # Errors
-    /// `Data` if the optimizer is busy.
+    /// `InvalidState` if the optimizer is busy.
     pub fn steps(&self) -> Result<u64> {
         self.with(|inner| Ok(inner.steps()))
     }
@@ -177,7 +177,7 @@ impl Optimizer {
     /// values.
     ///
     /// # Errors
-    /// `Data` unless `decay` is in `[0, 1]`; `Memory`.
+    /// `InvalidArgument` unless `decay` is in `[0, 1]`; `Memory`.
     #[js(returns = "WeightAverage")]
     pub fn average(&self, decay: f64) -> Result<Average> {
         let average = self.with(|inner| WeightAverage::new(inner, decay))?;
@@ -200,7 +200,7 @@ impl JsOptimizer {
         Ok(self.core("lr")?.with(|inner| Ok(inner.lr()))?)
     }
 
-    /// Sets the learning rate of all groups. Throws `Data` if it is negative or NaN.
+    /// Sets the learning rate of all groups. Throws `InvalidArgument` if it is negative or NaN.
     #[wasm_bindgen(setter)]
     pub fn set_lr(
         &self,
@@ -220,8 +220,8 @@ impl JsOptimizer {
     /// model can therefore have different rules and learning rates. Clipping and mixed precision apply to all groups, and are
     /// set on this optimizer.
     ///
-    /// @throws `Data` if the other optimizer has taken steps, clips gradients, trains in mixed precision, shares parameters
-    /// with this one, or belongs to a trainer.
+    /// @throws `InvalidState` if the other optimizer has taken steps or belongs to a trainer. `InvalidArgument` if it clips
+    /// gradients, trains in mixed precision, or shares parameters with this one.
     ///
     /// @example
     /// ```ts
@@ -238,14 +238,14 @@ impl JsOptimizer {
         let own = self.core(op)?;
         let taken = Optimizer::from_js(other, At { op, what: "other" })?;
         if Rc::ptr_eq(&own.inner, &taken.inner) {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "{op}: the group must be another optimizer, got this one"
             ))
             .into());
         }
         // One reference is the object's, and one is here.
         if Rc::strong_count(&taken.inner) > 2 {
-            return Err(Error::data(format!(
+            return Err(Error::state(format!(
                 "{op}: the other optimizer must not be in use, got one that is"
             ))
             .into());

@@ -18,7 +18,7 @@ impl Schedule {
     /// Makes a schedule of `lr * factor` before step `totalIters`, and `lr` from then on.
     ///
     /// # Errors
-    /// `Data` for numbers that are negative or not finite.
+    /// `InvalidArgument` for numbers that are negative or not finite.
     #[js(options(factor = 1.0 / 3.0, total_iters = 5))]
     pub fn constant(lr: f64, factor: f64, total_iters: u64) -> Result<Schedule> {
         Ok(steps(optim::ConstantLr::new(lr, factor, total_iters)?))
@@ -41,7 +41,7 @@ impl Schedule {
     /// Makes a schedule that multiplies the rate by `gamma` after each `stepSize` steps.
     ///
     /// # Errors
-    /// Errors of `constant`; `Data` if `stepSize` is 0.
+    /// Errors of `constant`; `InvalidArgument` if `stepSize` is 0.
     #[js(default(gamma = 0.1))]
     pub fn step_lr(lr: f64, step_size: u64, gamma: f64) -> Result<Schedule> {
         Ok(steps(optim::StepLr::new(lr, step_size, gamma)?))
@@ -67,7 +67,7 @@ impl Schedule {
     /// Makes a polynomial schedule, `lr (1 - step / totalIters)^power`.
     ///
     /// # Errors
-    /// Errors of `constant`; `Data` if `totalIters` is 0.
+    /// Errors of `constant`; `InvalidArgument` if `totalIters` is 0.
     #[js(default(power = 1.0))]
     pub fn polynomial(lr: f64, total_iters: u64, power: f64) -> Result<Schedule> {
         Ok(steps(optim::PolynomialLr::new(lr, total_iters, power)?))
@@ -76,7 +76,7 @@ impl Schedule {
     /// Makes a cosine schedule: half a cosine wave from `lr` to `etaMin` in `tMax` steps.
     ///
     /// # Errors
-    /// Errors of `constant`; `Data` if `tMax` is 0.
+    /// Errors of `constant`; `InvalidArgument` if `tMax` is 0.
     #[js(default(eta_min = 0.0))]
     pub fn cosine_annealing(lr: f64, t_max: u64, eta_min: f64) -> Result<Schedule> {
         Ok(steps(optim::CosineAnnealingLr::new(lr, t_max, eta_min)?))
@@ -86,7 +86,7 @@ impl Schedule {
     /// long.
     ///
     /// # Errors
-    /// Errors of `constant`; `Data` for zero steps.
+    /// Errors of `constant`; `InvalidArgument` for zero steps.
     #[js(default(t_mult = 1, eta_min = 0.0))]
     pub fn cosine_annealing_warm_restarts(
         lr: f64,
@@ -101,7 +101,7 @@ impl Schedule {
     /// Topin 2017).
     ///
     /// # Errors
-    /// Errors of `constant`; `Data` for factors of 0, a fraction outside `[0, 1]`, or zero steps.
+    /// Errors of `constant`; `InvalidArgument` for factors of 0, a fraction outside `[0, 1]`, or zero steps.
     #[js(spread(options))]
     pub fn one_cycle(max_lr: f64, total_steps: u64, options: OneCycleOptions) -> Result<Schedule> {
         Ok(steps(optim::OneCycleLr::new(max_lr, total_steps, options)?))
@@ -111,7 +111,7 @@ impl Schedule {
     /// `step(metric)`.
     ///
     /// # Errors
-    /// Errors of `constant`; `Data` unless the factor is less than 1.
+    /// Errors of `constant`; `InvalidArgument` unless the factor is less than 1.
     #[js(spread(options))]
     pub fn reduce_on_plateau(lr: f64, options: PlateauOptions) -> Result<Schedule> {
         let schedule = ReduceLrOnPlateau::new(lr, options)?;
@@ -129,11 +129,11 @@ impl Schedule {
     /// Takes the metric of a step, and returns the rate of the next step.
     ///
     /// # Errors
-    /// `Data` unless `reduceOnPlateau` made the schedule.
+    /// `InvalidState` unless `reduceOnPlateau` made the schedule.
     pub fn step(&self, metric: f64) -> Result<f64> {
         match self {
             Schedule::Plateau(schedule) => Ok(schedule.borrow_mut().step(metric)),
-            Schedule::Steps(_) => Err(Error::data(
+            Schedule::Steps(_) => Err(Error::state(
                 "step: the schedule must be reduceOnPlateau, got one of steps; call `lr(step)`"
                     .to_string(),
             )),

@@ -30,7 +30,7 @@ export abstract class Module {
    * Loads the values of all parameters and buffers by their paths. Types are cast. Other values in a checkpoint of a
    * {@link Trainer} are ignored.
    *
-   * @throws `Data` naming missing or unknown values, `Shape` if a value has another shape. Nothing is loaded then.
+   * @throws `Format` naming missing or unknown values, `Shape` if a value has another shape. Nothing is loaded then.
    */
   loadStateDict(state: Record<string, Tensor>): void;
   /**
@@ -51,7 +51,7 @@ export abstract class Module {
    * await model.load(await fetch("model.safetensors"));
    * ```
    *
-   * @throws Errors of {@link Module.loadStateDict}; `Data` if it is not a safetensors file.
+   * @throws Errors of {@link Module.loadStateDict}; `Format` if it is not a safetensors file.
    */
   load(file: FileSource, options?: FileOptions): Promise<Record<string, string>>;
   /**
@@ -130,7 +130,7 @@ export interface Optimizer {
   /**
    * Loads a state of an optimizer with the same rule and parameters. If `steps` is one number, it applies to all groups.
    *
-   * @throws `Data` naming missing or unknown values, `Shape` if a value has another shape. Nothing is loaded then.
+   * @throws `Format` naming missing or unknown values, `Shape` if a value has another shape. Nothing is loaded then.
    */
   loadStateDict(state: Record<string, Tensor>): Promise<void>;
 }

@@ -114,12 +114,12 @@ impl Shared {
     /// Takes the trainer out.
     ///
     /// # Errors
-    /// `Data` if another call has taken it.
+    /// `InvalidState` if another call has taken it.
     pub fn take(&self, op: &str) -> Result<Inner> {
         let busy = || {
             let why =
                 "the trainer must be idle, got a call while it is at work; await the earlier call";
-            Error::data(format!("{op}: {why}"))
+            Error::state(format!("{op}: {why}"))
         };
         self.idle.borrow_mut().take().ok_or_else(busy)
     }
@@ -222,7 +222,7 @@ impl Counted {
     /// Returns the counts.
     ///
     /// # Errors
-    /// `Data` if there were no batches.
+    /// `InvalidState` if there were no batches.
     pub fn matrix(&self) -> Result<Tensor> {
         self.0.borrow().matrix()
     }

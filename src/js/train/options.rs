@@ -55,7 +55,7 @@ impl Told {
     /// Reads the options that were passed.
     ///
     /// # Errors
-    /// `Data` for unknown or invalid options.
+    /// `InvalidArgument` for unknown or invalid options.
     pub fn open(given: &JsValue) -> Result<Told> {
         const KNOWN: Known = &[
             "batchSize shuffle dropLast epochs reportEvery metrics schedule scheduleByEpoch",
@@ -90,7 +90,7 @@ impl Told {
         let number = |n: usize, what: &'static str| -> Result<usize> {
             field(&options, n, what)?.ok_or_else(|| {
                 let remedy = format!("{{ metric: \"{which}\", {what} }}");
-                Error::data(format!(
+                Error::argument(format!(
                     "{OP}: the metric {which} must have {what}, got none; write {remedy}"
                 ))
             })
@@ -107,7 +107,7 @@ impl Told {
             [(1, "classes", of_classes), (2, "average", of_average), (3, "k", of_k)]
         {
             if taken(n) && !fits {
-                return Err(Error::data(format!(
+                return Err(Error::argument(format!(
                     "{OP}: the metric {which} must not have {what}, got it"
                 )));
             }
@@ -127,7 +127,9 @@ impl Told {
             }
         };
         if self.metrics.iter().any(|known| known.name() == metric.name()) {
-            return Err(Error::data(format!("{OP}: metrics must be distinct, got {which} twice")));
+            return Err(Error::argument(format!(
+                "{OP}: metrics must be distinct, got {which} twice"
+            )));
         }
         self.metrics.push(metric);
         Ok(())
@@ -136,7 +138,7 @@ impl Told {
     /// Returns the validation data, if any: two tensors, or an empty list for batches that are provided later.
     ///
     /// # Errors
-    /// `Data` if the value is not a list.
+    /// `InvalidArgument` if the value is not a list.
     pub fn validation(&self) -> Result<Option<Vec<JsValue>>> {
         let given = self.options.get(11);
         if given.is_undefined() {
@@ -168,7 +170,7 @@ impl Told {
     /// Applies the options to a trainer.
     ///
     /// # Errors
-    /// `Data`, `Shape` for invalid options.
+    /// `InvalidArgument`, `Shape` for invalid options.
     pub fn tell(self, mut trainer: Inner) -> Result<Inner> {
         let options = &self.options;
         trainer = trainer.epochs(field(options, 3, "epochs")?.unwrap_or(1));
@@ -181,7 +183,7 @@ impl Told {
         let rates = [6, 7, 8].map(|n| !options.get(n).is_undefined());
         if rates.into_iter().filter(|is_there| *is_there).count() > 1 {
             let must = "at most one of schedule, scheduleByEpoch and reduceOnPlateau must be given, got more";
-            return Err(Error::data(format!("{OP}: {must}")));
+            return Err(Error::argument(format!("{OP}: {must}")));
         }
         let by_steps = |n, what| {
             Ok(match field::<Schedule>(options, n, what)? {
@@ -189,7 +191,7 @@ impl Told {
                 Some(Schedule::Steps(schedule)) => Some(Lent(schedule)),
                 Some(Schedule::Plateau(_)) => {
                     let must = "must be a schedule of steps, got reduceOnPlateau";
-                    return Err(Error::data(format!("{OP}: {what} {must}")));
+                    return Err(Error::argument(format!("{OP}: {what} {must}")));
                 }
             })
         };
@@ -206,7 +208,7 @@ impl Told {
             }
             Some(Schedule::Steps(_)) => {
                 let must = "must be made by Schedule.reduceOnPlateau, got another schedule";
-                return Err(Error::data(format!("{OP}: reduceOnPlateau {must}")));
+                return Err(Error::argument(format!("{OP}: reduceOnPlateau {must}")));
             }
         }
         let stopping = options.get(9);
@@ -218,14 +220,14 @@ impl Told {
             rule.monitor = known.cloned().ok_or_else(|| {
                 let names: Vec<String> = self.names.iter().map(|name| camel(name)).collect();
                 let (monitor, names) = (&rule.monitor, names.join(", "));
-                Error::data(format!(
+                Error::argument(format!(
                     "{OP}: monitor of earlyStopping must be one of {names}, got `{monitor}`"
                 ))
             })?;
             if rule.monitor != "loss" && options.get(11).is_undefined() {
                 let (monitor, remedy) =
                     (camel(&rule.monitor), "set `validation`, or monitor `loss`");
-                return Err(Error::data(format!(
+                return Err(Error::argument(format!(
                     "{OP}: `{monitor}` of earlyStopping must have a validation, got none; {remedy}"
                 )));
             }

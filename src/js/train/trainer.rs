@@ -32,7 +32,9 @@ fn pair(values: &[JsValue], what: &'static str) -> Result<Option<Batch>> {
     match values {
         [] => Ok(None),
         [x, y] => Ok(Some((Tensor::from_js(x, at)?, Tensor::from_js(y, at)?))),
-        _ => Err(Error::data(format!("{OP}: {what} must be two tensors, got {}", values.len()))),
+        _ => {
+            Err(Error::argument(format!("{OP}: {what} must be two tensors, got {}", values.len())))
+        }
     }
 }
 
@@ -53,29 +55,29 @@ fn forward(shared: &Shared, x: &Tensor, y: &Tensor) -> Result<ForwardOutput> {
     // The model's switch between training and evaluation has thrown, and that value is reported.
     if let Some(thrown) = shared.thrown.take() {
         shared.thrown.set(Some(thrown));
-        return Err(Error::data("train: the model must not throw, got an error"));
+        return Err(Error::argument("train: the model must not throw, got an error"));
     }
     host(|host| host.open_scope());
     let made = called(shared, x, y);
     host(|host| host.close_scope());
     made.map_err(|thrown| {
         shared.thrown.set(Some(thrown.into()));
-        Error::data("train: the function must not throw, got an error")
+        Error::argument("train: the function must not throw, got an error")
     })
 }
 
 impl Trainer {
     fn new(model: Walked, optimizer: &Optimizer, data: &[JsValue], told: Told) -> Result<Trainer> {
         let first = model.parameters().into_iter().next();
-        let first =
-            first.ok_or_else(|| Error::data("train: the model must have parameters, got none"))?;
+        let first = first
+            .ok_or_else(|| Error::argument("train: the model must have parameters, got none"))?;
         let device = first.value().device().clone();
         let shared = Rc::new(Shared::new(told.confusion.clone()));
         let weak = Rc::downgrade(&shared);
         let model = Model { module: Box::new(model), shared: weak.clone() };
         let forward = move |_: &Model, x: &Tensor, y: &Tensor| match weak.upgrade() {
             Some(shared) => forward(&shared, x, y),
-            None => Err(Error::data("train: the trainer must not be disposed, got one that was")),
+            None => Err(Error::state("train: the trainer must not be disposed, got one that was")),
         };
         let optimizer = optimizer.inner.clone();
         let mut inner: Inner = match pair(data, "the data")? {
@@ -128,7 +130,8 @@ impl JsTrainer {
     /// iterable, or a function from the epoch to an iterable, which should give the same batches for the same epoch. Both may
     /// be asynchronous. Two batches are requested ahead. A generator may dispose of its tensors after the `yield`.
     ///
-    /// @throws `Data` for unknown or invalid options, or a model without parameters; `Shape` for data whose first axes differ.
+    /// @throws `InvalidArgument` for unknown or invalid options, or a model without parameters; `Shape` for data whose first
+    /// axes differ.
     ///
     /// @example
     /// ```ts
@@ -173,7 +176,7 @@ impl JsTrainer {
         let fraction = f64::from_js(fraction, At { op, what: "fraction" })?;
         let seed = u32::from_js(seed, At { op, what: "seed" })?;
         let (x, y) = pair(&data, "the data")?
-            .ok_or_else(|| Error::data("split: the data must be [x, y], got none"))?;
+            .ok_or_else(|| Error::argument("split: the data must be [x, y], got none"))?;
         let (first, second) = Dataset::new(&x, &y)?.split(fraction, seed)?;
         let all = [first.features(), first.targets(), second.features(), second.targets()];
         Ok(all.into_iter().map(|part| keep(part.clone())).collect::<Result<_>>()?)
@@ -230,13 +233,13 @@ impl JsTrainer {
     /// console.log(await trainer.confusionMatrix().text());
     /// ```
     ///
-    /// @throws `Data` if the metric was not requested, or nothing was evaluated.
+    /// @throws `InvalidState` if the metric was not requested, or nothing was evaluated.
     #[wasm_bindgen(js_name = confusionMatrix, unchecked_return_type = "Tensor<\"i32\">")]
     pub fn confusion_matrix(&self) -> Answer<JsTensor> {
         let op = "confusionMatrix";
         let shared = self.core(op)?.shared;
         let none =
-            || Error::data(format!("{op}: the metrics must have `confusionMatrix`, got others"));
+            || Error::state(format!("{op}: the metrics must have `confusionMatrix`, got others"));
         let counted = shared.confusion.as_ref().ok_or_else(none)?;
         Ok(keep(counted.matrix().map_err(|error| error.within(op))?)?)
     }
@@ -286,7 +289,7 @@ impl JsTrainer {
         let op = "step";
         let core = self.core(op)?;
         let (x, y) = pair(&batch, "a batch")?
-            .ok_or_else(|| Error::data("step: the batch must be [x, y], got none"))?;
+            .ok_or_else(|| Error::argument("step: the batch must be [x, y], got none"))?;
         core.work(
             op,
             forward,

@@ -116,8 +116,8 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    * for (let step; (step = await trainer.nextStep()); ) console.log(await step.loss.item());
    * ```
    *
-   * @throws Errors of `forward` and of the data, unchanged; `Data` if a loss of the epoch was not finite, or the trainer is
-   * busy.
+   * @throws Errors of `forward` and of the data, unchanged; `InvalidState` if a loss of the epoch was not finite, or the
+   * trainer is busy.
    */
   nextStep(): Promise<TrainingStep | undefined>;
   /**
@@ -155,7 +155,7 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    * const { loss, validation } = await trainer.endEpoch();
    * ```
    *
-   * @throws Errors of {@link Trainer.nextStep}; `Data` if the epoch has no steps.
+   * @throws Errors of {@link Trainer.nextStep}; `InvalidState` if the epoch has no steps.
    */
   endEpoch(): Promise<Epoch>;
   /**
@@ -167,7 +167,7 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    * console.log(loss, metrics.accuracy);
    * ```
    *
-   * @throws Errors of {@link Trainer.nextStep}; `Data` if there are no batches, or metrics without predictions.
+   * @throws Errors of {@link Trainer.nextStep}; `InvalidArgument` if there are no batches, or metrics without predictions.
    */
   evaluate(data: TrainingData): Promise<Scores>;
   /**
@@ -180,7 +180,7 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    * const file = new Blob([await trainer.save({ net: "digits" })]);
    * ```
    *
-   * @throws Errors of {@link Tensor.read}; `Data` if a parameter or a note has a reserved name.
+   * @throws Errors of {@link Tensor.read}; `InvalidArgument` if a parameter or a note has a reserved name.
    */
   save(notes?: Record<string, string>): Promise<Bytes>;
   /**
@@ -192,7 +192,7 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    * await trainer.load(await fetch("checkpoint.safetensors"));
    * ```
    *
-   * @throws `Data` if it is not a checkpoint of this training, `Shape` if a parameter has another shape. Nothing is loaded
+   * @throws `Format` if it is not a checkpoint of this training, `Shape` if a parameter has another shape. Nothing is loaded
    * then.
    */
   load(file: FileSource, options?: FileOptions): Promise<Record<string, string>>;
@@ -234,7 +234,7 @@ export declare namespace Trainer {
    * const [train, validation] = Trainer.split([x, y], 0.2, 1);
    * ```
    *
-   * @throws `Data` unless both parts have an example.
+   * @throws `InvalidArgument` unless both parts have an example.
    */
   export function split(data: readonly [Tensor, Tensor], fraction: number, seed: number): [[Tensor, Tensor], [Tensor, Tensor]];
 }

@@ -149,7 +149,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` unless target and weight have the shapes above. `DType` unless this tensor and the weight are of one float
-    /// type, and the target is of that type, `i32` or `u32`. `Data` unless the label smoothing is in `[0, 1]`.
+    /// type, and the target is of that type, `i32` or `u32`. `InvalidArgument` unless the label smoothing is in `[0, 1]`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -173,7 +173,7 @@ impl Tensor {
         if !(0.0..=1.0).contains(&label_smoothing) {
             let message =
                 format!("{name}: label_smoothing must be in [0, 1], got {label_smoothing}");
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         let classes = Classes::new(name, self, weight)?;
         let (kept, each) = (1.0 - label_smoothing, label_smoothing / classes.count.max(1) as f64);

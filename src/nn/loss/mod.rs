@@ -100,7 +100,7 @@ fn need_positive(name: &str, what: &str, number: f64, or_zero: bool) -> Result<(
         return Ok(());
     }
     let least = if or_zero { "at least" } else { "above" };
-    Err(Error::data(format!("{name}: {what} must be {least} 0, got {number}")))
+    Err(Error::argument(format!("{name}: {what} must be {least} 0, got {number}")))
 }
 
 /// Returns `1 - x`.

@@ -114,7 +114,8 @@ impl Tensor {
     /// (`F.triplet_margin_loss` of PyTorch.)
     ///
     /// # Errors
-    /// `Shape` unless all have one shape of rank 1 or more. `DType` unless all are of one float type. `Data` if `p` is NaN.
+    /// `Shape` unless all have one shape of rank 1 or more. `DType` unless all are of one float type. `InvalidArgument` if `p`
+    /// is NaN.
     ///
     /// ```
     /// # pollster::block_on(async {

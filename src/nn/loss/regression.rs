@@ -77,7 +77,7 @@ impl Tensor {
     /// (`F.smooth_l1_loss` of PyTorch.)
     ///
     /// # Errors
-    /// Same as [`Tensor::mse_loss`]. `Data` if `beta` is below 0.
+    /// Same as [`Tensor::mse_loss`]. `InvalidArgument` if `beta` is below 0.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -115,7 +115,7 @@ impl Tensor {
     /// delta`, and of `delta (d - delta / 2)` elsewhere. PyTorch's default delta is 1. (`F.huber_loss` of PyTorch.)
     ///
     /// # Errors
-    /// Same as [`Tensor::mse_loss`]. `Data` unless `delta` is above 0.
+    /// Same as [`Tensor::mse_loss`]. `InvalidArgument` unless `delta` is above 0.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -157,7 +157,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` unless the target broadcasts and the variance has one of these shapes. `DType` unless all are of one float
-    /// type. `Data` unless `epsilon` is above 0.
+    /// type. `InvalidArgument` unless `epsilon` is above 0.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -9,7 +9,7 @@ use naga::Module;
 /// Parses and validates a module. `source` is the user's part of it, at the beginning.
 ///
 /// # Errors
-/// `Data`, with line and column.
+/// `InvalidArgument`, with line and column.
 pub fn parsed(what: &str, text: &str, source: &str) -> Result<Module> {
     let module = naga::front::wgsl::parse_str(text).map_err(|error| {
         let mut message = error.message().to_string();
@@ -41,7 +41,7 @@ pub fn parsed(what: &str, text: &str, source: &str) -> Result<Module> {
 /// Validates a shader.
 ///
 /// # Errors
-/// `Data`, with line and column.
+/// `InvalidArgument`, with line and column.
 pub fn shader(shader: &Shader) -> Result<()> {
     parsed("shader", shader.source(), shader.source()).map(drop)
 }
@@ -50,6 +50,6 @@ pub fn shader(shader: &Shader) -> Result<()> {
 fn told(what: &str, source: &str, at: Option<usize>, message: &str) -> Error {
     match at {
         Some(at) if at < source.len() => located(what, source, at, message),
-        _ => Error::data(format!("{what}: {message}")),
+        _ => Error::argument(format!("{what}: {message}")),
     }
 }

@@ -20,12 +20,12 @@ const MOST_STATEMENTS: usize = 1 << 16;
 /// Parses and validates the function's module. Sets its steps, or the reason why it has none.
 ///
 /// # Errors
-/// `Data`, with line and column, for invalid WGSL.
+/// `InvalidArgument`, with line and column, for invalid WGSL.
 pub fn compiled(mut element: Element) -> Result<Element> {
     let module = super::check::parsed(WHAT, &element.module(), element.source())?;
     let found = module.functions.iter().find(|(_, f)| f.name.as_ref() == Some(&element.name));
     let Some((_, function)) = found else {
-        return Err(Error::data(format!(
+        return Err(Error::argument(format!(
             "{WHAT}: there must be a function {}, got none",
             element.name
         )));

@@ -85,7 +85,7 @@ impl Element {
     /// Parses a source: helper functions, constants, aliases and structures, and the function itself at the end.
     ///
     /// # Errors
-    /// `Data`, with line and column, for any other content.
+    /// `InvalidArgument`, with line and column, for any other content.
     pub fn parse(source: &str) -> Result<Element> {
         let text = Text::new(WHAT, source)?;
         let fail = |n: usize, message: &str| Err(located(WHAT, source, text.at(n), message));
@@ -200,7 +200,9 @@ impl Element {
         let name = &self.name;
         if operands.len() != self.parameters.len() {
             let (have, want) = (operands.len(), self.parameters.len());
-            return Err(Error::data(format!("{name}: there must be {want} operands, got {have}")));
+            return Err(Error::argument(format!(
+                "{name}: there must be {want} operands, got {have}"
+            )));
         }
         let mut shape = Shape::SCALAR;
         let mut float = None;
@@ -229,12 +231,12 @@ impl Element {
     /// Returns the function with derivatives by each parameter.
     ///
     /// # Errors
-    /// `Data` if a float parameter has no derivative, or a derivative has other parameters or does not return `f32`.
+    /// `InvalidArgument` if a float parameter has no derivative, or a derivative has other parameters or does not return `f32`.
     pub fn with_gradients(self: &Arc<Element>, gradients: &[Arc<Element>]) -> Result<Element> {
         let name = &self.name;
         if gradients.len() != self.parameters.len() {
             let (have, want) = (gradients.len(), self.parameters.len());
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "{name}: there must be one gradient for each of {want} parameters, got {have}"
             )));
         }
@@ -246,7 +248,7 @@ impl Element {
                     "{name}: a gradient must take the same parameters (or these and the result) and return f32, got {}",
                     gradient.name
                 );
-                return Err(Error::data(message));
+                return Err(Error::argument(message));
             }
         }
         Ok(Element {

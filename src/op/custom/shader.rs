@@ -74,7 +74,7 @@ impl Shader {
     /// with them. Then come the tensors that it reads, and the tensors that it writes. The entry point is `main`.
     ///
     /// # Errors
-    /// `Data`, with line and column, for other bindings.
+    /// `InvalidArgument`, with line and column, for other bindings.
     pub fn parse(source: &str) -> Result<Shader> {
         let text = Text::new(WHAT, source)?;
         let mut hasher = FxHasher::default();
@@ -288,7 +288,7 @@ impl ShaderCall {
         if operands.len() != wanted || self.outputs.len() != self.shader.outputs.len() {
             let message =
                 format!("{WHAT}: there must be {wanted} operands, got {}", operands.len());
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         for (binding, (shape, dtype)) in self.operands().zip(operands) {
             let name = &binding.name;

@@ -41,7 +41,7 @@ pub fn located(what: &str, source: &str, at: usize, message: &str) -> Error {
     let before = source.get(..at).unwrap_or(source);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    Error::data(format!("{what}: line {line}, column {column}: {message}"))
+    Error::argument(format!("{what}: line {line}, column {column}: {message}"))
 }
 
 impl Text {
@@ -49,7 +49,7 @@ impl Text {
     pub fn new(what: &str, source: &str) -> Result<Text> {
         if source.len() > MAX_SOURCE_BYTES {
             let (bytes, most) = (source.len(), MAX_SOURCE_BYTES);
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "{what}: the source must have at most {most} bytes, got {bytes}"
             )));
         }

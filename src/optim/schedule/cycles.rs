@@ -29,7 +29,7 @@ impl CosineAnnealingLr {
     /// Creates a schedule from the initial rate, the number of steps until the smallest rate, and the smallest rate.
     ///
     /// # Errors
-    /// `Data` unless the numbers are finite and at least 0, and there is at least one step.
+    /// `InvalidArgument` unless the numbers are finite and at least 0, and there is at least one step.
     pub fn new(lr: f64, t_max: u64, eta_min: f64) -> Result<CosineAnnealingLr> {
         need_numbers("CosineAnnealingLr", &[("lr", lr), ("eta_min", eta_min)])?;
         need_steps("CosineAnnealingLr", "t_max", t_max)?;
@@ -69,7 +69,7 @@ impl CosineAnnealingWarmRestarts {
     /// steps, and each further wave has `t_mult` times as many as the previous one.
     ///
     /// # Errors
-    /// `Data` unless the numbers are finite and at least 0, and `t_0` and `t_mult` are at least 1.
+    /// `InvalidArgument` unless the numbers are finite and at least 0, and `t_0` and `t_mult` are at least 1.
     pub fn new(
         lr: f64,
         t_0: u64,
@@ -160,8 +160,8 @@ impl OneCycleLr {
     /// Creates a schedule from the largest rate and the total number of steps.
     ///
     /// # Errors
-    /// `Data` unless the numbers are finite and at least 0, and the factors are above 0. `Data` also unless `pct_start` is in
-    /// `[0, 1]` and there is at least one step.
+    /// `InvalidArgument` unless the numbers are finite and at least 0, and the factors are above 0. `InvalidArgument` also
+    /// unless `pct_start` is in `[0, 1]` and there is at least one step.
     pub fn new(max_lr: f64, total_steps: u64, options: OneCycleOptions) -> Result<OneCycleLr> {
         let name = "OneCycleLr";
         let OneCycleOptions { pct_start, div_factor, final_div_factor, .. } = options;
@@ -170,11 +170,11 @@ impl OneCycleLr {
         need_numbers(name, &factors)?;
         need_steps(name, "total_steps", total_steps)?;
         if let Some((what, _)) = factors.iter().find(|(_, factor)| *factor == 0.0) {
-            return Err(Error::data(format!("{name}: {what} must be above 0, got 0")));
+            return Err(Error::argument(format!("{name}: {what} must be above 0, got 0")));
         }
         if !(0.0..=1.0).contains(&pct_start) {
             let message = format!("{name}: pct_start must be in [0, 1], got {pct_start}");
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         Ok(OneCycleLr { max_lr, total_steps, options })
     }

@@ -46,9 +46,9 @@ impl Schedule for f64 {
 /// Rejects numbers that are infinite, NaN or below 0.
 fn need_numbers(name: &str, numbers: &[(&str, f64)]) -> Result<()> {
     match numbers.iter().find(|(_, number)| !number.is_finite() || *number < 0.0) {
-        Some((what, number)) => {
-            Err(Error::data(format!("{name}: {what} must be finite and at least 0, got {number}")))
-        }
+        Some((what, number)) => Err(Error::argument(format!(
+            "{name}: {what} must be finite and at least 0, got {number}"
+        ))),
         None => Ok(()),
     }
 }
@@ -56,7 +56,7 @@ fn need_numbers(name: &str, numbers: &[(&str, f64)]) -> Result<()> {
 /// Rejects a count of 0.
 fn need_steps(name: &str, what: &str, steps: u64) -> Result<()> {
     if steps == 0 {
-        return Err(Error::data(format!("{name}: {what} must be at least 1, got 0")));
+        return Err(Error::argument(format!("{name}: {what} must be at least 1, got 0")));
     }
     Ok(())
 }
@@ -81,7 +81,7 @@ impl ConstantLr {
     /// Creates a schedule from the rate, its initial factor, and the number of steps with that factor.
     ///
     /// # Errors
-    /// `Data` unless the numbers are finite and at least 0.
+    /// `InvalidArgument` unless the numbers are finite and at least 0.
     pub fn new(lr: f64, factor: f64, total_iters: u64) -> Result<ConstantLr> {
         need_numbers("ConstantLr", &[("lr", lr), ("factor", factor)])?;
         Ok(ConstantLr { lr, factor, total_iters })
@@ -119,7 +119,7 @@ impl LinearLr {
     /// Creates a schedule from the rate, the first and the last factor, and the number of steps between them.
     ///
     /// # Errors
-    /// `Data` unless the numbers are finite and at least 0, and there is at least one step.
+    /// `InvalidArgument` unless the numbers are finite and at least 0, and there is at least one step.
     pub fn new(lr: f64, start_factor: f64, end_factor: f64, total_iters: u64) -> Result<LinearLr> {
         let numbers = [("lr", lr), ("start_factor", start_factor), ("end_factor", end_factor)];
         need_numbers("LinearLr", &numbers)?;
@@ -154,7 +154,7 @@ impl StepLr {
     /// Creates a schedule from the rate, the number of steps between changes, and the factor of each change.
     ///
     /// # Errors
-    /// `Data` unless the numbers are finite and at least 0, and the step size is at least 1.
+    /// `InvalidArgument` unless the numbers are finite and at least 0, and the step size is at least 1.
     pub fn new(lr: f64, step_size: u64, gamma: f64) -> Result<StepLr> {
         need_numbers("StepLr", &[("lr", lr), ("gamma", gamma)])?;
         need_steps("StepLr", "step_size", step_size)?;
@@ -188,7 +188,7 @@ impl MultiStepLr {
     /// Creates a schedule from the rate, the steps at which it changes, in any order, and the factor of each change.
     ///
     /// # Errors
-    /// `Data` unless the numbers are finite and at least 0.
+    /// `InvalidArgument` unless the numbers are finite and at least 0.
     pub fn new(lr: f64, milestones: impl Into<Vec<u64>>, gamma: f64) -> Result<MultiStepLr> {
         need_numbers("MultiStepLr", &[("lr", lr), ("gamma", gamma)])?;
         let mut milestones = milestones.into();
@@ -221,7 +221,7 @@ impl ExponentialLr {
     /// Creates a schedule from the rate and the factor of each step.
     ///
     /// # Errors
-    /// `Data` unless the numbers are finite and at least 0.
+    /// `InvalidArgument` unless the numbers are finite and at least 0.
     pub fn new(lr: f64, gamma: f64) -> Result<ExponentialLr> {
         need_numbers("ExponentialLr", &[("lr", lr), ("gamma", gamma)])?;
         Ok(ExponentialLr { lr, gamma })
@@ -254,7 +254,7 @@ impl PolynomialLr {
     /// Creates a schedule from the rate, the number of steps until it is 0, and the power.
     ///
     /// # Errors
-    /// `Data` unless the numbers are finite and at least 0, and there is at least one step.
+    /// `InvalidArgument` unless the numbers are finite and at least 0, and there is at least one step.
     pub fn new(lr: f64, total_iters: u64, power: f64) -> Result<PolynomialLr> {
         need_numbers("PolynomialLr", &[("lr", lr), ("power", power)])?;
         need_steps("PolynomialLr", "total_iters", total_iters)?;
@@ -280,7 +280,7 @@ impl SequentialLr {
     /// Creates a sequence from the schedules and the steps at which all but the first begin.
     ///
     /// # Errors
-    /// `Data` unless there is one milestone for each schedule after the first, and the milestones increase.
+    /// `InvalidArgument` unless there is one milestone for each schedule after the first, and the milestones increase.
     pub fn new(schedules: Vec<Box<dyn Schedule>>, milestones: Vec<u64>) -> Result<SequentialLr> {
         let rises = milestones.windows(2).all(|pair| pair[0] < pair[1]);
         if milestones.len() + 1 != schedules.len() || !rises {
@@ -288,7 +288,7 @@ impl SequentialLr {
                 "SequentialLr: milestones must increase, one between each two of {} schedules, got {milestones:?}",
                 schedules.len()
             );
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         Ok(SequentialLr { schedules, milestones })
     }

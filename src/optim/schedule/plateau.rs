@@ -86,14 +86,16 @@ impl ReduceLrOnPlateau {
     /// Creates a schedule with the initial rate.
     ///
     /// # Errors
-    /// `Data` unless the numbers are finite and at least 0, and the factor is less than 1.
+    /// `InvalidArgument` unless the numbers are finite and at least 0, and the factor is less than 1.
     pub fn new(lr: f64, options: PlateauOptions) -> Result<ReduceLrOnPlateau> {
         let PlateauOptions { factor, threshold, min_lr, eps, .. } = options;
         let name = "ReduceLrOnPlateau";
         need_numbers(name, &[("lr", lr), ("factor", factor), ("threshold", threshold)])?;
         need_numbers(name, &[("min_lr", min_lr), ("eps", eps)])?;
         if factor >= 1.0 {
-            return Err(Error::data(format!("{name}: factor must be less than 1, got {factor}")));
+            return Err(Error::argument(format!(
+                "{name}: factor must be less than 1, got {factor}"
+            )));
         }
         let best = match options.mode {
             PlateauMode::Min => f64::INFINITY,

@@ -139,7 +139,7 @@ impl Device {
     /// Creates the whole numbers from 0 up to, but not including, `end`, as `f32`.
     ///
     /// # Errors
-    /// `Limit`; `Data` unless `end` is finite.
+    /// `Limit`; `InvalidArgument` unless `end` is finite.
     #[cfg_attr(feature = "js", js(skip))]
     pub fn arange(&self, end: f64) -> Result<Tensor> {
         self.arange_of(0.0, end, 1.0, DType::F32)
@@ -148,7 +148,7 @@ impl Device {
     /// Creates the numbers `start + i * step` up to, but not including, `end`, as `f32`. A negative `step` counts down.
     ///
     /// # Errors
-    /// `Limit`; `Data` unless all are finite and the step is not 0.
+    /// `Limit`; `InvalidArgument` unless all are finite and the step is not 0.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -174,7 +174,7 @@ impl Device {
         let count = ((end - start) / step).ceil().max(0.0);
         if !(start.is_finite() && end.is_finite() && step.is_finite()) || step == 0.0 {
             let message = format!("arange: start, end and step must be finite, and step not 0, got {start}, {end} and {step}");
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         with_op_name("arange", || {
             let position = self.iota(&[count as usize], 0)?.cast(dtype)?;

@@ -10,8 +10,8 @@ impl Tensor {
     /// Joins tensors along an existing axis.
     ///
     /// # Errors
-    /// `Shape` if the list is empty, or if extents along another axis differ; `DType` if the types differ; `Data` if the
-    /// tensors are on two devices.
+    /// `Shape` if the list is empty, or if extents along another axis differ; `DType` if the types differ; `InvalidArgument` if
+    /// the tensors are on two devices.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -37,8 +37,8 @@ impl Tensor {
     /// Joins tensors of one shape along a new axis.
     ///
     /// # Errors
-    /// `Shape` if the list is empty or the shapes differ; `DType` if the types differ; `Data` if the tensors are on two
-    /// devices.
+    /// `Shape` if the list is empty or the shapes differ; `DType` if the types differ; `InvalidArgument` if the tensors are on
+    /// two devices.
     #[cfg_attr(feature = "js", js(default(axis = 0)))]
     pub fn stack<T: Borrow<Tensor>>(tensors: &[T], axis: isize) -> Result<Tensor> {
         let Some(first) = tensors.first() else {

@@ -143,7 +143,7 @@ impl Tensor {
     /// 0.
     ///
     /// # Errors
-    /// `Shape` if the shapes do not fit; `DType` unless both have one float type; `Data` if `p` is NaN.
+    /// `Shape` if the shapes do not fit; `DType` unless both have one float type; `InvalidArgument` if `p` is NaN.
     #[cfg_attr(feature = "js", js(default(p = 2.0)))]
     pub fn cdist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
         let name = "cdist";

@@ -74,14 +74,14 @@ pointwise_rows!(define_methods);
 /// parameters.
 ///
 /// # Errors
-/// `Shape` if the operands do not broadcast; `DType` if their types do not fit together; `Data` if their number is wrong
-/// or the first one is a number.
+/// `Shape` if the operands do not broadcast; `DType` if their types do not fit together; `InvalidArgument` if their number is
+/// wrong or the first one is a number.
 pub fn pointwise(row: Pointwise, operands: &[Operand]) -> Result<Tensor> {
     match operands {
         [Operand::Tensor(first), others @ ..] => first.apply_row(row, others),
         _ => {
             let name = row.row().name;
-            Err(Error::data(format!(
+            Err(Error::argument(format!(
                 "{name}: the first operand must be a tensor, got a number or nothing"
             )))
         }
@@ -101,7 +101,9 @@ impl Tensor {
         let name = row.row().name;
         if others.len() + 1 != row.row().arity() {
             let (have, want) = (others.len() + 1, row.row().arity());
-            return Err(Error::data(format!("{name}: there must be {want} operands, got {have}")));
+            return Err(Error::argument(format!(
+                "{name}: there must be {want} operands, got {have}"
+            )));
         }
         match (row, self.dtype.is_float()) {
             (Pointwise::div, false) => return self.true_quotient(others),

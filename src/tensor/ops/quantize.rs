@@ -16,7 +16,7 @@ impl Tensor {
     /// Nothing is computed or stored until a kernel reads the result. A matrix product reads the words.
     ///
     /// # Errors
-    /// `DType` unless the tensor is `u32`; `Shape` at rank 0; `Data` for other numbers of bits; `Limit`.
+    /// `DType` unless the tensor is `u32`; `Shape` at rank 0; `InvalidArgument` for other numbers of bits; `Limit`.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -131,7 +131,7 @@ impl Tensor {
         }
         if ![1, 2, 4, 8, 16].contains(&bits) {
             let message = format!("{name}: bits must be 1, 2, 4, 8 or 16, got {bits}");
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         let Some((&words, before)) = self.shape.split_last() else {
             return Err(Error::wrong_shape(

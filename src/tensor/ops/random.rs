@@ -32,8 +32,8 @@ impl Device {
     /// given with the shape, to which numbers are rounded.
     ///
     /// # Errors
-    /// `Shape`; `Limit`; `Data` unless both limits are finite in the type and `low <= high`; `Unsupported` for `f16` on a
-    /// device without it.
+    /// `Shape`; `Limit`; `InvalidArgument` unless both limits are finite in the type and `low <= high`; `Unsupported` for `f16`
+    /// on a device without it.
     #[cfg_attr(feature = "js", js(options(low = 0.0, high = 1.0, seed = random_seed())))]
     pub fn uniform(
         &self,
@@ -48,7 +48,7 @@ impl Device {
             let message = format!(
                 "uniform: low and high must be finite, and low at most high, got {low} and {high}"
             );
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         let unit = self.bits("uniform", &dims, seed, 0)?.unit_float();
         // Halves are used, because `high - low` may overflow.
@@ -61,7 +61,7 @@ impl Device {
     /// uniform numbers. The type is `f32`, or the one given with the shape, to which numbers are rounded.
     ///
     /// # Errors
-    /// `Shape`; `Limit`; `Data` unless both numbers are finite and `std >= 0`; `Unsupported` for `f16` on a device
+    /// `Shape`; `Limit`; `InvalidArgument` unless both numbers are finite and `std >= 0`; `Unsupported` for `f16` on a device
     /// without it.
     #[cfg_attr(feature = "js", js(options(mean = 0.0, std = 1.0, seed = random_seed())))]
     pub fn normal(
@@ -73,7 +73,7 @@ impl Device {
     ) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
         if !(mean.is_finite() && std.is_finite() && std >= 0.0) {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "normal: mean must be finite, and std finite and at least 0, got {mean} and {std}"
             )));
         }
@@ -87,12 +87,12 @@ impl Device {
     /// Creates numbers that are 1 with probability `p`, otherwise 0. The type is `f32`, or the one given with the shape.
     ///
     /// # Errors
-    /// `Shape`; `Limit`; `Data` unless p is in `[0, 1]`; `Unsupported` for `f16` on a device without it.
+    /// `Shape`; `Limit`; `InvalidArgument` unless p is in `[0, 1]`; `Unsupported` for `f16` on a device without it.
     #[cfg_attr(feature = "js", js(options(seed = random_seed())))]
     pub fn bernoulli(&self, shape: impl Into<TensorSpec>, p: f64, seed: u32) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
         if !(0.0..=1.0).contains(&p) {
-            return Err(Error::data(format!("bernoulli: p must be in [0, 1], got {p}")));
+            return Err(Error::argument(format!("bernoulli: p must be in [0, 1], got {p}")));
         }
         self.bits("bernoulli", &dims, seed, 0)?.unit_float().lt(p)?.cast(dtype)
     }
@@ -129,11 +129,11 @@ impl Tensor {
     /// Replaces each element by 0 with probability `p`, and divides the others by `1 - p`. All are 0 if `p` is 1.
     ///
     /// # Errors
-    /// `Data` unless p is in `[0, 1]`; `DType` unless the tensor is a float.
+    /// `InvalidArgument` unless p is in `[0, 1]`; `DType` unless the tensor is a float.
     #[cfg_attr(feature = "js", js(default(seed = random_seed())))]
     pub fn dropout(&self, p: f64, seed: u32) -> Result<Tensor> {
         if !(0.0..=1.0).contains(&p) {
-            return Err(Error::data(format!("dropout: p must be in [0, 1], got {p}")));
+            return Err(Error::argument(format!("dropout: p must be in [0, 1], got {p}")));
         }
         self.check_float("dropout")?;
         let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };

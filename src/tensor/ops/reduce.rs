@@ -284,7 +284,7 @@ impl Tensor {
     /// nonzero elements.
     ///
     /// # Errors
-    /// The errors of [`Tensor::mean`]; `Data` if `p` is NaN.
+    /// The errors of [`Tensor::mean`]; `InvalidArgument` if `p` is NaN.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -298,7 +298,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(keepdims, default(p = 2.0)))]
     pub fn norm(&self, p: f64, axes: impl Into<Axes>) -> Result<Tensor> {
         if p.is_nan() {
-            return Err(Error::data("norm: p must be a number, got NaN"));
+            return Err(Error::argument("norm: p must be a number, got NaN"));
         }
         self.check_float("norm")?;
         let axes = axes.into();

@@ -189,8 +189,9 @@ impl Tensor {
     /// Resamples an axis to `size` elements. Element i is interpolated at the position `first + i * step` of the input.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or is empty, or the size is 0; `DType` unless the tensor is a float; `Data`
-    /// unless all numbers are finite; `Limit` if a position exceeds 2^30, or for more than 2^26 taps in total.
+    /// `Shape` if the axis does not exist or is empty, or the size is 0; `DType` unless the tensor is a float;
+    /// `InvalidArgument` unless all numbers are finite; `Limit` if a position exceeds 2^30, or for more than 2^26 taps in
+    /// total.
     #[cfg_attr(feature = "js", js(skip))]
     pub fn resample(&self, axis: isize, size: usize, by: Sampling) -> Result<Tensor> {
         let name = "resample";
@@ -203,7 +204,7 @@ impl Tensor {
         }
         let sharpness = if let Filter::Cubic(sharpness) = by.filter { sharpness } else { 0.0 };
         if !(by.first.is_finite() && by.step.is_finite() && sharpness.is_finite()) {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "{name}: first, step and sharpness must be finite, got {}, {} and {sharpness}",
                 by.first, by.step
             )));

@@ -43,8 +43,8 @@ impl Tensor {
     /// two elements. It is NaN if an element is NaN.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or is empty; `DType` unless the tensor is a float; `Data` unless q is from 0 to
-    /// 1; the errors of [`Tensor::sort`].
+    /// `Shape` if the axis does not exist or is empty; `DType` unless the tensor is a float; `InvalidArgument` unless q is from
+    /// 0 to 1; the errors of [`Tensor::sort`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -60,7 +60,7 @@ impl Tensor {
         self.check_float(name)?;
         let at = self.shape.axis(name, axis)?;
         if !(0.0..=1.0).contains(&q) {
-            return Err(Error::data(format!("{name}: q must be in [0, 1], got {q}")));
+            return Err(Error::argument(format!("{name}: q must be in [0, 1], got {q}")));
         }
         if self.shape[at] == 0 {
             let message =
@@ -110,7 +110,7 @@ impl Tensor {
     /// steps.
     ///
     /// # Errors
-    /// `DType` unless the tensor is a float; `Data` unless `min < max`, both are finite, and `bins` is at least 1;
+    /// `DType` unless the tensor is a float; `InvalidArgument` unless `min < max`, both are finite, and `bins` is at least 1;
     /// `Limit`.
     ///
     /// ```
@@ -128,7 +128,7 @@ impl Tensor {
         self.check_float(name)?;
         if !(min.is_finite() && max.is_finite() && min < max) || bins == 0 {
             let message = format!("{name}: bins must be at least 1 and min less than max, got {bins} bins from {min} to {max}");
-            return Err(Error::data(message));
+            return Err(Error::argument(message));
         }
         with_op_name(name, || {
             let x = self.cast(DType::F32)?;

@@ -17,7 +17,7 @@ impl Assignment {
     /// Checks the values, and prepares their assignment.
     ///
     /// # Errors
-    /// `Shape`, `DType` or `Data` if a value does not fit its variable; `Limit` if the graph has no room for another
+    /// `Shape`, `DType` or `InvalidArgument` if a value does not fit its variable; `Limit` if the graph has no room for another
     /// node.
     pub fn new(all: Vec<(Variable, Tensor)>) -> Result<Assignment> {
         let mut values = Vec::with_capacity(all.len());

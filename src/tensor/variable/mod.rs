@@ -213,8 +213,8 @@ impl Variable {
     /// values.
     ///
     /// # Errors
-    /// `Data` if the list is empty, has a variable twice, or spans two devices; `DType` if the types differ; `Limit` if
-    /// the flat variable is too large.
+    /// `InvalidArgument` if the list is empty, has a variable twice, or spans two devices; `DType` if the types differ; `Limit`
+    /// if the flat variable is too large.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -231,13 +231,13 @@ impl Variable {
         let name = "flatten";
         for (i, variable) in variables.iter().enumerate() {
             if variables[..i].iter().any(|other| other.is_same(variable)) {
-                return Err(Error::data(format!(
+                return Err(Error::argument(format!(
                     "{name}: variables must be distinct, got variable {i} twice"
                 )));
             }
         }
         if variables.is_empty() {
-            return Err(Error::data(format!("{name}: there must be a variable, got none")));
+            return Err(Error::argument(format!("{name}: there must be a variable, got none")));
         }
         Ok(Variable::flatten_all(&[variables])?.remove(0))
     }
@@ -289,8 +289,8 @@ impl Variable {
     /// last one. All variables of the program are assigned together, or none of them if the run fails.
     ///
     /// # Errors
-    /// `Shape` or `DType` if the value has another shape or type; `Data` if it is on another device; the error that the
-    /// tensor carries; the errors of submitting.
+    /// `Shape` or `DType` if the value has another shape or type; `InvalidArgument` if it is on another device; the error that
+    /// the tensor carries; the errors of submitting.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -362,7 +362,7 @@ impl Variable {
     /// held tensor. So detach what is decoded with the cache. A new `start` reuses the plan.
     ///
     /// # Errors
-    /// The errors of `slice_scatter`; `Data` if the source is on another device.
+    /// The errors of `slice_scatter`; `InvalidArgument` if the source is on another device.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -482,7 +482,7 @@ impl Tensor {
     /// Returns the values of these variables, for gradients of this tensor by them. Errors call a variable `what`.
     ///
     /// # Errors
-    /// `Data` if this tensor was computed from an earlier value of one of them, or if dropped history leaves that open.
+    /// `InvalidState` if this tensor was computed from an earlier value of one of them, or if dropped history leaves that open.
     pub(crate) fn values_by(
         &self,
         op: &str,
@@ -507,7 +507,7 @@ impl Tensor {
             Ok(()) => Ok(values),
             Err(StaleValue::Value(n)) => {
                 let shape = values[n].shape();
-                Err(Error::data(format!(
+                Err(Error::state(format!(
                     "{op}: the loss must be computed from the latest values, got one from before {what} {n} {shape:?} was \
                      assigned; compute the loss again, or `detach` that value"
                 )))
@@ -519,12 +519,12 @@ impl Tensor {
     /// Returns the node of a value that a variable or gradient will keep.
     ///
     /// # Errors
-    /// `Data` if the value depends on an input of a program; the error that the tensor carries.
+    /// `InvalidState` if the value depends on an input of a program; the error that the tensor carries.
     fn own_node(&self, name: &str) -> Result<NodeId> {
         let node = self.node()?;
         match self.device.depends_on_placeholder(node) {
             false => Ok(node),
-            true => Err(Error::data(format!(
+            true => Err(Error::state(format!(
                 "{name}: the value must not depend on an input of a program or a variable that it reads, got one that \
                  does; return it instead"
             ))),
@@ -542,8 +542,8 @@ impl Tensor {
     /// variable that this number does not depend on gets no gradient.
     ///
     /// # Errors
-    /// The errors of [`Tensor::grad`]; `Data` if a gradient depends on an input of a program that is being compiled. Use
-    /// `grad` there.
+    /// The errors of [`Tensor::grad`]; `InvalidState` if a gradient depends on an input of a program that is being compiled.
+    /// Use `grad` there.
     pub fn backward(&self, variables: &[&Variable]) -> Result<()> {
         with_op_name("backward", || {
             let gradients = self.gradients_by("backward", "variable", variables)?;

@@ -17,7 +17,12 @@ const MAX_DEPTH: usize = 200;
 const MAX_SOURCE: usize = 1 << 20;
 
 fn wrong(why: impl std::fmt::Display) -> Error {
-    Error::data(format!("chat template: {why}"))
+    Error::format(format!("chat template: {why}"))
+}
+
+/// Returns the error for messages that the template does not render.
+fn rejected(why: impl std::fmt::Display) -> Error {
+    Error::argument(format!("chat template: {why}"))
 }
 
 /// Creates an environment with one template.
@@ -56,8 +61,8 @@ pub(super) fn render(
     environment.add_function("strftime_now", move |format: &str| formatted(now, format));
     let template = environment.get_template(name).map_err(|error| wrong(shown(&error)))?;
     template.render(minijinja::Value::from(Serde(context))).map_err(|error| match error.kind() {
-        ErrorKind::OutOfFuel => wrong(format!("it must end within {MAX_STEPS} steps, got more")),
-        _ => wrong(format!("it must accept the messages, got {}", shown(&error))),
+        ErrorKind::OutOfFuel => rejected(format!("it must end within {MAX_STEPS} steps, got more")),
+        _ => rejected(format!("it must accept the messages, got {}", shown(&error))),
     })
 }
 

@@ -55,7 +55,7 @@ fn search(texts: &[&str]) -> Result<Option<AhoCorasick>> {
     }
     let built = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(texts);
     let built = built.map_err(|error| {
-        Error::data(format!("chat template: its texts must be searchable, got {error}"))
+        Error::format(format!("chat template: its texts must be searchable, got {error}"))
     })?;
     Ok(Some(built))
 }
@@ -78,7 +78,7 @@ impl Marker {
         let mut free = ('\u{f0000}'..='\u{ffffd}').filter(|c| !used.contains(c));
         let (Some(inner), Some(front)) = (free.next(), free.next()) else {
             let must = "messages must leave two characters from U+F0000 to U+FFFFD unused";
-            return Err(Error::data(format!("chat template: {must}, got all of them")));
+            return Err(Error::argument(format!("chat template: {must}, got all of them")));
         };
         let names = search(&names)?;
         let literals = literals(source);

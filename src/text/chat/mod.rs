@@ -98,7 +98,7 @@ impl ChatTemplate {
     /// Parses a template in Jinja.
     ///
     /// # Errors
-    /// `Data` if the text is not a template, with the line.
+    /// `Format` if the text is not a template, with the line.
     pub fn new(source: &str) -> Result<ChatTemplate> {
         let environment = environment::environment(NAME, source)?;
         Ok(ChatTemplate {
@@ -112,12 +112,12 @@ impl ChatTemplate {
     /// Returns a built-in template. The name is one of [`ChatTemplate::names`].
     ///
     /// # Errors
-    /// `Data` if no built-in template has the name.
+    /// `InvalidArgument` if no built-in template has the name.
     pub fn named(name: &str) -> Result<ChatTemplate> {
         let Some(found) = builtin::TEMPLATES.iter().find(|template| template.name == name) else {
             let names: Vec<&str> = ChatTemplate::names().collect();
             let must = format!("the name must be one of {}", names.join(", "));
-            return Err(Error::data(format!("chat template: {must}, got {}", brief(name))));
+            return Err(Error::argument(format!("chat template: {must}, got {}", brief(name))));
         };
         Ok(ChatTemplate::new(found.source)?.with_tokens(found.bos, found.eos))
     }
@@ -131,7 +131,7 @@ impl ChatTemplate {
     /// may then find a built-in one.
     ///
     /// # Errors
-    /// `Data` if the template is damaged.
+    /// `Format` if the template is damaged.
     pub fn from_gguf(file: &Gguf) -> Result<Option<ChatTemplate>> {
         ChatTemplate::of_key(file, "tokenizer.chat_template")
     }
@@ -139,7 +139,7 @@ impl ChatTemplate {
     /// Reads a further template of a GGUF file by its name, such as `tool_use` (`tokenizer.chat_template.tool_use`).
     ///
     /// # Errors
-    /// `Data` if the template is damaged.
+    /// `Format` if the template is damaged.
     pub fn from_gguf_named(file: &Gguf, name: &str) -> Result<Option<ChatTemplate>> {
         match name {
             "default" => ChatTemplate::from_gguf(file),
@@ -172,7 +172,7 @@ impl ChatTemplate {
     fn of_key(file: &Gguf, key: &str) -> Result<Option<ChatTemplate>> {
         let Some(value) = file.metadata.get(key) else { return Ok(None) };
         let Some(source) = value.as_str() else {
-            return Err(Error::data(format!("chat template: `{key}` must be text, got {value}")));
+            return Err(Error::format(format!("chat template: `{key}` must be text, got {value}")));
         };
         let template = ChatTemplate::new(source).map_err(|error| {
             Error::new(error.kind(), format!("chat template: `{key}`: {error}"))
@@ -201,7 +201,7 @@ impl ChatTemplate {
     /// may have written special tokens into this text.
     ///
     /// # Errors
-    /// `Data` if the template rejects the messages, fails, or takes too many steps.
+    /// `InvalidArgument` if the template rejects the messages, fails, or takes too many steps.
     pub fn render(&self, messages: &[Message], options: &ChatOptions) -> Result<String> {
         self.rendered(&context(messages, options)?, options, (&self.bos, &self.eos))
     }
@@ -210,8 +210,8 @@ impl ChatTemplate {
     /// in front if the tokenizer adds one and the template did not write it.
     ///
     /// # Errors
-    /// `Data` as [`ChatTemplate::render`]. `Data` if the template changes messages so that the author of a special token is
-    /// unclear. Also as [`Tokenizer::encode`].
+    /// `InvalidArgument` as [`ChatTemplate::render`]. `InvalidArgument` if the template changes messages so that the author of
+    /// a special token is unclear. Also as [`Tokenizer::encode`].
     pub fn encode(
         &self,
         tokenizer: &Tokenizer,
@@ -239,7 +239,7 @@ impl ChatTemplate {
                 let is_safe = marker.is_same(&sparse, &real)
                     && neutral.is_ok_and(|neutral| written(&neutral) == written(&sparse));
                 if !is_safe {
-                    return Err(Error::data(
+                    return Err(Error::argument(
                         "chat template: the special tokens that it writes must not depend on the letters of messages, got a \
                          template that changes messages, and one with the name of a special token; leave that name out",
                     ));
@@ -272,7 +272,7 @@ impl ChatTemplate {
 /// Returns the values from outside: messages, tools and variables.
 fn context(messages: &[Message], options: &ChatOptions) -> Result<Value> {
     let messages = serde_json::to_value(messages).map_err(|error| {
-        Error::data(format!("chat template: messages must be writable as JSON, got {error}"))
+        Error::argument(format!("chat template: messages must be writable as JSON, got {error}"))
     })?;
     let mut all: Map<String, Value> = options.variables.clone().into_iter().collect();
     all.insert("messages".into(), messages);

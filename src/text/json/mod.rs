@@ -94,7 +94,7 @@ impl ModelFile {
 }
 
 fn wrong(part: &str, why: impl std::fmt::Display) -> Error {
-    Error::data(format!("tokenizer.json: {part} {why}"))
+    Error::format(format!("tokenizer.json: {part} {why}"))
 }
 
 /// Builds the tokenizer of a file.
@@ -263,7 +263,7 @@ pub(super) fn apply_config(
     vocabulary: &mut Vocabulary,
     ends: &mut Ends,
 ) -> Result<()> {
-    let wrong = |why: String| Error::data(format!("tokenizer_config.json: {why}"));
+    let wrong = |why: String| Error::format(format!("tokenizer_config.json: {why}"));
     let config: Config = serde_json::from_slice(json)
         .map_err(|error| wrong(format!("the file must be an object of JSON, got {error}")))?;
     let id = |value: &Value, key: &str| -> Result<Option<u32>> {

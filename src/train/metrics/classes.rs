@@ -7,7 +7,7 @@ use crate::tensor::Tensor;
 
 /// Returns the error for a metric without batches.
 fn no_batches(name: &str) -> Error {
-    Error::data(format!("{name}: there must be a batch, got none"))
+    Error::state(format!("{name}: there must be a batch, got none"))
 }
 
 /// Whether the tensor has integers, including bytes.
@@ -210,7 +210,7 @@ impl ConfusionMatrix {
     /// Returns the counts, `i32` of `[classes, classes]`.
     ///
     /// # Errors
-    /// `Data` if there were no batches.
+    /// `InvalidState` if there were no batches.
     pub fn matrix(&self) -> Result<Tensor> {
         self.counts.clone().ok_or_else(|| no_batches("confusion_matrix"))
     }

@@ -38,7 +38,7 @@ pub trait Metric {
     /// Returns the value over all batches so far, a single `f32`. The value is recorded, and computed when it is read.
     ///
     /// # Errors
-    /// `Data` if there were no batches.
+    /// `InvalidState` if there were no batches.
     fn value(&self) -> Result<Tensor>;
 }
 

@@ -7,7 +7,7 @@ use crate::tensor::Tensor;
 
 /// Returns the error for a metric without batches.
 fn no_batches(name: &str) -> Error {
-    Error::data(format!("{name}: there must be a batch, got none"))
+    Error::state(format!("{name}: there must be a batch, got none"))
 }
 
 /// Casts both to `f32`. Rejects tensors that are not floats of one shape with a first axis.

@@ -25,7 +25,9 @@ async fn is(gradient: &Tensor, want: &[f64]) -> Outcome {
 /// Checks that the gradient is rejected because data was freed.
 fn is_lost(gradients: Result<Vec<Tensor>>) -> Outcome {
     match gradients {
-        Err(error) if error.kind() == ErrorKind::Data && error.message().starts_with("grad:") => {
+        Err(error)
+            if error.kind() == ErrorKind::InvalidState && error.message().starts_with("grad:") =>
+        {
             Ok(())
         }
         Err(error) => Err(format!("{:?} {error}", error.kind())),

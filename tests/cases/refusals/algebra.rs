@@ -2,7 +2,7 @@
 
 use super::{of, t, Refusal, TYPE};
 use warpweft::dtype::DType::{Bool, I32};
-use warpweft::error::ErrorKind::{Data, Limit, Shape};
+use warpweft::error::ErrorKind::{InvalidArgument, Limit, Shape};
 use warpweft::tensor::{FftNorm, MatrixNorm, SampleMode, SamplePadding, Tensor};
 
 const BACK: FftNorm = FftNorm::Backward;
@@ -66,12 +66,12 @@ pub const ALGEBRA: &[Refusal] = &[
     ("trace", Shape, |d| t(d, &[2])?.trace()),
     ("tensordot", Shape, |d| t(d, &[2, 3])?.tensordot(&t(d, &[2])?, &[1], &[0])),
     ("cov", Shape, |d| t(d, &[2, 2, 2])?.cov(1.0)),
-    ("quantile", Data, |d| t(d, &[2])?.quantile(1.5, 0)),
+    ("quantile", InvalidArgument, |d| t(d, &[2])?.quantile(1.5, 0)),
     ("quantile", Shape, |d| t(d, &[0])?.quantile(0.5, 0)),
     ("bincount", TYPE, |d| t(d, &[2])?.bincount(3)),
     ("bincount", Limit, |d| of(d, I32, &[4])?.bincount(1 << 30)),
-    ("histc", Data, |d| t(d, &[2])?.histc(3, 1.0, 1.0)),
-    ("histc", Data, |d| t(d, &[2])?.histc(0, 0.0, 1.0)),
+    ("histc", InvalidArgument, |d| t(d, &[2])?.histc(3, 1.0, 1.0)),
+    ("histc", InvalidArgument, |d| t(d, &[2])?.histc(0, 0.0, 1.0)),
     ("searchsorted", Shape, |d| t(d, &[2, 3])?.searchsorted(&t(d, &[3])?, false)),
     ("searchsorted", TYPE, |d| t(d, &[0])?.searchsorted(&of(d, I32, &[3])?, false)),
     ("searchsorted", TYPE, |d| of(d, Bool, &[2])?.searchsorted(&of(d, Bool, &[3])?, false)),
@@ -87,7 +87,7 @@ pub const ALGEBRA: &[Refusal] = &[
     ("pixel_unshuffle", Shape, |d| t(d, &[1, 4, 4])?.pixel_unshuffle(0)),
     ("searchsorted", TYPE, |d| t(d, &[3])?.searchsorted(&of(d, I32, &[3])?, false)),
     ("cdist", Shape, |d| t(d, &[2, 3])?.cdist(&t(d, &[2, 4])?, 2.0)),
-    ("cdist", Data, |d| t(d, &[2, 3])?.cdist(&t(d, &[2, 3])?, f64::NAN)),
+    ("cdist", InvalidArgument, |d| t(d, &[2, 3])?.cdist(&t(d, &[2, 3])?, f64::NAN)),
     ("is_close", TYPE, |d| of(d, I32, &[2])?.is_close(1, 0.0, 0.0)),
     ("nan_to_num", TYPE, |d| of(d, I32, &[2])?.nan_to_num(0.0, 1.0, -1.0)),
     ("logaddexp", TYPE, |d| of(d, I32, &[2])?.logaddexp(1)),
@@ -104,7 +104,7 @@ pub const ALGEBRA: &[Refusal] = &[
     ("trapezoid", Shape, |d| t(d, &[0])?.trapezoid(1.0, 0)),
     ("cross", Shape, |d| t(d, &[4])?.cross(&t(d, &[4])?, -1)),
     ("kron", Shape, |d| t(d, &[1; 5])?.kron(&t(d, &[1])?)),
-    ("vjp_all", Data, |d| Ok(Tensor::vjp_all(&[], &[], &[&t(d, &[1])?])?.remove(0))),
+    ("vjp_all", InvalidArgument, |d| Ok(Tensor::vjp_all(&[], &[], &[&t(d, &[1])?])?.remove(0))),
     ("vjp_all", Shape, |d| {
         let x = t(d, &[2])?;
         Ok(Tensor::vjp_all(&[&x], &[&t(d, &[3])?], &[&x])?.remove(0))

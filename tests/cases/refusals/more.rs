@@ -2,7 +2,7 @@
 
 use super::{of, t, Refusal, TYPE};
 use warpweft::dtype::DType::{Bool, I32, U8};
-use warpweft::error::ErrorKind::{Data, Limit, Shape};
+use warpweft::error::ErrorKind::{InvalidArgument, Limit, Shape};
 use warpweft::error::Result;
 use warpweft::tensor::{FftNorm, MatrixNorm, PoolOptions, Reduction, Tensor, Variable};
 
@@ -15,8 +15,8 @@ fn first(results: Result<Vec<Tensor>>) -> Result<Tensor> {
 
 pub const MADE: &[Refusal] = &[
     ("tensor", Shape, |d| d.tensor_from_bytes(&[0; 8], &[3], I32)),
-    ("arange", Data, |d| d.arange(f64::NAN)),
-    ("arange", Data, |d| d.arange_step(0.0, 1.0, 0.0)),
+    ("arange", InvalidArgument, |d| d.arange(f64::NAN)),
+    ("arange", InvalidArgument, |d| d.arange_step(0.0, 1.0, 0.0)),
     ("linspace", Shape, |d| d.linspace(0.0, 1.0, &[2usize, 2][..])),
     ("eye", Shape, |d| d.eye(&[2usize, 2, 2][..])),
     ("ones", Shape, |d| d.ones(&[1usize; 9][..])),
@@ -94,7 +94,7 @@ pub const LINEAR: &[Refusal] = &[
 ];
 
 pub const STATE: &[Refusal] = &[
-    ("vjp_all", Data, |d| first(Tensor::vjp_all(&[&t(d, &[2])?], &[], &[]))),
+    ("vjp_all", InvalidArgument, |d| first(Tensor::vjp_all(&[&t(d, &[2])?], &[], &[]))),
     ("assign", Shape, |d| {
         let variable = Variable::new(&t(d, &[2])?);
         variable.assign(&t(d, &[3])?).map(|()| variable.value())
@@ -111,12 +111,12 @@ pub const STATE: &[Refusal] = &[
         let variable = Variable::new(&t(d, &[2])?);
         variable.assign_slice(0, 0, &of(d, I32, &[1])?).map(|()| variable.value())
     }),
-    ("flatten", Data, |_| Variable::flatten(&[]).map(|flat| flat.value())),
+    ("flatten", InvalidArgument, |_| Variable::flatten(&[]).map(|flat| flat.value())),
     ("flatten", TYPE, |d| {
         let parts = [Variable::new(&t(d, &[2])?), Variable::new(&of(d, I32, &[2])?)];
         Variable::flatten(&parts).map(|flat| flat.value())
     }),
-    ("flatten", Data, |d| {
+    ("flatten", InvalidArgument, |d| {
         let part = Variable::new(&t(d, &[2])?);
         Variable::flatten(&[part.clone(), part]).map(|flat| flat.value())
     }),
@@ -125,7 +125,7 @@ pub const STATE: &[Refusal] = &[
         let loss = variable.value();
         loss.backward(&[&variable]).map(|()| loss)
     }),
-    ("program", Data, |d| {
+    ("program", InvalidArgument, |d| {
         let program = d.compile(&[(&[2usize][..], I32)], |x| Ok(x.to_vec()))?;
         first(program.run(&[]))
     }),

@@ -40,6 +40,6 @@ fn kernels_without_sense_are_errors() {
         ("positions beyond the output", order(3, 4, 4), 11),
     ] {
         let error = try_run(&backend, kernel, &[&words], &[out], &[]).expect_err(what);
-        assert_eq!(error.kind(), ErrorKind::Data, "{what}: {error}");
+        assert_eq!(error.kind(), ErrorKind::InvalidState, "{what}: {error}");
     }
 }

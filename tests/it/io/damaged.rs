@@ -278,7 +278,7 @@ fn damaged_weights_are_refused_with_the_reason() {
         let error = io::load_safetensors(&device, &bytes).expect_err(what);
         assert!(error.message().starts_with("load_safetensors: "), "{what}: {error}");
         assert!(error.message().contains(why), "{what}: {error}");
-        let kind = if what == "nine axes" { ErrorKind::Shape } else { ErrorKind::Data };
+        let kind = if what == "nine axes" { ErrorKind::Shape } else { ErrorKind::Format };
         assert_eq!(error.kind(), kind, "{what}: {error}");
     }
     // The same header without damage.

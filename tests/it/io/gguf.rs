@@ -204,7 +204,7 @@ fn damaged_files_are_refused_with_the_byte_and_the_reason() {
         let message = error.message();
         assert!(message.contains(says), "{what}: {message:?} does not say {says:?}");
         assert!(message.starts_with("gguf: at byte "), "{what}: {message}");
-        assert_eq!(error.kind(), ErrorKind::Data, "{what}");
+        assert_eq!(error.kind(), ErrorKind::Format, "{what}");
     }
 }
 
@@ -228,7 +228,7 @@ fn files_damaged_by_chance_are_read_or_refused() {
             }
         }
         Err(error) => {
-            assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Format, "{error}");
             changed += 1;
         }
     };

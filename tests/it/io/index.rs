@@ -31,7 +31,8 @@ fn shards() -> BTreeMap<&'static str, Vec<u8>> {
 fn load(index: &str) -> Result<Safetensors> {
     let shards = shards();
     SafetensorsIndex::read(index.as_bytes())?.load(&cpu(), |name| {
-        let file = shards.get(name).ok_or_else(|| Error::data(format!("{name}: no such file")))?;
+        let file =
+            shards.get(name).ok_or_else(|| Error::format(format!("{name}: no such file")))?;
         Ok(Cursor::new(file.clone()))
     })
 }
@@ -84,7 +85,7 @@ fn a_wrong_index_is_refused() {
     ];
     for (index, what) in cases {
         let error = load(&index).expect_err(what);
-        assert_eq!(error.kind(), ErrorKind::Data, "{index}");
+        assert_eq!(error.kind(), ErrorKind::Format, "{index}");
         assert!(error.message().contains(what), "{index}: {}", error.message());
     }
     // The message names the damaged file.
@@ -105,7 +106,7 @@ fn an_index_with_wrong_bytes_is_read_or_refused() {
             bytes.truncate(at);
         }
         if let Err(error) = SafetensorsIndex::read(&bytes) {
-            assert_eq!(error.kind(), ErrorKind::Data);
+            assert_eq!(error.kind(), ErrorKind::Format);
         }
     }
 }

@@ -119,7 +119,7 @@ fn damaged_arrays_are_refused_with_the_reason() {
         let kind = match what {
             "nine axes" => ErrorKind::Shape,
             "2^31 elements of none" => ErrorKind::Limit,
-            _ => ErrorKind::Data,
+            _ => ErrorKind::Format,
         };
         assert_eq!(error.kind(), kind, "{what}: {error}");
     }
@@ -219,7 +219,7 @@ fn damaged_archives_are_refused_with_the_reason() {
         let error = io::load_npz(&device, &bytes).expect_err(what);
         assert!(error.message().starts_with("load_npz: "), "{what}: {error}");
         assert!(error.message().contains(why), "{what}: {error}");
-        assert_eq!(error.kind(), ErrorKind::Data, "{what}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Format, "{what}: {error}");
     }
 }
 

@@ -51,7 +51,7 @@ fn tensors_of_unknown_types_are_skipped_and_listed() {
     assert_eq!(bytes("f"), [0x12, 0x34]);
     // Reads from another, shorter file.
     let error = loaded.skipped["f"].read(&mut Cursor::new(&file[..20])).expect_err("too short");
-    assert_eq!(error.kind(), ErrorKind::Data);
+    assert_eq!(error.kind(), ErrorKind::Format);
     assert!(error.message().contains("inside the file of 20 bytes"), "{error}");
 }
 
@@ -104,7 +104,7 @@ fn pages_and_pointers_are_named() {
             io::load_npz(&device, bytes).map(drop).expect_err(text),
         ];
         for (error, name) in errors.iter().zip(["load_safetensors", "load_npy", "load_npz"]) {
-            assert_eq!(error.kind(), ErrorKind::Data);
+            assert_eq!(error.kind(), ErrorKind::Format);
             assert!(error.message().starts_with(&format!("{name}: the file must be")), "{error}");
             assert!(error.message().contains(why), "{error}");
         }
@@ -128,11 +128,13 @@ fn errors_of_files_name_their_path() {
     };
     for name in ["load_safetensors", "load_npy", "load_npz"] {
         let missing = folder.join("missing");
-        for (path, why) in
-            [(&missing, ""), (&folder, "the path must be a file"), (&page, "the file must be")]
-        {
+        for (path, kind, why) in [
+            (&missing, ErrorKind::InvalidArgument, ""),
+            (&folder, ErrorKind::InvalidArgument, "the path must be a file"),
+            (&page, ErrorKind::Format, "the file must be"),
+        ] {
             let error = load(name, path);
-            assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+            assert_eq!(error.kind(), kind, "{error}");
             let start = format!("{name}: {}: {why}", path.display());
             assert!(error.message().starts_with(&start), "{error}");
         }

@@ -229,7 +229,7 @@ fn wrong_folders_are_refused() {
     for name in ["config.json", "tokenizer.json", "model-00002-of-00004.safetensors"] {
         assert_eq!(
             without(name),
-            (ErrorKind::Data, format!("model: {name:?} must be there, got none"))
+            (ErrorKind::Format, format!("model: {name:?} must be there, got none"))
         );
     }
     let configured = |family: &str, name: &str, value: Value| {
@@ -277,7 +277,7 @@ fn wrong_folders_are_refused() {
     ] {
         let shown = format!("{name}: {value}");
         let (kind, message) = configured(family, name, value);
-        assert_eq!(kind, ErrorKind::Data, "{shown}: {message}");
+        assert_eq!(kind, ErrorKind::Format, "{shown}: {message}");
     }
     // Without its output matrix, a model with an untied embedding is incomplete.
     let mut untied = folder("gemma3");
@@ -288,7 +288,7 @@ fn wrong_folders_are_refused() {
         });
     });
     let (kind, message) = refused(&untied);
-    assert!(kind == ErrorKind::Data && message.contains("`lm_head.weight` must be"), "{message}");
+    assert!(kind == ErrorKind::Format && message.contains("`lm_head.weight` must be"), "{message}");
 }
 
 #[test]

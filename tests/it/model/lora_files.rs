@@ -202,7 +202,7 @@ fn other_kinds_of_adapters_are_refused() {
         ("lora_alpha", json!([]), "`lora_alpha` of the config must be a number, got []"),
         ("use_rslora", json!(1), "`use_rslora` of the config must be true or false, got 1"),
     ] {
-        assert_eq!(refused(key, value), (ErrorKind::Data, format!("lora: {must}")));
+        assert_eq!(refused(key, value), (ErrorKind::Format, format!("lora: {must}")));
     }
     let first = "layers.0.self_attn.q_proj";
     for rank in [u64::MAX, 1 << 40, 7] {

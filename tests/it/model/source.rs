@@ -44,7 +44,7 @@ impl Source for Slow<'_> {
         wait().await;
         self.reads.set(self.reads.get() + 1);
         match self.reads.get() == self.fails_at {
-            true => Err(Error::data("the line is cut")),
+            true => Err(Error::format("the line is cut")),
             false => Ok(self.file[range.start as usize..range.end as usize].to_vec()),
         }
     }

@@ -15,8 +15,8 @@ const TYPES: [&str; 7] =
     ["Tensor", "Device", "Variable", "Program", "ElementFunction", "Shader", "Batch"];
 const FOLDERS: [&str; 3] = ["src/tensor", "src/nn/loss", "src/data"];
 
-/// Kinds that depend only on arguments, not on the device.
-const KINDS: [&str; 3] = ["Shape", "DType", "Data"];
+/// Kinds that depend only on arguments and on state, not on the device.
+const KINDS: [&str; 5] = ["Shape", "DType", "InvalidArgument", "InvalidState", "Format"];
 
 /// Operations whose messages have another operation's name.
 const ALIASES: &[(&str, &str)] = &[
@@ -42,16 +42,18 @@ const NEVER: &[(&str, &str, &str)] = &[
     ("to", "*", "as `read`, by the tensor's own type"),
     ("to_data", "*", "as `read`, by the tensor's own type"),
     ("to_ndarray", "*", "as `read`"),
-    ("to_image", "Data", "as `read`"),
-    ("masked_select", "Data", "as `read`"),
+    ("to_image", "InvalidArgument", "as `read`"),
+    ("masked_select", "InvalidArgument", "as `read`"),
     ("read_bytes", "*", "as `read`"),
     ("ready", "*", "tells what `run` tells"),
     ("plan", "*", "of programs whose axes have names"),
     ("call", "Shape", "the row `sum_of`"),
     ("reduce", "Shape", "the row `sum`"),
-    ("median", "Data", "its q is 0.5"),
-    ("nll_loss", "Data", "it smooths no labels"),
+    ("median", "InvalidArgument", "its q is 0.5"),
+    ("nll_loss", "InvalidArgument", "it smooths no labels"),
+    ("vjp", "InvalidState", "the row `grad`"),
     ("vjp_all", "DType", "the row `vjp`"),
+    ("vjp_all", "InvalidState", "the row `grad`"),
     ("tensor_from_image", "Shape", "pictures have a shape"),
     ("tensor_from_ndarray", "Shape", "arrays have a shape"),
 ];

@@ -5,7 +5,7 @@ use crate::cases::refusals::{of, t, TYPE};
 use pollster::block_on;
 use warpweft::device::{Device, Preference};
 use warpweft::dtype::DType::{Bool, I32};
-use warpweft::error::ErrorKind::{Data, Shape};
+use warpweft::error::ErrorKind::{InvalidArgument, InvalidState, Shape};
 use warpweft::error::Result;
 use warpweft::nn::LossReduction::Mean;
 use warpweft::nn::{init, BatchNorm, Bilinear, Dropout, Embedding, Generator, GroupNorm, Gru};
@@ -46,18 +46,18 @@ pub const LOSSES: &[Refusal] = &[
     ("l1_loss", Shape, |d| t(d, &[2])?.l1_loss(&t(d, &[3])?, Mean)),
     ("l1_loss", TYPE, |d| of(d, I32, &[2])?.l1_loss(&of(d, I32, &[2])?, Mean)),
     ("smooth_l1_loss", Shape, |d| t(d, &[2])?.smooth_l1_loss(&t(d, &[3])?, 1.0, Mean)),
-    ("smooth_l1_loss", Data, |d| t(d, &[2])?.smooth_l1_loss(&t(d, &[2])?, -1.0, Mean)),
+    ("smooth_l1_loss", InvalidArgument, |d| t(d, &[2])?.smooth_l1_loss(&t(d, &[2])?, -1.0, Mean)),
     ("smooth_l1_loss", TYPE, |d| of(d, I32, &[2])?.smooth_l1_loss(&t(d, &[2])?, 1.0, Mean)),
     ("huber_loss", Shape, |d| t(d, &[2])?.huber_loss(&t(d, &[3])?, 1.0, Mean)),
     ("huber_loss", TYPE, |d| of(d, I32, &[2])?.huber_loss(&t(d, &[2])?, 1.0, Mean)),
-    ("huber_loss", Data, |d| t(d, &[2])?.huber_loss(&t(d, &[2])?, 0.0, Mean)),
+    ("huber_loss", InvalidArgument, |d| t(d, &[2])?.huber_loss(&t(d, &[2])?, 0.0, Mean)),
     ("gaussian_nll_loss", Shape, |d| {
         t(d, &[2])?.gaussian_nll_loss(&t(d, &[2])?, &t(d, &[3])?, false, 1e-6, Mean)
     }),
     ("gaussian_nll_loss", TYPE, |d| {
         t(d, &[2])?.gaussian_nll_loss(&t(d, &[2])?, &of(d, I32, &[2])?, false, 1e-6, Mean)
     }),
-    ("gaussian_nll_loss", Data, |d| {
+    ("gaussian_nll_loss", InvalidArgument, |d| {
         t(d, &[2])?.gaussian_nll_loss(&t(d, &[2])?, &t(d, &[2])?, false, 0.0, Mean)
     }),
     ("poisson_nll_loss", Shape, |d| t(d, &[2])?.poisson_nll_loss(&t(d, &[3])?, Default::default())),
@@ -103,7 +103,7 @@ pub const LOSSES: &[Refusal] = &[
     ("triplet_margin_loss", TYPE, |d| {
         t(d, &[2])?.triplet_margin_loss(&t(d, &[2])?, &of(d, I32, &[2])?, Default::default())
     }),
-    ("triplet_margin_loss", Data, |d| {
+    ("triplet_margin_loss", InvalidArgument, |d| {
         let options = warpweft::nn::TripletMarginOptions { p: f64::NAN, ..Default::default() };
         t(d, &[2])?.triplet_margin_loss(&t(d, &[2])?, &t(d, &[2])?, options)
     }),
@@ -120,7 +120,7 @@ pub const LOSSES: &[Refusal] = &[
     ("cross_entropy", TYPE, |d| {
         t(d, &[4, 3])?.cross_entropy(&t(d, &[4])?, None, Default::default())
     }),
-    ("cross_entropy", Data, |d| {
+    ("cross_entropy", InvalidArgument, |d| {
         let options =
             warpweft::nn::CrossEntropyOptions { label_smoothing: 2.0, ..Default::default() };
         t(d, &[4, 3])?.cross_entropy(&of(d, I32, &[4])?, None, options)
@@ -134,8 +134,8 @@ pub const LAYERS: &[Refusal] = &[
     ("linear", TYPE, |d| Linear::new(&g(d), 3, 2)?.forward(&of(d, I32, &[4, 3])?)),
     ("bilinear", Shape, |d| Bilinear::new(&g(d), 3, 2, 2)?.run(&t(d, &[4, 3])?, &t(d, &[4, 3])?)),
     ("embedding", TYPE, |d| Embedding::new(&g(d), 3, 2)?.forward(&t(d, &[4])?)),
-    ("lora", Data, |d| none(d, Lora::new(&g(d), Linear::new(&g(d), 3, 2)?, 0, 1.0))),
-    ("dropout", Data, |d| none(d, Dropout::new(&g(d), 1.5))),
+    ("lora", InvalidArgument, |d| none(d, Lora::new(&g(d), Linear::new(&g(d), 3, 2)?, 0, 1.0))),
+    ("dropout", InvalidArgument, |d| none(d, Dropout::new(&g(d), 1.5))),
     ("dropout", TYPE, |d| Dropout::new(&g(d), 0.5)?.forward(&of(d, I32, &[4])?)),
     ("batch_norm", Shape, |d| BatchNorm::new(&g(d), 2)?.forward(&t(d, &[1, 2])?)),
     ("batch_norm", Shape, |d| BatchNorm::new(&g(d), 2)?.forward(&t(d, &[4, 3])?)),
@@ -173,17 +173,21 @@ pub const LAYERS: &[Refusal] = &[
     }),
     ("rnn", Shape, |d| Rnn::new(&g(d), 3, 2, plain())?.forward(&t(d, &[1, 2, 4])?)),
     ("rnn", Shape, |d| Rnn::new(&g(d), 3, 2, plain())?.forward(&t(d, &[2, 3])?)),
-    ("rnn", Data, |d| none(d, Rnn::new(&g(d), 3, 0, plain()))),
-    ("rnn", Data, |d| none(d, Rnn::new(&g(d), 3, 2, RecurrentOptions { proj_size: 1, ..plain() }))),
+    ("rnn", InvalidArgument, |d| none(d, Rnn::new(&g(d), 3, 0, plain()))),
+    ("rnn", InvalidArgument, |d| {
+        none(d, Rnn::new(&g(d), 3, 2, RecurrentOptions { proj_size: 1, ..plain() }))
+    }),
     ("lstm", Shape, |d| Lstm::new(&g(d), 3, 2, plain())?.forward(&t(d, &[1, 2, 4])?)),
     ("lstm", Shape, |d| Lstm::new(&g(d), 3, 2, plain())?.forward(&t(d, &[1, 0, 3])?)),
     ("lstm", Shape, |d| {
         let (x, state) = (t(d, &[1, 2, 3])?, t(d, &[1, 1, 3])?);
         Ok(Lstm::new(&g(d), 3, 2, plain())?.run(&x, Some((&state, &state)))?.0)
     }),
-    ("lstm", Data, |d| none(d, Lstm::new(&g(d), 3, 2, RecurrentOptions { layers: 0, ..plain() }))),
+    ("lstm", InvalidArgument, |d| {
+        none(d, Lstm::new(&g(d), 3, 2, RecurrentOptions { layers: 0, ..plain() }))
+    }),
     ("gru", Shape, |d| Gru::new(&g(d), 3, 2, plain())?.forward(&t(d, &[1, 2, 4])?)),
-    ("gru", Data, |d| {
+    ("gru", InvalidArgument, |d| {
         none(
             d,
             Gru::new(
@@ -200,7 +204,7 @@ pub const LAYERS: &[Refusal] = &[
         TransformerEncoderLayer::new(&g(d), 4, 2, Default::default())?.forward(&t(d, &[2, 4])?)
     }),
     ("init", Shape, |d| init::xavier_uniform(&g(d), &[3], init::Gain::Linear)),
-    ("trunc_normal", Data, |d| init::trunc_normal(&g(d), &[3], (0.0, 0.0), (-1.0, 1.0))),
+    ("trunc_normal", InvalidArgument, |d| init::trunc_normal(&g(d), &[3], (0.0, 0.0), (-1.0, 1.0))),
 ];
 
 fn plain() -> RecurrentOptions {
@@ -208,72 +212,76 @@ fn plain() -> RecurrentOptions {
 }
 
 pub const TRAINING: &[Refusal] = &[
-    ("optimizer", Data, |d| none(d, Optimizer::new(Sgd::new(0.1), &[]))),
-    ("optimizer", Data, |d| {
+    ("optimizer", InvalidArgument, |d| none(d, Optimizer::new(Sgd::new(0.1), &[]))),
+    ("optimizer", InvalidArgument, |d| {
         let one = parameter(d)?;
         none(d, Optimizer::new(Sgd::new(0.1), &[one.clone(), one]))
     }),
     ("optimizer", TYPE, |d| {
         none(d, Optimizer::new(Sgd::new(0.1), &[Variable::new(&of(d, I32, &[2])?)]))
     }),
-    ("optimizer", Data, |d| {
+    ("optimizer", InvalidArgument, |d| {
         let one = parameter(d)?;
         let mut optimizer = Optimizer::new(Sgd::new(0.1), std::slice::from_ref(&one))?;
         none(d, optimizer.add_group(Sgd::new(0.1), &[one]))
     }),
-    ("optimizer", Data, |d| {
+    ("optimizer", InvalidArgument, |d| {
         let mut optimizer = Optimizer::new(Sgd::new(0.1), &[parameter(d)?])?;
         none(d, optimizer.set_group_lr(1, 0.1))
     }),
-    ("optimizer", Data, |d| by(d, Sgd::new(-1.0))),
-    ("optimizer", Data, |d| by(d, Sgd { nesterov: true, ..Sgd::new(0.1) })),
-    ("optimizer", Data, |d| by(d, Adam { betas: (1.0, 0.9), ..Adam::new(0.1) })),
-    ("optimizer", Data, |d| by(d, AdamW { betas: (0.9, 2.0), ..AdamW::new(0.1) })),
-    ("optimizer", Data, |d| by(d, Rprop { etas: (1.5, 1.2), ..Rprop::new(0.1) })),
-    ("optimizer", Data, |d| by(d, RmsProp::new(-0.1))),
-    ("optimizer", Data, |d| by(d, Adagrad::new(-0.1))),
-    ("optimizer", Data, |d| by(d, Adadelta::new(-0.1))),
-    ("optimizer", Data, |d| by(d, Adamax::new(f64::NAN))),
-    ("optimizer", Data, |d| by(d, NAdam::new(-0.1))),
-    ("optimizer", Data, |d| by(d, RAdam::new(-0.1))),
-    ("optimizer", Data, |d| by(d, AdaBelief::new(-0.1))),
-    ("optimizer", Data, |d| by(d, Yogi::new(-0.1))),
-    ("optimizer", Data, |d| by(d, Asgd::new(-0.1))),
-    ("optimizer", Data, |d| by(d, Lion::new(-0.1))),
-    ("optimizer", Data, |d| by(d, Lamb::new(-0.1))),
+    ("optimizer", InvalidArgument, |d| by(d, Sgd::new(-1.0))),
+    ("optimizer", InvalidArgument, |d| by(d, Sgd { nesterov: true, ..Sgd::new(0.1) })),
+    ("optimizer", InvalidArgument, |d| by(d, Adam { betas: (1.0, 0.9), ..Adam::new(0.1) })),
+    ("optimizer", InvalidArgument, |d| by(d, AdamW { betas: (0.9, 2.0), ..AdamW::new(0.1) })),
+    ("optimizer", InvalidArgument, |d| by(d, Rprop { etas: (1.5, 1.2), ..Rprop::new(0.1) })),
+    ("optimizer", InvalidArgument, |d| by(d, RmsProp::new(-0.1))),
+    ("optimizer", InvalidArgument, |d| by(d, Adagrad::new(-0.1))),
+    ("optimizer", InvalidArgument, |d| by(d, Adadelta::new(-0.1))),
+    ("optimizer", InvalidArgument, |d| by(d, Adamax::new(f64::NAN))),
+    ("optimizer", InvalidArgument, |d| by(d, NAdam::new(-0.1))),
+    ("optimizer", InvalidArgument, |d| by(d, RAdam::new(-0.1))),
+    ("optimizer", InvalidArgument, |d| by(d, AdaBelief::new(-0.1))),
+    ("optimizer", InvalidArgument, |d| by(d, Yogi::new(-0.1))),
+    ("optimizer", InvalidArgument, |d| by(d, Asgd::new(-0.1))),
+    ("optimizer", InvalidArgument, |d| by(d, Lion::new(-0.1))),
+    ("optimizer", InvalidArgument, |d| by(d, Lamb::new(-0.1))),
     ("muon", Shape, |d| by(d, Muon::new(0.1))),
     ("minimize", Shape, |d| {
         let one = parameter(d)?;
         let mut optimizer = Optimizer::new(Sgd::new(0.1), std::slice::from_ref(&one))?;
         none(d, optimizer.minimize(&one.value()))
     }),
-    ("minimize", Data, |d| {
+    ("minimize", InvalidArgument, |d| {
         let mut optimizer = Optimizer::new(Sgd::new(0.1), &[parameter(d)?])?;
         none(d, optimizer.minimize(&t(d, &[1])?))
     }),
-    ("step", Data, |d| none(d, Optimizer::new(Sgd::new(0.1), &[parameter(d)?])?.step())),
-    ("average", Data, |d| {
+    ("step", InvalidState, |d| none(d, Optimizer::new(Sgd::new(0.1), &[parameter(d)?])?.step())),
+    ("average", InvalidArgument, |d| {
         none(d, WeightAverage::new(&Optimizer::new(Sgd::new(0.1), &[parameter(d)?])?, 2.0))
     }),
-    ("StepLr", Data, |d| none(d, StepLr::new(0.1, 0, 0.5))),
-    ("CosineAnnealingLr", Data, |d| none(d, CosineAnnealingLr::new(0.1, 0, 0.0))),
-    ("OneCycleLr", Data, |d| {
+    ("StepLr", InvalidArgument, |d| none(d, StepLr::new(0.1, 0, 0.5))),
+    ("CosineAnnealingLr", InvalidArgument, |d| none(d, CosineAnnealingLr::new(0.1, 0, 0.0))),
+    ("OneCycleLr", InvalidArgument, |d| {
         none(d, OneCycleLr::new(0.1, 9, OneCycleOptions { pct_start: 2.0, ..Default::default() }))
     }),
-    ("ExponentialLr", Data, |d| none(d, ExponentialLr::new(-0.1, 0.5))),
-    ("SequentialLr", Data, |d| none(d, SequentialLr::new(vec![], vec![3]))),
-    ("ReduceLrOnPlateau", Data, |d| {
+    ("ExponentialLr", InvalidArgument, |d| none(d, ExponentialLr::new(-0.1, 0.5))),
+    ("SequentialLr", InvalidArgument, |d| none(d, SequentialLr::new(vec![], vec![3]))),
+    ("ReduceLrOnPlateau", InvalidArgument, |d| {
         none(d, ReduceLrOnPlateau::new(0.1, PlateauOptions { factor: 1.5, ..Default::default() }))
     }),
     ("dataset", Shape, |d| none(d, Dataset::new(&t(d, &[3, 2])?, &t(d, &[2])?))),
-    ("split", Data, |d| none(d, Dataset::new(&t(d, &[3, 2])?, &t(d, &[3])?)?.split(2.0, 0))),
-    ("loader", Data, |d| none(d, DataLoader::new(&Dataset::new(&t(d, &[3])?, &t(d, &[3])?)?, 0))),
+    ("split", InvalidArgument, |d| {
+        none(d, Dataset::new(&t(d, &[3, 2])?, &t(d, &[3])?)?.split(2.0, 0))
+    }),
+    ("loader", InvalidArgument, |d| {
+        none(d, DataLoader::new(&Dataset::new(&t(d, &[3])?, &t(d, &[3])?)?, 0))
+    }),
     ("accuracy", TYPE, |d| score(d, Accuracy::new(), &[4, 3], t(d, &[4]))),
     ("accuracy", Shape, |d| score(d, Accuracy::new(), &[4, 3], of(d, I32, &[3]))),
     ("mean_squared_error", Shape, |d| score(d, MeanSquaredError::new(), &[4], t(d, &[3]))),
     ("mean_squared_error", TYPE, |d| score(d, MeanSquaredError::new(), &[4], of(d, I32, &[4]))),
     ("r2_score", Shape, |d| score(d, R2::new(), &[4], t(d, &[3]))),
-    ("confusion_matrix", Data, |d| none(d, ConfusionMatrix::new(2).matrix())),
+    ("confusion_matrix", InvalidState, |d| none(d, ConfusionMatrix::new(2).matrix())),
 ];
 
 /// Returns an element function of one operand.
@@ -295,17 +303,19 @@ pub const READING: &[Refusal] = &[
     ("to_image", Shape, |d| none(d, block_on(t(d, &[2, 2])?.to_image::<image::Rgb<u8>>()))),
     ("to_image", TYPE, |d| none(d, block_on(of(d, I32, &[2, 2, 3])?.to_image::<image::Rgb<u8>>()))),
     ("item", Shape, |d| none(d, block_on(t(d, &[2])?.item::<f32>()))),
-    ("element function", Data, |d| none(d, element(d, "fn f(x: vec2f) -> f32 { return 1; }"))),
-    ("element function", Data, |d| none(d, element(d, "var x: f32;"))),
-    ("square", Data, |d| element(d, SQUARE)?.call(&[&t(d, &[2])?, &t(d, &[2])?])),
+    ("element function", InvalidArgument, |d| {
+        none(d, element(d, "fn f(x: vec2f) -> f32 { return 1; }"))
+    }),
+    ("element function", InvalidArgument, |d| none(d, element(d, "var x: f32;"))),
+    ("square", InvalidArgument, |d| element(d, SQUARE)?.call(&[&t(d, &[2])?, &t(d, &[2])?])),
     ("sum_of", Shape, |d| {
         let sum = element(d, "fn sum_of(x: f32, y: f32) -> f32 { return x + y; }")?;
         sum.call(&[&t(d, &[2])?, &t(d, &[3])?])
     }),
     ("square", TYPE, |d| element(d, SQUARE)?.call(&[&of(d, I32, &[2])?])),
-    ("square", Data, |d| none(d, element(d, SQUARE)?.with_gradients(&[]))),
-    ("shader", Data, |d| none(d, block_on(d.shader("fn main() {}")))),
-    ("shader", Data, |d| {
+    ("square", InvalidArgument, |d| none(d, element(d, SQUARE)?.with_gradients(&[]))),
+    ("shader", InvalidArgument, |d| none(d, block_on(d.shader("fn main() {}")))),
+    ("shader", InvalidArgument, |d| {
         let shader = block_on(d.shader(SHADER))?;
         none(d, shader.run(&[], &[("y", &[2])], [1, 1, 1], &[]))
     }),
@@ -321,25 +331,39 @@ fn elsewhere(shape: &[usize]) -> Result<Tensor> {
 }
 
 pub const DEVICES: &[Refusal] = &[
-    ("add", Data, |d| t(d, &[2])?.add(&elsewhere(&[2])?)),
-    ("matmul", Data, |d| t(d, &[2, 2])?.matmul(&elsewhere(&[2, 2])?)),
-    ("concat", Data, |d| Tensor::concat(&[&t(d, &[2])?, &elsewhere(&[2])?], 0)),
-    ("stack", Data, |d| Tensor::stack(&[&t(d, &[2])?, &elsewhere(&[2])?], 0)),
-    ("einsum", Data, |d| Tensor::einsum("i,i", &[&t(d, &[2])?, &elsewhere(&[2])?])),
-    ("grad", Data, |d| none(d, t(d, &[])?.grad(&[&elsewhere(&[2])?]))),
-    ("vjp", Data, |d| none(d, t(d, &[2])?.vjp(&elsewhere(&[2])?, &[]))),
-    ("checkpoint", Data, |d| t(d, &[2])?.checkpoint(|_| elsewhere(&[2]))),
-    ("read", Data, |d| none(d, block_on(d.read::<f32>(&[&t(d, &[2])?, &elsewhere(&[2])?])))),
-    ("square", Data, |d| element(d, SQUARE)?.call(&[&elsewhere(&[2])?])),
-    ("batch", Data, |d| none(d, d.batch().add(&elsewhere(&[2])?))),
-    ("assign", Data, |d| none(d, parameter(d)?.assign(&elsewhere(&[2])?))),
-    ("assign_slice", Data, |d| none(d, parameter(d)?.assign_slice(0, 0, &elsewhere(&[1])?))),
-    ("backward", Data, |d| {
+    ("add", InvalidArgument, |d| t(d, &[2])?.add(&elsewhere(&[2])?)),
+    ("matmul", InvalidArgument, |d| t(d, &[2, 2])?.matmul(&elsewhere(&[2, 2])?)),
+    ("concat", InvalidArgument, |d| Tensor::concat(&[&t(d, &[2])?, &elsewhere(&[2])?], 0)),
+    ("stack", InvalidArgument, |d| Tensor::stack(&[&t(d, &[2])?, &elsewhere(&[2])?], 0)),
+    ("einsum", InvalidArgument, |d| Tensor::einsum("i,i", &[&t(d, &[2])?, &elsewhere(&[2])?])),
+    ("grad", InvalidArgument, |d| none(d, t(d, &[])?.grad(&[&elsewhere(&[2])?]))),
+    ("vjp", InvalidArgument, |d| none(d, t(d, &[2])?.vjp(&elsewhere(&[2])?, &[]))),
+    ("checkpoint", InvalidArgument, |d| t(d, &[2])?.checkpoint(|_| elsewhere(&[2]))),
+    ("read", InvalidArgument, |d| {
+        none(d, block_on(d.read::<f32>(&[&t(d, &[2])?, &elsewhere(&[2])?])))
+    }),
+    ("square", InvalidArgument, |d| element(d, SQUARE)?.call(&[&elsewhere(&[2])?])),
+    ("batch", InvalidArgument, |d| none(d, d.batch().add(&elsewhere(&[2])?))),
+    ("assign", InvalidArgument, |d| none(d, parameter(d)?.assign(&elsewhere(&[2])?))),
+    ("assign_slice", InvalidArgument, |d| {
+        none(d, parameter(d)?.assign_slice(0, 0, &elsewhere(&[1])?))
+    }),
+    ("backward", InvalidArgument, |d| none(d, elsewhere(&[1])?.backward(&[&parameter(d)?]))),
+    ("grad", InvalidState, |d| {
+        let x = t(d, &[2])?;
+        let square = x.square();
+        block_on(square.read::<f32>())?;
+        let loss = square.sum(())?;
+        block_on(loss.read::<f32>())?;
+        drop(square);
+        none(d, loss.grad(&[&x]))
+    }),
+    ("backward", InvalidState, |d| {
         let one = Variable::new(&t(d, &[1])?);
         let loss = one.value().mul(2.0)?;
         one.assign(&t(d, &[1])?)?;
         none(d, loss.backward(&[&one]))
     }),
     ("backward", TYPE, |d| none(d, of(d, I32, &[1])?.backward(&[&parameter(d)?]))),
-    ("dataset", Data, |d| none(d, Dataset::new(&t(d, &[2])?, &elsewhere(&[2])?))),
+    ("dataset", InvalidArgument, |d| none(d, Dataset::new(&t(d, &[2])?, &elsewhere(&[2])?))),
 ];

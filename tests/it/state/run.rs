@@ -154,7 +154,7 @@ fn judged(
     // these cases, although the model has a value. Zeros are never right.
     let lost = ["was dropped after it was computed", "must not be used up"];
     let may_fail = lost.iter().any(|what| error.message().contains(what))
-        || plan.or_is_gone && error.kind() == ErrorKind::Data && !own
+        || plan.or_is_gone && error.kind() == ErrorKind::InvalidState && !own
         || plan.or_lacks_memory && error.kind() == ErrorKind::Memory;
     let allowed = match &plan.outcome {
         _ if may_fail => true,

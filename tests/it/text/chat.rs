@@ -131,7 +131,7 @@ fn tools_and_variables_reach_the_template() {
 #[test]
 fn errors_name_the_line_and_the_reason() {
     let error = ChatTemplate::new("a\n{% if %}").expect_err("no Jinja");
-    assert_eq!(error.kind(), ErrorKind::Data);
+    assert_eq!(error.kind(), ErrorKind::Format);
     let message = error.message();
     assert!(message.starts_with("chat template: the text must be Jinja, got"), "{message}");
     assert!(message.ends_with("(line 2)"), "{message}");

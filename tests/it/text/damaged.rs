@@ -131,7 +131,7 @@ fn damage_is_named() {
             value => metadata[key] = value,
         }
         let error = Tokenizer::from_gguf(&gguf(&metadata)).expect_err(key);
-        assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Format, "{error}");
         error.message().to_string()
     };
     for (kind, key, value, expected) in damages() {

@@ -98,7 +98,7 @@ fn a_trainer_names_the_step_and_the_operation() {
     everywhere("a trainer that looks", |device| {
         let mut trainer = trainer(device, false)?.detect_anomaly(true);
         let error = block_on(trainer.fit()).map(drop).expect_err("the third batch is bad");
-        assert_eq!(error.kind(), ErrorKind::Data);
+        assert_eq!(error.kind(), ErrorKind::InvalidState);
         let want = "train: the loss of step 2 must be finite, got another: ";
         assert!(error.message().starts_with(want), "{error}");
         assert!(error.message().contains("log gave an infinity, f32 [2, 1], for "), "{error}");

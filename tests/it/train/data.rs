@@ -127,7 +127,10 @@ fn data_that_cannot_be_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Shape);
     assert!(error.message().contains("[3, 2] and [4]"), "{error}");
     assert_eq!(refused(zeros(&device, &[]), zeros(&device, &[])).kind(), ErrorKind::Shape);
-    assert_eq!(refused(zeros(&device, &[3]), zeros(&other, &[3])).kind(), ErrorKind::Data);
+    assert_eq!(
+        refused(zeros(&device, &[3]), zeros(&other, &[3])).kind(),
+        ErrorKind::InvalidArgument
+    );
     let data = numbered(&device, 5).expect("five");
     for fraction in [0.0, 1.0, -1.0, 2.0, 0.95, f64::NAN] {
         let error = data.split(fraction, 0).expect_err("refused");

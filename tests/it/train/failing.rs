@@ -141,7 +141,7 @@ fn a_step_that_fails_leaves_the_data_where_they_were() {
         let forward = move |model: &Sequential, x: &Tensor, _: &Tensor| {
             calls.set(calls.get() + 1);
             match calls.get() % 3 {
-                0 => Err(Error::data("not now")),
+                0 => Err(Error::state("not now")),
                 _ => model.forward(x)?.mul(0)?.mean(())?.add(&x.mean(())?),
             }
         };
@@ -173,7 +173,7 @@ fn an_evaluation_that_fails_changes_nothing() {
         let forward = move |model: &Sequential, x: &Tensor, y: &Tensor| {
             let x = x.add(&x.device().uniform(x.shape(), -0.1, 0.1, drawn.draw())?)?;
             match fails.replace(fails.get() - 1) {
-                1 => Err(Error::data("not now")),
+                1 => Err(Error::state("not now")),
                 _ => loss(model, &x, y),
             }
         };
@@ -227,7 +227,7 @@ fn a_step_whose_function_fails_changes_nothing() {
             let loss = loss(model, x, y)?;
             counted.set(counted.get() + 1);
             match counted.get() {
-                2 | 3 | 7 => Err(Error::data("not now")),
+                2 | 3 | 7 => Err(Error::state("not now")),
                 // Not a single number.
                 5 => Ok(x.clone()),
                 _ => Ok(loss),
@@ -323,7 +323,7 @@ fn an_epoch_without_steps_does_not_end() {
         let x = noise(COUNT * 3, 3);
         let mut trainer = trainer(device, &x, loss as Forward)?;
         let error = block_on(trainer.end_epoch()).expect_err("no step");
-        assert_eq!(error.kind(), ErrorKind::Data);
+        assert_eq!(error.kind(), ErrorKind::InvalidState);
         assert_eq!(
             error.message(),
             "train: an epoch must have a step before it ends, got none in epoch 0"
@@ -343,7 +343,7 @@ fn what_early_stopping_can_never_look_at_is_refused_before_a_step() {
             let rule = EarlyStopping { monitor: monitor.into(), ..EarlyStopping::default() };
             let mut trainer = trainer(device, &x, loss as Forward)?.early_stopping(rule);
             let error = block_on(trainer.fit()).map(drop).expect_err("it is never there");
-            assert_eq!(error.kind(), ErrorKind::Data);
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             let want = format!(
                 "early stopping: monitor must be a number of each epoch, got `{monitor}` without validation; \
                  call `validate_on`, or monitor `loss`"
@@ -368,7 +368,7 @@ fn a_trainer_refuses_the_optimizer_of_another_model() {
         let data = |device| DataLoader::new(&data(device, &x)?, 6);
         let optimizer = Optimizer::new(Adam::new(0.02), &other.parameters())?;
         let error = Trainer::new(model, optimizer, data(device)?, loss).err().expect("refused");
-        assert_eq!(error.kind(), ErrorKind::Data);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(
             error.message().starts_with("train: the optimizer must have parameters of the model"),
             "{error}"

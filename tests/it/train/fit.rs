@@ -372,7 +372,7 @@ fn losses_that_are_not_finite_are_named() {
         let mut trainer =
             Trainer::new(model, optimizer, DataLoader::new(&ones, 1)?, distance)?.epochs(3);
         let error = block_on(trainer.fit()).expect_err("it is infinite");
-        assert_eq!(error.kind(), ErrorKind::Data);
+        assert_eq!(error.kind(), ErrorKind::InvalidState);
         let begin = "train: the loss of step 1 (epoch 0, batch 1) must be finite";
         assert!(error.message().starts_with(begin), "{error}");
 

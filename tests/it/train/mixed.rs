@@ -295,7 +295,7 @@ fn rules_that_make_no_sense_are_refused() {
                 .mixed_precision(rule)
                 .map(drop)
                 .expect_err("it is refused");
-            assert_eq!(error.kind(), ErrorKind::Data);
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert!(error.message().starts_with("mixed_precision: "), "{error}");
         }
         let w = Variable::new(&device.ones(&[2])?);

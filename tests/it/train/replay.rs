@@ -251,7 +251,7 @@ fn compare(got: &Outcome, want: &Outcome, what: &str) -> Result<()> {
         differ.iter().filter(|(_, differ)| *differ).map(|(what, _)| *what).collect();
     match differ.is_empty() {
         true => Ok(()),
-        false => Err(Error::data(format!("{what}: {differ:?} differ, from action {at:?} on"))),
+        false => Err(Error::state(format!("{what}: {differ:?} differ, from action {at:?} on"))),
     }
 }
 

@@ -28,23 +28,23 @@ test("a function of elements, with a gradient", async ({ device }) => {
   close(await soft.call(x, limits).read(), values.map((v, i) => clip(v, (i % 4) + 1)));
   const [dx] = soft.call(x, limits).sum().grad([x]);
   close(await dx.read(), values.map((v, i) => (1 + Math.abs(v) / ((i % 4) + 1)) ** -2));
-  refuses("Data", "clip", () => soft.call(x));
-  refuses("Data", "clip", () => soft.call(1, 2));
-  refuses("Data", "elementFunction", () => soft.call(x, {}));
+  refuses("InvalidArgument", "clip", () => soft.call(x));
+  refuses("InvalidArgument", "clip", () => soft.call(1, 2));
+  refuses("InvalidArgument", "elementFunction", () => soft.call(x, {}));
   soft.dispose();
   check(soft.disposed, "it is gone");
-  refuses("Data", "elementFunction", () => soft.call(x, 1));
+  refuses("InvalidState", "elementFunction", () => soft.call(x, 1));
 });
 
 test("what is no function of elements", async ({ device }) => {
-  await rejects("Data", "elementFunction", () => device.elementFunction(1));
-  await rejects("Data", "elementFunction", () => device.elementFunction(CLIP, { gradient: [] }));
-  await rejects("Data", "elementFunction", () => device.elementFunction(CLIP, { gradients: [1] }));
-  await rejects("Data", "elementFunction", () => device.elementFunction(CLIP, { fallback: 1 }));
-  await rejects("Data", "element function: line 1, column 1: ", () => device.elementFunction("var x = 1;"));
+  await rejects("InvalidArgument", "elementFunction", () => device.elementFunction(1));
+  await rejects("InvalidArgument", "elementFunction", () => device.elementFunction(CLIP, { gradient: [] }));
+  await rejects("InvalidArgument", "elementFunction", () => device.elementFunction(CLIP, { gradients: [1] }));
+  await rejects("InvalidArgument", "elementFunction", () => device.elementFunction(CLIP, { fallback: 1 }));
+  await rejects("InvalidArgument", "element function: line 1, column 1: ", () => device.elementFunction("var x = 1;"));
   const wrong = "fn f(x: f32) -> f32 {\n  return x +;\n}";
   if (device.info.backend === "webgpu") {
-    await rejects("Data", "element function: line 2, column ", () => device.elementFunction(wrong));
+    await rejects("InvalidArgument", "element function: line 2, column ", () => device.elementFunction(wrong));
     return;
   }
   const alone = await device.elementFunction(CLIP);
@@ -92,19 +92,21 @@ test("a shader, with a gradient", async ({ device }) => {
   const program = device.compile([{ shape: [100] }], (x) => run(x, 2).reversed.add(1));
   const [again] = program.run(x);
   close(await again.read(), values.map((_, i) => 2 * values[99 - i] + 1));
-  refuses("Data", "shader", () => shader.run({ inputs: {}, outputs: { reversed: [100] }, workgroups: [2] }));
-  refuses("Data", "shader", () => shader.run({ inputs: { x }, outputs: {}, workgroups: [2], params: { size: 1, factor: 1 } }));
-  refuses("Data", "shader", () => shader.run({ inputs: { x: 1 }, outputs: { reversed: [1] }, workgroups: [1] }));
-  refuses("Data", "shader", () => shader.run(1));
-  refuses("Data", "shader", () => shader.run({ inputs: 1, outputs: {}, workgroups: [1] }));
+  refuses("InvalidArgument", "shader", () => shader.run({ inputs: {}, outputs: { reversed: [100] }, workgroups: [2] }));
+  refuses("InvalidArgument", "shader", () =>
+    shader.run({ inputs: { x }, outputs: {}, workgroups: [2], params: { size: 1, factor: 1 } }),
+  );
+  refuses("InvalidArgument", "shader", () => shader.run({ inputs: { x: 1 }, outputs: { reversed: [1] }, workgroups: [1] }));
+  refuses("InvalidArgument", "shader", () => shader.run(1));
+  refuses("InvalidArgument", "shader", () => shader.run({ inputs: 1, outputs: {}, workgroups: [1] }));
 });
 
 test("what is no shader", async ({ device }) => {
-  await rejects("Data", "shader: line 1, ", () => device.shader("fn f() {}"));
-  await rejects("Data", "shader", () => device.shader(REVERSE, { gradient: 1 }));
+  await rejects("InvalidArgument", "shader: line 1, ", () => device.shader("fn f() {}"));
+  await rejects("InvalidArgument", "shader", () => device.shader(REVERSE, { gradient: 1 }));
   const wrong = REVERSE.replace("reversed[id.x] =", "reversed[id.x] +");
   if (device.info.backend === "webgpu") {
-    await rejects("Data", "shader: line 7, column ", () => device.shader(wrong));
+    await rejects("InvalidArgument", "shader: line 7, column ", () => device.shader(wrong));
     return;
   }
   const alone = await device.shader(REVERSE);

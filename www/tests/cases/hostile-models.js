@@ -4,7 +4,7 @@
 import { argument, chance, methods, written } from "./hostile.js";
 import { check, test } from "./harness.js";
 
-const CODES = ["Shape", "DType", "Data", "Limit", "Unsupported", "Memory"];
+const CODES = ["Shape", "DType", "InvalidArgument", "InvalidState", "Format", "Limit", "Unsupported", "Memory"];
 
 /** What the package's own JavaScript asks of a core: no method of users'. */
 const INNER = new Set("state load end place bring advance learn close score toFile resume asyncIterator".split(" "));
@@ -97,7 +97,7 @@ class Storm {
         const name = random.one(methods(Object.getPrototypeOf(on)).filter((name) => !INNER.has(name)));
         if (["saveTo", "loadFrom"].includes(name)) return made(name, () => trainer.loadFrom(random.one([3, "", "..", null])));
         // Such a training would not end.
-        if (name === "fit") return made("fit", () => on.fit(() => { throw new context.WarpweftError("Data", "enough"); }, ...values));
+        if (name === "fit") return made("fit", () => on.fit(() => { throw new context.WarpweftError("InvalidArgument", "enough"); }, ...values));
         return made(`${written(on)}.${name}`, () => on?.[name]?.(...values));
       }
     }
@@ -149,7 +149,7 @@ test("models and trainings as nobody should make them", async (context) => {
   const { seen } = storm;
   console.log(`models: ${JSON.stringify(seen)}`);
   check(seen.made > count / 20 && seen.waited > count / 200, `too few calls made something: ${JSON.stringify(seen)}`);
-  for (const code of ["Shape", "Data"]) check(seen.refused[code] > 5, `${code} is not among the refusals: ${JSON.stringify(seen)}`);
+  for (const code of ["Shape", "InvalidArgument"]) check(seen.refused[code] > 5, `${code} is not among the refusals: ${JSON.stringify(seen)}`);
   storm.renew();
   check((await storm.fixed[4].nextStep()).step === 0, "a trainer takes a step afterwards");
 });

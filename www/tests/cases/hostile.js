@@ -97,7 +97,7 @@ class Storm {
       made = make();
     } catch (error) {
       const found = code(error);
-      const known = ["Shape", "DType", "Data", "Limit", "Unsupported"].includes(found);
+      const known = ["Shape", "DType", "InvalidArgument", "InvalidState", "Format", "Limit", "Unsupported"].includes(found);
       check(known, `seed ${this.seed}: ${call}: ${error?.stack ?? error}`);
       this.seen.refused[found] = (this.seen.refused[found] ?? 0) + 1;
       return;
@@ -124,7 +124,7 @@ class Storm {
     const seen = JSON.stringify(this.seen);
     console.log(`${what}: ${seen}`);
     check(this.seen.made > count / 20 && this.seen.read > 20, `too few calls made something: ${seen}`);
-    for (const code of ["Shape", "DType", "Data", "Limit"]) check(this.seen.refused[code] > 20, `${code} is not among the refusals: ${seen}`);
+    for (const code of ["Shape", "DType", "InvalidArgument", "Limit"]) check(this.seen.refused[code] > 20, `${code} is not among the refusals: ${seen}`);
   }
 }
 

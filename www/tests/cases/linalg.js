@@ -15,7 +15,7 @@ test("einsum", async ({ device, Tensor }) => {
   same(await all(x.diagonal(1, 0, 1)), [2]);
   same(await x.trace().item(), 5);
   refuses("Shape", "einsum: 'j'", () => Tensor.einsum("ij,jk->ik", [x, device.ones([3, 2])]));
-  refuses("Data", "einsum: equation", () => Tensor.einsum(3, [x]));
+  refuses("InvalidArgument", "einsum: equation", () => Tensor.einsum(3, [x]));
 });
 
 test("matrices", async ({ device, Tensor }) => {
@@ -38,7 +38,7 @@ test("matrices", async ({ device, Tensor }) => {
   check((await all(gradient)).every(Number.isFinite), "the gradient is finite");
   const [by] = Tensor.vjp([x.square(), x.mul(3)], [device.ones([2, 2]), device.ones([2, 2])], [x]);
   same(await all(by), [11, 7, 7, 23]);
-  refuses("Data", "vjp: there must be one seed for each result, got 0 seeds", () => Tensor.vjp([x], [], [x]));
+  refuses("InvalidArgument", "vjp: there must be one seed for each result, got 0 seeds", () => Tensor.vjp([x], [], [x]));
   refuses("Shape", "inv", () => device.ones([2, 3]).inv());
 });
 

@@ -162,16 +162,16 @@ test("functions that must not be asynchronous", async ({ device, Generator, Laye
   };
   const thenable = () => ({ then: (_, reject) => reject(new RangeError("of a thenable")) });
   for (const work of [late, thenable]) {
-    refuses("Data", "scope: the function must not be async, got a promise", () => device.scope(work));
-    refuses("Data", "checkpoint: the function must not be async, got a promise", () => x.checkpoint(work));
-    refuses("Data", "compile: the function must not be async, got a promise", () => device.compile([], work));
-    refuses("Data", "forward: part 0 must not be async, got a promise", () => new Sequential(work).forward(x));
+    refuses("InvalidArgument", "scope: the function must not be async, got a promise", () => device.scope(work));
+    refuses("InvalidArgument", "checkpoint: the function must not be async, got a promise", () => x.checkpoint(work));
+    refuses("InvalidArgument", "compile: the function must not be async, got a promise", () => device.compile([], work));
+    refuses("InvalidArgument", "forward: part 0 must not be async, got a promise", () => new Sequential(work).forward(x));
     const model = Layer.linear(new Generator(device, 1), 2, 1);
     const trainer = new Trainer(model, Optimizer.sgd(model), [x, x], work);
-    await rejects("Data", "train: the function must not be async, got a promise", () => trainer.fit());
+    await rejects("InvalidArgument", "train: the function must not be async, got a promise", () => trainer.fit());
     if (device.info.backend !== "cpu") continue;
     const itself = await device.elementFunction("fn itself(x: f32) -> f32 { return x; }", { fallback: work });
-    refuses("Data", "elementFunction: the function must not be async, got a promise", () => itself.call(x));
+    refuses("InvalidArgument", "elementFunction: the function must not be async, got a promise", () => itself.call(x));
   }
   await new Promise((resolve) => setTimeout(resolve, 20));
   if (globalThis.process?.off) process.off("unhandledRejection", hear);

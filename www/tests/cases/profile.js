@@ -26,7 +26,7 @@ test("a profile says what each kernel did", async ({ device }) => {
   const { traceEvents } = JSON.parse(profile.toChromeTrace());
   same(traceEvents.filter(({ cat }) => cat === "kernel").length, data.kernels.reduce((sum, { runs }) => sum + runs, 0));
   profile.dispose();
-  refuses("Data", "profile", () => profile.text);
+  refuses("InvalidState", "profile", () => profile.text);
 });
 
 test("a profile of work that waits, throws, or is profiled already", async ({ device }) => {
@@ -37,8 +37,8 @@ test("a profile of work that waits, throws, or is profiled already", async ({ de
   same(profile.toJSON().submissions, 3, "submissions");
   const thrown = await device.profile(() => Promise.reject(new TypeError("mine"))).catch((error) => error);
   same(String(thrown), "TypeError: mine");
-  await rejects("Data", "profile", () => device.profile(() => device.profile(() => undefined)));
-  await rejects("Data", "profile", () => device.profile(17));
+  await rejects("InvalidState", "profile", () => device.profile(() => device.profile(() => undefined)));
+  await rejects("InvalidArgument", "profile", () => device.profile(17));
   same((await device.profile(() => 5)).value, 5);
 });
 
@@ -120,6 +120,6 @@ test("what is planned is printed where that is wanted", async ({ device, setDebu
   const passes = said.filter((text) => /after [a-z ]+: \d+ kernels/.test(text));
   check(passes.length >= 4, `${passes.length} passes of the planner`);
   same(said.length - passes.length, 2, "texts besides those of passes");
-  refuses("Data", "debug", () => setDebug("plans"));
-  refuses("Data", "debug", () => setDebug(3));
+  refuses("InvalidArgument", "debug", () => setDebug("plans"));
+  refuses("InvalidArgument", "debug", () => setDebug(3));
 });

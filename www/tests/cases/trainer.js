@@ -192,24 +192,24 @@ test("a trainer that is at work says so", async (context) => {
     load: () => trainer.load(new Blob()),
   };
   // All of them while the first is under way.
-  const all = Object.entries(calls).map(([op, call]) => rejects("Data", `${op}: the trainer must be idle`, call));
+  const all = Object.entries(calls).map(([op, call]) => rejects("InvalidState", `${op}: the trainer must be idle`, call));
   await Promise.all(all);
   same((await first).step, 0);
   const fitting = trainer.fit(() => new Promise((resolve) => setTimeout(resolve)));
-  await rejects("Data", "fit: the trainer must be idle", () => trainer.fit());
+  await rejects("InvalidState", "fit: the trainer must be idle", () => trainer.fit());
   await fitting;
   // From inside of the function, too.
   const inner = [];
   const nested = new Trainer(model, Optimizer.sgd(model), data, (x, y) => {
     inner.push(nested.nextStep().catch(({ code }) => code));
-    refuses("Data", "epochs: the trainer must be idle", () => (nested.epochs = 3));
+    refuses("InvalidState", "epochs: the trainer must be idle", () => (nested.epochs = 3));
     return model.forward(x).sub(y).square().mean();
   }, { batchSize: 5 });
   await nested.fit();
-  same(await Promise.all(inner), ["Data", "Data"]);
+  same(await Promise.all(inner), ["InvalidState", "InvalidState"]);
   trainer.dispose();
-  await rejects("Data", "", () => trainer.nextStep());
-  refuses("Data", "history: used after dispose", () => trainer.history);
+  await rejects("InvalidState", "", () => trainer.nextStep());
+  refuses("InvalidState", "history: used after dispose", () => trainer.history);
   check(String(trainer) === "Trainer(disposed)" && String(nested) === "Trainer", String(trainer));
   device.flush();
 });
@@ -228,7 +228,7 @@ test("metrics by scikit-learn's formulas", async ({ device, Module, Optimizer, T
   ];
   const data = [device.tensor(scores), device.tensor(classes, [20], "i32")];
   const trainer = new Trainer(model, Optimizer.sgd(model), data, forward, { metrics, batchSize: 7 });
-  refuses("Data", "confusionMatrix", () => trainer.confusionMatrix());
+  refuses("InvalidState", "confusionMatrix", () => trainer.confusionMatrix());
   const { metrics: told } = await trainer.evaluate(data);
   const guesses = scores.map((row) => row.indexOf(Math.max(...row)));
   const counts = [0, 1, 2].map((a) => [0, 1, 2].map((b) => classes.filter((c, n) => c === a && guesses[n] === b).length));
@@ -287,7 +287,7 @@ test("an anomaly is named before the step is taken", async (context) => {
   const forward = (x, y) => model.forward(x).sub(model.forward(x)).log().sub(y).mean();
   for (const detectAnomaly of [true, false]) {
     const trainer = new Trainer(model, Optimizer.sgd(model, { lr: 0.2 }), data, forward, { batchSize: 4, detectAnomaly });
-    if (detectAnomaly) await rejects("Data", "train: the loss of step 0", () => trainer.nextStep());
+    if (detectAnomaly) await rejects("InvalidState", "train: the loss of step 0", () => trainer.nextStep());
     else await trainer.nextStep();
     const after = [...(await model.parameter("weight").value.read())];
     if (detectAnomaly) same(after, before, "the parameters");
@@ -311,7 +311,7 @@ test("a net with hidden layers is looked through, too", async (context) => {
   for (let n = 0; n < 2; n++) await trainer.nextStep();
   const [before, drawn] = [await bits(model), g.drawn];
   for (let n = 0; n < 2; n++) {
-    await rejects("Data", "train: the loss of step 2 must be finite", () => trainer.nextStep());
+    await rejects("InvalidState", "train: the loss of step 2 must be finite", () => trainer.nextStep());
     same([await bits(model), g.drawn, trainer.steps], [before, drawn, 2]);
   }
 });
@@ -480,9 +480,13 @@ test("gradients that wait and averages are in checkpoints", async (context) => {
 
 test("an epoch without steps does not end", async (context) => {
   const { trainer } = line(context, { batchSize: 5 });
-  await rejects("Data", "train: an epoch must have a step before it ends, got none in epoch 0", () => trainer.endEpoch());
+  await rejects("InvalidState", "train: an epoch must have a step before it ends, got none in epoch 0", () =>
+    trainer.endEpoch(),
+  );
   await trainer.fit();
-  await rejects("Data", "train: an epoch must have a step before it ends, got none in epoch 1", () => trainer.endEpoch());
+  await rejects("InvalidState", "train: an epoch must have a step before it ends, got none in epoch 1", () =>
+    trainer.endEpoch(),
+  );
   same([trainer.history.length, trainer.steps], [1, 2]);
 });
 
@@ -628,11 +632,11 @@ test("a checkpoint goes on to the same bits", async (context) => {
     }
   }
   const { trainer } = begin([x, y]);
-  await rejects("Data", "load: the file must be a checkpoint", async () => trainer.load(await device.saveSafetensors({ x })));
-  await rejects("Data", "load", () => trainer.load(3));
-  await rejects("Data", "load", () => trainer.load(new Uint8Array(3)));
-  await rejects("Data", "save", () => trainer.save({ note: 3 }));
-  await rejects("Data", "save: names must not be those of the trainer, got `trainer/x`", () => trainer.save({ "trainer/x": "" }));
+  await rejects("Format", "load: the file must be a checkpoint", async () => trainer.load(await device.saveSafetensors({ x })));
+  await rejects("InvalidArgument", "load", () => trainer.load(3));
+  await rejects("Format", "load", () => trainer.load(new Uint8Array(3)));
+  await rejects("InvalidArgument", "save", () => trainer.save({ note: 3 }));
+  await rejects("InvalidArgument", "save: names must not be those of the trainer, got `trainer/x`", () => trainer.save({ "trainer/x": "" }));
   same((await trainer.nextStep()).step, 0);
 });
 
@@ -656,8 +660,8 @@ test("files that a site keeps", async (context) => {
   const names = [];
   for await (const name of folder.keys()) names.push(name);
   same(names, ["line"], "files");
-  for (const name of ["", "..", "a/b", 3]) await rejects("Data", "saveTo", () => trainer.saveTo(name));
-  await rejects("Data", "loadFrom", () => trainer.loadFrom("a/b"));
+  for (const name of ["", "..", "a/b", 3]) await rejects("InvalidArgument", "saveTo", () => trainer.saveTo(name));
+  await rejects("InvalidArgument", "loadFrom", () => trainer.loadFrom("a/b"));
   await folder.removeEntry("line");
 });
 
@@ -668,51 +672,56 @@ test("what a trainer refuses", async (context) => {
   const loss = (x, y) => model.forward(x).sub(y).square().mean();
   const made = (options) => () => new Trainer(model, optimizer, data, loss, options);
   const other = Optimizer.sgd(line(context).model);
-  refuses("Data", "train: the optimizer must have parameters of the model", () => new Trainer(model, other, data, loss));
-  refuses("Data", "train", made({ epoch: 3 }));
-  refuses("Data", "train", made(3));
+  refuses("InvalidArgument", "train: the optimizer must have parameters of the model", () =>
+    new Trainer(model, other, data, loss),
+  );
+  refuses("InvalidArgument", "train", made({ epoch: 3 }));
+  refuses("InvalidArgument", "train", made(3));
   refuses("Shape", "train: epochs", made({ epochs: -1 }));
-  refuses("Data", "loader", made({ batchSize: 0 }));
-  refuses("Data", "train: a metric must be one of", made({ metrics: ["f2"] }));
-  refuses("Data", "train: the metric f1 must have classes", made({ metrics: ["f1"] }));
-  refuses("Data", "train: the metric accuracy must not have k", made({ metrics: [{ metric: "accuracy", k: 3 }] }));
-  refuses("Data", "train: metrics must be distinct, got accuracy twice", made({ metrics: ["accuracy", "accuracy"] }));
-  refuses("Data", "train: metrics", made({ metrics: "accuracy" }));
-  refuses("Data", "train: monitor of earlyStopping must be one of", made({ earlyStopping: { monitor: "f1" } }));
+  refuses("InvalidArgument", "loader", made({ batchSize: 0 }));
+  refuses("InvalidArgument", "train: a metric must be one of", made({ metrics: ["f2"] }));
+  refuses("InvalidArgument", "train: the metric f1 must have classes", made({ metrics: ["f1"] }));
+  refuses("InvalidArgument", "train: the metric accuracy must not have k", made({ metrics: [{ metric: "accuracy", k: 3 }] }));
+  const twice = { metrics: ["accuracy", "accuracy"] };
+  refuses("InvalidArgument", "train: metrics must be distinct, got accuracy twice", made(twice));
+  refuses("InvalidArgument", "train: metrics", made({ metrics: "accuracy" }));
+  refuses("InvalidArgument", "train: monitor of earlyStopping must be one of", made({ earlyStopping: { monitor: "f1" } }));
   const none = "of earlyStopping must have a validation, got none; set `validation`";
   const without = (monitor) => `train: \`${monitor}\` ${none}`;
-  refuses("Data", without("validationLoss"), made({ earlyStopping: {} }));
-  refuses("Data", without("accuracy"), made({ metrics: ["accuracy"], earlyStopping: { monitor: "accuracy" } }));
-  refuses("Data", "train", made({ earlyStopping: { patiense: 1 } }));
-  refuses("Data", "train: schedule", made({ schedule: Schedule.reduceOnPlateau(1) }));
-  refuses("Data", "train: reduceOnPlateau", made({ reduceOnPlateau: Schedule.constant(1) }));
-  refuses("Data", "train: schedule", made({ schedule: 0.1 }));
-  refuses("Data", "train: at most one of schedule, scheduleByEpoch", made({ schedule: Schedule.constant(1), scheduleByEpoch: Schedule.constant(1) }));
-  refuses("Data", "train: generators", made({ generators: [3] }));
-  refuses("Data", "train: the optimizer", () => new Trainer(model, 3, data, loss));
-  refuses("Data", "train: forward", () => new Trainer(model, optimizer, data, 3));
-  refuses("Data", "train: the model must have layers", () => new Trainer(3, optimizer, data, loss));
+  refuses("InvalidArgument", without("validationLoss"), made({ earlyStopping: {} }));
+  refuses("InvalidArgument", without("accuracy"), made({ metrics: ["accuracy"], earlyStopping: { monitor: "accuracy" } }));
+  refuses("InvalidArgument", "train", made({ earlyStopping: { patiense: 1 } }));
+  refuses("InvalidArgument", "train: schedule", made({ schedule: Schedule.reduceOnPlateau(1) }));
+  refuses("InvalidArgument", "train: reduceOnPlateau", made({ reduceOnPlateau: Schedule.constant(1) }));
+  refuses("InvalidArgument", "train: schedule", made({ schedule: 0.1 }));
+  refuses("InvalidArgument", "train: at most one of schedule, scheduleByEpoch", made({ schedule: Schedule.constant(1), scheduleByEpoch: Schedule.constant(1) }));
+  refuses("InvalidArgument", "train: generators", made({ generators: [3] }));
+  refuses("InvalidArgument", "train: the optimizer", () => new Trainer(model, 3, data, loss));
+  refuses("InvalidArgument", "train: forward", () => new Trainer(model, optimizer, data, 3));
+  refuses("InvalidArgument", "train: the model must have layers", () => new Trainer(3, optimizer, data, loss));
   refuses("Shape", "dataset", () => new Trainer(model, optimizer, [data[0], device.ones([3])], loss));
   const failing = async (code, start, data, forward, options) => rejects(code, start, () => new Trainer(model, optimizer, data, forward, options).fit());
-  await failing("Data", "train: data must be [x, y] or batches, got 3", 3, loss);
-  await failing("Data", "train: a batch must be [x, y], got 1", [1, 2], loss);
-  await failing("Data", "train: a batch must be", [[1, 2]], loss);
-  await failing("Data", "train: an epoch must have a batch, got none in epoch 0", () => [], loss);
-  await failing("Data", "train: the loss must be a tensor, got 3", data, () => 3);
-  await failing("Data", "train: the function must not be async, got a promise", data, async (x, y) => loss(x, y));
-  await failing("Data", "train: the function must return a loss", data, () => []);
+  await failing("InvalidArgument", "train: data must be [x, y] or batches, got 3", 3, loss);
+  await failing("InvalidArgument", "train: a batch must be [x, y], got 1", [1, 2], loss);
+  await failing("InvalidArgument", "train: a batch must be", [[1, 2]], loss);
+  await failing("InvalidArgument", "train: an epoch must have a batch, got none in epoch 0", () => [], loss);
+  await failing("InvalidArgument", "train: the loss must be a tensor, got 3", data, () => 3);
+  await failing("InvalidArgument", "train: the function must not be async, got a promise", data, async (x, y) => loss(x, y));
+  await failing("InvalidArgument", "train: the function must return a loss", data, () => []);
   await failing("Shape", "train: the loss must be one number, got shape", data, (x) => x);
-  await failing("Data", "train: the forward function must return a prediction", data, loss, { metrics: ["accuracy"], validation: data });
-  await failing("Data", "train: the loss of step 0", data, (x, y) => loss(x, y).mul(NaN));
+  await failing("InvalidArgument", "train: the forward function must return a prediction", data, loss, { metrics: ["accuracy"], validation: data });
+  await failing("InvalidState", "train: the loss of step 0", data, (x, y) => loss(x, y).mul(NaN));
   const trainer = made({})();
-  await rejects("Data", "fit", () => trainer.fit(3));
-  await rejects("Data", "fit: signal", () => trainer.fit(undefined, { signal: 3 }));
-  await rejects("Data", "fit", () => trainer.fit(undefined, { signla: 3 }));
-  await rejects("Data", "train: a batch", () => trainer.step(1, 2));
-  await rejects("Data", "train: data must be [x, y] or batches, got undefined", () => trainer.evaluate());
-  refuses("Data", "split", () => Trainer.split(3, 0.5, 1));
-  refuses("Data", "split: both parts must have examples, got a fraction of 2 of 10", () => Trainer.split(data, 2, 1));
-  refuses("Data", "split: seed", () => Trainer.split(data, 0.5));
+  await rejects("InvalidArgument", "fit", () => trainer.fit(3));
+  await rejects("InvalidArgument", "fit: signal", () => trainer.fit(undefined, { signal: 3 }));
+  await rejects("InvalidArgument", "fit", () => trainer.fit(undefined, { signla: 3 }));
+  await rejects("InvalidArgument", "train: a batch", () => trainer.step(1, 2));
+  await rejects("InvalidArgument", "train: data must be [x, y] or batches, got undefined", () => trainer.evaluate());
+  refuses("InvalidArgument", "split", () => Trainer.split(3, 0.5, 1));
+  refuses("InvalidArgument", "split: both parts must have examples, got a fraction of 2 of 10", () =>
+    Trainer.split(data, 2, 1),
+  );
+  refuses("InvalidArgument", "split: seed", () => Trainer.split(data, 0.5));
   const [most, rest] = Trainer.split(data, 0.2, 1);
   same([most, rest].map(([x, y]) => [x.shape, y.shape]), [[[8, 2], [8, 1]], [[2, 2], [2, 1]]]);
   const all = [...(await most[1].read()), ...(await rest[1].read())].sort();
@@ -754,27 +763,27 @@ test("groups of parameters have rules and rates of their own", async ({ device, 
   }
   close([await a.value.item(), await b.value.item()], [x, y]);
   same(Object.keys(optimizer.stateDict()).sort(), ["1.0.momentum_buffer", "steps"]);
-  refuses("Data", "setGroupLr", () => optimizer.setGroupLr(2, 1));
-  refuses("Data", "addGroup", () => optimizer.addGroup(optimizer));
-  refuses("Data", "addGroup: other", () => optimizer.addGroup([a]));
-  refuses("Data", "addGroup: used after dispose", () => optimizer.addGroup(other));
+  refuses("InvalidArgument", "setGroupLr", () => optimizer.setGroupLr(2, 1));
+  refuses("InvalidArgument", "addGroup", () => optimizer.addGroup(optimizer));
+  refuses("InvalidArgument", "addGroup: other", () => optimizer.addGroup([a]));
+  refuses("InvalidState", "addGroup: used after dispose", () => optimizer.addGroup(other));
   same([...(await optimizer.stateDict().steps.read())], [5, 5]);
   const clips = Optimizer.sgd([new Variable(device.ones([1]))]);
   clips.clipNorm(1);
-  refuses("Data", "addGroup: the other must not clip", () => optimizer.addGroup(clips));
+  refuses("InvalidArgument", "addGroup: the other must not clip", () => optimizer.addGroup(clips));
   const late = new Variable(device.tensor([1]));
   optimizer.addGroup(Optimizer.adam([late], { lr: 0.1 }));
   optimizer.minimize(late.value.sum());
   close([await late.value.item(), await a.value.item()], [0.9, x]);
   same([...(await optimizer.stateDict().steps.read())], [6, 6, 1]);
-  refuses("Data", "", () => optimizer.addGroup(Optimizer.sgd([b])));
+  refuses("InvalidArgument", "", () => optimizer.addGroup(Optimizer.sgd([b])));
   const begun = Optimizer.sgd([new Variable(device.ones([1]))]);
-  refuses("Data", "step", () => begun.step());
+  refuses("InvalidState", "step", () => begun.step());
   const model = new Sequential(Layer.linear(new Generator(device, 0), 2, 1));
   const used = Optimizer.sgd(model);
   const data = [device.tensor(features), device.tensor(targets)];
   const trainer = new Trainer(model, used, data, (x, y) => model.forward(x).mseLoss(y));
-  refuses("Data", "addGroup: the other optimizer must not be in use", () => optimizer.addGroup(used));
+  refuses("InvalidState", "addGroup: the other optimizer must not be in use", () => optimizer.addGroup(used));
   await trainer.fit();
   same(used.steps, 1);
 });
@@ -796,6 +805,6 @@ test("a schedule serves trainers on every core", async (context) => {
   const gone = context.Schedule.constant(0.1);
   gone.dispose();
   const data = [other.tensor(features), other.tensor(targets)];
-  refuses("Data", "train", () => line({ ...context, device: other }, { schedule: gone }, data));
+  refuses("InvalidState", "train", () => line({ ...context, device: other }, { schedule: gone }, data));
   other.dispose();
 });

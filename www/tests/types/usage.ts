@@ -126,7 +126,7 @@ export async function usage(): Promise<void> {
   new Trainer(net, optimizer, train, (x, y) => x.mseLoss(y), { epoch: 3 });
   // @ts-expect-error: a loss is no number
   new Trainer(net, optimizer, train, () => 3);
-  const code: ErrorCode = new WarpweftError("Data", "").code;
+  const code: ErrorCode = new WarpweftError("InvalidArgument", "").code;
   console.log(kept);
   console.log(code, gradient, device.limits.f16, device.info.kind, device.stats().nodes, x.shape[0], x.dtype satisfies "f32");
   // @ts-expect-error: there is no such option

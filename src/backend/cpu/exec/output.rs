@@ -215,5 +215,5 @@ pub fn settle(
 
 /// Returns the error for an output that is smaller than the writes.
 pub fn too_short() -> Error {
-    Error::data("cpu: a kernel must write inside its output, got another position")
+    Error::state("cpu: a kernel must write inside its output, got another position")
 }

@@ -64,7 +64,7 @@ impl AttentionPlan {
         if kv_heads == 0 || heads % kv_heads != 0 {
             let message =
                 format!("cpu: heads of a kernel must be a multiple of {kv_heads}, got {heads}");
-            return Err(Error::data(message));
+            return Err(Error::state(message));
         }
         let operand = |operand, dims: &[usize]| OperandPlan::new(operand, dims, counts);
         let mask = attend.mask.as_ref();

@@ -49,7 +49,7 @@ impl ConvPlan {
         {
             let message =
                 format!("cpu: channels of a kernel must be a multiple of the groups, got {groups}");
-            return Err(Error::data(message));
+            return Err(Error::state(message));
         }
         let channels = conv.channels / groups;
         let [kernel_height, kernel_width] = conv.kernel;

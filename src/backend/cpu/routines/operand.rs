@@ -63,7 +63,7 @@ impl OperandPlan {
         counts: Counts,
     ) -> Result<OperandPlan> {
         if operand.value as usize >= operand.program.insts.len() {
-            return Err(Error::data("cpu: an operand of a kernel must have a value, got none"));
+            return Err(Error::state("cpu: an operand of a kernel must have a value, got none"));
         }
         let is_read = |of: DType| of == dtype || (of, dtype) == (DType::F16, DType::F32);
         let view = operand.view().filter(|view| is_read(view.2));

@@ -39,7 +39,7 @@ pub fn run(order: &Order, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Re
     }
     if most > count {
         let message = format!("cpu: rows of a kernel must have {most} elements, got {count}");
-        return Err(Error::data(message));
+        return Err(Error::state(message));
     }
     let words = inputs.buffers.first().copied().unwrap_or_default();
     let out = outputs.first_mut().and_then(|out| out.get_mut(..rows.saturating_mul(most)));

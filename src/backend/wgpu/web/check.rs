@@ -26,7 +26,7 @@ impl Gpu {
                 let place = message
                     .location
                     .map(|at| format!("line {}, column {}: ", at.line_number, at.line_position));
-                return Err(Error::data(place.unwrap_or_default() + &message.message));
+                return Err(Error::argument(place.unwrap_or_default() + &message.message));
             }
             failed.await.map_or(Ok(()), Err)
         })

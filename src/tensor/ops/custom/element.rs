@@ -50,7 +50,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `Data` with line and column if the source is not such a function. In a browser, the message is that of its
+    /// `InvalidArgument` with line and column if the source is not such a function. In a browser, the message is that of its
     /// compiler.
     pub fn element_function(&self, source: &str) -> Pending<Result<ElementFunction>> {
         let (device, element) = (self.clone(), parse_element(source));
@@ -117,7 +117,8 @@ impl ElementFunction {
     /// ```
     ///
     /// # Errors
-    /// `Data` if there is not one function for each parameter, or if one has other parameters or does not return `f32`.
+    /// `InvalidArgument` if there is not one function for each parameter, or if one has other parameters or does not return
+    /// `f32`.
     pub fn with_gradients(&self, gradients: &[&ElementFunction]) -> Result<ElementFunction> {
         let gradients: Vec<_> = gradients.iter().map(|other| other.element.clone()).collect();
         let element = Arc::new(self.element.with_gradients(&gradients)?);
@@ -139,15 +140,17 @@ impl ElementFunction {
     /// Records a call with these operands, which are tensors or numbers and broadcast.
     ///
     /// # Errors
-    /// `Shape` if the operands do not broadcast; `DType` if they have other types than the parameters; `Data` if their
-    /// number is wrong, all are numbers, or one is on another device; `Unsupported` if the device cannot compute the
+    /// `Shape` if the operands do not broadcast; `DType` if they have other types than the parameters; `InvalidArgument` if
+    /// their number is wrong, all are numbers, or one is on another device; `Unsupported` if the device cannot compute the
     /// function and it has no fallback; `Shape` or `DType` if a fallback returns another shape or type than the function.
     pub fn call<O: Into<Operand> + Clone>(&self, operands: &[O]) -> Result<Tensor> {
         let operands: Vec<Operand> = operands.iter().cloned().map(Into::into).collect();
         let name = &self.element.name;
         if operands.len() != self.element.parameters.len() {
             let (have, want) = (operands.len(), self.element.parameters.len());
-            return Err(Error::data(format!("{name}: there must be {want} operands, got {have}")));
+            return Err(Error::argument(format!(
+                "{name}: there must be {want} operands, got {have}"
+            )));
         }
         let tensor = |operand: &Operand| match operand {
             Operand::Tensor(tensor) => Some(tensor.clone()),
@@ -155,7 +158,7 @@ impl ElementFunction {
         };
         let float = operands.iter().filter_map(tensor).map(|x| x.dtype).find(|d| d.is_float());
         if operands.iter().all(|operand| tensor(operand).is_none()) {
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "{name}: an operand must be a tensor, got numbers alone"
             )));
         }

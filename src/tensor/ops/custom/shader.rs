@@ -81,7 +81,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// `Data` with line and column if the source is not such a shader. In a browser, the message is that of its compiler.
+    /// `InvalidArgument` with line and column if the source is not such a shader. In a browser, the message is that of its
+    /// compiler.
     pub fn shader(&self, source: &str) -> Pending<Result<Shader>> {
         let (device, source) = (self.clone(), parse_shader(source));
         Box::pin(async move {
@@ -165,7 +166,7 @@ impl Shader {
     /// `workgroups` is the number of workgroups along each dimension.
     ///
     /// # Errors
-    /// `Data` for names that are unknown or missing, and for tensors on another device; `DType`; `Shape` for tensors
+    /// `InvalidArgument` for names that are unknown or missing, and for tensors on another device; `DType`; `Shape` for tensors
     /// without elements; `Limit` for more workgroups or tensors than the device supports; `Unsupported` on a CPU without
     /// a fallback.
     pub fn run(
@@ -248,7 +249,7 @@ impl Shader {
             && results.iter().enumerate().all(|(n, x)| (x.shape, x.dtype) == call.output(n));
         match fits {
             true => Ok(results),
-            false => Err(Error::data(
+            false => Err(Error::argument(
                 "shader: the fallback must return the shapes and dtypes of the outputs, got others",
             )),
         }
@@ -277,7 +278,7 @@ impl Shader {
         let gradients = given.by.by(&inputs, &outputs, &of)?;
         if gradients.len() != inputs.len() {
             let (have, want) = (gradients.len(), inputs.len());
-            return Err(Error::data(format!(
+            return Err(Error::argument(format!(
                 "shader: there must be one gradient for each of {want} inputs, got {have}"
             )));
         }
@@ -315,7 +316,7 @@ fn match_by_name<T: Copy>(kind: &str, wanted: &[Binding], given: &[(&str, T)]) -
     };
     if let Some((name, _)) = given.iter().find(|(name, _)| !wanted.iter().any(|b| b.name == *name))
     {
-        return Err(Error::data(format!(
+        return Err(Error::argument(format!(
             "shader: a {kind} must be one of {}, got `{name}`",
             names()
         )));
@@ -328,14 +329,14 @@ fn match_by_name<T: Copy>(kind: &str, wanted: &[Binding], given: &[(&str, T)]) -
             (None, _) => {
                 let message =
                     format!("shader: the {kind} `{}` must be given, got none", binding.name);
-                return Err(Error::data(message));
+                return Err(Error::argument(message));
             }
             _ => {
                 let message = format!(
                     "shader: the {kind} `{}` must be given once, got it twice",
                     binding.name
                 );
-                return Err(Error::data(message));
+                return Err(Error::argument(message));
             }
         }
     }

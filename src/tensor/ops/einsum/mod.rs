@@ -25,7 +25,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if the text is not a valid equation or does not fit the operands. The message names the letter and the
-    /// shapes. `DType` if the types differ or are `bool`; `Data` if the operands are on two devices.
+    /// shapes. `DType` if the types differ or are `bool`; `InvalidArgument` if the operands are on two devices.
     ///
     /// ```
     /// # pollster::block_on(async {

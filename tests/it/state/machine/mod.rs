@@ -83,7 +83,7 @@ pub struct Machine {
 
 /// Returns the contents of a slot. The model has checked that it is filled.
 fn filled<T: Clone>(slots: &[Option<T>], slot: Slot) -> Result<T> {
-    slots[slot % slots.len()].clone().ok_or_else(|| Error::data("fuzz: the slot is empty"))
+    slots[slot % slots.len()].clone().ok_or_else(|| Error::state("fuzz: the slot is empty"))
 }
 
 impl Machine {
@@ -258,7 +258,7 @@ impl Machine {
                 Ok(Vec::new())
             }
             Action::FindNonFinite { t } => match block_on(self.tensor(*t)?.find_non_finite())? {
-                Some(found) => Err(Error::data(format!("fuzz: all is finite, but {found}"))),
+                Some(found) => Err(Error::state(format!("fuzz: all is finite, but {found}"))),
                 None => Ok(Vec::new()),
             },
             Action::Blame { t, read: reads } => {
@@ -270,7 +270,7 @@ impl Machine {
                     let found = block_on(y.find_non_finite())?.map(|found| found.op);
                     if found != Some("log") {
                         let message = format!("fuzz: log gave an infinity, and not {found:?}");
-                        return Err(Error::data(message));
+                        return Err(Error::state(message));
                     }
                 }
                 Ok(Vec::new())

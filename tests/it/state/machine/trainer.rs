@@ -110,7 +110,7 @@ impl Machine {
                 self.file = Some(file);
             }
             Action::Load => {
-                let file = self.file.clone().ok_or_else(|| Error::data("fuzz: no file"))?;
+                let file = self.file.clone().ok_or_else(|| Error::state("fuzz: no file"))?;
                 block_on(self.trainer()?.load(&file))?;
             }
             Action::Replay { steps } => self.replay(*steps)?,
@@ -120,7 +120,7 @@ impl Machine {
     }
 
     fn trainer(&mut self) -> Result<&mut Training> {
-        self.trainer.as_mut().ok_or_else(|| Error::data("fuzz: no trainer"))
+        self.trainer.as_mut().ok_or_else(|| Error::state("fuzz: no trainer"))
     }
 
     fn new_trainer(&mut self, rule: usize, scaled: bool) -> Result<()> {
@@ -174,7 +174,7 @@ impl Machine {
         }
         match all[0] == all[1] {
             true => Ok(()),
-            false => Err(Error::data("fuzz: the steps after loading give other bits")),
+            false => Err(Error::state("fuzz: the steps after loading give other bits")),
         }
     }
 

@@ -56,7 +56,7 @@ impl PackedPlan {
         if !k.is_multiple_of(format.block_len()) {
             let name = format.name();
             let message = format!("cpu: a packed kernel must have whole blocks of {name}, got {k}");
-            return Err(Error::data(message));
+            return Err(Error::state(message));
         }
         Ok(PackedPlan {
             format,
