@@ -74,7 +74,7 @@ async fn measure(device: &Device) -> Result<Ceilings> {
 /// Returns the best seconds for a run, averaged over several.
 async fn seconds(device: &Device, program: &Program, inputs: &[&Tensor]) -> Result<f64> {
     program.run(inputs)?;
-    device.sync().await?;
+    device.synchronize().await?;
     let (mut runs, mut left, mut best) = (1, TIMES, f64::INFINITY);
     while left > 0 {
         let work = async { (0..runs).try_for_each(|_| program.run(inputs).map(drop)) };

@@ -42,12 +42,12 @@ fn blur(x: &Tensor) -> Result<Tensor> {
 
 /// The loss before learning and after.
 fn run(device: &Device) -> Result<[f32; 2]> {
-    let clip = device.element_function_sync(SOFT_CLIP)?.with_gradients(&[
-        &device.element_function_sync(BY_X)?,
-        &device.element_function_sync(BY_LIMIT)?,
+    let clip = device.element_function_blocking(SOFT_CLIP)?.with_gradients(&[
+        &device.element_function_blocking(BY_X)?,
+        &device.element_function_blocking(BY_LIMIT)?,
     ])?;
     let shader = device
-        .shader_sync(BLUR)?
+        .shader_blocking(BLUR)?
         .with_gradient(|_, _, of| Ok(vec![blur(&of[0])?]))
         .with_fallback(|x, _| Ok(vec![blur(&x[0])?]));
     let n = 256;
@@ -70,7 +70,7 @@ fn run(device: &Device) -> Result<[f32; 2]> {
     for _ in 0..200 {
         let loss = made(&gain, &limit)?.sub(&wanted)?.square().mean(())?;
         let gradients = loss.grad(&[&gain, &limit])?;
-        losses.push(loss.item_sync::<f32>()?);
+        losses.push(loss.item_blocking::<f32>()?);
         gain = gain.sub(gradients[0].mul(2.0)?)?;
         limit = limit.sub(gradients[1].mul(2.0)?)?;
     }
@@ -78,7 +78,7 @@ fn run(device: &Device) -> Result<[f32; 2]> {
 }
 
 fn main() -> Result<()> {
-    let device = Device::new_sync()?;
+    let device = Device::new_blocking()?;
     let [first, last] = run(&device)?;
     println!("on {}: the loss was {first:.4}, and is {last:.6}", device.info().backend);
     Ok(())

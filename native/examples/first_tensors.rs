@@ -4,7 +4,7 @@ use warpweft_native::prelude::*;
 
 fn main() -> Result<()> {
     // A GPU, or else the CPU; WARPWEFT_DEVICE=cpu chooses.
-    let device = Device::new_sync()?;
+    let device = Device::new_blocking()?;
     println!("on {} ({})", device.info().name, device.info().backend);
     if let Some(why) = device.fallback() {
         println!("{why}");
@@ -21,10 +21,10 @@ fn main() -> Result<()> {
     let shares = shifted.div(&shifted.sum(Axes::from(1).keepdim(true))?)?;
     println!("{product:?} has {} axes", product.shape().len());
 
-    // Reading runs all that is needed, as one batch; `read_sync` of one tensor, or of several at once.
-    let product: Vec<f32> = product.read_sync()?;
+    // Reading runs all that is needed, as one batch; `read_blocking` of one tensor, or of several at once.
+    let product: Vec<f32> = product.read_blocking()?;
     println!("x times w: {product:?}");
-    let all = device.read_sync::<f32>(&[&shares, &shares.argmax(1)?.cast(DType::F32)?])?;
+    let all = device.read_blocking::<f32>(&[&shares, &shares.argmax(1)?.cast(DType::F32)?])?;
     println!("shares of each row: {:?}", all[0]);
     println!("the largest of each row is at {:?}", all[1]);
 

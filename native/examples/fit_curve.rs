@@ -31,7 +31,7 @@ impl Parameter {
 }
 
 fn main() -> Result<()> {
-    let device = Device::new_sync()?;
+    let device = Device::new_blocking()?;
     // The points: a curve with some noise on it.
     let x = device.linspace(-3.0, 3.0, 256)?;
     let noise = device.normal(&[256], 0.0, 0.05, 1)?;
@@ -46,11 +46,11 @@ fn main() -> Result<()> {
         [&a, &b, &c].into_iter().try_for_each(|parameter| parameter.step(0.02, step))?;
         // Reading waits: only now and then. Steps between are recorded, and submitted by themselves.
         if step % 200 == 0 {
-            println!("step {step}: loss {:.5}", loss.item_sync::<f32>()?);
+            println!("step {step}: loss {:.5}", loss.item_blocking::<f32>()?);
         }
     }
     let [a, b, c] = [a, b, c].map(|parameter| parameter.value.value());
-    let found = device.read_sync::<f32>(&[&a, &b, &c])?.concat();
+    let found = device.read_blocking::<f32>(&[&a, &b, &c])?.concat();
     println!("y = {:.2} sin({:.2} x) + {:.2}", found[0], found[1], found[2]);
     Ok(())
 }

@@ -27,7 +27,7 @@ fn filter(image: &Tensor, kernel: &[f32]) -> Result<Tensor> {
 }
 
 fn main() -> Result<()> {
-    let device = Device::new_sync()?;
+    let device = Device::new_blocking()?;
     // Compiled once: a camera's pictures would all run through the same few kernels.
     let program = device.compile(&[(&[1, 1, SIZE, SIZE], DType::F32)], |inputs| {
         let blurred = filter(&inputs[0], &[1.0 / 25.0; 25])?;
@@ -39,10 +39,10 @@ fn main() -> Result<()> {
     let picture = picture();
     let results = program.run(&[&to_tensor(&device, &picture)?])?;
 
-    let mean = results[0].mean(&[])?.item_sync::<f32>()?;
+    let mean = results[0].mean(&[])?.item_blocking::<f32>()?;
     println!("mean of the picture: {:.4}", mean_of(&picture));
     println!("mean of the blurred one: {mean:.4}");
-    let edges: Vec<u8> = results[1].read_sync::<u32>()?.into_iter().map(|x| x as u8).collect();
+    let edges: Vec<u8> = results[1].read_blocking::<u32>()?.into_iter().map(|x| x as u8).collect();
     println!("pixels on an edge: {}", edges.iter().filter(|&&byte| byte > 127).count());
     if let Some(file) = std::env::args().nth(1) {
         let mut pgm = format!("P5 {SIZE} {SIZE} 255\n").into_bytes();

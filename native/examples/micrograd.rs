@@ -18,20 +18,20 @@ fn moons(device: &Device, count: usize) -> Result<(Tensor, Tensor)> {
 }
 
 fn main() -> Result<()> {
-    let device = Device::new_sync()?;
+    let device = Device::new_blocking()?;
 
     let number = |x: f32| Ok(Variable::new(&device.tensor(&[x], &[])?));
     let (a, b, c): (Variable, Variable, Variable) = (number(2.0)?, number(-3.0)?, number(10.0)?);
     let d = &a * &b + &c;
     let e = (d.square() / 10.0 - &a).tanh();
     e.backward(&[&a, &b, &c])?;
-    let gradient = |x: &Variable| x.gradient().expect("backward left one").item_sync::<f32>();
+    let gradient = |x: &Variable| x.gradient().expect("backward left one").item_blocking::<f32>();
     println!("gradients: {:.4} {:.4} {:.4}", gradient(&a)?, gradient(&b)?, gradient(&c)?);
 
     // A picture of it, with the values and the gradients.
     let names = [("a", &a.value()), ("b", &b.value()), ("c", &c.value()), ("d", &d), ("e", &e)];
     let file = std::env::temp_dir().join("warpweft-micrograd.svg");
-    let svg = e.graph(&names)?.with_values_sync()?.svg();
+    let svg = e.graph(&names)?.with_values_blocking()?.svg();
     std::fs::write(&file, svg).map_err(|error| Error::argument(format!("the picture: {error}")))?;
     println!("its graph: {}", file.display());
 
@@ -58,7 +58,7 @@ fn main() -> Result<()> {
         }
         if step % 20 == 0 {
             let right = (&y * &scores).gt(0)?.cast(DType::F32)?.mean(())?;
-            let read = device.read_sync::<f32>(&[&loss, &right])?.concat();
+            let read = device.read_blocking::<f32>(&[&loss, &right])?.concat();
             println!("step {step}: loss {:.4}, {:.0} % right", read[0], 100.0 * read[1]);
         }
     }

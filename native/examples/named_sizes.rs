@@ -16,7 +16,7 @@ fn nearest(inputs: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn main() -> Result<()> {
-    let device = Device::new_sync()?;
+    let device = Device::new_blocking()?;
     let queries: [Dim; 2] = ["queries".into(), 2.into()];
     let points: [Dim; 2] = ["points".into(), 2.into()];
     // Each new size is planned when it comes; from the third on GPUs compile nothing for it.
@@ -31,7 +31,7 @@ fn main() -> Result<()> {
         let queries = device.tensor(&diagonal.collect::<Vec<f32>>(), &[side, 2])?;
 
         let results = program.run(&[&queries, &points])?;
-        let (which, far) = (results[0].read_sync::<i32>()?, results[1].read_sync::<f32>()?);
+        let (which, far) = (results[0].read_blocking::<i32>()?, results[1].read_blocking::<f32>()?);
         println!("{side} queries, {} points: {which:?} at {:.2}", side * side, far[0]);
     }
     Ok(())

@@ -14,7 +14,7 @@ fn matrix(device: &Device) -> Result<Tensor> {
 }
 
 fn main() -> Result<()> {
-    let device = Device::new_sync()?;
+    let device = Device::new_blocking()?;
     let a = matrix(&device)?;
     // A variable is what a loop assigns to; everything else is immutable.
     let x = Variable::new(&device.uniform(&[SIZE, 1], -1.0, 1.0, 7)?);
@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     }
     // The Rayleigh quotient of a vector of length 1.
     let x = x.value();
-    let largest = x.transpose(0, 1)?.matmul(&a.matmul(&x)?)?.item_sync::<f32>()?;
+    let largest = x.transpose(0, 1)?.matmul(&a.matmul(&x)?)?.item_blocking::<f32>()?;
     let n = SIZE as f64;
     let exact = 2.0 - 2.0 * (std::f64::consts::PI * n / (n + 1.0)).cos();
     println!("by iteration: {largest:.4}");

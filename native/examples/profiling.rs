@@ -5,9 +5,9 @@ use warpweft_native::prelude::*;
 use warpweft_native::profile::Phase;
 
 fn main() -> Result<()> {
-    let device = Device::new_sync()?;
+    let device = Device::new_blocking()?;
     // What the device can do at most, so that each kernel's share of it is told.
-    device.measure_ceilings_sync()?;
+    device.measure_ceilings_blocking()?;
 
     let x = device.normal(&[256, 128], 0.0, 1.0, 1)?;
     let hidden = device.normal(&[128, 512], 0.0, 0.1, 2)?;
@@ -17,11 +17,11 @@ fn main() -> Result<()> {
         let loss = scores.log_softmax(-1)?.narrow(1, 0, 1)?.mean(&[])?.neg();
         let gradients = loss.grad(&[&hidden, &output])?;
         let [first, second] = [0, 1].map(|n| gradients[n].square().sum(&[]));
-        first?.add(second?)?.item_sync()
+        first?.add(second?)?.item_blocking()
     };
     // The first step plans and compiles, the second one does not.
     for number in [1, 2] {
-        let (norm, profile) = device.profile_sync(step)?;
+        let (norm, profile) = device.profile_blocking(step)?;
         println!("step {number}: squared norm of the gradients {norm:.4}\n{profile}");
         let planning = profile.host_time(Phase::Plan) + profile.host_time(Phase::Compile);
         println!("planning and compiling: {} us", planning.as_micros());

@@ -142,7 +142,7 @@ pub fn run() -> Outcome<Option<(usize, usize)>> {
     let image = rings(&device)?.wgpu_buffer()?;
     let pixels = app.draw(&image)?;
 
-    let expected: Vec<f32> = rings(&Device::with_sync(Preference::Cpu)?)?.read_sync()?;
+    let expected: Vec<f32> = rings(&Device::with_blocking(Preference::Cpu)?)?.read_blocking()?;
     let right = |(pixel, colour): (&[u8], &[f32])| {
         let near = |(&byte, &part): (&u8, &f32)| (f32::from(byte) - part * 255.0).abs() < 1.0;
         pixel.iter().zip(colour).all(near) && pixel[3] == 255

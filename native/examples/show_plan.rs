@@ -5,14 +5,14 @@ use warpweft_native::prelude::*;
 
 fn main() -> Result<()> {
     // Plans are a GPU's, also a software one's; the CPU runs the same plans without any text.
-    let device = Device::with_sync(Preference::Gpu)
-        .or_else(|_| Device::with_sync(Preference::Software))
-        .or_else(|_| Device::with_sync(Preference::Cpu))?;
+    let device = Device::with_blocking(Preference::Gpu)
+        .or_else(|_| Device::with_blocking(Preference::Software))
+        .or_else(|_| Device::with_blocking(Preference::Cpu))?;
     println!("on {}", device.info().backend);
 
     let x = device.uniform(&[128, 64], -1.0, 1.0, 1)?;
     let w = device.uniform(&[64, 32], -1.0, 1.0, 2)?;
-    device.flush()?;
+    device.submit()?;
     let layer = x.matmul(&w)?.add(0.5)?.gelu();
     let scores = layer.softmax(-1)?;
 
@@ -30,7 +30,7 @@ fn main() -> Result<()> {
         None => println!("\nthe CPU needs no text"),
     }
     batch.run()?;
-    let sum = scores.sum(&[])?.item_sync::<f32>()?;
+    let sum = scores.sum(&[])?.item_blocking::<f32>()?;
     println!("the scores of 128 rows add up to {sum:.3}");
     Ok(())
 }

@@ -15,7 +15,7 @@ async fn answer(device: Device, n: u32) -> Result<(u32, f32)> {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // The async calls are those of the crate `warpweft`, without `_sync`.
+    // The async calls are those of the crate `warpweft`, without `_blocking`.
     let device = Device::new().await?;
     println!("on {}", device.info().backend);
 

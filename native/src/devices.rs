@@ -11,7 +11,7 @@ use warpweft_native::prelude::*;
 /// # Errors
 /// `NoDevice` if no device exists, not even the CPU.
 pub fn run(json: bool) -> Result<()> {
-    let found = Device::discover_sync();
+    let found = Device::discover_blocking();
     match json {
         true => println!("{:#}", found.iter().map(figures).collect::<Value>()),
         false => {

@@ -4,7 +4,7 @@
 //! use std::collections::BTreeMap;
 //! use warpweft_native::{files, prelude::*};
 //!
-//! let device = Device::with_sync(Preference::Cpu)?;
+//! let device = Device::with_blocking(Preference::Cpu)?;
 //! let weights = BTreeMap::from([("w".to_string(), device.ones(&[2, 3])?)]);
 //! let path = std::env::temp_dir().join(format!("weights-{}.safetensors", std::process::id()));
 //! files::save_safetensors(&path, &weights, &BTreeMap::new())?;
@@ -71,7 +71,7 @@ pub fn read_gguf(path: impl AsRef<Path>) -> Result<Gguf> {
 /// use warpweft_native::{files, prelude::*};
 ///
 /// let parts = files::open_gguf("model-00001-of-00003.gguf")?;
-/// let model = LanguageModel::load_parts(&Device::new_sync()?, parts, LoadOptions::default())?;
+/// let model = LanguageModel::load_parts(&Device::new_blocking()?, parts, LoadOptions::default())?;
 /// # Ok::<(), Error>(())
 /// ```
 ///
@@ -147,7 +147,7 @@ fn open_folder(folder: &Path) -> Result<Vec<(String, File)>> {
 /// use warpweft_native::model::LoadOptions;
 /// use warpweft_native::{files, prelude::*};
 ///
-/// let device = Device::new_sync()?;
+/// let device = Device::new_blocking()?;
 /// let model = files::load_language_model(&device, "model.gguf", LoadOptions::default())?;
 /// # Ok::<(), Error>(())
 /// ```

@@ -1,15 +1,15 @@
 //! [`warpweft`] with a blocking API, for Rust programs without an async executor.
 //!
 //! This crate exports everything of `warpweft` under the same names. Each async function has a blocking variant that ends in
-//! `_sync`, in the traits [`DeviceSync`], [`TensorSync`], [`ProgramSync`] and [`TrainerSync`]. [`prelude`] contains these
-//! traits and the most important types.
+//! `_blocking`, in the traits [`DeviceBlocking`], [`TensorBlocking`], [`ProgramBlocking`] and [`TrainerBlocking`]. [`prelude`]
+//! contains these traits and the most important types.
 //!
 //! ```
 //! use warpweft_native::prelude::*;
 //!
-//! let device = Device::with_sync(Preference::Cpu)?;
+//! let device = Device::with_blocking(Preference::Cpu)?;
 //! let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
-//! let y: Vec<f32> = x.matmul(&x)?.read_sync()?;
+//! let y: Vec<f32> = x.matmul(&x)?.read_blocking()?;
 //! assert_eq!(y, [7.0, 10.0, 15.0, 22.0]);
 //! # Ok::<(), Error>(())
 //! ```
@@ -30,10 +30,10 @@ mod trainer;
 pub mod tuned;
 
 #[cfg(feature = "model")]
-pub use generation::GenerationSync;
+pub use generation::GenerationBlocking;
 #[cfg(feature = "model")]
-pub use lora::LoraAdapterSync;
-pub use trainer::TrainerSync;
+pub use lora::LoraAdapterBlocking;
+pub use trainer::TrainerBlocking;
 
 use device::{Device, Found, Preference};
 use dtype::Element;
@@ -55,9 +55,11 @@ pub mod prelude {
         Padding, PoolOptions, Program, Reduction, Resize, SampleMode, SamplePadding, Sampling,
         Scan, ScatterReduction, Sections, Shader, Tensor, TensorSpec, Variable,
     };
-    pub use crate::{ComputationGraphSync, DeviceSync, ProgramSync, TensorSync, TrainerSync};
+    pub use crate::{
+        ComputationGraphBlocking, DeviceBlocking, ProgramBlocking, TensorBlocking, TrainerBlocking,
+    };
     #[cfg(feature = "model")]
-    pub use crate::{GenerationSync, LoraAdapterSync};
+    pub use crate::{GenerationBlocking, LoraAdapterBlocking};
 }
 
 /// The blocking calls of a [`Device`].
@@ -65,117 +67,117 @@ pub mod prelude {
 /// ```
 /// use warpweft_native::prelude::*;
 ///
-/// let device = Device::with_sync(Preference::Cpu)?;
+/// let device = Device::with_blocking(Preference::Cpu)?;
 /// device.ones(&[3])?.run()?;
-/// device.wait()?;
+/// device.synchronize_blocking()?;
 /// assert_eq!(device.stats().submits, 1);
-/// assert!(Device::discover_sync().iter().any(|found| found.info.backend == "cpu"));
+/// assert!(Device::discover_blocking().iter().any(|found| found.info.backend == "cpu"));
 /// # Ok::<(), Error>(())
 /// ```
-pub trait DeviceSync: Sized {
+pub trait DeviceBlocking: Sized {
     /// Opens a device as [`Device::new`] does, blocking.
     ///
     /// # Errors
     /// As [`Device::new`].
-    fn new_sync() -> Result<Self>;
+    fn new_blocking() -> Result<Self>;
 
     /// Opens a device as [`Device::with`] does, blocking.
     ///
     /// # Errors
     /// As [`Device::with`].
-    fn with_sync(preference: Preference) -> Result<Self>;
+    fn with_blocking(preference: Preference) -> Result<Self>;
 
     /// Lists devices as [`Device::discover`] does, blocking.
-    fn discover_sync() -> Vec<Found>;
+    fn discover_blocking() -> Vec<Found>;
 
     /// Selects the kernels that were measured to be fastest on the device. They are read from disk ([`tuned::Store`]). If
     /// they are missing, or if `again`, they are measured ([`tune`](crate::tune::tune)) and stored, which takes seconds.
-    /// Devices that are later opened by [`new_sync`](DeviceSync::new_sync) or [`with_sync`](DeviceSync::with_sync) use them
-    /// at once.
+    /// Devices that are later opened by [`new_blocking`](DeviceBlocking::new_blocking) or
+    /// [`with_blocking`](DeviceBlocking::with_blocking) use them at once.
     ///
     /// ```
     /// use warpweft_native::prelude::*;
     ///
-    /// let device = Device::with_sync(Preference::Cpu)?;
-    /// let tuned = device.tune_sync(false)?;
+    /// let device = Device::with_blocking(Preference::Cpu)?;
+    /// let tuned = device.tune_blocking(false)?;
     /// println!("{}", tuned.config);
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
     /// The errors of measuring. A failure to store the result is not an error.
-    fn tune_sync(&self, again: bool) -> Result<Tuned>;
+    fn tune_blocking(&self, again: bool) -> Result<Tuned>;
 
     /// Reads tensors as [`Device::read`] does, blocking.
     ///
     /// ```
     /// use warpweft_native::prelude::*;
     ///
-    /// let device = Device::with_sync(Preference::Cpu)?;
+    /// let device = Device::with_blocking(Preference::Cpu)?;
     /// let x = device.tensor(&[3.0f32, 4.0], &[2])?;
-    /// let all = device.read_sync::<f32>(&[&x, &x.sum(&[])?])?;
+    /// let all = device.read_blocking::<f32>(&[&x, &x.sum(&[])?])?;
     /// assert_eq!(all, [vec![3.0, 4.0], vec![7.0]]);
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
     /// As [`Device::read`].
-    fn read_sync<T: Element>(&self, tensors: &[&Tensor]) -> Result<Vec<Vec<T>>>;
+    fn read_blocking<T: Element>(&self, tensors: &[&Tensor]) -> Result<Vec<Vec<T>>>;
 
     /// Profiles as [`Device::profile`] does, blocking. Computes everything that `work` records, and returns its profile.
     ///
     /// ```
     /// use warpweft_native::prelude::*;
     ///
-    /// let device = Device::with_sync(Preference::Cpu)?;
+    /// let device = Device::with_blocking(Preference::Cpu)?;
     /// let x = device.ones(&[64, 64])?;
-    /// let (y, profile) = device.profile_sync(|| x.matmul(&x))?;
+    /// let (y, profile) = device.profile_blocking(|| x.matmul(&x))?;
     /// println!("{profile}");
-    /// assert_eq!(y.read_sync::<f32>()?[0], 64.0);
+    /// assert_eq!(y.read_blocking::<f32>()?[0], 64.0);
     /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors
     /// As [`Device::profile`].
-    fn profile_sync<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Profile)>;
+    fn profile_blocking<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Profile)>;
 
     /// Measures ceilings as [`Device::measure_ceilings`] does, blocking.
     ///
     /// # Errors
     /// As [`Device::measure_ceilings`].
-    fn measure_ceilings_sync(&self) -> Result<Ceilings>;
+    fn measure_ceilings_blocking(&self) -> Result<Ceilings>;
 
-    /// Waits until all submitted work is done, as [`Device::sync`] does, blocking.
+    /// Waits until all submitted work is done, as [`Device::synchronize`] does, blocking.
     ///
     /// # Errors
-    /// As [`Device::sync`].
-    fn wait(&self) -> Result<()>;
+    /// As [`Device::synchronize`].
+    fn synchronize_blocking(&self) -> Result<()>;
     /// Creates an elementwise function as [`Device::element_function`] does, blocking.
     ///
     /// # Errors
     /// As [`Device::element_function`].
-    fn element_function_sync(&self, source: &str) -> Result<ElementFunction>;
+    fn element_function_blocking(&self, source: &str) -> Result<ElementFunction>;
     /// Creates a shader as [`Device::shader`] does, blocking.
     ///
     /// # Errors
     /// As [`Device::shader`].
-    fn shader_sync(&self, source: &str) -> Result<Shader>;
+    fn shader_blocking(&self, source: &str) -> Result<Shader>;
 }
 
-impl DeviceSync for Device {
-    fn new_sync() -> Result<Device> {
+impl DeviceBlocking for Device {
+    fn new_blocking() -> Result<Device> {
         block_on(Device::new()).map(tuned::remember)
     }
 
-    fn with_sync(preference: Preference) -> Result<Device> {
+    fn with_blocking(preference: Preference) -> Result<Device> {
         block_on(Device::with(preference)).map(tuned::remember)
     }
 
-    fn discover_sync() -> Vec<Found> {
+    fn discover_blocking() -> Vec<Found> {
         block_on(Device::discover())
     }
 
-    fn tune_sync(&self, again: bool) -> Result<Tuned> {
+    fn tune_blocking(&self, again: bool) -> Result<Tuned> {
         let store = tuned::Store::usual();
         let known = store.as_ref().filter(|_| !again).and_then(|store| store.load(self.info()));
         if let Some(config) = known {
@@ -191,27 +193,27 @@ impl DeviceSync for Device {
         Ok(tuned)
     }
 
-    fn read_sync<T: Element>(&self, tensors: &[&Tensor]) -> Result<Vec<Vec<T>>> {
+    fn read_blocking<T: Element>(&self, tensors: &[&Tensor]) -> Result<Vec<Vec<T>>> {
         block_on(self.read(tensors))
     }
 
-    fn profile_sync<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Profile)> {
+    fn profile_blocking<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Profile)> {
         block_on(self.profile(async { work() }))
     }
 
-    fn measure_ceilings_sync(&self) -> Result<Ceilings> {
+    fn measure_ceilings_blocking(&self) -> Result<Ceilings> {
         block_on(self.measure_ceilings())
     }
 
-    fn wait(&self) -> Result<()> {
-        block_on(self.sync())
+    fn synchronize_blocking(&self) -> Result<()> {
+        block_on(self.synchronize())
     }
 
-    fn element_function_sync(&self, source: &str) -> Result<ElementFunction> {
+    fn element_function_blocking(&self, source: &str) -> Result<ElementFunction> {
         block_on(self.element_function(source))
     }
 
-    fn shader_sync(&self, source: &str) -> Result<Shader> {
+    fn shader_blocking(&self, source: &str) -> Result<Shader> {
         block_on(self.shader(source))
     }
 }
@@ -221,57 +223,57 @@ impl DeviceSync for Device {
 /// ```
 /// use warpweft_native::prelude::*;
 ///
-/// let device = Device::with_sync(Preference::Cpu)?;
+/// let device = Device::with_blocking(Preference::Cpu)?;
 /// let x = device.tensor(&[3.0f32, 4.0], &[2])?;
-/// assert_eq!(x.norm_l2(&[])?.item_sync::<f32>()?, 5.0);
-/// assert_eq!(x.read_range_sync::<f32>(1, 1)?, [4.0]);
+/// assert_eq!(x.norm_l2(&[])?.item_blocking::<f32>()?, 5.0);
+/// assert_eq!(x.read_range_blocking::<f32>(1, 1)?, [4.0]);
 ///
-/// let other = Device::with_sync(Preference::Cpu)?;
-/// assert_eq!(x.to_sync(&other)?.read_sync::<f32>()?, [3.0, 4.0]);
+/// let other = Device::with_blocking(Preference::Cpu)?;
+/// assert_eq!(x.to_blocking(&other)?.read_blocking::<f32>()?, [3.0, 4.0]);
 /// # Ok::<(), Error>(())
 /// ```
-pub trait TensorSync: Sized {
+pub trait TensorBlocking: Sized {
     /// Reads values as [`Tensor::read`] does, blocking.
     ///
     /// # Errors
     /// As [`Tensor::read`].
-    fn read_sync<T: Element>(&self) -> Result<Vec<T>>;
+    fn read_blocking<T: Element>(&self) -> Result<Vec<T>>;
 
     /// Reads a range of values as [`Tensor::read_range`] does, blocking.
     ///
     /// # Errors
     /// As [`Tensor::read_range`].
-    fn read_range_sync<T: Element>(&self, start: usize, len: usize) -> Result<Vec<T>>;
+    fn read_range_blocking<T: Element>(&self, start: usize, len: usize) -> Result<Vec<T>>;
 
     /// Reads bytes as [`Tensor::read_bytes`] does, blocking.
     ///
     /// # Errors
     /// As [`Tensor::read_bytes`].
-    fn read_bytes_sync(&self) -> Result<Vec<u8>>;
+    fn read_bytes_blocking(&self) -> Result<Vec<u8>>;
 
     /// Reads a single value as [`Tensor::item`] does, blocking.
     ///
     /// # Errors
     /// As [`Tensor::item`].
-    fn item_sync<T: Element>(&self) -> Result<T>;
+    fn item_blocking<T: Element>(&self) -> Result<T>;
 
     /// Selects elements as [`Tensor::masked_select`] does, blocking.
     ///
     /// # Errors
     /// As [`Tensor::masked_select`].
-    fn masked_select_sync(&self, mask: &Self) -> Result<Self>;
+    fn masked_select_blocking(&self, mask: &Self) -> Result<Self>;
 
     /// Finds NaN and infinities as [`Tensor::find_non_finite`] does, blocking.
     ///
     /// # Errors
     /// As [`Tensor::find_non_finite`].
-    fn find_non_finite_sync(&self) -> Result<Option<NonFinite>>;
+    fn find_non_finite_blocking(&self) -> Result<Option<NonFinite>>;
 
     /// Copies a tensor to a device as [`Tensor::to`] does, blocking.
     ///
     /// # Errors
     /// As [`Tensor::to`].
-    fn to_sync(&self, device: &Device) -> Result<Self>;
+    fn to_blocking(&self, device: &Device) -> Result<Self>;
 }
 
 /// The blocking calls of a [`Program`].
@@ -279,17 +281,17 @@ pub trait TensorSync: Sized {
 /// ```
 /// use warpweft_native::prelude::*;
 ///
-/// let device = Device::with_sync(Preference::Cpu)?;
+/// let device = Device::with_blocking(Preference::Cpu)?;
 /// let program = device.compile(&[(&[2], DType::F32)], |x| Ok(vec![x[0].exp()]))?;
-/// program.ready_sync()?;
+/// program.ready_blocking()?;
 /// # Ok::<(), Error>(())
 /// ```
-pub trait ProgramSync {
+pub trait ProgramBlocking {
     /// Prepares a program as [`Program::ready`] does, blocking.
     ///
     /// # Errors
     /// As [`Program::ready`].
-    fn ready_sync(&self) -> Result<()>;
+    fn ready_blocking(&self) -> Result<()>;
 }
 
 /// The blocking calls of a [`ComputationGraph`].
@@ -297,59 +299,59 @@ pub trait ProgramSync {
 /// ```
 /// use warpweft_native::prelude::*;
 ///
-/// let device = Device::with_sync(Preference::Cpu)?;
+/// let device = Device::with_blocking(Preference::Cpu)?;
 /// let x = Variable::new(&device.tensor(&[3.0f32], &[])?);
 /// let y = &x * &x;
-/// let svg = y.graph(&[("x", &x.value()), ("y", &y)])?.with_values_sync()?.svg();
+/// let svg = y.graph(&[("x", &x.value()), ("y", &y)])?.with_values_blocking()?.svg();
 /// assert!(svg.contains("gradient 6"));
 /// # Ok::<(), Error>(())
 /// ```
-pub trait ComputationGraphSync: Sized {
+pub trait ComputationGraphBlocking: Sized {
     /// Reads values as [`ComputationGraph::with_values`] does, blocking.
     ///
     /// # Errors
     /// As [`ComputationGraph::with_values`].
-    fn with_values_sync(self) -> Result<Self>;
+    fn with_values_blocking(self) -> Result<Self>;
 }
 
-impl ComputationGraphSync for ComputationGraph {
-    fn with_values_sync(self) -> Result<ComputationGraph> {
+impl ComputationGraphBlocking for ComputationGraph {
+    fn with_values_blocking(self) -> Result<ComputationGraph> {
         block_on(self.with_values())
     }
 }
 
-impl ProgramSync for Program {
-    fn ready_sync(&self) -> Result<()> {
+impl ProgramBlocking for Program {
+    fn ready_blocking(&self) -> Result<()> {
         block_on(self.ready())
     }
 }
 
-impl TensorSync for Tensor {
-    fn read_sync<T: Element>(&self) -> Result<Vec<T>> {
+impl TensorBlocking for Tensor {
+    fn read_blocking<T: Element>(&self) -> Result<Vec<T>> {
         block_on(self.read())
     }
 
-    fn read_range_sync<T: Element>(&self, start: usize, len: usize) -> Result<Vec<T>> {
+    fn read_range_blocking<T: Element>(&self, start: usize, len: usize) -> Result<Vec<T>> {
         block_on(self.read_range(start, len))
     }
 
-    fn read_bytes_sync(&self) -> Result<Vec<u8>> {
+    fn read_bytes_blocking(&self) -> Result<Vec<u8>> {
         block_on(self.read_bytes())
     }
 
-    fn item_sync<T: Element>(&self) -> Result<T> {
+    fn item_blocking<T: Element>(&self) -> Result<T> {
         block_on(self.item())
     }
 
-    fn masked_select_sync(&self, mask: &Tensor) -> Result<Tensor> {
+    fn masked_select_blocking(&self, mask: &Tensor) -> Result<Tensor> {
         block_on(self.masked_select(mask))
     }
 
-    fn find_non_finite_sync(&self) -> Result<Option<NonFinite>> {
+    fn find_non_finite_blocking(&self) -> Result<Option<NonFinite>> {
         block_on(self.find_non_finite())
     }
 
-    fn to_sync(&self, device: &Device) -> Result<Tensor> {
+    fn to_blocking(&self, device: &Device) -> Result<Tensor> {
         block_on(self.to(device))
     }
 }

@@ -12,19 +12,19 @@ use pollster::block_on;
 ///
 /// # fn run(model: warpweft_native::model::LanguageModel) -> Result<()> {
 /// let adapter = LoraAdapter::new(&model, &LoraOptions::default())?;
-/// let files = adapter.save_sync()?;
+/// let files = adapter.save_blocking()?;
 /// # Ok(()) }
 /// ```
-pub trait LoraAdapterSync {
+pub trait LoraAdapterBlocking {
     /// Saves an adapter as [`LoraAdapter::save`] does, blocking.
     ///
     /// # Errors
     /// As [`LoraAdapter::save`].
-    fn save_sync(&self) -> Result<PeftFiles>;
+    fn save_blocking(&self) -> Result<PeftFiles>;
 }
 
-impl LoraAdapterSync for LoraAdapter {
-    fn save_sync(&self) -> Result<PeftFiles> {
+impl LoraAdapterBlocking for LoraAdapter {
+    fn save_blocking(&self) -> Result<PeftFiles> {
         block_on(self.save())
     }
 }

@@ -11,14 +11,14 @@ use warpweft_native::tuned;
 /// # Errors
 /// The errors of the device.
 pub fn run(preference: Preference) -> Result<()> {
-    let device = Device::with_sync(preference)?;
+    let device = Device::with_blocking(preference)?;
     println!("{} ({})", device.info().name, device.info().backend);
     if let Some(why) = device.fallback() {
         println!("{why}");
     }
     let turning = ProgressBar::new_spinner().with_message("measuring");
     turning.enable_steady_tick(Duration::from_millis(100));
-    let tuned = device.tune_sync(true);
+    let tuned = device.tune_blocking(true);
     turning.finish_and_clear();
     let tuned = tuned?;
     if tuned.figures.is_empty() {

@@ -18,7 +18,7 @@ const BYTES: u64 = 1 << 16;
 /// use warpweft_native::{prelude::*, tuned::Store};
 ///
 /// let store = Store { file: std::env::temp_dir().join("warpweft-example").join("kernels") };
-/// let device = Device::with_sync(Preference::Cpu)?;
+/// let device = Device::with_blocking(Preference::Cpu)?;
 /// store.store(device.info(), device.kernel_config()).expect("there is room");
 /// assert_eq!(store.load(device.info()), Some(device.kernel_config()));
 /// # Ok::<(), Error>(())

@@ -33,7 +33,7 @@ fn the_environment_says_what_is_printed() {
 
 #[test]
 fn reports_say_where_tensors_were_made() -> Result<()> {
-    let device = Device::with_sync(Preference::Cpu)?;
+    let device = Device::with_blocking(Preference::Cpu)?;
     let before = device.ones(&[8])?;
     before.run()?;
     set_debug("memory")?;

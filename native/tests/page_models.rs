@@ -111,11 +111,11 @@ fn exchange(
 ) -> Result<()> {
     let path = |which: &str| folder.join(format!("{name}.{which}.safetensors"));
     let values = files::load_safetensors(device, path("values"))?.tensors;
-    let (x, expected) = (&values["input"], values["prediction"].read_sync::<f32>()?);
+    let (x, expected) = (&values["input"], values["prediction"].read_blocking::<f32>()?);
     let model = make(&Generator::new(device, 77))?;
     model.eval();
     model.load_state_dict(&files::load_safetensors(device, path("page"))?.tensors)?;
-    near(name, &model.forward(x)?.read_sync::<f32>()?, &expected);
+    near(name, &model.forward(x)?.read_blocking::<f32>()?, &expected);
     let other = make(&Generator::new(device, 78))?;
     other.eval();
     let none = BTreeMap::new();
@@ -138,9 +138,9 @@ fn go_on(folder: &Path, device: &Device) -> Result<()> {
     let notes = files::load_checkpoint(folder.join("training.page.safetensors"), &mut trainer)?;
     assert_eq!(notes["by"], "a page");
     assert_eq!((trainer.steps(), trainer.history().len()), (4, 1));
-    near("epoch", &[trainer.history()[0].loss as f32], &values.tensors["epoch"].read_sync()?);
-    let step = trainer.next_step_sync()?.expect("there are steps left");
-    near("loss", &step.loss.read_sync::<f32>()?, &values.tensors["next"].read_sync()?);
+    near("epoch", &[trainer.history()[0].loss as f32], &values.tensors["epoch"].read_blocking()?);
+    let step = trainer.next_step_blocking()?.expect("there are steps left");
+    near("loss", &step.loss.read_blocking::<f32>()?, &values.tensors["next"].read_blocking()?);
     Ok(())
 }
 
@@ -150,7 +150,7 @@ fn a_page_and_this_read_each_others_models() -> Result<()> {
         println!("no folder of a page's models: WARPWEFT_PAGE_MODELS says where it is");
         return Ok(());
     };
-    let device = &Device::with_sync(Preference::Cpu)?;
+    let device = &Device::with_blocking(Preference::Cpu)?;
     exchange(&folder, "mlp", device, |g| Ok(Box::new(Mlp::new(g)?)))?;
     exchange(&folder, "cnn", device, |g| Ok(Box::new(cnn(g)?)))?;
     exchange(&folder, "transformer", device, |g| Ok(Box::new(Transformer::new(g)?)))?;

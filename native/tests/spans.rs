@@ -26,13 +26,13 @@ impl tracing::Subscriber for Heard {
 fn subscribers_hear_of_spans() -> Result<()> {
     let heard = Heard::default();
     tracing::subscriber::set_global_default(heard.clone()).expect("the first");
-    let device = Device::with_sync(Preference::Cpu)?;
+    let device = Device::with_blocking(Preference::Cpu)?;
     let x = device.tensor(&[1.0f32, 2.0], &[2])?;
     let names = || std::mem::take(&mut *heard.0.lock().expect("no panic"));
-    x.exp().read_sync::<f32>()?;
+    x.exp().read_blocking::<f32>()?;
     assert_eq!(names(), ["upload", "plan", "submit", "compile", "read"]);
     // What is known is neither planned nor compiled.
-    x.exp().read_sync::<f32>()?;
+    x.exp().read_blocking::<f32>()?;
     assert_eq!(names(), ["submit", "read"]);
     Ok(())
 }

@@ -59,9 +59,10 @@ fn number(text: &str, words: &str) -> f64 {
 
 /// The bits of all tensors of a file, and what it says of the net.
 fn opened(file: &Temporary) -> (Vec<(String, Vec<u8>)>, Value) {
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU is there");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU is there");
     let file = files::load_safetensors(&device, &file.0).expect("a file");
-    let bits = |(name, x): (&String, &Tensor)| (name.clone(), x.read_bytes_sync().expect("read"));
+    let bits =
+        |(name, x): (&String, &Tensor)| (name.clone(), x.read_bytes_blocking().expect("read"));
     let note = serde_json::from_str(&file.metadata["architecture"]).expect("JSON");
     (file.tensors.iter().map(bits).collect(), note)
 }

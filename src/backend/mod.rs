@@ -180,7 +180,7 @@ pub trait Backend: Shared {
         read::read(self, buffer, offset, len)
     }
     /// Resolves when the work submitted so far is done.
-    fn sync(&self) -> Pending<Result<()>>;
+    fn synchronize(&self) -> Pending<Result<()>>;
     /// Drops everything that was cached for a batch.
     fn forget(&self, batch: &Arc<Plan>);
     /// Limits the caches from now on. A backend need not limit what it does not cache.

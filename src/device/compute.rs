@@ -212,7 +212,7 @@ impl Device {
         state.pool.hold();
         drop(state);
         let ran = prepare().and_then(|(batch, scalars)| {
-            let outputs = self.submit(&batch, inputs, scalars)?;
+            let outputs = self.submit_batch(&batch, inputs, scalars)?;
             Ok(PlanOutputs { batch, outputs })
         });
         let mut state = self.state();
@@ -221,7 +221,7 @@ impl Device {
     }
 
     /// Runs a batch, and returns the buffers of its results.
-    fn submit(
+    fn submit_batch(
         &self,
         batch: &Arc<Plan>,
         inputs: &[BufferId],

@@ -199,7 +199,7 @@ impl Device {
         there
     }
 
-    /// Marks the node as the value of a variable, so that `flush` computes it even if other operations use it.
+    /// Marks the node as the value of a variable, so that `submit` computes it even if other operations use it.
     pub(crate) fn hold_for_variable(&self, node: NodeId) {
         self.state().graph.hold_for_variable(node);
     }

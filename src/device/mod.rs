@@ -60,13 +60,13 @@ const MAX_NODES_BEFORE_ASSIGNMENT_RUNS: u64 = 2_000;
 
 /// An open machine that holds tensors. Cloning a device is cheap and returns a handle to the same device.
 ///
-/// Calling an operation only records it. Reading a tensor, [`Device::flush`] or a batch runs everything that is needed, as one
+/// Calling an operation only records it. Reading a tensor, [`Device::submit`] or a batch runs everything that is needed, as one
 /// submission. The device also flushes automatically once 32,768 recorded nodes or 256 MiB of uploads are waiting, so a loop
 /// may run without reading.
 ///
 /// The device closes when its last handle and its last tensor are dropped. Closing waits for the work in flight. A process that
-/// ends by `exit`, or keeps the device in a static, drops neither. Such a process should wait for [`Device::sync`] before it
-/// ends, because a driver that is still working may crash then.
+/// ends by `exit`, or keeps the device in a static, drops neither. Such a process should wait for [`Device::synchronize`]
+/// before it ends, because a driver that is still working may crash then.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -95,7 +95,7 @@ struct Inner {
     profiling: AtomicBool,
 }
 
-#[cfg_attr(feature = "js", warpweft_macros::js(only(flush, sync)))]
+#[cfg_attr(feature = "js", warpweft_macros::js(only(submit, synchronize)))]
 impl Device {
     /// Opens the best device: a discrete GPU, otherwise an integrated one, otherwise the CPU. [`Device::fallback`] returns the
     /// reason if it is the CPU. In native programs `WARPWEFT_DEVICE` overrides the choice. Its values are `cpu`, `gpu`,
@@ -203,12 +203,12 @@ impl Device {
         self.inner.fallback.as_deref()
     }
 
-    /// Submits one batch. The batch computes the values of variables. It also computes the nodes recorded since the last flush
-    /// that a tensor holds and no node uses.
+    /// Submits one batch. The batch computes the values of variables. It also computes the nodes recorded since the last
+    /// submission that a tensor holds and no node uses.
     ///
     /// # Errors
     /// `Limit` and `Memory`, as for reading.
-    pub fn flush(&self) -> Result<()> {
+    pub fn submit(&self) -> Result<()> {
         let turn = self.run_guard();
         let mut state = self.state();
         // Older nodes were part of something that was computed then. A handle that is not dropped yet does not make them sinks
@@ -233,8 +233,8 @@ impl Device {
     ///
     /// # Errors
     /// The first error of that work since the last wait.
-    pub fn sync(&self) -> Pending<Result<()>> {
-        self.recovering(|| "sync".into(), self.inner.backend.sync())
+    pub fn synchronize(&self) -> Pending<Result<()>> {
+        self.recovering(|| "synchronize".into(), self.inner.backend.synchronize())
     }
 
     /// Compiles the kernels of a batch that are not compiled yet.
@@ -386,7 +386,7 @@ impl Device {
         if !state.eager && state.is_full() {
             drop(state);
             // A failure is reported by the read that needs the result, because it fails again there.
-            _ = self.flush();
+            _ = self.submit();
             return Ok(node);
         }
         self.run_early(state, &[node], &[node])?;
@@ -463,13 +463,13 @@ impl Device {
     }
 
     /// Flushes if many nodes are pending, so that a loop that never waits does not record without limit.
-    pub(crate) fn flush_if_long(&self) -> Result<()> {
+    pub(crate) fn submit_if_long(&self) -> Result<()> {
         let waiting = {
             let state = self.state();
             state.graph.count - state.computed_at
         };
         if waiting > MAX_NODES_BEFORE_ASSIGNMENT_RUNS {
-            return self.flush();
+            return self.submit();
         }
         Ok(())
     }

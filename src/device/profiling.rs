@@ -70,8 +70,8 @@ impl Device {
         if asked(self) {
             return Err(twice());
         }
-        self.flush()?;
-        self.sync().await?;
+        self.submit()?;
+        self.synchronize().await?;
         if asked(self) {
             return Err(twice());
         }
@@ -81,8 +81,8 @@ impl Device {
 
     /// Waits for all work, and returns the profile that [`Device::begin_profile`] began.
     pub(crate) async fn end_profile(&self) -> Result<Profile> {
-        self.flush()?;
-        self.sync().await?;
+        self.submit()?;
+        self.synchronize().await?;
         let profile = self.finish_profile().await?;
         profile.ok_or_else(|| {
             Error::state("profile: the device must be profiled, got one that is not")

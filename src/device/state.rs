@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// The most recorded nodes before they are submitted. A node takes about half a kilobyte.
 const MAX_PENDING_NODES: usize = 32_768;
-/// The most bytes uploaded since the last flush before pending work is submitted.
+/// The most bytes uploaded since the last submission before pending work is submitted.
 const MAX_PENDING_UPLOAD_BYTES: u64 = 256 << 20;
 
 pub(super) struct State {
@@ -34,9 +34,9 @@ pub(super) struct State {
     pub config: Option<KernelConfig>,
     /// The sequence number at the last computation.
     pub computed_at: u64,
-    /// The number of live nodes after the last flush, or fewer if some were dropped since.
+    /// The number of live nodes after the last submission, or fewer if some were dropped since.
     pub settled: usize,
-    /// Bytes uploaded since the last flush.
+    /// Bytes uploaded since the last submission.
     pub uploaded: u64,
     /// Whether each operation runs as it is recorded.
     pub eager: bool,

@@ -215,8 +215,8 @@ impl Graph {
         waiting
     }
 
-    /// Returns the nodes to compute in a flush. These are the values of variables, and nodes recorded since the last call that
-    /// a tensor of the app holds and no node uses.
+    /// Returns the nodes to compute in a submission. These are the values of variables, and nodes recorded since the last call
+    /// that a tensor of the app holds and no node uses.
     pub fn sinks(&mut self) -> Vec<NodeId> {
         let mut sinks = std::mem::take(&mut self.recent_operations);
         sinks.retain(|&id| {

@@ -239,7 +239,7 @@ pub(super) use shells;
 
 shells! {
     /// A GPU or CPU that computes with tensors. Operations are only recorded when they are called. Reading a tensor,
-    /// {@link Device.flush} or a batch runs everything that is needed, in one submission.
+    /// {@link Device.submit} or a batch runs everything that is needed, in one submission.
     ///
     /// @example
     /// ```ts
@@ -266,7 +266,7 @@ shells! {
     /// A mutable slot for a tensor of fixed shape and type, used for parameters and state. A variable owns its value, and
     /// disposes of the value when it is replaced.
     ///
-    /// Assigning runs nothing. Call {@link Device.flush} at the end of a step. The step's loss, gradients and new values then
+    /// Assigning runs nothing. Call {@link Device.submit} at the end of a step. The step's loss, gradients and new values then
     /// become one submission.
     ///
     /// @example
@@ -275,7 +275,7 @@ shells! {
     /// for (let step = 0; step < 50; step++) {
     ///   w.value.sub(1).square().sum().backward([w]);
     ///   w.assign(w.value.sub(w.takeGradient()!.mul(0.1)));
-    ///   device.flush();
+    ///   device.submit();
     /// }
     /// console.log(await w.value.item()); // close to 1
     /// ```

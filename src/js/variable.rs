@@ -57,8 +57,8 @@ impl JsVariable {
     }
 
     /// Assigns a new value, and disposes of the old one. If more than 2,000 operations were recorded since the last
-    /// computation, they are submitted as by `flush`. Steps that nothing waits for therefore do not accumulate. In the function
-    /// of a program, the variable has the new value from the assignment on, and each run assigns the last one.
+    /// computation, they are submitted as by `submit`. Steps that nothing waits for therefore do not accumulate. In the
+    /// function of a program, the variable has the new value from the assignment on, and each run assigns the last one.
     ///
     /// @throws `Shape` or `DType` if the value has another shape or type; `InvalidArgument` if it is on another device.
     pub fn assign(

@@ -168,7 +168,7 @@ impl Embedder {
             load_tensors(device, &mut weights, "model.safetensors".to_string()).await?;
         let bert = Bert::new(&config, &mut tensors)?;
         // Values derived from the weights are computed once here, not by each run.
-        device.flush()?;
+        device.submit()?;
         let length = tokenizer_limits.model_max_length.unwrap_or(f64::MAX) as usize;
         let length = length.min(limits.max_seq_length.unwrap_or(usize::MAX));
         let max_tokens = length.min(config.max_tokens());

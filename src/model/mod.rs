@@ -215,7 +215,7 @@ impl LanguageModel {
             }
         };
         // Values derived from the weights are computed once here, not by each run.
-        device.flush()?;
+        device.submit()?;
         let weights = Residency::new(Resident { device: device.clone(), decoder });
         let loaded = Loaded { config, tokenizer, template, weights, context, cache };
         Ok(LanguageModel { loaded: Arc::new(loaded), adapter: None })

@@ -87,7 +87,7 @@ impl WeightAverage {
         let device = self.pairs[0].0.device();
         device.freeze_history(true);
         let undo = assignment.commit();
-        let submitted = device.flush_if_long();
+        let submitted = device.submit_if_long();
         if submitted.is_err() {
             undo.roll_back();
         }

@@ -299,7 +299,7 @@ impl Optimizer {
             std::mem::swap(&mut shard.pending, sum);
         };
         self.shards_mut().zip(&mut sums).for_each(exchange);
-        let submitted = loss.device().flush();
+        let submitted = loss.device().submit();
         match submitted {
             Ok(()) => self.losses.extend(loss.weak()),
             Err(_) => {
@@ -364,7 +364,7 @@ impl Optimizer {
         // Tensors that are held when the batch is planned become results. The gradients are not needed afterwards, so they
         // are released.
         let parked: Vec<Taken> = self.shards_mut().map(Shard::take).collect();
-        let submitted = device.flush();
+        let submitted = device.submit();
         device.finish_consume(&used, submitted.is_ok());
         match submitted {
             Ok(()) => {

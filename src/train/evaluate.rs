@@ -67,7 +67,7 @@ pub(super) async fn scores<M: Module>(
             metrics.iter_mut().try_for_each(|metric| metric.update(&prediction, &y))?;
         }
         drop(loss);
-        device.flush()?;
+        device.submit()?;
         in_flight.push(device);
     }
     if loss_mean.examples == 0 {

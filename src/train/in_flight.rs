@@ -16,7 +16,7 @@ pub(super) struct InFlight(VecDeque<Pending<Result<()>>>);
 impl InFlight {
     /// Adds the last submission.
     pub fn push(&mut self, device: &Device) {
-        self.0.push_back(device.sync());
+        self.0.push_back(device.synchronize());
     }
 
     /// Waits until fewer steps than the limit are in flight. Dropping the future loses no submission.

@@ -110,14 +110,14 @@ fn one_submission(suite: &mut Suite) {
         near("top", top, x.reduce(&[0], most).squeeze(&[0]), Tolerance::EXACT).run().await?;
         ensure(device.stats().submits == after.submits, "reading ran something again")
     });
-    suite.steps("flush runs what is held", |device| async move {
+    suite.steps("submit runs what is held", |device| async move {
         let x = integers(&[40], -9, 9, 3);
         let a = x.f32(&device).map_err(said)?;
         let (b, c) = (a.mul(2.0).map_err(said)?, a.exp());
         drop(c.add(1.0).map_err(said)?);
         let before = device.stats();
-        device.flush().map_err(said)?;
-        device.sync().await.map_err(said)?;
+        device.submit().map_err(said)?;
+        device.synchronize().await.map_err(said)?;
         let after = device.stats();
         ensure(after.submits == before.submits + 1, "not one submission")?;
         near("2 x", b, x.map(|x| 2.0 * x), Tolerance::EXACT).run().await?;
@@ -127,7 +127,7 @@ fn one_submission(suite: &mut Suite) {
     suite.steps("an empty batch", |device| async move {
         let before = device.stats().submits;
         device.batch().run().map_err(said)?;
-        device.flush().map_err(said)?;
+        device.submit().map_err(said)?;
         ensure(device.stats().submits == before, "something ran")
     });
 }
@@ -499,7 +499,7 @@ fn loops(suite: &mut Suite) {
         a.run().map_err(said)?;
         ensure(device.stats().used_bytes >= 400_000, "it takes no memory")?;
         drop(a);
-        device.sync().await.map_err(said)?;
+        device.synchronize().await.map_err(said)?;
         device.trim();
         let stats = device.stats();
         ensure(stats.pooled_bytes == 0, "something is pooled still")?;

@@ -62,7 +62,7 @@ pub fn cases(suite: &mut Suite) {
             let next = gradient.mul(0.25).and_then(|g| w.value().sub(&g)).map_err(said)?;
             w.assign(&next).map_err(said)?;
             drop((loss, next, gradient));
-            device.flush().map_err(said)?;
+            device.submit().map_err(said)?;
             let stats = device.stats();
             if step == 5 {
                 settled = Some((stats.nodes, stats.used_bytes));

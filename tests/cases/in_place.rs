@@ -29,7 +29,7 @@ async fn is(what: &str, tensor: &Tensor, want: &[f32]) -> Outcome {
 /// Assigns the result of `next` for the value, and submits.
 fn step(device: &Device, variable: &Variable, next: impl Fn(&Tensor) -> Result<Tensor>) -> Outcome {
     variable.assign(&next(&variable.value()).map_err(said)?).map_err(said)?;
-    device.flush().map_err(said)
+    device.submit().map_err(said)
 }
 
 pub fn cases() -> Suite {
@@ -65,7 +65,7 @@ async fn taken(device: Device) -> Outcome {
     // Other dtypes.
     for dtype in [DType::I32, DType::U32, DType::Bool] {
         let w = Variable::new(&device.full(&[5], 1.0, dtype).map_err(said)?);
-        device.flush().map_err(said)?;
+        device.submit().map_err(said)?;
         step(&device, &w, |value| match dtype {
             DType::Bool => Ok(value.logical_not()),
             _ => value.sub(1),
@@ -100,7 +100,7 @@ async fn made(device: Device) -> Outcome {
     let loss = rows.square().sum(()).map_err(said)?;
     w.assign(&w.value().mul(2.0).map_err(said)?).map_err(said)?;
     let before = device.stats().submits;
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     ensure(in_place(&device) == 1, "a smaller tensor keeps the value")?;
     is("the rows", &rows, &[3.0, 12.0]).await?;
     is("the loss", &loss, &[153.0]).await?;
@@ -110,7 +110,7 @@ async fn made(device: Device) -> Outcome {
     let exp = w.value().add(1.0).map_err(said)?;
     let sum = exp.sum(()).map_err(said)?;
     w.assign(&w.value().mul(0.0).map_err(said)?).map_err(said)?;
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     ensure(in_place(&device) == 0, "a tensor as large lost its operand")?;
     is("the sum", &sum, &[36.0]).await?;
     is("what it was made of", &exp, &[1.0, 3.0, 5.0, 7.0, 9.0, 11.0]).await?;
@@ -156,12 +156,12 @@ async fn exchanged(device: Device) -> Outcome {
         ))
     };
     let (a, b) = pair()?;
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     let (first, second) = (a.value(), b.value());
     a.assign(&second).map_err(said)?;
     b.assign(&first).map_err(said)?;
     drop((first, second));
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     is("a", &a.value(), &[7.0; 6]).await?;
     is("b", &b.value(), &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).await?;
     // Two variables that depend on each other, in one kernel.
@@ -169,7 +169,7 @@ async fn exchanged(device: Device) -> Outcome {
     a.assign(&second.add(1.0).map_err(said)?).map_err(said)?;
     b.assign(&first.add(2.0).map_err(said)?).map_err(said)?;
     drop((first, second));
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     is("a", &a.value(), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).await?;
     is("b", &b.value(), &[9.0; 6]).await?;
     // Two variables that depend on each other, one of them by rows.
@@ -182,7 +182,7 @@ async fn exchanged(device: Device) -> Outcome {
     .map_err(said)?;
     b.assign(&first.sub(&second).map_err(said)?).map_err(said)?;
     drop((first, second));
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     is("a", &a.value(), &[15.0, 15.0, 15.0, 24.0, 24.0, 24.0]).await?;
     is("b", &b.value(), &[-8.0, -7.0, -6.0, -5.0, -4.0, -3.0]).await
 }
@@ -192,7 +192,7 @@ async fn several(device: Device) -> Outcome {
     for n in 1..=3 {
         w.assign(&w.value().add(f64::from(n)).map_err(said)?).map_err(said)?;
     }
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     ensure(in_place(&device) == 1, "the last of three values")?;
     is("three steps", &w.value(), &[6.0, 7.0, 8.0, 9.0, 10.0, 11.0]).await?;
     // Explicit batches and reads also compute the values of variables.
@@ -212,7 +212,7 @@ async fn several(device: Device) -> Outcome {
     is("a row, and twice that", &w.value(), &[8.0, 8.0, 8.0, 2.0, 2.0, 2.0]).await?;
     w.assign(&w.value().mul(2.0).map_err(said)?).map_err(said)?;
     w.assign_slice(0, 0, &row).map_err(said)?;
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     is("twice that, and a row", &w.value(), &[1.0, 1.0, 1.0, 4.0, 4.0, 4.0]).await
 }
 
@@ -228,7 +228,7 @@ async fn shared(device: Device) -> Outcome {
     let product = before.matmul(&before.transpose(0, 1).map_err(said)?).map_err(said)?;
     let sum = before.sum(()).map_err(said)?;
     drop(before);
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     is("a product", &product, &[5.0, 14.0, 14.0, 50.0]).await?;
     is("a sum", &sum, &[-15.0]).await?;
     is("the value", &w.value(), &[1.0, 0.0, -1.0, -2.0, -3.0, -4.0]).await
@@ -284,14 +284,14 @@ async fn replaced(device: Device) -> Outcome {
 
 async fn refused(device: Device) -> Outcome {
     let w = Variable::new(&device.full(&[1000], 1.0, DType::F32).map_err(said)?);
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     step(&device, &w, |value| value.add(1.0))?;
     device.trim();
     device.set_memory_limit(Some(device.stats().used_bytes + 10_000));
     let asked = || {
         let large = w.value().expand(&[1000, 1000])?.transpose(0, 1)?.add(1.0)?;
         w.assign(&w.value().mul(3.0)?)?;
-        Ok((large, device.flush().err()))
+        Ok((large, device.submit().err()))
     };
     let asked = asked();
     device.set_memory_limit(None); // Unconditional, because other cases share the device.

@@ -46,7 +46,7 @@ fn step(device: &Device, x: &Tensor, target: &Tensor, model: &[Variable]) -> Res
         let gradient = variable.take_gradient().expect("backward left one");
         variable.assign(&variable.value().sub(&gradient.mul(RATE)?)?)?;
     }
-    device.flush()?;
+    device.submit()?;
     Ok(loss)
 }
 
@@ -311,22 +311,22 @@ async fn copied(device: Device) -> Outcome {
     // A tensor that was read from the variable is unchanged.
     let taken = w.value();
     set(0, 2.0)?;
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     ensure(in_place() == 0, "a taken tensor was written")?;
     ensure(taken.read::<f32>().await.map_err(said)? == [1.0; 6], "what was taken")?;
     drop(taken);
     set(1, 3.0)?;
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     ensure(in_place() == 1, "nothing else needs it")?;
     // A recorded computation of the value is unchanged, too.
     let sum = w.value().sum(&[]).map_err(said)?;
     set(0, 4.0)?;
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     ensure(sum.item::<f32>().await.map_err(said)? == 15.0, "a sum of the value before")?;
     // A read that was begun earlier returns the previous value.
     let begun = w.value().read::<f32>();
     set(0, 9.0)?;
-    device.flush().map_err(said)?;
+    device.submit().map_err(said)?;
     ensure(begun.await.map_err(said)? == [4.0, 4.0, 4.0, 3.0, 3.0, 3.0], "a read begun before")?;
     set(0, 4.0)?;
     // Copies its row to the next row.
@@ -376,7 +376,7 @@ async fn cached(device: Device, in_place: bool) -> Outcome {
             false => AttentionOptions { mask: Some(&mask), ..Default::default() },
         };
         let result = row(&q)?.attention(&keys.value(), &values.value(), options)?;
-        device.flush()?;
+        device.submit()?;
         Ok(result)
     };
     let mut settled = device.stats();

@@ -49,11 +49,11 @@ fn small(kind: &Kind) -> Kind {
 
 #[test]
 fn every_case_is_right() {
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU is there");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU is there");
     for case in all() {
         let kind = small(&case.kind);
         let data = kind.data(&case.name);
-        let run = || Ready::new(&kind, &device, data.clone())?.step()?.read_sync::<f32>();
+        let run = || Ready::new(&kind, &device, data.clone())?.step()?.read_blocking::<f32>();
         let mut result = run().unwrap_or_else(|error| panic!("{}: {error}", case.name));
         assert_eq!(wrong(&kind, &data, &result), None, "{}", case.name);
         assert_eq!(result.len(), kind.output().iter().product::<usize>(), "{}", case.name);

@@ -95,7 +95,7 @@ fn alternating_lengths_are_planned_once() {
             for n in 1..=520 {
                 of_length(&device, n).0.run().expect("it runs");
             }
-            block_on(device.sync()).expect("it ran");
+            block_on(device.synchronize()).expect("it ran");
             let stats = device.stats();
             (stats.plans, stats.pipelines, stats.plans_evicted, stats.pipelines_evicted)
         };

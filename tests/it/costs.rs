@@ -283,7 +283,7 @@ fn ten_thousand_rows_written_in_place() {
             let row = device.full(&[1, 8], n as f64, DType::F32).expect("recorded");
             cache.assign_slice(0, n % 64, &row).expect("it fits");
             drop(row);
-            device.flush().expect("it runs");
+            device.submit().expect("it runs");
             if n == 20 {
                 settled = device.stats();
             }
@@ -322,7 +322,7 @@ fn ten_thousand_steps_in_place() {
             w.assign(&step.expect("recorded").detach()).expect("fits");
             mean.assign(&next).expect("it fits");
             drop((gradient, next));
-            device.flush().expect("it runs");
+            device.submit().expect("it runs");
             if n == 20 {
                 settled = device.stats();
             }
@@ -468,7 +468,7 @@ fn what_was_recorded_and_dropped_leaves_nothing() {
     let mut held: Vec<Tensor> = (0..10_000).map(|_| x.add(1.0).expect("a sum")).collect();
     held.drain(..);
     assert_eq!(device.stats().nodes, live);
-    device.flush().expect("nothing to do");
+    device.submit().expect("nothing to do");
     assert_eq!(device.stats().submits, 0);
 }
 
@@ -507,7 +507,7 @@ fn pieces_of_a_join_that_are_kept_are_planned_together() {
         let mut mean = Vec::new();
         let before = device.stats().kernels;
         mean.extend(read(&all.mean(())?));
-        device.flush()?;
+        device.submit()?;
         let own: f32 = read(&kept[count - 1])[0];
         Ok((device.stats().kernels - before, mean[0], own))
     };

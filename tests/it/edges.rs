@@ -259,7 +259,7 @@ fn a_future_that_is_dropped_leaves_nothing() {
         let sum = x.sum(&[]).expect("recorded").item::<f32>();
         assert_eq!(block_on(sum), Ok(1000.0));
         drop(x);
-        block_on(device.sync()).expect("all is done");
+        block_on(device.synchronize()).expect("all is done");
         assert_eq!(cases::leftovers(&device), None);
     }
 }

@@ -70,7 +70,7 @@ fn failure(how: &str) -> Option<String> {
 #[test]
 fn a_program_that_drops_a_device_at_work_ends_well() {
     match Place::Wgpu.open() {
-        Ok(device) => drop(block_on(device.sync())),
+        Ok(device) => drop(block_on(device.synchronize())),
         Err(error) => return absent(Place::Wgpu, "programs that end", &error),
     }
     let fail = |how: &str| -> Vec<String> { (0..RUNS).filter_map(|_| failure(how)).collect() };

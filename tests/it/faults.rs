@@ -156,9 +156,9 @@ impl Wrapper for Faulty {
         };
         Box::pin(std::future::ready(Err(failed)))
     }
-    fn sync(&self) -> Pending<Result<()>> {
+    fn synchronize(&self) -> Pending<Result<()>> {
         match self.call("sync") {
-            Ok(()) => self.inner().sync(),
+            Ok(()) => self.inner().synchronize(),
             Err(lost) => Box::pin(std::future::ready(Err(lost))),
         }
     }
@@ -228,7 +228,7 @@ fn work(device: &Device, size: usize) -> Result<Vec<Vec<u8>>> {
     let mut batch = device.batch();
     batch.add(&weights)?.add(&sums)?;
     batch.run()?;
-    block_on(device.sync())?;
+    block_on(device.synchronize())?;
     Ok(vec![first, block_on(weights.read_bytes())?, block_on(sums.read_bytes())?])
 }
 
@@ -332,7 +332,7 @@ fn devices_lost_at_ten_points() {
                     device.tensor(&[1.0f32], &[1]).and_then(|x| x.run()).err(),
                     block_on(kept.read::<f32>()).err(),
                     kept.exp().run().err(),
-                    block_on(device.sync()).err(),
+                    block_on(device.synchronize()).err(),
                 ];
                 later.map(|error| error.map(|error| error.kind()))
             });
@@ -520,7 +520,7 @@ fn recording_does_not_wait_for_what_runs() {
         let (flushing, trimming) = (device.clone(), device.clone());
         let (flushed, ()) = during_a_run(
             &faults,
-            move || flushing.flush(),
+            move || flushing.submit(),
             move || {
                 drop(y);
                 trimming.trim();

@@ -180,7 +180,7 @@ mod cases {
         let two = batch(256, &[&many], 1);
         let error = backend.run_sources(&two, &[source], &buffers, &[1]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit);
-        assert!(block_on(backend.sync()).is_ok());
+        assert!(block_on(backend.synchronize()).is_ok());
     }
 
     pub fn scalars_arrive(backend: WgpuBackend) {
@@ -295,7 +295,7 @@ mod cases {
                 assert!(error.message().contains("by hand"), "{error}");
                 // The error was reported once. Uncomputed results, and results computed from them, still fail.
                 assert!(words(&backend, buffers[0], 64).is_ok());
-                assert!(block_on(backend.sync()).is_ok());
+                assert!(block_on(backend.synchronize()).is_ok());
                 assert_eq!(words(&backend, buffers[1], 64).unwrap_err(), error);
             }
             assert_eq!(backend.counters().submits, submits);
@@ -312,7 +312,7 @@ mod cases {
             let batch = batch(256, &[&[]], 0);
             let bad = source(64, 0, "o[i] = no_such_thing;");
             backend.run_sources(&batch, &[bad], &buffers, &[]).unwrap();
-            block_on(backend.sync()).unwrap_err()
+            block_on(backend.synchronize()).unwrap_err()
         };
         // The message of the compiler, with the line.
         assert!(error.message().contains("no_such_thing"), "{error}");
@@ -366,7 +366,7 @@ mod cases {
         for error in errors {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         }
-        assert!(block_on(backend.sync()).is_ok());
+        assert!(block_on(backend.synchronize()).is_ok());
     }
 
     pub fn an_earlier_read_does_not_hear_of_a_later_error(backend: WgpuBackend) {
@@ -384,7 +384,7 @@ mod cases {
         let work = batch(256, &[&[]], 0);
         backend.run_sources(&work, &[busy(100_000_000)], &buffers, &[]).unwrap();
         let waiting = [backend.read(buffers[1], 0, 256), backend.read(buffers[0], 0, 4)];
-        let synced = backend.sync();
+        let synced = backend.synchronize();
         let start = Instant::now();
         backend.destroy();
         for read in waiting {
@@ -393,7 +393,7 @@ mod cases {
         let errors = [
             block_on(synced).unwrap_err(),
             block_on(backend.read(buffers[0], 0, 4)).unwrap_err(),
-            block_on(backend.sync()).unwrap_err(),
+            block_on(backend.synchronize()).unwrap_err(),
             backend.write(buffers[0], 0, &[0; 4]).unwrap_err(),
             backend.write(buffers[0], 0, &[0; 256]).unwrap_err(),
             backend.allocate(64).unwrap_err(),
@@ -420,7 +420,7 @@ mod cases {
                 runtime.spawn(async move {
                     let buffer = backend.allocate(4096)?;
                     backend.write(buffer, 0, bytemuck::cast_slice(&vec![number; 1024]))?;
-                    backend.sync().await?;
+                    backend.synchronize().await?;
                     let read = backend.read(buffer, 0, 4096).await?;
                     backend.free(buffer);
                     Result::Ok(to_words(&read))
@@ -471,7 +471,7 @@ mod cases {
         let work = batch(256, &[&[]], 0);
         backend.run_sources(&work, &[busy(5_000_000)], &buffers, &[]).unwrap();
         let reads = [backend.read(buffers[1], 0, 256), backend.read(buffers[0], 0, 256)];
-        let synced = backend.sync();
+        let synced = backend.synchronize();
         drop(backend);
         let [first, second] = reads;
         assert_eq!(to_words(&block_on(second).unwrap()), (0..64).collect::<Vec<u32>>());
@@ -483,14 +483,14 @@ mod cases {
         let buffers = two(&backend, 1 << 20).unwrap();
         for round in 0..200 {
             drop(backend.read(buffers[0], 0, 4 << (round % 20)));
-            drop(backend.sync());
+            drop(backend.synchronize());
         }
         assert_eq!(words(&backend, buffers[0], 3).unwrap(), [0, 1, 2]);
         let bad = [source(64, 0, "o[i] = ;")];
         backend.run_sources(&batch(256, &[&[]], 0), &bad, &buffers, &[]).unwrap();
         // A dropped read reports no error, so the next call does.
         drop(backend.read(buffers[0], 0, 4));
-        assert_eq!(block_on(backend.sync()).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(block_on(backend.synchronize()).unwrap_err().kind(), ErrorKind::Unsupported);
     }
 
     pub fn memory_comes_and_goes(backend: WgpuBackend) {
@@ -502,7 +502,7 @@ mod cases {
             backend.run_sources(&batch(256, &[&[]], 0), &source, &[small, large], &[]).unwrap();
             backend.free(large);
         }
-        block_on(backend.sync()).unwrap();
+        block_on(backend.synchronize()).unwrap();
         let counters = backend.counters();
         assert_eq!((counters.bytes, counters.buffers, counters.pipelines), (512, 98, 1));
     }

@@ -412,7 +412,7 @@ fn the_app_goes_on_hearing_of_its_errors_and_of_the_loss() {
         Err(error) => assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}"),
     }
     refused(block_on(x.read::<f32>()), ErrorKind::DeviceLost, &["lost"]);
-    refused(block_on(device.sync()), ErrorKind::DeviceLost, &["lost"]);
+    refused(block_on(device.synchronize()), ErrorKind::DeviceLost, &["lost"]);
     refused(device.tensor(&[1.0f32], &[1]).map(|_| ()), ErrorKind::DeviceLost, &["lost"]);
     // wgpu reports the loss when the app polls the device.
     for _ in 0..100 {
@@ -432,5 +432,5 @@ fn a_lost_device_is_found_out_by_waiting() {
     let device = app.share().unwrap();
     read(&device.ones(&[3]).unwrap());
     app.device.destroy();
-    refused(block_on(device.sync()), ErrorKind::DeviceLost, &["lost"]);
+    refused(block_on(device.synchronize()), ErrorKind::DeviceLost, &["lost"]);
 }

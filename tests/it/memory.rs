@@ -101,7 +101,7 @@ fn a_value_belongs_to_its_variable_while_that_is_there() {
         for _ in 0..10 {
             let next = variable.value().mul(0.5).expect("recorded");
             variable.assign(&next).expect("assigned");
-            device.flush().expect("computed");
+            device.submit().expect("computed");
         }
         drop((first, second));
         assert_eq!(held(&device), (0, 1 << 12));

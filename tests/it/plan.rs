@@ -14,7 +14,7 @@ use warpweft::error::Result;
 use warpweft::kernel::{Atom, Inst, Kernel, KernelConfig, Limits, Plan, Program, SlotStorage};
 use warpweft::schedule::{schedule, ProductTile, Strategy};
 use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Operand, Tensor};
-use warpweft_native::TensorSync;
+use warpweft_native::TensorBlocking;
 
 /// Plans the results of `build` as one batch, and compares the plan with the snapshot called `name`.
 fn plan(name: &str, build: impl FnOnce(&Device) -> Result<Vec<Tensor>>) -> Arc<Plan> {
@@ -369,7 +369,7 @@ fn a_product_that_is_cut_keeps_its_shape() {
     let plan = planned(&device, &sum);
     assert_eq!(kinds(&plan), ["matmul", "row"], "{plan}");
     let expected: Vec<f32> = other.iter().map(|i| 4096.0 + i).collect();
-    assert_eq!(sum.read_sync::<f32>().unwrap(), expected);
+    assert_eq!(sum.read_blocking::<f32>().unwrap(), expected);
 }
 
 #[test]

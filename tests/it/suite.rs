@@ -166,8 +166,8 @@ fn chosen(case: &Case) -> bool {
     case.name.contains(part.as_str())
 }
 
-/// Returns n of `WARPWEFT_EVERY=n`. One case in n runs where the same cases are repeated: on the reference backend, on GPUs with
-/// four sets of kernels (each case has one of them if n is four), on poisoned memory, within limits, and in batches.
+/// Returns n of `WARPWEFT_EVERY=n`. One case in n runs where the same cases are repeated: on the reference backend, on GPUs
+/// with four sets of kernels (each case has one of them if n is four), on poisoned memory, within limits, and in batches.
 pub fn every() -> usize {
     static EVERY: OnceLock<usize> = OnceLock::new();
     *EVERY.get_or_init(|| {

@@ -39,7 +39,7 @@ forwarded! {
     fn on_compile(listener: Option<Listener>);
     fn run(batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
     fn read_parts(parts: Vec<ReadRange>) -> Pending<Result<()>>;
-    fn sync() -> Pending<Result<()>>;
+    fn synchronize() -> Pending<Result<()>>;
     fn forget(batch: &Arc<Plan>);
     fn set_cache_limits(limits: &CacheLimits);
     fn counters() -> Counters;

@@ -241,7 +241,7 @@ fn adam_wanted(steps: usize) -> Vec<f64> {
     [losses, at].concat()
 }
 
-/// A flush at the end of each step; the loss is read at each fifth.
+/// A submission at the end of each step; the loss is read at each fifth.
 async fn momentum(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (x, y) = classes();
     let (x, y) = (up(&device, &x.data, &[ROWS, FEATURES])?, up(&device, &y, &[ROWS])?);
@@ -258,7 +258,7 @@ async fn momentum(device: Device, steps: usize) -> Result<Vec<f64>> {
             moves.assign(&(moves.value() * 0.8 - gradient * 0.3))?;
             at.assign(&(at.value() + moves.value()))?;
         }
-        device.flush()?;
+        device.submit()?;
         if is_read(step, 5) {
             reads.take(&loss);
         }

@@ -216,7 +216,7 @@ async fn trained(device: &Device, steps: usize) -> Result<Vec<f32>> {
             let gradient = variable.take_gradient().expect("backward left one");
             variable.assign(&variable.value().sub(&gradient.mul(0.1)?)?)?;
         }
-        device.flush()?;
+        device.submit()?;
     }
     let mut all = Vec::new();
     for variable in [&w, &b, &v, &c] {
@@ -284,8 +284,8 @@ async fn what_comes_of_a_refused_shader_is_an_error_too() {
     backend.run_sources(&first, &[source(64, 0, "o[i] = ;")], &buffers, &[]).unwrap();
     let good = [source(64, 0, "o[i] = a[i] + 1u;")];
     backend.run_sources(&second, &good, &[buffers[1], next], &[]).unwrap();
-    backend.sync().await.unwrap_err();
-    backend.sync().await.unwrap();
+    backend.synchronize().await.unwrap_err();
+    backend.synchronize().await.unwrap();
     let error = words(&backend, next, 3).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
@@ -296,7 +296,7 @@ async fn a_destroyed_device_answers() {
     let buffers = two(&backend, 64).unwrap();
     let work = batch(256, &[&[]], 0);
     backend.run_sources(&work, &[busy(10_000_000)], &buffers, &[]).unwrap();
-    let (read, synced) = (backend.read(buffers[1], 0, 4), backend.sync());
+    let (read, synced) = (backend.read(buffers[1], 0, 4), backend.synchronize());
     backend.destroy();
     let errors = [
         read.await.unwrap_err(),
@@ -319,7 +319,7 @@ async fn too_much_memory_is_told_and_the_device_goes_on() {
     let backend = device().await;
     let size = backend.limits().binding_bytes;
     let held: Vec<BufferId> = (0..24).map(|_| backend.allocate(size).unwrap()).collect();
-    let told = backend.sync().await;
+    let told = backend.synchronize().await;
     // A machine with enough memory has nothing to tell.
     if let Err(error) = told {
         assert_eq!(error.kind(), ErrorKind::Memory);
@@ -339,7 +339,7 @@ async fn many_reads_some_dropped() {
     let buffers = two(&backend, 1 << 20).unwrap();
     for round in 0..100 {
         drop(backend.read(buffers[0], 0, 4 << (round % 20)));
-        drop(backend.sync());
+        drop(backend.synchronize());
     }
     let reads: Vec<_> = (0..300).map(|i| backend.read(buffers[0], i * 4, 4)).collect();
     for (i, read) in reads.into_iter().enumerate().rev() {
@@ -435,7 +435,7 @@ async fn an_internal_error_is_told_and_the_device_goes_on() {
     let backend = device().await;
     let buffers = two(&backend, 64).unwrap();
     let good = source(64, 0, "o[i] = a[i] + 1u;");
-    backend.sync().await.unwrap();
+    backend.synchronize().await.unwrap();
     let patch = Patch::new(
         "{
             const real = GPUDevice.prototype.popErrorScope;
@@ -484,7 +484,7 @@ async fn scopes_that_throw_or_never_come_to_an_end() {
             GPUDevice.prototype.popErrorScope = function () { real.call(this); return new Promise(() => {}); };
         }",
     );
-    let (read, synced) = (backend.read(buffers[0], 0, 4), backend.sync());
+    let (read, synced) = (backend.read(buffers[0], 0, 4), backend.synchronize());
     drop(patch);
     backend.destroy();
     assert_eq!(read.await.unwrap_err().kind(), ErrorKind::DeviceLost);
@@ -533,7 +533,7 @@ async fn a_device_lost_while_a_read_waits() {
     let buffers = two(&backend, 64).unwrap();
     let work = batch(256, &[&[]], 0);
     backend.run_sources(&work, &[busy(10_000_000)], &buffers, &[]).unwrap();
-    let (read, synced) = (backend.read(buffers[1], 0, 4), backend.sync());
+    let (read, synced) = (backend.read(buffers[1], 0, 4), backend.synchronize());
     // Not by us: the page closes it.
     js_sys::eval("opened[0].destroy()").unwrap();
     assert_eq!(read.await.unwrap_err().kind(), ErrorKind::DeviceLost);
@@ -549,7 +549,7 @@ async fn what_is_dropped_is_destroyed_once_nothing_waits_for_it() {
     backend.free(buffers[1]);
     assert_eq!(number("destroyed"), 1.0);
     let reads: Vec<_> = (0..20).map(|i| backend.read(buffers[0], i * 4, 4)).collect();
-    let (synced, dropped) = (backend.sync(), backend.read(buffers[0], 0, 4));
+    let (synced, dropped) = (backend.synchronize(), backend.read(buffers[0], 0, 4));
     drop(backend);
     drop(dropped);
     for (i, read) in reads.into_iter().enumerate() {

@@ -38,7 +38,7 @@ class Index {
   async add(pieces) {
     const vectors = this.embedder.embed(pieces);
     try {
-      await vectors.device.sync();
+      await vectors.device.synchronize();
     } catch (error) {
       vectors.dispose();
       throw error;
@@ -64,7 +64,7 @@ class Index {
     const { vectors } = part;
     const select = () => vectors.indexSelect(0, vectors.device.tensor(new Int32Array(rows)));
     this.#parts = rows.length ? [{ vectors: vectors.device.scope(select), pieces }] : [];
-    vectors.device.flush();
+    vectors.device.submit();
     vectors.dispose();
   }
 
@@ -75,7 +75,7 @@ class Index {
   #merge(count) {
     const last = this.#parts.slice(-count);
     const vectors = Tensor.concat(last.map(({ vectors }) => vectors), 0);
-    vectors.device.flush();
+    vectors.device.submit();
     this.#parts = [...this.#parts.slice(0, -count), { vectors, pieces: last.flatMap(({ pieces }) => pieces) }];
     for (const part of last) part.vectors.dispose();
   }

@@ -161,7 +161,7 @@ const debugWords = ["graph", "plan", "kernel", "time", "memory"];
  * - `"graph"`: the recorded operations of each batch, before it is planned.
  * - `"plan"`: the kernels of each planned batch.
  * - `"kernel"`: the source text of these kernels.
- * - `"time"`: after each read and each `sync`, the profile of what ran since the last.
+ * - `"time"`: after each read and each `synchronize`, the profile of what ran since the last.
  * - `"memory"`: prints nothing. {@link Device.memory} then reports where later tensors are made.
  *
  * ```ts

@@ -181,7 +181,7 @@ async function fill(prefer) {
     for (let n = 0; n < 100; n++) {
       try {
         kept.push(kept[n].add(1));
-        device.flush();
+        device.submit();
       } catch ({ code }) {
         codes.push(code);
         break;

@@ -350,7 +350,7 @@ await inPage("the page's device is lost", async ({ Device, Tensor, same, rejects
   gpu.destroy();
   await gpu.lost;
   await rejects("DeviceLost", "read", () => x.read());
-  await rejects("DeviceLost", "sync", () => device.sync());
+  await rejects("DeviceLost", "synchronize", () => device.synchronize());
   refuses("DeviceLost", "gpuBuffer", () => x.gpuBuffer());
   const next = await Device.from(await opened());
   same([...(await next.tensor([1]).add(1).read())], [2], "a new one");

@@ -35,7 +35,7 @@ async function train(prefer, every) {
       if (every && step % every === 0) losses.push(await loss.item());
       if ((step + 1) % (steps / 10) > 0) continue;
       gc();
-      await device.sync();
+      await device.synchronize();
       const { nodes, usedBytes, plans, pipelines, buffers } = device.stats();
       rounds.push({ nodes, usedBytes, plans, pipelines, buffers, heap: performance.memory.usedJSHeapSize });
     }

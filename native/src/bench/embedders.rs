@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::files;
 use crate::model::Embedder;
 use crate::profile::Profile;
-use crate::{DeviceSync, TensorSync};
+use crate::{DeviceBlocking, TensorBlocking};
 use comfy_table::Table;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ fn run(embedder: &Embedder, texts: usize, tokens: usize) -> Result<Duration> {
     };
     let texts: Vec<Vec<u32>> = (0..texts).map(text).collect();
     let start = Instant::now();
-    embedder.embed_tokens(&texts)?.read_sync::<f32>()?;
+    embedder.embed_tokens(&texts)?.read_blocking::<f32>()?;
     Ok(start.elapsed())
 }
 
@@ -65,7 +65,7 @@ pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String
                 theirs.extend(asked.map(|[took]| Duration::from_secs_f64(took)));
             }
         }
-        let (_, profile) = device.profile_sync(|| run(&embedder, texts, tokens))?;
+        let (_, profile) = device.profile_blocking(|| run(&embedder, texts, tokens))?;
         kernels += &format!("\n{name}\n\n{}\n", kernel_table(&profile));
         let (ours, theirs) = (median(ours), (!theirs.is_empty()).then(|| median(theirs)));
         let cells = [

@@ -7,7 +7,7 @@ use super::table::plain;
 use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::{AttentionOptions, Tensor};
-use crate::{DeviceSync, TensorSync};
+use crate::{DeviceBlocking, TensorBlocking};
 use comfy_table::Table;
 use std::time::Instant;
 
@@ -60,10 +60,10 @@ pub fn measure(open: &dyn Fn() -> Result<Device>, runs: usize) -> Result<String>
         for run in 0..=runs {
             for (device, times) in [(&fixed, &mut theirs), (&dynamic, &mut ours)] {
                 let result = work(device, n)?;
-                device.wait()?;
+                device.synchronize_blocking()?;
                 let start = Instant::now();
                 result.run()?;
-                device.wait()?;
+                device.synchronize_blocking()?;
                 // The first run compiles, so it is not counted.
                 if run > 0 {
                     times.push(start.elapsed());
@@ -114,7 +114,7 @@ fn new_lengths(device: &Device, runs: usize) -> Result<Table> {
             let result = encoder(device, length)?;
             result.run()?;
             times.push(start.elapsed());
-            result.read_sync::<f32>()?;
+            result.read_blocking::<f32>()?;
         }
     }
     let after = device.stats();

@@ -22,7 +22,7 @@ use crate::backend::DeviceKind;
 use crate::device::{Device, Preference};
 use crate::error::{Error, Result};
 use crate::op::PackedArithmetic;
-use crate::{DeviceSync, TensorSync};
+use crate::{DeviceBlocking, TensorBlocking};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use peers::{python, Program, NUMPY};
@@ -137,10 +137,10 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let (preference, runs) = (&options.device, options.runs.get());
     if options.lengths {
-        print!("{}", lengths::measure(&|| Device::with_sync(preference.clone()), runs)?);
+        print!("{}", lengths::measure(&|| Device::with_blocking(preference.clone()), runs)?);
         return Ok(());
     }
-    let device = Device::with_sync(preference.clone())?;
+    let device = Device::with_blocking(preference.clone())?;
     if options.programs {
         print!("{}", programs::measure(&device, runs)?);
         return Ok(());
@@ -212,7 +212,7 @@ fn measure(
     let result = ready.step()?;
     ready.wait(&result)?;
     let first = start.elapsed();
-    if let Some(wrong) = wrong(&case.kind, &data, &result.read_sync()?) {
+    if let Some(wrong) = wrong(&case.kind, &data, &result.read_blocking()?) {
         return Ok(Row::failed(case, wrong));
     }
     drop(result);

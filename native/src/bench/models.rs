@@ -12,7 +12,7 @@ use crate::model::{Context, LanguageModel, LoadOptions};
 use crate::op::PackedFormat;
 use crate::profile::{KernelProfile, Phase};
 use crate::tensor::PackedTensor;
-use crate::DeviceSync;
+use crate::DeviceBlocking;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -46,13 +46,13 @@ fn run(context: &mut Context, singly: bool, first: usize, count: usize) -> Resul
     context.truncate(0);
     if first > 0 {
         context.add(&tokens(0, first))?.run()?;
-        device.wait()?;
+        device.synchronize_blocking()?;
     }
     let start = Instant::now();
     let new = tokens(first, count);
     for part in new.chunks(if singly { 1 } else { count }) {
         context.add(part)?.run()?;
-        device.wait()?;
+        device.synchronize_blocking()?;
     }
     Ok(start.elapsed())
 }
@@ -111,7 +111,7 @@ pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String
 fn share(context: &mut Context) -> Result<String> {
     let device = context.model().device().clone();
     run(context, true, 0, TOKENS)?;
-    let (_, profile) = device.profile_sync(|| run(context, true, 0, TOKENS))?;
+    let (_, profile) = device.profile_blocking(|| run(context, true, 0, TOKENS))?;
     let each = |time: Duration| time.as_secs_f64() * 1e3 / TOKENS as f64;
     let mut table = plain(&["kernels of a token", "runs", "ms", "GB/s"], 4);
     for kernel in profile.kernels() {
@@ -142,7 +142,7 @@ fn share(context: &mut Context) -> Result<String> {
 fn products(context: &mut Context) -> Result<String> {
     const COUNT: usize = 512;
     let (device, config) = (context.model().device().clone(), context.model().config().clone());
-    let (_, profile) = device.profile_sync(|| run(context, false, 0, COUNT))?;
+    let (_, profile) = device.profile_blocking(|| run(context, false, 0, COUNT))?;
     let packed = |kernel: &&KernelProfile| kernel.kind == "packed_matmul";
     let (time, flops) = profile
         .kernels()
@@ -167,7 +167,7 @@ fn products(context: &mut Context) -> Result<String> {
             let product = x.matmul(&weights.permute(&[1, 0])?)?;
             let start = Instant::now();
             product.run()?;
-            device.wait()?;
+            device.synchronize_blocking()?;
             times.push(start.elapsed());
         }
         plain += median(times) * 1e-3;
@@ -205,10 +205,10 @@ pub fn formats(device: &Device, options: &Options) -> Result<String> {
             let mut times = Vec::new();
             for number in 0..=runs {
                 let product = matrix.linear(&x)?;
-                device.wait()?;
+                device.synchronize_blocking()?;
                 let start = Instant::now();
                 product.run()?;
-                device.wait()?;
+                device.synchronize_blocking()?;
                 if number > 0 {
                     times.push(start.elapsed());
                 }

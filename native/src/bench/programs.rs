@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::{AttentionOptions, Tensor, Variable};
-use crate::{DeviceSync, TensorSync};
+use crate::{DeviceBlocking, TensorBlocking};
 use std::time::{Duration, Instant};
 
 /// A program with its name.
@@ -78,7 +78,7 @@ fn power_iteration(device: &Device, steps: usize, run: bool) -> Result<()> {
         if run {
             x.run()?;
         }
-        norm.item_sync::<f32>()?;
+        norm.item_blocking::<f32>()?;
     }
     Ok(())
 }
@@ -95,9 +95,9 @@ fn training(device: &Device, steps: usize, read: bool) -> Result<()> {
             variable.assign(&variable.value().sub(&gradient.mul(0.01)?)?)?;
         }
         if read || step + 1 == steps {
-            loss.item_sync::<f32>()?;
+            loss.item_blocking::<f32>()?;
         } else {
-            device.flush()?;
+            device.submit()?;
         }
     }
     Ok(())
@@ -128,7 +128,7 @@ fn decoding(device: &Device, [keys, values]: &[Variable; 2], steps: usize) -> Re
         x = x.add(mixed.reshape([1, HEADS * WIDTH])?)?.detach();
         x.run()?;
     }
-    device.wait()
+    device.synchronize_blocking()
 }
 
 /// Times each program `runs` times, and returns the medians as tables.
@@ -157,9 +157,9 @@ pub fn measure(device: &Device, runs: usize) -> Result<String> {
     let work: [[Work<'_>; 2]; 4] = [
         [
             ("1,000 known operations on as many numbers, recorded and read", &|| {
-                chain(&x, 1_000)?.read_sync::<f32>().map(drop)
+                chain(&x, 1_000)?.read_blocking::<f32>().map(drop)
             }),
-            ("compiled, run and read", &|| program.run(&[&x])?[0].read_sync::<f32>().map(drop)),
+            ("compiled, run and read", &|| program.run(&[&x])?[0].read_blocking::<f32>().map(drop)),
         ],
         [
             ("power iteration, each of 200 norms read", &|| power_iteration(device, 200, false)),
@@ -181,7 +181,7 @@ pub fn measure(device: &Device, runs: usize) -> Result<String> {
         // The first run is not timed, because it plans and compiles.
         one()?;
         two()?;
-        device.wait()?;
+        device.synchronize_blocking()?;
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..runs {
             ours.push(time(one)?);

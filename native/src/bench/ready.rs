@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::{Program, Tensor};
-use crate::TensorSync;
+use crate::TensorBlocking;
 
 /// A case on a device, ready to run.
 pub struct Ready {
@@ -71,8 +71,8 @@ impl Ready {
     /// The errors of the device.
     pub fn wait(&self, result: &Tensor) -> Result<()> {
         match self.kind {
-            Kind::Transfer { .. } => result.read_sync::<f32>().map(drop),
-            _ => result.read_range_sync::<f32>(0, 1).map(drop),
+            Kind::Transfer { .. } => result.read_blocking::<f32>().map(drop),
+            _ => result.read_range_blocking::<f32>(0, 1).map(drop),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::nn::{
 };
 use crate::optim::{Adam, Optimizer};
 use crate::tensor::{ConvOptions, Padding, PoolOptions, Tensor};
-use crate::{DeviceSync, TensorSync};
+use crate::{DeviceBlocking, TensorBlocking};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -113,7 +113,7 @@ fn step(work: &Work, optimizer: &mut Optimizer) -> Result<(Duration, f32)> {
     let scores = work.model.forward(&work.x)?;
     let loss = scores.cross_entropy(&work.y, None, CrossEntropyOptions::default())?;
     optimizer.minimize(&loss)?;
-    let loss = loss.item_sync::<f32>()?;
+    let loss = loss.item_blocking::<f32>()?;
     Ok((start.elapsed(), loss))
 }
 
@@ -223,7 +223,7 @@ fn row(
     let work = make(device, name)?;
     let parameters = work.model.parameter_count();
     let mut optimizer = Optimizer::new(Adam::new(1e-4), &work.model.parameters())?;
-    device.wait()?;
+    device.synchronize_blocking()?;
     let mut own = Learner::new(name.into(), || step(&work, &mut optimizer))?;
     let other = |peer| told(Learner::other(peer, name, parameters));
     let mut others: Vec<Option<Learner>> = peers.iter_mut().map(other).collect();

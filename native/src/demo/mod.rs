@@ -40,7 +40,7 @@ struct Results {
 pub fn run(preference: Preference, json: Option<&Path>) -> Result<()> {
     let pixels = picture::picture(WIDTH as i32, HEIGHT as i32);
     let mut devices = other_than_cpu(preference)?;
-    devices.push(Device::with_sync(Preference::Cpu)?);
+    devices.push(Device::with_blocking(Preference::Cpu)?);
     let mut results = Vec::with_capacity(devices.len());
     for device in &devices {
         println!("computing on {} ({})", device.info().name, device.info().backend);
@@ -59,13 +59,13 @@ pub fn run(preference: Preference, json: Option<&Path>) -> Result<()> {
 
 /// Opens the preferred device. If that is the CPU, opens a software GPU instead, if one exists.
 fn other_than_cpu(preference: Preference) -> Result<Vec<Device>> {
-    let device = Device::with_sync(preference)?;
+    let device = Device::with_blocking(preference)?;
     if device.info().kind != DeviceKind::Cpu {
         return Ok(vec![device]);
     }
     let Some(why) = device.fallback() else { return Ok(Vec::new()) };
     println!("{why}");
-    match Device::with_sync(Preference::Software) {
+    match Device::with_blocking(Preference::Software) {
         Ok(software) => {
             println!("comparing with {}, a software GPU", software.info().name);
             Ok(vec![software])
@@ -78,12 +78,12 @@ fn other_than_cpu(preference: Preference) -> Result<Vec<Device>> {
 fn work(device: &Device, pixels: &[u8]) -> Result<Results> {
     let input = device.tensor_from_bytes(pixels, &[HEIGHT, WIDTH], DType::U32)?;
     let chain = image::program(device, WIDTH, HEIGHT, &image::USUAL)?;
-    let image = chain.run(&[&input])?[1].read_sync()?;
+    let image = chain.run(&[&input])?[1].read_blocking()?;
     let image_ms = median_ms::<u32>(&chain, &input)?;
     let mut filters = Vec::new();
     for filter in image::ALL {
         let alone = image::program(device, WIDTH, HEIGHT, &[filter])?;
-        filters.push((filter.0, alone.run(&[&input])?[1].read_sync()?));
+        filters.push((filter.0, alone.run(&[&input])?[1].read_blocking()?));
     }
 
     let words = attention::words(attention::SENTENCE);
@@ -94,9 +94,9 @@ fn work(device: &Device, pixels: &[u8]) -> Result<Results> {
         image,
         image_ms,
         filters,
-        weights: outputs[0].read_sync()?,
-        composed: outputs[1].read_sync()?,
-        fused: outputs[2].read_sync()?,
+        weights: outputs[0].read_blocking()?,
+        composed: outputs[1].read_blocking()?,
+        fused: outputs[2].read_blocking()?,
         attention_ms: median_ms::<f32>(&block, &input)?,
         words: words.len(),
     })
@@ -107,7 +107,7 @@ fn median_ms<T: Element>(program: &Program, input: &Tensor) -> Result<f64> {
     let mut times = Vec::with_capacity(9);
     for _ in 0..9 {
         let start = Instant::now();
-        program.run(&[input])?[0].read_range_sync::<T>(0, 1)?;
+        program.run(&[input])?[0].read_range_blocking::<T>(0, 1)?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);

@@ -61,7 +61,7 @@ impl Chat {
         };
         let mut generation = context.chat(messages, options)?;
         let mut answer = String::new();
-        while let Some(token) = generation.next_sync()? {
+        while let Some(token) = generation.next_blocking()? {
             if !print(&token.text)? {
                 return Ok(None);
             }

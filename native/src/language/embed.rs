@@ -66,7 +66,7 @@ impl Embed {
             prompt: self.prompt.as_deref(),
             prompt_name: self.prompt_name.as_deref(),
         };
-        let vectors: Vec<f32> = embedder.embed(texts, &options)?.read_sync()?;
+        let vectors: Vec<f32> = embedder.embed(texts, &options)?.read_blocking()?;
         let mut out = String::new();
         for (vector, text) in vectors.chunks_exact(embedder.dimensions()).zip(texts) {
             out += &match self.similarity {

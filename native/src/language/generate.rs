@@ -101,7 +101,7 @@ impl Generate {
         let mut generation = context.generate(&prompt, options)?;
         let (mut ids, mut text, mut logprobs) = (Vec::new(), String::new(), Vec::new());
         let mut first = None;
-        while let Some(token) = generation.next_sync()? {
+        while let Some(token) = generation.next_blocking()? {
             first.get_or_insert_with(Instant::now);
             if generation.finish() != Some(Finish::End) {
                 ids.push(token.id);

@@ -72,7 +72,7 @@ impl On {
     /// # Errors
     /// If no device is available, or threads are set for a device without them.
     fn device(&self) -> Result<Device> {
-        let device = Device::with_sync(self.device.clone())?;
+        let device = Device::with_blocking(self.device.clone())?;
         match self.threads {
             None => Ok(device),
             Some(threads) if device.info().kind == DeviceKind::Cpu => {
@@ -105,7 +105,7 @@ impl Model {
         // The function is called again after a lost device.
         let load = move |device| Box::pin(ready(load_shown(&device, &file, options))) as Pending<_>;
         let model = block_on(LanguageModel::reloadable(&device, load))?;
-        device.wait()?;
+        device.synchronize_blocking()?;
         Ok((model, begin.elapsed().as_secs_f64()))
     }
 }

@@ -47,7 +47,7 @@ impl Perplexity {
             let all = context.add_all(part)?.log_softmax(-1)?;
             let next: Vec<i32> = next.iter().map(|&id| id as i32).collect();
             let next = model.device().tensor(&next, &[next.len(), 1])?;
-            logprobs.extend(all.gather(1, &next)?.read_sync::<f32>()?);
+            logprobs.extend(all.gather(1, &next)?.read_blocking::<f32>()?);
         }
         let sum: f64 = logprobs.iter().map(|&logprob| f64::from(logprob)).sum();
         let nll = -sum / logprobs.len() as f64;

@@ -137,7 +137,7 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
 fn write(device: &Device, model: &Chars, begin: &[i32], seed: u32) -> Result<Vec<i32>> {
     model.eval();
     let mut text = begin.to_vec();
-    let draws = device.uniform(&[160], 0.0, 1.0, seed)?.read_sync::<f32>()?;
+    let draws = device.uniform(&[160], 0.0, 1.0, seed)?.read_blocking::<f32>()?;
     for draw in draws {
         let seen = &text[text.len().saturating_sub(LENGTH)..];
         // Positions attend only to earlier ones, so padding behind the text has no effect, and all rounds share one plan.
@@ -146,7 +146,7 @@ fn write(device: &Device, model: &Chars, begin: &[i32], seed: u32) -> Result<Vec
         let scores = model.forward(&device.tensor(&padded, &[1, LENGTH])?)?;
         let shares = scores.softmax(-1)?;
         let count = shares.shape()[2];
-        let shares = shares.read_range_sync::<f32>((seen.len() - 1) * count, count)?;
+        let shares = shares.read_range_blocking::<f32>((seen.len() - 1) * count, count)?;
         let mut left = draw;
         let next = shares.iter().position(|share| {
             left -= share;

@@ -77,7 +77,7 @@ fn rate(text: &str) -> std::result::Result<f64, String> {
 /// The errors of the device and the files. `InvalidState` if losses are not finite.
 pub fn run(net: &Net) -> Result<()> {
     let (Net::Mlp(options) | Net::Digits(options) | Net::Chars(options)) = net;
-    let device = Device::with_sync(options.device.clone())?;
+    let device = Device::with_blocking(options.device.clone())?;
     println!("{} ({})", device.info().name, device.info().backend);
     if let Some(why) = device.fallback() {
         println!("{why}");
@@ -125,7 +125,7 @@ impl<M: Module> Work<'_, M> {
         );
         let bar = ProgressBar::new(epochs * steps as u64).with_style(style());
         bar.set_position(trainer.steps());
-        while let Some(step) = trainer.next_step_sync()? {
+        while let Some(step) = trainer.next_step_blocking()? {
             bar.set_position(step.step + 1);
             let Some(epoch) = &step.ended else { continue };
             bar.suspend(|| println!("{}", line(epoch)));

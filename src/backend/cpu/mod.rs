@@ -218,7 +218,7 @@ impl Backend for CpuBackend {
         Box::pin(std::future::ready(read()))
     }
 
-    fn sync(&self) -> Pending<Result<()>> {
+    fn synchronize(&self) -> Pending<Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 

@@ -188,7 +188,7 @@ impl Backend for ReferenceBackend {
         Box::pin(ready(taken))
     }
 
-    fn sync(&self) -> Pending<Result<()>> {
+    fn synchronize(&self) -> Pending<Result<()>> {
         Box::pin(ready(Ok(())))
     }
 

@@ -224,7 +224,7 @@ impl WgpuBackend {
             wanted.into_iter().partition(|w| w.len > 0);
         empty.into_iter().try_for_each(|nothing| (nothing.take)(&[]))?;
         if wanted.is_empty() {
-            return Ok(self.sync());
+            return Ok(self.synchronize());
         }
         let arriving = gpu.read(wanted)?;
         let at = gpu.errors.tick();
@@ -320,7 +320,7 @@ impl Backend for WgpuBackend {
         }
     }
 
-    fn sync(&self) -> Pending<Result<()>> {
+    fn synchronize(&self) -> Pending<Result<()>> {
         let gpu = self.gpu.clone();
         if let Err(error) = gpu.errors.check("sync") {
             return Box::pin(ready(Err(error)));

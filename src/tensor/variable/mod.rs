@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// A mutable slot for a tensor of one shape and type, such as a parameter of a model or a cache. Tensors that were taken
 /// from the variable earlier keep their values.
 ///
-/// Assigning runs nothing. [`Device::flush`](crate::device::Device::flush) at the end of a step submits everything that
+/// Assigning runs nothing. [`Device::submit`](crate::device::Device::submit) at the end of a step submits everything that
 /// was recorded at once: the loss, the gradients and the new values.
 ///
 /// ```
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 ///     loss.backward(&[&w])?;
 ///     let gradient = w.take_gradient().expect("backward left one");
 ///     w.assign(&w.value().sub(&gradient.mul(0.1)?)?)?;
-///     device.flush()?;
+///     device.submit()?;
 /// }
 /// assert!((w.value().item::<f32>().await? - 1.0).abs() < 1e-3);
 /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
@@ -279,7 +279,7 @@ impl Variable {
     }
 
     /// Assigns a value. If more than 2,000 operations were recorded since the last computation, they are submitted, as by
-    /// [`Device::flush`](crate::device::Device::flush). So a loop that never waits does not accumulate operations.
+    /// [`Device::submit`](crate::device::Device::submit). So a loop that never waits does not accumulate operations.
     ///
     /// Gradients pass to the assigned value, unless it is detached. The new value is written over the old one if nothing
     /// else needs the old one. Tensors from [`Variable::value`], recorded operations and possible gradients all need it.
@@ -313,7 +313,7 @@ impl Variable {
             return done;
         }
         Assignment::new(vec![(self.clone(), value.clone())])?.commit();
-        value.device.flush_if_long()
+        value.device.submit_if_long()
     }
 
     /// Restores a previous value. The variable gets that very node, not an equal one, so gradients by it still work.
@@ -371,7 +371,7 @@ impl Variable {
     /// let cache = Variable::new(&device.zeros(&[4, 2])?);
     /// for n in 0..3 {
     ///     cache.assign_slice(0, n, &device.full(&[1, 2], n as f64, DType::F32)?)?;
-    ///     device.flush()?;
+    ///     device.submit()?;
     /// }
     /// assert_eq!(cache.value().read::<f32>().await?, [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 0.0, 0.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();

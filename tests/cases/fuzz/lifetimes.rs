@@ -88,7 +88,7 @@ async fn run(
             _ => Holder::Tensor(tensor),
         }));
         if choice == 4 && !smooth {
-            device.flush().map_err(said)?;
+            device.submit().map_err(said)?;
         }
         for earlier in 0..=number {
             if last[earlier] <= number && word(seed, (number + 1) << 8 | earlier).is_multiple_of(2)

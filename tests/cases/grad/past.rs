@@ -110,7 +110,7 @@ fn read_before(suite: &mut Suite) {
     suite.steps("after a flush", |device| async move {
         let x = one(&device, 3.0)?;
         let loss = x.square();
-        device.flush().map_err(said)?;
+        device.submit().map_err(said)?;
         is(&loss.grad(&[&x]).map_err(said)?[0], &[6.0]).await
     });
     suite.steps("of a gradient that was read", |device| async move {
@@ -255,7 +255,7 @@ fn loops(suite: &mut Suite) {
             state.splice(..4, results);
             // Waits, so that the host does not run too far ahead of the device.
             if n % 50 == 0 {
-                device.sync().await.map_err(said)?;
+                device.synchronize().await.map_err(said)?;
             }
         }
         flat(settled, device.stats())

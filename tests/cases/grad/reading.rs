@@ -163,7 +163,7 @@ fn training(suite: &mut Suite) {
             let step = gradient.mul(0.01).and_then(|step| w.value().sub(&step)).map_err(said)?;
             w.assign(&step).map_err(said)?;
             drop(step);
-            device.flush().map_err(said)?;
+            device.submit().map_err(said)?;
             loss.item::<f32>().await.map_err(said)?;
         }
         flat(settled, device.stats())?;
@@ -253,7 +253,7 @@ fn held(suite: &mut Suite) {
             loss.item::<f32>().await.map_err(said)?;
             let g = loss.grad(&[&w]).map_err(said)?.remove(0);
             w = g.mul(0.01).and_then(|step| w.sub(&step)).map_err(said)?;
-            device.flush().map_err(said)?;
+            device.submit().map_err(said)?;
             losses.push(loss);
             counts.push(device.stats().nodes);
         }
@@ -292,12 +292,12 @@ fn rounds(suite: &mut Suite, count: usize) {
                 let (mut x, mut settled) = (first.clone(), device.stats());
                 for n in 0..count {
                     x = step(&x).map_err(said)?;
-                    device.flush().map_err(said)?;
+                    device.submit().map_err(said)?;
                     if n == 9 {
                         settled = device.stats();
                     }
                     if n % 50 == 0 {
-                        device.sync().await.map_err(said)?;
+                        device.synchronize().await.map_err(said)?;
                     }
                 }
                 flat(settled, device.stats())?;
@@ -317,9 +317,9 @@ fn rounds(suite: &mut Suite, count: usize) {
                     losses.push(loss.detach());
                     loss.grad(&[&w]).and_then(|g| g[0].run()).map_err(said)?;
                     drop(loss);
-                    device.flush().map_err(said)?;
+                    device.submit().map_err(said)?;
                     if n % 50 == 0 {
-                        device.sync().await.map_err(said)?;
+                        device.synchronize().await.map_err(said)?;
                     }
                     let nodes = device.stats().nodes;
                     ensure(n == 0 || nodes == before + 1, format!("{before} nodes, then {nodes}"))?;

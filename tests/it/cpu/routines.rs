@@ -526,6 +526,6 @@ fn counters_stay_flat() {
     backend.free(x);
     backend.free(y);
     assert_eq!(backend.counters().bytes, 0);
-    pollster::block_on(backend.sync()).unwrap();
+    pollster::block_on(backend.synchronize()).unwrap();
     println!("{:?}", backend.info());
 }

@@ -110,7 +110,7 @@ impl Case<'_> {
                     self.context.generate(&self.tokens, options).expect("a generation");
                 let mut made = Vec::new();
                 for _ in 0..2 {
-                    let token = generation.next_sync().expect("a token").expect("one more");
+                    let token = generation.next_blocking().expect("a token").expect("one more");
                     let all = self.toy.logits(&self.tokens);
                     let last = &all[all.len() - 1];
                     let most = last.iter().copied().fold(f64::MIN, f64::max);

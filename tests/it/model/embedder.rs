@@ -68,7 +68,7 @@ impl Case {
 /// Returns the largest difference.
 fn distance(got: &Tensor, want: &[Vec<f64>]) -> f64 {
     assert_eq!(got.shape(), [want.len(), want[0].len()]);
-    let got: Vec<f32> = got.read_sync().expect("numbers");
+    let got: Vec<f32> = got.read_blocking().expect("numbers");
     let pairs = got.iter().zip(want.iter().flatten());
     pairs.map(|(&got, want)| (f64::from(got) - want).abs()).fold(0.0, f64::max)
 }
@@ -99,7 +99,7 @@ fn vectors_are_those_of_sentence_transformers() {
 #[test]
 fn no_feature_is_idle() {
     let golden = golden();
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let [mean, first, other, relu, dense, two, roberta] = &golden.cases[..] else {
         panic!("seven cases, got {}", golden.cases.len())
     };
@@ -184,7 +184,7 @@ fn texts_do_not_see_each_other() {
 #[test]
 fn damaged_files_are_refused() {
     let golden = golden();
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let (mean, dense) = (&golden.cases[0], &golden.cases[4]);
     let (config, pooling) = ("config.json", "1_Pooling/config.json");
     let without = |case: &Case, name: &str| {
@@ -268,7 +268,7 @@ fn minilm_is_that_of_its_package() {
         let got = embedder.embed(&real.texts[..count], &EmbedOptions::default()).expect("vectors");
         let distance = distance(&got, &real.vectors[..count]);
         assert!(distance < 1e-5, "{device:?}: {distance}");
-        let got: Vec<f32> = got.read_sync().expect("numbers");
+        let got: Vec<f32> = got.read_blocking().expect("numbers");
         for (text, (got, want)) in got.chunks_exact(384).zip(&real.vectors).enumerate() {
             let cosine: f64 = got.iter().zip(want).map(|(&a, b)| f64::from(a) * b).sum();
             assert!(cosine > 0.999_99, "{device:?}, text {text}: {cosine}");

@@ -47,7 +47,7 @@ fn golden(family: &str) -> (Vec<u32>, Vec<f64>) {
 }
 
 fn cpu() -> Device {
-    Device::with_sync(Preference::Cpu).expect("the CPU")
+    Device::with_blocking(Preference::Cpu).expect("the CPU")
 }
 
 fn load(device: &Device, folder: &Folder) -> Result<LanguageModel> {
@@ -120,7 +120,7 @@ fn each_setting_matters() {
         let mut folder = folder(family);
         configure(&mut folder, change);
         let model = load(&device, &folder).expect("a model");
-        let got: Vec<f32> = logits(&model, &tokens).read_sync().expect("numbers");
+        let got: Vec<f32> = logits(&model, &tokens).read_blocking().expect("numbers");
         let apart = got.iter().zip(&want).map(|(got, want)| (f64::from(*got) - want).abs());
         assert!(apart.fold(0.0, f64::max) > 1e-3, "change {n} of {family}");
     }
@@ -205,7 +205,7 @@ fn adapters_are_in_the_order_of_the_folder() {
     let adapter = LoraAdapter::load(&model, config, &saved(&pair).expect("a file"));
     let adapted = model.with_adapter(&adapter.expect("an adapter")).expect("a model");
     let name = format!("{module}.weight");
-    let mut weights: Vec<f32> = tensors[&name].read_sync().expect("numbers");
+    let mut weights: Vec<f32> = tensors[&name].read_blocking().expect("numbers");
     for (n, weight) in weights.iter_mut().enumerate() {
         *weight += b[n / 24] * a[n % 24];
     }
@@ -213,7 +213,7 @@ fn adapters_are_in_the_order_of_the_folder() {
     folder.insert(shard, saved(&tensors).expect("a file"));
     let merged = load(&device, &folder).expect("a model");
     let [adapted, merged, plain]: [Vec<f32>; 3] = [&adapted, &merged, &model]
-        .map(|model| logits(model, &tokens).read_sync().expect("numbers"));
+        .map(|model| logits(model, &tokens).read_blocking().expect("numbers"));
     let want: Vec<f64> = merged.iter().map(|&x| f64::from(x)).collect();
     close_to(&tensor(&adapted, &[adapted.len()]), &want, 1e-4, "adapted");
     assert!(plain.iter().zip(&merged).any(|(a, b)| (a - b).abs() > 1e-2));

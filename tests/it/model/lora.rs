@@ -43,7 +43,7 @@ pub fn filled(model: &LanguageModel, options: &LoraOptions, seed: u64) -> LoraAd
 
 pub fn values(adapter: &LoraAdapter) -> Values {
     let read = |(name, variable): (String, Variable)| {
-        let numbers: Vec<f32> = variable.value().read_sync().expect("numbers");
+        let numbers: Vec<f32> = variable.value().read_blocking().expect("numbers");
         (name, numbers.into_iter().map(f64::from).collect())
     };
     adapter.named_parameters().into_iter().map(read).collect()
@@ -119,7 +119,7 @@ fn logits(model: &LanguageModel) -> Tensor {
 }
 
 fn numbers(tensor: &Tensor) -> Vec<f32> {
-    tensor.read_sync().expect("numbers")
+    tensor.read_blocking().expect("numbers")
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn logits_are_those_of_changed_weights() {
 
 #[test]
 fn each_target_changes_the_logits() {
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     for mut toy in families() {
         let model = load(&device, &toy);
         let base = toy.logits(&TOKENS).concat();
@@ -241,7 +241,7 @@ fn losses_and_gradients_are_those_of_plain_loops() {
 /// Tests more rows than the logits in memory at a time, and many lists.
 #[test]
 fn large_batches_are_computed_in_parts() {
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let mut toy = Toy::new(false, None, false);
     let model = load_with(&device, &toy, 150, DType::F32);
     let examples: Vec<Example> = [150, 31, 2, 133, 17]
@@ -307,7 +307,7 @@ fn training_lowers_the_loss_and_models_follow() {
             toy.changes.clear();
             close(&rest, &toy.logits(&TOKENS)[10..].concat(), &what);
             // Saved and loaded.
-            let files = adapter.save_sync().expect("files");
+            let files = adapter.save_blocking().expect("files");
             let again = LoraAdapter::load(&model, files.config.as_bytes(), &files.weights);
             let again = again.expect("an adapter");
             assert_eq!(values(&again), values(&adapter));
@@ -338,7 +338,7 @@ fn steps_of_the_same_lengths_plan_nothing() {
 
 #[test]
 fn wrong_examples_and_options_are_refused() {
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let model = load(&device, &Toy::new(false, None, true));
     let adapter = LoraAdapter::new(&model, &LoraOptions::default()).expect("an adapter");
     assert_eq!(adapter.parameters().len(), 3 * 2 * 2);
@@ -383,7 +383,7 @@ fn wrong_examples_and_options_are_refused() {
     // The same model, loaded again.
     let again = load(&device, &Toy::new(false, None, true));
     assert!(again.with_adapter(&adapter).is_ok());
-    let elsewhere = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let elsewhere = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let elsewhere = load(&elsewhere, &Toy::new(false, None, true));
     assert!(elsewhere.with_adapter(&adapter).is_err());
 }

@@ -38,7 +38,7 @@ const GEMMA3: Golden = Golden {
 };
 
 fn cpu() -> Device {
-    Device::with_sync(Preference::Cpu).expect("the CPU")
+    Device::with_blocking(Preference::Cpu).expect("the CPU")
 }
 
 fn golden_model(device: &Device, golden: &Golden) -> LanguageModel {
@@ -52,7 +52,7 @@ type Bits = BTreeMap<String, (Vec<usize>, Vec<u32>)>;
 fn bits(device: &Device, file: &[u8]) -> Bits {
     let tensors = load_safetensors(device, file).expect("a file").tensors;
     let read = |(name, tensor): (String, Tensor)| {
-        let numbers: Vec<f32> = tensor.read_sync().expect("numbers");
+        let numbers: Vec<f32> = tensor.read_blocking().expect("numbers");
         (name, (tensor.shape().to_vec(), numbers.into_iter().map(f32::to_bits).collect()))
     };
     tensors.into_iter().map(read).collect()
@@ -84,11 +84,11 @@ fn adapters_of_peft_give_its_logits() {
             let tuned = model.with_adapter(&adapter).expect("a model");
             let what = format!("{device:?}, {}", model.config().architecture);
             close_to(&logits(&tuned), &want, 1e-4, &what);
-            let base: Vec<f32> = logits(&model).read_sync().expect("numbers");
+            let base: Vec<f32> = logits(&model).read_blocking().expect("numbers");
             let apart = base.iter().zip(&want).map(|(a, b)| (f64::from(*a) - b).abs());
             assert!(apart.fold(0.0, f64::max) > 0.1, "{what}");
 
-            let files = adapter.save_sync().expect("files");
+            let files = adapter.save_blocking().expect("files");
             assert_eq!(bits(&device, &files.weights), bits(&device, golden.weights), "{what}");
             let [ours, theirs]: [Value; 2] = [files.config.as_bytes(), golden.config]
                 .map(|config| serde_json::from_slice(config).expect("JSON"));
@@ -106,7 +106,7 @@ fn adapters_of_peft_give_its_logits() {
 
 /// Returns the two files of a saved adapter.
 fn saved(adapter: &LoraAdapter) -> (Value, BTreeMap<String, Tensor>) {
-    let files = adapter.save_sync().expect("files");
+    let files = adapter.save_blocking().expect("files");
     let device = adapter.parameters()[0].value().device().clone();
     let tensors = load_safetensors(&device, &files.weights).expect("a file").tensors;
     (serde_json::from_str(&files.config).expect("JSON"), tensors)

@@ -118,7 +118,7 @@ impl World {
             0..4 => self.read(at),
             4..6 => self.train(n),
             6 => {
-                let files = self.adapters[n].adapter.save_sync().expect("files");
+                let files = self.adapters[n].adapter.save_blocking().expect("files");
                 let loaded =
                     LoraAdapter::load(&self.model, files.config.as_bytes(), &files.weights);
                 let loaded = loaded.expect("an adapter");
@@ -198,7 +198,7 @@ impl World {
         let trained = &mut self.adapters[n];
         let got = trained.adapter.loss(&examples).expect("a loss");
         trained.optimizer.minimize(&got).expect("a step");
-        let got = f64::from(got.item_sync::<f32>().expect("a number"));
+        let got = f64::from(got.item_blocking::<f32>().expect("a number"));
         let want = loss(&trained.toy, &examples);
         assert!((got - want).abs() < 1e-3, "{got}, not {want}{}", self.log);
         trained.follow();
@@ -216,7 +216,7 @@ impl World {
         talk.tokens.clone_from(&prompt);
         let generation = talk.context.generate(&prompt, options).expect("a generation");
         let made: Vec<u32> =
-            generation.tokens_sync().take(3).map(|token| token.expect("a token").id).collect();
+            generation.tokens_blocking().take(3).map(|token| token.expect("a token").id).collect();
         for id in made {
             let all = self.toy(&self.talks[at]).logits(&self.talks[at].tokens);
             let last = all.last().expect("logits");

@@ -107,7 +107,7 @@ fn follow(
     for n in prompts {
         let prompt = &golden.prompts[n];
         let logits = context.resume(&prompt.ids).expect("logits");
-        let logits: Vec<f32> = logits.read_sync().expect("logits");
+        let logits: Vec<f32> = logits.read_blocking().expect("logits");
         for &(id, want) in prompt.top.iter().chain(&prompt.fixed) {
             let got = f64::from(logits[id]);
             assert!(
@@ -123,7 +123,7 @@ fn follow(
         };
         let generation = context.generate(&prompt.ids, options).expect("a generation");
         let mut wanted = prompt.greedy.iter().zip(&prompt.margins);
-        for token in generation.tokens_sync() {
+        for token in generation.tokens_blocking() {
             let (&want, &margin) = wanted.next().expect("at most as many tokens");
             // If two tokens are almost equally likely, either is correct, and the texts differ afterwards.
             if margin < 2.0 * close {
@@ -144,7 +144,7 @@ fn sampled<T>(few: T, all: T) -> T {
 }
 
 fn cpu() -> Device {
-    Device::with_sync(Preference::Cpu).expect("the CPU")
+    Device::with_blocking(Preference::Cpu).expect("the CPU")
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn activations_of_8_bits() {
     let logits = [EXACT, INT8].map(|how| {
         let model = load(&SMOLLM2, &cpu(), how)?;
         let logits = model.context().and_then(|mut context| context.add(&[1000])).expect("logits");
-        Some(logits.read_sync::<f32>().expect("numbers"))
+        Some(logits.read_blocking::<f32>().expect("numbers"))
     });
     let [Some(exact), Some(rounded)] = logits else { return };
     let apart = exact.iter().zip(&rounded).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
@@ -184,7 +184,8 @@ fn activations_of_8_bits_in_single_steps() {
         let (mut sum, mut apart) = (0.0, 0f64);
         for (pair, want) in ids.windows(2).zip(logprobs) {
             let logits = context.add(&pair[..1]).and_then(|logits| logits.log_softmax(0));
-            let logprobs: Vec<f32> = logits.and_then(|logits| logits.read_sync()).expect("numbers");
+            let logprobs: Vec<f32> =
+                logits.and_then(|logits| logits.read_blocking()).expect("numbers");
             let got = f64::from(logprobs[pair[1] as usize]);
             apart = apart.max((got - want).abs());
             sum -= got;
@@ -205,7 +206,7 @@ fn gemma3_on_the_cpu() {
 
 #[test]
 fn both_on_a_software_gpu() {
-    let device = match Device::with_sync(Preference::Software) {
+    let device = match Device::with_blocking(Preference::Software) {
         Ok(device) => device,
         Err(error) => {
             let required = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
@@ -228,7 +229,7 @@ fn perplexity_of_a_text() {
     let next: Vec<i32> = ids[1..].iter().map(|&id| id as i32).collect();
     let next = model.device().tensor(&next, &[next.len(), 1]).expect("ids");
     let found = all.and_then(|all| all.gather(1, &next)).expect("logits");
-    let found: Vec<f32> = found.read_sync().expect("numbers");
+    let found: Vec<f32> = found.read_blocking().expect("numbers");
     let mut sum = 0.0;
     for (&got, want) in found.iter().zip(&logprobs) {
         assert!((f64::from(got) - want).abs() < CLOSE, "{got}, not {want}");
@@ -274,7 +275,7 @@ fn a_text_is_learned() {
         let start = Instant::now();
         let loss = adapter.loss(std::slice::from_ref(&example)).expect("a loss");
         optimizer.minimize(&loss).expect("a step");
-        losses.push(loss.item_sync().expect("a number"));
+        losses.push(loss.item_blocking().expect("a number"));
         seconds.push(start.elapsed().as_secs_f64());
     }
     let peak = model.device().stats().peak_bytes;

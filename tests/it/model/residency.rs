@@ -51,7 +51,7 @@ fn options() -> GenerateOptions {
 
 fn tokens(context: &mut Context) -> Result<Vec<u32>> {
     let generation = context.generate(&[3, 14, 15, 39, 2], options())?;
-    generation.tokens_sync().map(|token| Ok(token?.id)).collect()
+    generation.tokens_blocking().map(|token| Ok(token?.id)).collect()
 }
 
 /// A backend that is lost after some calls.
@@ -293,7 +293,7 @@ fn caches_are_evicted_first_and_then_weights() {
         let large = device.zeros(&[all as usize]).expect("zeros");
         assert_eq!(large.run().expect_err("too large").kind(), ErrorKind::Memory);
         let loss = adapter.loss(&[Example::text(&[3, 14, 15])]).expect("a loss");
-        assert!(loss.item_sync::<f32>().expect("a number") > 0.0);
+        assert!(loss.item_blocking::<f32>().expect("a number") > 0.0);
         device.set_memory_limit(None);
         block_on(models[0].0.ready()).expect("weights");
         assert_eq!(loads(), [2, 2], "{device:?}");

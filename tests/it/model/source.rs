@@ -56,7 +56,7 @@ fn options() -> LoadOptions {
 
 #[test]
 fn a_file_that_waits_gives_the_same_model() {
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let toy = Toy::new(true, Some(5), true);
     let reads = Cell::new(0);
     let parts = |fails_at| {

@@ -36,8 +36,8 @@ pub fn load_with(device: &Device, toy: &Toy, context: usize, cache: DType) -> La
 
 /// Returns the CPU, and a GPU or a software GPU.
 pub fn devices() -> Vec<Device> {
-    let cpu = Device::with_sync(Preference::Cpu).expect("the CPU");
-    match Device::with_sync(Preference::Software) {
+    let cpu = Device::with_blocking(Preference::Cpu).expect("the CPU");
+    match Device::with_blocking(Preference::Software) {
         Ok(gpu) => vec![cpu, gpu],
         Err(error) => {
             let required = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
@@ -53,7 +53,7 @@ pub fn close(got: &Tensor, want: &[f64], what: &str) {
 }
 
 pub fn close_to(got: &Tensor, want: &[f64], error: f64, what: &str) {
-    let got: Vec<f32> = got.read_sync().expect("numbers");
+    let got: Vec<f32> = got.read_blocking().expect("numbers");
     assert_eq!(got.len(), want.len(), "{what}");
     for (n, (got, want)) in got.iter().zip(want).enumerate() {
         assert!((f64::from(*got) - want).abs() < error, "{what}, token {n}: {got}, not {want}");
@@ -111,7 +111,7 @@ fn keys_and_values_may_be_halves() {
         let exact = context.add_all(&[1]).is_ok();
         assert!(exact, "a single token");
     }
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let options = LoadOptions { cache: Some(DType::I32), ..LoadOptions::default() };
     let file = Cursor::new(Toy::new(false, None, true).file());
     let refused = LanguageModel::load(&device, file, options).map(drop).expect_err("integers");
@@ -162,7 +162,7 @@ fn windows_move_on_and_are_computed_again() {
 
 #[test]
 fn a_context_refuses_what_it_has_no_room_for_and_stays_as_it_was() {
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let toy = Toy::new(false, None, true);
     let model = load(&device, &toy);
     let mut context = model.context().expect("a context");
@@ -188,7 +188,7 @@ fn a_context_refuses_what_it_has_no_room_for_and_stays_as_it_was() {
 
 #[test]
 fn models_come_in_parts() {
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let toy = Toy::new(false, None, false);
     let parts = toy.files(3);
     let folder = std::env::temp_dir().join(format!("warpweft-parts-{}", std::process::id()));
@@ -232,7 +232,7 @@ fn models_come_in_parts() {
 
 #[test]
 fn damaged_models_are_refused() {
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let refused = |change: &dyn Fn(&mut Toy)| {
         let mut toy = Toy::new(false, None, false);
         change(&mut toy);
@@ -259,7 +259,7 @@ fn generated(model: &LanguageModel, options: GenerateOptions) -> (Vec<Generated>
     let mut context = model.context().expect("a context");
     let mut generation = context.generate(&TOKENS[..3], options).expect("a generation");
     let mut all = Vec::new();
-    while let Some(token) = generation.next_sync().expect("a token") {
+    while let Some(token) = generation.next_blocking().expect("a token") {
         all.push(token);
     }
     (all, generation.finish())
@@ -307,7 +307,7 @@ fn the_likeliest_tokens_follow_until_there_is_no_room() {
 #[test]
 fn tokens_come_as_a_stream_and_as_an_iterator() {
     use futures_util::TryStreamExt;
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let model = load(&device, &Toy::new(false, None, true));
     let options = GenerateOptions { max_tokens: Some(9), ..Default::default() };
     let (want, _) = generated(&model, options.clone());
@@ -315,7 +315,7 @@ fn tokens_come_as_a_stream_and_as_an_iterator() {
     let stream = context.generate(&TOKENS[..3], options.clone()).expect("a generation").tokens();
     let streamed: Vec<Generated> = pollster::block_on(stream.try_collect()).expect("tokens");
     assert_eq!((streamed.len(), &streamed), (9, &want));
-    let listed = context.generate(&TOKENS[..3], options).expect("a generation").tokens_sync();
+    let listed = context.generate(&TOKENS[..3], options).expect("a generation").tokens_blocking();
     assert_eq!(listed.collect::<Result<Vec<_>>>().expect("tokens"), want);
     let refused = context.chat(&[Message::new("user", "A")], GenerateOptions::default());
     assert_eq!(refused.map(drop).expect_err("no template").kind(), ErrorKind::Unsupported);
@@ -323,7 +323,7 @@ fn tokens_come_as_a_stream_and_as_an_iterator() {
 
 #[test]
 fn texts_end_a_generation_before_they_are_seen() {
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let model = load(&device, &Toy::new(false, None, true));
     let (all, _) = generated(&model, GenerateOptions::default());
     let whole = text(&all);
@@ -344,7 +344,7 @@ fn texts_end_a_generation_before_they_are_seen() {
 
 #[test]
 fn draws_follow_the_probabilities() {
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let toy = Toy::new(false, None, true);
     let model = load(&device, &toy);
     let logits = toy.logits(&TOKENS[..3]).pop().expect("logits");
@@ -399,7 +399,7 @@ fn draws_follow_the_probabilities() {
 
 #[test]
 fn penalties_and_biases_change_what_is_likeliest() {
-    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let toy = Toy::new(false, None, true);
     let model = load(&device, &toy);
     let sampling = SamplingOptions {
@@ -441,11 +441,11 @@ fn a_token_plans_nothing_and_allocates_nothing() {
         let mut generation =
             context.generate(&TOKENS[..3], GenerateOptions::default()).expect("a generation");
         for _ in 0..3 {
-            generation.next_sync().expect("a token");
+            generation.next_blocking().expect("a token");
         }
         let before = device.stats();
         for _ in 0..5 {
-            generation.next_sync().expect("a token");
+            generation.next_blocking().expect("a token");
         }
         let after = device.stats();
         assert_eq!(

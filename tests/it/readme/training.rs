@@ -3,7 +3,7 @@
 use warpweft_native::{nn::*, optim::*, prelude::*};
 
 pub fn main() -> Result<()> {
-    let generator = Generator::new(&Device::new_sync()?, 0);
+    let generator = Generator::new(&Device::new_blocking()?, 0);
     let model = Sequential::new()
         .push(Linear::new(&generator, 1, 16)?)
         .push(|x: &Tensor| Ok(x.tanh()))
@@ -14,10 +14,10 @@ pub fn main() -> Result<()> {
         let loss = model.forward(&x)?.mse_loss(&x.sin(), LossReduction::Mean)?;
         optimizer.minimize(&loss)?; // computes the gradients and updates the parameters
         if step % 100 == 0 {
-            println!("{step}: {}", loss.item_sync::<f32>()?);
+            println!("{step}: {}", loss.item_blocking::<f32>()?);
         }
     }
     let error = model.forward(&x)?.sub(&x.sin())?.abs().max(())?; // over all axes
-    assert!(error.item_sync::<f32>()? < 0.1);
+    assert!(error.item_blocking::<f32>()? < 0.1);
     Ok(())
 }

@@ -461,7 +461,7 @@ impl fmt::Display for Action {
             Action::Run { t } => write!(f, "t{t}.run()"),
             Action::RunBatch { a, b } => write!(f, "batch of t{a}, t{b}.run()"),
             Action::ReadTogether { a, b } => write!(f, "device.read([t{a}, t{b}])"),
-            Action::Flush => write!(f, "device.flush()"),
+            Action::Flush => write!(f, "device.submit()"),
             Action::Eager { on } => write!(f, "device.run_eagerly({on})"),
             Action::FindNonFinite { t } => write!(f, "t{t}.find_non_finite()"),
             Action::Blame { t, read } => {

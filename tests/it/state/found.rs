@@ -409,7 +409,7 @@ fn loading_into_a_trainer_with_an_average_keeps_the_model_usable(device: &Device
     let average = WeightAverage::new(&trainer.optimizer, 0.5)?;
     for _ in 0..2 {
         average.swap()?;
-        device.flush()?;
+        device.submit()?;
     }
     near(&trainer.model.forward(&x)?, &answer);
     Ok(())
@@ -512,7 +512,7 @@ fn a_condition_keeps_the_value_that_was_assigned(device: &Device) -> Result<()> 
     let (x, z) = (data(device, &[3.0, 4.0])?, data(device, &[5.0, 6.0])?);
     let v = variable(device, &[1.0, -1.0])?;
     let y = v.value().mul(2)?.gt(0)?.where_cond(&x, &z)?;
-    device.flush()?;
+    device.submit()?;
     v.assign(&v.value().sub(10)?.detach())?;
     near(&v.value(), &[-9.0, -11.0]);
     near(&y.sum(())?.grad(&[&x])?[0], &[1.0, 0.0]);
@@ -572,7 +572,7 @@ fn two_variables_can_be_swapped(device: &Device) -> Result<()> {
         b.assign(&first)?;
         drop((first, second));
         if n % 2 == 1 {
-            device.flush()?;
+            device.submit()?;
         }
     }
     near(&a.value(), &tanhs);
@@ -597,7 +597,7 @@ fn two_variables_can_be_swapped_after_a_slice_was_assigned(device: &Device) -> R
     a.assign(&second)?;
     b.assign(&first)?;
     drop((first, second));
-    device.flush()?;
+    device.submit()?;
     near(&a.value(), &[14.0, 4.0, 6.0]);
     near(&b.value(), &[7.0, 2.0, 3.0]);
     Ok(())
@@ -609,7 +609,7 @@ fn an_average_can_be_swapped_after_an_assignment(device: &Device) -> Result<()> 
     w.assign(&data(device, &[3.0, 4.0])?)?;
     let average = WeightAverage::new(&optimizer, 0.5)?;
     average.swap()?;
-    device.flush()?;
+    device.submit()?;
     near(&w.value(), &[3.0, 4.0]);
     Ok(())
 }

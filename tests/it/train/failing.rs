@@ -77,7 +77,7 @@ fn a_step_whose_submission_fails_was_not_taken() {
                 block_on(trainer.next_step())?;
             }
             trainer.optimizer.set_lr(0.7);
-            block_on(device.sync())?;
+            block_on(device.synchronize())?;
             let before = bits(&trainer.model);
             for _ in 0..2 {
                 device.set_memory_limit(Some(device.stats().used_bytes + 1_000));

@@ -118,7 +118,7 @@ fn running_ahead_does_no_more_than_awaiting_each_step() {
                     block_on(step.loss.item::<f32>())?;
                 }
             }
-            block_on(device.sync())?;
+            block_on(device.synchronize())?;
             let after = device.stats();
             let submits = after.submits - before.submits;
             Ok([after.kernels - before.kernels, submits, after.plans - before.plans, after.bytes])

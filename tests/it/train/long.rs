@@ -49,7 +49,7 @@ fn nothing_grows() {
                 drop(step.loss);
                 // At the end of an epoch, no work is in flight.
                 if step.ended.is_some() {
-                    block_on(device.sync())?;
+                    block_on(device.synchronize())?;
                     seen.push(held(&device.stats()));
                 }
             }

@@ -38,7 +38,7 @@ fn over(metric: &mut dyn Metric, device: &Device, batches: &[(Tensor, Tensor)]) 
     metric.reset();
     for (x, y) in batches {
         metric.update(x, y)?;
-        device.flush()?;
+        device.submit()?;
     }
     Ok(f64::from(block_on(metric.value()?.item::<f32>())?))
 }

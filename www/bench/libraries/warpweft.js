@@ -96,7 +96,7 @@ export async function open(entry) {
     const names = Object.keys(given.inputs);
     const tensors = {};
     for (const name of names) tensors[name] = device.tensor(data[name], given.inputs[name].shape);
-    await device.sync();
+    await device.synchronize();
     const dispose = () => {
       Object.values(tensors).forEach((tensor) => tensor.dispose());
       device.trim();

@@ -31,7 +31,7 @@ const NEVER = {
     madeElement madeShader measure recorded stopProfile toNpz toSafetensors upload version beginProfile endProfile choose borrow
     pin share kernels config lastPlan`),
   "takes no arguments, and every tensor": words(`detach dispose findNonFinite gpuBuffer onesLike print randomBits ravel read
-    readNested saveNpy text toString zerosLike isFinite isInf isNan graph eq ne measureCeilings stats sync flush memory
+    readNested saveNpy text toString zerosLike isFinite isInf isNan graph eq ne measureCeilings stats synchronize submit memory
     memoryLimit cacheLimits trim batch item signBit unitFloat`),
   "other cases test its arguments": words(`checkIndices setMemoryLimit setCacheLimits onCompile
     tensorFromBuffer tune loadSafetensors saveSafetensors loadNpy loadNpz saveNpz profile`),

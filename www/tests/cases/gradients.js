@@ -53,7 +53,7 @@ test("checkpoints have the same gradients, and keep less until then", async ({ d
     (x) => weights.reduce(layer, x),
     (x) => parts.reduce((x, some) => x.checkpoint((x) => some.reduce(layer, x)), x),
   ];
-  await device.sync();
+  await device.synchronize();
   const seen = [];
   for (const net of nets) {
     const input = device.uniform([512, 64], { seed: 9 });
@@ -137,14 +137,14 @@ test("gradients add up until they are taken", async ({ device, Variable }) => {
   refuses("InvalidState", "value", () => w.value);
 });
 
-test("a cache is computed at each flush", async ({ device, Variable }) => {
+test("a cache is computed at each submission", async ({ device, Variable }) => {
   const cache = new Variable(device.zeros([4]));
   for (let n = 0; n < 6; n++) {
     const here = device.iota([4], 0).eq(device.tensor(new Int32Array([n % 4]), []));
     cache.assign(here.where(device.tensor([n]), cache.value));
     const sum = cache.value.sum();
     const before = device.stats().submits;
-    device.flush();
+    device.submit();
     same(await sum.item(), [0, 1, 3, 6, 10, 14][n], `step ${n}`);
     check(device.stats().submits === before + 1, `submissions of step ${n}`);
   }
@@ -156,7 +156,7 @@ test("a cache is written in place", async ({ device, Variable }) => {
   let buffers;
   for (let n = 0; n < 12; n++) {
     device.scope(() => cache.assignSlice(0, n % 4, device.tensor([n])));
-    device.flush();
+    device.submit();
     check(cache.value === cache.value, "the value is one object");
     if (n === 6) buffers = device.stats().buffers;
   }
@@ -172,7 +172,7 @@ test("variables learn, one submission a step", async ({ device, Variable }) => {
     const loss = w.value.sub(device.tensor([1, 1])).square().sum();
     const [gradient] = loss.grad([w.value]);
     w.assign(w.value.sub(gradient.mul(0.1)));
-    device.flush();
+    device.submit();
   };
   step();
   step();

@@ -27,10 +27,10 @@ test("ten thousand tensors freed at the end of a block", async ({ device }) => {
   let settled;
   for (let n = 0; n < COUNT; n++) {
     step(device, data, n);
-    if (n % 500 === 499) await device.sync();
+    if (n % 500 === 499) await device.synchronize();
     if (n === 499) settled = device.stats();
   }
-  await device.sync();
+  await device.synchronize();
   same(made(device.stats()), made(settled), "what was made after ten thousand steps and after five hundred");
   notMore(device.stats(), settled, "at the end");
 });
@@ -80,7 +80,7 @@ test("trainers that are let go", async (context) => {
   await forgotten(context);
   const before = await collected(device, 0);
   for (let n = 0; n < 20; n++) await forgotten(context);
-  await device.sync();
+  await device.synchronize();
   check(device.stats().nodes > before.nodes, "nothing was there to collect");
   notMore(await collected(device, before.nodes + before.usedBytes), before, "after twenty trainings");
 });
@@ -90,7 +90,7 @@ test("a parameter that was looked at once keeps no old value", async ({ device, 
   const optimizer = Optimizer.sgd([w], { lr: 0.5 });
   const step = async () => {
     device.scope(() => optimizer.minimize(w.value.sum()));
-    await device.sync();
+    await device.synchronize();
   };
   await step();
   const before = await collected(device, 0);

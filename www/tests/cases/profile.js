@@ -47,7 +47,7 @@ test("many steps have times that add up", async ({ device }) => {
   const x = device.ones([128, 128]);
   const { profile } = await device.profile(async () => {
     for (let i = 0; i < 20; i++) program.run(x)[0].dispose();
-    await device.sync();
+    await device.synchronize();
   });
   const { kernels, deviceTime, untimed } = profile.toJSON();
   same(untimed, 0, "kernels without a time");

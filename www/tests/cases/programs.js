@@ -66,12 +66,12 @@ test("a loop that holds more and more ends at the memory limit, and the device g
   const refused = () => {
     for (;;) {
       const next = held.at(-1).add(1);
-      own.flush();
+      own.submit();
       held.push(next);
       check(held.length < 100, JSON.stringify(own.stats()));
     }
   };
-  refuses("Memory", "flush", refused);
+  refuses("Memory", "submit", refused);
   check(held.length > 8 && own.stats().bytes <= 1 << 20, JSON.stringify(own.stats()));
   for (const tensor of held.splice(1)) tensor.dispose();
   const sum = held[0].add(1).sum();
@@ -165,16 +165,16 @@ test("what is left of building a program does not disturb", async ({ device }) =
   let inside;
   const program = device.compile([{ shape: [2] }], (x) => (inside = x.add(1)).relu());
   same(inside.disposed, true, "tensors of the function are the program's");
-  device.flush();
+  device.submit();
   same([...(await program.run(device.tensor([1, -3]))[0].read())], [2, 0]);
 });
 
-test("flush and sync", async ({ device }) => {
+test("submit and synchronize", async ({ device }) => {
   const x = device.ones([4]).add(2);
   const before = device.stats().submits;
-  device.flush();
+  device.submit();
   check(device.stats().submits > before, "nothing was submitted");
-  await device.sync();
+  await device.synchronize();
   same([...(await x.read())], [3, 3, 3, 3]);
   x.add(1).run();
 });

@@ -211,7 +211,7 @@ test("a trainer that is at work says so", async (context) => {
   await rejects("InvalidState", "", () => trainer.nextStep());
   refuses("InvalidState", "history: used after dispose", () => trainer.history);
   check(String(trainer) === "Trainer(disposed)" && String(nested) === "Trainer", String(trainer));
-  device.flush();
+  device.submit();
 });
 
 test("metrics by scikit-learn's formulas", async ({ device, Module, Optimizer, Trainer, Variable }) => {
@@ -339,7 +339,7 @@ test("a step that can not be submitted was not taken", async (context) => {
     for (const failing of [1, 3]) {
       const { model, optimizer, trainer } = wide(context, isBrought);
       for (let n = 0; n < failing; n++) await trainer.nextStep();
-      await device.sync();
+      await device.synchronize();
       device.setMemoryLimit(device.stats().usedBytes + 1000);
       const failed = await trainer.nextStep().catch((error) => error);
       device.setMemoryLimit();
@@ -738,7 +738,7 @@ test("steps leave nothing behind, whatever is read", async (context) => {
       const { usedBytes, nodes, plans, pipelines } = device.stats();
       if (step % 3 === 1 && step > 60) seen.push([usedBytes, nodes, plans, pipelines]);
     }
-    await device.sync();
+    await device.synchronize();
     const most = (part) => seen.slice(part).reduce((a, b) => a.map((x, n) => Math.max(x, b[n])));
     const [early, late] = [most(0), most(-20)];
     check(late.every((x, n) => x <= early[n]) && seen.length > 60, `every ${every}: ${early} grew to ${late}`);

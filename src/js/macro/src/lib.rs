@@ -24,7 +24,7 @@
 //! - `required`: the options object is not optional.
 //! - `example = "..."`: a JavaScript example for the documentation.
 //!
-//! On an `impl` block, `only(run, flush)` selects the methods that JavaScript has.
+//! On an `impl` block, `only(run, submit)` selects the methods that JavaScript has.
 
 mod data;
 mod docs;

@@ -252,7 +252,7 @@ impl Machine {
                 let numbers = |x: Vec<f32>| x.into_iter().map(f64::from).collect();
                 Ok(names.zip(block_on(read)?.into_iter().map(numbers)).collect())
             }
-            Action::Flush => self.device().flush().map(|()| Vec::new()),
+            Action::Flush => self.device().submit().map(|()| Vec::new()),
             Action::Eager { on } => {
                 self.device().run_eagerly(*on);
                 Ok(Vec::new())

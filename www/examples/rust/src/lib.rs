@@ -28,7 +28,7 @@ pub async fn fit_line(device: &str, x: &[f32], y: &[f32], steps: u32) -> Result<
             let Some(gradient) = variable.take_gradient() else { continue };
             variable.assign(&variable.value().sub(&gradient.mul(0.1)?)?)?;
         }
-        device.flush()?;
+        device.submit()?;
     }
     Ok(vec![slope.value().item().await?, height.value().item().await?])
 }

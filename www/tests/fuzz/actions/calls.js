@@ -169,7 +169,7 @@ export const calls = {
   limited: {
     weight: 2,
     make(gen) {
-      const names = ["minimize", "accumulate", "step", "train", "flush", "run", "assign", "assignData", "operation", "read"];
+      const names = ["minimize", "accumulate", "step", "train", "submit", "run", "assign", "assignData", "operation", "read"];
       const [action] = inner(gen, 1, (_, name) => names.includes(name));
       return action && { device: gen.world.devices[0], more: gen.random.one([0, 0, 64]), action };
     },

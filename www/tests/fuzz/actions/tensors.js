@@ -171,18 +171,18 @@ export const tensors = {
     run: (world, { of }) => of.forEach((ref) => world.tensor(ref)),
   },
 
-  flush: {
+  submit: {
     weight: 3,
     isSync: true,
     make: (gen) => ({ device: gen.device() }),
-    write: ({ device }) => `${device}.flush();`,
+    write: ({ device }) => `${device}.submit();`,
     run: () => {},
   },
 
-  sync: {
+  synchronize: {
     weight: 1,
     make: (gen) => ({ device: gen.device() }),
-    write: ({ device }) => `await ${device}.sync();`,
+    write: ({ device }) => `await ${device}.synchronize();`,
     run: () => {},
   },
 
