@@ -175,6 +175,7 @@ pub fn cases() -> Suite {
     changed(s, "clipped by value", Sgd::new(0.1), |optimizer| optimizer.clip_value(0.5));
     ways(s);
     apart(s);
+    pending(s);
     refused(s);
     suite
 }
@@ -344,7 +345,7 @@ async fn stays<R: Rule + Clone + 'static>(device: Device, rule: R) -> Result<()>
     same_as("steps", both.steps(), 6)
 }
 
-/// Tests parameters outside the loss, and pending gradients.
+/// Tests parameters outside the loss.
 fn apart(s: &mut Suite) {
     s.fallible("a parameter outside the loss stays: momentum", |device| {
         stays(device, Sgd { momentum: 0.9, weight_decay: 0.1, ..Sgd::new(0.1) })
@@ -405,6 +406,10 @@ fn apart(s: &mut Suite) {
         let loaded = other.load_state_dict(&state).await;
         says("three for two", loaded, ErrorKind::Shape, "`steps` must have 2 numbers")
     });
+}
+
+/// Tests pending gradients, and losses without gradients.
+fn pending(s: &mut Suite) {
     s.fallible("minimize takes what was left and added up", |device| async move {
         for way in 0..2 {
             let w = variable(&device, &[8.0])?;
