@@ -388,7 +388,8 @@ function showResults(query, found, ready, ms) {
     if (item.hidden) continue;
     const [content, value] = found[row];
     piece.textContent = content.length > MAX_SHOWN ? `${content.slice(0, MAX_SHOWN)}…` : content;
-    cosine.textContent = value.toFixed(3);
+    // A small negative cosine is shown as 0.000, without a sign.
+    cosine.textContent = (Math.round(1000 * value) / 1000 || 0).toFixed(3);
     bar.style.setProperty("--cosine", `${(100 * Math.max(value, 0)).toFixed(1)}%`);
   }
   text("hint").hidden = found.length === 0;
