@@ -804,7 +804,7 @@ test("a schedule serves trainers on every core", async (context) => {
   }
   const gone = context.Schedule.constant(0.1);
   gone.dispose();
-  const data = [other.tensor(features), other.tensor(targets)];
-  refuses("InvalidState", "train", () => line({ ...context, device: other }, { schedule: gone }, data));
+  const data = [context.device.tensor(features), context.device.tensor(targets)];
+  refuses("InvalidState", "train", () => line(context, { schedule: gone }, data));
   other.dispose();
 });
