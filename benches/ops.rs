@@ -1,4 +1,4 @@
-//! `cargo bench`: the same as `warpweft bench`, with the words after `--`.
+//! `cargo bench`: runs `warpweft bench` with the arguments after `--`.
 
 use std::process::ExitCode;
 use warpweft_native::bench::{run, Options};

@@ -1,4 +1,4 @@
-//! Every case in a browser: on WebGPU (also on a software GPU), and on the CPU compiled to WebAssembly.
+//! Runs every case in a browser: on WebGPU (also on a software GPU), and on the CPU compiled to WebAssembly.
 #![cfg(target_arch = "wasm32")]
 
 #[path = "cases/mod.rs"]
@@ -24,7 +24,7 @@ use wasm_bindgen_test::{console_log, wasm_bindgen_test, wasm_bindgen_test_config
 
 wasm_bindgen_test_configure!(run_in_browser);
 
-/// WebGPU, whatever computes it, with the kernels that GPUs get.
+/// Opens WebGPU on any adapter, with the kernels that GPUs use.
 async fn webgpu() -> Option<Device> {
     let mut adapter = adapters(PowerPreference::High).await.into_iter().next()?;
     adapter.limits.config = KernelConfig::GPU;
@@ -32,7 +32,7 @@ async fn webgpu() -> Option<Device> {
     Some(Device::from_backend(Box::new(backend), None))
 }
 
-/// Whether naga compiles the shaders, and lavapipe runs them where there is no GPU.
+/// Whether the browser is Firefox, in which naga compiles the shaders, and lavapipe runs them if there is no GPU.
 fn in_firefox() -> bool {
     user_agent().contains("Firefox/")
 }
@@ -43,11 +43,11 @@ fn user_agent() -> String {
 }
 
 thread_local! {
-    /// What ran so far, in all groups.
+    /// The results so far of all groups.
     static TALLY: RefCell<Vec<(&'static str, Report)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Says how many cases ran, once all groups have.
+/// Prints how many cases ran, after all groups have.
 fn tally(place: &'static str, report: &Report) {
     TALLY.with_borrow_mut(|tally| {
         tally.push((place, report.clone()));
@@ -71,7 +71,7 @@ async fn run(device: &Device, name: &str, place: &'static str) {
     console_log!("cases: {name}: {} on {place} ({})", report.count(), device.info().name);
 }
 
-/// A group's cases; fails with all that fail.
+/// Runs a group's cases. Fails with all their failures.
 async fn group(device: &Device, name: &str, place: &str) -> Report {
     let group = GROUPS.iter().find(|group| group.name == name).expect(name);
     let mut report = Report::default();
@@ -87,7 +87,7 @@ async fn group(device: &Device, name: &str, place: &str) -> Report {
     report
 }
 
-/// Neighbouring threads pass each other what they have, where the browser lets them.
+/// Tests rows with subgroups, if the browser supports them.
 #[wasm_bindgen_test]
 async fn rows_by_subgroups() {
     let device = webgpu().await.expect("this browser has no WebGPU: is it started with it?");
@@ -117,7 +117,7 @@ macro_rules! groups {
             #[super::wasm_bindgen_test]
             async fn $group() {
                 let device = super::Device::with(super::Preference::Cpu).await.expect("the CPU is there");
-                // Here what a case compares is one batch; on WebGPU each tensor is computed by itself.
+                // Here, the tensors of a case are computed in one batch. On WebGPU, each tensor is computed alone.
                 super::cases::check::together(true);
                 super::run(&device, stringify!($group), "cpu").await;
             }
@@ -127,10 +127,10 @@ macro_rules! groups {
 
 cases::with_groups!(groups);
 
-/// The most steps a program runs for in a browser: its GPU may be a CPU.
+/// The most steps of a program in a browser, because its GPU may be a CPU.
 const STEPS: usize = 100;
 
-/// Whole programs for half of their steps and for all: nothing in them waits between steps.
+/// Runs whole programs for half of their steps and for all. They do not wait between steps.
 async fn run_programs(name: &str, place: &'static str) {
     let theme = programs::THEMES.iter().find(|theme| theme.name == name).expect(name);
     let (every, mut all, mut ran) =

@@ -1,15 +1,15 @@
-//! A function of elements and a compute shader of an app's own, in WGSL: a signal is blurred and limited, and how much is
-//! learned. `cargo run -p warpweft-native --example custom_kernel`
+//! A custom elementwise function and a custom compute shader in WGSL: blurs and limits a signal, and learns how much.
+//! `cargo run -p warpweft-native --example custom_kernel`
 
 use warpweft_native::prelude::*;
 
-/// Straight near 0, and between -limit and limit.
+/// Linear near 0, and between -limit and limit.
 const SOFT_CLIP: &str = "
 fn soft_clip(x: f32, limit: f32) -> f32 {
     return x / (1.0 + abs(x) / limit);
 }";
 
-/// Its derivatives.
+/// The derivatives of the soft clip.
 const BY_X: &str = "
 fn by_x(x: f32, limit: f32) -> f32 {
     let d = 1.0 + abs(x) / limit;
@@ -21,7 +21,7 @@ fn by_limit(x: f32, limit: f32, clipped: f32) -> f32 {
     return clipped * clipped / (limit * limit) * sign(x);
 }";
 
-/// The mean of three neighbours on a ring.
+/// The mean of three neighbors on a ring.
 const BLUR: &str = "
 @group(0) @binding(0) var<uniform> size: u32;
 @group(0) @binding(1) var<storage, read> x: array<f32>;
@@ -35,12 +35,12 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     blurred[id.x] = (before + x[id.x] + after) / 3.0;
 }";
 
-/// The same in tensors: what a CPU computes, and, as it is symmetric, how gradients pass it.
+/// Computes the same blur with tensors. This is the CPU fallback and, because the blur is symmetric, also the gradient.
 fn blur(x: &Tensor) -> Result<Tensor> {
     x.roll(-1, 0)?.add(x)?.add(x.roll(1, 0)?)?.div(3.0)
 }
 
-/// The loss before learning and after.
+/// Returns the loss before and after learning.
 fn run(device: &Device) -> Result<[f32; 2]> {
     let clip = device.element_function_blocking(SOFT_CLIP)?.with_gradients(&[
         &device.element_function_blocking(BY_X)?,
@@ -60,7 +60,7 @@ fn run(device: &Device) -> Result<[f32; 2]> {
             [n.div_ceil(64) as u32, 1, 1],
             &[("size", n as f64)],
         )?;
-        // One kernel with what stands around it.
+        // One kernel with the operations around it.
         clip.call(&[&outputs[0], limit])
     };
     let wanted = made(&device.full(&[], 2.5, DType::F32)?, &device.full(&[], 1.5, DType::F32)?)?;

@@ -1,4 +1,4 @@
-//! A curve fitted to points by gradients: y = a sin(b x) + c, with Adam.
+//! Fits a curve to points with gradients: y = a sin(b x) + c, with Adam.
 //! `cargo run -p warpweft-native --example fit_curve`
 
 use warpweft_native::prelude::*;
@@ -21,7 +21,7 @@ impl Parameter {
         let gradient = self.value.take_gradient().expect("backward left one");
         let mean = self.mean.value().mul(0.9)?.add(&gradient.mul(0.1)?)?;
         let square = self.square.value().mul(0.999)?.add(&gradient.square().mul(0.001)?)?;
-        // Numbers such as these are data: another one needs no other kernel.
+        // Numbers like these are data, so a new value needs no new kernel.
         let (one, two) = (1.0 - 0.9f64.powi(number), 1.0 - 0.999f64.powi(number));
         let change = mean.div(one)?.div(&square.div(two)?.sqrt().add(1e-8)?)?;
         self.value.assign(&self.value.value().sub(&change.mul(rate)?)?)?;
@@ -32,7 +32,7 @@ impl Parameter {
 
 fn main() -> Result<()> {
     let device = Device::new_blocking()?;
-    // The points: a curve with some noise on it.
+    // The points: a curve with noise.
     let x = device.linspace(-3.0, 3.0, 256)?;
     let noise = device.normal(&[256], 0.0, 0.05, 1)?;
     let y = x.mul(1.7)?.sin().mul(2.5)?.add(0.5)?.add(&noise)?;
@@ -44,7 +44,7 @@ fn main() -> Result<()> {
         let loss = curve.sub(&y)?.square().mean(&[])?;
         loss.backward(&[&a.value, &b.value, &c.value])?;
         [&a, &b, &c].into_iter().try_for_each(|parameter| parameter.step(0.02, step))?;
-        // Reading waits: only now and then. Steps between are recorded, and submitted by themselves.
+        // Reading waits, so it is done rarely. The steps in between are recorded and submitted automatically.
         if step % 200 == 0 {
             println!("step {step}: loss {:.5}", loss.item_blocking::<f32>()?);
         }

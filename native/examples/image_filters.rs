@@ -1,11 +1,11 @@
-//! A picture through filters: bytes in, a blur and edges by convolutions, bytes out.
+//! Filters an image: reads bytes, computes a blur and edges with convolutions, and writes bytes.
 //! `cargo run -p warpweft-native --example image_filters -- out.pgm`
 
 use warpweft_native::prelude::*;
 
 const SIZE: usize = 128;
 
-/// A white disc on black, one byte a pixel.
+/// Returns a white disc on black, one byte per pixel.
 fn picture() -> Vec<u8> {
     let inside = |at: usize| {
         let from = |x: usize| x as f32 + 0.5 - SIZE as f32 / 2.0;
@@ -14,7 +14,7 @@ fn picture() -> Vec<u8> {
     (0..SIZE * SIZE).map(|at| if inside(at) { 255 } else { 0 }).collect()
 }
 
-/// `[height, width]` bytes as floats from 0 to 1, `[1, 1, height, width]`: what a convolution takes.
+/// Converts `[height, width]` bytes to floats from 0 to 1 of the shape `[1, 1, height, width]`, as convolutions take them.
 fn to_tensor(device: &Device, bytes: &[u8]) -> Result<Tensor> {
     let words: Vec<u32> = bytes.iter().map(|&byte| byte.into()).collect();
     device.tensor(&words, &[1, 1, SIZE, SIZE])?.cast(DType::F32)?.div(255)
@@ -28,7 +28,7 @@ fn filter(image: &Tensor, kernel: &[f32]) -> Result<Tensor> {
 
 fn main() -> Result<()> {
     let device = Device::new_blocking()?;
-    // Compiled once: a camera's pictures would all run through the same few kernels.
+    // Compiled once. All images of a camera would run through the same few kernels.
     let program = device.compile(&[(&[1, 1, SIZE, SIZE], DType::F32)], |inputs| {
         let blurred = filter(&inputs[0], &[1.0 / 25.0; 25])?;
         let across = filter(&blurred, &[-1.0, 0.0, 1.0, -2.0, 0.0, 2.0, -1.0, 0.0, 1.0])?;

@@ -1,11 +1,11 @@
-//! Gradients from scratch, as micrograd teaches them: an expression of numbers with its graph as a picture, and a net of
-//! 2-16-16-1 neurons that tells two moons apart.
+//! Gradients from scratch, as in micrograd: an expression of numbers with a drawing of its graph, and a net of 2-16-16-1
+//! neurons that separates two moons.
 //! `cargo run -p warpweft-native --example micrograd`
 
 use std::f32::consts::PI;
 use warpweft_native::{nn::*, prelude::*};
 
-/// Points on two half circles, and -1 or 1 for the circle that each is on.
+/// Returns points on two half circles, and -1 or 1 for the circle of each point.
 fn moons(device: &Device, count: usize) -> Result<(Tensor, Tensor)> {
     let (mut points, mut labels) = (Vec::new(), Vec::new());
     for n in 0..count {
@@ -28,7 +28,7 @@ fn main() -> Result<()> {
     let gradient = |x: &Variable| x.gradient().expect("backward left one").item_blocking::<f32>();
     println!("gradients: {:.4} {:.4} {:.4}", gradient(&a)?, gradient(&b)?, gradient(&c)?);
 
-    // A picture of it, with the values and the gradients.
+    // A drawing of the graph, with the values and the gradients.
     let names = [("a", &a.value()), ("b", &b.value()), ("c", &c.value()), ("d", &d), ("e", &e)];
     let file = std::env::temp_dir().join("warpweft-micrograd.svg");
     let svg = e.graph(&names)?.with_values_blocking()?.svg();

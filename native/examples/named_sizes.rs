@@ -1,9 +1,9 @@
-//! A compiled program with named sizes: nearest neighbours of however many points.
+//! A compiled program with named sizes: nearest neighbors of any number of points.
 //! `cargo run -p warpweft-native --example named_sizes`
 
 use warpweft_native::prelude::*;
 
-/// For each query, which point is nearest, and how far it is: `[queries]` each.
+/// Returns the index and the distance of the nearest point for each query, `[queries]` each.
 fn nearest(inputs: &[Tensor]) -> Result<Vec<Tensor>> {
     let (queries, points) = (&inputs[0], &inputs[1]);
     // |q - p|^2 = |q|^2 - 2 q p + |p|^2, for all pairs: [queries, points].
@@ -19,12 +19,12 @@ fn main() -> Result<()> {
     let device = Device::new_blocking()?;
     let queries: [Dim; 2] = ["queries".into(), 2.into()];
     let points: [Dim; 2] = ["points".into(), 2.into()];
-    // Each new size is planned when it comes; from the third on GPUs compile nothing for it.
+    // Each new size is planned when it first occurs. From the third size on, GPUs compile almost nothing.
     let program =
         device.compile_dynamic(&[(&queries, DType::F32), (&points, DType::F32)], nearest)?;
 
     for side in [2, 3, 5, 8] {
-        // A grid of points, and queries a little beside its diagonal.
+        // A grid of points, and queries near its diagonal.
         let grid = (0..side * side).flat_map(|at| [(at % side) as f32, (at / side) as f32]);
         let points = device.tensor(&grid.collect::<Vec<f32>>(), &[side * side, 2])?;
         let diagonal = (0..side).flat_map(|at| [at as f32 + 0.3, at as f32 - 0.4]);

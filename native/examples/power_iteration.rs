@@ -1,11 +1,11 @@
-//! The largest eigenvalue of a matrix by power iteration: a loop that waits for nothing until its end.
+//! The largest eigenvalue of a matrix by power iteration: a loop that waits only at its end.
 //! `cargo run -p warpweft-native --example power_iteration`
 
 use warpweft_native::prelude::*;
 
 const SIZE: usize = 64;
 
-/// 2 on the diagonal, -1 beside it. Its largest eigenvalue is 2 - 2 cos(pi n / (n + 1)).
+/// Returns a matrix with 2 on the diagonal and -1 next to it. Its largest eigenvalue is 2 - 2 cos(pi n / (n + 1)).
 fn matrix(device: &Device) -> Result<Tensor> {
     let (row, column) = (device.iota(&[SIZE, SIZE], 0)?, device.iota(&[SIZE, SIZE], 1)?);
     let distance = row.sub(&column)?.abs();
@@ -16,11 +16,11 @@ fn matrix(device: &Device) -> Result<Tensor> {
 fn main() -> Result<()> {
     let device = Device::new_blocking()?;
     let a = matrix(&device)?;
-    // A variable is what a loop assigns to; everything else is immutable.
+    // A loop assigns to variables. Everything else is immutable.
     let x = Variable::new(&device.uniform(&[SIZE, 1], -1.0, 1.0, 7)?);
     for _ in 0..1_500 {
         let y = a.matmul(&x.value())?;
-        // Recorded, and submitted in large parts by itself: nothing waits here.
+        // Recorded, and submitted automatically in large parts. Nothing waits here.
         x.assign(&y.div(&y.norm_l2(&[])?)?)?;
     }
     // The Rayleigh quotient of a vector of length 1.

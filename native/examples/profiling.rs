@@ -1,12 +1,12 @@
-//! Where the time goes: two steps of a network by kernel and by phase of the host, and a trace in Chrome's format for
-//! viewers. `cargo run -p warpweft-native --example profiling`
+//! Profiles two steps of a network by kernel and by phase of the host, and writes a trace in Chrome's format for viewers.
+//! `cargo run -p warpweft-native --example profiling`
 
 use warpweft_native::prelude::*;
 use warpweft_native::profile::Phase;
 
 fn main() -> Result<()> {
     let device = Device::new_blocking()?;
-    // What the device can do at most, so that each kernel's share of it is told.
+    // Measures the device's maximum speed, so that the profile shows each kernel's share of it.
     device.measure_ceilings_blocking()?;
 
     let x = device.normal(&[256, 128], 0.0, 1.0, 1)?;
@@ -19,7 +19,7 @@ fn main() -> Result<()> {
         let [first, second] = [0, 1].map(|n| gradients[n].square().sum(&[]));
         first?.add(second?)?.item_blocking()
     };
-    // The first step plans and compiles, the second one does not.
+    // The first step plans and compiles. The second does not.
     for number in [1, 2] {
         let (norm, profile) = device.profile_blocking(step)?;
         println!("step {number}: squared norm of the gradients {norm:.4}\n{profile}");

@@ -1,15 +1,16 @@
-//! An app with a wgpu device of its own: tensors compute an image on it, and the app's render pipeline draws the image from
-//! the memory that it was computed in. `cargo run -p warpweft-native --example share_device --features wgpu-interop`
+//! An app that shares its wgpu device: tensors compute an image on it, and the app's render pipeline draws the image from the
+//! same memory.
+//! `cargo run -p warpweft-native --example share_device --features wgpu-interop`
 
 use pollster::block_on;
 use std::error::Error;
 use warpweft_native::interop::wgpu;
 use warpweft_native::prelude::*;
 
-/// Pixels each way.
+/// The width and height in pixels.
 const SIZE: usize = 64;
 
-/// A triangle over everything, and what the buffer says of each pixel.
+/// Draws a triangle that covers everything, with the color of each pixel from the buffer.
 const SHADER: &str = "
     @group(0) @binding(0) var<storage, read> image: array<f32>;
 
@@ -26,7 +27,7 @@ const FORMAT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba8Unorm;
 
 type Outcome<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// What an app has anyway.
+/// The objects that an app has anyway.
 struct App {
     device: wgpu::Device,
     queue: wgpu::Queue,
@@ -63,7 +64,7 @@ impl App {
         App { device, queue, pipeline }
     }
 
-    /// Draws the image, here into a texture; gives its pixels, four bytes each.
+    /// Draws the image into a texture. Returns its pixels, four bytes each.
     fn draw(&self, image: &wgpu::Buffer) -> Outcome<Vec<u8>> {
         let (device, side) = (&self.device, SIZE as u32);
         let size = wgpu::Extent3d { width: side, height: side, depth_or_array_layers: 1 };
@@ -119,7 +120,7 @@ impl App {
     }
 }
 
-/// Rings of three colours: what is computed, `[SIZE, SIZE, 3]` from 0 to 1.
+/// Computes rings of three colors, `[SIZE, SIZE, 3]` from 0 to 1.
 fn rings(device: &Device) -> Result<Tensor> {
     let line = device.linspace(-1.0, 1.0, SIZE)?;
     let (x, y) = (line.reshape(&[1, SIZE, 1])?, line.reshape(&[SIZE, 1, 1])?);
@@ -128,8 +129,8 @@ fn rings(device: &Device) -> Result<Tensor> {
     radius.mul(12.0)?.add(&phases)?.sin().mul(0.5)?.add(0.5)
 }
 
-/// Draws, and compares each pixel with what the CPU computes; how many are right, and all there are. Nothing where there is
-/// no adapter.
+/// Draws, and compares each pixel with the result of the CPU. Returns the number of correct pixels and of all pixels, or `None`
+/// without an adapter.
 pub fn run() -> Outcome<Option<(usize, usize)>> {
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
     let Ok(adapter) = block_on(instance.request_adapter(&Default::default())) else {

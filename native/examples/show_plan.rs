@@ -1,10 +1,10 @@
-//! What becomes of operations: the kernels that were planned, and the WGSL of one.
+//! Shows the plan of some operations: the planned kernels, and the WGSL of one.
 //! `cargo run -p warpweft-native --example show_plan`
 
 use warpweft_native::prelude::*;
 
 fn main() -> Result<()> {
-    // Plans are a GPU's, also a software one's; the CPU runs the same plans without any text.
+    // Shows the plan of a GPU, or a software GPU. The CPU runs the same plans, but without WGSL.
     let device = Device::with_blocking(Preference::Gpu)
         .or_else(|_| Device::with_blocking(Preference::Software))
         .or_else(|_| Device::with_blocking(Preference::Cpu))?;
@@ -16,14 +16,14 @@ fn main() -> Result<()> {
     let layer = x.matmul(&w)?.add(0.5)?.gelu();
     let scores = layer.softmax(-1)?;
 
-    // A batch tells what it planned before it runs.
+    // A batch returns its plan before it runs.
     let mut batch = device.batch();
     batch.add(&layer)?.add(&scores)?;
     let plan = batch.plan()?;
     println!("{} operations are {} kernels:\n{plan}", plan.operations, plan.dispatches.len());
     println!("{} bytes of temporaries", plan.temporaries.iter().sum::<u64>());
 
-    // The text of the last one: all of softmax.
+    // The source of the last kernel: the whole softmax.
     let last = plan.dispatches.len() - 1;
     match device.kernel_source(&plan, last) {
         Some(wgsl) => println!("\n{wgsl}"),

@@ -1,27 +1,27 @@
-//! The async API under tokio: tasks that share a device, and wait without holding a thread.
+//! The async API with tokio: tasks share a device, and wait without blocking a thread.
 //! `cargo run -p warpweft-native --example tokio`
 
 use std::time::Duration;
 use tokio::task::JoinSet;
 use warpweft_native::prelude::*;
 
-/// A request: the sum of the squares up to `n`, computed on the device.
+/// Handles a request: returns the sum of the squares up to `n`, computed on the device.
 async fn answer(device: Device, n: u32) -> Result<(u32, f32)> {
     let squares = device.arange(f64::from(n) + 1.0)?.square();
-    // Submitted at once; other tasks run until the result is there.
+    // Submitted immediately. Other tasks run until the result is available.
     let sum = squares.sum(&[])?.item::<f32>().await?;
     Ok((n, sum))
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // The async calls are those of the crate `warpweft`, without `_blocking`.
+    // The async methods are those of the crate `warpweft`, without `_blocking`.
     let device = Device::new().await?;
     println!("on {}", device.info().backend);
 
     let mut tasks = JoinSet::new();
     for n in [10, 100, 200] {
-        // Cloning a device or a tensor is cheap, and both may go to other threads.
+        // Cloning a device or a tensor is cheap, and both can be sent to other threads.
         tasks.spawn(answer(device.clone(), n));
     }
     let mut answers = Vec::new();
@@ -33,7 +33,7 @@ async fn main() -> Result<()> {
         println!("squares up to {n}: {sum}");
     }
 
-    // What waits can be given up: the work goes on, and nobody hears of it.
+    // A waiting call can be canceled. The work continues, and its result is dropped.
     let product = device.ones(&[256, 256])?.matmul(&device.ones(&[256, 256])?)?;
     match tokio::time::timeout(Duration::from_secs(60), product.mean(&[])?.item::<f32>()).await {
         Ok(mean) => println!("mean of a product: {}", mean?),

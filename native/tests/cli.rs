@@ -1,4 +1,4 @@
-//! The `warpweft` program as a person calls it.
+//! Tests the `warpweft` program on the command line.
 
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("it prints text")
 }
 
-/// What a call prints that succeeds.
+/// Returns the output of a call, which must succeed.
 fn printed(arguments: &[&str]) -> String {
     let output = warpweft(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
@@ -31,7 +31,7 @@ fn devices_are_listed_with_one_recommended() {
     let recommended: Vec<&Value> = all.iter().filter(|it| it["recommended"] == true).collect();
     assert_eq!(recommended.len(), 1, "{json:#}");
     for it in all {
-        // One is taken; of all others it is said why they are not.
+        // One device is recommended. All others have a reason why they are not.
         assert_eq!(it["reason"].is_string(), it["recommended"] == false, "{it:#}");
         assert_eq!(it["limits"].is_object(), it["available"] == true, "{it:#}");
     }
@@ -75,7 +75,7 @@ fn shells_complete_the_commands() {
     assert_eq!(warpweft(&["completions", "tcsh"]).status.code(), Some(2));
 }
 
-/// The device that `tune` says it works on.
+/// Runs `tune`, which prints the device that it uses.
 fn taken(arguments: &[&str], environment: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_warpweft"));
     command.arg("tune").args(arguments).env("WARPWEFT_DEVICE", environment);
@@ -138,7 +138,7 @@ fn the_benchmark_lists_runs_and_refuses() {
     assert_eq!(warpweft(&["bench", "--runs", "0"]).status.code(), Some(2));
 }
 
-/// One peer learns all models, one all but two, and one has another number of parameters in a third.
+/// Tests training peers: one learns all models, one all except two, and one has another number of parameters in a third model.
 #[cfg(unix)]
 #[test]
 fn training_is_timed_beside_peers() {

@@ -1,10 +1,10 @@
-//! The one knob for debugging, in processes of its own: it is for all devices.
+//! Tests the environment variable for debugging, in separate processes, because it affects all devices.
 
 use std::process::Command;
 use warpweft_native::debug::set_debug;
 use warpweft_native::prelude::*;
 
-/// What the demo prints on the standard error.
+/// Returns the standard error of the demo.
 fn printed(words: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_warpweft"));
     let command = command.args(["demo"]).env("WARPWEFT_DEVICE", "cpu").env("WARPWEFT_DEBUG", words);

@@ -1,12 +1,11 @@
-//! The examples say what is true: each is run as a person runs it, and what it prints is held against numbers that are
-//! known without it.
+//! Tests the examples: runs each as a user does, and compares its output with independently known numbers.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where cargo put an example: beside the folder of the tests. One that is older than its source would say nothing of it:
-/// `cargo test` builds examples, `cargo test --test examples` does not.
+/// Returns the path of a built example, next to the folder of the tests. An outdated example would go unnoticed: `cargo test`
+/// builds examples, but `cargo test --test examples` does not.
 fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("it lies in target/*/deps");
@@ -22,7 +21,7 @@ fn program(name: &str) -> PathBuf {
     file
 }
 
-/// What an example prints on a device.
+/// Returns the output of an example on a device.
 fn printed(name: &str, device: &str) -> String {
     let output = Command::new(program(name)).env("WARPWEFT_DEVICE", device).output();
     let output = output.expect("the example starts");
@@ -31,8 +30,8 @@ fn printed(name: &str, device: &str) -> String {
     String::from_utf8(output.stdout).expect("it prints text")
 }
 
-/// A model that `npm run setup` gets; `None`, said loudly, where it is not there. That is a failure if `WARPWEFT_REQUIRE` names
-/// models.
+/// Returns the path of a model that `npm run setup` downloads. Returns `None` with a visible message if the file is missing, or
+/// fails if `WARPWEFT_REQUIRE` names models.
 fn model(file: &str) -> Option<PathBuf> {
     let folder = match std::env::var_os("WARPWEFT_MODELS") {
         Some(folder) => PathBuf::from(folder),
@@ -67,13 +66,13 @@ fn search() {
     let numbers: Vec<f64> =
         text.split(|c: char| "[], \n".contains(c)).filter_map(|word| word.parse().ok()).collect();
     assert!(output.status.success() && numbers.len() == 2, "{text}");
-    // As sentence-transformers computes them in 64 bits.
+    // Computed by sentence-transformers in 64 bits.
     for (got, want) in numbers.into_iter().zip([0.294_359, -0.002_378]) {
         assert!((got - want).abs() < 1e-5, "{text}");
     }
 }
 
-/// The numbers in what follows `words` in its line.
+/// Returns the numbers that follow `words` in a line.
 fn numbers(text: &str, words: &str) -> Vec<f64> {
     let line = text.lines().find_map(|line| Some(line.split_once(words)?.1));
     let line = line.unwrap_or_else(|| panic!("no line says {words:?} in {text}"));
@@ -102,9 +101,9 @@ fn image_filters() {
     let text = printed("image_filters", "cpu");
     let disc = std::f64::consts::PI * 40.0 * 40.0 / (128.0 * 128.0);
     near(&numbers(&text, "mean of the picture: "), &[disc], 2e-3);
-    // A blur moves light and loses none.
+    // A blur moves light, but preserves its sum.
     near(&numbers(&text, "blurred one: "), &numbers(&text, "mean of the picture: "), 1e-4);
-    // A ring around the disc, some pixels wide: 2 pi 40 = 251 pixels long.
+    // A ring around the disc that is some pixels wide: 2 pi 40 = 251 pixels long.
     let ring = numbers(&text, "pixels on an edge: ")[0] / (2.0 * std::f64::consts::PI * 40.0);
     assert!((3.0..8.0).contains(&ring), "a ring {ring} pixels wide");
 }
@@ -119,7 +118,8 @@ fn power_iteration() {
 #[test]
 fn named_sizes() {
     let text = printed("named_sizes", "cpu");
-    // The point (i, i) of a grid of n by n is number i n + i; the queries are 0.3 and -0.4 from it: 0.5.
+    // The point (i, i) of an n x n grid has the number i n + i. The queries are 0.3 and -0.4 away from it, so the distance is
+    // 0.5.
     for n in [2, 3, 5, 8] {
         let mut expected: Vec<f64> = (0..n).map(|i| f64::from(i * n + i)).collect();
         expected.push(0.5);
@@ -133,13 +133,13 @@ fn fit_curve() {
     let mut found = numbers(&text, "y = ");
     assert_eq!(found.len(), 3, "{text}");
     near(&found.split_off(0), &[2.5, 1.7, 0.5], 0.03);
-    // What is left is the noise, of deviation 0.05.
+    // Only the noise remains, with a deviation of 0.05.
     near(&numbers(&text, "step 600: loss "), &[0.0025], 1e-3);
 }
 
 #[test]
 fn custom_kernel() {
-    // A shader on a GPU, and what stands for it on the CPU, learn the same.
+    // A shader on a GPU and its fallback on the CPU learn the same.
     for device in ["cpu", "auto"] {
         let text = printed("custom_kernel", device);
         let [first, last] = numbers(&text, "the loss was ")[..] else { panic!("{text}") };
@@ -150,7 +150,7 @@ fn custom_kernel() {
 #[test]
 fn micrograd() {
     let text = printed("micrograd", "cpu");
-    // e = tanh(d^2 / 10 - a), d = a b + c = 4: its derivatives by a, b and c.
+    // The derivatives of e = tanh(d^2 / 10 - a), d = a b + c = 4, by a, b and c.
     let slope = 1.0 - (-0.4f64).tanh().powi(2);
     let by_d = slope * 0.8;
     near(&numbers(&text, "gradients: "), &[by_d * -3.0 - slope, by_d * 2.0, by_d], 1e-4);
@@ -184,7 +184,7 @@ fn show_plan() {
 #[test]
 fn profiling() {
     let text = printed("profiling", "cpu");
-    // Five products: two forwards, and backwards one for each of these but the gradient of the data.
+    // Five matmuls: two forward, and backward one for each of their operands except the data.
     let products = 2 * (2 * 256 * 128 * 512) + 3 * (2 * 256 * 512 * 10);
     let steps = [1, 2].map(|step| numbers(&text, &format!("operations of step {step}: "))[0]);
     let least = f64::from(products);

@@ -1,10 +1,10 @@
-//! `warpweft inspect` as a person calls it.
+//! Tests `warpweft inspect` on the command line.
 
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// A file of two tensors and two notes, which goes when this does.
+/// A file of two tensors and two metadata entries, which is deleted when dropped.
 struct File(PathBuf);
 
 impl Drop for File {
@@ -24,7 +24,7 @@ fn row(name: &str, extents: &[u64], format: u32, offset: u64) -> Vec<u8> {
     [text(name), axes, extents, format, offset.to_le_bytes().to_vec()].concat()
 }
 
-/// The file, without as many of its last bytes.
+/// Writes the file without its last `without` bytes.
 fn file(name: &str, without: usize) -> File {
     let counts = [2u64, 2].map(u64::to_le_bytes).concat();
     let mut bytes = [b"GGUF".to_vec(), 3u32.to_le_bytes().to_vec(), counts].concat();

@@ -1,5 +1,5 @@
-//! Files of models between a page and here: `www/tests/models.mjs` saves some in a page, has this test read them and write
-//! others, and reads those in the page. Without its folder, `WARPWEFT_PAGE_MODELS`, there is nothing to read.
+//! Tests model files between a page and native code. `www/tests/models.mjs` saves some in a page, runs this test to read them
+//! and write others, and reads those in the page. Without its folder, `WARPWEFT_PAGE_MODELS`, the test does nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use warpweft_native::optim::{Adam, Optimizer};
 use warpweft_native::prelude::*;
 use warpweft_native::train::{DataLoader, Dataset, Trainer};
 
-/// Dense layers, as `www/demo/mlp.js`.
+/// Dense layers, as in `www/demo/mlp.js`.
 struct Mlp(Vec<Linear>);
 
 impl Mlp {
@@ -34,7 +34,7 @@ impl Layer for Mlp {
     }
 }
 
-/// Convolutions, as `www/demo/cnn.js`.
+/// Returns convolutions, as in `www/demo/cnn.js`.
 fn cnn(generator: &Generator) -> Result<Sequential> {
     let same = ConvOptions { padding: 1.into(), ..ConvOptions::default() };
     Ok(Sequential::new()
@@ -49,7 +49,7 @@ fn cnn(generator: &Generator) -> Result<Sequential> {
         .push(Linear::new(generator, 64, 10)?))
 }
 
-/// A transformer over five characters, as `www/demo/transformer.js`.
+/// A transformer over five characters, as in `www/demo/transformer.js`.
 struct Transformer {
     token: Embedding,
     position: Embedding,
@@ -124,7 +124,7 @@ fn exchange(
     files::save_safetensors(path("told"), &told, &none)
 }
 
-/// Goes on from a page's checkpoint: the next loss is what the page's next loss was.
+/// Resumes from a page's checkpoint. The next loss must equal the page's next loss.
 fn go_on(folder: &Path, device: &Device) -> Result<()> {
     let values = files::load_safetensors(device, folder.join("training.values.safetensors"))?;
     let data = Dataset::new(&values.tensors["x"], &values.tensors["y"])?;

@@ -1,4 +1,4 @@
-//! The example draws what it computes.
+//! Tests that the example draws the image that it computes.
 
 #[path = "../examples/share_device.rs"]
 mod share_device;

@@ -1,9 +1,9 @@
-//! What a subscriber of the `tracing` crate hears of, in a process of its own.
+//! Tests the spans that a subscriber of the `tracing` crate receives, in a separate process.
 
 use std::sync::{Arc, Mutex};
 use warpweft_native::prelude::*;
 
-/// The names of the spans.
+/// A subscriber that stores the names of the spans.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<&'static str>>>);
 
@@ -31,7 +31,7 @@ fn subscribers_hear_of_spans() -> Result<()> {
     let names = || std::mem::take(&mut *heard.0.lock().expect("no panic"));
     x.exp().read_blocking::<f32>()?;
     assert_eq!(names(), ["upload", "plan", "submit", "compile", "read"]);
-    // What is known is neither planned nor compiled.
+    // A cached plan is neither planned nor compiled again.
     x.exp().read_blocking::<f32>()?;
     assert_eq!(names(), ["submit", "read"]);
     Ok(())

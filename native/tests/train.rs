@@ -1,4 +1,4 @@
-//! `warpweft train` as a person calls it: what it learns, saves, goes on from and refuses.
+//! Tests `warpweft train` on the command line: training, saving, resuming and rejected arguments.
 
 use serde_json::Value;
 use std::path::PathBuf;
@@ -16,21 +16,21 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("it prints text")
 }
 
-/// What a call prints that succeeds.
+/// Returns the output of a call, which must succeed.
 fn printed(arguments: &[&str]) -> String {
     let output = train(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// What a call says that fails, and the code that it ends with.
+/// Returns the exit code and the error output of a call, which must fail.
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let output = train(arguments);
     assert!(!output.status.success(), "{arguments:?}");
     (output.status.code(), text(&output.stderr))
 }
 
-/// A file that is removed in the end.
+/// A file that is deleted when dropped.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -49,7 +49,7 @@ impl Drop for Temporary {
     }
 }
 
-/// The number behind `words` in the last line that has them.
+/// Returns the number after `words` in the last line that contains them.
 fn number(text: &str, words: &str) -> f64 {
     let rest = text.lines().rev().find_map(|line| Some(line.split_once(words)?.1));
     let rest = rest.unwrap_or_else(|| panic!("no line has {words:?} in {text}"));
@@ -57,7 +57,7 @@ fn number(text: &str, words: &str) -> f64 {
     rest[..end].parse().unwrap_or_else(|_| panic!("no number behind {words:?} in {text}"))
 }
 
-/// The bits of all tensors of a file, and what it says of the net.
+/// Returns the bits of all tensors of a file, and its metadata about the net.
 fn opened(file: &Temporary) -> (Vec<(String, Vec<u8>)>, Value) {
     let device = Device::with_blocking(Preference::Cpu).expect("the CPU is there");
     let file = files::load_safetensors(&device, &file.0).expect("a file");
@@ -123,7 +123,7 @@ fn a_text_is_learnt_and_written() {
     assert!(number(&said, "accuracy ") > 0.9, "{said}");
     let written = said.split("sample:\n").nth(1).expect("it writes");
     assert!(written.contains("abcdefghabcdefgh"), "{said}");
-    // The weights alone are the same, and say the same of the net.
+    // A file of only the weights has the same weights and metadata.
     let (mut whole, note) = opened(&out);
     whole.retain(|(name, _)| !name.starts_with("trainer/"));
     assert!(opened(&weights) == (whole, note), "other weights");

@@ -179,7 +179,7 @@ fn entropy(row: &[f64], class: usize) -> f64 {
     row.iter().map(|x| x.exp()).sum::<f64>().ln() - row[class]
 }
 
-/// Tests that targets that are no class act as if their rows did not exist.
+/// Tests that targets outside the classes act as if their rows did not exist.
 fn no_classes(suite: &mut Suite) {
     for smoothing in [0.0, 0.3] {
         suite.add(

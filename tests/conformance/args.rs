@@ -1,4 +1,4 @@
-//! What an operator was called with.
+//! The arguments of an operator in a conformance case.
 
 use super::report::Outcome;
 use super::vectors::{Kind, Operator};
@@ -10,26 +10,26 @@ use warpweft::dtype::DType;
 use warpweft::error::Error;
 use warpweft::tensor::Tensor;
 
-/// A tensor, and the type the vectors give it.
+/// A tensor, and the type that the vectors give it.
 #[derive(Clone)]
 pub struct Operand {
     pub tensor: Tensor,
     pub kind: Kind,
-    /// The values of a small input: ONNX passes shapes and axes as tensors.
+    /// The values of a small input, because ONNX passes shapes and axes as tensors.
     pub known: Option<Rc<Vec<f64>>>,
 }
 
-/// The tensors of a case by their names.
+/// The tensors of a case by name.
 pub type Environment = HashMap<String, Operand>;
 
-/// Why a case gives no result.
+/// The reason why a case has no result.
 #[derive(Debug)]
 pub enum Stop {
-    /// The library has no such operation yet.
+    /// The library does not have this operation yet.
     Missing(String),
-    /// The library has not such things: a type, mostly.
+    /// The library does not support this feature, mostly a type.
     Foreign(String),
-    /// It should have worked.
+    /// An unexpected error.
     Wrong(String),
 }
 
@@ -49,7 +49,7 @@ impl From<Stop> for Outcome {
     }
 }
 
-/// A call's arguments and options, and the tensors they name. Counts what was asked for, so that none is ignored.
+/// A call's arguments and options, and the tensors that they name. Records which arguments were read, so that none is ignored.
 pub struct Args<'a> {
     operator: &'a Operator,
     environment: &'a Environment,
@@ -66,7 +66,7 @@ impl<'a> Args<'a> {
         Err(Stop::Wrong(format!("{}: {key} is {value:?}", self.operator.name)))
     }
 
-    /// An argument as it is written; `null` is none.
+    /// Returns an argument as it is written. `null` counts as missing.
     pub fn raw(&self, key: &str) -> Option<&'a Value> {
         self.asked.borrow_mut().insert(key.into());
         self.operator.arguments.get(key).filter(|value| !value.is_null())
@@ -77,27 +77,27 @@ impl<'a> Args<'a> {
         found.cloned().map_or_else(|| self.wrong(key), Ok)
     }
 
-    /// A tensor that may be left out.
+    /// Returns an optional tensor.
     pub fn maybe(&self, key: &str) -> Result<Option<Operand>, Stop> {
         self.raw(key).map(|name| self.operand(key, name)).transpose()
     }
 
-    /// A tensor that may be left out, without its type.
+    /// Returns an optional tensor without its type.
     pub fn maybe_tensor(&self, key: &str) -> Result<Option<Tensor>, Stop> {
         Ok(self.maybe(key)?.map(|operand| operand.tensor))
     }
 
-    /// A tensor.
+    /// Returns a tensor.
     pub fn get(&self, key: &str) -> Result<Operand, Stop> {
         self.maybe(key)?.map_or_else(|| self.wrong(key), Ok)
     }
 
-    /// A tensor without its type.
+    /// Returns a tensor without its type.
     pub fn tensor(&self, key: &str) -> Result<Tensor, Stop> {
         Ok(self.get(key)?.tensor)
     }
 
-    /// A list of tensors; an empty name is none.
+    /// Returns a list of tensors. An empty name is a missing one.
     pub fn operands(&self, key: &str) -> Result<Vec<Option<Operand>>, Stop> {
         let Some(names) = self.raw(key).and_then(Value::as_array) else { return self.wrong(key) };
         let one = |name: &Value| match name.as_str() {
@@ -107,7 +107,7 @@ impl<'a> Args<'a> {
         names.iter().map(one).collect()
     }
 
-    /// A number that may be left out.
+    /// Returns an optional number.
     pub fn maybe_number(&self, key: &str) -> Result<Option<f64>, Stop> {
         match self.raw(key) {
             None => Ok(None),
@@ -115,12 +115,12 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// A number, `usual` where it is left out.
+    /// Returns a number, or `usual` if it is missing.
     pub fn number(&self, key: &str, usual: f64) -> Result<f64, Stop> {
         Ok(self.maybe_number(key)?.unwrap_or(usual))
     }
 
-    /// A whole number, `usual` where it is left out.
+    /// Returns a whole number, or `usual` if it is missing.
     pub fn integer(&self, key: &str, usual: i64) -> Result<i64, Stop> {
         match self.raw(key) {
             None => Ok(usual),
@@ -128,7 +128,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Whole numbers that may be left out.
+    /// Returns an optional list of whole numbers.
     pub fn maybe_list(&self, key: &str) -> Result<Option<Vec<isize>>, Stop> {
         let Some(value) = self.raw(key) else { return Ok(None) };
         let whole = |value: &Value| value.as_i64().map(|n| n as isize);
@@ -136,19 +136,19 @@ impl<'a> Args<'a> {
         list.map_or_else(|| self.wrong(key), |list| Ok(Some(list)))
     }
 
-    /// Whole numbers from 0 on that may be left out.
+    /// Returns an optional list of nonnegative whole numbers.
     pub fn maybe_sizes(&self, key: &str) -> Result<Option<Vec<usize>>, Stop> {
         let Some(list) = self.maybe_list(key)? else { return Ok(None) };
         let sizes: Result<Vec<usize>, _> = list.into_iter().map(usize::try_from).collect();
         sizes.map_or_else(|_| self.wrong(key), |sizes| Ok(Some(sizes)))
     }
 
-    /// Whole numbers from 0 on.
+    /// Returns a list of nonnegative whole numbers.
     pub fn sizes(&self, key: &str) -> Result<Vec<usize>, Stop> {
         self.maybe_sizes(key)?.map_or_else(|| self.wrong(key), Ok)
     }
 
-    /// As many sizes as asked for, all `usual` where they are left out.
+    /// Returns `N` sizes, all `usual` if they are missing.
     pub fn array<const N: usize>(&self, key: &str, usual: usize) -> Result<[usize; N], Stop> {
         match self.maybe_sizes(key)? {
             None => Ok([usual; N]),
@@ -156,7 +156,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// A word, `usual` where it is left out.
+    /// Returns a word, or `usual` if it is missing.
     pub fn word(&self, key: &str, usual: &'static str) -> Result<&'a str, Stop> {
         match self.raw(key) {
             None => Ok(usual),
@@ -164,14 +164,14 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Words that may be left out.
+    /// Returns an optional list of words.
     pub fn words(&self, key: &str) -> Result<Option<Vec<&'a str>>, Stop> {
         let Some(value) = self.raw(key) else { return Ok(None) };
         let words = value.as_array().and_then(|list| list.iter().map(Value::as_str).collect());
         words.map_or_else(|| self.wrong(key), |words| Ok(Some(words)))
     }
 
-    /// A truth, `usual` where it is left out.
+    /// Returns a boolean, or `usual` if it is missing.
     pub fn flag(&self, key: &str, usual: bool) -> Result<bool, Stop> {
         match self.raw(key) {
             None => Ok(usual),
@@ -179,17 +179,17 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// How many results there are names for.
+    /// Returns the number of names of results.
     pub fn outputs(&self) -> usize {
         self.operator.outputs.len()
     }
 
-    /// Whether the n-th result is asked for.
+    /// Whether the n-th result is requested.
     pub fn names_output(&self, n: usize) -> bool {
         self.operator.outputs.get(n).is_some_and(|name| !name.is_empty())
     }
 
-    /// The arguments that nobody asked for.
+    /// Returns an error if an argument was not read.
     pub fn ignored(&self) -> Result<(), Stop> {
         let asked = self.asked.borrow();
         match self.operator.arguments.keys().find(|key| !asked.contains(*key)) {
@@ -204,13 +204,13 @@ impl Operand {
         Operand { tensor, kind, known: None }
     }
 
-    /// The values of an input, which are part of the program here.
+    /// Returns the values of an input that must be known when the program is recorded.
     pub fn values(&self) -> Result<&[f64], Stop> {
         let known = self.known.as_ref().map(|known| &known[..]);
         known.ok_or_else(|| Stop::Foreign("a shape or an axis that is computed".into()))
     }
 
-    /// As a condition: what is not 0 is true.
+    /// Converts to a condition: values that are not 0 are true.
     pub fn condition(&self) -> Result<Tensor, Stop> {
         match self.tensor.dtype() {
             DType::Bool => Ok(self.tensor.clone()),
@@ -218,7 +218,7 @@ impl Operand {
         }
     }
 
-    /// As numbers: comparisons give `bool`, which WebNN counts with.
+    /// Converts to numbers, because WebNN computes with the `bool` results of comparisons.
     pub fn numbers(&self) -> Result<Tensor, Stop> {
         match self.tensor.dtype() {
             DType::Bool => Ok(self.tensor.cast(DType::I32)?),

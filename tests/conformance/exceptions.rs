@@ -1,19 +1,19 @@
-//! Cases that are known to differ, each with the reason. A case that fails and is not listed fails the test; so does a
-//! listed case that passes.
+//! Cases that are known to differ, each with the reason. The test fails for a failing case that is not listed, and for a listed
+//! case that passes.
 
 use super::vectors::Case;
 
-/// Cases of a suite that differ for one reason in some places.
+/// Cases of a suite that differ for the same reason in some places.
 pub struct Exception {
     pub suite: &'static str,
-    /// The places' names, as reports give them.
+    /// The names of the places, as in reports.
     pub places: &'static [&'static str],
     pub why: &'static str,
     pub cases: &'static [&'static str],
 }
 
 impl Exception {
-    /// Whether it is about this case in this place.
+    /// Whether the exception applies to this case in this place.
     pub fn names(&self, case: &Case, place: &str) -> bool {
         *self.suite == *case.suite
             && self.places.contains(&place)
@@ -21,14 +21,14 @@ impl Exception {
     }
 }
 
-/// Everywhere cases run.
+/// All places where cases run.
 const ALL: &[&str] =
     &["cpu", "wgpu", "wgpu without barriers", "webgpu", "cpu in a browser", "webgpu in Firefox"];
 
-/// Where tests run on lavapipe, which has the smallest limits there are.
+/// The places where tests run on lavapipe, which has the smallest limits.
 const SMALL: &[&str] = &["wgpu", "wgpu without barriers", "webgpu in Firefox"];
 
-/// All of them.
+/// All exceptions.
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         suite: "onnx",

@@ -1,18 +1,18 @@
-//! Positions as others count them.
+//! Converts the index conventions of ONNX and WebNN.
 
 use super::args::Stop;
 use warpweft::dtype::DType;
 use warpweft::op::Reduction;
 use warpweft::tensor::Tensor;
 
-/// Positions along an axis. Negative ones count from the end; those outside are left as they are, or `clamp`ed to the
-/// nearest there is.
+/// Converts positions along an axis. Negative ones count from the end. Positions out of range are unchanged, or moved to the
+/// nearest valid one with `clamp`.
 pub fn along(index: &Tensor, extent: usize, clamp: bool) -> Result<Tensor, Stop> {
     let last = index.device().tensor(&[extent as i32 - 1], &[])?;
     counted(index, &last, clamp)
 }
 
-/// The same for coordinates, which stand along the last axis, in a tensor of this shape.
+/// Converts coordinates along the last axis in the same way, in a tensor of this shape.
 pub fn coordinates(index: &Tensor, shape: &[usize], clamp: bool) -> Result<Tensor, Stop> {
     let count = index.shape().last().copied().unwrap_or(0).min(shape.len());
     let last: Vec<i32> = shape[..count].iter().map(|&extent| extent as i32 - 1).collect();
@@ -20,7 +20,7 @@ pub fn coordinates(index: &Tensor, shape: &[usize], clamp: bool) -> Result<Tenso
 }
 
 fn counted(index: &Tensor, last: &Tensor, clamp: bool) -> Result<Tensor, Stop> {
-    // What is too much for `i32` is outside of everything.
+    // Values beyond `i32` are out of range in any case.
     let index = match index.dtype() {
         DType::U32 => index.minimum(f64::from(i32::MAX))?.cast(DType::I32)?,
         _ => index.cast(DType::I32)?,
@@ -29,7 +29,7 @@ fn counted(index: &Tensor, last: &Tensor, clamp: bool) -> Result<Tensor, Stop> {
     Ok(if clamp { index.maximum(0)?.minimum(last)? } else { index })
 }
 
-/// ONNX's reductions of what comes to one place; none where the last one stays.
+/// Returns ONNX's reduction of elements with the same index, or `None` if the last one wins.
 pub fn reduction(word: &str) -> Result<Option<Reduction>, Stop> {
     Ok(match word {
         "none" => None,

@@ -1,14 +1,14 @@
-//! How far a result may be off, in the measures of those who wrote the vectors.
+//! The allowed errors of results, in the measures of the authors of the vectors.
 
 use super::vectors::{Content, Data, Kind};
 use half::f16;
 use serde_json::Value;
 use warpweft::dtype::DType;
 
-/// A limit.
+/// An allowed error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// Units in the last place: the distance of two values in the row of all values of their type. Of integers, their
+    /// Units in the last place: the distance of two values in the sequence of all values of their type. For integers, their
     /// difference.
     Ulps(f64),
     /// An absolute difference.
@@ -30,8 +30,8 @@ impl Limit {
         }
     }
 
-    /// Compares the first elements, as read from a tensor of type `dtype`, with what they must be; says where they
-    /// differ first, and where most.
+    /// Compares the first elements, as read from a tensor of dtype `dtype`, with the expected ones. Describes the first and the
+    /// largest difference.
     pub fn compare(self, want: &Data, dtype: DType, bytes: &[u8]) -> Result<(), String> {
         let got = elements(dtype, bytes);
         let wanted = match &want.content {
@@ -60,7 +60,7 @@ impl Limit {
         ))
     }
 
-    /// The measured difference, and whether it is within the limit. NaN is NaN.
+    /// Returns the measured difference, and whether it is within the limit. NaN matches NaN.
     fn judge(self, kind: Kind, got: f64, want: f64) -> (f64, bool) {
         if got.is_nan() || want.is_nan() {
             let same = got.is_nan() && want.is_nan();
@@ -81,7 +81,7 @@ impl Limit {
     }
 }
 
-/// The distance of two values of one type, in values of that type.
+/// Returns the number of values of a type between two values.
 pub fn ulps(kind: Kind, a: f64, b: f64) -> f64 {
     let place = |value: f64| match kind {
         Kind::F32 => mirrored(i64::from((value as f32).abs().to_bits()), value),
@@ -91,12 +91,12 @@ pub fn ulps(kind: Kind, a: f64, b: f64) -> f64 {
     (place(a) - place(b)).abs()
 }
 
-/// Below 0 the bits count the other way; -0 is 0.
+/// Negates the bits of numbers below 0, where they count in the other direction. -0 is 0.
 fn mirrored(bits: i64, value: f64) -> f64 {
     (if value < 0.0 { -bits } else { bits }) as f64
 }
 
-/// A number as its type has it.
+/// Rounds a number to its type.
 fn rounded(kind: Kind, value: f64) -> f64 {
     match kind {
         Kind::F32 => f64::from(value as f32),
@@ -105,7 +105,7 @@ fn rounded(kind: Kind, value: f64) -> f64 {
     }
 }
 
-/// Elements as a device stores them.
+/// Returns elements from the bytes of a device.
 fn elements(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     let kind = match dtype {
         DType::F32 => Kind::F32,
@@ -120,7 +120,7 @@ fn elements(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     known(kind, bytes)
 }
 
-/// Elements as the vectors store them.
+/// Returns elements from the bytes of the vectors.
 pub fn known(kind: Kind, bytes: &[u8]) -> Vec<f64> {
     let single = |b: &[u8]| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     let half = |b: &[u8]| f16::from_le_bytes([b[0], b[1]]).to_f64();

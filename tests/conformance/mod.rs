@@ -1,8 +1,8 @@
-//! Outside conformance vectors: what others say our operations must give, run on any device. Used natively by
-//! `tests/it/run_conformance.rs` and in browsers by `tests/web.rs`.
+//! External conformance vectors, which run on any device. `tests/it/run_conformance.rs` runs them natively, and `tests/web.rs`
+//! in browsers.
 //!
-//! `vectors` reads them, `webnn` and `onnx` map their operators to `Tensor` calls, `limits` compares, `exceptions`
-//! lists what is known to differ, `report` counts.
+//! `vectors` reads them, `webnn` and `onnx` map their operators to `Tensor` calls, `limits` compares, `exceptions` lists known
+//! differences, `report` counts.
 
 pub mod args;
 pub mod exceptions;
@@ -26,24 +26,25 @@ use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::tensor::Tensor;
 
-/// The vectors that are part of the repository: `onnx_cases.py` wrote them.
+/// The vectors that are part of the repository, written by `onnx_cases.py`.
 pub const OWN: (&str, &[u8]) = (include_str!("onnx.json"), include_bytes!("onnx.bin"));
 
-/// The sets of vectors that lie elsewhere, by the names of their files, without `.json` and `.bin`.
+/// The sets of vectors outside the repository, by file name without `.json` and `.bin`.
 pub const FILES: &[&str] = &["webnn", "webnn_newer"];
 
-/// Cases recorded before the first of them is read: reading waits for the device, recording does not.
+/// The number of cases that are recorded before the first of them is read. Reading waits for the device, but recording does
+/// not.
 const AHEAD: usize = 32;
 
-/// Elements of a filled tensor that are compared, as web-platform-tests does: some have millions.
+/// The number of elements of a filled tensor that are compared, as in web-platform-tests. Some tensors have millions.
 const FILLED: usize = 1000;
 
-/// Elements up to which an input's values are known while operators are recorded.
+/// The most elements of an input whose values are known while operators are recorded.
 const KNOWN: usize = 64;
 
 type Reading = Pin<Box<dyn Future<Output = warpweft::error::Result<Vec<u8>>>>>;
 
-/// An output under way: its description, the limit it is held to, and its bytes.
+/// A pending output: its description, its allowed error, and its bytes.
 struct Pending<'a> {
     want: &'a Data,
     dtype: DType,
@@ -51,7 +52,7 @@ struct Pending<'a> {
     reading: Reading,
 }
 
-/// Runs every case on a device, which the report calls `place`. `lenient` lets listed cases pass.
+/// Runs every case on a device, which the report calls `place`. With `lenient`, listed cases may pass.
 pub async fn run(
     device: &Device,
     place: &str,
@@ -105,7 +106,7 @@ fn begin<'a>(device: &Device, case: &'a Case) -> Result<Vec<Pending<'a>>, Stop> 
     Ok(pending)
 }
 
-/// Checks an output's type and shape, and starts to read it.
+/// Checks an output's dtype and shape, and starts to read it.
 fn start<'a>(want: &'a Data, operand: &Operand, limit: Limit) -> Result<Pending<'a>, Stop> {
     let tensor = &operand.tensor;
     if let Some(error) = tensor.error() {
@@ -140,7 +141,7 @@ async fn finish(pending: Vec<Pending<'_>>) -> Outcome {
     outcome
 }
 
-/// An input on the device. Integer types that the library has not are held in `i32` where their values fit.
+/// Uploads an input. Integer types that the library does not have are stored in `i32` if their values fit.
 fn upload(device: &Device, data: &Data) -> Result<Operand, Stop> {
     let dtype = data.kind.held();
     let tensor: Tensor = match &data.content {

@@ -1,4 +1,4 @@
-//! ONNX's operators as `Tensor` calls: one row each. <https://onnx.ai/onnx/operators/>
+//! ONNX's operators as `Tensor` calls, one row each. <https://onnx.ai/onnx/operators/>
 
 mod attention;
 mod indices;
@@ -16,10 +16,10 @@ use warpweft::error::Result as Computed;
 use warpweft::op::Reduction;
 use warpweft::tensor::{Axes, Tensor};
 
-/// What an operator gives, in the order of its outputs; those at the end that nobody names may be left out.
+/// The outputs of an operator, in order. Unnamed outputs at the end may be missing.
 type Results = Result<Vec<Operand>, Stop>;
 
-/// A call: its arguments, and its inputs, of which some may be left out.
+/// A call: its arguments, and its inputs, some of which may be missing.
 struct Call<'a> {
     device: &'a Device,
     args: &'a Args<'a>,
@@ -27,35 +27,35 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The n-th input, if it is given.
+    /// Returns the n-th input, if it exists.
     fn maybe(&self, n: usize) -> Option<&Operand> {
         self.inputs.get(n).and_then(Option::as_ref)
     }
 
-    /// The n-th input.
+    /// Returns the n-th input.
     fn input(&self, n: usize) -> Result<&Operand, Stop> {
         self.maybe(n).ok_or_else(|| Stop::Wrong(format!("input {n} is not there")))
     }
 
-    /// The whole numbers that are the n-th input's values.
+    /// Returns the whole numbers that are the values of the n-th input.
     fn list(&self, n: usize) -> Result<Option<Vec<i64>>, Stop> {
         let Some(operand) = self.maybe(n) else { return Ok(None) };
         Ok(Some(operand.values()?.iter().map(|&value| value as i64).collect()))
     }
 
-    /// An attribute that is 0 or 1.
+    /// Returns an attribute that is 0 or 1.
     fn flag(&self, name: &str, usual: bool) -> Result<bool, Stop> {
         Ok(self.args.integer(name, i64::from(usual))? != 0)
     }
 
-    /// An axis counted from the front.
+    /// Returns an axis counted from the front.
     fn axis(&self, usual: i64, rank: usize) -> Result<usize, Stop> {
         let axis = self.args.integer("axis", usual)?;
         Ok(axis.rem_euclid(rank.max(1) as i64) as usize)
     }
 }
 
-/// Calls an operator and puts its results under their names. ONNX gives every case a limit.
+/// Calls an operator and stores its results by name. ONNX gives every case a limit.
 pub fn apply(
     device: &Device,
     operator: &Operator,
@@ -111,12 +111,12 @@ fn table(name: &str, call: &Call) -> Results {
     }
 }
 
-/// One result.
+/// Returns a single result.
 fn one(tensor: Tensor, kind: Kind) -> Results {
     Ok(vec![Operand::new(tensor, kind)])
 }
 
-/// Operators of one value; none if it is not one.
+/// Calls operators with one operand. Returns `None` for other operators.
 fn unary(name: &str, call: &Call) -> Result<Option<Tensor>, Stop> {
     let Some(Operand { tensor: x, .. }) = call.maybe(0) else { return Ok(None) };
     let number = |name: &str, usual: f64| call.args.number(name, usual);
@@ -175,7 +175,7 @@ fn unary(name: &str, call: &Call) -> Result<Option<Tensor>, Stop> {
     }))
 }
 
-/// A result of 8 bits, computed in 32.
+/// Returns an 8-bit result that was computed in 32 bits.
 fn wrapped(x: &Tensor, kind: Kind) -> Computed<Tensor> {
     match kind {
         Kind::U8 => x.bitwise_and(255),
@@ -191,13 +191,13 @@ fn arithmetic(name: &str, call: &Call) -> Results {
         "Add" => a.add(b)?,
         "Sub" => a.sub(b)?,
         "Mul" => a.mul(b)?,
-        // Integers are truncated.
+        // Integer division truncates.
         "Div" if !a.dtype().is_float() => a.sub(&a.fmod(b)?)?.floor_divide(b)?,
         "Div" => a.div(b)?,
         "Mod" if call.flag("fmod", false)? => a.fmod(b)?,
         "Mod" => a.remainder(b)?,
         "PRelu" => a.ge(0.0)?.where_cond(a, &a.mul(b)?)?,
-        // Bases and exponents of integers by way of floats: what is rounded to an integer is exact.
+        // Integer powers are computed in floats. The rounded result is exact.
         _ => {
             let (base, exponent) = (a.cast(DType::F32)?, b.cast(DType::F32)?);
             let power = base.pow(&exponent)?;
@@ -226,7 +226,7 @@ fn bits(name: &str, call: &Call) -> Results {
     one(wrapped(&result, x.kind)?, x.kind)
 }
 
-/// Any number of operands.
+/// Calls operators with any number of operands.
 fn several(name: &str, call: &Call) -> Results {
     let first = call.input(0)?;
     let mut result = first.tensor.clone();
@@ -297,7 +297,7 @@ fn clip(call: &Call) -> Results {
     one(result, x.kind)
 }
 
-/// The kind of an ONNX type number.
+/// Returns the kind of an ONNX type number.
 fn numbered(number: i64) -> Result<Kind, Stop> {
     let kind = match number {
         1 => Kind::F32,
@@ -314,7 +314,7 @@ fn numbered(number: i64) -> Result<Kind, Stop> {
 }
 
 fn cast(call: &Call) -> Results {
-    // Only for types that have less range than their neighbours, which the library has not.
+    // The attribute only affects types with a smaller range, which the library does not have.
     call.flag("saturate", true)?;
     let kind = numbered(call.args.integer("to", 0)?)?;
     one(call.input(0)?.tensor.cast(kind.held())?, kind)
@@ -332,7 +332,7 @@ fn position(name: &str, call: &Call) -> Results {
     one(if call.flag("keepdims", true)? { found.unsqueeze(axis)? } else { found }, Kind::I64)
 }
 
-/// Over all axes where none are given, unless an attribute says that these are none.
+/// Reduces over all axes if none are given, unless an attribute says that this means no axes.
 fn reduce(name: &str, call: &Call) -> Results {
     let x = call.input(0)?;
     let keep = call.flag("keepdims", true)?;
@@ -355,7 +355,7 @@ fn reduce(name: &str, call: &Call) -> Results {
     one(kept.reshape(&left)?, x.kind)
 }
 
-/// With the axes kept, of extent 1.
+/// Reduces and keeps the axes with extent 1.
 fn reduced(name: &str, x: &Tensor, axes: &[isize]) -> Result<Tensor, Stop> {
     let over = |x: &Tensor, op: Reduction| x.reduce(op, Axes::from(axes).keepdim(true));
     let truth = x.dtype() == DType::Bool;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes ONNX's own node tests as vectors: onnx.json and onnx.bin, in the format that vectors.rs reads.
+"""Writes ONNX's node tests as vectors: onnx.json and onnx.bin, in the format that vectors.rs reads.
 
     pip install onnx numpy
     python3 tests/conformance/onnx_cases.py FOLDER
 
-Cases of one operator whose tensors have types that vectors know are written; the others are counted by the reason.
-Licence of the cases: Apache-2.0, the ONNX project.
+Writes cases of one operator whose tensors have types that the vectors support. Counts the other cases by reason.
+License of the cases: Apache-2.0, the ONNX project.
 """
 
 import collections
@@ -29,7 +29,7 @@ DTYPES = {
     "int8": "i8", "uint8": "u8", "bool": "bool",
 }
 
-# The operators of interest, by the kind of thing they are.
+# The operators to test, by kind.
 OPERATORS = """
 Abs Acos Acosh Asin Asinh Atan Atanh Ceil Celu Clip Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity IsInf
 IsNaN LeakyRelu Log Mish Neg Not PRelu Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt
@@ -47,12 +47,12 @@ CenterCropPad Concat ConstantOfShape DepthToSpace Expand EyeLike Flatten Gather 
 Reshape ReverseSequence ScatterElements ScatterND Slice SpaceToDepth Split Squeeze Tile Transpose Trilu Unsqueeze
 """.split()
 
-# Bytes of a case's tensors above which it is left out: the files are to stay small.
+# The most bytes of the tensors of a case. Larger cases are left out, so that the files stay small.
 LARGEST = 19 * 1024
 
 
 class Unfit(Exception):
-    """Why a case is left out."""
+    """The reason why a case is left out."""
 
 
 class Blob:

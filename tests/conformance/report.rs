@@ -1,23 +1,23 @@
-//! What became of the cases on a device: counts per operation, failures, and why others did not run.
+//! The results of the cases on a device: counts per operation, failures, and the reasons why cases did not run.
 
 use super::exceptions::Exception;
 use super::vectors::Case;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
-/// What became of one case.
+/// The result of one case.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Passed,
-    /// What is wrong.
+    /// The case failed with this message.
     Failed(String),
-    /// The operation that the library has not yet.
+    /// The library does not have this operation yet.
     Missing(String),
-    /// What the library or the device does not have, and is not meant to.
+    /// The library or the device does not support this feature, by design.
     NotApplicable(String),
 }
 
-/// How many cases of an operation ended how.
+/// The numbers of results of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     pub passed: usize,
@@ -37,18 +37,18 @@ impl Counts {
     }
 }
 
-/// What became of all cases in one place.
+/// The results of all cases in one place.
 pub struct Report {
     pub place: String,
-    /// By suite and operation.
+    /// Counts by suite and operation.
     pub rows: BTreeMap<(String, String), Counts>,
-    /// What fails the test: cases that fail and are not listed, listed ones that do not fail.
+    /// Failures of the test: unlisted cases that fail, and listed cases that pass.
     pub failures: Vec<String>,
-    /// Suite, case and reason of those that are listed and do fail.
+    /// The suite, case and reason of listed cases that fail.
     pub excepted: Vec<[String; 3]>,
-    /// Why cases do not apply, by suite; what is missing.
+    /// The reasons why cases do not apply, and missing operations, by suite.
     pub notes: BTreeMap<(String, String), usize>,
-    /// Listed cases may pass: the list is for software GPUs, and this is a better one.
+    /// Whether listed cases may pass. The list is for software GPUs, and this device may be more exact.
     pub lenient: bool,
 }
 
@@ -104,7 +104,7 @@ impl Report {
         *self.notes.entry((case.suite.to_string(), why)).or_default() += 1;
     }
 
-    /// Finds exceptions that name no case of a suite that is here.
+    /// Finds exceptions that name no case of an existing suite.
     pub fn check(&mut self, cases: &[Case], exceptions: &[Exception]) {
         for exception in exceptions.iter().filter(|e| e.places.contains(&self.place.as_str())) {
             let here = || cases.iter().filter(|case| *case.suite == *exception.suite);
@@ -118,14 +118,14 @@ impl Report {
         }
     }
 
-    /// The sum over all operations.
+    /// Returns the sum over all operations.
     pub fn total(&self) -> Counts {
         let mut total = Counts::default();
         self.rows.values().for_each(|row| total.join(row));
         total
     }
 
-    /// The sums in words.
+    /// Returns the sums as text.
     pub fn summary(&self) -> String {
         let Counts { passed, excepted, failed, missing, not_applicable } = self.total();
         format!(
@@ -135,7 +135,7 @@ impl Report {
         )
     }
 
-    /// Everything, for the tool that writes `CONFORMANCE.md`.
+    /// Returns everything as JSON, for the tool that writes `CONFORMANCE.md`.
     pub fn to_json(&self, device: &str) -> Value {
         let row = |((suite, op), counts): (&(String, String), &Counts)| {
             json!({

@@ -1,4 +1,4 @@
-//! Reading the vectors: a JSON file with cases, beside it a file with the bytes of all their tensors.
+//! Reads the vectors: a JSON file with cases, and a file with the bytes of all their tensors.
 
 use super::limits::Limit;
 use serde_json::{Map, Value};
@@ -18,14 +18,14 @@ pub enum Kind {
     U8,
     I16,
     U16,
-    /// One value per byte, as the next.
+    /// One value per byte, like `U4`.
     I4,
     U4,
     /// One value per byte, 0 or 1.
     Bool,
 }
 
-/// Names, bytes per element in the vectors, the smallest and the largest value of an integer.
+/// The names, bytes per element in the vectors, and smallest and largest value of an integer.
 const KINDS: &[(Kind, &str, usize, i128, i128)] = &[
     (Kind::F32, "f32", 4, 0, 0),
     (Kind::F16, "f16", 2, 0, 0),
@@ -47,7 +47,7 @@ impl Kind {
         KINDS.iter().find(|row| row.0 == self).expect("every kind has a row")
     }
 
-    /// The kind of this name: `f32`, or as WebNN writes it, `float32`.
+    /// Returns the kind with this name: `f32`, or as WebNN writes it, `float32`.
     pub fn named(name: &str) -> Option<Kind> {
         let short = match name {
             "float32" => "f32",
@@ -61,17 +61,17 @@ impl Kind {
         self.row().1
     }
 
-    /// Bytes of an element in the vectors.
+    /// Returns the bytes per element in the vectors.
     pub fn size(self) -> usize {
         self.row().2
     }
 
-    /// The smallest and the largest value of an integer.
+    /// Returns the smallest and the largest value of an integer.
     pub fn range(self) -> (i128, i128) {
         (self.row().3, self.row().4)
     }
 
-    /// The library's type that inputs are held in.
+    /// Returns the library's dtype that stores inputs of this kind.
     pub fn held(self) -> DType {
         match self {
             Kind::F32 => DType::F32,
@@ -82,18 +82,18 @@ impl Kind {
         }
     }
 
-    /// Whether a result of the library's type `dtype` is one of this kind. WebNN's comparisons give 0 and 1 as `u8`.
+    /// Whether a result of the library's dtype `dtype` has this kind. WebNN's comparisons return 0 and 1 as `u8`.
     pub fn holds(self, dtype: DType) -> bool {
         dtype == self.held() || self == Kind::U8 && dtype == DType::Bool
     }
 
-    /// What is left of an integer in this type's bits: some inputs of 4 bits have more.
+    /// Truncates an integer to this type's bits, because some inputs of 4 bits have more.
     pub fn cut(self, value: i128) -> i128 {
         let (low, high) = self.range();
         (value - low).rem_euclid(high - low + 1) + low
     }
 
-    /// Elements of an integer type, from their bytes.
+    /// Returns elements of an integer type from their bytes.
     pub fn integers(self, bytes: &[u8]) -> Vec<i128> {
         let (low, _) = self.range();
         let width = 8 * self.size();
@@ -109,7 +109,7 @@ impl Kind {
     }
 }
 
-/// A tensor of a case: an input, or what an output must be.
+/// A tensor of a case: an input, or an expected output.
 pub struct Data {
     pub name: String,
     pub kind: Kind,
@@ -117,11 +117,11 @@ pub struct Data {
     pub content: Content,
 }
 
-/// What its elements are.
+/// The elements of a tensor.
 pub enum Content {
-    /// Row-major, little-endian.
+    /// Row-major, little-endian bytes.
     Bytes(Vec<u8>),
-    /// This value everywhere.
+    /// The same value for all elements.
     Filled(f64),
 }
 
@@ -135,24 +135,24 @@ pub struct Operator {
 /// One case.
 pub struct Case {
     pub suite: Rc<str>,
-    /// What it tests, as the suite's files are named.
+    /// The tested operation, named like the suite's files.
     pub op: String,
     pub name: String,
     pub inputs: Vec<Data>,
     pub outputs: Vec<Data>,
     pub operators: Vec<Operator>,
-    /// How far results may be off; none where that is to be worked out from the operators.
+    /// The allowed error of results. `None` if it is computed from the operators.
     pub limit: Option<Limit>,
 }
 
 impl Case {
-    /// Whether it takes or gives numbers of 16 bits.
+    /// Whether an input or output has `f16` numbers.
     pub fn half(&self) -> bool {
         self.inputs.iter().chain(&self.outputs).any(|data| data.kind == Kind::F16)
     }
 }
 
-/// The cases of a set, from its two files' contents; or what is wrong with them.
+/// Parses the cases of a set from the contents of its two files.
 pub fn parse(json: &str, bytes: &[u8]) -> Result<Vec<Case>, String> {
     let root: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
     if root["format"] != 1 {
@@ -208,7 +208,7 @@ fn parse_data(tensor: &Value, bytes: &[u8]) -> Result<Data, String> {
     Ok(Data { name, kind, shape, content: Content::Bytes(range.to_vec()) })
 }
 
-/// Arguments are a list of objects, mostly of one key each; options are one of them.
+/// Parses an operator. Arguments are a list of objects, mostly with one key each. One of them has the options.
 fn parse_operator(operator: &Value) -> Result<Operator, String> {
     let name = text(operator, "name")?.to_string();
     let mut arguments = Map::new();

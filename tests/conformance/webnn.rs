@@ -1,4 +1,4 @@
-//! WebNN's operators as `Tensor` calls: one row each. <https://www.w3.org/TR/webnn/>
+//! WebNN's operators as `Tensor` calls, one row each. <https://www.w3.org/TR/webnn/>
 
 mod moves;
 pub mod networks;
@@ -13,11 +13,11 @@ use warpweft::error::Result as Computed;
 use warpweft::op::Reduction;
 use warpweft::tensor::{Axes, Tensor};
 
-/// What an operator gives, in the order of its outputs.
+/// The outputs of an operator, in order.
 type Results = Result<Vec<Operand>, Stop>;
 
-/// Calls an operator and puts its results under their names. Gives its limit in units in the last place by the rules
-/// of web-platform-tests, where the vectors may need us to know it.
+/// Calls an operator and stores its results by name. Returns its limit in units in the last place by the rules of
+/// web-platform-tests, for vectors without a limit.
 pub fn apply(
     device: &Device,
     operator: &Operator,
@@ -37,7 +37,7 @@ pub fn apply(
     Ok(limit)
 }
 
-/// The table.
+/// Maps the name of an operator to its call.
 fn call(device: &Device, name: &str, args: &Args) -> Results {
     match name {
         "abs" => unary(args, |x| Ok(x.abs())),
@@ -66,7 +66,7 @@ fn call(device: &Device, name: &str, args: &Args) -> Results {
         "add" => binary(args, |a, b| a.add(b)),
         "sub" => binary(args, |a, b| a.sub(b)),
         "mul" => binary(args, |a, b| a.mul(b)),
-        // Integers are truncated.
+        // Integer division truncates.
         "div" => binary(args, |a, b| match a.dtype().is_float() {
             true => a.div(b),
             false => a.sub(&a.fmod(b)?)?.floor_divide(b),
@@ -117,7 +117,7 @@ fn call(device: &Device, name: &str, args: &Args) -> Results {
     }
 }
 
-/// One result.
+/// Returns a single result.
 fn one(tensor: Tensor, kind: Kind) -> Results {
     Ok(vec![Operand::new(tensor, kind)])
 }
@@ -141,7 +141,7 @@ fn logical(args: &Args, work: impl FnOnce(&Tensor, &Tensor) -> Computed<Tensor>)
     one(work(&args.get("a")?.condition()?, &args.get("b")?.condition()?)?, Kind::U8)
 }
 
-/// The library's rectifier takes floats.
+/// Computes relu. The library's `relu` only takes floats.
 fn relu(x: &Tensor) -> Computed<Tensor> {
     if x.dtype().is_float() {
         Ok(x.relu())
@@ -150,7 +150,7 @@ fn relu(x: &Tensor) -> Computed<Tensor> {
     }
 }
 
-/// One value, with parameters.
+/// Calls operators with one operand and parameters.
 fn parametric(name: &str, args: &Args) -> Results {
     let x = args.get("input")?;
     let t = &x.tensor;
@@ -192,8 +192,8 @@ fn position(args: &Args, work: impl FnOnce(&Tensor, isize) -> Computed<Tensor>) 
     one(if args.flag("keepDimensions", false)? { found.unsqueeze(axis)? } else { found }, kind)
 }
 
-/// WebNN reduces over all axes where none are given, and over nothing where the list is empty: over an axis of extent 1
-/// that is put last.
+/// Reduces. WebNN reduces over all axes if none are given. An empty list means no axes, so a new last axis of extent 1 is
+/// reduced.
 fn reduce(name: &str, args: &Args) -> Results {
     let x = args.get("input")?;
     let keep = args.flag("keepDimensions", false)?;

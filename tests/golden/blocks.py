@@ -1,4 +1,4 @@
-"""Writes blocks.txt beside this file: blocks of each format of GGUF files, and the numbers that they stand for.
+"""Writes blocks.txt next to this file: blocks of each format of GGUF files, and the numbers that they encode.
 
     pip install numpy gguf==0.19.0 && python tests/golden/blocks.py
 
@@ -12,7 +12,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 
 rng = np.random.default_rng(1)
 
-# Where a block has numbers of 16 bits, which are no random bytes: these would be NaN now and then.
+# The positions of 16-bit numbers in a block. Random bytes there would sometimes be NaN.
 HALVES = {
     "F16": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108],
     "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0], "IQ4_XS": [0], "BF16": [], "MXFP4": [],

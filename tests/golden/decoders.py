@@ -3,8 +3,8 @@
     pip install torch==2.15.0 transformers==5.24.0 && python tests/golden/decoders.py
 
 Each folder has `config.json`, `generation_config.json`, `tokenizer.json`, `tokenizer_config.json`, safetensors files, and
-`logits.txt`: the tokens, then the logits of what follows each token, in float64, a line for each. The settings switch on every
-feature of the family that the library implements, so a feature that is lost changes the logits.
+`logits.txt`: the tokens, then the logits after each token, in float64, one line for each. The settings switch on every
+feature of the family that the library implements, so a missing feature changes the logits.
 """
 
 import json
@@ -20,7 +20,7 @@ TEMPLATE = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}{% 
 
 
 def tokenizer():
-    """A vocabulary of letters. The last two tokens begin a text and end an answer."""
+    """Returns a vocabulary of letters. The last two tokens begin a text and end an answer."""
     letters = [chr(ord("A") + n) for n in range(VOCABULARY - 2)]
     special = [{"id": VOCABULARY - 2 + n, "content": name, "special": True, "single_word": False, "lstrip": False,
                 "rstrip": False, "normalized": False} for n, name in enumerate(["<s>", "<stop>"])]  # fmt: skip

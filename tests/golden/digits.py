@@ -1,9 +1,10 @@
-"""Writes digits.txt beside this file: how well PyTorch's nets know handwritten digits after training.
+"""Writes digits.txt next to this file: the accuracy of PyTorch's nets on handwritten digits after training.
 
     pip install torch && python tests/golden/digits.py
 
-The digits are those of native/data: every fifth for testing. Layers, first values, batches, optimiser and epochs are those of
-tests/it/train/digits.rs. A line is a net, the mean accuracy in testing over the seeds, the deviation of one, and the seeds.
+The digits are those of native/data, and every fifth one is for testing. Layers, initial values, batches, optimizer and
+epochs are those of tests/it/train/digits.rs. A line is a net, the mean test accuracy over the seeds, the standard deviation
+of one seed, and the number of seeds.
 """
 
 import pathlib

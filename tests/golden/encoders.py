@@ -1,10 +1,10 @@
-"""Small encoders with random weights, saved by sentence-transformers, and the vectors that it makes of some texts.
+"""Writes encoders.json and the weights next to it: small encoders with random weights, saved by sentence-transformers, and the
+vectors that it computes for some texts.
 
     pip install torch transformers sentence-transformers
     python encoders.py
 
-writes encoders.json, and the weights beside it. Vectors are computed in 64 bits. Each case turns on something that the others
-leave off.
+Vectors are computed in 64 bits. Each case turns on a feature that the others leave off.
 """
 
 import json
@@ -45,7 +45,7 @@ def tokenizer(family):
 
 
 def model(family, **more):
-    """A model whose weights are the same for each call with the same family, and far from zero."""
+    """Returns a model whose weights are the same for each call with the same family, and far from zero."""
     config, kind = (XLMRobertaConfig, XLMRobertaModel) if family == "xlm-roberta" else (BertConfig, BertModel)
     types = 1 if family == "xlm-roberta" else 2
     extents = dict(vocab_size=24, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=24)

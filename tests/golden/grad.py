@@ -1,8 +1,9 @@
-"""Writes grad.txt beside this file: values and gradients as JAX has them, in 64 bits.
+"""Writes grad.txt next to this file: JAX's values and gradients in 64 bits.
 
     pip install jax && python tests/golden/grad.py
 
-A line is a case, a name, a shape and elements. `loss` is the value, `d x` the gradient by `x`; all else are inputs.
+A line is a case, a name, a shape and elements. `loss` is the value, and `d x` the gradient by `x`. All other names are
+inputs.
 """
 
 import pathlib
@@ -17,7 +18,7 @@ lines = []
 
 
 def uniform(*shape):
-    """Values that f32 holds exactly."""
+    """Returns values that f32 represents exactly."""
     return rng.uniform(-1, 1, shape).astype(np.float32).astype(np.float64)
 
 

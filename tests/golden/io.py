@@ -1,9 +1,9 @@
-"""Writes io.txt beside this file: files that NumPy and safetensors write, and what is in them.
+"""Writes io.txt next to this file: files that NumPy and safetensors write, and their contents.
 
     pip install numpy safetensors && python tests/golden/io.py
 
-With the name of a folder, the files in it that the tests wrote (`WARPWEFT_FILES=folder cargo test --test it io::`) are
-read by these packages instead.
+With the name of a folder, these packages instead read the files in it that the tests wrote
+(`WARPWEFT_FILES=folder cargo test --test it io::`).
 
 A line is a file, `bytes` or the name of an array in it, a shape and elements.
 """
@@ -32,7 +32,7 @@ def file(name, data, arrays):
 
 
 def sample(dtype, shape):
-    """Numbers that the type and f32 hold."""
+    """Returns numbers that the dtype and f32 represent exactly."""
     kind = np.dtype(dtype).kind
     size = np.dtype(dtype).itemsize
     if kind == "b":
@@ -80,7 +80,7 @@ def tensors():
     arrays |= {"number": sample("<f4", ()), "nothing": sample("<f4", (0, 4)), "\u540d": sample("<u1", (3,))}
     file("safetensors", safetensors.numpy.save(arrays, {"format": "np", "by": "hand"}), arrays)
     wide = sample("<f4", (2, 2))
-    # Of an f32 the upper half is a bf16.
+    # The upper half of an f32 is a bf16.
     bits = (wide.view("<u4") >> 16).astype("<u2")
     spec = safetensors.TensorSpec(dtype="bfloat16", shape=[2, 2], data_ptr=bits.ctypes.data, data_len=bits.nbytes)
     wanted = {"x": (bits.astype("<u4") << 16).view("<f4")}
@@ -90,7 +90,7 @@ def tensors():
 
 
 def read(folder):
-    """What the tests wrote: `x` counts, in a type that the file is called by."""
+    """Checks the files that the tests wrote. `x` counts up, in the dtype that the file is named after."""
     for path in sorted(folder.iterdir()):
         match path.suffix:
             case ".npy":

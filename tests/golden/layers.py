@@ -1,9 +1,10 @@
-"""Writes layers.txt beside this file: what PyTorch's layers give in 64 bits, and gradients by inputs and parameters.
+"""Writes layers.txt next to this file: the results of PyTorch's layers in 64 bits, and gradients by inputs and parameters.
 
     pip install torch numpy && python tests/golden/layers.py
 
-A line is a case, a name, a shape and elements. `p name` is a parameter or a buffer, `x0`, `x1` are inputs, `y0`, `y1` results; with
-them multiplied by `w0`, `w1` and summed, `d name` is the gradient by that input or parameter. `b name` is a buffer afterwards.
+A line is a case, a name, a shape and elements. `p name` is a parameter or a buffer, `x0`, `x1` are inputs, and `y0`, `y1`
+are results. `d name` is the gradient, by that input or parameter, of the sum of the results multiplied by `w0`, `w1`. A
+buffer afterwards is `b name`.
 """
 
 import pathlib
@@ -19,7 +20,7 @@ lines = []
 
 
 def uniform(*shape):
-    """Values that f32 holds exactly, and that take few digits."""
+    """Returns values that f32 represents exactly, with few digits."""
     return torch.tensor(np.round(rng.uniform(-1, 1, shape) * 64) / 64)
 
 

@@ -1,9 +1,10 @@
-"""Writes linalg.txt beside this file: what NumPy and JAX have in 64 bits for linear algebra and einsum.
+"""Writes linalg.txt next to this file: NumPy's and JAX's results in 64 bits for linear algebra and einsum.
 
     pip install numpy jax && python tests/golden/linalg.py
 
-A line is a case, a name, a shape and elements. `y0`, `y1` are the results; with them multiplied by `w0`, `w1` and summed, `d x` is
-the gradient by `x`. `dd x` is the gradient by `x` of the sum of all these gradients, each multiplied by its `v x`. All else are inputs.
+A line is a case, a name, a shape and elements. `y0`, `y1` are the results. `d x` is the gradient by `x` of the sum of the
+results multiplied by `w0`, `w1`. `dd x` is the gradient by `x` of the sum of all these gradients, where each is multiplied
+by its `v x`. All other names are inputs.
 """
 
 import pathlib
@@ -18,12 +19,12 @@ lines = []
 
 
 def uniform(*shape):
-    """Values that f32 holds exactly, and that take few digits."""
+    """Returns values that f32 represents exactly, with few digits."""
     return np.round(rng.uniform(-1, 1, shape) * 64) / 64
 
 
 def regular(*shape):
-    """Square matrices that are far from singular."""
+    """Returns square matrices that are far from singular."""
     return uniform(*shape) + 1.5 * np.eye(shape[-1]) * np.where(rng.uniform(size=shape[-1]) < 0.5, -1, 1)
 
 
@@ -39,7 +40,7 @@ def write(case, name, value):
 
 
 def case(name, f, inputs, second=True, check=None):
-    """`f` takes the inputs and gives a list of results; `check` is NumPy's own function for the values."""
+    """Writes a case. `f` takes the inputs and returns a list of results. `check` is NumPy's function for the values."""
     results = f(inputs)
     if check is not None:
         for a, b in zip(results, check(inputs)):
@@ -142,13 +143,13 @@ for equation in EQUATIONS.split():
     for n, term in enumerate(terms(equation)):
         before, dots, after = term.partition("...")
         middle = ELLIPSES.get(equation, [(2,), (2,), (2,)])[n] if dots else ()
-        # The letters of a diagonal are of one extent in any case.
+        # The letters of a diagonal always have one extent.
         twice = any(term.count(letter) > 1 for letter in before + after)
         sizes = {**SIZES, "j": SIZES["i"]} if twice else SIZES
         shape = [sizes[c] for c in before] + list(middle) + [sizes[c] for c in after]
         inputs[f"x{n}"] = uniform(*shape)
     f = lambda p, library=jnp: [library.einsum(equation, *[p[f"x{n}"] for n in range(len(p))])]
-    # NumPy does not sum over an ellipsis that the result leaves out.
+    # NumPy does not sum over an ellipsis that is missing in the result.
     case(f"einsum {equation}", f, inputs, False, None if equation == "ij...->" else lambda p: f(p, np))
 
 # Extents of 1 broadcast.

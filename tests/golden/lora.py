@@ -1,10 +1,10 @@
-"""Writes the folders lora-llama and lora-gemma3 beside this file: small random models, adapters that `peft` wrote for them,
+"""Writes the folders lora-llama and lora-gemma3 next to this file: small random models, adapters that `peft` wrote for them,
 and their logits.
 
     pip install torch==2.15.0 transformers==5.24.0 peft==0.21.2 && python tests/golden/lora.py
 
 Each folder has the model as `model.gguf` (matrices in F16 and F32), `adapter_config.json`, `adapter_model.safetensors`, and
-`logits.txt`: the tokens, then the logits of what follows each token with the adapter, in float64, a line for each.
+`logits.txt`: the tokens, then the logits after each token with the adapter, in float64, one line for each.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ NAMES = {
     "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
     "input_layernorm": "attn_norm", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
 }  # fmt: skip
-# Norms that have another meaning in each family.
+# Norms whose names have different meanings in the two families.
 NORMS = {
     "llama": {"post_attention_layernorm": "ffn_norm"},
     "gemma3": {
@@ -38,7 +38,7 @@ def text(value):
 
 
 def note(key, value):
-    """A pair of the metadata."""
+    """Returns the bytes of a metadata entry."""
     match value:
         case str():
             return text(key) + struct.pack("<I", 8) + text(value)
@@ -51,7 +51,7 @@ def note(key, value):
 
 
 def gguf(family, config, weights):
-    """The bytes of a GGUF file, with queries and keys of Llama permuted as llama.cpp's converter does."""
+    """Returns the bytes of a GGUF file, with queries and keys of Llama permuted as llama.cpp's converter does."""
     notes = {
         "general.architecture": family,
         f"{family}.block_count": config.num_hidden_layers,
@@ -82,10 +82,10 @@ def gguf(family, config, weights):
         else:
             path = OUTSIDE[path]
         if weight.ndim == 1:
-            # Norms of Gemma are kept as their difference from 1 by `transformers` alone.
+            # Only `transformers` stores Gemma's norms as their difference from 1.
             weight, kind = (weight + 1 if family == "gemma3" else weight).float(), 0
         elif family == "gemma3" and ("attn_v" in path or "ffn_up" in path):
-            # Products of one input whose weights have different formats.
+            # Products of the same input whose weights have different formats.
             weight, kind = weight.float(), 0
         else:
             weight, kind = weight.half(), 1

@@ -1,9 +1,9 @@
-"""Writes losses.txt beside this file: losses and their gradients as PyTorch has them, in 64 bits.
+"""Writes losses.txt next to this file: PyTorch's losses and their gradients, in 64 bits.
 
     pip install torch && python tests/golden/losses.py
 
-A line is a case, a name, a shape and elements. A case's name is the loss and its options, `name key=value ...`. `loss`
-is the value, `seed` what it is differentiated with, `d x` the gradient by `x`; all else are inputs.
+A line is a case, a name, a shape and elements. A case's name is the loss and its options, `name key=value ...`. `loss` is
+the value, `seed` the weights of its gradient, and `d x` the gradient by `x`. All other names are inputs.
 """
 
 import itertools
@@ -19,7 +19,7 @@ REDUCTIONS = ["none", "mean", "sum"]
 
 
 def uniform(*shape, low=-2.0, high=2.0):
-    """Values that f32 holds exactly."""
+    """Returns values that f32 represents exactly."""
     return (torch.rand(shape) * (high - low) + low).double()
 
 
@@ -34,7 +34,7 @@ def line(case, key, value):
 
 
 def case(name, f, inputs, by, options=None, tensors=None, label=""):
-    """The loss `f` of `inputs`, differentiated by those named in `by`; `tensors` are options that are tensors."""
+    """Writes the loss `f` of `inputs`, differentiated by those named in `by`. `tensors` are options that are tensors."""
     options, tensors = options or {}, tensors or {}
     title = " ".join([name, *(f"{key}={value}" for key, value in options.items()), *([label] if label else [])])
     inputs = {key: value.clone().requires_grad_(key in by) for key, value in inputs.items()}
@@ -48,13 +48,13 @@ def case(name, f, inputs, by, options=None, tensors=None, label=""):
 
 
 def each(name, f, inputs, by, choices, tensors=None, label="", reductions=REDUCTIONS):
-    """A case for each combination of options."""
+    """Writes a case for each combination of options."""
     keys = [*choices, "reduction"]
     for values in itertools.product(*choices.values(), reductions):
         case(name, f, inputs, by, dict(zip(keys, values)), tensors, label)
 
 
-# Of numbers; the last element is the target itself.
+# Losses of numbers. The last element equals the target.
 x, t = uniform(3, 4), uniform(3, 4)
 x[-1, -1] = t[-1, -1]
 pair = {"x": x, "target": t}
@@ -84,7 +84,7 @@ def poisson(x, target, epsilon=1e-8, **options):
     return F.poisson_nll_loss(x, target, eps=epsilon, **options)
 
 
-# The gradient by a target of 0 is NaN in PyTorch.
+# PyTorch's gradient by a target of 0 is NaN.
 counts = torch.tensor([[0.5, 1, 2, 5], [3, 1, 10, 0.25]]).double()
 each(
     "poisson_nll_loss", poisson, {"x": uniform(2, 4, low=0.1), "target": counts}, ["x", "target"],
@@ -93,7 +93,7 @@ each(
 case("poisson_nll_loss", poisson, {"x": uniform(2, 4, low=0.1), "target": counts.round()}, ["x"],
      {"log_input": False, "full": True, "epsilon": 0.5, "reduction": "mean"})
 
-# Of classes.
+# Losses of classes.
 weight = uniform(4, low=0.1)
 scores = {"x": uniform(5, 4, low=-4, high=4), "target": torch.tensor([0, 3, 2, 2, 1])}
 deep = {"x": uniform(2, 4, 1, 2, low=-4, high=4), "target": torch.tensor([[[2, 0]], [[1, 3]]])}
@@ -133,7 +133,7 @@ each("kl_div", F.kl_div, pair, ["x", "target"], {"log_target": [True]}, reductio
 pair = {"x": pair["x"], "target": torch.eye(3, 4).double()}
 each("kl_div", F.kl_div, pair, ["x"], {"log_target": [False]}, label="certain", reductions=every)
 
-# Of two classes. The gradient by a target is infinite in PyTorch where x is 0 or 1.
+# Losses of two classes. PyTorch's gradient by a target is infinite where x is 0 or 1.
 weight, positive = uniform(4, low=0.1), uniform(4, low=0.1)
 pair = {"x": uniform(3, 4, low=0.01, high=0.99), "target": uniform(3, 4, low=0.0, high=1.0)}
 ends = {"x": torch.tensor([0.0, 0, 1, 1, 0, 1, 1e-7, 0.5]).double(), "target": torch.tensor([0.0, 1, 0, 1, 0.5, 0.5, 1, 1]).double()}
@@ -152,14 +152,14 @@ for of, tensors in [
     f = F.binary_cross_entropy_with_logits
     each("binary_cross_entropy_with_logits", f, pair, ["x", "target"], {}, tensors, of)
 each("binary_cross_entropy_with_logits", F.binary_cross_entropy_with_logits, ends, ["x", "target"], {}, label="large")
-# Products of 100 overflow exp(..) of f32, but not of f64.
+# Products of 100 overflow exp(..) in f32, but not in f64.
 each("soft_margin_loss", F.soft_margin_loss, {"x": ends["x"], "target": signs(8)}, ["x"], {}, label="large")
 each("soft_margin_loss", F.soft_margin_loss, {"x": uniform(3, 4), "target": signs(3, 4)}, ["x"], {})
 margins = torch.tensor([0.5, 0.25, 3.0, 1.0, 1.0, 0.0]).double()
 targets = torch.tensor([1.0, -1, -1, -1, 1, 0]).double()
 each("hinge_embedding_loss", F.hinge_embedding_loss, {"x": margins, "target": targets}, ["x"], {"margin": [1.0, 0.3]})
 
-# Of several inputs.
+# Losses of several inputs.
 triple = {"x": uniform(3, 4), "other": uniform(3, 4), "target": signs(3, 4)}
 triple["other"][0, 0] = triple["x"][0, 0]
 each("margin_ranking_loss", F.margin_ranking_loss, triple, ["x", "other", "target"], {"margin": [0.0, 0.5]})

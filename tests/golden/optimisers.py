@@ -1,9 +1,9 @@
-"""Writes optimisers.txt beside this file: twenty steps of PyTorch's optimisers in 64 bits, and of LAMB as its paper has it.
+"""Writes optimisers.txt next to this file: twenty steps of PyTorch's optimizers in 64 bits, and of LAMB by its paper.
 
     pip install torch numpy && python tests/golden/optimisers.py
 
-A line is a case, a name, a shape and elements. `a`, `b` are the parameters at the beginning, `g a 3` is the third gradient by `a`;
-`a 1`, `a 20` are the values after so many steps. The learning rate of step n is the rule's times `lr n`.
+A line is a case, a name, a shape and elements. `a`, `b` are the initial parameters, and `g a 3` is the third gradient by
+`a`. `a 1`, `a 20` are the values after 1 and 20 steps. The learning rate of step n is the rule's rate times `lr n`.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ lines = []
 STEPS = 20
 START = {"a": np.round(rng.uniform(-1, 1, (3, 4)) * 64) / 64, "b": np.round(rng.uniform(-1, 1, (5,)) * 64) / 64}
 GRADIENTS = [{k: np.round(rng.normal(0, 1, v.shape) * 256) / 256 for k, v in START.items()} for _ in range(STEPS)]
-# Some gradients are 0 for a while, some large.
+# Some gradients are 0 for a while, and some are large.
 for n in range(6):
     GRADIENTS[n]["a"][0, 0] = 0
 for n in range(STEPS):
@@ -54,7 +54,7 @@ def case(name, make, keys=("a", "b"), clip=None, falling=False):
 
 
 class Lamb(optim.Optimizer):
-    """LAMB (You and others 2020, algorithm 2), with the sizes of parameters as they are."""
+    """LAMB (You and others 2020, algorithm 2), without clipping the norms of parameters."""
 
     def __init__(self, params, lr, betas, eps, weight_decay):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
@@ -106,7 +106,7 @@ class AdaBelief(optim.Optimizer):
 
 
 class Yogi(optim.Optimizer):
-    """Yogi (Zaheer and others 2018, algorithm 2), with Adam's correction of the means and what they begin with."""
+    """Yogi (Zaheer and others 2018, algorithm 2), with Adam's bias correction and `begin` as the initial value of the means."""
 
     def __init__(self, params, lr, betas, eps, begin, weight_decay):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, begin=begin, weight_decay=weight_decay))
@@ -125,7 +125,7 @@ class Yogi(optim.Optimizer):
 
 
 class Muon(optim.Optimizer):
-    """Muon as PyTorch's own (whose steps of Newton and Schulz are in bfloat16), in 64 bits."""
+    """Muon like PyTorch's, but with the Newton-Schulz steps in 64 bits instead of bfloat16."""
 
     def __init__(self, params, lr, weight_decay, momentum, nesterov):
         super().__init__(params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov))

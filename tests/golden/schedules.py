@@ -1,9 +1,9 @@
-"""Writes schedules.txt beside this file: learning rates as PyTorch's schedulers have them.
+"""Writes schedules.txt next to this file: the learning rates of PyTorch's schedulers.
 
     pip install torch && python tests/golden/schedules.py
 
-A line is a case, a name, a shape and elements. A case's name is the schedule and its options, `name key=value ...`; `lr`
-are the rates of the steps from 0 on. `metric` is what ReduceLrOnPlateau was fed with, `lr` its rates after that.
+A line is a case, a name, a shape and elements. A case's name is the schedule and its options, `name key=value ...`. `lr` has
+the rates of the steps from 0 on. `metric` is the input of ReduceLrOnPlateau, and `lr` its rates after that.
 """
 
 import math
@@ -45,7 +45,7 @@ def title(name, options):
 
 
 def case(name, scheduler, lr, steps=STEPS, names=None, **options):
-    """`names` are PyTorch's names of options whose name here is in lower case."""
+    """Writes a case. `names` are PyTorch's names of options whose name here is in lower case."""
     given = {(names or {}).get(key, key): value for key, value in options.items()}
     line(title(name, {"lr": lr, **options}), "lr", rates(lr, lambda sgd: scheduler(sgd, **given), steps))
 
@@ -76,7 +76,7 @@ for options in [
     {"pct_start": 1.0},
     {"pct_start": 0.37},
 ]:
-    # Momentum is not a part of it.
+    # Without cycling the momentum.
     options = {"max_lr": 0.5, "total_steps": STEPS, **options}
     make = lambda sgd: schedulers.OneCycleLR(sgd, cycle_momentum=False, **options)
     line(title("OneCycleLr", options), "lr", rates(0.5, make, STEPS))

@@ -1,8 +1,9 @@
-"""Writes special.txt beside this file: what SciPy and NumPy have in 64 bits for special functions and the step function.
+"""Writes special.txt next to this file: SciPy's and NumPy's results in 64 bits for special functions and the step function.
 
     pip install scipy && python tests/golden/special.py
 
-A line is a case, a name, a shape and elements. `y` is the value, `d x` the derivative by `x`; all else are inputs.
+A line is a case, a name, a shape and elements. `y` is the value, and `d x` the derivative by `x`. All other names are
+inputs.
 """
 
 import pathlib
@@ -15,7 +16,7 @@ lines = []
 
 
 def case(name, f, slope, inputs):
-    # Values that f32 holds exactly.
+    # Values that f32 represents exactly.
     inputs = {key: np.asarray(x, np.float32).astype(np.float64) for key, x in inputs.items()}
     named = {**inputs, "y": f(*inputs.values()), "d x": slope(*inputs.values())}
     for key, value in named.items():
@@ -24,12 +25,12 @@ def case(name, f, slope, inputs):
 
 
 def trigamma(x):
-    """SciPy's is for what is above 0: psi'(x) + psi'(1 - x) = (pi / sin(pi x))^2."""
+    """Returns the trigamma function. SciPy's is for positive numbers: psi'(x) + psi'(1 - x) = (pi / sin(pi x))^2."""
     mirrored = (np.pi / np.sin(np.pi * x)) ** 2 - special.polygamma(1, 1 - np.minimum(x, 0))
     return np.where(x > 0, special.polygamma(1, np.abs(x)), mirrored)
 
 
-# Next to the zeros of the logarithm, about where formulas change, far out, and between the poles.
+# Next to the zeros of the logarithm, near the points where formulas switch, far out, and between the poles.
 gamma = np.concatenate(
     [
         [1 - 1e-6, 1 + 1e-6, 0.99, 1.01, 1.99, 2.01, 2 - 1e-6, 2 + 1e-6, 0.5999, 0.6001, 2.999, 3.001, 1.4616321],

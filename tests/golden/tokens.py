@@ -1,10 +1,11 @@
-"""Writes tokens.txt beside this file: small tokenizers of each kind, and the ids that Hugging Face's tokenizers give for texts.
+"""Writes tokens.txt next to this file: small tokenizers of each kind, and the ids that Hugging Face's tokenizers return for
+texts.
 
     pip install tokenizers==0.23.3 && python tests/golden/tokens.py
 
-A line is a tokenizer as JSON: `gguf` has what a GGUF file says about it, `json` its tokenizer.json unless that is left out, and
-`cases` are texts with their ids, first without special tokens, then with them. `pre` are names of pre-tokenizers with ids of
-the first text, for the tokenizer of the line before.
+A line is a tokenizer as JSON. `gguf` has its metadata in a GGUF file, `json` its tokenizer.json if there is one, and `cases`
+has texts with their ids, first without special tokens, then with them. `pre` has names of pre-tokenizers with ids of the
+first text, for the tokenizer of the previous line.
 """
 
 import json
@@ -20,7 +21,7 @@ TEXTS = ["", "Hello", " Hello  world", TEXT[:70], "世界 \u2581 \n\n\n ok", "<e
 
 
 def cases(tokenizer, texts=TEXTS):
-    """Ids of texts, with the names of special tokens as plain text and as tokens."""
+    """Returns the ids of texts, with the names of special tokens as plain text and as tokens."""
     found = []
     for text in texts:
         both = []
@@ -38,7 +39,7 @@ def added(tokenizer, special, keep):
 
 
 def vocabulary(tokenizer):
-    """Tokens by id, and their kinds as in GGUF files."""
+    """Returns tokens by id, and their kinds as in GGUF files."""
     table = tokenizer.get_vocab(with_added_tokens=True)
     tokens = [token for token, _ in sorted(table.items(), key=lambda entry: entry[1])]
     kinds = [1] * len(tokens)
@@ -48,14 +49,14 @@ def vocabulary(tokenizer):
 
 
 def whole(tokenizer):
-    """The tokenizer.json without what has its default value."""
+    """Returns the tokenizer.json without default values."""
     file = json.loads(tokenizer.to_str())
     return {key: value for key, value in file.items() if value is not None and key not in ("version", "truncation", "padding")}
 
 
 lines = []
 
-# BPE over bytes. It was trained without a pre-tokenizer: its tokens cross every boundary, so each boundary shows.
+# BPE over bytes. It was trained without a pre-tokenizer, so its tokens cross every boundary, and each boundary is visible.
 trainer = trainers.BpeTrainer(vocab_size=330, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
 bpe = Tokenizer(models.BPE())
 bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -76,7 +77,7 @@ DEEPSEEK3 = (
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 BLOOM = r" ?[^(\s|.,!?…。，、।۔،)]+"
-# Names, and a pre-tokenizer as the models' own files have it.
+# Names, and pre-tokenizers as in the models' files.
 split = lambda pattern: pre_tokenizers.Split(Regex(pattern), "isolated")
 digits = pre_tokenizers.Digits(individual_digits=True)
 gpt2 = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -113,7 +114,7 @@ pre = {}
 for name, steps in PRE.items():
     steps = steps if any(step is gpt2 for step in steps) else [*steps, bytes_alone]
     if name == "falcon":
-        # Words first, then bytes: the last pattern sees digits in both.
+        # Words first, then bytes. The last pattern sees digits in both.
         steps = [split(r"[\p{P}$+<=>^~|`]+"), split(GPT2), split("[0-9][0-9][0-9]"), bytes_alone]
     bpe.pre_tokenizer = pre_tokenizers.Sequence(steps)
     bpe.model.ignore_merges = name in ("llama-bpe", "tekken")
@@ -125,7 +126,7 @@ gguf = {"model": "gpt2", "pre": "smollm", "tokens": tokens, "token_type": kinds,
 lines.append({"name": "bpe", "gguf": gguf, "json": whole(bpe), "cases": cases(bpe)})
 lines.append({"name": "pre", "text": TEXT, "pre": pre})
 
-# SentencePiece's BPE: scores instead of merges, and tokens of bytes.
+# SentencePiece's BPE: scores instead of merges, and byte tokens.
 pieces = ["<unk>", "<s>", "<end>"] + [f"<0x{byte:02X}>" for byte in range(256)]
 words = "▁ H e l o w r d a b c t h x n i s g k ▁t he ▁w or ll el ▁a ▁▁ ▁▁▁▁ lo ▁H ld ▁the ▁wor ▁Hel ▁world wo ▁ok ok".split()
 pieces += words + ["<keep>"]
@@ -171,7 +172,7 @@ found = cases(unigram, texts)
 found = [[text, plain if "</s>" not in text else None, special] for text, plain, special in found]
 lines.append({"name": "unigram", "gguf": gguf, "json": whole(unigram), "cases": found})
 
-# WordPiece. In GGUF files the beginnings of words are marked, instead of what follows.
+# WordPiece. GGUF files mark the beginnings of words instead of the continuations.
 words = "[PAD] [UNK] [CLS] [SEP] hello world wor ##ld ##s ##l un ##want ##ed cafe naive , . ! ? 世 界 a b c ##b ##c 1 ##2".split()
 wordpiece = Tokenizer(models.WordPiece({word: id for id, word in enumerate(words)}, unk_token="[UNK]"))
 wordpiece.normalizer = normalizers.BertNormalizer()

@@ -1,21 +1,21 @@
-//! What running a program is counted by, what that may be, and where it is known to be more.
+//! The costs of a program, their bounds, and the known exceptions.
 
 use warpweft::device::{Device, Stats};
 
-/// What one run of a program took.
+/// The costs of one run of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     pub kernels: u64,
     pub submits: u64,
-    /// Made anew.
+    /// The number of new plans.
     pub plans: u64,
-    /// Compiled anew.
+    /// The number of new pipelines.
     pub pipelines: u64,
-    /// Bytes in use and nodes alive at the end that were not before.
+    /// The bytes and nodes at the end that did not exist before the run.
     pub left: u64,
-    /// The most bytes in use at once, in this run or an earlier one.
+    /// The peak of used bytes, in this run or an earlier one.
     pub peak: u64,
-    /// Characters of the longest kernel that was submitted last; 0 where kernels have no text.
+    /// The characters of the longest kernel in the last submission, or 0 if kernels have no source.
     pub text: u64,
 }
 
@@ -39,23 +39,24 @@ impl Counts {
     }
 }
 
-/// Kernels beyond twice those of running each operation by itself: what begins and ends a short program.
+/// The kernels allowed beyond twice those of eager execution, for the beginning and end of a short program.
 const KERNELS: u64 = 8;
-/// Kernels beyond four times as many for four times the steps, and beyond half of those of running each operation of the
-/// steps by itself: what fits one kernel may not when it is four times as long, and stretches need not come out even.
+/// The kernels allowed beyond four times as many for four times the steps, and beyond half of the eager kernels of the steps. A
+/// computation that fits in one kernel may not fit when it is four times as long, and batches may be split unevenly.
 const UNEVEN: u64 = 16;
-/// Submissions beyond four times as many for four times the steps: reads need not come out even.
+/// The submissions allowed beyond four times as many for four times the steps, because reads may be uneven.
 const READS: u64 = 4;
-/// Plans and pipelines beyond those of half the steps: first and last rounds, and a shorter stretch before the last read,
-/// are unlike those between.
+/// The plans and pipelines allowed beyond those of half the steps. The first and last rounds, and a shorter batch before the
+/// last read, differ from the others.
 const ENDS: u64 = 4;
-/// Bytes beyond twice the peak of running each operation by itself, and beyond four times as many for four times the
-/// steps: small buffers are rounded up to 256 bytes.
+/// The bytes allowed beyond twice the peak of eager execution, and beyond four times as many for four times the steps. Small
+/// buffers are rounded up to 256 bytes.
 const ROUNDED: u64 = 1 << 16;
-/// Characters of a kernel's text.
+/// The most characters of a kernel's source.
 const TEXT: u64 = 30_000;
 
-/// What `ours` exceeds, at sizes as in [`super::SIZES`]; `theirs` ran every operation by itself, at the first two.
+/// Returns the bounds that `ours` exceeds, at the sizes in [`super::SIZES`]. `theirs` is eager execution at the first two
+/// sizes.
 pub fn exceeded(ours: &[Counts], theirs: &[Counts]) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     let mut most = |quantity: &'static str, what: String, got: u64, most: u64| {
@@ -67,7 +68,7 @@ pub fn exceeded(ours: &[Counts], theirs: &[Counts]) -> Vec<(&'static str, String
         let size = ["half the steps", "the steps", "four times the steps"][n];
         let each = |of: fn(&Counts) -> u64| match theirs.get(n) {
             Some(counts) => of(counts),
-            // As many more for each step as from half of them to all.
+            // Extrapolates from half the steps and all steps.
             None => of(&theirs[1]) + 6 * of(&theirs[1]).saturating_sub(of(&theirs[0])),
         };
         let kernels = 2 * each(|counts| counts.kernels) + KERNELS;
@@ -76,7 +77,7 @@ pub fn exceeded(ours: &[Counts], theirs: &[Counts]) -> Vec<(&'static str, String
         most("left", size.into(), counts.left, 0);
         most("text", size.into(), counts.text, TEXT);
         most("plans", size.into(), counts.plans, ours[0].plans + ENDS);
-        // A machine without text makes the kernels of every plan ready anew.
+        // A backend without sources prepares the kernels of every plan again.
         let pipelines = if counts.text > 0 { counts.pipelines } else { 0 };
         most("pipelines", size.into(), pipelines, ours[0].pipelines + ENDS);
     }
@@ -92,7 +93,7 @@ pub fn exceeded(ours: &[Counts], theirs: &[Counts]) -> Vec<(&'static str, String
     found
 }
 
-/// The counts at all sizes, and in parentheses of every operation by itself.
+/// Returns the counts at all sizes, with those of eager execution in parentheses.
 pub fn row(ours: &[Counts], theirs: &[Counts]) -> String {
     let list = |name: &str, of: fn(&Counts) -> u64| {
         let all = |counts: &[Counts]| {
@@ -111,24 +112,24 @@ pub fn row(ours: &[Counts], theirs: &[Counts]) -> String {
     columns.join(", ")
 }
 
-/// What programs are known to exceed.
+/// The bounds that programs are known to exceed.
 pub struct Known {
     pub programs: &'static [&'static str],
     pub places: &'static [&'static str],
     pub quantities: &'static [&'static str],
-    /// At how many of the [`super::SIZES`] they are run, where more take too long.
+    /// The number of [`super::SIZES`] at which they run, because more would take too long.
     pub sizes: usize,
 }
 
-/// Programs that are run for fewer steps than is usual.
+/// Programs that run for fewer steps than usual.
 pub const SHORTER: &[(&str, usize)] = &[];
 
 const ALL: usize = super::SIZES.len();
 const GPUS: &[&str] = &["wgpu", "webgpu"];
 
-/// All that is known to be exceeded; what is mended fails until it is taken out.
+/// All known exceptions. An exception that is no longer needed fails until it is removed.
 pub const KNOWN: &[Known] = &[
-    // Another length of the cache in each step is another plan.
+    // Each step has another length of the cache, so each needs a new plan.
     Known {
         programs: &["decoding with a growing cache"],
         places: &["cpu", "wgpu", "webgpu"],
@@ -141,7 +142,7 @@ pub const KNOWN: &[Known] = &[
         quantities: &["peak"],
         sizes: ALL,
     },
-    // A short program is a kernel or two; of a longer one the first, those between and the last differ.
+    // A short program is one or two kernels. A longer one has different kernels at the beginning, in the middle and at the end.
     Known {
         programs: &["elimination with pivots", "Floyd-Warshall"],
         places: GPUS,

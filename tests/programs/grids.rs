@@ -1,4 +1,4 @@
-//! Fields on grids, pictures and signals.
+//! Programs on grids, images and signals.
 
 use super::plain::Matrix;
 use super::{program, up, Program, Reads};
@@ -23,7 +23,7 @@ pub fn programs() -> Vec<Program> {
 
 const SIDE: usize = 20;
 
-/// What is `down` rows and `right` columns further, around the ends.
+/// Returns the element `down` rows and `right` columns away, with wrap-around.
 fn around(field: &Matrix, i: usize, j: usize, down: isize, right: isize) -> f64 {
     let at = |n: usize, by: isize, of: usize| (n as isize + by).rem_euclid(of as isize) as usize;
     field.at(at(i, down, field.rows), at(j, right, field.columns))
@@ -66,7 +66,7 @@ fn life_wanted(steps: usize) -> Vec<f64> {
     [read, cells.data].concat()
 }
 
-/// The points looked at: none of them is near the border of the set.
+/// Returns a point of the plane. No point is near the border of the set.
 fn point(i: usize, j: usize) -> (f64, f64) {
     (-2.0 + 0.25 * j as f64 + 0.03125, -1.25 + 0.25 * i as f64 + 0.015625)
 }
@@ -109,7 +109,7 @@ fn warm() -> Matrix {
     Matrix::new(SIDE, SIDE, &random(&[SIDE, SIDE], 0.0, 1.0, 32).data)
 }
 
-/// Neighbours less four times the middle; outside is 0.
+/// Returns the sum of the neighbors minus four times the center, with zeros outside.
 fn laplacian(u: &Tensor) -> Result<Tensor> {
     let (h, w) = (u.shape()[0] as isize, u.shape()[1] as isize);
     let wide = u.pad([(1usize, 1), (1, 1)], 0.0)?;
@@ -157,7 +157,7 @@ fn heat_wanted(steps: usize) -> Vec<f64> {
     u.data
 }
 
-/// Its energy is read at every tenth step.
+/// Simulates a wave, and reads its energy at every tenth step.
 async fn wave(device: Device, steps: usize) -> Result<Vec<f64>> {
     let mut u = up(&device, &warm().data, &[SIDE, SIDE])?;
     let mut before = u.clone();
@@ -190,14 +190,15 @@ fn wave_wanted(steps: usize) -> Vec<f64> {
     [read, u.data].concat()
 }
 
-/// Elements of a signal: two to the sixth.
+/// The number of elements of a signal.
 const SIGNAL: usize = 64;
 
 fn signal(step: usize) -> Vec<f64> {
     random(&[SIGNAL], -1.0, 1.0, 40 + step as u32).data
 }
 
-/// One signal's spectrum at each step, by six rounds of butterflies (Stockham's order: nothing is turned at the end).
+/// Computes the spectrum of a signal at each step with six rounds of butterflies (Stockham's order, which needs no bit
+/// reversal).
 async fn fourier(device: Device, steps: usize) -> Result<Vec<f64>> {
     let mut reads = Reads::default();
     for step in 0..steps {
@@ -220,7 +221,7 @@ async fn fourier(device: Device, steps: usize) -> Result<Vec<f64>> {
     reads.all().await
 }
 
-/// Cosines and sines of the parts of half a turn, as data: devices' own are not exact.
+/// Returns cosines and sines of fractions of a half turn, as data, because the functions of devices are not exact.
 fn turns(device: &Device, parts: usize) -> Result<(Tensor, Tensor)> {
     let angle = |k: usize| std::f64::consts::PI * k as f64 / parts as f64;
     let of = |f: fn(f64) -> f64| {
@@ -252,7 +253,8 @@ fn picture(step: usize) -> Matrix {
     Matrix::new(PICTURE, PICTURE, &random(&[PICTURE, PICTURE], 0.0, 1.0, 60 + step as u32).data)
 }
 
-/// For one picture at each step: what every level holds beyond the next smaller one, and the smallest.
+/// Computes a Laplacian pyramid of an image at each step: the difference of every level from the next smaller one, and the
+/// smallest level.
 async fn pyramid(device: Device, steps: usize) -> Result<Vec<f64>> {
     let mut reads = Reads::default();
     for step in 0..steps {
@@ -290,7 +292,7 @@ fn pyramid_wanted(steps: usize) -> Vec<f64> {
     read
 }
 
-/// Two substances that spread around the ends of the grid, and react (Gray and Scott).
+/// Simulates two substances that diffuse around the ends of the grid and react (Gray and Scott).
 async fn reaction(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (mut u, mut v) = (up(&device, &warm().data, &[SIDE, SIDE])?, device.zeros(&[SIDE, SIDE])?);
     v = &v + u.gt(0.5)?.cast(DType::F32)? * 0.5;
@@ -333,7 +335,7 @@ fn reaction_wanted(steps: usize) -> Vec<f64> {
     [read, u.data].concat()
 }
 
-/// A picture blurred again and again with a window that stays, its edges mirrored; the largest element is read.
+/// Blurs images repeatedly with a fixed window and mirrored edges, and reads the largest element.
 async fn blurs(device: Device, steps: usize) -> Result<Vec<f64>> {
     let weights = [1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0].map(|w| w / 16.0);
     let window = up(&device, &weights, &[1, 1, 3, 3])?;

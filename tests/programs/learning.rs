@@ -1,4 +1,4 @@
-//! What learns in other ways: against another, through its own learning, by trying.
+//! Other ways of learning: adversarial, through unrolled training, and by trial.
 
 use super::plain::{dot, largest, slopes, softmax, Matrix};
 use super::{program, up, Program, Reads};
@@ -25,8 +25,7 @@ fn drawn(step: usize) -> (Vec<f64>, Vec<f64>) {
     (real, random(&[SAMPLES], -1.0, 1.0, 5300 + step as u32).data)
 }
 
-/// One makes numbers like the real ones, the other tells them apart; both losses are read at each fifth step, before
-/// gradients are asked for.
+/// Trains a generator of numbers against a discriminator. Both losses are read at each fifth step, before the gradients.
 async fn adversaries(device: Device, steps: usize) -> Result<Vec<f64>> {
     let number = |value: f64| up(&device, &[value], &[]);
     let mut maker = [number(1.0)?, number(0.0)?];
@@ -92,7 +91,7 @@ fn adversaries_wanted(steps: usize) -> Vec<f64> {
 const SEEN: usize = 6;
 const WEIGHTS: usize = 3;
 
-/// What is learned on, and what it is judged by.
+/// Returns the training and the validation data.
 fn halves() -> [(Matrix, Vec<f64>); 2] {
     [310, 320].map(|seed| {
         let x = Matrix::new(SEEN, WEIGHTS, &random(&[SEEN, WEIGHTS], -1.0, 1.0, seed).data);
@@ -100,7 +99,7 @@ fn halves() -> [(Matrix, Vec<f64>); 2] {
     })
 }
 
-/// Descent through all of which the gradient by its rate and by its decay goes: derivatives of gradients.
+/// Differentiates through gradient descent, by its learning rate and its weight decay.
 async fn unrolled(device: Device, steps: usize) -> Result<Vec<f64>> {
     let mut data = Vec::new();
     for (x, y) in halves() {
@@ -140,7 +139,7 @@ fn unrolled_wanted(steps: usize) -> Vec<f64> {
     [vec![outer(&[0.125, 0.25])], slopes(&[0.125, 0.25], outer)].concat()
 }
 
-/// Each step makes one of them less likely than it was.
+/// Makes one class less likely at each step.
 async fn numbers(device: Device, steps: usize) -> Result<Vec<f64>> {
     let mut l = up(&device, &[0.1, -0.3, 0.5, 0.0, 0.2], &[5])?;
     for step in 0..steps {
@@ -166,13 +165,13 @@ fn numbers_wanted(steps: usize) -> Vec<f64> {
 const ARMS: usize = 5;
 const PAYS: [f64; ARMS] = [0.2, 0.9, 0.5, -0.3, 0.1];
 
-/// Gumbel noise: the largest of preferences with it is a draw by their softmax.
+/// Returns Gumbel noise. The largest preference with this noise is a sample of their softmax.
 fn gumbel(step: usize) -> Vec<f64> {
     let noise = random(&[ARMS], 0.05, 0.95, 400 + step as u32).data;
     noise.iter().map(|u| f64::from(-(-u.ln()).ln() as f32)).collect()
 }
 
-/// Preferences follow what was won against what is usual (a gradient bandit).
+/// Updates preferences by the difference of the reward from the average (a gradient bandit).
 async fn bandit(device: Device, steps: usize) -> Result<Vec<f64>> {
     let pays = up(&device, &PAYS, &[ARMS])?;
     let mut liked = device.zeros(&[ARMS])?;
@@ -212,7 +211,7 @@ fn bandit_wanted(steps: usize) -> Vec<f64> {
     [read, liked, vec![usual]].concat()
 }
 
-/// Each of eight equations by itself: its second derivative is the gradient of the gradient's sum.
+/// Solves eight equations. The second derivative of each is the gradient of the gradient's sum.
 async fn newton(device: Device, steps: usize) -> Result<Vec<f64>> {
     let goal = device.linspace(0.5, 2.0, 8)?;
     let mut x = device.ones(&[8])?;
@@ -256,7 +255,7 @@ fn tried(step: usize) -> Vec<f64> {
     random(&[2 * BEST, DIM], -1.5, 1.5, 450 + step as u32).data
 }
 
-/// The best half of what was tried moves the middle, the spread along each axis, and the size of the steps.
+/// Moves the mean, the spread along each axis and the step size by the better half of the samples (an evolution strategy).
 async fn evolution(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (goal, scale) = (up(&device, &GOAL, &[DIM])?, up(&device, &SCALE, &[DIM])?);
     let weights = up(&device, &WEIGHED, &[BEST])?;

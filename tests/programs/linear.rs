@@ -25,7 +25,7 @@ pub fn programs() -> Vec<Program> {
 
 const N: usize = 24;
 
-/// A symmetric matrix whose eigenvalues lie well apart: `D + small`.
+/// Returns a symmetric matrix with well separated eigenvalues: `D + small`.
 fn symmetric() -> Matrix {
     let noise = Matrix::new(N, N, &random(&[N, N], -0.2, 0.2, 11).data);
     Matrix::from_fn(N, N, |i, j| {
@@ -67,7 +67,7 @@ fn power_wanted(steps: usize) -> Vec<f64> {
 
 const LARGE: usize = 48;
 
-/// Positive definite, of a condition of about ten.
+/// Returns a positive definite matrix with a condition number of about ten.
 fn definite() -> (Matrix, Vec<f64>) {
     let noise = Matrix::new(LARGE, LARGE, &random(&[LARGE, LARGE], -0.05, 0.05, 13).data);
     let a = Matrix::from_fn(LARGE, LARGE, |i, j| {
@@ -119,7 +119,7 @@ fn conjugate_wanted(steps: usize) -> Vec<f64> {
     [read, x].concat()
 }
 
-/// The three largest eigenvalues, one after another.
+/// The number of largest eigenvalues to find, one after the other.
 const PAIRS: usize = 3;
 
 async fn deflation(device: Device, steps: usize) -> Result<Vec<f64>> {
@@ -158,7 +158,7 @@ fn deflation_wanted(steps: usize) -> Vec<f64> {
     found
 }
 
-/// Without much of an order in its eigenvalues, so that none is found within a few steps.
+/// Returns a matrix with eigenvalues close to each other, so that none is found within a few steps.
 fn mixed() -> Matrix {
     let noise = Matrix::new(LARGE, LARGE, &random(&[LARGE, LARGE], -1.0, 1.0, 15).data);
     Matrix::from_fn(LARGE, LARGE, |i, j| noise.at(i, j) + noise.at(j, i))
@@ -211,7 +211,7 @@ fn pivoted() -> Vec<f64> {
     random(&[N, N], -1.0, 1.0, 17).data
 }
 
-/// The first columns of an elimination: the row with the largest element comes up, and is taken off those below.
+/// Eliminates the first columns. The row with the largest element is exchanged and subtracted from those below.
 async fn elimination(device: Device, steps: usize) -> Result<Vec<f64>> {
     let mut a = up(&device, &pivoted(), &[N, N])?;
     let row = device.iota(&[N], 0)?;
@@ -292,7 +292,7 @@ fn sinkhorn_wanted(steps: usize) -> Vec<f64> {
     [plan.data, vec![total]].concat()
 }
 
-/// Which page links to which: columns are normalised where they are used.
+/// Returns the links between pages. Columns are normalized where they are used.
 fn links() -> Matrix {
     let some = Matrix::new(30, 30, &random(&[30, 30], 0.0, 1.0, 19).data);
     Matrix::from_fn(30, 30, |i, j| f64::from(u8::from(some.at(i, j) < 0.2 || i == (j + 1) % 30)))
@@ -340,7 +340,7 @@ fn roads() -> Matrix {
     })
 }
 
-/// Shortest ways through the first `steps` towns.
+/// Returns the shortest paths through the first `steps` towns.
 async fn shortest(device: Device, steps: usize) -> Result<Vec<f64>> {
     let mut ways = up(&device, &roads().data, &[TOWNS, TOWNS])?;
     for k in 0..steps as isize {
@@ -360,21 +360,21 @@ fn shortest_wanted(steps: usize) -> Vec<f64> {
     ways.data
 }
 
-/// A point in the plane that moves steadily, seen with noise: position and velocity by two axes.
+/// Returns a noisy observation of a point in the plane with constant velocity.
 fn seen(step: usize) -> [f64; 2] {
     let noise = random(&[2], -0.5, 0.5, 100 + step as u32).data;
     let t = step as f64;
     [0.3 * t + noise[0], 2.0 - 0.1 * t + noise[1]].map(|v| f64::from(v as f32))
 }
 
-/// How the state goes on, and what is seen of it.
+/// Returns the transition matrix of the state, and the observation matrix.
 fn motion() -> (Matrix, Matrix) {
     let next = Matrix::from_fn(4, 4, |i, j| f64::from(u8::from(i == j || j == i + 2)));
     let view = Matrix::from_fn(2, 4, |i, j| f64::from(u8::from(i == j)));
     (next, view)
 }
 
-/// Process and measurement noise.
+/// The process and measurement noise.
 const NOISE: (f64, f64) = (0.01, 0.25);
 
 async fn kalman(device: Device, steps: usize) -> Result<Vec<f64>> {
@@ -401,7 +401,7 @@ async fn kalman(device: Device, steps: usize) -> Result<Vec<f64>> {
     reads.all().await
 }
 
-/// The inverse of a matrix of two rows.
+/// Returns the inverse of a 2 x 2 matrix.
 fn inverse(s: &Tensor) -> Result<Tensor> {
     let at = |i: isize, j: isize| s.select(0, i)?.select(0, j);
     let (a, b, c, d) = (at(0, 0)?, at(0, 1)?, at(1, 0)?, at(1, 1)?);
@@ -431,7 +431,7 @@ fn kalman_wanted(steps: usize) -> Vec<f64> {
     [read, p.data].concat()
 }
 
-/// The diagonal's share is solved for, the rest comes from the step before.
+/// Solves for the diagonal. The other terms use the values of the previous step.
 async fn jacobi(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (a, b) = definite();
     let (a, b) = (up(&device, &a.data, &[LARGE, LARGE])?, up(&device, &b, &[LARGE])?);

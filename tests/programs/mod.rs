@@ -1,9 +1,9 @@
-//! Whole programs as people write them, each beside the same computation in plain `f64`. Nothing in them waits between
-//! steps but where the next step needs to know: what is read is started in order, and waited for at the end.
+//! Whole programs as users write them, each with the same computation in plain `f64`. They do not wait between steps unless the
+//! next step needs a value. Reads are started in order, and awaited at the end.
 //!
-//! Each runs for half, one and four times its steps, and must give the values, at a cost that grows with the steps and no
-//! faster, against running every operation by itself: `counts` says what is counted, and the bounds. Natively
-//! `WARPWEFT_PROGRAM=part[,steps]` chooses programs by part of their name, and another number of steps.
+//! Each program runs for half, one and four times its steps. The values must be right, and the costs may grow only linearly
+//! with the steps and are compared with eager execution. `counts` defines the costs and the bounds. Natively,
+//! `WARPWEFT_PROGRAM=part[,steps]` selects programs by a part of their name, and the number of steps.
 
 pub mod counts;
 pub mod grids;
@@ -33,7 +33,7 @@ pub struct Theme {
     pub programs: fn() -> Vec<Program>,
 }
 
-/// The one list of themes: a macro that is given to this one is called with all of them. A theme's name is its module's.
+/// Passes the list of all themes to a macro. The name of a theme is the name of its module.
 macro_rules! with_themes {
     ($macro:ident) => {
         $macro! { grids learning linear models sequences statistics training }
@@ -52,19 +52,19 @@ with_themes!(themes);
 
 type Waiting<T> = Pin<Box<dyn Future<Output = Result<Vec<T>>>>>;
 
-/// A program: what it reads after a number of steps, and what that must be.
+/// A program: the values that it reads after a number of steps, and the expected values.
 pub struct Program {
-    /// Unique.
+    /// A unique name.
     pub name: &'static str,
-    /// How many steps it runs for usually.
+    /// The usual number of steps.
     pub steps: usize,
-    /// How far each number may be off, of one or of its size.
+    /// The tolerance of each number, absolute below 1 and relative above.
     near: f64,
     run: Rc<dyn Fn(Device, usize) -> Waiting<f64>>,
     want: fn(usize) -> Vec<f64>,
 }
 
-/// A program with its usual number of steps, how near it is, and the same computed in plain `f64`.
+/// Returns a program with its usual number of steps, its tolerance, and the same computation in plain `f64`.
 pub fn program<F: Future<Output = Result<Vec<f64>>> + 'static>(
     name: &'static str,
     steps: usize,
@@ -76,19 +76,19 @@ pub fn program<F: Future<Output = Result<Vec<f64>>> + 'static>(
     Program { name, steps, near, run, want }
 }
 
-/// What a program reads. Reading starts when it is asked for, and is waited for at the end.
+/// The reads of a program. Each starts when it is requested, and is awaited at the end.
 #[derive(Default)]
 pub struct Reads {
     started: Vec<(DType, Waiting<u8>)>,
 }
 
 impl Reads {
-    /// Starts to read all of a tensor.
+    /// Starts to read a whole tensor.
     pub fn take(&mut self, tensor: &Tensor) {
         self.started.push((tensor.dtype(), Box::pin(tensor.read_bytes())));
     }
 
-    /// All numbers that were read, in order.
+    /// Returns all numbers that were read, in order.
     pub async fn all(self) -> Result<Vec<f64>> {
         let mut numbers = Vec::new();
         for (dtype, read) in self.started {
@@ -98,25 +98,24 @@ impl Reads {
     }
 }
 
-/// A tensor of these numbers.
+/// Returns a tensor of these numbers.
 pub fn up(device: &Device, numbers: &[f64], shape: &[usize]) -> Result<Tensor> {
     Array::new(shape, numbers.to_vec()).f32(device)
 }
 
-/// What became of a program on a device.
+/// The result of a program on a device.
 #[derive(Default)]
 pub struct Report {
-    /// What is wrong.
+    /// The failures.
     pub failures: Vec<String>,
-    /// Its counts, and what they exceed.
+    /// The counts, and the bounds that they exceed.
     pub table: Vec<String>,
 }
 
-/// The sizes a program is run at: its usual number of steps times the first by the second.
+/// The sizes at which a program runs: its usual number of steps times the first number, divided by the second.
 pub const SIZES: [(usize, usize); 3] = [(1, 2), (1, 1), (4, 1)];
 
-/// Runs a program of so many steps at the first sizes of [`SIZES`] on one device, and eagerly at the first two on the
-/// other.
+/// Runs a program at the first sizes of [`SIZES`] on one device, and eagerly at the first two on the other.
 pub async fn check(
     place: &str,
     program: &Program,
@@ -171,7 +170,7 @@ async fn measured(
     for (quantity, what) in exceeded.iter().filter(|(quantity, _)| !known.contains(quantity)) {
         report.failures.push(format!("{}: {quantity}: {what}", program.name));
     }
-    // Four times as many steps show more than fewer do.
+    // Only four times as many steps show all exceptions.
     for quantity in known.difference(&got).filter(|_| sizes.len() == SIZES.len()) {
         report
             .failures
@@ -180,7 +179,7 @@ async fn measured(
     Ok(())
 }
 
-/// Runs a program, compares what it reads, and counts.
+/// Runs a program, compares the values that it reads, and counts its costs.
 async fn one(
     program: &Program,
     device: &Device,
@@ -194,7 +193,7 @@ async fn one(
         return Err(format!("{} numbers instead of {}", got.len(), want.len()));
     }
     let far = |(got, want): (&f64, &f64)| {
-        // NaN is near nothing.
+        // A NaN is never near.
         let near = (got - want).abs() <= program.near * want.abs().max(1.0);
         !near
     };

@@ -1,4 +1,4 @@
-//! Models that infer, and what moves in continuous time.
+//! Inference of models, and simulations in continuous time.
 
 use super::plain::{dot, largest, slopes, softmax, zip, Matrix};
 use super::{program, up, Program, Reads};
@@ -26,7 +26,7 @@ const WORDS: usize = 12;
 /// The most words that are decoded.
 const LONG: usize = 32;
 
-/// Embeddings, and the matrices of queries, keys, values and words.
+/// Returns embeddings, and the matrices of queries, keys, values and words.
 fn decoder() -> [Matrix; 5] {
     let of = |rows: usize, columns: usize, seed: u32| {
         Matrix::new(rows, columns, &random(&[rows, columns], -1.0, 1.0, seed).data)
@@ -39,19 +39,19 @@ fn uploaded(device: &Device) -> Result<Vec<Tensor>> {
     decoder().iter().map(one).collect()
 }
 
-/// What is said at a place: the embedding with a bit of where it is.
+/// Returns the position term that is added to an embedding.
 fn placed(step: usize) -> f64 {
     0.1 * step as f64
 }
 
-/// The next word and how likely each is, of what was cached.
+/// Returns the next word and the scores of all words, from the cached keys and values.
 fn spoken(query: &Tensor, keys: &Tensor, values: &Tensor, words: &Tensor) -> Result<[Tensor; 2]> {
     let weights = (keys.matmul(query)? / (D as f64).sqrt()).softmax(0)?;
     let out = weights.matmul(values)?.matmul(words)?;
     Ok([out.argmax(())?, out])
 }
 
-/// The cache has room for all, and a step writes its place where the position says so.
+/// Decodes with a cache that has room for all positions. Each step writes its position by a comparison.
 async fn decode(device: Device, steps: usize) -> Result<Vec<f64>> {
     let [embedding, q, k, v, words] = &uploaded(&device)?[..] else { unreachable!("five") };
     let place = device.iota(&[LONG, 1], 0)?;
@@ -73,7 +73,7 @@ async fn decode(device: Device, steps: usize) -> Result<Vec<f64>> {
     reads.all().await
 }
 
-/// A step writes its place of a cache in variables, and looks at as many as were said.
+/// Decodes with a cache in variables. Each step writes its position, and reads the positions so far.
 async fn in_place(device: Device, steps: usize) -> Result<Vec<f64>> {
     let [embedding, q, k, v, words] = &uploaded(&device)?[..] else { unreachable!("five") };
     let cache = || Ok(Variable::new(&device.zeros(&[1, 1, LONG, D])?));
@@ -95,7 +95,7 @@ async fn in_place(device: Device, steps: usize) -> Result<Vec<f64>> {
     reads.all().await
 }
 
-/// The cache is as long as what was said.
+/// Decodes with a cache that grows at each step.
 async fn grow(device: Device, steps: usize) -> Result<Vec<f64>> {
     let [embedding, q, k, v, words] = &uploaded(&device)?[..] else { unreachable!("five") };
     let mut cache: Option<(Tensor, Tensor)> = None;
@@ -140,13 +140,13 @@ fn decode_wanted(steps: usize) -> Vec<f64> {
 
 const BEAMS: usize = 3;
 
-/// How likely a word follows another.
+/// Returns the log-probabilities that a word follows another.
 fn follows() -> Matrix {
     let m = Matrix::new(WORDS, WORDS, &random(&[WORDS, WORDS], -2.0, 2.0, 96).data);
     Matrix::from_fn(WORDS, WORDS, |i, j| f64::from(softmax(m.row(i))[j].ln() as f32))
 }
 
-/// The likeliest few sentences: their likelihoods, and from where each word came.
+/// Searches the most likely sentences with a beam. Returns their likelihoods, and the predecessor of each word.
 async fn beams(device: Device, steps: usize) -> Result<Vec<f64>> {
     let follows = up(&device, &follows().data, &[WORDS, WORDS])?;
     let mut scores = up(&device, &[0.0, -1.0, -2.0], &[BEAMS])?;
@@ -186,7 +186,7 @@ fn beams_wanted(steps: usize) -> Vec<f64> {
     [scores, ends.iter().map(|&end| end as f64).collect(), chosen].concat()
 }
 
-/// Each of the lengths from 1 to 50 comes, and then again.
+/// Returns a length. Each length from 1 to 50 occurs, and then again.
 fn long(step: usize) -> usize {
     1 + (7 * step) % 50
 }
@@ -196,7 +196,7 @@ fn sentence(step: usize) -> Matrix {
     Matrix::new(shape[0], shape[1], &random(&shape, -1.0, 1.0, 1000 + step as u32).data)
 }
 
-/// One sentence at each step: a layer of attention, a dense one, and the mean.
+/// Encodes one sentence at each step: a layer of attention, a dense layer, and the mean.
 async fn encoder(device: Device, steps: usize) -> Result<Vec<f64>> {
     let [_, q, k, v, _] = &uploaded(&device)?[..] else { unreachable!("five") };
     let mut reads = Reads::default();
@@ -230,7 +230,8 @@ fn field() -> (Vec<f64>, Vec<f64>) {
     (w, random(&[FIELD], -1.0, 1.0, 98).data)
 }
 
-/// Runge and Kutta's steps through a field that a layer gives; the end, and its gradient by the layer. One plan.
+/// Integrates a field that a layer defines with Runge-Kutta steps. Returns the end, and its gradient by the layer. All steps
+/// are one plan.
 async fn ode(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (w, x) = field();
     let (w, mut x) = (up(&device, &w, &[FIELD, FIELD])?, up(&device, &x, &[FIELD])?);
@@ -281,7 +282,7 @@ fn cloud() -> (Vec<f64>, Vec<f64>) {
     (random(&[MANY, 3], -1.0, 1.0, 99).data, random(&[MANY, 3], -0.5, 0.5, 100).data)
 }
 
-/// Springs to the middle of all, drag, and a soft floor; the energy is read at every tenth step.
+/// Simulates particles with springs to their center, drag, and a soft floor. Reads the energy at every tenth step.
 async fn particles(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (x, v) = cloud();
     let (mut x, mut v) = (up(&device, &x, &[MANY, 3])?, up(&device, &v, &[MANY, 3])?);
@@ -318,7 +319,7 @@ fn particles_wanted(steps: usize) -> Vec<f64> {
     [read, x[..60].to_vec()].concat()
 }
 
-/// One computes on one device, the other goes on with it on another, and back; here the next step has to wait.
+/// Alternates between two devices. The next step has to wait for each move.
 async fn two(device: Device, steps: usize) -> Result<Vec<f64>> {
     let other = Device::with(Preference::Cpu).await?;
     let w = random(&[D, D], -0.5, 0.5, 101).data;

@@ -1,6 +1,6 @@
-//! Small helpers of the plain side: everything in `f64`, nothing of it from the library.
+//! Helpers of the expected computations, in `f64` and independent of the library.
 
-/// A matrix, row by row.
+/// A row-major matrix.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     pub rows: usize,
@@ -81,15 +81,15 @@ pub fn softmax(x: &[f64]) -> Vec<f64> {
     powers.iter().map(|v| v / sum).collect()
 }
 
-/// The place of the first of the largest.
+/// Returns the index of the first largest element.
 pub fn largest(x: &[f64]) -> usize {
     (0..x.len()).fold(0, |best, at| if x[at] > x[best] { at } else { best })
 }
 
-/// Half the distance of a central difference: its error is about this squared.
+/// Half the distance of a central difference. Its error is about this squared.
 const STEP: f64 = 1e-5;
 
-/// The gradient of `f`, by central differences.
+/// Returns the gradient of `f` by central differences.
 pub fn slopes(at: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let mut moved = at.to_vec();
     let mut slopes = Vec::with_capacity(at.len());

@@ -1,4 +1,4 @@
-//! Recurrences: each step takes what the one before it left.
+//! Recurrences, in which each step uses the result of the previous one.
 
 use super::plain::{sigmoid, zip, Matrix};
 use super::{program, up, Program, Reads};
@@ -34,7 +34,7 @@ fn heard(step: usize) -> Vec<f64> {
     random(&[1, 3], -1.0, 1.0, 500 + step as u32).data
 }
 
-/// Its state is read at the end only: all steps are one plan.
+/// Runs a recurrent network whose state is read only at the end. All steps are one plan.
 async fn rnn(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (w, u) = (tensor(&device, &weights(H, H, 71))?, tensor(&device, &weights(3, H, 72))?);
     let mut h = device.zeros(&[1, H])?;
@@ -57,7 +57,7 @@ fn rnn_wanted(steps: usize) -> Vec<f64> {
     h.data
 }
 
-/// It hears itself, and is read at every hundredth step.
+/// Runs an LSTM on its own output, and reads it at every hundredth step.
 async fn lstm(device: Device, steps: usize) -> Result<Vec<f64>> {
     let w = tensor(&device, &weights(H, 4 * H, 73))?;
     let b = up(&device, &random(&[4 * H], -0.5, 0.5, 74).data, &[4 * H])?;
@@ -96,7 +96,7 @@ fn lstm_wanted(steps: usize) -> Vec<f64> {
 const STATES: usize = 5;
 const SYMBOLS: usize = 3;
 
-/// How states follow each other, and what they say: rows add up to one.
+/// Returns the transition and the emission probabilities of a hidden Markov model. Rows add up to one.
 fn chain() -> (Matrix, Matrix) {
     let normal = |columns: usize, seed: u32| {
         let m = Matrix::new(STATES, columns, &random(&[STATES, columns], 0.1, 1.0, seed).data);
@@ -111,7 +111,7 @@ fn symbol(step: usize) -> usize {
     word(77, step) as usize % SYMBOLS
 }
 
-/// The forward algorithm: the likelihood of what was said, and the states at the end.
+/// Runs the forward algorithm: the likelihood of the observations, and the states at the end.
 async fn forward(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (next, says) = chain();
     let (next, says) = (tensor(&device, &next)?, tensor(&device, &says)?);
@@ -148,7 +148,7 @@ fn sound(step: usize) -> Vec<f64> {
     random(&[CHANNELS], -1.0, 1.0, 900 + step as u32).data
 }
 
-/// Each output is made of the two before it: computing them anew would double with every step.
+/// Runs a filter whose outputs depend on the two previous ones. Recomputing them would double the work with every step.
 async fn filter(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (mut last, mut before) = (device.zeros(&[CHANNELS])?, device.zeros(&[CHANNELS])?);
     let mut out = Vec::new();
@@ -177,14 +177,15 @@ fn filter_wanted(steps: usize) -> Vec<f64> {
     out
 }
 
-/// Letters of the longer word.
+/// The number of letters of the longer word.
 const LETTERS: usize = 24;
 
 fn letter(seed: u32, at: usize) -> i32 {
     (word(seed, at) % 4) as i32
 }
 
-/// Of the first `steps` letters of one word to another, row by row: what comes from the left is a running minimum.
+/// Computes the edit distance of the first `steps` letters of one word to another, row by row. The dependency on the left
+/// neighbor is a running minimum.
 async fn distance(device: Device, steps: usize) -> Result<Vec<f64>> {
     let longer: Vec<i32> = (0..LETTERS).map(|at| letter(78, at)).collect();
     let longer = device.tensor(&longer, &[LETTERS])?;
@@ -216,7 +217,7 @@ fn distance_wanted(steps: usize) -> Vec<f64> {
     row
 }
 
-/// `r x (1 - x)`, whose rate stays where it is steady.
+/// Iterates `r x (1 - x)` at rates for which it converges.
 async fn logistic(device: Device, steps: usize) -> Result<Vec<f64>> {
     let rate = device.linspace(1.5, 2.9, 16)?;
     let mut x = device.full(&[16], 0.3, DType::F32)?;
@@ -238,10 +239,10 @@ fn logistic_wanted(steps: usize) -> Vec<f64> {
     x
 }
 
-/// States that each step looks back on.
+/// The number of states that each step reads.
 const BACK: usize = 4;
 
-/// Each state is made of the last few, weighed by how alike they are to the last: a list that the program keeps.
+/// Computes each state from the last few, weighted by their similarity to the last one. The program keeps them in a list.
 async fn window(device: Device, steps: usize) -> Result<Vec<f64>> {
     let w = tensor(&device, &weights(H, H, 80))?;
     let mut states: Vec<Tensor> = Vec::new();

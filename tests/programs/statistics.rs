@@ -1,4 +1,4 @@
-//! Clusters, neighbours and statistics that go on.
+//! Clusters, nearest neighbors and streaming statistics.
 
 use super::plain::{zip, Matrix};
 use super::{program, up, Program, Reads};
@@ -21,7 +21,7 @@ pub fn programs() -> Vec<Program> {
 const POINTS: usize = 60;
 const GROUPS: usize = 4;
 
-/// Around four middles.
+/// Returns points around four centers.
 fn points() -> Matrix {
     let noise = Matrix::new(POINTS, 2, &random(&[POINTS, 2], -1.0, 1.0, 201).data);
     let middle = |i: usize, j: usize| [[0.0, 0.0], [3.0, 0.5], [0.5, 3.0], [3.5, 3.5]][i % 4][j];
@@ -71,14 +71,14 @@ fn means_wanted(steps: usize) -> Vec<f64> {
 
 const SAMPLES: usize = 40;
 
-/// From about -1 and about 2.
+/// Returns samples around -1 and around 2.
 fn samples() -> Vec<f64> {
     let noise = random(&[SAMPLES], -1.0, 1.0, 202).data;
     let at = |n: usize| if n.is_multiple_of(3) { -1.0 } else { 2.0 };
     (0..SAMPLES).map(|n| f64::from((noise[n] + at(n)) as f32)).collect()
 }
 
-/// Two normal distributions; the likelihood is read at each step.
+/// Fits a mixture of two normal distributions, and reads the likelihood at each step.
 async fn mixture(device: Device, steps: usize) -> Result<Vec<f64>> {
     let x = up(&device, &samples(), &[SAMPLES, 1])?;
     let (mut mean, mut var) = (up(&device, &[-0.5, 0.5], &[2])?, device.ones(&[2])?);
@@ -136,7 +136,7 @@ fn asked(step: usize) -> Matrix {
     Matrix::new(ASKED, 3, &random(&[ASKED, 3], -1.0, 1.0, 210 + step as u32).data)
 }
 
-/// A few points at each step: how far their neighbours are, and what most of these are.
+/// Classifies a few points at each step: the distances of the nearest neighbors, and the most frequent class among them.
 async fn neighbours(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (x, class) = known();
     let (x, class) = (up(&device, &x.data, &[POINTS, 3])?, up(&device, &class, &[POINTS])?);
@@ -180,7 +180,7 @@ fn row(step: usize) -> Vec<f64> {
     random(&[FIELDS], -1.0, 3.0, 10_000 + step as u32).data
 }
 
-/// Mean and variance by Welford's method, read at every hundredth round.
+/// Computes mean and variance by Welford's method, and reads them at every hundredth round.
 async fn streaming(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (mut mean, mut squares) = (device.zeros(&[FIELDS])?, device.zeros(&[FIELDS])?);
     let mut reads = Reads::default();
@@ -219,7 +219,7 @@ fn counted(step: usize) -> Vec<f64> {
     integers(&[SAMPLES], 0, BINS as i32 - 1, 220 + step as u32).data
 }
 
-/// Counts add up batch by batch; what most have fallen into is read at each fourth.
+/// Adds up a histogram batch by batch, and reads the largest bin at each fourth.
 async fn histogram(device: Device, steps: usize) -> Result<Vec<f64>> {
     let mut counts = device.zeros(&[BINS])?;
     let ones = device.ones(&[SAMPLES])?;

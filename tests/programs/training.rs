@@ -1,4 +1,4 @@
-//! Networks that learn, with losses read at each step, now and then, at the end, and never.
+//! Training of networks whose losses are read at each step, at some steps, at the end, or never.
 
 use super::plain::{dot, sigmoid, slopes, Matrix};
 use super::{program, up, Program, Reads};
@@ -34,12 +34,12 @@ pub fn programs() -> Vec<Program> {
     ]
 }
 
-/// Whether the loss of a step is read, if it is at each `every`-th; never at each 0th.
+/// Whether the loss of a step is read, with a read at each `every`-th step. 0 means never.
 fn is_read(step: usize, every: usize) -> bool {
     every > 0 && step % every == every - 1
 }
 
-/// Plain descent by differences: the losses that are read, and the parameters at the end.
+/// Runs plain gradient descent with finite differences. Returns the losses that are read, and the parameters at the end.
 fn descended(
     mut at: Vec<f64>,
     rate: f64,
@@ -57,7 +57,7 @@ fn descended(
     [read, at].concat()
 }
 
-/// Descent with plain tensors: where the loss is read, that is before its gradient is asked for.
+/// Runs gradient descent with plain tensors. A loss is read before its gradient is taken.
 async fn descend(
     mut at: Vec<Tensor>,
     rate: f64,
@@ -77,7 +77,7 @@ async fn descend(
     reads.all().await
 }
 
-/// The parameters cut into tensors of these shapes.
+/// Splits the parameters into tensors of these shapes.
 fn cut(device: &Device, parameters: &[f64], shapes: &[&[usize]]) -> Result<Vec<Tensor>> {
     let mut rest = parameters;
     let mut tensors = Vec::new();
@@ -138,7 +138,7 @@ fn pictures() -> (Vec<f64>, Vec<f64>) {
     (x, random(&[BATCH], -1.0, 1.0, 124).data)
 }
 
-/// Two windows of three by three, means of two by two, and a layer of eight.
+/// Two windows of 3 x 3, means of 2 x 2, and a layer of eight.
 const CNN: usize = 18 + 2 + 8 + 1;
 
 async fn cnn(device: Device, steps: usize, every: usize) -> Result<Vec<f64>> {
@@ -179,7 +179,7 @@ fn cnn_wanted(steps: usize, every: usize) -> Vec<f64> {
 const ROWS: usize = 20;
 const FEATURES: usize = 5;
 
-/// What is to be told apart, and the classes.
+/// Returns the examples, and their classes.
 fn classes() -> (Matrix, Vec<f64>) {
     let x = Matrix::new(ROWS, FEATURES, &random(&[ROWS, FEATURES], -1.0, 1.0, 126).data);
     let of = |i: usize| f64::from(u8::from(x.at(i, 0) + 0.5 * x.at(i, 1) - x.at(i, 3) > 0.1));
@@ -187,7 +187,7 @@ fn classes() -> (Matrix, Vec<f64>) {
     (x, y)
 }
 
-/// The cross entropy of a logistic model: weights, and last the bias.
+/// Returns the cross entropy of a logistic model, from the weights and the bias, which is last.
 fn entropy(w: &[f64]) -> f64 {
     let (x, y) = classes();
     let one = |i: usize| {
@@ -197,7 +197,7 @@ fn entropy(w: &[f64]) -> f64 {
     (0..ROWS).map(one).sum::<f64>() / ROWS as f64
 }
 
-/// Its means are tensors like others, and the losses are kept in a list until the end.
+/// Runs Adam with tensors as moments. The losses are kept in a list until the end.
 async fn adam(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (x, y) = classes();
     let (x, y) = (up(&device, &x.data, &[ROWS, FEATURES])?, up(&device, &y, &[ROWS])?);
@@ -241,7 +241,7 @@ fn adam_wanted(steps: usize) -> Vec<f64> {
     [losses, at].concat()
 }
 
-/// A submission at the end of each step; the loss is read at each fifth.
+/// Runs momentum with a submission at the end of each step, and reads the loss at each fifth.
 async fn momentum(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (x, y) = classes();
     let (x, y) = (up(&device, &x.data, &[ROWS, FEATURES])?, up(&device, &y, &[ROWS])?);
@@ -286,7 +286,7 @@ fn batch(step: usize) -> Matrix {
     Matrix::new(BATCH, 3, &random(&[BATCH, 3], -1.0, 1.0, 130 + step as u32).data)
 }
 
-/// A new batch at each step, normalised over itself; the mean it has seen so far goes along beside what is learned.
+/// Trains on a new, normalized batch at each step, with a running mean that is not trained.
 async fn normed(device: Device, steps: usize) -> Result<Vec<f64>> {
     let mut w = up(&device, &small(3, 129), &[3])?;
     let mut mean = device.zeros(&[3])?;
@@ -333,11 +333,11 @@ fn normed_wanted(steps: usize) -> Vec<f64> {
     [losses, w, mean].concat()
 }
 
-/// Sequences that are learned at once, and numbers of each step.
+/// The sequences that are trained at once, and the numbers of each step.
 const SEQUENCES: usize = 2;
 const STATE: usize = 6;
 
-/// Two weights, a bias and the inputs of all steps.
+/// Returns two weights, a bias and the inputs of all steps.
 fn sequence_data(steps: usize) -> [Vec<f64>; 4] {
     [
         random(&[STATE, STATE], -0.5, 0.5, 211).data,
@@ -347,7 +347,8 @@ fn sequence_data(steps: usize) -> [Vec<f64>; 4] {
     ]
 }
 
-/// A recurrent network whose inputs are slices of one tensor: its loss, and the gradients by all that goes into it.
+/// Runs a recurrent network whose inputs are slices of one tensor. Returns its loss, and the gradients by all inputs and
+/// parameters.
 async fn sequence(device: Device, steps: usize) -> Result<Vec<f64>> {
     let [w, u, b, x] = sequence_data(steps);
     let (w, u) = (up(&device, &w, &[STATE, STATE])?, up(&device, &u, &[STATE, STATE])?);
@@ -367,7 +368,7 @@ async fn sequence(device: Device, steps: usize) -> Result<Vec<f64>> {
     reads.all().await
 }
 
-/// Backpropagation through time (Werbos 1990), written out.
+/// Computes backpropagation through time (Werbos 1990), written out.
 fn sequence_wanted(steps: usize) -> Vec<f64> {
     let [w, u, b, x] = sequence_data(steps);
     let (w, u) = (Matrix::new(STATE, STATE, &w), Matrix::new(STATE, STATE, &u));
@@ -383,7 +384,7 @@ fn sequence_wanted(steps: usize) -> Vec<f64> {
     let zero = Matrix::new(STATE, STATE, &[0.0; STATE * STATE]);
     let (mut by_w, mut by_u, mut by_b) = (zero.clone(), zero, vec![0.0; STATE]);
     let mut by_x = vec![Vec::new(); steps];
-    // The gradient by a state, of what comes after it.
+    // The gradient by a state, from the following steps.
     let mut later = Matrix::new(SEQUENCES, STATE, &[0.0; SEQUENCES * STATE]);
     for step in (0..steps).rev() {
         let h = &states[step + 1];

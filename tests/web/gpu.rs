@@ -1,5 +1,4 @@
-//! The WebGPU backend by itself in a browser, also on a software GPU: errors come late
-//! there, and nothing may wait.
+//! Tests the WebGPU backend directly in a browser, also on a software GPU. Errors arrive late there, and nothing may block.
 
 #[path = "../wgsl_kernels/mod.rs"]
 mod wgsl_kernels;
@@ -14,16 +13,16 @@ use warpweft::tensor::{Tensor, Variable};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test};
 use wgsl_kernels::{batch, busy, pattern, source, to_words, two};
 
-/// What an adapter is called that has no name.
+/// The name of an adapter without a name.
 const UNNAMED: &str = "WebGPU adapter (the browser does not name it)";
 
-/// An open device of the test's own.
+/// Opens a separate device.
 async fn device() -> WgpuBackend {
     let choice = AdapterOptions { software: true, ..AdapterOptions::default() };
     open(choice).await.expect("this browser has no WebGPU: is it started with it?")
 }
 
-/// The first words of a buffer.
+/// Reads the first words of a buffer.
 async fn words(backend: &WgpuBackend, buffer: BufferId, count: u64) -> Result<Vec<u32>> {
     Ok(to_words(&backend.read(buffer, 0, count * 4).await?))
 }
@@ -98,7 +97,7 @@ async fn dropped_with_reads_in_flight() {
 #[wasm_bindgen_test]
 async fn nothing_new_the_second_time() {
     let backend = device().await;
-    // More workgroups than one dimension takes.
+    // More workgroups than one dimension of a dispatch allows.
     let count: u32 = 69_999 * 64 + 3;
     let buffers = two(&backend, count).unwrap();
     let sources = [source(u64::from(count), 1, "o[i] = a[i] * 3u + params[1].x;")];
@@ -134,10 +133,10 @@ async fn steps_share_what_they_can() {
         }
         made = Some(now);
     }
-    // All steps bind the same: there is a group for each output.
+    // All steps bind the same buffers, so there is one group for each output.
     assert_eq!(made, Some((2, 2, 3, 12_000)));
     assert_eq!(backend.counters().dispatches, 80);
-    // Forgotten and run again, it still makes nothing.
+    // After `forget`, running the batch again still creates nothing.
     backend.forget(&batch);
     backend.run_sources(&batch, &sources, &[input, output], &[0; 4]).unwrap();
     assert_eq!(backend.counters().bind_groups, 2);
@@ -152,7 +151,7 @@ async fn freed_buffers_take_their_bind_groups() {
     for round in 1..=20 {
         let output = backend.allocate(256).unwrap();
         backend.run_sources(&batch, &source, &[input, output], &[]).unwrap();
-        // Freed with the work in flight: the work and the read still see it.
+        // Freed while work is in flight. The work and the read still use it.
         let read = backend.read(output, 0, 256);
         backend.free(output);
         assert_eq!(to_words(&read.await.unwrap())[..3], [1, 2, 3]);
@@ -197,7 +196,7 @@ async fn many_runs_without_a_pause() {
     assert_eq!(backend.counters().bind_groups, 1);
 }
 
-/// Four variables, trained without a pause: what each step starts from is not known to be good yet.
+/// Trains four variables without a pause. Each step starts from results whose errors are not yet known.
 async fn trained(device: &Device, steps: usize) -> Result<Vec<f32>> {
     let wave = |count: usize| -> Vec<f32> { (0..count).map(|i| (i as f32).sin()).collect() };
     let x = device.tensor(&wave(32), &[8, 4])?;
@@ -244,7 +243,7 @@ async fn a_refused_shader_is_told() {
     let mut nameless = good.clone();
     nameless.text = nameless.text.replace("fn main", "fn other");
     let mut wrong = vec![source(64, 0, "o[i] = ;"), source(64, 0, "o[i] = 1.5f;"), nameless];
-    // A barrier that not every thread reaches; naga takes it (Firefox's bug 1850044).
+    // A barrier that not every thread reaches. naga accepts it (Firefox's bug 1850044).
     if !crate::in_firefox() {
         wrong.push(source(64, 0, "if (local == 0u) { return; } workgroupBarrier(); o[i] = 1u;"));
     }
@@ -259,7 +258,7 @@ async fn a_refused_shader_is_told() {
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.message().starts_with("map: "), "{error}");
             assert!(error.message().contains("by hand"), "{error}");
-            // What was not computed stays so; all the rest goes on.
+            // Uncomputed results stay invalid. All other work continues.
             assert_eq!(second.await.unwrap_err(), error);
             assert_eq!(to_words(&earlier.await.unwrap()), [0, 1]);
             assert!(words(&backend, buffers[0], 64).await.is_ok());
@@ -280,7 +279,7 @@ async fn what_comes_of_a_refused_shader_is_an_error_too() {
     let buffers = two(&backend, 64).unwrap();
     let next = backend.allocate(256).unwrap();
     let (first, second) = (batch(256, &[&[]], 0), batch(256, &[&[]], 0));
-    // Nothing is known yet of the first kernel when the second one runs.
+    // When the second kernel runs, the result of the first is not yet known.
     backend.run_sources(&first, &[source(64, 0, "o[i] = ;")], &buffers, &[]).unwrap();
     let good = [source(64, 0, "o[i] = a[i] + 1u;")];
     backend.run_sources(&second, &good, &[buffers[1], next], &[]).unwrap();
@@ -320,7 +319,7 @@ async fn too_much_memory_is_told_and_the_device_goes_on() {
     let size = backend.limits().binding_bytes;
     let held: Vec<BufferId> = (0..24).map(|_| backend.allocate(size).unwrap()).collect();
     let told = backend.synchronize().await;
-    // A machine with enough memory has nothing to tell.
+    // With enough memory, there is no error.
     if let Err(error) = told {
         assert_eq!(error.kind(), ErrorKind::Memory);
         assert!(error.message().contains(&size.to_string()), "{error}");
@@ -347,12 +346,12 @@ async fn many_reads_some_dropped() {
     }
 }
 
-/// Runs JavaScript; `undo()` in it is called when the guard is dropped.
+/// Runs JavaScript. Calls `undo()` in it when the guard is dropped.
 struct Patch;
 
 impl Patch {
     fn new(script: &str) -> Patch {
-        // A test that failed has dropped nothing.
+        // A failed test has not dropped its guard.
         js_sys::eval("globalThis.undo?.()").expect("what was patched is there");
         js_sys::eval(script).expect("the script runs");
         Patch
@@ -365,7 +364,7 @@ impl Drop for Patch {
     }
 }
 
-/// A number that JavaScript gives.
+/// Returns a number from JavaScript.
 fn number(script: &str) -> f64 {
     let value = js_sys::eval(script).expect("the script runs");
     value.as_f64().unwrap_or_else(|| panic!("{script}: {value:?}"))
@@ -388,7 +387,7 @@ async fn opening_leaves_no_trace() {
     assert_eq!(most.as_f64(), Some(backend.limits().buffers_per_kernel as f64));
 }
 
-/// Firefox tells no more of one than whether the CPU computes it; old browsers not even that.
+/// Tests adapters without a name. Firefox only reports whether an adapter is a CPU, and old browsers not even that.
 #[wasm_bindgen_test]
 async fn an_adapter_without_a_name() {
     let (gpu, software) = (DeviceKind::Gpu, DeviceKind::Software);
@@ -429,7 +428,7 @@ async fn a_device_that_is_refused_is_told() {
     }
 }
 
-/// Error scopes may catch what is neither a mistake nor a want of memory.
+/// Tests errors in error scopes that are neither invalid use nor lack of memory.
 #[wasm_bindgen_test]
 async fn an_internal_error_is_told_and_the_device_goes_on() {
     let backend = device().await;
@@ -448,7 +447,7 @@ async fn an_internal_error_is_told_and_the_device_goes_on() {
             };
         }",
     );
-    // The kernel is what this befalls.
+    // The error belongs to this kernel.
     backend.run_sources(&batch(256, &[&[]], 0), &[good.clone()], &buffers, &[]).unwrap();
     let error = words(&backend, buffers[1], 3).await.unwrap_err();
     drop(patch);
@@ -474,7 +473,7 @@ async fn scopes_that_throw_or_never_come_to_an_end() {
         assert_eq!(words(&backend, buffers[0], 3).await.unwrap(), [0, 1, 2]);
         drop(patch);
     }
-    // Where no answer comes and the device is lost, whoever waits hears of that.
+    // If no answer arrives and the device is lost, waiting calls return an error.
     let backend = device().await;
     let buffers = two(&backend, 64).unwrap();
     let patch = Patch::new(
@@ -491,7 +490,7 @@ async fn scopes_that_throw_or_never_come_to_an_end() {
     assert_eq!(synced.await.unwrap_err().kind(), ErrorKind::DeviceLost);
 }
 
-/// Keeps the browser's own devices in `opened`, and counts what is destroyed and submitted.
+/// Records the browser's devices in `opened`, and counts destroyed objects and submissions.
 fn spy() -> Patch {
     Patch::new(
         "{
@@ -534,7 +533,7 @@ async fn a_device_lost_while_a_read_waits() {
     let work = batch(256, &[&[]], 0);
     backend.run_sources(&work, &[busy(10_000_000)], &buffers, &[]).unwrap();
     let (read, synced) = (backend.read(buffers[1], 0, 4), backend.synchronize());
-    // Not by us: the page closes it.
+    // The page destroys the device, not the library.
     js_sys::eval("opened[0].destroy()").unwrap();
     assert_eq!(read.await.unwrap_err().kind(), ErrorKind::DeviceLost);
     assert_eq!(synced.await.unwrap_err().kind(), ErrorKind::DeviceLost);
@@ -572,13 +571,13 @@ async fn a_batch_and_its_read_are_one_submission() {
         js_sys::eval("submitted = []").unwrap();
         let y = x.mul(f64::from(round)).unwrap();
         assert_eq!(y.read::<f32>().await.unwrap(), [round as f32, 2.0 * round as f32]);
-        // The first read makes its buffer first.
+        // The first read creates its buffer first.
         let many = number("submitted.filter((many) => many).length");
         assert_eq!(many, if round == 0 { 2.0 } else { 1.0 });
     }
 }
 
-/// Browsers look whether work is done where commands come in.
+/// Tests that commands are submitted while something waits, because browsers check for finished work when commands arrive.
 #[wasm_bindgen_test]
 async fn while_something_waits_commands_come_in() {
     let _spy = spy();
@@ -590,14 +589,14 @@ async fn while_something_waits_commands_come_in() {
     let many = number("submitted.filter((many) => !many).length");
     console_log!("webgpu: {many} empty submissions while a read waited");
     assert!(many >= 1.0, "{many}");
-    // Each comes after a pause, and the pauses grow: 60 of them would take an hour.
+    // The pauses between them grow. 60 of them would take an hour.
     assert_eq!(
         number("Number(pauses.every((pause, i) => i === 0 || pause >= pauses[i - 1]))"),
         1.0
     );
     assert_eq!(number("Number(pauses.length < 8 || pauses.at(-1) > 2 * pauses[0])"), 1.0);
     assert!(many < 60.0, "{many}");
-    // Nothing waits any more, and nothing comes.
+    // Nothing waits any more, so no commands are submitted.
     let pause = "new Promise((resolve) => setTimeout(resolve, 300))";
     wasm_bindgen_futures::JsFuture::from(js_sys::Promise::from(js_sys::eval(pause).unwrap()))
         .await

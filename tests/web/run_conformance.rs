@@ -1,5 +1,5 @@
-//! Outside conformance vectors in a browser. The test stage (`www/tools/conformance.mjs`) puts them where the test
-//! runner's server finds them, with an index that says which are there; without the index the tests fail.
+//! Runs external conformance vectors in a browser. The test stage (`www/tools/conformance.mjs`) copies them to the test
+//! runner's server, with an index of the existing ones. Without the index, the tests fail.
 
 use crate::conformance::exceptions::EXCEPTIONS;
 use crate::conformance::vectors::{parse, Case};
@@ -13,7 +13,7 @@ use wasm_bindgen_futures::JsFuture;
 use wasm_bindgen_test::{console_log, wasm_bindgen_test};
 use web_sys::Response;
 
-/// A staged file's bytes.
+/// Returns the bytes of a staged file.
 async fn staged(name: &str) -> Vec<u8> {
     let bytes = fetched(name).await;
     bytes.unwrap_or_else(|| panic!("{name} is not there: was this started by `npm test`?"))
@@ -31,7 +31,7 @@ async fn fetched(name: &str) -> Option<Vec<u8>> {
     Some(Uint8Array::new(&bytes.unchecked_into::<ArrayBuffer>()).to_vec())
 }
 
-/// Of the cases without `f16`, one in so many is to run here: all, where nothing else was staged.
+/// Returns n, where one in n of the cases without `f16` runs. The default is 1, which means all.
 pub async fn every() -> usize {
     let index = fetched("index.json").await;
     let index: Option<Value> = index.and_then(|bytes| serde_json::from_slice(&bytes).ok());

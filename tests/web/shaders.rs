@@ -1,4 +1,4 @@
-//! Every stored shader, and the text of every sample kernel, through the browser's own compiler.
+//! Compiles every stored shader, and the source of every sample kernel, with the browser's compiler.
 
 #[path = "../cases/kernels.rs"]
 mod kernels;
@@ -20,8 +20,8 @@ const STORED: [(&str, &str); 7] = [
     ("packed_matmul.wgsl", include_str!("../../shaders/packed_matmul.wgsl")),
 ];
 
-/// Has each text parsed and validated, and stored ones made pipelines of, which takes long on a software GPU: what
-/// was refused, and how many texts want a feature this browser lacks.
+/// Parses and validates each text, and creates pipelines of the stored ones, which is slow on a software GPU. Returns the
+/// rejected texts, and the number of texts that need a feature that this browser lacks.
 const COMPILE: &str = "return (async () => {
     const adapter = await navigator.gpu.requestAdapter();
     const optional = { f16: 'shader-f16', subgroups: 'subgroups' };
@@ -45,7 +45,7 @@ const COMPILE: &str = "return (async () => {
     return [refused, without];
 })();";
 
-/// What the browser refuses of these texts, and how many it cannot be asked about.
+/// Returns the texts that the browser rejects, and the number of texts that it cannot check.
 async fn refused(texts: &BTreeMap<String, String>) -> (Vec<String>, f64) {
     let pair = |(text, name): (&String, &String)| Array::of2(&name.into(), &text.into());
     let texts: Array = texts.iter().map(pair).collect();

@@ -1,5 +1,4 @@
-//! Kernels written by hand, and batches of them, for the tests of the GPU backends natively and in
-//! browsers.
+//! Hand-written kernels and batches, for the tests of the GPU backends, natively and in browsers.
 
 use std::sync::Arc;
 use warpweft::backend::{Backend, BufferId};
@@ -8,12 +7,11 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::kernel::{Dispatch, Kernel, Plan, Program, Slot, SlotStorage, Space};
 
-/// A batch of dispatches on two slots, each reading the first and writing the second; `params`
-/// names the scalars that each takes.
+/// Returns a batch of dispatches that each read the first slot and write the second. `params` has the scalars that each takes.
 pub fn batch(bytes: u64, params: &[&[usize]], scalars: usize) -> Arc<Plan> {
     let slot = |place| Slot { storage: place, bytes, dtype: DType::F32 };
     let dispatches = params.iter().map(|params| Dispatch {
-        // One of its own: texts are given by kernel.
+        // A separate kernel, because sources are given by kernel.
         kernel: Arc::new(Kernel::Loop {
             space: Space { dims: Vec::new(), outer: 0 },
             program: Program::default(),
@@ -34,7 +32,7 @@ pub fn batch(bytes: u64, params: &[&[usize]], scalars: usize) -> Arc<Plan> {
     })
 }
 
-/// A kernel with `body` for each `i` below `count`, reading `a` and writing `o`, both `u32`.
+/// Returns a kernel with `body` for each `i` below `count`, which reads `a` and writes `o`, both `u32`.
 pub fn source(count: u64, params: usize, body: &str) -> Source {
     let words = params.div_ceil(4) + 1;
     let text = format!(
@@ -63,7 +61,7 @@ fn main(
     }
 }
 
-/// Two buffers of so many words; the first holds 0, 1, 2...
+/// Returns two buffers of `words` words. The first contains 0, 1, 2...
 pub fn two(backend: &dyn Backend, words: u32) -> Result<[BufferId; 2]> {
     let bytes = u64::from(words) * 4;
     let buffers = [backend.allocate(bytes)?, backend.allocate(bytes)?];
@@ -72,17 +70,17 @@ pub fn two(backend: &dyn Backend, words: u32) -> Result<[BufferId; 2]> {
     Ok(buffers)
 }
 
-/// Bytes as words.
+/// Converts bytes to words.
 pub fn to_words(bytes: &[u8]) -> Vec<u32> {
     bytemuck::pod_collect_to_vec(bytes)
 }
 
-/// Bytes that differ everywhere.
+/// Returns pseudorandom bytes.
 pub fn pattern(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
 }
 
-/// A kernel that keeps the device busy for a while.
+/// Returns a kernel that keeps the device busy for a while.
 pub fn busy(rounds: u32) -> Source {
     let body = format!(
         "var x = a[i];

@@ -1,5 +1,5 @@
-// The chat example with the package as npm would install it: built by Vite, and asked a question in Chromium with the real
-// SmolLM2, from a file and from the server of another site.
+// Tests the chat example with the package as npm installs it. It is built by Vite, and answers a question in Chromium with the
+// real SmolLM2, from a file and from the server of another site.
 
 import { createReadStream, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -34,19 +34,19 @@ await test("the example is installed, has the right types, and is built", async 
   const path = join(app, "package.json");
   const settings = JSON.parse(readFileSync(path, "utf8"));
   settings.dependencies.warpweft = `file:${readdirSync(app).find((name) => name.endsWith(".tgz"))}`;
-  delete settings.devDependencies.vite; // This repository's is used.
+  delete settings.devDependencies.vite; // The repository's Vite is used.
   writeFileSync(path, JSON.stringify(settings));
   const install = ["install", "--include=dev", "--no-audit", "--no-fund", "--no-package-lock", "--prefer-offline"];
-  // A registry may fail for a moment.
+  // A registry may fail temporarily.
   await run("npm", install, { cwd: app, quiet: true }).catch(() => run("npm", install, { cwd: app, quiet: true }));
   await run(process.execPath, [join(root, "node_modules", "typescript", "bin", "tsc"), "-p", app], { quiet: true });
   await build({ root: app, logLevel: "warn" });
 });
 
-// Nothing else can be tested without the built page.
+// Without the built page, nothing more can be tested.
 if (results[0].error) finish(results);
 
-/** The server of another site, which lets pages read ranges. */
+/** The server of another site, from which pages may read ranges. */
 const requests = [];
 const server = createServer((request, response) => {
   requests.push(request.headers.range);

@@ -1,4 +1,5 @@
-// A training whose page is closed goes on in another page of the same profile, to the same bits as one that was left alone.
+// Tests a training whose page is closed. It must continue in another page of the same profile, with the same bits as an
+// uninterrupted one.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +12,7 @@ const { address, close } = await serve({ "/dist/": join(root, "www", "dist"), "/
 const profile = mkdtempSync(join(tmpdir(), "warpweft-profile-"));
 const results = [];
 
-/** What a page does in a browser that is opened for it: trains until there were so many steps, and keeps it if it is to. */
+/** Opens a browser with a page that trains up to a number of steps, and saves the training if `keep` is set. */
 async function visit(prefer, { until, keep }) {
   const context = await launchProfile(profile);
   try {

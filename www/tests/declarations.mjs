@@ -1,4 +1,4 @@
-// What the declarations name is there when the package runs, and what their comments link to is declared.
+// Tests that all declared names exist when the package runs, and that the links in their comments lead to declarations.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,21 +9,21 @@ import { finish } from "./support/browser.js";
 
 const read = (name) => readFileSync(join(root, "www", "dist", name.replace(/^\.\//, "").replace(/\.js$/, ".d.ts")), "utf8");
 
-/** What is declared under a name: a class, a function, a constant, or only a type; with its members. */
+/** Adds the declarations of a file: classes, functions, constants or types, with their members. */
 function declared(text, into) {
   const words = "class|interface|namespace|type|function|const";
   const head = `^export (?:declare )?(?:abstract )?(${words}) (\\w+)(?:<[^{]*?>)?(?: extends (\\w+))?`;
   const kinds = new RegExp(head, "gm");
   for (const { 1: kind, 2: name, 3: base, index } of text.matchAll(kinds)) {
-    // A block ends where a line begins with its bracket.
+    // A block ends where its bracket begins a line.
     const block = text.slice(index, text.indexOf("\n}", index) + 1);
-    // A line that ends with a comma is an argument of the line before.
+    // A line that ends with a comma is an argument of the previous line.
     const member = /^ {2,4}(static |export function |function )?(?:readonly |get |set |abstract )*(\w+)\??[(<:](?!.*,$)/gm;
     const lines = [...block.matchAll(member)].filter(([, , name]) => !(kind === "namespace" && name === "create"));
     const names = (own) => lines.filter(([, of]) => Boolean(of) === own).map(([, , name]) => name);
     const own = { kind, base, statics: names(true), instance: names(false).filter((name) => name !== "constructor") };
     const other = into.get(name);
-    // An interface may add to a class.
+    // An interface may extend a class.
     into.set(name, other === undefined ? own : {
       kind: [kind, other.kind].includes("class") ? "class" : kind,
       base: base ?? other.base,
@@ -33,7 +33,7 @@ function declared(text, into) {
   }
 }
 
-/** What users can import from a file, by name. */
+/** Returns the names that users can import from a file. */
 function exportsOf(file, into = new Map()) {
   const text = read(file);
   declared(text, into);
@@ -50,10 +50,10 @@ function exportsOf(file, into = new Map()) {
 
 const exported = exportsOf("models.d.ts");
 
-/** The members of objects of a class, those it inherits too. */
+/** Returns the members of objects of a class, including inherited ones. */
 const instance = ({ instance: own, base }) => (base && exported.has(base) ? [...own, ...instance(exported.get(base))] : own);
 
-/** An object of each class. */
+/** Returns an object of each class. */
 async function samples() {
   const { Device, Embedder, Generator, LanguageModel, Layer, Module, Optimizer, Residual } = warpweft;
   const { Schedule, Sequential, Trainer, Variable } = warpweft;
@@ -114,7 +114,7 @@ for (const [name, symbol] of exported) {
 const few = ["Tensor", "Device", "Trainer"].find((name) => !(exported.get(name)?.instance.length > 10));
 results.push({ name: "members were found", error: few });
 
-/** Whether a link leads to something that users can import. */
+/** Whether a link leads to a name that users can import. */
 function leads(target) {
   const [name, member] = target.split(".");
   const symbol = exported.get(name);
@@ -122,7 +122,7 @@ function leads(target) {
   return instance(symbol).includes(member) || symbol.statics.includes(member);
 }
 
-// Files that declare nothing but what users can import.
+// Files that declare only names that users can import.
 for (const name of ["classes", "nn-classes", "language", "profile", "share", "tune"]) {
   const text = read(`${name}.d.ts`);
   const links = [...text.matchAll(/\{@link ([^}\s]+)\s*\}/g)].map(([, target]) => target);

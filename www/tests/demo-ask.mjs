@@ -1,6 +1,6 @@
-// The demo's page with a language model as a visitor meets it: a click, a question, an answer; a token's neighbors; stopping,
-// files that the browser keeps, dropping a file, and a file that is not a model. On a large screen and on a phone's, with the
-// real SmolLM2, on the CPU.
+// Tests the demo's page with a language model as a visitor uses it: a click, a question, an answer; a token's neighbors;
+// stopping, files that the browser keeps, dropping a file, and a file that is not a model. On a large screen and on a phone's,
+// with the real SmolLM2, on the CPU.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
   const ready = () => page.waitForFunction(() => !document.getElementById("question").disabled);
   const notice = () => page.locator("#notice").textContent();
   const kept = page.locator("#kept-list li");
-  /** Delays what the server sends of the model by some milliseconds for each request. */
+  /** The delay of the model's responses from the server, in milliseconds per request. */
   let delay = 0;
   let requests = 0;
   await page.route("**/models/*", async (route) => {
@@ -49,7 +49,7 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
 
   await test(`${where}: a click, a question, an answer`, async () => {
     await page.goto(`${server.url}/demo/ask.html?device=cpu`);
-    // The longest time that the page did nothing else.
+    // The longest time during which the page was blocked.
     await page.evaluate(() => {
       globalThis.longest = 0;
       let last = performance.now();
@@ -144,7 +144,7 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
     await page.locator("#kept").waitFor({ state: "hidden" });
     delay = 0;
     const left = said.filter((line) => !line.includes("/models/"));
-    said.splice(0, said.length, ...left); // The requests that were canceled.
+    said.splice(0, said.length, ...left); // The canceled requests.
   });
 
   await test(`${where}: a file that is not to be kept`, async () => {

@@ -1,6 +1,6 @@
-// The demo's page that searches by meaning, as a visitor meets it: a click, a query, results; queries in fast succession, other
-// texts, long and empty ones, files, a model folder, a lost device. On a large screen and on a phone's, with the real
-// all-MiniLM-L6-v2, on the CPU; the lost device is a GPU.
+// Tests the demo's page that searches by meaning as a visitor uses it: a click, a query, results; queries in fast succession,
+// other texts, long and empty ones, files, a model folder, a lost device. On a large screen and on a phone's, with the real
+// all-MiniLM-L6-v2, on the CPU. The lost device is a GPU.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -18,14 +18,14 @@ const server = await serve();
 const browser = await launch();
 const said = [];
 
-/** The page's parts, and what a visitor does with them. */
+/** Returns the page's elements, and the actions of a visitor. */
 function visitor(page) {
   const button = (name) => page.getByRole("button", { name, exact: true });
   const query = page.locator("#query");
   const area = page.locator("#text");
   const results = page.locator("#results li:visible .piece");
   const loaded = () => page.waitForFunction(() => !document.getElementById("query").disabled);
-  /** Waits until the text's vectors are there and the results are those of this query. */
+  /** Waits until the text's vectors are ready and the results belong to this query. */
   const found = (text) =>
     page.waitForFunction((text) => {
       const { dataset } = document.getElementById("results");
@@ -45,7 +45,7 @@ function visitor(page) {
       dataTransfer.items.add(new File([content], name));
       dispatchEvent(new DragEvent("drop", { dataTransfer, cancelable: true }));
     }, [name, content]);
-  /** Replaces the text as a paste does. Playwright's own ways take minutes for many lines. */
+  /** Replaces the text as a paste does. Playwright's methods take minutes for many lines. */
   const replace = (content) =>
     area.evaluate((area, content) => {
       area.value = content;
@@ -68,7 +68,7 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
 
   await test(`${where}: a click, a query, results`, async () => {
     await page.goto(`${server.url}/demo/search.html?device=cpu`);
-    // The longest time that the page did nothing else.
+    // The longest time during which the page was blocked.
     await page.evaluate(() => {
       globalThis.longest = 0;
       let last = performance.now();
@@ -171,7 +171,7 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
     const words = await page.locator("#summary").textContent();
     expect(/^The 10 best of the [\d,]+ pieces that are ready$/.test(words), `the summary is ${words}`);
     await page.screenshot({ path: join(out, `search-embedding-${where}.png`), fullPage: true });
-    // It does not go on with a text that is gone.
+    // The page does not continue with the replaced text.
     await area.fill("The end.");
     await summary("The best of 1 piece");
     expect(await page.locator("#embedding").isHidden(), "the old text is still being read");
@@ -210,7 +210,7 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
     await error("Loading was cancelled.");
     await page.unroute("**/models/**", { behavior: "ignoreErrors" });
     const left = said.filter((line) => !line.includes("/models/"));
-    said.splice(0, said.length, ...left); // The requests that were canceled.
+    said.splice(0, said.length, ...left); // The canceled requests.
     await load();
     await loaded();
   });

@@ -1,5 +1,6 @@
-// The demo's page that teaches a language model, as a visitor meets it: loading, examples, training, answers before and after,
-// stopping, forgetting, and the files of an adapter. On a large screen and on a phone's, with the real SmolLM2, on the CPU.
+// Tests the demo's page that teaches a language model as a visitor uses it: loading, examples, training, answers before and
+// after, stopping, forgetting, and the files of an adapter. On a large screen and on a phone's, with the real SmolLM2, on the
+// CPU.
 
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +8,7 @@ import { root } from "../tools/env.mjs";
 import { launch, serve } from "../tools/page.mjs";
 import { end, expect, listen, named, test } from "./support/demo.js";
 
-/** Steps after which the model gives the answer. */
+/** The number of steps after which the model gives the answer. */
 const STEPS = 8;
 const out = join(root, "out");
 mkdirSync(out, { recursive: true });
@@ -17,7 +18,7 @@ const server = await serve();
 const browser = await launch();
 const said = [];
 
-/** The page's parts, and what a visitor does with them. */
+/** Returns the page's elements, and the actions of a visitor. */
 function visitor(page) {
   const button = (name) => page.getByRole("button", { name, exact: true });
   const text = (id) => page.locator(`#${id}`).textContent();
@@ -60,13 +61,13 @@ async function wellMade(page) {
 
 async function desktop() {
   const { page, button, text, idle, error, load, drop, steps, screenshot } = await open(1280, 900);
-  /** The answer of the taught model, which is to be the same later. */
+  /** The answer of the taught model, which must be the same later. */
   let learned;
 
   await test("a model is loaded", async () => {
     await page.goto(`${server.url}/demo/teach.html?device=cpu`);
     await page.waitForFunction(() => window.demo);
-    // The longest time that the page did nothing else.
+    // The longest time during which the page was blocked.
     await page.evaluate(() => {
       globalThis.longest = 0;
       let last = performance.now();

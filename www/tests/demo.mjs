@@ -1,4 +1,4 @@
-// The demo page as a user meets it: every filter and button, files, the keyboard, and a console that stays silent.
+// Tests the demo page as a user does: every filter and button, files, the keyboard, and an empty console.
 //
 // Prints `N passed, M failed`.
 
@@ -18,7 +18,7 @@ page.setDefaultTimeout(60_000);
 const said = [];
 listen(page, said);
 
-/** A digest of a canvas, and how much of it differs from its first pixel. */
+/** Returns a digest of a canvas, and the fraction that differs from its first pixel. */
 const look = (id) =>
   page.evaluate((id) => {
     const canvas = document.getElementById(id);
@@ -35,19 +35,19 @@ const look = (id) =>
     return { digest, varied: other / (width * height), width, height };
   }, id);
 
-/** Waits until the page has taken in the last change: both pictures are of it, and judged. */
+/** Waits until the page has processed the last change: both images are updated and checked. */
 async function settled() {
   await page.evaluate(() => window.demo.idle());
 }
 
-/** The verdict on the picture or the attention block must be good. */
+/** Checks that the verdict on the image or the attention block is good. */
 async function verdict(id) {
   const element = page.locator(`#${id}`);
   const [text, kind] = [await element.textContent(), await element.getAttribute("class")];
   expect(kind.includes("good"), `the verdict is: ${text}`);
 }
 
-/** Both canvases show a picture, and not the one with the digest `before`. */
+/** Checks that both canvases show an image other than the one with the digest `before`. */
 async function shown(before) {
   await settled();
   const [gpu, cpu] = [await look("gpu-canvas"), await look("cpu-canvas")];
@@ -243,7 +243,7 @@ await test("the plan and the kernels are shown", async () => {
   expect(await kernel.locator("pre").isVisible(), "the kernel's text stays hidden");
   expect(source.includes("@compute"), `the text of a kernel is: ${source.slice(0, 200)}`);
   await button("Attention").click();
-  // Products and a softmax on a software GPU.
+  // Attention, or matmuls and a softmax on a software GPU.
   const attention = await page.locator("#plan").textContent();
   expect(attention !== plan && /attention|matmul/.test(attention), `the plan of attention is: ${attention}`);
   const about = await page.locator("#about").textContent();
@@ -274,7 +274,7 @@ await test("a device that is not there is an error that can be read", async () =
   await notice.waitFor();
   expect((await notice.textContent()).includes("no-such-device"), await notice.textContent());
   const about = said.findIndex((line) => line.includes("no-such-device"));
-  if (about >= 0) said.splice(about, 1); // The exception that it is.
+  if (about >= 0) said.splice(about, 1); // The expected exception.
 });
 
 await browser.close();

@@ -1,5 +1,5 @@
-// The entries of the package share one set of classes: tensors pass between them, whichever is imported first, in a page, in
-// Node and in CommonJS. Vite, webpack and Jest are in `integrations.mjs`.
+// Tests that the entries of the package share one set of classes. Tensors pass between them, whichever is imported first, in a
+// page, in Node and in CommonJS. `integrations.mjs` tests Vite, webpack and Jest.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -13,7 +13,7 @@ const { address, close } = await serve({ "/dist/": dist });
 const browser = await launch();
 const results = [];
 
-/** One more result: passed unless `body` throws. */
+/** Adds a result: passed unless `body` throws. */
 async function test(name, body) {
   try {
     await body();
@@ -23,7 +23,7 @@ async function test(name, body) {
   }
 }
 
-/** A test on a fresh page; `body` also gets the list of the `.wasm` files that the page asks for. */
+/** Runs a test on a fresh page. `body` also gets the list of the `.wasm` files that the page requests. */
 const onPage = (name, body) =>
   test(name, async () => {
     const page = await browser.newPage();
@@ -123,7 +123,7 @@ await onPage("the CPU's core has all entries, also those that are imported after
     const y = layer.forward(device.ones([4, 2]));
     const shown = [String(optimizer), y instanceof Tensor, (await y.read()).length];
     layer.dispose();
-    // The GPU's core was not chosen yet.
+    // The GPU's core was not started yet.
     const gpu = await Device.new({ prefer: "software" });
     return [...shown, layer.disposed, Layer.linear(new Generator(gpu, 1), 2, 2).parameterCount];
   });
@@ -172,14 +172,14 @@ await onPage("objects of a second copy of the package are called so", async (pag
   says(said, "InvalidArgument: add:", 'another copy of the package "warpweft"');
 });
 
-/** A project of its own, with the package as npm would install it. */
+/** A separate project, with the package as npm installs it. */
 const project = mkdtempSync(join(tmpdir(), "warpweft-"));
 const home = join(project, "node_modules", "warpweft");
 mkdirSync(join(home, "www"), { recursive: true });
 cpSync(join(root, "package.json"), join(home, "package.json"));
 symlinkSync(dist, join(home, "www", "dist"));
 
-/** What Node prints for a file of the project. */
+/** Returns the output of Node for a file of the project. */
 function node(name, text, ...flags) {
   writeFileSync(join(project, name), text);
   const options = { cwd: project, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] };
@@ -201,7 +201,7 @@ const required = run(asked('require("warpweft")', 'require("warpweft/nn")'));
 
 await test("a CommonJS project where `require` takes ES modules", () => same(node("a.cjs", required), expected, "facts"));
 
-/** Test runners have a `require` of their own; this one is Node's of earlier versions. */
+/** Disables `require` of ES modules, as in test runners and in earlier versions of Node. */
 const old = "--no-experimental-require-module";
 await test("a CommonJS project", () => same(node("b.cjs", required, old), expected, "facts"));
 

@@ -1,5 +1,5 @@
-// Every example of the documents and of the declarations' comments compiles as strict TypeScript. Examples name things that
-// they do not make, as `device` and `x`: those have the types below, and all other names that are nowhere are `any`.
+// Tests that every example in the documents and in the declarations' comments compiles as strict TypeScript. Examples use names
+// that they do not declare, such as `device` and `x`. Those have the types below, and all other undeclared names are `any`.
 
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ const dist = join(root, "www", "dist");
 const documents = ["README.md", "docs/guide.md", "docs/training.md", "docs/custom-kernels.md"];
 const declarations = readdirSync(dist).filter((name) => name.endsWith(".d.ts"));
 
-/** `[where, code]` of each example. */
+/** The place and the code of each example. */
 const examples = [];
 for (const name of documents) {
   const text = readFileSync(join(root, name), "utf8");
@@ -32,10 +32,10 @@ declare const x: Tensor, y: Tensor, z: Tensor, w: Tensor, a: Tensor, b: Tensor, 
 declare const xTest: Tensor, yTest: Tensor, blocks: Layer[];
 `;
 
-/** What a model is: mostly one of layers. */
+/** Returns the type of `model` in an example, mostly a model of layers. */
 const modelIn = (where) => (where === "language.d.ts" ? "LanguageModel" : "Layer & { body: Layer; head: Layer }");
 
-/** A module of an example: what it imports, then a function with the rest. */
+/** Returns a module of an example: its imports, then a function with the rest. */
 function written(where, code) {
   const imports = /^import [^;]*;\n?/gm;
   const own = (code.match(imports) ?? []).join("");
@@ -62,11 +62,11 @@ try {
 } catch (error) {
   said = error.stdout;
 }
-/** Names that are nowhere, and what follows for functions of them; modules of the user's own. */
+/** Errors about undeclared names and their consequences, and about modules of the user. */
 const aside = new Set(["TS2304", "TS2552", "TS2307", "TS18004"]);
 const found = [...said.matchAll(/(\d+)\.ts\((\d+),\d+\): error (TS\d+): (.*)/g)].filter(([, , , code]) => !aside.has(code));
 const results = examples.map(([where, code], n) => {
-  // A document's JavaScript has no types.
+  // JavaScript in a document has no types.
   const untyped = (code) => code === "TS7006" && where.endsWith(".md");
   const here = found.filter(([, of, , code]) => Number(of) === n && !untyped(code));
   const own = here.map(([, , line, code, text]) => `${line}: ${code} ${text}`);

@@ -1,4 +1,4 @@
-// The package in Firefox: its cases on a plain page, and the build of the Vite example, on WebGPU and on the CPU.
+// Tests the package in Firefox: its cases on a plain page, and the build of the Vite example, on WebGPU and on the CPU.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,12 +8,12 @@ import { launch } from "../tools/firefox.mjs";
 import { finish, serve } from "./support/browser.js";
 import { checkSame, install } from "./support/example.js";
 
-/** How many calls with arguments nobody should pass, and their seed. */
+/** The number of hostile calls, and their seed. */
 const HOSTILE = [10_000, 1];
 
 const results = [];
 
-/** One more result: passed unless `body` throws. */
+/** Adds a result: passed unless `body` throws. */
 async function test(name, body) {
   try {
     await body();
@@ -28,7 +28,7 @@ function same(actual, expected, what) {
   if (have !== want) throw new Error(`${what}: ${have} instead of ${want}`);
 }
 
-/** Keeps what a page's console shows as errors: a driver does not tell. */
+/** Collects the errors of a page's console, because the driver does not report them. */
 function collectErrors() {
   globalThis.errors = [];
   const keep = (words) => globalThis.errors.push(String(words));
@@ -49,7 +49,7 @@ const [dist, cases] = ["dist", join("tests", "cases")].map((folder) => join(root
 const { address, close } = await serve({ "/dist/": dist, "/cases/": cases, "/example/": join(app, "dist") });
 const browser = await launch();
 
-/** An empty page whose errors are kept. */
+/** Opens an empty page whose errors are collected. */
 async function open() {
   const page = await browser.newPage();
   await page.goto(address);

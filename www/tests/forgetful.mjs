@@ -1,5 +1,5 @@
-// Programs that let nothing go, in Node, on the CPU's core: what they forget is collected before there is no memory, and where
-// it can not be, an error says so and the device goes on.
+// Tests programs that never dispose of tensors, in Node, on the CPU's core. The tensors are collected before memory runs out.
+// If they cannot be collected, an error says so and the device still works.
 
 import { Device } from "../dist/index.js";
 import { finish } from "./support/browser.js";
@@ -23,7 +23,7 @@ await test("graphs that are forgotten are collected without being asked for", as
   const matrix = device.uniform([32, 32], { seed: 1 });
   let most = 0;
   for (let n = 0; n < 100; n++) {
-    matrix.add(n).eigh(); // Some 17,000 operations behind four small objects, which the collector sees no reason to look for.
+    matrix.add(n).eigh(); // About 17,000 operations behind four small objects, which give the collector no reason to run.
     await new Promise((resolve) => setTimeout(resolve));
     most = Math.max(most, device.stats().nodes);
   }
@@ -42,7 +42,7 @@ await test("a loop that holds all it records ends in an error, and the device go
   check(error?.code === "Limit", `${error?.code}: ${error?.message}`);
   check(/(add|mul): held tensors and operations must be fewer, got \d+/.test(error.message), error.message);
   x = undefined;
-  // Each error has the collector look, which needs some turns.
+  // Each error starts a collection, which needs some turns.
   const again = () => device.ones([4]).sum().item();
   let sum;
   for (let tries = 0; tries < 500 && sum === undefined; tries++) {

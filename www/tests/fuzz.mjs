@@ -1,8 +1,8 @@
-// Random programs against an eager float64 interpreter (`www/tests/fuzz`): in Node on the CPU's core, in Chromium on WebGPU and
-// on the CPU's core. First the fuzz itself is tested: it finds references that are wrong.
+// Runs random programs against an eager float64 interpreter (`www/tests/fuzz`): in Node on the CPU's core, in Chromium on
+// WebGPU and on the CPU's core. First tests the fuzzer itself, which must find wrong references.
 //
-// `WARPWEFT_FUZZ_SECONDS=3600 WARPWEFT_FUZZ_SEED=1000` plays each for an hour, from that seed on. `node www/tests/fuzz/run.js`
-// is the part in Node alone.
+// `WARPWEFT_FUZZ_SECONDS=3600 WARPWEFT_FUZZ_SEED=1000` runs each for an hour, from that seed on. `node www/tests/fuzz/run.js`
+// runs only the part in Node.
 
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
@@ -13,13 +13,13 @@ import { operations } from "./fuzz/tape.js";
 import { finish, launch, open, serve } from "./support/browser.js";
 import { importCopy as load } from "./support/copy.js";
 
-/** The same programs in every run, unless somebody asks for more. */
+/** The same programs in every run, unless the environment sets a time. */
 const { WARPWEFT_FUZZ_SECONDS } = process.env;
 const [limit, seconds] = WARPWEFT_FUZZ_SECONDS ? [1e9, Number(WARPWEFT_FUZZ_SECONDS)] : [300, 30];
 const seed = Number(process.env.WARPWEFT_FUZZ_SEED ?? 1);
 const results = [];
 
-/** References that are wrong: a gradient, a formula of an optimizer, and a rule of the contract. */
+/** Wrong references: a gradient, a formula of an optimizer, and a rule of the contract. */
 const WRONG = {
   "a gradient of tanh without its square": {
     operations: { tanh: (x) => operations.unary.call(operations, x, Math.tanh, (g) => g) },
@@ -34,7 +34,7 @@ const WRONG = {
   },
 };
 
-/** Finds a program that differs from a wrong reference, and not from the right one. */
+/** Finds a program that differs from a wrong reference, but not from the right one. */
 async function findWrong(name, wrong) {
   const copies = new Copies(load);
   for (let at = 1; at <= 400; at++) {
@@ -51,7 +51,7 @@ for (const [name, wrong] of Object.entries(WRONG)) {
   results.push({ name: test, error });
 }
 
-/** Notes what a run has found. */
+/** Records the findings of a run. */
 function note(where, { programs, counts, findings }) {
   console.log(`fuzz, ${where}: ${programs} programs from seed ${seed} on: ${JSON.stringify(counts)}`);
   const said = findings.map((one) => `seed ${one.seed}: ${one.kind}: ${one.message}\n\n${one.text}\n`);

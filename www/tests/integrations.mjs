@@ -17,7 +17,7 @@ const quick = ["page", "entries", "rollup", "esbuild", "typescript"];
 /** [[1, 2], [3, 4]] x [[5, 6], [7, 8]]. */
 const onCpu = "19 22 43 50 on cpu";
 const onWebGpu = "19 22 43 50 on webgpu";
-/** WebGPU as this machine has it. */
+/** The kind of WebGPU device on this machine. */
 const gpu = hasGpu() ? "gpu" : "software";
 
 function same(actual, expected, what) {
@@ -27,8 +27,8 @@ function same(actual, expected, what) {
 let browser;
 
 /**
- * Opens a page on the CPU and on WebGPU: each of its outputs shows the product, and the console no errors. `look` may look
- * at more of it.
+ * Opens a page on the CPU and on WebGPU. Each of its outputs must show the product, and the console no errors. `look` may check
+ * more of the page.
  */
 async function visit(address, look) {
   for (const [prefer, expected] of [["cpu", onCpu], [gpu, onWebGpu]]) {
@@ -37,7 +37,7 @@ async function visit(address, look) {
   }
 }
 
-/** What the outputs of a page show when all of them show something; errors on the console are refused. */
+/** Returns the outputs of a page after all of them have a value. Rejects errors on the console. */
 async function outputs(address, { allowed = /^$/, look } = {}) {
   browser ??= await launch();
   const { page, errors } = await open(browser, address);
@@ -58,7 +58,7 @@ async function outputs(address, { allowed = /^$/, look } = {}) {
   }
 }
 
-/** A program that prints nothing, and is stopped after so many seconds, whatever it does about it. */
+/** Options of a program without output that is killed after `seconds` seconds. */
 const within = (seconds) => ({ quiet: true, timeout: seconds * 1000, killSignal: "SIGKILL" });
 
 /** A project that is installed in a folder. */
@@ -67,24 +67,24 @@ class Project {
     this.folder = folder;
   }
 
-  /** The version of an installed package. */
+  /** Returns the version of an installed package. */
   version(name) {
     return JSON.parse(readFileSync(join(this.folder, "node_modules", name, "package.json"), "utf8")).version;
   }
 
-  /** Runs a program to its end; the last line that it printed. */
+  /** Runs a program to its end. Returns the last line of its output. */
   async run(program, args, env = {}) {
     const path = [join(this.folder, "node_modules", ".bin"), process.env.PATH].join(delimiter);
     const options = { cwd: this.folder, env: { ...environment, PATH: path, ...env } };
     return (await run(program, args, { ...options, ...within(300) })).trim().split("\n").at(-1);
   }
 
-  /** Runs one of its scripts to its end. */
+  /** Runs one of the project's scripts to its end. */
   script(name, ...args) {
     return this.run("npm", ["run", "--silent", name, ...(args.length ? ["--", ...args] : [])]);
   }
 
-  /** Starts one of its servers, whose arguments a port's number is put into, visits it and stops it. */
+  /** Starts one of the project's servers with a free port in its arguments, visits it and stops it. */
   async served(program, args, use, env = {}) {
     const server = await start(program, args, { cwd: this.folder, env: { ...environment, ...env } });
     try {
@@ -96,7 +96,7 @@ class Project {
     }
   }
 
-  /** Serves its files as they are, below a path. */
+  /** Serves the project's files unchanged, below a path. */
   async files(use, at = "/", folder = "") {
     const { address, close } = await serve({ [at]: join(this.folder, folder) });
     try {
@@ -107,17 +107,17 @@ class Project {
   }
 }
 
-/** What every program runs in: no questions, no colours, and Vulkan on the CPU where there is no GPU. */
+/** The environment of every program: no questions, no colors, and Vulkan on the CPU if there is no GPU. */
 const environment = {
   ...nativeEnv(),
-  ...{ NODE_ENV: undefined }, // `npm test` builds with Vite, which sets it: npm would leave the tools out.
+  ...{ NODE_ENV: undefined }, // `npm test` builds with Vite, which sets this variable. npm would then skip the tools.
   ...{ NEXT_TELEMETRY_DISABLED: "1", ASTRO_TELEMETRY_DISABLED: "1", DO_NOT_TRACK: "1", NO_COLOR: "1" },
   ...{ CI: "1", DENO_NO_UPDATE_CHECK: "1" },
 };
 
 /**
- * The environment of `webgpu`, whose Dawn wants more of Vulkan than older lavapipes have: without a GPU it gets Chromium's
- * own Vulkan on the CPU.
+ * Returns the environment of `webgpu`. Its Dawn needs more features of Vulkan than older versions of lavapipe have. Without a
+ * GPU, it therefore gets Chromium's Vulkan on the CPU.
  */
 function swiftshader() {
   const folders = ["/usr/lib/chromium", "/usr/lib/chromium-browser", "/opt/google/chrome"];
@@ -127,18 +127,18 @@ function swiftshader() {
 
 const npm = (script, ...args) => ["npm", ["run", "--silent", script, "--", ...args]];
 
-/** A page of some files. */
+/** Visits a page for each of some files. */
 const pages = (...names) => (project) => project.files(async (at) => {
   for (const name of names) await visit(`${at}${name}`);
 });
 
-/** What a server computes at an address. */
+/** Returns the result of a server at an address. */
 async function asked(address) {
   const response = await fetch(address);
   same((await response.text()).trim(), onCpu, `${response.status} ${address}`);
 }
 
-/** Vite's development server and what it builds, below a folder. */
+/** Visits Vite's development server and its build, below a folder. */
 const vite = (tool, at = ".") => async (project) => {
   const program = join(project.folder, "node_modules", tool, "bin", "vite.js");
   const args = [at, "--host", "127.0.0.1", "--port", "PORT", "--strictPort"];
@@ -148,7 +148,7 @@ const vite = (tool, at = ".") => async (project) => {
   await project.served(process.execPath, [program, "preview", ...args], visit);
 };
 
-/** A version of Node. */
+/** Runs a version of Node. */
 const node = (tool) => async (project) => {
   const bin = tool ? join(project.folder, "node_modules", tool, "bin") : "";
   const program = tool ? join(bin, "node") : process.execPath;
@@ -319,7 +319,7 @@ const integrations = {
   },
 };
 
-/** The package as npm packs it, where the projects look for it. */
+/** Packs the package as npm does, where the projects expect it. */
 async function pack() {
   mkdirSync(out, { recursive: true });
   const made = await run("npm", ["pack", "--silent", "--ignore-scripts", "--pack-destination", out], { quiet: true });
@@ -329,7 +329,7 @@ async function pack() {
 /** Copies a project of www/integrations into its own folder, with all dependencies. */
 async function install(at) {
   const folder = join(out, at);
-  // Of an earlier run the tools are kept, but not the package, which is new.
+  // Keeps the tools of an earlier run, but not the package, which is new.
   const kept = join(folder, "node_modules");
   mkdirSync(kept, { recursive: true });
   const old = readdirSync(folder).filter((name) => name !== "node_modules").map((name) => join(folder, name));

@@ -1,5 +1,5 @@
-// Where language models come from, and what is refused: files, servers that break off, hashes, cancellation, and bad arguments,
-// in Node; files that the browser keeps, in Chromium. On the CPU.
+// Tests the sources of language models, and rejected calls: files, servers that break off, hashes, cancellation, and bad
+// arguments, in Node; files that the browser keeps, in Chromium. On the CPU.
 
 import { createHash } from "node:crypto";
 import { createReadStream, openAsBlob, readFileSync, statSync } from "node:fs";
@@ -17,7 +17,7 @@ const sha256 = createHash("sha256").update(readFileSync(path)).digest("hex");
 const device = await Device.new({ prefer: "cpu" });
 const results = [];
 
-/** One more result: passed unless `body` throws. */
+/** Adds a result: passed unless `body` throws. */
 async function test(name, body) {
   try {
     await body();
@@ -36,7 +36,7 @@ function says(text, ...words) {
   for (const word of words) if (!text.includes(word)) throw new Error(`no ${word} in ${text}`);
 }
 
-/** Gives the error that something throws, or is rejected with. */
+/** Returns the error that `work` throws, or with which it rejects. */
 async function thrown(work) {
   try {
     await work();
@@ -46,7 +46,7 @@ async function thrown(work) {
   throw new Error("nothing was thrown");
 }
 
-/** Refuses whatever is not the error of this code and these words. */
+/** Fails unless the error has this code and these words. */
 async function refused(work, code, ...words) {
   const error = await thrown(work);
   for (const word of words) {
@@ -55,7 +55,7 @@ async function refused(work, code, ...words) {
   }
 }
 
-/** The answer of a model that is loaded from somewhere. */
+/** Returns the answer of a model that is loaded from a source. */
 async function answer(source, options = {}) {
   const model = await LanguageModel.load(source, { device, context: 256, ...options });
   const text = await model.chat([{ role: "user", content: "What is the capital of France?" }]).text();
@@ -63,7 +63,7 @@ async function answer(source, options = {}) {
   return text;
 }
 
-/** Bytes that tensors and variables of the device hold. */
+/** Returns the bytes of tensors and variables of the device. */
 function held() {
   const { tensors, variables, constants } = device.memory();
   return tensors + variables + constants;
@@ -71,7 +71,9 @@ function held() {
 
 const right = "The capital of France is Paris.";
 
-/** A server of the model, the package and an empty page. `handle` may answer for the model, and returns whether it did. */
+/**
+ * Starts a server with the model, the package and an empty page. `handle` may answer for the model, and returns whether it did.
+ */
 async function serve(handle) {
   const asked = [];
   const server = createServer((request, response) => {
@@ -136,7 +138,7 @@ await test("from a server that does not tell the length of a range", async () =>
   close();
 });
 
-/** A third of the answers end in the middle, and some of these before they begin. */
+/** Breaks off a third of the responses in the middle, some of them before they begin. */
 function breakOff({ response, start, end, count }) {
   if (count % 3) return false;
   if (count % 2) return response.destroy() || true;
@@ -344,7 +346,7 @@ await test("what was disposed of says so, and gives its memory back", async () =
   generation.dispose();
   await refused(() => generation.nextToken(), "InvalidState", "used after dispose()");
   same([String(model), String(generation)], ["LanguageModel(disposed)", "Generation(disposed)"], "how they show themselves");
-  // Texts that were left to the garbage collector may have their last logits.
+  // Generated texts that are not collected yet may hold their last logits.
   if (held() > 4e6) throw new Error(`${held()} bytes are held`);
 });
 
@@ -364,7 +366,7 @@ async function testPage(name, body) {
   });
 }
 
-/** A page, with functions of the package that it runs. */
+/** Opens a page, with functions of the package that it runs. */
 async function newPage(context, address) {
   const page = await context.newPage();
   await page.goto(address);
@@ -385,7 +387,7 @@ async function newPage(context, address) {
   };
 }
 
-/** Loads a model and gives some tokens of a text, or the error. Stops at a part of the file if `stopAt` is given. */
+/** Loads a model and returns some tokens of a text, or the error. Stops at a part of the file if `stopAt` is given. */
 function loadInPage([url, { stopAt = 2, ...options }]) {
   return attempt(async ({ Device, LanguageModel }) => {
     const device = await Device.new({ prefer: "cpu" });
@@ -469,7 +471,7 @@ await testPage("an interrupted download is continued", async (server, newPage) =
 
   await remove(url);
   asked.length = 0;
-  // The second half never comes.
+  // The second half never arrives.
   server.handle = ({ count }) => count >= 14;
   const pending = load(url).catch(() => {});
   while (asked.length < 14) await new Promise((resolve) => setTimeout(resolve, 50));

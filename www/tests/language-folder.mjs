@@ -1,4 +1,4 @@
-// Language models from folders with safetensors files, wherever the folder is, against the logits of Hugging Face's
+// Tests language models from folders with safetensors files from any source, against the logits of Hugging Face's
 // `transformers` (tests/golden/decoders.py).
 
 import { openAsBlob, readdirSync, readFileSync } from "node:fs";
@@ -17,7 +17,7 @@ const families = ["llama", "gemma3"];
 const folder = (family) => join(golden, `decoder-${family}`);
 const results = [];
 
-/** One more result: passed unless `body` throws. */
+/** Adds a result: passed unless `body` throws. */
 async function test(name, body) {
   try {
     await body();
@@ -27,7 +27,7 @@ async function test(name, body) {
   }
 }
 
-/** The tokens, and the logarithms of the probabilities of what follows the last one. */
+/** Returns the tokens, and the log-probabilities of the token after the last one. */
 function expected(family) {
   const [first, ...rows] = readFileSync(join(folder(family), "logits.txt"), "utf8").trim().split("\n");
   const logits = rows.at(-1).split(" ").map(Number);
@@ -35,7 +35,7 @@ function expected(family) {
   return { tokens: first.split(" ").map(Number), logprobs: logits.map((x) => x - total) };
 }
 
-/** Asks a model for the likeliest next tokens. It runs in a page, too, so it uses nothing from outside of it. */
+/** Returns a model's most likely next tokens. This function also runs in a page, so it uses nothing from outside. */
 async function ask({ entry, source, prefer, tokens }) {
   const { Device, LanguageModel } = await import(entry);
   const device = await Device.new({ prefer });
@@ -59,7 +59,7 @@ function check(family, { likeliest, text, end, isEstimated }) {
   if (facts !== '["DA",1,true]') throw new Error(`text, progress at the end, estimate: ${facts}`);
 }
 
-/** The files in a folder by their names. */
+/** Returns the files in a folder, by name. */
 async function filesByName(family, change) {
   const files = {};
   for (const name of readdirSync(folder(family))) {
@@ -88,7 +88,7 @@ for (const family of families) {
 const { Device, LanguageModel } = await import(entry);
 const device = await Device.new({ prefer: "cpu" });
 
-/** Refuses whatever is not the error of this code and these words. */
+/** Fails unless the error has this code and these words. */
 async function refused(source, options, code, words) {
   const error = await LanguageModel.load(source, { device, ...options }).catch((error) => error);
   if (error?.code !== code || !error.message.includes(words)) throw new Error(`no ${code}, ${words}: ${error}`);

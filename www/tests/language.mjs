@@ -1,4 +1,4 @@
-// Language models, adapters and an encoder in Node, Chromium and Firefox: real files against exact values (tests/golden).
+// Tests language models, adapters and an encoder in Node, Chromium and Firefox: real files against exact values (tests/golden).
 
 import { readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
@@ -12,12 +12,12 @@ import { finish, isSample, launch, serve } from "./support/browser.js";
 const dist = join(root, "www", "dist");
 const files = { smollm2: "SmolLM2-135M-Instruct.Q4_1.gguf", gemma3: "gemma-3-270m-q4_k_m.gguf" };
 const golden = (name) => JSON.parse(readFileSync(join(root, "tests", "golden", `logits-${name}.json`), "utf8"));
-/** How far logits may be from the exact ones, with a cache of f32. */
+/** The allowed error of logits with a cache of f32. */
 const CLOSE = 1e-3;
 
 const results = [];
 
-/** One more result: passed unless `body` throws. */
+/** Adds a result: passed unless `body` throws. */
 async function test(name, body) {
   const began = Date.now();
   try {
@@ -39,8 +39,8 @@ function says(text, ...words) {
 }
 
 /**
- * Goes on with prompts, and gives the tokens and their likeliest neighbours. It runs in a page, too, so it uses nothing from
- * outside of it.
+ * Continues prompts, and returns the tokens and their most likely neighbors. This function also runs in a page, so it uses
+ * nothing from outside.
  */
 async function follow({ entry, source, prefer, prompts, most }) {
   const { Device, LanguageModel } = await import(entry);
@@ -67,7 +67,7 @@ async function follow({ entry, source, prefer, prompts, most }) {
   return { told, prompt, facts, grown, progress: [grows, progress.length > 5, progress.at(-1) > 0.9] };
 }
 
-/** Compares what `follow` gave with exact values. */
+/** Compares the result of `follow` with exact values. */
 function check(name, numbers, { told, progress }, most) {
   const { prompts } = golden(name);
   same(progress, [true, true, true], "a progress that grows, of many steps, to the end");
@@ -80,18 +80,18 @@ function check(name, numbers, { told, progress }, most) {
     for (const [id, logprob] of tokens[0].likeliest) {
       const want = exact.get(id) - exact.get(first);
       const off = Math.abs(logprob - from - want);
-      // The last of the twenty may be another one that is as likely.
+      // The last of the twenty may be another one that is equally likely.
       if (exact.has(id) && !(off < 2 * CLOSE)) throw new Error(`prompt ${n}, token ${id}: ${off} from ${want}`);
     }
     for (const [step, { id }] of tokens.entries()) {
-      // Where two are as likely as that, either is right, and what follows is another text.
+      // If two tokens are almost equally likely, either is correct, and the texts differ afterwards.
       if (margins[step] < 2 * CLOSE) break;
       if (id !== greedy[step]) throw new Error(`prompt ${n}, step ${step}: ${id} instead of ${greedy[step]}`);
     }
   }
 }
 
-/** Embeds the golden texts; as `follow`, it uses nothing from outside of it. */
+/** Embeds the golden texts. Like `follow`, this function uses nothing from outside. */
 async function embed({ entry, source, prefer, texts }) {
   const { Device, Embedder } = await import(entry);
   const device = await Device.new({ prefer });
@@ -105,7 +105,7 @@ async function embed({ entry, source, prefer, texts }) {
   return { shape, numbers, alone, facts, progress, gone: String(embedder) };
 }
 
-/** Teaches a model an answer; as `follow`, it uses nothing from outside of it. */
+/** Teaches a model an answer. Like `follow`, this function uses nothing from outside. */
 async function teach({ entry, source, prefer, steps }) {
   const { Device, LanguageModel, Optimizer } = await import(entry);
   const device = await Device.new({ prefer });
@@ -134,7 +134,7 @@ async function teach({ entry, source, prefer, steps }) {
   return { before, same, losses, after, again, without };
 }
 
-/** Checks that a model learned its answer, and that this is in the files of its adapter. */
+/** Checks that a model learned its answer, and that the files of its adapter contain it. */
 function checkTeaching({ before, same: isSame, losses, after, again, without }) {
   same(isSame, true, "a new adapter changes nothing");
   const isLong = losses.length > 5;
@@ -144,8 +144,8 @@ function checkTeaching({ before, same: isSame, losses, after, again, without }) 
 }
 
 /**
- * Loses the device twice while a model answers: between two tokens, and while one is awaited. As `follow`, it uses nothing from
- * outside of it.
+ * Loses the device twice while a model answers: between two tokens, and while one is awaited. Like `follow`, this function uses
+ * nothing from outside.
  */
 async function survive({ entry, source, prompt, most }) {
   const { Device, LanguageModel } = await import(entry);
@@ -171,7 +171,7 @@ async function survive({ entry, source, prompt, most }) {
     tokens.push((await next).id);
   }
   const moved = model.device !== device;
-  device.dispose(); // Nothing is on it any more.
+  device.dispose(); // Nothing is on this device any more.
   const again = await model.generate(prompt, { maxTokens: 2, ignoreEnd: true }).text();
   const isSame = again === model.decode(tokens.slice(0, 2));
   return { tokens, seen: [moved, isSame, machines.length, loads] };
@@ -199,7 +199,7 @@ const ids = (name, numbers) => numbers.map((n) => golden(name).prompts[n].ids);
 const path = (name) => join(modelFolder, files[name]);
 const entry = pathToFileURL(join(dist, "models.js")).href;
 
-/** All prompts of SmolLM2, one of which has 657 tokens. */
+/** The indices of all prompts of SmolLM2, one of which has 657 tokens. */
 const all = golden("smollm2").prompts.map((_, n) => n);
 
 for (const [name, numbers, most] of [["smollm2", all, 8], ["gemma3", [0, 3, 4], 8]]) {
@@ -232,7 +232,7 @@ await test("two models take turns in memory for one, in Node", async () => {
 });
 
 await test("smollm2 learns in Node", async () => {
-  // The page that teaches learns an answer in any case (demo-teach.mjs).
+  // The test of the page that teaches also learns an answer (demo-teach.mjs).
   checkTeaching(await teach({ entry, source: path("smollm2"), prefer: "cpu", steps: isSample ? 3 : 10 }));
 });
 
@@ -243,7 +243,7 @@ await test("all-MiniLM-L6-v2 in Node", async () => {
 
 const { address, close } = await serve({ "/dist/": dist, "/models/": modelFolder });
 
-/** Keeps the memory of the core that a page starts. */
+/** Stores the memory of the core that a page starts. */
 function watchMemory() {
   const { instantiate } = WebAssembly;
   WebAssembly.instantiate = async (...values) => {
@@ -254,7 +254,7 @@ function watchMemory() {
 }
 
 const browsers = { Chromium: launch, Firefox: launchFirefox };
-/** Prompts and tokens of each: software GPUs are slow. */
+/** The prompts and the number of tokens for each. Software GPUs are slow. */
 const cases = [
   ["smollm2", "cpu", all, 4],
   ["smollm2", "software", [0, 8], 4],
@@ -297,7 +297,7 @@ for (const [browserName, start] of Object.entries(browsers)) {
     const count = sure < 0 ? most : Math.min(sure, most);
     same(tokens.slice(0, count), greedy.slice(0, count), "the tokens");
   });
-  // The page that teaches runs on the CPU in Chromium (demo-teach.mjs); a step takes a minute in SwiftShader.
+  // The page that teaches runs on the CPU in Chromium (demo-teach.mjs). A step takes a minute in SwiftShader.
   const isTeaching = !isSample && browserName === "Firefox";
   if (isTeaching) await test(`smollm2 learns in ${browserName} on software`, async () => {
     const page = await browser.newPage();
@@ -311,7 +311,7 @@ for (const [browserName, start] of Object.entries(browsers)) {
       const page = await browser.newPage();
       await page.goto(address);
       const source = "/models/all-MiniLM-L6-v2";
-      // The last text is as long as the model reads.
+      // The last text has the maximal length of the model.
       const texts = prefer === "cpu" ? minilm.texts : minilm.texts.slice(0, -1);
       checkVectors(await page.evaluate(embed, { entry: "/dist/models.js", source, prefer, texts }));
       await page.close();

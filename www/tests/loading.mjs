@@ -1,5 +1,4 @@
-// How the package gets into a page: what is fetched when and from where, what a page is told that can not load it, and
-// how much of it there is.
+// Tests how a page loads the package: what is fetched when and from where, the errors if it cannot be loaded, and its size.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -11,8 +10,8 @@ import { root } from "../tools/env.mjs";
 import { finish, launch, serve } from "./support/browser.js";
 
 /**
- * What a page on a GPU should load at most of each entry, gzipped. Guides: whoever has a reason changes them. They are
- * a twentieth above what is built today, since other compilers and other folders make other code: a percent, seen.
+ * The most bytes that a page on a GPU should load of each entry, gzipped. These are guides that may be changed for a reason.
+ * They are a twentieth above the current size, because other compilers and folders change the code by about a percent.
  */
 const GUIDES = {
   "index.js shared.js gpu.wasm": 840_000,
@@ -28,7 +27,7 @@ const { address, close } = await serve({ "/dist/": dist });
 const browser = await launch();
 const results = [];
 
-/** One more result: passed unless `body` throws. Each has a page of its own. */
+/** Adds a result: passed unless `body` throws. Each test has a separate page. */
 async function test(name, body) {
   const context = await browser.newContext();
   try {
@@ -54,14 +53,14 @@ function says(text, ...words) {
   for (const word of words) if (!text.includes(word)) throw new Error(`no ${word} in ${text}`);
 }
 
-/** The wasm files that a page asks for. */
+/** Returns the list of wasm files that a page requests. */
 function watch(page) {
   const loaded = [];
   page.on("request", (request) => request.url().endsWith(".wasm") && loaded.push(new URL(request.url()).pathname));
   return loaded;
 }
 
-/** What a device of the page says: twice the number 21, or the error's words. */
+/** Returns twice the number 21, computed on a device of the page, or the message of the error. */
 const twice = (page, settings = { prefer: "software" }) =>
   page.evaluate(async (settings) => {
     const { Device } = await import("/dist/index.js");
@@ -81,7 +80,7 @@ for (const early of [false, true]) {
       const { Device, preload } = await import("/dist/index.js");
       const asked = { adapter: 0, wasm: 0 };
       const told = { adapter: Promise.withResolvers(), wasm: Promise.withResolvers() };
-      // Each is held up until the other is asked for.
+      // Each request waits until the other is made.
       const hold = (object, name, what, other) => {
         const real = object[name];
         object[name] = async function (...given) {
@@ -123,7 +122,7 @@ await test("a page whose browser has no adapter stops fetching the GPU's core, a
     const real = globalThis.fetch;
     globalThis.fetch = async (place, { signal }) => {
       fetched.push([String(place).replace(/.*\//, ""), signal]);
-      // A slow line.
+      // A slow connection.
       if (String(place).includes("gpu")) await new Promise((resolve) => signal.addEventListener("abort", resolve));
       return real(place, { signal });
     };
@@ -162,7 +161,7 @@ await test("an adapter that got old before the device was opened is asked for an
     let asked = 0;
     GPU.prototype.requestAdapter = async function (...given) {
       const adapter = await real.apply(this, given);
-      // Whoever asks for a device of an adapter a second time is refused, as with one whose GPU is gone.
+      // An adapter gives only one device, so the second request fails, as for a lost GPU.
       if (asked++ === 0) await adapter.requestDevice();
       return adapter;
     };
@@ -249,7 +248,7 @@ const kinds = {
 };
 for (const [name, kind] of Object.entries(kinds)) {
   await test(`the cores from elsewhere: ${name}`, async (page) => {
-    // Where they usually are there is nothing.
+    // The usual addresses fail.
     await page.route("**/dist/?pu.wasm", (route) => route.abort());
     for (const core of ["gpu", "gpu-nn", "cpu"]) {
       await page.route(`**/elsewhere/${core}`, (route) =>
@@ -304,7 +303,7 @@ await test("a panic says its text and place on the console", async (page, errors
     const wasm = instance.exports;
     glue.__wbg_set_wasm(wasm);
     wasm.__wbindgen_start();
-    // The allocator looks at what it is given back; only calls past the JavaScript can be this wrong.
+    // The allocator checks the size of freed memory. Only calls that bypass the JavaScript can be wrong.
     try {
       wasm.__wbindgen_free(wasm.__wbindgen_malloc(16, 4), 2 ** 20, 4);
     } catch (error) {
@@ -361,7 +360,7 @@ await test("the tarball has what it needs", () => {
 });
 
 await test("no core tells where it was built", () => {
-  // Messages of panics name source files: this crate's, other crates' and std's.
+  // Panic messages name source files: of this crate, other crates and std.
   const folders = ["/.cargo/", "/.rustup/", "/rustlib/", `${root}/`, `${homedir()}/`];
   for (const core of cores) {
     const wasm = readFileSync(join(dist, `${core}.wasm`), "latin1");

@@ -1,5 +1,5 @@
-// Training in a page that awaits nothing between its steps, in Chromium, on the GPU's core and on the CPU's: it learns what
-// numbers of 64 bits learn, and what it may rely on not to grow does not. `WARPWEFT_STEPS=10000` takes so many steps.
+// Tests training in a page that awaits nothing between its steps, in Chromium, on the GPU's core and on the CPU's. The result
+// must match 64-bit numbers, and memory and counters must not grow. `WARPWEFT_STEPS=10000` takes 10,000 steps.
 
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
@@ -11,7 +11,7 @@ const { address, close } = await serve({ "/dist/": join(root, "www", "dist") });
 const browser = await launch(["--js-flags=--expose-gc"]);
 const results = [];
 
-/** So many steps in a page of their own; what was seen after each tenth of them. */
+/** Takes `STEPS` steps in a separate page. Returns measurements after each tenth of them. */
 async function train(prefer, way) {
   const { page, errors } = await open(browser, address);
   const seen = await page.evaluate(async ([prefer, way, steps]) => {
@@ -60,7 +60,7 @@ async function train(prefer, way) {
       longest = Math.max(longest, performance.now() - latest);
       latest = performance.now();
     }, 50);
-    // Plans and pipelines are made.
+    // Creates all plans and pipelines.
     for (let n = 0; n < 20; n++) ways[way]();
     await lossOf(first.value, second.value).item();
     latest = performance.now();
@@ -72,7 +72,7 @@ async function train(prefer, way) {
       for (let n = 0; n < steps / 10; n++) {
         ways[way]();
         if (way !== "yielding" || n % 50 !== 49) continue;
-        // When handles are collected is up to the browser; here it is asked to.
+        // The browser decides when handles are collected. Here, the test requests it.
         if (n % 200 === 199) gc();
         await new Promise((resolve) => setTimeout(resolve));
       }
@@ -91,7 +91,7 @@ async function train(prefer, way) {
   return { ...seen, errors };
 }
 
-/** The same in numbers of 64 bits: the loss after so many steps. */
+/** Returns the loss after `steps` steps in 64-bit numbers. */
 function wanted(steps) {
   const wave = (count, scale) => Array.from({ length: count }, (_, i) => scale * Math.sin(1 + 2.3 * i));
   const [x, y, first, second] = [wave(64, 1), wave(16, 0.5), wave(32, 0.5), wave(8, 0.5)];
@@ -114,19 +114,19 @@ function wanted(steps) {
   }
 }
 
-/** What is wrong with what was seen. */
+/** Yields everything that is wrong with the measurements. */
 function* wrong(way, { error, errors, rounds, loss, ticks }) {
   if (error) return yield error;
   if (errors.length) yield `errors on the console: ${errors}`;
   const want = wanted(STEPS + 20);
   if (!(Math.abs(loss - want) < 1e-3 * want)) yield `a loss of ${loss} instead of ${want}`;
   const [early, late] = [rounds[4], rounds[9]];
-  // What is collected in the middle of what is submitted as one makes another plan of it.
+  // A collection in the middle of a batch changes its plan.
   const collected = way === "yielding" ? 10 + STEPS / 200 : 0;
   if (late.plans > 4 + collected) yield `${late.plans} plans`;
   if (late.pipelines > early.pipelines) yield `${late.pipelines - early.pipelines} pipelines in the second half`;
   if (way === "yielding" && !ticks) yield "the page's timer had no turn";
-  // What 2,000 operations of steps leave, at most; handles are not collected before the loop yields.
+  // The most that 2,000 operations of steps leave. Handles are not collected before the loop yields.
   const limits = { plain: [34 * (STEPS + 200), 300 * (STEPS + 200)], yielding: [12_000, 120_000] };
   const [nodes, bytes] = limits[way] ?? [2_600, 120_000];
   for (const round of rounds) {
@@ -136,13 +136,13 @@ function* wrong(way, { error, errors, rounds, loss, ticks }) {
 }
 
 /**
- * A loop that never yields and holds each of its tensors until there is no memory for more: on a GPU, which tells that
- * late, what a page reads afterwards is an error of that kind; what was disposed is there again.
+ * Runs a loop that never yields and holds each of its tensors until memory runs out. On a GPU, which reports this late, the
+ * page's next read must return a memory error. Disposed memory becomes available again.
  */
 async function fill(prefer) {
   const { page, errors } = await open(browser, address);
   const seen = await page.evaluate(async (prefer) => {
-    // A GPU with little memory: a software GPU takes the machine's.
+    // Simulates a GPU with little memory, because a software GPU uses the machine's memory.
     const { createBuffer, pushErrorScope, popErrorScope } = GPUDevice.prototype;
     const scopes = [];
     const sizes = new Map();
@@ -201,7 +201,7 @@ async function fill(prefer) {
   return { ...seen, errors };
 }
 
-/** What is wrong with that. */
+/** Yields everything that is wrong with that. */
 function* unfilled({ error, errors, codes, value, usedBytes }) {
   if (error) return yield error;
   if (errors.length) yield `errors on the console: ${errors}`;

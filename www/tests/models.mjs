@@ -1,6 +1,6 @@
-// Models and trainings between a page and a native program: the names of a model's parts are the same in both languages. A
-// page saves weights, predictions and a checkpoint, `native/tests/page_models.rs` reads them and writes weights of its own,
-// and the page reads those.
+// Tests models and trainings that move between a page and a native program. The names of a model's parts are the same in both
+// languages. A page saves weights, predictions and a checkpoint, `native/tests/page_models.rs` reads them and writes other
+// weights, and the page reads those.
 
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ async function test(name, body) {
   await body().then(() => results.push({ name }), (error) => results.push({ name, error: String(error.stack) }));
 }
 
-/** What a page makes of models of this seed, or of files; bytes are text there and back. */
+/** Runs a page that creates models from this seed, or reads models from files. Bytes are passed as text. */
 async function inPage(files) {
   const { page, errors } = await open(browser, address);
   const made = await page.evaluate(async (files) => {
@@ -82,7 +82,7 @@ await test("a page saves models and a training", async () => {
 });
 
 await test("a native program reads them, goes on, and writes models of its own", () =>
-  // As all tests are built: nothing is compiled anew.
+  // With the same build settings as all tests, so nothing is compiled again.
   run("cargo", ["test", "--workspace", "--test", "page_models"], {
     env: { ...nativeTestEnv(), WARPWEFT_PAGE_MODELS: folder },
   }));

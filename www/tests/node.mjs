@@ -1,5 +1,5 @@
-// The package in Node, on the CPU's core: cases of objects, of the form of errors and of the contract of docs/state.md, and a
-// core that traps.
+// Tests the package in Node, on the CPU's core: cases of objects, of the form of errors and of the contract of docs/state.md,
+// and a core that traps.
 
 import { lose } from "./cases/lost.js";
 import { runAll } from "./cases/harness.js";
@@ -11,7 +11,7 @@ import { importCopy } from "./support/copy.js";
 
 let count = 0;
 
-/** A copy of the package, with a core of its own, and a device of it. */
+/** Opens a copy of the package with a separate core, and a device of it. */
 async function opened() {
   const warpweft = await importCopy((count += 1));
   return { ...warpweft, device: await warpweft.Device.new({ prefer: "cpu" }) };

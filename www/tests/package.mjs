@@ -1,18 +1,18 @@
-// The package as a plain page uses it, in Chromium: every method on the GPU's core and on the CPU's, refusals, freeing,
-// programs, a worker, the fallback without WebGPU.
+// Tests the package as a plain page uses it, in Chromium: every method on the GPU's core and on the CPU's, rejected calls,
+// freeing, programs, a worker, the fallback without WebGPU.
 
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
 import { finish, launch, open, serve } from "./support/browser.js";
 
-/** How many calls with arguments nobody should pass, and their seed. */
+/** The number of hostile calls, and their seed. */
 const HOSTILE = (process.env.WARPWEFT_HOSTILE ?? "10000,1").split(",").map(Number);
 
 const dist = join(root, "www", "dist");
 const { address, close } = await serve({ "/dist/": dist, "/cases/": join(root, "www", "tests", "cases") });
 const results = [];
 
-/** One more result: passed unless `body` throws. */
+/** Adds a result: passed unless `body` throws. */
 async function test(name, body) {
   try {
     await body();
@@ -29,7 +29,7 @@ function same(actual, expected, what) {
 
 const wasm = (name) => `/dist/${name}.wasm`;
 
-/** All cases on one device of a fresh page. */
+/** Runs all cases on one device of a fresh page. */
 async function cases(browser, prefer) {
   const { page, errors } = await open(browser, address);
   await test(`cases on ${prefer}`, async () => {
@@ -172,9 +172,9 @@ async function withWebGpu() {
       const software = !(await Device.isAvailable());
       const device = await Device.new({ prefer: software ? "software" : "gpu" });
       const x = device.full([512, 512], 1 / 512);
-      // Work that takes longer than a page that is late for its timers: 20 products.
+      // Work that takes longer than the delay of a page's timers: 20 products.
       const last = () => Array.from({ length: 20 }).reduce((y) => y.matmul(x), x);
-      // The first read finds no buffer to read through, and makes one.
+      // The first read finds no buffer for reading, so it creates one.
       await last().readRange(0, 1);
       const real = GPUQueue.prototype.submit;
       const work = [];
@@ -190,7 +190,7 @@ async function withWebGpu() {
     });
     const [first, ...looks] = work;
     same([value, first, looks.some((buffers) => buffers)], [1 / 512, 1, false], "the mean, buffers of commands, more of them");
-    // A GPU may be done before.
+    // A GPU may finish earlier.
     if (software && (looks.length < 1 || looks.length > 60)) throw new Error(`${looks.length} looks`);
   });
   await test("a core that trapped", async () => {
@@ -225,7 +225,10 @@ async function withWebGpu() {
   await browser.close();
 }
 
-/** A core that traps with hundreds of tensors alive: each call is the same error, and the collector frees in silence. */
+/**
+ * Tests a core that traps while hundreds of tensors are alive. Each call gives the same error, and the garbage collector frees
+ * without errors.
+ */
 async function trapped(browser, prefer) {
   const { page, errors } = await open(browser, address);
   const { codes, collected } = await page.evaluate(async (wanted) => {
@@ -248,7 +251,7 @@ async function trapped(browser, prefer) {
       }
     };
     const waiting = x.add(y).read();
-    // What the core asks for ends it, as a trap of its own would.
+    // The core calls this function, whose error ends it like a trap.
     const { random } = Math;
     Math.random = () => {
       throw new WebAssembly.RuntimeError("unreachable");
@@ -284,7 +287,7 @@ async function trapped(browser, prefer) {
   await page.close();
 }
 
-/** What is disposed of after a trap throws nothing, and the first error stays visible. */
+/** Tests that disposal after a trap throws nothing, so the first error stays visible. */
 async function cleanedUp(browser, prefer) {
   const { page, errors } = await open(browser, address);
   await page.evaluate(async (wanted) => {
@@ -312,7 +315,7 @@ async function withoutWebGpu() {
     const absent = { backend: "webgpu", name: "", vendor: "", kind: "gpu", driver: "" };
     const { info, available, recommended, reason } = got.found[1];
     same([info, available, recommended], [absent, false, false], "a device that is not there");
-    // Newer browsers have `navigator.gpu` without an adapter behind it.
+    // Newer browsers may have `navigator.gpu` without an adapter.
     const known = ["no WebGPU here: `navigator.gpu` is missing", "WebGPU offers no adapter here"];
     if (!known.includes(reason)) throw new Error(`reason: ${reason}`);
     same([got.kind, got.values, got.available], ["cpu", [1, 2], false], "device and values");

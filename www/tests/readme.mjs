@@ -1,5 +1,5 @@
-// The JavaScript of README.md and docs/guide.md, word for word, as a page runs it: all blocks one after the other, on WebGPU
-// and on the CPU. Which kernels are fastest is measured on the CPU alone here: on a software GPU that takes half a minute.
+// Runs the JavaScript of README.md and docs/guide.md, word for word, in a page: all blocks one after the other, on WebGPU and
+// on the CPU. Tunes kernels only on the CPU here, because this takes half a minute on a software GPU.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { finish, launch, open, serve } from "./support/browser.js";
 
 const javascript = (...path) =>
   [...readFileSync(join(root, ...path), "utf8").matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
-// The guide goes on where the README ends. Blocks that load a model run by themselves.
+// The guide continues where the README ends. Blocks that load a model run alone.
 const isLanguage = (block) => block.includes('"warpweft/models"');
 const [language, embedder] = javascript("README.md").filter(isLanguage);
 const blocks = [...javascript("README.md"), ...javascript("docs", "guide.md")].filter((block) => !isLanguage(block));
@@ -19,7 +19,7 @@ const { address, close } = await serve({ "/dist/": join(root, "www", "dist"), "/
 const browser = await launch();
 const results = [];
 
-/** What the document on kernels of one's own computes: a limited sum, and a blurred ramp. */
+/** Checks the document about custom kernels: a limited sum, and a blurred ramp. */
 async function checkKernels(prefer) {
   expect(kernels.length === 2, `${kernels.length} blocks of JavaScript in custom-kernels.md`);
   const { page, errors } = await open(browser, address);
@@ -43,7 +43,7 @@ async function checkKernels(prefer) {
   expect(blurred.every((x, i) => Math.abs(x - ring[i]) < 1e-5), `blurred is ${blurred}, not ${ring}`);
 }
 
-/** What the document on training trains: which of two numbers is larger. */
+/** Checks the document about training, whose model learns which of two numbers is larger. */
 async function checkTraining(prefer) {
   const documented = readFileSync(join(root, "docs", "training.md"), "utf8");
   const [code, ...more] = [...documented.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
@@ -67,7 +67,7 @@ async function checkTraining(prefer) {
   expect(epochs > 1 && accuracy > 0.9, `after ${epochs} epochs an accuracy of ${accuracy}`);
 }
 
-/** What blocks print, and `last`, which they may make. `device` stands for the one they ask for. */
+/** Returns the output of blocks, and `last`, which they may define. `device` replaces the device that they request. */
 async function outcome(device, chosen, last) {
   const { page, errors } = await open(browser, address);
   const code = chosen.join("").replace("Device.new()", `Device.new({ prefer: "${device}" })`);
@@ -97,7 +97,7 @@ function expect(holds, otherwise) {
 
 async function check(device) {
   expect(blocks.length === 7, `${blocks.length} blocks of JavaScript in README.md and guide.md`);
-  // What trains is a page of its own, because a page starts one core.
+  // Training runs in a separate page, because a page starts one core.
   const isTraining = (block) => block.includes('"warpweft/nn"');
   const [training] = blocks.filter(isTraining);
   const others = blocks.filter((block) => !isTraining(block) && (device === "cpu" || !block.includes("device.tune()")));

@@ -1,4 +1,4 @@
-// The Rust example: a page whose own crate depends on warpweft, built by wasm-pack as its user would, in Chromium.
+// Tests the Rust example in Chromium: a page with a crate that depends on warpweft, built by wasm-pack as its user would.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
-// Sharing a GPU device with a page that has one, in Chromium: the example's pixels, and what goes both ways without copies.
+// Tests sharing a GPU device with a page, in Chromium: the example's pixels, and buffers that pass in both directions without
+// copies.
 
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
@@ -9,7 +10,7 @@ const { address, close } = await serve({ "/dist/": www("dist"), "/examples/": ww
 const browser = await launch();
 const results = [];
 
-/** One more result: passed unless `body` throws, or the console shows errors. Each has a page of its own. */
+/** Adds a result: passed unless `body` throws, or the console shows errors. Each test has a separate page. */
 async function test(name, body, path = "/") {
   const { page, errors } = await open(browser, address + path);
   try {
@@ -28,7 +29,7 @@ function same(actual, expected, what) {
   if (have !== want) throw new Error(`${what}: ${have} instead of ${want}`);
 }
 
-/** Fails unless all pixels, of four bytes each, are those of waves around a place. */
+/** Fails unless all pixels, of four bytes each, show the waves around a point. */
 function areWaves(pixels, time, [cx, cy]) {
   let wrong = 0;
   for (let at = 0; at < 256 * 256; at++) {
@@ -41,8 +42,8 @@ function areWaves(pixels, time, [cx, cy]) {
 }
 
 /**
- * What the example draws, and which calls it made for that. It draws into a texture: a headless Chromium without a GPU
- * destroys devices whose canvases it is to show.
+ * Returns the pixels that the example draws, and the WebGPU calls that it made. It draws into a texture, because a headless
+ * Chromium without a GPU destroys devices whose canvases it displays.
  */
 const drawn = (page, time, place) =>
   page.evaluate(async ([time, place]) => {
@@ -102,7 +103,7 @@ await test("the example runs on without making anything new", async (page) => {
   same(after.submits - before.submits, 20, "submissions of 20 frames");
 }, example);
 
-/** A test inside a page: `body` gets what a page has, and the library. It must not use anything else. */
+/** Runs a test inside a page. `body` gets the page's objects and the library, and must not use other objects. */
 const inPage = (name, body) =>
   test(name, (page) =>
     page.evaluate(async (body) => {
@@ -115,13 +116,13 @@ const inPage = (name, body) =>
       const gpu = await opened();
       const heard = [];
       const hears = (gpu.onuncapturederror = ({ error }) => heard.push(error.message));
-      /** A buffer of the page's with these numbers. */
+      /** Returns a buffer of the page with these numbers. */
       const filled = (numbers) => {
         const buffer = gpu.createBuffer({ size: 4 * numbers.length, usage: ALL });
         gpu.queue.writeBuffer(buffer, 0, new Float32Array(numbers));
         return buffer;
       };
-      /** What the page itself reads from a buffer. */
+      /** Reads a buffer as the page does. */
       const bytes = async (buffer, size) => {
         const target = gpu.createBuffer({ size, usage: COPY_DST | MAP_READ });
         const encoder = gpu.createCommandEncoder();
@@ -151,7 +152,7 @@ await inPage("tensors live on the page's device", async ({ Device, gpu, same, cl
   check(info.name && info.kind, `what it says of itself: ${JSON.stringify(info)}`);
   same([limits.buffersPerKernel, limits.f16], [gpu.limits.maxStorageBuffersPerShaderStage, false], "what it was opened with");
   check(limits.bindingBytes <= gpu.limits.maxStorageBufferBindingSize, `${limits.bindingBytes} bytes`);
-  // A kernel of more buffers than there are.
+  // A kernel with more buffers than the device allows.
   const parts = Array.from({ length: 20 }, (_, n) => device.full([5], n).mul(device.tensor([1, 1, 1, 1, 1])));
   same([...(await parts.reduce((sum, part) => sum.add(part)).read())], [190, 190, 190, 190, 190], "a long sum");
 });
@@ -171,7 +172,7 @@ await inPage("a tensor's buffer is the page's to read, without a copy", async ({
   const again = y.gpuBuffer();
   check(again.buffer === shared.buffer, "another buffer the second time");
   same(device.stats(), after, "nothing was made for that");
-  // It stays, whoever else needs memory, until both are disposed of.
+  // The memory stays allocated until both are disposed of, even if other work needs memory.
   again.dispose();
   again.dispose();
   y.dispose();
@@ -303,7 +304,7 @@ await inPage("buffers that can not be tensors", async ({ Device, gpu, ALL, same,
   gone.dispose();
   refuses("InvalidState", "gpuBuffer: used after dispose", () => gone.gpuBuffer());
   refuses("InvalidArgument", op, () => Device.prototype.tensorFromBuffer.call({}, buffer(16), { shape: [4] }));
-  // What only the browser knows is told by reading.
+  // Only the browser knows this error, so it is reported by a read.
   const foreign = (await opened()).createBuffer({ size: 16, usage: ALL });
   await rejects("Unsupported", "", () => make(foreign).read());
   const destroyed = buffer(16);
@@ -332,7 +333,7 @@ await inPage("error scopes of the page's are its own", async ({ Device, gpu, sam
   const [inner, outer] = [gpu.popErrorScope(), gpu.popErrorScope()];
   check(!(await inner) && (await outer) instanceof GPUValidationError, "the page's error went elsewhere");
   same([...(await reading), ...(await adding)].map(Math.round), [3, 7, 2, 3], "what was read");
-  // Nothing is read here, and nothing waits for that.
+  // No read is pending here, so nothing waits.
   await device.zeros([0]).add(1).read();
   gpu.pushErrorScope("validation");
   const shared = x.mul(5).gpuBuffer();

@@ -1,5 +1,5 @@
-// A long training by the trainer, in Chromium, on the GPU's core and on the CPU's, whose losses are read at every step, at
-// every tenth or never: what it may rely on not to grow does not. `WARPWEFT_STEPS=10000` takes so many steps.
+// Tests a long training with the trainer, in Chromium, on the GPU's core and on the CPU's. Its losses are read at every step,
+// at every tenth or never. Memory and counters must not grow. `WARPWEFT_STEPS=10000` takes 10,000 steps.
 
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
@@ -11,7 +11,7 @@ const { address, close } = await serve({ "/dist/": join(root, "www", "dist"), "/
 const browser = await launch(["--js-flags=--expose-gc", "--enable-precise-memory-info"]);
 const results = [];
 
-/** So many steps in a page of their own; what was there after each tenth of them. */
+/** Takes `STEPS` steps in a separate page. Returns measurements after each tenth of them. */
 async function train(prefer, every) {
   const { page, errors } = await open(browser, address);
   const seen = await page.evaluate(async ([prefer, every, steps]) => {
@@ -48,7 +48,7 @@ async function train(prefer, every) {
   return { ...seen, errors };
 }
 
-/** What is wrong with what was seen. */
+/** Yields everything that is wrong with the measurements. */
 function* wrong({ error, errors, rounds, loss, read }, every) {
   if (error) return yield error;
   if (errors.length) yield `errors on the console: ${errors}`;
@@ -59,7 +59,7 @@ function* wrong({ error, errors, rounds, loss, read }, every) {
     const late = Math.max(...rounds.slice(6).map((round) => round[name]));
     if (late > early) yield `${name} grew from ${early} to ${late}`;
   }
-  // An epoch of the history is kept, and what the browser itself notes.
+  // The history grows by each epoch, and the browser's records grow, too.
   const [early, late] = [rounds[3].heap, rounds[9].heap];
   if (late > early + 500 * STEPS * 0.6 + 1e6) yield `the heap grew from ${early} to ${late} bytes`;
 }

@@ -1,4 +1,4 @@
-// The demo page of handwritten digits: a net that learns, digits by the mouse, and weights as files.
+// Tests the demo page of handwritten digits: a net that learns, digits by the mouse, and weights as files.
 //
 // Prints `N passed, M failed`.
 
@@ -7,10 +7,10 @@ import { drawings as drawn } from "../demo/strokes.js";
 import { expect, opened, press, settled, stands, steps, test, testPage } from "./support/demo.js";
 import { text, timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
 
-/** How many of the test images are of each digit: NumPy's `bincount(labels[::5])`. */
+/** The number of test images of each digit: NumPy's `bincount(labels[::5])`. */
 const imagesOf = [42, 28, 26, 48, 38, 39, 30, 26, 36, 47];
 
-/** Digits as lines on the pad, from 0 to 1. */
+/** Returns points of a curve, for digits as lines on the pad, from 0 to 1. */
 const round = (x, y, wide, high, from = 0, to = 1) =>
   Array.from({ length: 25 }, (_, n) => {
     const angle = 2 * Math.PI * (from + ((to - from) * n) / 24);
@@ -43,30 +43,30 @@ async function draw(page, lines) {
   return text(page, "guess");
 }
 
-/** The weights that the page hands out. */
+/** Returns the weights that the page saves. */
 async function download(page) {
   const [file] = await Promise.all([page.waitForEvent("download"), press(page, "Save weights")]);
   expect(file.suggestedFilename() === "digits.safetensors", `it is called ${file.suggestedFilename()}`);
   return readFileSync(await file.path());
 }
 
-/** Chooses data of the page, and how drawn ones look. */
+/** Chooses data of the page, and the style of drawn ones. */
 async function choose(page, chosen) {
   for (const [id, value] of Object.entries(chosen)) await page.locator(`#${id}`).selectOption(value);
   await settled(page);
 }
 
-/** The numbers of the table of what is taken for what, row by row. */
+/** Returns the numbers of the confusion table, row by row. */
 const confusion = (page) =>
   page.locator("#confusion td").evaluateAll((all) => all.map((cell) => Number(cell.textContent)));
-/** How many test images of each digit there are. */
+/** Returns the number of test images of each digit. */
 const rowSums = (cells) => imagesOf.map((_, digit) => cells.slice(10 * digit, 10 * digit + 10).reduce((sum, n) => sum + n, 0));
 
-/** The 64 numbers of an image. */
+/** Returns the 64 numbers of an image. */
 const image = ({ pixels }, n) => pixels.subarray(64 * n, 64 * (n + 1));
 const distance = (a, b) => Math.hypot(...a.map((x, n) => x - b[n]));
 
-/** How far an image's ink goes to the right for each step up: the slope of its regression. */
+/** Returns how far an image's ink moves to the right for each step up: the slope of its regression. */
 function lean(pixels) {
   const weighted = (value) => pixels.reduce((sum, ink, n) => sum + ink * value(n % 8, n >> 3), 0);
   const all = weighted(() => 1);
@@ -228,11 +228,11 @@ await testPage(async (page, where, visit) => {
     );
     const digits = shown.map(({ said }) => said).join("");
     expect(digits === "01234567890123456789", `the images shown: ${digits}`);
-    // The last ten are the last of those that were drawn.
+    // The last ten are the last drawn ones.
     const wanted = drawn(1440, 1, { slant: 0, noise: 0 });
     const far = shown.map(({ ink }, n) => distance(ink, image(wanted, 1420 + n)));
     expect(far.every((far, n) => far < 0.1 === n >= 10), `how far they are from drawn ones: ${far}`);
-    // Data that are no longer chosen make room for the next.
+    // Data that are no longer chosen are freed for the next.
     const bytes = async (times) => {
       for (let n = 0; n < 3 * times; n++) await choose(page, { data: ["written", "drawn", "both"][n % 3] });
       return page.evaluate(() => window.demo.stats().bytes);

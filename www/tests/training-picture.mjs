@@ -1,4 +1,5 @@
-// The demo page of a picture: a neural field that learns it, other pictures by file and camera, and what is between the pixels.
+// Tests the demo page of an image: a neural field that learns it, other images by file and camera, and values between the
+// pixels.
 //
 // Prints `N passed, M failed`.
 
@@ -6,10 +7,10 @@ import { expect, press, settled, stands, steps, test, testPage, text } from "./s
 import { timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
 import { discPng } from "./support/png.js";
 
-/** Decibels after some seconds: 33 and more after 200 steps. An untrained net has 10. */
+/** The quality after some seconds in decibels: at least 33 after 200 steps. An untrained net has 10. */
 const learnt = 30;
 
-/** What a canvas shows in the middles of so many by so many cells: red, green and blue from 0 to 1. */
+/** Returns the colors in the centers of `side` x `side` cells of a canvas: red, green and blue from 0 to 1. */
 const cells = (page, id, side) =>
   page.evaluate(([id, side]) => {
     const canvas = document.getElementById(id);
@@ -23,7 +24,7 @@ const cells = (page, id, side) =>
     });
   }, [id, side]);
 
-/** How far two canvases are apart: the mean of squared differences. */
+/** Returns the mean squared difference of two canvases. */
 async function apart(page, a, b, side) {
   const [one, other] = [await cells(page, a, side), await cells(page, b, side)];
   return one.reduce((sum, value, n) => sum + (value - other[n]) ** 2, 0) / one.length;
@@ -41,7 +42,7 @@ await testPage(async (page, where, visit) => {
     await settled(page);
     expect((await steps(page)) === 1 && (await text(page, "steps")) === "1", `${await text(page, "steps")} steps`);
     expect(/^0\.\d{5}$/.test(await text(page, "loss")), `the loss is ${await text(page, "loss")}`);
-    // Sines and cosines of 64 waves, twice 64 neurons, three colours.
+    // Sines and cosines of 64 waves, two layers of 64 neurons, three colors.
     const parameters = 128 * 64 + 64 + 64 * 64 + 64 + 64 * 3 + 3;
     const said = await text(page, "parameters");
     expect(said === `${parameters.toLocaleString("en")} parameters`, `it has ${said}`);
@@ -51,7 +52,7 @@ await testPage(async (page, where, visit) => {
   await test(`${where}: the picture is learnt`, async () => {
     await trainUntil(page, (learnt) => window.demo.psnr > learnt, learnt);
     const shown = Number.parseFloat(await text(page, "psnr"));
-    // Of what is drawn; the frame around a part is on both pictures.
+    // Compares the drawn canvases. The frame around a part is on both.
     const side = Number.parseInt(await text(page, "pixels"), 10);
     const drawn = -10 * Math.log10(await apart(page, "original", "learnt", side));
     expect(shown > learnt && Math.abs(shown - drawn) < 1.5, `it says ${shown} dB, and the pictures have ${drawn}`);
@@ -77,7 +78,7 @@ await testPage(async (page, where, visit) => {
       await slide(page, "across", across);
       await slide(page, "down", down);
       await settled(page);
-      // The net's is finer: each of its pixels is near the one of the picture that it is in.
+      // The net's image is finer. Each of its pixels is close to the image's pixel that contains it.
       const error = await apart(page, "original-part", "learnt-part", 16);
       expect(error < 0.03, `${across}, ${down}: ${error}`);
     }
@@ -130,11 +131,11 @@ await testPage(async (page, where, visit) => {
     await page.locator("#file").setInputFiles(file);
     await page.waitForFunction(() => window.demo.loop.steps === 0);
     await settled(page);
-    // The middle of the disc is red, and its corners are not.
+    // The center of the disc is red, and the corners of the image are not.
     const shown = await cells(page, "original", 3);
     const [corner, middle] = [0, 4].map((n) => shown.slice(3 * n, 3 * n + 3).map((part) => Math.round(255 * part)));
     expect(middle.join() === "220,40,30" && corner[0] === 10, `the middle is ${middle}, a corner ${corner}`);
-    // Dropped on the page, a picture that is all blue.
+    // Drops an image that is all blue on the page.
     await page.evaluate(async () => {
       const canvas = new OffscreenCanvas(30, 20);
       Object.assign(canvas.getContext("2d"), { fillStyle: "#0000ff" }).fillRect(0, 0, 30, 20);

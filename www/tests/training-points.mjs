@@ -1,11 +1,11 @@
-// The demo page of two classes of points: a net that learns, and points by the mouse.
+// Tests the demo page of two classes of points: a net that learns, and points by the mouse.
 //
 // Prints `N passed, M failed`.
 
 import { expect, press, settled, stands, steps, test, testPage, text } from "./support/demo.js";
 import { timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
 
-/** The colour of the plane at a place: whose side it is on. */
+/** Returns the color of the plane at a position, which is the predicted class. */
 const sideOf = (page, x, y) =>
   page.evaluate(([x, y]) => {
     const plane = document.getElementById("plane");
@@ -30,7 +30,7 @@ await testPage(async (page, where, visit) => {
     await trainUntil(page, () => window.demo.accuracy.train > 0.98 && window.demo.accuracy.test > 0.95);
     const shown = await Promise.all(["train-accuracy", "test-accuracy"].map((id) => text(page, id)));
     expect(shown.every((percent) => Number.parseFloat(percent) > 95), `it says ${shown}`);
-    // The middles of the two moons.
+    // The centers of the two moons.
     const sides = [await sideOf(page, -0.525, 0.65), await sideOf(page, 0.525, -0.65)];
     expect(sides.join() === "orange,green", `the moons are ${sides}`);
   });
@@ -84,12 +84,12 @@ await testPage(async (page, where, visit) => {
     const plane = page.locator("#plane");
     await plane.scrollIntoViewIfNeeded();
     const { width, height } = await plane.boundingBox();
-    // Green in two corners, orange in the others: no line tells them apart.
+    // Green in two corners, orange in the others. No line separates them.
     for (const [u, v, label] of [[0.2, 0.2, "1"], [0.8, 0.8, "1"], [0.8, 0.2, "0"]]) {
       await page.locator("#class").selectOption(label);
       await plane.click({ position: { x: u * width, y: v * height } });
     }
-    // The last by keys.
+    // The last one by keys.
     await plane.focus();
     for (const key of ["ArrowLeft", "ArrowDown"]) for (let n = 0; n < 12; n++) await page.keyboard.press(key);
     await page.keyboard.press("Enter");

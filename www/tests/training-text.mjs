@@ -1,4 +1,4 @@
-// The demo page of a text: a transformer that learns it, and writes, what it looks at, and weights as files.
+// Tests the demo page of a text: a transformer that learns it and writes, its attention, and weights as files.
 //
 // Prints `N passed, M failed`.
 
@@ -9,18 +9,18 @@ import { expect, press, settled, stands, test, testPage, text, timed, trainUntil
 
 /** A text that is all one sentence. */
 const sentence = "Warp threads are held, and weft threads go through. ";
-/** The text that is there at first, and the weights that `warpweft train chars` made of it. */
+/** The initial text, and the weights that `warpweft train chars` trained on it. */
 const prose = readFileSync(join(root, "native/data/text.txt"), "utf8");
 const trained = readFileSync(join(root, "www/demo/chars.safetensors"));
 
-/** The weights that the page hands out. */
+/** Returns the weights that the page saves. */
 async function download(page) {
   const [file] = await Promise.all([page.waitForEvent("download"), press(page, "Save weights")]);
   expect(file.suggestedFilename() === "chars.safetensors", `it is called ${file.suggestedFilename()}`);
   return readFileSync(await file.path());
 }
 
-/** What the page says of a file of weights. */
+/** Loads a file of weights. Returns the page's message. */
 async function upload(page, buffer) {
   await page.evaluate(() => (document.getElementById("notice").textContent = "–"));
   await page.locator("#file").setInputFiles({ name: "w.safetensors", mimeType: "application/octet-stream", buffer });
@@ -29,7 +29,7 @@ async function upload(page, buffer) {
   return (await page.locator("#notice.error").isVisible()) ? text(page, "notice") : "";
 }
 
-/** The trained weights with other words of as many letters in the file's head. */
+/** Returns the trained weights with a text of the same length replaced in the file's header. */
 function altered(from, to) {
   const file = Buffer.from(trained);
   const at = file.indexOf(from);
@@ -38,7 +38,7 @@ function altered(from, to) {
   return file;
 }
 
-/** What is shown of the attention: the characters of each line, and what their shares add up to. */
+/** Returns the displayed attention: the characters of each line, and the sums of their weights. */
 const looks = (page) =>
   page.locator("#attending > div").evaluateAll((lines) =>
     lines.map((line) => {
@@ -58,7 +58,7 @@ await testPage(async (page, where, visit) => {
     const [, count, known] = said.match(/^([\d,]+) characters, (\d+) different/);
     expect((await page.locator("#text").inputValue()) === prose, "it is not the text of native/data");
     expect(Number(count.replace(",", "")) === [...(await page.locator("#text").inputValue())].length, said);
-    // Embeddings of variance 1 are sure of something wrong at first.
+    // Random embeddings of variance 1 make confident wrong predictions at first.
     const loss = await page.evaluate(() => window.demo.losses.test);
     expect(loss > 0.8 * Math.log(known) && loss < 1.5 * Math.log(known), `${loss} after one step, of ${known} characters`);
     expect((await text(page, "written")).length === 4, `it wrote ${await text(page, "written")}`);
@@ -73,7 +73,7 @@ await testPage(async (page, where, visit) => {
       const { Transformer } = await import("/demo/transformer.js");
       const device = await Device.new({ prefer: new URLSearchParams(location.search).get("device") ?? "auto" });
       const generator = new Generator(device, 1);
-      // Biases of nought and scales of one would hide where they are left out.
+      // Zero biases and unit scales would hide a missing use.
       const shake = (module) => {
         const state = Object.entries(module.stateDict());
         const other = state.map(([name, { shape }], seed) => [name, device.normal(shape, { std: 0.4, seed })]);
@@ -91,7 +91,7 @@ await testPage(async (page, where, visit) => {
       const made = after.add(linear(linear(normal, "linear1").gelu(), "linear2"));
       const most = (x) => x.abs().max().item();
       const ahead = device.iota([9, 9], 1).gt(device.iota([9, 9], 0)).where(weights, 0);
-      // A net hands on what each layer makes of it.
+      // Each layer of a net gets the output of the previous layer.
       const net = shake(new Transformer(generator, { characters: 5, length: 8, width: 16, heads: 4, layers: 2 }));
       const text = Int32Array.of(3, 1, 4, 1, 0, 2, 0, 0);
       const [, looked] = attending(device, net, text, 5, 4);
@@ -177,9 +177,9 @@ await testPage(async (page, where, visit) => {
       await page.locator(`#${id}`).selectOption(value);
     }
     await settled(page);
-    // No net can do better than 0.02: where a piece begins in the sentence its first characters may not say.
+    // No net can do better than 0.02, because the first characters of a piece may not determine its position in the sentence.
     await trainUntil(page, () => window.demo.losses.test < 0.03);
-    // With weights of a file it begins anew: what it wrote before it could stands before it no more, and leads it not astray.
+    // With weights from a file, the page writes a new text. Text from before the training would otherwise mislead the net.
     expect((await upload(page, await download(page))) === "", await text(page, "notice"));
     await press(page, "Continue writing");
     await settled(page);

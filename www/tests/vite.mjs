@@ -1,5 +1,5 @@
-// The Vite example with the package as npm would install it: served by Vite's development server, and built; in
-// Chromium, on the page's thread and in a worker, on WebGPU and on the CPU.
+// Tests the Vite example with the package as npm installs it: served by Vite's development server, and built; in Chromium, on
+// the page's thread and in a worker, on WebGPU and on the CPU.
 
 import { join } from "node:path";
 import { build, createServer, preview } from "vite";
@@ -21,7 +21,7 @@ async function test(name, body) {
 const app = await install("vite-example");
 const browser = await launch();
 
-/** Both answers of the page at `address`. */
+/** Returns both answers of the page at `address`. */
 async function answers(address, prefer) {
   const { page, errors } = await open(browser, `${address}?prefer=${prefer}`);
   const answer = async (where) => {
@@ -34,7 +34,7 @@ async function answers(address, prefer) {
   return both;
 }
 
-/** The page at `address` on every device. */
+/** Visits the page at `address` on every device. */
 async function visit(how, address) {
   await test(`${how}: the same numbers on every device and thread`, async () => {
     const [gpu, cpu, auto] = [await answers(address, "1"), await answers(address, "cpu"), await answers(address, "auto")];

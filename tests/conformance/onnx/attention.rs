@@ -1,4 +1,4 @@
-//! Attention and what belongs to it. The library's own wherever it can say what is asked for.
+//! Attention and related operators. They use the library's attention where it supports the options.
 
 use super::super::args::{Operand, Stop};
 use super::super::vectors::Kind;
@@ -13,7 +13,8 @@ pub fn call(name: &str, call: &Call) -> Results {
     }
 }
 
-/// `[batch, length, heads * size]` as `[batch, heads, length, size]`; that itself as it is.
+/// Reshapes `[batch, length, heads * size]` to `[batch, heads, length, size]`. Returns a tensor that already has this shape
+/// unchanged.
 fn headed(x: &Tensor, heads: usize) -> Result<Tensor, Stop> {
     match *x.shape() {
         [batch, length, all] => {
@@ -24,7 +25,7 @@ fn headed(x: &Tensor, heads: usize) -> Result<Tensor, Stop> {
     }
 }
 
-/// The result, the keys and values with those of the past, and the scores at the stage that is asked for.
+/// Returns the result, the keys and values including past ones, and the scores at the requested stage.
 fn attention(call: &Call) -> Results {
     let kind = call.input(0)?.kind;
     let q_heads = call.args.integer("q_num_heads", 1)? as usize;
@@ -57,12 +58,12 @@ fn attention(call: &Call) -> Results {
     Ok([result, k, v, shown].map(|tensor| Operand::new(tensor, kind)).into())
 }
 
-/// Which keys a query sees, and what is added to the scores of those.
+/// The keys that a query may attend to, and the bias of their scores.
 struct Scores {
-    /// The library's own causal order and its window say it all.
+    /// Whether the library's causal mask and window describe the mask completely.
     causal: bool,
     window: Option<usize>,
-    /// The keys that anybody may see: the first ones.
+    /// The number of keys that any query may attend to: the first ones.
     keys: usize,
     seen: Option<Tensor>,
     added: Option<Tensor>,
@@ -77,9 +78,9 @@ impl Scores {
         let past = call.maybe(4).map_or(0, |past| past.tensor.shape()[2]);
         let lengths = call.maybe(6).map(|lengths| lengths.tensor.reshape(&[q.shape()[0], 1, 1, 1]));
         let lengths = lengths.transpose()?;
-        // The library's window is as wide on both sides; what is right of the diagonal is not seen anyway if `causal`.
+        // The library's window is symmetric. With `causal`, keys on the right of the diagonal are masked anyway.
         let even = left == right || (causal && right < 0);
-        // Nobody sees the keys after the last query then: they can be left out.
+        // In this case, no query may attend to the keys after the last query, so they can be left out.
         let after = causal && fused && call.maybe(3).is_none() && past + queries < keys;
         let plain = lengths.is_none() && (past + queries == keys || after);
         if plain && even && (causal || left >= 0) && (fused || left < 0) {
@@ -88,7 +89,7 @@ impl Scores {
             let (seen, added) = Scores::mask(call, None, keys)?;
             return Ok(Scores { causal, window, keys, seen, added });
         }
-        // How far each key lies before the query that is at its place in the row of all keys.
+        // The distance of each key before the query, which has a position in the sequence of all keys.
         let (query, key) =
             (call.device.iota(&[queries, keys], 0)?, call.device.iota(&[queries, keys], 1)?);
         let offset = match &lengths {
@@ -120,8 +121,7 @@ impl Scores {
         Ok(Scores { causal: false, window: None, keys, seen, added })
     }
 
-    /// With the mask that is passed: of truths, or to be added. It may be shorter than the keys; those it leaves out
-    /// are not seen.
+    /// Adds the mask that is passed, boolean or additive. It may be shorter than the keys, and masks those that it leaves out.
     fn mask(
         call: &Call,
         seen: Option<Tensor>,
@@ -142,7 +142,7 @@ impl Scores {
         Ok((seen, Some(mask)))
     }
 
-    /// What is added to the scores, for keys that are not seen too.
+    /// Returns the bias of the scores, including that of masked keys.
     fn bias(&self, like: &Tensor) -> Result<Option<Tensor>, Stop> {
         let Some(seen) = &self.seen else { return Ok(self.added.clone()) };
         let device = like.device();
@@ -163,7 +163,7 @@ impl Scores {
         Ok(q.attention(&first(k)?, &first(v)?, options)?)
     }
 
-    /// In products and a softmax, because the scores themselves are asked for, or squeezed on the way.
+    /// Computes attention with matmuls and a softmax, because the scores are an output or have a soft cap.
     fn composed(
         &self,
         q: &Tensor,
@@ -196,7 +196,7 @@ impl Scores {
         let masked =
             bias.as_ref().map_or_else(|| Ok(squeezed.clone()), |bias| squeezed.add(bias))?;
         let mut weights = masked.softmax(-1)?;
-        // A query that sees nothing gets nothing.
+        // A query that may attend to no key gives zeros.
         if let Some(bias) = &bias {
             let blind = bias.max(Axes::from(-1).keepdim(true))?.eq(f64::NEG_INFINITY)?;
             weights = blind.where_cond(0.0, &weights)?;
@@ -206,7 +206,8 @@ impl Scores {
     }
 }
 
-/// The angles are given for each place, or for each position that there may be. `[batch, heads, length, size]` inside.
+/// Applies rotary embeddings to `[batch, heads, length, size]`. The angles are given for each element, or for each possible
+/// position.
 fn rotary(call: &Call) -> Result<Tensor, Stop> {
     let x = &call.input(0)?.tensor;
     let heads = call.args.integer("num_heads", 1)? as usize;

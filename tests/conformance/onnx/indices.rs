@@ -1,4 +1,4 @@
-//! What goes by positions, or along an axis: scans, the largest, gathering and scattering.
+//! Operators with positions, or along an axis: scans, largest elements, gather and scatter.
 
 use super::super::args::{Operand, Stop};
 use super::super::indices::{along, coordinates, reduction};
@@ -44,7 +44,7 @@ fn scan(name: &str, call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     })
 }
 
-/// The axes of a batch, which both have, become coordinates that stand before the others.
+/// Gathers by coordinates. The common batch axes become additional coordinates before the others.
 fn gather(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let batch = call.args.integer("batch_dims", 0)? as usize;
     let index = coordinates(&call.input(1)?.tensor, &x.shape()[batch..], false)?;
@@ -58,7 +58,7 @@ fn gather(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     Ok(x.gather_nd(&all)?)
 }
 
-/// The largest or smallest, and where they are; in order whether that is asked for or not.
+/// Returns the largest or smallest elements and their positions, always in order.
 fn largest(call: &Call) -> Results {
     let x = call.input(0)?;
     let axis = call.axis(-1, x.tensor.rank())? as isize;

@@ -5,7 +5,7 @@ use super::{Call, Results};
 use warpweft::dtype::DType;
 use warpweft::tensor::Tensor;
 
-/// The loss, and the logarithms of the probabilities that it was taken of.
+/// Returns the loss, and the log-probabilities that it was computed from.
 pub fn call(name: &str, call: &Call) -> Results {
     let x = call.input(0)?;
     let logs = match name {
@@ -16,7 +16,7 @@ pub fn call(name: &str, call: &Call) -> Results {
     Ok(vec![Operand::new(loss, x.kind), Operand::new(logs, x.kind)])
 }
 
-/// `- weight[target] * logs[target]`, averaged by the weights, summed or neither. Targets to be ignored weigh nothing.
+/// Returns `- weight[target] * logs[target]`: the weighted mean, the sum or unreduced. Ignored targets have weight 0.
 fn likelihood(call: &Call, logs: &Tensor) -> Result<Tensor, Stop> {
     let target = &call.input(1)?.tensor;
     let classes = logs.shape()[1];

@@ -1,4 +1,4 @@
-//! What moves and makes elements.
+//! Operators that move and create elements.
 
 use super::super::args::{Operand, Stop};
 use super::super::vectors::Kind;
@@ -18,12 +18,12 @@ pub fn call(name: &str, call: &Call) -> Results {
     }
 }
 
-/// The whole numbers of the n-th input as sizes.
+/// Returns the whole numbers of the n-th input as sizes.
 fn sizes(call: &Call, n: usize) -> Result<Vec<usize>, Stop> {
     Ok(call.list(n)?.unwrap_or_default().into_iter().map(|n| n as usize).collect())
 }
 
-/// The axes that the n-th input names, counted from the front; all where it is not there.
+/// Returns the axes in the n-th input, counted from the front, or all axes if it is missing.
 fn axes(call: &Call, n: usize, rank: usize) -> Result<Vec<usize>, Stop> {
     let front = |axis: i64| axis.rem_euclid(rank as i64) as usize;
     Ok(match call.list(n)? {
@@ -91,7 +91,7 @@ fn moved(name: &str, call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     })
 }
 
-/// A shape with 0 for an extent of the operand's (unless that is forbidden) and -1 for what is left.
+/// Returns a shape in which 0 means the extent of the operand (unless that is forbidden) and -1 the remaining extent.
 fn reshaped(call: &Call, x: &Tensor) -> Result<Vec<usize>, Stop> {
     let given = call.list(1)?.unwrap_or_default();
     let literal = call.flag("allowzero", false)?;
@@ -110,7 +110,7 @@ fn reshaped(call: &Call, x: &Tensor) -> Result<Vec<usize>, Stop> {
     Ok(dims)
 }
 
-/// Python's slices: ends are cut, steps may go backwards.
+/// Slices as Python does: ends are clamped, and steps may be negative.
 fn slice(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let missing = || Stop::Wrong("Slice: no range".into());
     let (starts, ends) = (call.list(1)?.ok_or_else(missing)?, call.list(2)?.ok_or_else(missing)?);
@@ -155,7 +155,7 @@ fn pad(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     })
 }
 
-/// Channels to blocks of pixels and back. `[batch, channels, height, width]`.
+/// Moves channels to blocks of pixels and back. The shape is `[batch, channels, height, width]`.
 fn blocks(name: &str, call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let size = call.args.integer("blocksize", 1)? as usize;
     let &[batch, channels, height, width] = x.shape() else {
@@ -177,7 +177,7 @@ fn blocks(name: &str, call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     Ok(parted.permute(&order)?.reshape(&[batch, all, height / size, width / size])?)
 }
 
-/// Cut or padded with zeros on both sides, an odd one at the end.
+/// Crops or pads with zeros on both sides, with an odd element at the end.
 fn centred(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let shape = sizes(call, 1)?;
     let rank = x.rank() as isize;
@@ -198,7 +198,7 @@ fn centred(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     Ok(result)
 }
 
-/// The first elements of each row of a batch backwards, as many as is said for it.
+/// Reverses the first elements of each row of a batch. Each row has a separate count.
 fn reversed(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let (batch, time) =
         (call.args.integer("batch_axis", 1)? as isize, call.args.integer("time_axis", 0)? as isize);
@@ -229,7 +229,7 @@ fn split(call: &Call) -> Results {
     Ok(pieces.into_iter().map(|tensor| Operand::new(tensor, x.kind)).collect())
 }
 
-/// Tensors from shapes and numbers.
+/// Creates tensors from shapes and numbers.
 fn made(name: &str, call: &Call) -> Results {
     let device = call.device;
     match name {
@@ -261,7 +261,8 @@ fn made(name: &str, call: &Call) -> Results {
     }
 }
 
-/// One value where the position along a new axis is the index, counted from the end if negative, else another.
+/// Returns one value where the position along a new axis equals the index, and another value elsewhere. Negative indices count
+/// from the end.
 fn one_hot(call: &Call) -> Results {
     let index = call.input(0)?;
     let (depth, values) = (call.input(1)?.values()?[0] as usize, call.input(2)?);

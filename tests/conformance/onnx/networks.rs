@@ -1,4 +1,4 @@
-//! Products, normalisations and quantised numbers.
+//! Matmuls, normalizations and quantized numbers.
 
 use super::super::args::{Operand, Stop};
 use super::super::vectors::Kind;
@@ -65,7 +65,7 @@ pub fn call(name: &str, call: &Call) -> Results {
     one(result, x.kind)
 }
 
-/// `alpha * a * b + beta * c`.
+/// Computes `alpha * a * b + beta * c`.
 fn gemm(call: &Call) -> Result<Tensor, Stop> {
     let turned = |n: usize, name: &str| -> Result<Tensor, Stop> {
         let x = &call.input(n)?.tensor;
@@ -79,7 +79,7 @@ fn gemm(call: &Call) -> Result<Tensor, Stop> {
     }
 }
 
-/// `x / (bias + alpha / size * sum of squares over channels nearby) ^ beta`.
+/// Computes `x / (bias + alpha / size * sum of squares over channels nearby) ^ beta`.
 fn local_response(call: &Call) -> Result<Tensor, Stop> {
     let x = &call.input(0)?.tensor;
     let size = call.args.integer("size", 1)? as usize;
@@ -96,7 +96,7 @@ fn local_response(call: &Call) -> Result<Tensor, Stop> {
     Ok(x.div(&sum.mul(alpha / size as f64)?.add(bias)?.pow(beta)?)?)
 }
 
-/// The normalised, the mean and the inverse of the standard deviation.
+/// Returns the normalized tensor, the mean and the inverse of the standard deviation.
 fn layer_norm(call: &Call) -> Results {
     let x = call.input(0)?;
     let t = &x.tensor;
@@ -110,7 +110,7 @@ fn layer_norm(call: &Call) -> Results {
     Ok(results.into_iter().map(|tensor| Operand::new(tensor, x.kind)).collect())
 }
 
-/// The result, and the mean and variance to go on with: those given, or in training a mix with the batch's.
+/// Returns the result and the new running mean and variance: the given ones, or in training mixed with those of the batch.
 fn batch_norm(call: &Call) -> Results {
     let x = call.input(0)?;
     let t = &x.tensor;
@@ -132,7 +132,7 @@ fn batch_norm(call: &Call) -> Results {
     Ok(results.map(|tensor| Operand::new(tensor, x.kind)).into())
 }
 
-/// A scale or zero point, in the shape that says which elements each is for: a row along the axis, or a block.
+/// Returns a scale or zero point in a shape that broadcasts: one per row along the axis, or one per block.
 fn placed(call: &Call, given: &Tensor, like: &Tensor) -> Result<Tensor, Stop> {
     call.args.integer("block_size", 0)?;
     let axis = call.axis(1, like.rank())?;
@@ -144,7 +144,7 @@ fn placed(call: &Call, given: &Tensor, like: &Tensor) -> Result<Tensor, Stop> {
     Ok(given.reshape(&shape)?)
 }
 
-/// `clamp(round(x / scale) + zero point)`, halves to even.
+/// Computes `clamp(round(x / scale) + zero point)`, with halves rounded to even.
 fn quantize(call: &Call) -> Results {
     let (x, scale) = (&call.input(0)?.tensor, &call.input(1)?.tensor);
     let kind = call.maybe(2).map_or(Kind::U8, |zero| zero.kind);
@@ -157,7 +157,7 @@ fn quantize(call: &Call) -> Results {
     one(whole.clamp(low as f64, high as f64)?, kind)
 }
 
-/// `(x - zero point) * scale`.
+/// Computes `(x - zero point) * scale`.
 fn dequantize(call: &Call) -> Results {
     let (x, scale) = (&call.input(0)?.tensor, call.input(1)?);
     let zero = call.maybe(2).map(|zero| placed(call, &zero.tensor.cast(DType::I32)?, x));

@@ -1,4 +1,4 @@
-//! Resampling: ONNX's words as places and filters, axis by axis.
+//! Resampling: converts ONNX's options to positions and filters, axis by axis.
 
 use super::super::args::Stop;
 use super::Call;
@@ -32,7 +32,7 @@ pub fn call(call: &Call) -> Result<Tensor, Stop> {
             }
             other => return Err(Stop::Missing(format!("Resize, {other}"))),
         };
-        // Only what looks at several elements gets wider.
+        // Filters widen only when they shrink the axis.
         let antialias = antialias && scale < 1.0;
         let by = Sampling { first, step, filter, antialias, inside };
         if (first, step, size) != (0.0, 1.0, x.shape()[axis]) {
@@ -45,7 +45,7 @@ pub fn call(call: &Call) -> Result<Tensor, Stop> {
     Ok(resized)
 }
 
-/// With the value for what is beyond the edges.
+/// Replaces results beyond the edges by the given value.
 fn cropped(x: &Tensor, axis: usize, by: Sampling, (n, beyond): (f64, f64)) -> Computed<Tensor> {
     let size = x.shape()[axis];
     let is_inside = |i: usize| (0.0..=n - 1.0).contains(&(by.first + i as f64 * by.step));
@@ -68,8 +68,7 @@ fn filter(call: &Call) -> Result<Filter, Stop> {
     })
 }
 
-/// An axis that is resized: its new extent, how much larger that is, and, where a part of it is taken, from where to
-/// where, as parts of the whole.
+/// An axis that is resized: its new extent, the scale, and the region that is resized, as fractions of the whole axis.
 struct Axis {
     axis: usize,
     size: usize,
@@ -101,7 +100,7 @@ fn axes(call: &Call, x: &Tensor) -> Result<Vec<Axis>, Stop> {
     for (n, &axis) in axes.iter().enumerate() {
         let scale = one.unwrap_or(scales[n]);
         let exact = scale * extent(n);
-        // Of given sizes, the next whole number; of scales, what is whole of it. Scales are `f32`.
+        // With given sizes, the nearest whole number. With scales, the whole part. Scales are `f32`.
         let size = if one.is_some() { exact.round() } else { (exact + 1e-6).floor() };
         let roi = match roi.get(n).zip(roi.get(axes.len() + n)) {
             Some((&start, &end)) => (start, end),

@@ -1,4 +1,4 @@
-//! What looks at its operand through windows: convolutions and pools.
+//! Convolutions and pools.
 
 use super::super::args::{Operand, Stop};
 use super::super::vectors::Kind;
@@ -33,7 +33,7 @@ pub fn call(name: &str, call: &Call) -> Results {
     one(result, operand.kind)
 }
 
-/// Where the largest elements stand among all of the tensor; the library counts within a channel.
+/// Returns the positions of the largest elements in the whole tensor. The library counts within a channel.
 fn places<const N: usize>(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let options = options::<N>(call, x)?;
     let mut planes = vec![1; x.rank()];
@@ -41,7 +41,7 @@ fn places<const N: usize>(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let plane: usize = x.shape()[2..].iter().product();
     let before = x.device().iota(&[planes[0] * planes[1]], 0)?.mul(plane as f64)?;
     let mut places = x.max_pool_indices(options)?;
-    // Column-major among the last two axes.
+    // Column-major in the last two axes.
     if call.args.integer("storage_order", 0)? != 0 && N == 2 {
         let (rows, columns) = (x.shape()[2] as f64, x.shape()[3] as f64);
         places = places.fmod(columns)?.mul(rows)?.add(&places.floor_divide(columns)?)?;
@@ -49,7 +49,7 @@ fn places<const N: usize>(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     Ok(places.add(&before.reshape(&planes)?)?)
 }
 
-/// The extents of the operand and of the kernel along the axes that windows go over.
+/// Returns the extents of the operand and of the kernel along the axes of the windows.
 fn extents<const N: usize>(call: &Call) -> Result<([usize; N], [usize; N]), Stop> {
     let (x, weight) = (&call.input(0)?.tensor, &call.input(1)?.tensor);
     call.args.maybe_sizes("kernel_shape")?;
@@ -57,7 +57,7 @@ fn extents<const N: usize>(call: &Call) -> Result<([usize; N], [usize; N]), Stop
     Ok((of(x), of(weight)))
 }
 
-/// All firsts, then all lasts.
+/// Returns the padding. The attribute has all starts, then all ends.
 fn pads<const N: usize>(call: &Call) -> Result<[(usize, usize); N], Stop> {
     let given = call.args.maybe_sizes("pads")?.unwrap_or_else(|| vec![0; 2 * N]);
     if given.len() != 2 * N {
@@ -66,7 +66,8 @@ fn pads<const N: usize>(call: &Call) -> Result<[(usize, usize); N], Stop> {
     Ok(std::array::from_fn(|i| (given[i], given[N + i])))
 }
 
-/// What is added on both sides: where it is to give `ceil(input / stride)` windows, SAME_LOWER puts an odd one first.
+/// Returns the padding on both sides. If the result must have `ceil(input / stride)` windows, SAME_LOWER puts an odd element
+/// first.
 fn padding<const N: usize>(
     call: &Call,
     extents: [usize; N],
@@ -96,8 +97,8 @@ fn convolution<const N: usize>(call: &Call) -> Result<ConvOptions<N>, Stop> {
     Ok(ConvOptions { stride, padding, dilation, groups })
 }
 
-/// Where the result's shape is given, or said to be `input * stride`, the padding follows from it; where that would be
-/// less than nothing, the result has more at the end.
+/// Returns the options of a transposed convolution. If the result's shape is given or must be `input * stride`, the padding
+/// follows from it. If the padding would be negative, the result is extended at the end instead.
 fn transposed<const N: usize>(call: &Call) -> Result<ConvTransposeOptions<N>, Stop> {
     let (extents, size) = extents::<N>(call)?;
     let stride = call.args.array("strides", 1)?;
@@ -137,7 +138,7 @@ fn pooled<const N: usize>(name: &str, call: &Call, x: &Tensor) -> Result<Tensor,
     Ok(match name {
         "MaxPool" => x.max_pool(options)?,
         "AveragePool" => x.avg_pool(options)?,
-        // Sums of other powers by those of squares.
+        // Other powers are computed from sums of squares.
         "LpPool" => match call.args.number("p", 2.0)? {
             2.0 => x.l2_pool(options)?,
             p => x.abs().pow(p / 2.0)?.l2_pool(options)?.pow(2.0 / p)?,

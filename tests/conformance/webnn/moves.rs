@@ -1,4 +1,4 @@
-//! What moves elements.
+//! Operators that move elements.
 
 use super::super::args::{Args, Operand, Stop};
 use super::super::indices::{along, coordinates};
@@ -64,7 +64,7 @@ fn pad(x: &Tensor, args: &Args) -> Result<Tensor, Stop> {
     })
 }
 
-/// Sizes are those of the windows; strides leave out elements of these.
+/// Slices. The sizes are those of the windows, and strides skip elements within a window.
 fn slice(x: &Tensor, args: &Args) -> Result<Tensor, Stop> {
     let (starts, sizes) = (args.sizes("starts")?, args.sizes("sizes")?);
     let strides = args.maybe_sizes("strides")?.unwrap_or_else(|| vec![1; starts.len()]);
@@ -101,7 +101,7 @@ fn concat(args: &Args) -> Results {
     one(Tensor::concat(&all, args.integer("axis", 0)? as isize)?, first.kind)
 }
 
-/// WebNN counts negative positions from the end, and takes the nearest element for those outside.
+/// Gathers. WebNN counts negative positions from the end, and clamps positions out of range.
 fn gather(args: &Args) -> Results {
     let x = args.get("input")?;
     let axis = args.integer("axis", 0)? as isize;
@@ -109,12 +109,12 @@ fn gather(args: &Args) -> Results {
     one(x.tensor.index_select(axis, &index)?, x.kind)
 }
 
-/// The positions along an axis.
+/// Returns the positions along an axis.
 fn position(args: &Args, x: &Tensor, axis: isize) -> Result<Tensor, Stop> {
     along(&args.get("indices")?.numbers()?, x.shape()[axis as usize], true)
 }
 
-/// One element for each position, or for each row of coordinates.
+/// Selects one element for each position, or for each row of coordinates.
 fn picked(name: &str, args: &Args) -> Results {
     let x = args.get("input")?;
     let t = &x.tensor;

@@ -1,4 +1,4 @@
-//! Products, normalisations and quantised numbers.
+//! Matmuls, normalizations and quantized numbers.
 
 use super::super::args::{Args, Operand, Stop};
 use super::windows::{arranged, kernel};
@@ -18,7 +18,7 @@ pub fn call(name: &str, args: &Args) -> Results {
         "layerNormalization" => layer_norm(args),
         "softmax" => {
             let x = args.get("input")?;
-            // Without an axis it is the older softmax, of matrices' rows.
+            // Without an axis, this is the older softmax over the rows of a matrix.
             one(x.tensor.softmax(args.integer("axis", 1)? as isize)?, x.kind)
         }
         "quantizeLinear" => quantize(args),
@@ -26,8 +26,8 @@ pub fn call(name: &str, args: &Args) -> Results {
     }
 }
 
-/// The limits in units in the last place that web-platform-tests works out from shapes (`utils.js` and the subgraph
-/// tests, whose limit is the sum over their operators); none for operators that never need it.
+/// Returns the limits in units in the last place that web-platform-tests computes from shapes (`utils.js` and the subgraph
+/// tests, whose limit is the sum over their operators). Returns `None` for operators that never need a limit.
 pub fn limit(name: &str, args: &Args) -> Result<Option<f64>, Stop> {
     Ok(match name {
         "reshape" | "relu" | "clamp" => Some(0.0),
@@ -35,7 +35,7 @@ pub fn limit(name: &str, args: &Args) -> Result<Option<f64>, Stop> {
         // A product and a sum per element that an output sums: 2 (kernel height * width * channels per group).
         "conv2d" | "convTranspose2d" => Some(2.0 * kernel(name, args)? as f64),
         "batchNormalization" => Some(6.0),
-        // 2 K for the product, one more for each of alpha, beta and c.
+        // 2 K for the product, and one for each of alpha, beta and c.
         "gemm" => {
             let (a, transposed) = (args.tensor("a")?, args.flag("aTranspose", false)?);
             let width = a.shape()[if transposed { 0 } else { 1 }] as f64;
@@ -43,7 +43,7 @@ pub fn limit(name: &str, args: &Args) -> Result<Option<f64>, Stop> {
             let more = more.iter().filter(|m| **m).count() + args.raw("c").iter().count();
             Some(2.0 * width + more as f64)
         }
-        // 3 per element of the axis and 3.
+        // 3 per element of the axis, and 3.
         "softmax" => {
             let x = args.tensor("input")?;
             let axis = args.integer("axis", 1)? as usize;
@@ -53,7 +53,7 @@ pub fn limit(name: &str, args: &Args) -> Result<Option<f64>, Stop> {
     })
 }
 
-/// `alpha * a * b + beta * c`.
+/// Computes `alpha * a * b + beta * c`.
 fn gemm(args: &Args) -> Results {
     let (a, b) = (args.get("a")?, args.tensor("b")?);
     let turned = |x: &Tensor, key: &str| -> Result<Tensor, Stop> {
@@ -70,7 +70,7 @@ fn gemm(args: &Args) -> Results {
     one(result, a.kind)
 }
 
-/// Over all axes but one, which is put where the library's channels are.
+/// Normalizes over all axes except one, which is moved to the position of the library's channels.
 fn batch_norm(args: &Args) -> Results {
     let (x, mean, variance) = (args.get("input")?, args.tensor("mean")?, args.tensor("variance")?);
     let (scale, bias) = (args.maybe_tensor("scale")?, args.maybe_tensor("bias")?);
@@ -91,8 +91,8 @@ fn instance_norm(args: &Args) -> Results {
     one(arranged(&normal, "nchw", layout)?, x.kind)
 }
 
-/// The axes are all but the first where none are given. Over no axes each element is its own mean; scale and bias then
-/// are numbers. Their axes otherwise are those that are named, in that order.
+/// Normalizes over axes, by default all except the first. Over no axes, each element is its mean, and scale and bias are
+/// scalars. Otherwise, the axes of scale and bias are the given axes, in that order.
 fn layer_norm(args: &Args) -> Results {
     let x = args.get("input")?;
     let rank = x.tensor.rank() as isize;
@@ -120,7 +120,7 @@ fn layer_norm(args: &Args) -> Results {
     one(x.tensor.layer_norm(&axes, scale.as_ref(), bias.as_ref(), epsilon)?, x.kind)
 }
 
-/// Each element of `x` repeated over a block, so that the shape is `shape`: block-wise scales.
+/// Repeats each element of `x` over a block up to the shape `shape`, for block-wise scales.
 pub fn blockwise(x: &Tensor, shape: &[usize]) -> Result<Tensor, Stop> {
     let mut dims = vec![1; shape.len() - x.rank()];
     dims.extend(x.shape());
@@ -138,7 +138,7 @@ pub fn blockwise(x: &Tensor, shape: &[usize]) -> Result<Tensor, Stop> {
     Ok(spread)
 }
 
-/// `clamp(round(x / scale) + zero point)`, halves to even.
+/// Computes `clamp(round(x / scale) + zero point)`, with halves rounded to even.
 fn quantize(args: &Args) -> Results {
     let (x, scale, zero) = (args.get("input")?, args.get("scale")?, args.get("zeroPoint")?);
     let shape = x.tensor.shape();
@@ -148,7 +148,7 @@ fn quantize(args: &Args) -> Results {
     one(shifted.clamp(low as f64, high as f64)?, zero.kind)
 }
 
-/// `(x - zero point) * scale`.
+/// Computes `(x - zero point) * scale`.
 fn dequantize(args: &Args) -> Results {
     let (x, scale) = (args.get("input")?, args.get("scale")?);
     let zero: Option<Operand> = args.maybe("zeroPoint")?;

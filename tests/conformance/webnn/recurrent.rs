@@ -1,4 +1,4 @@
-//! Gated recurrent networks, step by step, as WebNN's specification writes them in its other operators.
+//! Gated recurrent networks, step by step, as WebNN's specification defines them with its other operators.
 
 use super::super::args::{Args, Operand, Stop};
 use super::super::vectors::Kind;
@@ -26,7 +26,7 @@ fn operands(tensors: Vec<Tensor>, kind: Kind) -> Vec<Operand> {
     tensors.into_iter().map(|tensor| Operand::new(tensor, kind)).collect()
 }
 
-/// All steps in one or both directions.
+/// Runs all steps in one or both directions.
 fn network(device: &Device, cell: &Cell, args: &Args) -> Results {
     let x = args.get("input")?;
     let (steps, batch) = (args.integer("steps", 1)? as usize, x.tensor.shape()[1]);
@@ -70,7 +70,7 @@ fn network(device: &Device, cell: &Cell, args: &Args) -> Results {
     Ok(operands(results, x.kind))
 }
 
-/// The n-th of the first axis.
+/// Returns the n-th element of the first axis.
 fn picked(x: &Tensor, n: usize) -> Result<Tensor, Stop> {
     Ok(x.slice(0, n as isize..n as isize + 1)?.squeeze(0)?)
 }
@@ -79,11 +79,11 @@ fn stacked(tensors: &[Tensor], axis: isize) -> Result<Tensor, Stop> {
     Ok(Tensor::stack(tensors, axis)?)
 }
 
-/// What all steps and directions share.
+/// The parameters that all steps and directions share.
 struct Cell {
     gates: usize,
     hidden: usize,
-    /// In which place of the weights the gates of the usual layout stand.
+    /// The positions in the weights of the gates in the usual layout.
     order: Vec<usize>,
     activations: Vec<String>,
     reset_after: bool,
@@ -128,7 +128,7 @@ impl Cell {
         }
     }
 
-    /// The weights of a direction; a single cell's have no axis for it.
+    /// Returns the weights of a direction. The weights of a single cell have no axis for the direction.
     fn weights(&self, args: &Args, direction: Option<usize>) -> Result<Weights<'_>, Stop> {
         let own = |given: Option<Tensor>| match (given, direction) {
             (Some(given), Some(direction)) => picked(&given, direction).map(Some),
@@ -157,13 +157,13 @@ impl Cell {
 }
 
 impl Weights<'_> {
-    /// The rows of the n-th gate.
+    /// Returns the rows of the n-th gate.
     fn gate(&self, x: &Tensor, n: usize) -> Result<Tensor, Stop> {
         let (size, at) = (self.cell.hidden as isize, self.cell.order[n] as isize);
         Ok(x.slice(0, at * size..(at + 1) * size)?)
     }
 
-    /// `x W' + bias` of the n-th gate.
+    /// Computes `x W' + bias` of the n-th gate.
     fn part(
         &self,
         x: &Tensor,
@@ -186,7 +186,7 @@ impl Weights<'_> {
         self.part(hidden, &self.recurrent, &self.recurrent_bias, n)
     }
 
-    /// What the n-th gate's activation takes.
+    /// Returns the input of the n-th gate's activation.
     fn both(&self, x: &Tensor, hidden: &Tensor, n: usize) -> Result<Tensor, Stop> {
         Ok(self.given(x, n)?.add(&self.remembered(hidden, n)?)?)
     }
@@ -199,7 +199,7 @@ impl Weights<'_> {
         }
     }
 
-    /// Gates: update, reset, new.
+    /// Runs a step of a GRU with the gates update, reset, new.
     fn gru(&self, x: &Tensor, hidden: &Tensor) -> Result<Tensor, Stop> {
         let cell = self.cell;
         let update = cell.activate(0, &self.both(x, hidden, 0)?)?;
@@ -213,7 +213,8 @@ impl Weights<'_> {
         Ok(kept.add(&new.mul(&update.mul(-1.0)?.add(1.0)?)?)?)
     }
 
-    /// Gates: input, output, forget, cell. The peephole's weights are those of input, output and forget.
+    /// Runs a step of an LSTM with the gates input, output, forget, cell. The peephole weights are those of input, output and
+    /// forget.
     fn lstm(&self, x: &Tensor, hidden: &Tensor, cell: &Tensor) -> Result<Vec<Tensor>, Stop> {
         let size = self.cell.hidden as isize;
         let gate = |n: usize, seen: &Tensor| -> Result<Tensor, Stop> {

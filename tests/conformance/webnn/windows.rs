@@ -1,4 +1,4 @@
-//! What looks at pictures through windows: convolutions, pools, resampling.
+//! Convolutions, pools and resampling of images.
 
 use super::super::args::{Args, Stop};
 use super::{one, Results};
@@ -16,7 +16,7 @@ pub fn call(name: &str, args: &Args) -> Results {
     }
 }
 
-/// Transpose the axes from `layout` to `to`, both named by letters.
+/// Transposes the axes from `layout` to `to`, both named by letters.
 pub fn arranged(x: &Tensor, layout: &str, to: &str) -> Result<Tensor, Stop> {
     let order: Option<Vec<isize>> =
         to.chars().map(|axis| Some(layout.find(axis)? as isize)).collect();
@@ -24,14 +24,14 @@ pub fn arranged(x: &Tensor, layout: &str, to: &str) -> Result<Tensor, Stop> {
     Ok(x.permute(&order)?)
 }
 
-/// The filter as the library has it.
+/// Returns the filter in the library's layout.
 fn filter(name: &str, args: &Args) -> Result<Tensor, Stop> {
     let usual = if name == "conv2d" { "oihw" } else { "iohw" };
     arranged(&args.tensor("filter")?, args.word("filterLayout", usual)?, usual)
 }
 
-/// The products that an element of a convolution sums: kernel height * width * input channels of a group. A transposed
-/// one's filter has all input channels.
+/// Returns the number of products that an element of a convolution sums: kernel height * width * input channels of a group. The
+/// filter of a transposed convolution has all input channels.
 pub fn kernel(name: &str, args: &Args) -> Result<usize, Stop> {
     let filter = filter(name, args)?;
     let groups = if name == "conv2d" { 1 } else { args.integer("groups", 1)? as usize };
@@ -39,7 +39,7 @@ pub fn kernel(name: &str, args: &Args) -> Result<usize, Stop> {
     Ok(filter.shape()[2] * filter.shape()[3] * channels / groups)
 }
 
-/// Above and below, left and right.
+/// Returns the padding above and below, left and right.
 fn pads(args: &Args) -> Result<[(usize, usize); 2], Stop> {
     let [top, bottom, left, right] = args.array("padding", 0)?;
     Ok([(top, bottom), (left, right)])
@@ -59,7 +59,7 @@ fn conv2d(args: &Args) -> Results {
     one(arranged(&result, "nchw", layout)?, x.kind)
 }
 
-/// Where the result's size is given, what is missing to it is added at the end.
+/// Computes a transposed convolution. If the size of the result is given, the missing elements are added at the end.
 fn transposed(args: &Args) -> Results {
     let x = args.get("input")?;
     let layout = args.word("inputLayout", "nchw")?;
@@ -86,7 +86,7 @@ fn transposed(args: &Args) -> Results {
     one(arranged(&result, "nchw", layout)?, x.kind)
 }
 
-/// Sizes, where they are given, say whether the last window may reach beyond the end; else a word does.
+/// Pools. Given sizes decide whether the last window may extend beyond the end. Otherwise, the rounding option decides.
 fn pool(args: &Args, work: impl Fn(&Tensor, PoolOptions<2>) -> Computed<Tensor>) -> Results {
     let x = args.get("input")?;
     let layout = args.word("layout", "nchw")?;
@@ -112,7 +112,7 @@ fn pool(args: &Args, work: impl Fn(&Tensor, PoolOptions<2>) -> Computed<Tensor>)
     one(arranged(&result, "nchw", layout)?, x.kind)
 }
 
-/// Two axes with other extents.
+/// Resizes two axes.
 fn resample(args: &Args) -> Results {
     let x = args.get("input")?;
     let axes: [usize; 2] = match args.raw("axes") {

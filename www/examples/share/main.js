@@ -1,5 +1,5 @@
-// Tensors on the page's own GPUDevice: they compute waves around a place that lies in a buffer of the page's, and the page's
-// render pipeline draws them from the memory that they were computed in. Nothing is read and nothing is copied.
+// Tensors on the page's GPUDevice. They compute waves around a point in one of the page's buffers, and the page's render
+// pipeline draws them from the same memory. Nothing is read or copied.
 
 import { Device } from "warpweft";
 
@@ -19,7 +19,7 @@ const shader = `
     return vec4f(height, 0.5, 1 - height, 1);
   }`;
 
-/** An app with a WebGPU device of its own: it draws on a canvas. */
+/** Returns an app with a WebGPU device that draws on a canvas. */
 async function page() {
   const adapter = await navigator.gpu?.requestAdapter();
   if (!adapter) throw new Error("this browser offers no WebGPU here");
@@ -38,7 +38,7 @@ async function page() {
   return { gpu, context, format, pipeline, centre };
 }
 
-/** Waves around a centre (x and y from -1 to 1), from 0 to 1. */
+/** Returns waves around a center (x and y from -1 to 1), from 0 to 1. */
 function waves(device) {
   const line = device.linspace(-1, 1, SIZE);
   return device.compile([{ shape: [2] }, { shape: [] }], (centre, time) => {
@@ -57,9 +57,9 @@ async function start() {
   const move = (x, y) => gpu.queue.writeBuffer(centre, 0, new Float32Array([x, y]));
   canvas.addEventListener("pointermove", ({ offsetX, offsetY }) => move((2 * offsetX) / SIZE - 1, (2 * offsetY) / SIZE - 1));
 
-  /** Draws the waves of a moment, onto the canvas if not elsewhere. */
+  /** Draws the waves of a moment, by default onto the canvas. */
   const draw = (time, texture = context.getCurrentTexture()) => {
-    // The buffer may have been written to: a tensor made of it now sees that.
+    // The buffer may have changed. A tensor that is created from it now has the new contents.
     const inputs = [device.tensorFromBuffer(centre, { shape: [2] }), device.tensor(time)];
     const [heights] = program.run(...inputs);
     const shared = heights.gpuBuffer();
@@ -75,7 +75,7 @@ async function start() {
     pass.draw(3);
     pass.end();
     gpu.queue.submit([encoder.finish()]);
-    // Submitted: the memory may go to the next frame's waves.
+    // After the submission, the next frame's waves may reuse the memory.
     for (const done of [shared, heights, ...inputs]) done.dispose();
   };
   return { gpu, format, device, move, draw };
@@ -87,7 +87,7 @@ window.ready = start().then(
       waves.draw(now / 200);
       requestAnimationFrame(frame);
     };
-    // `?still` waits for others to draw.
+    // With `?still`, other code calls `draw`.
     if (!new URLSearchParams(location.search).has("still")) requestAnimationFrame(frame);
     return waves;
   },

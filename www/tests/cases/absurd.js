@@ -1,10 +1,11 @@
-// Arguments of absurd sizes, and objects at the wrong moment: each is refused at once and by name, and the device lives on.
+// Tests arguments of absurd sizes, and objects at the wrong moment. Each must be rejected at once with the name of the
+// operation, and the device must still work.
 
 import { check, refuses, rejects, same, test } from "./harness.js";
 
 const LONG = 2 ** 24;
 
-/** Runs `work`, which takes less than two seconds: nothing walks through a list of hundreds of millions. */
+/** Runs `work`, which must take less than two seconds: nothing may loop over a list of hundreds of millions. */
 async function soon(what, work) {
   const begun = performance.now();
   await work();
@@ -12,7 +13,7 @@ async function soon(what, work) {
   check(took < 2000, `${what}: ${Math.round(took)} ms`);
 }
 
-/** The message of an error that is thrown or that a promise rejects with. */
+/** Returns the message of an error that is thrown, or with which a promise rejects. */
 async function message(work) {
   try {
     await work();
@@ -111,7 +112,7 @@ test("absurd: a device that is none", async ({ device, Variable }) => {
   }
 });
 
-/** Bytes that another thread has by now. */
+/** Detaches the buffer of an array, as if it had been transferred to another thread. */
 function givenAway(array) {
   structuredClone(array.buffer, { transfer: [array.buffer] });
   return array;
@@ -160,7 +161,7 @@ test("absurd: saying what it is does not throw", ({ device, Device, Tensor, Vari
 });
 
 test("absurd: kernels are chosen in programs that do not say who they are", async ({ Device, device }) => {
-  if (device.info.kind !== "cpu") return; // Others measure for long.
+  if (device.info.kind !== "cpu") return; // Measuring takes long on other devices.
   const own = await Device.new({ prefer: "cpu" });
   const known = Object.getOwnPropertyDescriptor(globalThis, "navigator");
   Object.defineProperty(globalThis, "navigator", { value: undefined, configurable: true });

@@ -1,4 +1,4 @@
-// All cases that run on one device, and how a page or a worker starts them.
+// Runs all cases on one device. Pages and workers start them.
 
 import { runAll } from "./harness.js";
 import "./pointwise.js";
@@ -23,13 +23,13 @@ import "./state.js";
 import "./hostile.js";
 import "./hostile-models.js";
 
-/** A copy of the package, with a core of its own, and a device of it. */
+/** Opens a copy of the package with a separate core, and a device of it. */
 async function opened(prefer, copy) {
   const warpweft = await import(`/dist/nn.js${copy ? `?copy=${copy}` : ""}`);
   return { ...warpweft, device: await warpweft.Device.new({ prefer }) };
 }
 
-/** Runs them on the device that is preferred, with so many hostile calls of a seed, and gives the results. */
+/** Runs all cases on the preferred device, with the number and the seed of hostile calls. Returns the results. */
 export async function run(prefer, hostile) {
   let copies = 0;
   const context = { ...(await opened(prefer, 0)), hostile };

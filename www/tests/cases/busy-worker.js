@@ -1,5 +1,4 @@
-// A worker with a device of its own: `count` steps of tensors that come and go, what they add up to, and whether
-// anything stayed.
+// A worker with a separate device. It runs `count` steps of short-lived tensors, and reports their sum and any leftovers.
 
 import { Device } from "/dist/nn.js";
 

@@ -1,4 +1,4 @@
-// What users write in WGSL: functions of elements, and shaders.
+// Tests custom elementwise functions and shaders in WGSL.
 
 import { check, close, randoms, refuses, rejects, same, test } from "./harness.js";
 

@@ -1,10 +1,10 @@
-// Data of every kind that goes in, and numbers as text.
+// Tests input data of every kind, and numbers as text.
 
 import { check, close, refuses, same, test } from "./harness.js";
 
 const all = async (tensor) => [...(await tensor.read())];
 
-/** A name for typed arrays that not every browser has. */
+/** The typed array of `f16`, which not every browser has. */
 const Float16 = globalThis.Float16Array;
 
 test("arrays of every kind", async ({ device }) => {
@@ -79,7 +79,7 @@ test("a type for every creation", async ({ device }) => {
   check((await device.zeros([2], { dtype: "bool" }).read()) instanceof Uint8Array, "bool");
 });
 
-/** What NumPy 2 prints (`print(numpy.array(...))`) for these, from `www/tests/cases/numpy_text.py`. */
+/** The output of NumPy 2 (`print(numpy.array(...))`) for these arrays, from `www/tests/cases/numpy_text.py`. */
 import { golden } from "./numpy_text.js";
 
 test("numbers as NumPy shows them", async ({ device }) => {

@@ -1,12 +1,12 @@
-// The form of error messages: `op: what must hold, got what`, in the name that the operation has in JavaScript. The methods are
-// those of the classes at run time, so that none is forgotten.
+// Tests the form of error messages: `op: what must hold, got what`, with the operation's name in JavaScript. The methods are
+// those of the classes at run time, so none can be missed.
 
 import { check, test } from "./harness.js";
 
-/** Phrases that a message may have in place of `must` and `got`. */
+/** Phrases that a message may contain instead of `must` and `got`. */
 const OTHERS = [" is not supported", "used after dispose()"];
 
-/** What is wrong with a message of an operation; nothing if it has the form. */
+/** Returns what is wrong with a message of an operation, or nothing if it has the form. */
 function wrong(op, message) {
   if (!message.startsWith(`${op}: `)) return `does not begin with "${op}: "`;
   if (OTHERS.some((other) => message.includes(other))) return undefined;
@@ -14,7 +14,7 @@ function wrong(op, message) {
   return /, got \S/.test(message) ? undefined : "does not say what it got";
 }
 
-/** The names of the methods of a class, inherited ones too. */
+/** Returns the names of the methods of a class, including inherited ones. */
 function methods(prototype) {
   if (prototype === Object.prototype || prototype === Function.prototype) return [];
   const own = Object.entries(Object.getOwnPropertyDescriptors(prototype));
@@ -25,7 +25,7 @@ function methods(prototype) {
 
 const words = (text) => text.trim().split(/\s+/);
 
-/** Methods that cannot be refused, by the reason. */
+/** Methods that cannot be rejected, by reason. */
 const NEVER = {
   "not for users": words(`bytes checkpointed claim extents run twin compiled end facts fromNpy fromNpz fromSafetensors
     madeElement madeShader measure recorded stopProfile toNpz toSafetensors upload version beginProfile endProfile choose borrow
@@ -57,13 +57,13 @@ const SQUARE = words("inv det slogdet cholesky eigh");
 const LOSSES = words(`mseLoss l1Loss smoothL1Loss huberLoss poissonNllLoss binaryCrossEntropy binaryCrossEntropyWithLogits
   softMarginLoss hingeEmbeddingLoss klDiv`);
 
-/** Arguments before the axis: 1, or others. */
+/** Arguments before the axis: 1 by default. */
 const ONE_BEFORE = words("kthvalue topk roll diff trapezoid split chunk repeatInterleave");
 const BEFORE = { norm: [2], quantile: [0.5], ...Object.fromEntries(ONE_BEFORE.map((op) => [op, [1]])) };
-/** Arguments after it. */
+/** Arguments after the axis. */
 const BEHIND = { select: [0], narrow: [0, 1], slice: [0, 1] };
 
-/** All refusals of tensors: the operation, what is wrong, and the call. */
+/** Returns all rejected calls of tensors: the operation, the fault, and the call. */
 function ofTensors({ device, Tensor }) {
   const t = (...shape) => device.ones(shape);
   const i = (...shape) => device.full(shape, 1, { dtype: "i32" });
@@ -162,7 +162,7 @@ function ofTensors({ device, Tensor }) {
   return [...rows, ...others({ device, Tensor, t, i, b, gone })];
 }
 
-/** The rest of the tensors' operations. */
+/** Returns the rejected calls of the other operations of tensors. */
 function others({ device, Tensor, t, i, b, gone }) {
   return [
     ["matmul", "size", () => t(2, 3).matmul(t(4, 5))],
@@ -284,7 +284,7 @@ function others({ device, Tensor, t, i, b, gone }) {
   ];
 }
 
-/** What learning takes: the class, its static method, and the call. */
+/** Returns the rejected calls of training: the class, its static method, and the call. */
 function ofLearning({ device, Generator, Layer, Optimizer, Schedule, Sequential, Residual, Variable, WeightAverage }) {
   const g = new Generator(device, 0);
   const t = (...shape) => device.ones(shape);
@@ -330,7 +330,7 @@ function ofLearning({ device, Generator, Layer, Optimizer, Schedule, Sequential,
 
 const methodsOf = (kind) => Object.getOwnPropertyNames(kind).filter((name) => typeof kind[name] === "function");
 
-/** The message of what a call is refused with. */
+/** Returns the message with which a call is rejected. */
 async function refusal(call) {
   try {
     await call();
@@ -360,7 +360,7 @@ test("forms: every operation says what must hold and what it got", async (contex
 test("forms: every method of a disposed tensor says so", async ({ device }) => {
   const gone = device.ones([2]);
   gone.dispose();
-  // The CPU has no buffers to show, whatever the tensor is.
+  // The CPU has no GPU buffers, so `gpuBuffer` has another message.
   const aside = [...NEVER["not for users"], "dispose", "toString", "gpuBuffer"];
   const faults = [];
   for (const name of methods(Object.getPrototypeOf(gone))) {

@@ -1,4 +1,4 @@
-// Gradients, detaching, and a training step as a program.
+// Tests gradients, detached tensors, and a training step as a program.
 
 import { check, close, refuses, same, test } from "./harness.js";
 
@@ -45,7 +45,7 @@ test("checkpoints have the same gradients, and keep less until then", async ({ d
     return 9 * Math.exp(Math.sin(3 * z)) * Math.cos(3 * z) * z * Math.cos(3 * x);
   });
   close(await all(y.grad([x])[0]), slopes);
-  // A deep net, in parts or as a whole: of what is in between one part lies in memory at a time.
+  // A deep net, in parts or as a whole. Only the intermediate tensors of one part are in memory at a time.
   const weights = Array.from({ length: 24 }, (_, n) => device.uniform([64, 64], { low: -0.2, high: 0.2, seed: n }));
   const layer = (x, w) => x.matmul(w).tanh();
   const parts = [0, 6, 12, 18].map((at) => weights.slice(at, at + 6));
@@ -117,7 +117,7 @@ test("a training step is compiled once", async ({ device }) => {
   const last = await step();
   const after = device.stats();
   const more = ["plans", "pipelines", "buffers", "nodes"].map((name) => after[name] - before[name]);
-  more[3] = Math.max(more[3], 0); // What earlier cases left may be collected meanwhile.
+  more[3] = Math.max(more[3], 0); // Tensors of earlier cases may be collected meanwhile.
   same(more, [0, 0, 0, 0], "new plans, pipelines, buffers and nodes");
   check(last < 0.3 * first, `the loss went from ${first} to ${last}`);
 });

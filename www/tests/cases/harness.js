@@ -1,15 +1,15 @@
-// Named tests inside a page, and what they check with.
+// Named tests inside a page, and their assertions.
 
 const tests = [];
 
-/** Declares a test; it gets what {@link runAll} is given. */
+/** Declares a test. Its function gets the context of {@link runAll}. */
 export function test(name, body) {
   tests.push({ name, body });
 }
 
 /**
- * Runs all declared tests one after the other. A test that ends the core fails, and those after it run on what `renew` gives:
- * another copy of the package with a core of its own.
+ * Runs all declared tests one after the other. A test that ends the core fails. The following tests run with the result of
+ * `renew`: another copy of the package with a separate core.
  */
 export async function runAll(context, renew) {
   const results = [];
@@ -26,18 +26,18 @@ export async function runAll(context, renew) {
   return results;
 }
 
-/** Throws unless it holds. */
+/** Throws unless a condition holds. */
 export function check(holds, message) {
   if (!holds) throw new Error(message);
 }
 
-/** Equal as JSON. */
+/** Checks that two values are equal as JSON. */
 export function same(actual, expected, what = "value") {
   const [have, want] = [JSON.stringify(actual), JSON.stringify(expected)];
   check(have === want, `${what}: ${have} instead of ${want}`);
 }
 
-/** Element-wise within `tolerance`, relative to values above 1; NaN equals NaN. */
+/** Checks that two lists agree within `tolerance`, relative to values above 1. NaN equals NaN. */
 export function close(actual, expected, tolerance = 1e-5, what = "element") {
   check(actual.length === expected.length, `${what}: ${actual.length} elements instead of ${expected.length}`);
   for (let i = 0; i < actual.length; i++) {
@@ -47,7 +47,7 @@ export function close(actual, expected, tolerance = 1e-5, what = "element") {
   }
 }
 
-/** Throws a WarpweftError of this code, whose message begins with `start`. */
+/** Checks that `work` throws a WarpweftError with this code, whose message begins with `start`. */
 export function refuses(code, start, work) {
   try {
     work();
@@ -58,7 +58,7 @@ export function refuses(code, start, work) {
   throw new Error(`${start}: was not refused with ${code}`);
 }
 
-/** Rejects with a WarpweftError of this code. */
+/** Checks that `work` rejects with a WarpweftError with this code. */
 export async function rejects(code, start, work) {
   try {
     await work();
@@ -75,7 +75,7 @@ function checkError(error, code, start) {
   check(error.message.startsWith(start), `the message does not begin with "${start}": ${error.message}`);
 }
 
-/** Reproducible numbers from -1 to 1. */
+/** Returns reproducible numbers from -1 to 1. */
 export function randoms(count, seed = 1) {
   let state = seed;
   return Array.from({ length: count }, () => {

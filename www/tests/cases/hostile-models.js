@@ -1,22 +1,22 @@
-// What models are trained with, made and called as nobody should: each call gives something or throws the package's own
-// error. Objects that were made are arguments of later calls.
+// Tests hostile calls of everything that trains models. Each call must return a value or throw the package's error. Created
+// objects are arguments of later calls.
 
 import { argument, chance, methods, written } from "./hostile.js";
 import { check, test } from "./harness.js";
 
 const CODES = ["Shape", "DType", "InvalidArgument", "InvalidState", "Format", "Limit", "Unsupported", "Memory"];
 
-/** What the package's own JavaScript asks of a core: no method of users'. */
+/** Internal methods that only the package's JavaScript calls. */
 const INNER = new Set("state load end place bring advance learn close score toFile resume asyncIterator".split(" "));
 
-/** Names of options that the classes have. */
+/** Names of options of the classes. */
 const OPTIONS = ["lr", "momentum", "bias", "heads", "dropout", "layers", "hidden", "epsilon", "patience", "factor", "totalIters",
   "batchSize", "shuffle", "dropLast", "epochs", "validation", "metrics", "schedule", "scheduleByEpoch", "reduceOnPlateau",
   "earlyStopping", "reportEvery", "detectAnomaly", "generators", "signal", "betas", "weightDecay", "dimFeedforward", "activation", "affine"];
 
 const statics = (kind) => Object.getOwnPropertyNames(kind).filter((name) => typeof kind[name] === "function");
 
-/** Calls, and what came of them. */
+/** Hostile calls, and their results. */
 class Storm {
   seen = { made: 0, waited: 0, refused: {} };
   objects = [];
@@ -25,7 +25,7 @@ class Storm {
     Object.assign(this, { context, seed, random: chance(seed) });
   }
 
-  /** What works: some calls end it. */
+  /** Creates new working objects, because some calls end the existing ones. */
   renew() {
     const { context } = this;
     const { device, Generator, Layer, Optimizer, Schedule, Sequential, Trainer, Variable } = context;
@@ -47,12 +47,12 @@ class Storm {
     return Object.fromEntries(entries);
   }
 
-  /** Arguments that are likely to fit, where something else may stand for any of them. */
+  /** Returns arguments that mostly fit. Each may be replaced by any other value. */
   mostly(...expected) {
     return expected.map((value) => (this.random.below(5) ? value : this.any()));
   }
 
-  /** What to call: how it is written, and the call. */
+  /** Returns a random call, and its text. */
   call() {
     const { random, context, fixed } = this;
     const { Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, Trainer, Variable } = context;
@@ -76,7 +76,7 @@ class Storm {
         });
       case 4: {
         const name = random.one(statics(Optimizer));
-        // Parameters of its own: another's would end that one.
+        // A new parameter, because sharing one would end the other optimizer.
         const own = new Variable(device.ones([2, 2]));
         return made(`Optimizer.${name}`, () => Optimizer[name](...this.mostly([own]), ...values));
       }
@@ -96,7 +96,7 @@ class Storm {
         const on = random.one([...fixed.slice(1), ...this.objects].filter((x) => typeof x === "object" && !Array.isArray(x)));
         const name = random.one(methods(Object.getPrototypeOf(on)).filter((name) => !INNER.has(name)));
         if (["saveTo", "loadFrom"].includes(name)) return made(name, () => trainer.loadFrom(random.one([3, "", "..", null])));
-        // Such a training would not end.
+        // Otherwise, this training would not end.
         if (name === "fit") return made("fit", () => on.fit(() => { throw new context.WarpweftError("InvalidArgument", "enough"); }, ...values));
         return made(`${written(on)}.${name}`, () => on?.[name]?.(...values));
       }
@@ -117,7 +117,7 @@ class Storm {
     }
   }
 
-  /** What was made is an argument from now on, in the place of something that is disposed of. */
+  /** Makes a created object an argument of later calls, and disposes of an older one. */
   keep(value) {
     const { Tensor } = this.context;
     if (value instanceof Tensor && !this.tensors.includes(value)) value.dispose();
@@ -130,7 +130,7 @@ class Storm {
   }
 }
 
-/** An argument in a few words. */
+/** Returns a short text of an argument. */
 const shown = (value) => {
   try {
     return written(value).slice(0, 80);

@@ -1,14 +1,14 @@
-// Every method called with arguments nobody should pass: each call gives a tensor or throws the package's own error, never
-// a trap of WebAssembly or a `TypeError`, and what is small can be read. `WARPWEFT_HOSTILE=count,seed` makes it longer.
+// Calls every method with hostile arguments. Each call must return a tensor or throw the package's error, never a WebAssembly
+// trap or a `TypeError`. Small results are read. `WARPWEFT_HOSTILE=count,seed` sets the number of calls.
 
 import { check, test } from "./harness.js";
 
-/** Methods that wait, free or run things, and those that are not for users. */
+/** Methods that wait, free or run things, and internal methods. */
 const ASIDE = new Set(
   "constructor dispose read readRange readNested item bytes run to text print toString backward maskedSelect saveNpy claim extents __destroy_into_raw".split(" "),
 );
 
-/** What creates tensors. */
+/** Functions that create tensors. */
 const CREATION = "tensor zeros ones full iota arange linspace eye uniform normal bernoulli randomBits".split(" ");
 
 const NUMBERS = [0, 1, 2, 3, 4, 5, 7, -1, -2, -8, 0.5, -0, 64, 255, 2 ** 15, 2 ** 16, 2 ** 24 + 1, 2 ** 31 - 1, 2 ** 31,
@@ -21,7 +21,7 @@ const KEYS = ["stride", "padding", "dilation", "groups", "bias", "kernelSize", "
   "causal", "window", "mask", "scale", "seed", "low", "high", "mean", "exclusive", "reverse", "descending",
   "axis", "largest", "correction", "keepDims", "outputPadding", "filter", "antialias", "first", "step", "includeSelf"];
 
-/** Numbers that only the seed decides (Tommy Ettinger's mulberry32). */
+/** Returns random numbers that depend only on the seed (Tommy Ettinger's mulberry32). */
 export function chance(seed) {
   let state = seed;
   const next = () => {
@@ -34,7 +34,7 @@ export function chance(seed) {
   return { below, one: (list) => list[below(list.length)] };
 }
 
-/** Something to pass, mostly of a kind that is expected somewhere. */
+/** Returns an argument, mostly of a kind that some method expects. */
 export function argument(random, tensors, depth = 0) {
   const list = (most, item) => Array.from({ length: random.below(most + 1) }, item);
   switch (random.below(depth < 2 ? 12 : 8)) {
@@ -59,7 +59,7 @@ export function argument(random, tensors, depth = 0) {
   }
 }
 
-/** How a call would be written. */
+/** Returns the text of a value in a call. */
 export function written(value) {
   if (Array.isArray(value)) return `[${value.map(written).join(", ")}]`;
   if (value?.shape && value.dtype) return `${value.dtype}[${value.shape}]`;
@@ -69,7 +69,7 @@ export function written(value) {
 
 const elements = ({ shape }) => shape.reduce((product, extent) => product * extent, 1);
 
-/** The names of all methods, inherited ones too. */
+/** Returns the names of all methods, including inherited ones. */
 export function methods(prototype) {
   if (prototype === Object.prototype) return [];
   const own = Object.entries(Object.getOwnPropertyDescriptors(prototype));
@@ -77,7 +77,7 @@ export function methods(prototype) {
   return [...named.map(([name]) => name), ...methods(Object.getPrototypeOf(prototype))];
 }
 
-/** What to call with, and what became of it. */
+/** Arguments of hostile calls, and their results. */
 class Storm {
   seen = { made: 0, refused: {}, read: 0 };
 
@@ -90,7 +90,7 @@ class Storm {
     this.fixed = this.tensors.length;
   }
 
-  /** Makes a call, which is described by `call`: gives tensors, or throws what `code` knows the code of. */
+  /** Makes the call that `call` describes. It must create tensors, or throw an error whose code `code` accepts. */
   async strike(call, make, code) {
     let made;
     try {
@@ -118,7 +118,7 @@ class Storm {
     }
   }
 
-  /** Disposes of all, and says what was seen. */
+  /** Disposes of all tensors, and returns the counts. */
   end(count, what) {
     this.tensors.forEach((tensor) => tensor.dispose());
     const seen = JSON.stringify(this.seen);

@@ -1,20 +1,23 @@
-// Ten thousand tensors that come and go leave nothing behind: freed at the end of a block, and found by the garbage
+// Tests that ten thousand short-lived tensors leave nothing behind. They are freed at the end of a block, or by the garbage
 // collector, which needs --js-flags=--expose-gc.
 
 import { check, same, test } from "./harness.js";
 
 const COUNT = 10_000;
 
-/** What is only made, and must not be made any more once a loop has settled. */
+/** The counters of created objects, which must stay constant in a loop after its first steps. */
 const made = ({ plans, pipelines, buffers, bindGroups, bytes }) => ({ plans, pipelines, buffers, bindGroups, bytes });
 
-/** Not more nodes and bytes in use than before: what other tests have let go may be found meanwhile. */
+/**
+ * Checks that there are no more nodes and used bytes than before. There may be fewer, because tensors of other tests may be
+ * collected meanwhile.
+ */
 function notMore(now, before, when) {
   check(now.nodes <= before.nodes, `${now.nodes} nodes ${when}, ${before.nodes} before`);
   check(now.usedBytes <= before.usedBytes, `${now.usedBytes} bytes in use ${when}, ${before.usedBytes} before`);
 }
 
-/** A step of tensors that are freed at the end of the block: one uploaded, one recorded, one computed. */
+/** Runs a step with tensors that are freed at the end of the block: one uploaded, one recorded, one computed. */
 function step(device, data, n) {
   using x = device.tensor(data);
   using y = x.mul(n);
@@ -35,7 +38,7 @@ test("ten thousand tensors freed at the end of a block", async ({ device }) => {
   notMore(device.stats(), settled, "at the end");
 });
 
-/** What is there once the collector has found all there is to find, or nothing beyond `most`. */
+/** Returns the statistics after the garbage collector has found everything, or once they are at most `most`. */
 async function collected(device, most) {
   const gc = globalThis.gc;
   check(typeof gc === "function", "start the browser with --js-flags=--expose-gc");
@@ -49,7 +52,7 @@ async function collected(device, most) {
 
 test("ten thousand tensors that are let go", async ({ device }) => {
   const data = new Float32Array(256).fill(1);
-  // What other tests have let go is not counted: it is looked for a hundred times.
+  // Collects the tensors of other tests first, so that they do not count. Tries a hundred times.
   const before = await collected(device, 0);
   const most = before.nodes + before.usedBytes;
   let settled;
@@ -61,12 +64,12 @@ test("ten thousand tensors that are let go", async ({ device }) => {
     settled ??= now;
     notMore(now, before, `after step ${n}`);
     same([now.plans, now.pipelines], [settled.plans, settled.pipelines], `plans and pipelines after step ${n}`);
-    // How many are there at once depends on when the collector comes by itself: no more than one round's.
+    // The peak depends on when the browser collects. It is at most one round's memory.
     check(now.bytes <= before.bytes + 2 * 500 * 1024, `${now.bytes} bytes after step ${n}, ${before.bytes} before`);
   }
 });
 
-/** Steps of a trainer whose function holds the trainer, as those of pages do. */
+/** Trains with a loss function that holds the trainer, as in real pages. */
 async function forgotten({ device, Generator, Layer, Optimizer, Trainer }) {
   const model = Layer.linear(new Generator(device, 1), 8, 8);
   const x = device.ones([32, 8]);

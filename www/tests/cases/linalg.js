@@ -1,4 +1,4 @@
-// Linear algebra, Fourier transforms, einsum, sampling, and what NumPy has beside them.
+// Tests linear algebra, Fourier transforms, einsum, sampling, and related functions of NumPy.
 
 import { check, close, randoms, refuses, same, test } from "./harness.js";
 

@@ -1,9 +1,9 @@
-// A core that traps: cleaning up after it throws nothing, so the first error stays the one that people see, and each later call
-// answers `DeviceLost` with the first cause. It ends the core, so it runs alone, in a page or process of its own.
+// Tests a core that traps. Cleanup afterwards throws nothing, so the first error stays visible, and each later call throws
+// `DeviceLost` with the first cause. The test ends the core, so it runs alone in a page or process.
 
 import { check, same } from "./harness.js";
 
-/** What a call throws or rejects with; undefined if nothing. */
+/** Returns the error that a call throws or with which it rejects, or undefined. */
 async function thrown(work) {
   try {
     await work();
@@ -13,7 +13,7 @@ async function thrown(work) {
   return undefined;
 }
 
-/** Ends the core as a trap of its own would. */
+/** Ends the core like a trap. */
 function trap(device) {
   const { random } = Math;
   Math.random = () => {
@@ -26,7 +26,7 @@ function trap(device) {
   }
 }
 
-/** Ends the core of a device of the package and looks at what comes after. */
+/** Ends the core of a device, and checks everything afterwards. */
 export async function lose({ Device, Generator, Layer, Optimizer, Sequential, Trainer, Variable }, prefer) {
   const device = await Device.new({ prefer });
   const x = device.tensor([1, 2]);

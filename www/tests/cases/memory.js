@@ -1,4 +1,4 @@
-// Freeing: by hand, at the end of a block, by the garbage collector. Needs --js-flags=--expose-gc.
+// Tests freeing by hand, at the end of a block, and by the garbage collector. Needs --js-flags=--expose-gc.
 
 import { check, refuses, rejects, same, test } from "./harness.js";
 

@@ -1,4 +1,4 @@
-"""Writes `numpy_text.js`: what NumPy prints for arrays, which `Tensor.text` is held against."""
+"""Writes `numpy_text.js`: the text that NumPy prints for arrays, with which `Tensor.text` is compared."""
 
 import json
 import numpy

@@ -1,4 +1,4 @@
-// Every other method against plain JavaScript, on one device.
+// Tests every other method against plain JavaScript, on one device.
 
 import { check, close, randoms, same, test } from "./harness.js";
 import * as reference from "./reference.js";
@@ -136,7 +136,7 @@ test("products", async ({ device }) => {
   close(await all(p.dot(q)), [u.reduce((s, i, n) => s + i * v[n], 0)], 1e-6, "dot");
 });
 
-/** `x` two times, as a batch. */
+/** Returns a batch with `x` twice. */
 function twice(device, list, x) {
   return device.tensor([...list, ...list], [2, ...x.shape]);
 }

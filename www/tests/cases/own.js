@@ -1,5 +1,5 @@
-// Results are objects of their own. Whatever gives a tensor for a tensor, also where both have the same values, gives another
-// object: disposing of the result leaves the argument as it is, and disposing of the argument leaves the result.
+// Tests that results are separate objects. Any function from tensor to tensor returns a new object, even if the values are the
+// same. Disposing of the result leaves the argument valid, and the other way round.
 
 import { check, refuses, rejects, same, test } from "./harness.js";
 
@@ -28,7 +28,7 @@ const operations = {
   to: (x, { device }) => x.to(device),
 };
 
-/** Functions that call a function of a user's. */
+/** Functions that call a user's function. */
 const calls = {
   checkpoint: (x) => x.checkpoint((h) => h),
   "checkpoint of a checkpoint": (x) => x.checkpoint((h) => h.checkpoint((h) => h)),
@@ -41,7 +41,7 @@ const calls = {
   },
 };
 
-/** Layers and modules that pass their input on. */
+/** Layers and modules that return their input. */
 const layers = {
   "Sequential of nothing": (x, { Sequential }) => new Sequential().forward(x),
   "Sequential of a function": (x, { Sequential }) => new Sequential((x) => x).forward(x),
@@ -142,7 +142,7 @@ test("a trainer whose function gives its inputs as predictions", async ({ device
 
 test("what a function gives is what a scope and a profile give", async ({ device }) => {
   const x = device.tensor(VALUES);
-  // These give any value as it is, also one that is no tensor: a tensor from outside is that very object.
+  // These return any value unchanged, also one that is not a tensor. A tensor from outside is the same object.
   check(device.scope(() => x) === x && !x.disposed, "a scope");
   const { value } = await device.profile(() => x);
   check(value === x && !x.disposed, "a profile");
@@ -151,7 +151,7 @@ test("what a function gives is what a scope and a profile give", async ({ device
 
 test("functions that must not be asynchronous", async ({ device, Generator, Layer, Optimizer, Sequential, Trainer }) => {
   const x = device.tensor(VALUES, [2, 2]);
-  // A promise that nobody waits for ends a Node process when it rejects.
+  // A rejected promise without a handler ends a Node process.
   const unhandled = [];
   const hear = (event) => unhandled.push(String(event?.reason ?? event));
   if (globalThis.process?.on) process.on("unhandledRejection", hear);
@@ -180,7 +180,7 @@ test("functions that must not be asynchronous", async ({ device, Generator, Laye
 });
 
 test("a drawing of what gradients do not pass", async ({ device }) => {
-  // A shader without a gradient: nobody asks for gradients here.
+  // A shader without a gradient, because no gradient is taken here.
   const shader = await device.shader(
     `@group(0) @binding(1) var<storage, read> x: array<f32>;
      @group(0) @binding(2) var<storage, read_write> y: array<f32>;

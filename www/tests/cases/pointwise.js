@@ -1,4 +1,4 @@
-// Every row of the pointwise table against plain JavaScript, on one device.
+// Tests every row of the pointwise table against plain JavaScript, on one device.
 
 import { check, close, randoms, same, test } from "./harness.js";
 import { binary, bitwise, logical, unary } from "./reference.js";
@@ -8,7 +8,7 @@ const usual = [-7.5, -2.5, -1, -0.3, 0, 1e-3, 0.5, 1, 2.5, 7];
 test("rows of one operand", async ({ device }) => {
   for (const [name, [formula, values = usual]] of Object.entries(unary)) {
     const result = await device.tensor(values)[name]().read();
-    // GPUs may be off by some units in the last place; sin, cos and tan by 2^-11.
+    // GPUs may be off by a few units in the last place, and for sin, cos and tan by 2^-11.
     close(result, values.map((x) => formula(Math.fround(x))), /^(sin|cos|tan)$/.test(name) ? 1e-3 : 1e-4, name);
   }
 });

@@ -1,12 +1,12 @@
-// Profiles, memory, and what is printed for whoever looks for what is slow or wrong.
+// Tests profiles, memory reports, and the output for finding slow or wrong code.
 
 import { check, refuses, rejects, same, test } from "./harness.js";
 
-/** The clocks that devices have here: Chromium's GPU has timestamps. */
+/** The clock of a device here. Chromium's GPU has timestamps. */
 const clockOf = ({ info }) => (info.kind === "cpu" ? "host" : "timestamps");
 
 test("a profile says what each kernel did", async ({ device }) => {
-  // Large enough for a clock that ticks every 0.1 ms.
+  // Large enough for a clock with a resolution of 0.1 ms.
   const [x, w] = [device.ones([320, 480]), device.ones([480, 160])];
   const { value, profile } = await device.profile(() => x.matmul(w).relu());
   same((await value.read())[0], 480);
@@ -16,7 +16,7 @@ test("a profile says what each kernel did", async ({ device }) => {
   const product = data.kernels.find(({ kind }) => kind === "matmul");
   check(product !== undefined, profile.text);
   same([product.runs, product.timed, product.bytesWritten], [1, 1, 4 * 320 * 160]);
-  // Two for each multiply-add, one for relu.
+  // Two operations for each multiply-add, one for relu.
   same(product.flops, 320 * 160 * (2 * 480 + 1));
   check(product.label.startsWith("matmul[320,480]x[480,160]"), product.label);
   check(data.kernels.every(({ time }) => time >= 0) && data.deviceTime <= data.total, profile.text);
@@ -94,7 +94,7 @@ test("memory is what holds it", async ({ device, setDebug }) => {
   same(memory.tensors - before.tensors, 1 << 18, "bytes of tensors");
   const used = memory.tensors + memory.variables + memory.constants + memory.pending + memory.temporaries;
   same([memory.allocated, used], [device.stats().bytes, device.stats().usedBytes]);
-  // Other cases may have left tensors that were not collected yet.
+  // Other cases may have left tensors that are not collected yet.
   const made = memory.largest.find(({ madeAt }) => /profile\.js:\d+/.test(madeAt));
   check(made, `nothing is said to be made here: ${JSON.stringify(memory.largest)}`);
   const { shape, dtype, op, holder, bytes } = made;

@@ -1,4 +1,4 @@
-// Batches, programs, plans, and what the counters say.
+// Tests batches, programs, plans, and the counters.
 
 import { check, refuses, same, test } from "./harness.js";
 

@@ -1,6 +1,6 @@
-// What operations mean, in plain JavaScript on 64-bit floats.
+// The expected results of operations, in plain JavaScript on 64-bit floats.
 
-/** The error function: a series below 3, a continued fraction above. */
+/** Computes the error function: a series below 3, a continued fraction above. */
 export function erf(x) {
   if (Math.abs(x) > 3) return Math.sign(x) * (1 - erfcTail(Math.abs(x)));
   let [term, sum] = [x, x];
@@ -17,21 +17,21 @@ function erfcTail(x) {
   return Math.exp(-x * x) / Math.sqrt(Math.PI) / fraction;
 }
 
-/** log|Gamma(x)|: up to where Stirling's series is exact, and mirrored below 0. */
+/** Computes log|Gamma(x)|: moves x to where Stirling's series is exact, and reflects values below 0. */
 function lgamma(x) {
   if (x < 0) return Math.log(Math.abs(Math.PI / Math.sin(Math.PI * x))) - lgamma(1 - x);
   if (x < 12) return lgamma(x + 1) - Math.log(x);
   return (x - 0.5) * Math.log(x) - x + Math.log(2 * Math.PI) / 2 + 1 / (12 * x) - 1 / (360 * x ** 3);
 }
 
-/** Its derivative. */
+/** Computes the derivative of `lgamma`. */
 function digamma(x) {
   if (x < 0) return digamma(1 - x) - Math.PI / Math.tan(Math.PI * x);
   if (x < 20) return digamma(x + 1) - 1 / x;
   return Math.log(x) - 1 / (2 * x) - 1 / (12 * x ** 2) + 1 / (120 * x ** 4);
 }
 
-/** The inverse of the error function, by Newton's method from 0. */
+/** Computes the inverse of the error function, by Newton's method from 0. */
 function erfinv(y) {
   let x = 0;
   for (let n = 0; n < 60; n++) x += ((y - erf(x)) * Math.sqrt(Math.PI) * Math.exp(x * x)) / 2;
@@ -45,7 +45,7 @@ const roundEven = (x) => (Math.abs(x % 1) === 0.5 ? 2 * Math.round(x / 2) : Math
 const elu = (x, alpha = 1) => (x > 0 ? x : alpha * Math.expm1(x));
 const selu = [1.0507009873554805, 1.6732632423543772];
 
-/** The rows of one float: their formula, and values to try if the usual ones lie outside of its domain. */
+/** The rows of one float: the formula, and values to try if the usual ones are outside its domain. */
 export const unary = {
   abs: [Math.abs],
   neg: [(x) => -x],
@@ -153,30 +153,30 @@ export const bitwise = {
   floorDivide: (x, y) => Math.floor(x / y),
 };
 
-/** The product of an `m` by `k` and a `k` by `n` matrix, row-major. */
+/** Returns the product of an `m` by `k` and a `k` by `n` matrix, row-major. */
 export function matmul(a, b, m, k, n) {
   const element = (i, j) => Array.from({ length: k }, (_, l) => a[i * k + l] * b[l * n + j]).reduce((x, y) => x + y, 0);
   return Array.from({ length: m * n }, (_, at) => element(Math.floor(at / n), at % n));
 }
 
-/** Softmax of a list. */
+/** Returns the softmax of a list. */
 export function softmax(list) {
   const exps = list.map((x) => Math.exp(x - Math.max(...list)));
   return exps.map((e) => e / exps.reduce((x, y) => x + y, 0));
 }
 
-/** The rows of a row-major matrix. */
+/** Returns the rows of a row-major matrix. */
 export const rows = (list, columns) =>
   Array.from({ length: list.length / columns }, (_, i) => list.slice(i * columns, (i + 1) * columns));
 
-/** The arithmetic mean. */
+/** Returns the arithmetic mean. */
 export const mean = (list) => list.reduce((x, y) => x + y, 0) / list.length;
 
-/** The variance. */
+/** Returns the variance. */
 export const variance = (list, correction = 0) =>
   list.reduce((sum, x) => sum + (x - mean(list)) ** 2, 0) / (list.length - correction);
 
-/** A convolution of `[batch, channels, height, width]` with `[out, channels, kh, kw]`, one group, no dilation. */
+/** Computes a convolution of `[batch, channels, height, width]` with `[out, channels, kh, kw]`, one group, no dilation. */
 export function conv2d(x, [batch, channels, height, width], w, [out, , kh, kw], stride, pad) {
   const [oh, ow] = [(height + 2 * pad - kh) / stride + 1, (width + 2 * pad - kw) / stride + 1].map(Math.floor);
   const result = [];
@@ -197,7 +197,7 @@ export function conv2d(x, [batch, channels, height, width], w, [out, , kh, kw], 
   return result;
 }
 
-/** Attention of one head: q `queries` by `d`, k and v `keys` by `d`. */
+/** Computes attention of one head: q is `queries` by `d`, k and v are `keys` by `d`. */
 export function attention(q, k, v, d, { causal = false } = {}) {
   const [qs, ks, vs] = [rows(q, d), rows(k, d), rows(v, d)];
   const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);

@@ -1,4 +1,4 @@
-// What must be refused, with its code; and that the device goes on afterwards.
+// Tests calls that must be rejected, with their error codes. The device must still work afterwards.
 
 import { refuses, rejects, same, test } from "./harness.js";
 

@@ -1,4 +1,5 @@
-// Objects that are none of the core's: foreign, forged, tampered with. None of them has WebAssembly read what it should not.
+// Tests objects that do not belong to the core: foreign, forged, or tampered with. None of them may make WebAssembly read other
+// memory.
 
 import { check, refuses, same, test } from "./harness.js";
 
@@ -37,7 +38,7 @@ test("operands that are no tensors of this core", async ({ device, Device, Tenso
     refuses(code, "batch", () => device.batch().add(operand));
     refuses(code, "variable", () => new Variable(operand));
   }
-  // What it is does not hang on what it looks like.
+  // The type of an object does not depend on its prototype.
   const bare = Object.setPrototypeOf(device.tensor([5, 6]), null);
   same([...(await x.add(bare).read())], [6, 7], "a tensor without its prototype");
   const other = await Device.new({ prefer: "cpu" });
@@ -109,6 +110,6 @@ test("a loop of reads lets the page have its turns", async ({ device }) => {
   const start = performance.now();
   while (performance.now() - start < 400) await x.matmul(x).sum().item();
   clearInterval(timer);
-  // A busy machine gives few; without turns there are none at all.
+  // A busy machine gives few ticks. If the page had no turns, there would be none.
   check(ticks >= 2, `${ticks} ticks of 10 ms in ${Math.round(performance.now() - start)} ms`);
 });

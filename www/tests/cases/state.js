@@ -1,5 +1,5 @@
-// The contract of docs/state.md as users meet it in JavaScript: a test for each way in which variables, optimizers, programs
-// and checkpoints once disturbed each other. `www/tests/fuzz` looks for further ones.
+// Tests the contract of docs/state.md in JavaScript. There is a test for each way in which variables, optimizers, programs and
+// checkpoints once disturbed each other. `www/tests/fuzz` searches for others.
 
 import { check, close, same, test } from "./harness.js";
 

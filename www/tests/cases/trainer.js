@@ -1,4 +1,4 @@
-// The trainer, against the same steps in JavaScript's own numbers, and against itself where it may not make a difference.
+// Tests the trainer against the same steps in JavaScript numbers, and against itself with options that must make no difference.
 
 import { check, close, randoms, refuses, rejects, same, test } from "./harness.js";
 
@@ -6,10 +6,10 @@ const rows = (flat, width) => Array.from({ length: flat.length / width }, (_, at
 const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;
 const bits = async (model) => Promise.all(Object.values(model.stateDict()).map(async (x) => [...(await x.read())]));
 
-/** Ten examples of two numbers, and of one. */
+/** Ten examples of two numbers, and their targets of one number. */
 const [features, targets] = [rows(randoms(20, 3), 2), rows(randoms(10, 4), 1)];
 
-/** A linear model without a bias, by plain steps. */
+/** Returns a trainer of a linear model without a bias, with plain steps. */
 function line({ device, Generator, Layer, Optimizer, Trainer }, options, data) {
   const model = Layer.linear(new Generator(device, 1), 2, 1, { bias: false });
   const optimizer = Optimizer.sgd(model, { lr: 0.2 });
@@ -21,7 +21,9 @@ function line({ device, Generator, Layer, Optimizer, Trainer }, options, data) {
   return { model, optimizer, data, trainer: new Trainer(model, optimizer, data, forward, options) };
 }
 
-/** The same in numbers of 64 bits: the loss of each step, of each epoch, and the weights; `lr` is that of a step. */
+/**
+ * Computes the same in 64-bit numbers: the loss of each step and each epoch, and the weights. `lr` returns the rate of a step.
+ */
 function plain([...w], { batchSize, epochs, lr = () => 0.2 }) {
   const off = ([a, b], [y]) => a * w[0] + b * w[1] - y;
   const [losses, ends, validation] = [[], [], []];
@@ -91,7 +93,7 @@ test("all forms of data are the same batches", async (context) => {
     epochs.push(epoch);
     for (const [x, y] of places.map(batch)) {
       yield [x, y];
-      // The trainer has it until the step is taken.
+      // The trainer holds the batch until the step is taken.
       x.dispose();
       y.dispose();
     }
@@ -191,14 +193,14 @@ test("a trainer that is at work says so", async (context) => {
     endEpoch: () => trainer.endEpoch(),
     load: () => trainer.load(new Blob()),
   };
-  // All of them while the first is under way.
+  // All calls while the first one is in flight.
   const all = Object.entries(calls).map(([op, call]) => rejects("InvalidState", `${op}: the trainer must be idle`, call));
   await Promise.all(all);
   same((await first).step, 0);
   const fitting = trainer.fit(() => new Promise((resolve) => setTimeout(resolve)));
   await rejects("InvalidState", "fit: the trainer must be idle", () => trainer.fit());
   await fitting;
-  // From inside of the function, too.
+  // Also from inside the loss function.
   const inner = [];
   const nested = new Trainer(model, Optimizer.sgd(model), data, (x, y) => {
     inner.push(nested.nextStep().catch(({ code }) => code));
@@ -268,7 +270,7 @@ test("rates, reports and an early end", async (context) => {
   close([optimizer.lr], [0.2], 1e-12);
   const byEpoch = line(context, { batchSize: 4, epochs: 3, scheduleByEpoch: Schedule.exponential(0.2, 0.5) });
   close((await byEpoch.trainer.fit()).map(({ lr }) => lr), [0.2, 0.1, 0.05], 1e-12);
-  // No loss is better than the best by ten times that: it falls after each epoch.
+  // No loss is better than the best by a factor of ten, so the rate falls after each epoch.
   const rate = Schedule.reduceOnPlateau(0.2, { factor: 0.5, patience: 0, threshold: 10 });
   const plateau = line(context, { batchSize: 4, epochs: 3, reduceOnPlateau: rate });
   close((await plateau.trainer.fit()).map(({ lr }) => lr), [0.2, 0.1, 0.05], 1e-12);
@@ -295,7 +297,7 @@ test("an anomaly is named before the step is taken", async (context) => {
   }
 });
 
-/** A net with running statistics and dropout. */
+/** Returns a net with running statistics and dropout. */
 function noisy({ device, Generator, Layer, Sequential }) {
   const g = new Generator(device, 1);
   const [first, last] = [Layer.linear(g, 2, 8), Layer.linear(g, 8, 1)];
@@ -316,7 +318,7 @@ test("a net with hidden layers is looked through, too", async (context) => {
   }
 });
 
-/** A model whose steps need much more memory than their batches, and what trains it. */
+/** Returns a model whose steps need much more memory than their batches, with its trainer. */
 function wide({ device, Module, Optimizer, Trainer, Variable }, isBrought) {
   class Wide extends Module {
     weight = new Variable(device.tensor(randoms(64 * 256, 1), [64, 256]));
@@ -335,7 +337,7 @@ test("a step that can not be submitted was not taken", async (context) => {
   for (const isBrought of [false, true]) {
     const whole = wide(context, isBrought);
     await whole.trainer.fit();
-    // The second of an epoch, and the last of one.
+    // The second step of an epoch, and the last one.
     for (const failing of [1, 3]) {
       const { model, optimizer, trainer } = wide(context, isBrought);
       for (let n = 0; n < failing; n++) await trainer.nextStep();
@@ -383,7 +385,7 @@ test("data that throw ahead of the step give each batch once", async ({ device, 
     }
     const model = Layer.linear(new Generator(device, 1), 2, 1);
     const optimizer = Optimizer.sgd(model, { lr: 0 });
-    // The loss is the batch's number.
+    // The loss is the number of the batch.
     const forward = (x) => model.forward(x).mul(0).mean().add(x.mean());
     const trainer = new Trainer(model, optimizer, data, forward, { epochs: 2 });
     const seen = [];
@@ -395,7 +397,7 @@ test("data that throw ahead of the step give each batch once", async ({ device, 
 
 test("a step that fails does not open the data again", async ({ device, Generator, Layer, Optimizer, Trainer }) => {
   let [calls, made] = [0, 0];
-  // It can be gone through once.
+  // A stream that can be read only once.
   const stream = (async function* () {
     while (made < 5) yield [device.full([2, 2], (made += 1)), device.zeros([2, 1])];
   })();
@@ -585,7 +587,7 @@ test("a trainer changes modes as classes of users' do it", async (context) => {
   noise.seen = [];
   await trainer.evaluate(data);
   same([noise.seen, noise.training], [[false, false], true]);
-  // What a class throws comes through, and no step is taken in the other mode.
+  // An error from a class is passed on, and no step is taken in the other mode.
   const mine = new TypeError("mine");
   noise.eval = () => { throw mine; };
   check((await trainer.evaluate(data).catch((error) => error)) === mine, "what eval threw");
@@ -613,7 +615,7 @@ test("a checkpoint goes on to the same bits", async (context) => {
     return { model, trainer: new Trainer(model, optimizer, data, forward, { batchSize: 4, shuffle: 7, epochs: 4, validation: [x, y] }) };
   };
   for (const data of [[x, y], batches]) {
-    // In the epoch that the other is in, in a later one, and at an end.
+    // In the current epoch of the other trainer, in a later one, and at the end of one.
     for (const saved of [2, 4, 6]) {
       const whole = begin(data);
       while (whole.trainer.steps < saved) await whole.trainer.nextStep();
@@ -650,7 +652,7 @@ test("files that a site keeps", async (context) => {
   const other = line(context, { batchSize: 4, epochs: 2 });
   same(await other.trainer.loadFrom("line"), { n: "2" });
   same(other.trainer.steps, 2);
-  // A model alone takes its values from it.
+  // A model alone loads its values from the checkpoint.
   const { model } = line(context, { batchSize: 4, epochs: 2 });
   same(await model.loadFrom("line"), { n: "2" });
   await model.saveTo("line");

@@ -1,8 +1,8 @@
-// Layers, optimisers and schedules, against the same in JavaScript's own numbers.
+// Tests layers, optimizers and schedules against the same computations in JavaScript numbers.
 
 import { check, close, randoms, refuses, rejects, same, test } from "./harness.js";
 
-/** Rows of `x` by the rows of `w`, and `b`. */
+/** Multiplies rows of `x` by the rows of `w`, and adds `b`. */
 const linear = (x, w, b) => x.map((row) => w.map((column, at) => column.reduce((sum, c, k) => sum + c * row[k], b[at])));
 
 const rows = (flat, width) => Array.from({ length: flat.length / width }, (_, at) => [...flat].slice(at * width, (at + 1) * width));
@@ -22,7 +22,7 @@ test("a linear layer is x W^T + b", async ({ device, Generator, Layer }) => {
 });
 
 test("variables after another device was disposed of", async ({ Device, Generator, Layer, Optimizer }) => {
-  // A variable may come to lie where one of the device before lay, whose object is still there.
+  // A variable may get the address of a variable of the previous device, whose object still exists.
   const held = [];
   for (let n = 0; n < 20; n++) {
     const device = await Device.new({ prefer: "cpu" });
@@ -59,7 +59,7 @@ test("modules of one's own", async ({ device, Generator, Layer, Module, Residual
   same(net.forward(x).shape, [32, 4]);
   const state = net.stateDict();
   same(Object.keys(state).sort(), [...all, "first.2.running_mean", "first.2.running_var"].sort());
-  // In evaluation nothing is drawn and nothing kept.
+  // In evaluation mode, nothing is drawn and no statistics are updated.
   net.eval();
   const [one, two] = [await net.forward(x).read(), await net.forward(x).read()];
   close(one, two);
@@ -123,7 +123,7 @@ test("layers of each kind", async ({ device, Generator, Layer }) => {
   refuses("Shape", "", () => Layer.multiheadAttention(g, 8, 3));
 });
 
-/** Twenty steps against gradients of `sum(c (w - t)^2)`, by the library and by a rule of JavaScript's. */
+/** Compares twenty steps with gradients of `sum(c (w - t)^2)`, by the library and by a rule in JavaScript. */
 async function follows({ device, Variable, Optimizer }, make, rule) {
   const [first, target, scale] = [randoms(7, 3), randoms(7, 4), randoms(7, 5).map((x) => Math.abs(x) + 0.1)];
   const w = new Variable(device.tensor(first));
@@ -192,7 +192,7 @@ test("what an optimiser is told makes sense", async ({ Optimizer, Variable, devi
   refuses("InvalidArgument", "accumulate: the loss must depend on a parameter", () =>
     optimizer.accumulate(once.square().sum()),
   );
-  // What was added up, and what was left, is taken by the next step of either kind.
+  // The next step of either kind uses the accumulated gradients and those that `backward` left.
   optimizer.accumulate(w.value.sum());
   w.value.sum().backward([w]);
   optimizer.minimize(w.value.sum());
@@ -281,7 +281,7 @@ test("a property with a dot is no name of a module's", ({ Module, Optimizer, Var
   refuses("InvalidArgument", 'module: the name of a property must not be empty or contain a dot', () =>
     Optimizer.sgd(new Dotted()),
   );
-  // What is no part of it may have any name.
+  // Other properties may have any name.
   class Plain extends Module {
     w = new Variable(device.ones([1]));
     "a.b" = "a note";
@@ -378,7 +378,7 @@ test("files there and back", async ({ device, Generator, Layer }) => {
     layer.loadStateDict(tensors);
   }
   same(seen.at(-1), file.length, "progress");
-  // A type that no tensor has: the other tensor is loaded.
+  // A dtype that tensors do not support. The other tensor is loaded.
   const strange = file.slice();
   strange.set([57, 57], 9 + new TextDecoder().decode(file.slice(8)).indexOf("F32"));
   const partly = await device.loadSafetensors(strange);

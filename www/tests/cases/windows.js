@@ -1,4 +1,4 @@
-// What looks through windows, as JavaScript calls it: small numbers worked out by hand.
+// Tests pooling, convolutions and resampling from JavaScript, with small numbers computed by hand.
 
 import { close, same, test } from "./harness.js";
 
@@ -53,7 +53,7 @@ test("resizing, windows and padding", async ({ device }) => {
   same(await all(x.resize([4])), [0, 2.5, 7.5, 10], "linear");
   close(await all(x.resize([3], "linear-corners")), [0, 5, 10], 1e-6, "linear, corners");
   same(await all(device.tensor(count(5)).resize([2], "nearest-exact")), [2, 4], "nearest exact");
-  // Keys's weights half way are -3/32, 19/32, 19/32, -3/32 for -0.75.
+  // Keys's weights halfway are -3/32, 19/32, 19/32, -3/32 for -0.75.
   const edge = device.tensor([0, 0, 1, 1]);
   close(await all(edge.resample(0, 3, { first: 0.5, filter: "cubic" })), [-3 / 32, 0.5, 35 / 32], 1e-6, "cubic places");
   close(await all(edge.resize([1], "cubic")), [0.5], 1e-6, "cubic");

@@ -1,4 +1,4 @@
-// A worker that computes a product and says on what.
+// A worker that computes a product and reports its device.
 
 import { Device } from "/dist/nn.js";
 

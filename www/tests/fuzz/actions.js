@@ -1,10 +1,11 @@
-// Everything that a program of the fuzz can do. An action is plain data: `{ do: "minimize", optimizer: "o1", loss: "t4" }`. So
-// programs can be kept, made smaller and printed. For each kind of action a table says
+// All actions of a program of the fuzz. An action is plain data, such as `{ do: "minimize", optimizer: "o1", loss: "t4" }`, so
+// programs can be stored, shrunk and printed. For each kind of action, a table has
 //
-// - `make`: one at random, of what the world has by then; undefined where there is nothing to make it of;
-// - `write` and `result`: what it is in JavaScript, statements and an expression to compare. This text is run, and printed;
-// - `run`: what it means, in the reference. It gives what is to be compared, or throws `Refused` where the library must refuse;
-// - `weight`: how often it is made; `isSync`: whether it can stand in a scope.
+// - `make`: returns a random action for the current world, or undefined if there are no operands;
+// - `write` and `result`: the action in JavaScript, statements and an expression to compare. This text is run and printed;
+// - `run`: the meaning in the reference. It returns the value to compare, or throws `Refused` if the library must reject the
+//   action;
+// - `weight`: the frequency; `isSync`: whether the action can occur in a scope.
 
 import { calls } from "./actions/calls.js";
 import { models } from "./actions/models.js";
@@ -16,7 +17,7 @@ import { variables } from "./actions/variables.js";
 
 export const actions = { ...tensors, ...variables, ...models, ...optimizers, ...programs, ...trainers, ...calls };
 
-/** An action in JavaScript: statements, and what it gives. */
+/** Returns an action in JavaScript: statements, and an expression for its result. */
 export function sourceOf(action, world) {
   const { write, result } = actions[action.do];
   return [write?.call(actions[action.do], action, world) ?? "", result?.call(actions[action.do], action, world)];

@@ -1,4 +1,4 @@
-// The garbage collector, which a program of the fuzz asks: Node has to be told to show it.
+// The garbage collector, which a program of the fuzz runs. Node must be started with a flag that exposes it.
 
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";

@@ -1,5 +1,5 @@
-// Operations of tensors as plain data: `{ op: "slice", of: ["t3"], with: [0, 1, 3] }`. A table says how each is written in
-// JavaScript, what it means, and where one can be made. Bodies of programs and of activation checkpoints are lists of them.
+// Operations on tensors as plain data: `{ op: "slice", of: ["t3"], with: [0, 1, 3] }`. A table has the JavaScript of each, its
+// meaning, and the operands that it fits. Bodies of programs and of activation checkpoints are lists of operations.
 //
 // An operand is a name, or a variable's value: `t3`, `v1.value`, `m1.layer.parameter("weight").value`.
 
@@ -9,7 +9,7 @@ import { constant, Refused } from "./tape.js";
 
 const listed = (refs) => `[${refs.join(", ")}]`;
 
-/** How an operation is written of its operands, and what it means of their values; `[..]` are further arguments. */
+/** The JavaScript of an operation with its operands, and its meaning for their values. `[..]` are further arguments. */
 const forms = {
   tanh: { write: ([x]) => `${x}.tanh()`, mean: (ops, [x]) => ops.tanh(x) },
   square: { write: ([x]) => `${x}.square()`, mean: (ops, [x]) => ops.square(x) },
@@ -34,15 +34,15 @@ const forms = {
   },
 };
 
-/** Operations that are more than their operands: what they mean needs the world. */
+/** Operations whose meaning needs the world. */
 const larger = {
-  /** What a model makes of a tensor. */
+  /** The output of a model for a tensor. */
   forward: {
     write: ({ of: [x], with: [model] }) => `${model}.forward(${x})`,
     mean: (world, { with: [model] }, [x]) => [forward(world, model, x.value, x.device)],
   },
 
-  /** A part whose values are computed again for gradients. */
+  /** A part that is recomputed for gradients. */
   checkpoint: {
     write: ({ of: [x], body }) => `${x}.checkpoint(${writeBody(body)})`,
     mean: (world, { body }, [x]) => meanBody(world, body, [x.value], x.device),
@@ -71,12 +71,12 @@ const larger = {
 
 export const zeros = ({ shape }) => constant(shape, new Float64Array(count(shape)));
 
-/** An operation in JavaScript. */
+/** Returns an operation in JavaScript. */
 export function write(step) {
   return larger[step.op]?.write(step) ?? forms[step.op].write(step.of, step.with ?? []);
 }
 
-/** What an operation makes of its operands, `{ value, device }` each: a list of such. */
+/** Returns the list of results of an operation. Operands and results are `{ value, device }` each. */
 export function mean(world, step, operands) {
   const [{ device }] = operands;
   if (operands.some((other) => other.device !== device)) throw new Refused("operands on two devices");
@@ -85,7 +85,7 @@ export function mean(world, step, operands) {
   return made.map((value) => ({ value, device }));
 }
 
-/** A function in JavaScript of a list of operations: `(x0) => { const b1 = x0.tanh(); return b1; }`. */
+/** Returns a function of a list of operations in JavaScript: `(x0) => { const b1 = x0.tanh(); return b1; }`. */
 export function writeBody({ inputs, steps, results }) {
   const target = ({ as, op }) => (as.length > 1 || op === "grad" ? listed(as) : as[0]);
   const lines = steps.map((step) => `const ${target(step)} = ${write(step)};`);
@@ -95,7 +95,7 @@ export function writeBody({ inputs, steps, results }) {
   return `${named} => {\n${[...lines, `return ${given};`].join("\n").replace(/^/gm, "  ")}\n}`;
 }
 
-/** The results of such a function; `captured` are tensors from outside, as they were when it was made. */
+/** Returns the results of such a function. `captured` are tensors from outside, with their values when it was created. */
 export function meanBody(world, { inputs, steps, results }, values, device, captured = new Map()) {
   const locals = new Map(inputs.map((name, n) => [name, { value: values[n], device }]));
   const find = (ref) => locals.get(ref) ?? captured.get(ref) ?? world.tensor(ref);
@@ -109,14 +109,14 @@ export function meanBody(world, { inputs, steps, results }, values, device, capt
   });
 }
 
-/** The names of tensors from outside that a function uses; variables' values are none. */
+/** Returns the names of captured tensors of a function, without values of variables. */
 export function outside({ inputs, steps, results }) {
   const own = new Set([...inputs, ...steps.flatMap(({ as }) => as)]);
   const used = [...steps.flatMap(({ of, body }) => [...of, ...(body ? outside(body) : [])]), ...results];
   return [...new Set(used)].filter((ref) => !own.has(ref) && !ref.endsWith(".value"));
 }
 
-/** The names that the results of a function are made of: a program keeps no others. */
+/** Returns the names on which the results of a function depend. A program keeps no others. */
 export function needed({ steps, results }) {
   const names = new Set(results);
   for (const { as, of, body } of [...steps].reverse()) {
@@ -126,9 +126,9 @@ export function needed({ steps, results }) {
   return names;
 }
 
-// Making operations.
+// Creation of operations.
 
-/** How far values may be from 0 where they are multiplied. */
+/** The largest magnitude of values that are multiplied. */
 const TAME = 4;
 
 const size = ({ value }) => value.data.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
@@ -140,13 +140,16 @@ const fits = (a, b) => {
   return Array.from({ length: rank }, (_, axis) => [at(a, axis), at(b, axis)]).every(([m, n]) => m === n || m === 1 || n === 1);
 };
 
-/** Other shapes of as many elements. */
+/** Returns other shapes with the same number of elements. */
 const reshaped = (shape) => {
   const all = [[6], [2, 3], [3, 2], [1, 6], [4], [2, 2], [3], [3, 1], [1, 3], [2], [1, 2], [2, 1], [1], []];
   return all.filter((other) => count(other) === count(shape) && `${other}` !== `${shape}`);
 };
 
-/** Makers of operations of a tensor `x`, given all tensors of its device; undefined where there is none. */
+/**
+ * Functions that create an operation on a tensor `x`, with access to all tensors of its device. They return undefined if none
+ * fits.
+ */
 const makers = {
   unary: ({ random }, x) => {
     const op = random.one(["tanh", "tanh", "relu", "neg", "square"]);
@@ -196,7 +199,7 @@ const makers = {
     return { op: "concat", of: [x.ref, random.one(others).ref], with: [random.below(x.value.shape.length)] };
   },
   forward: ({ random, world, isInside }, x) => {
-    // What a model keeps of its inputs must not be kept of a program's.
+    // A program's inputs must not change the running statistics of a model.
     const isFit = ({ device, width }) => device === x.device && width === x.value.shape[1];
     const fit = [...world.state.models].filter(([, model]) => isFit(model) && !(isInside && model.buffers.length));
     if (x.value.shape.length !== 2 || !fit.length || size(x) > TAME) return undefined;
@@ -215,7 +218,7 @@ export const weights = {
   ...{ forward: 3, checkpoint: 2, detach: 1 },
 };
 
-/** An operation of one of these tensors, `{ ref, value, device }` each. Undefined where the chosen one does not fit. */
+/** Returns an operation on one of these tensors, `{ ref, value, device }` each, or undefined if the chosen one does not fit. */
 export function makeStep(gen, all, chosen = weights) {
   const x = gen.random.one(all);
   const near = all.filter(({ device }) => device === x.device);

@@ -1,29 +1,29 @@
-// The fuzz itself, the same in Node and in a page: makes programs from seeds, plays them, and makes what differs small.
+// The fuzzer, for Node and pages: makes programs from seeds, plays them, and shrinks those that fail.
 
 import { Generator } from "./generate.js";
 import { Library, play, written } from "./play.js";
 import { shrink } from "./shrink.js";
 
-/** How many actions a program has, unless the options say so. */
+/** The default number of actions of a program. */
 const LENGTH = 60;
 
-/** A finding's kind, by which it is told from others while a program is made smaller. */
+/** Returns a finding's kind, which must stay the same while a program is shrunk. */
 function kindOf({ kind, action, message }) {
   const told = ["trap", "error", "other error"].includes(kind) ? message.replace(/[\d.]+/g, "").slice(0, 80) : "";
   return [kind, action.do, told].join(" ");
 }
 
-/** The actions of a program that was played, without those that each program ends with. */
+/** Returns the actions of a program that was played, without the final ones of every program. */
 export const actionsOf = (all) => all.filter(({ isLast }) => !isLast).map(({ action }) => action);
 
-/** Copies of the package that are loaded when a core has trapped, each with a core of its own. */
+/** Copies of the package, each with a separate core. A new one is loaded when a core has trapped. */
 export class Copies {
-  /** Modules are loaded once in a process or page: each copy has a number of its own there. */
+  /** The number of copies so far. A module is loaded once per process or page, so each copy has a unique number. */
   static #count = 0;
   #load;
   #current;
 
-  /** `load` gives a copy of the package by its number. */
+  /** `load` returns a copy of the package by its number. */
   constructor(load) {
     this.#load = load;
   }
@@ -32,22 +32,22 @@ export class Copies {
     return (this.#current ??= this.#load(Copies.#count++));
   }
 
-  /** The next one has another core. */
+  /** Makes the next copy use another core. */
   renew() {
     this.#current = undefined;
   }
 }
 
-/** Rejections that nobody handles: they would end a Node process. */
+/** Unhandled rejections, which would end a Node process. */
 const unhandled = [];
 if (globalThis.process?.on) process.on("unhandledRejection", (reason) => unhandled.push(reason));
 else globalThis.addEventListener?.("unhandledrejection", ({ reason }) => unhandled.push(reason));
 
-/** Plays on new devices; a core that has trapped is left behind. */
+/** Plays actions on new devices. A core that has trapped is replaced. */
 async function played(copies, prefers, hasElements, next, options) {
   const library = await Library.open(await copies.get(), prefers, hasElements);
   const result = await play(library, next, options);
-  // They are told when all that was waiting has had its turn.
+  // Rejections are reported after all pending tasks have run.
   await new Promise((resolve) => setTimeout(resolve));
   const [reason] = unhandled.splice(0);
   if (reason !== undefined && !result.finding) {
@@ -59,10 +59,10 @@ async function played(copies, prefers, hasElements, next, options) {
   return result;
 }
 
-/** Makes a program of a seed and plays it. */
+/** Makes a program from a seed and plays it. */
 export function playSeed(copies, prefers, seed, options) {
   let [generator, left] = [undefined, options?.length ?? LENGTH];
-  // They take a while to compile.
+  // Element functions take a while to compile.
   const hasElements = seed % 3 === 0;
   return played(copies, prefers, hasElements, (world) => {
     generator ??= new Generator(world, seed, { hasElements, without: options?.without });
@@ -70,14 +70,14 @@ export function playSeed(copies, prefers, seed, options) {
   }, options);
 }
 
-/** Plays actions that are there. */
+/** Plays existing actions. */
 export function playActions(copies, prefers, list, options) {
   const left = [...list];
   const hasElements = JSON.stringify(list).includes('"element"');
   return played(copies, prefers, hasElements, () => (left.length ? [left.shift()] : undefined), options);
 }
 
-/** Makes a finding small, in so many milliseconds at most; gives its program as data and as JavaScript. */
+/** Shrinks a finding in at most `most` milliseconds. Returns its program as data and as JavaScript. */
 async function reduced(copies, prefers, { played: all, finding }, options, most) {
   const end = performance.now() + most;
   const kind = kindOf(finding);
@@ -94,8 +94,8 @@ async function reduced(copies, prefers, { played: all, finding }, options, most)
 }
 
 /**
- * Plays programs of one seed after the other: `limit` of them, or for some seconds, or until there are enough findings of
- * different kinds. `tell` is called with each finding when it is small.
+ * Plays programs of one seed after the other: `limit` of them, or for some seconds, or until there are `most` findings of
+ * different kinds. Calls `tell` with each finding after it is shrunk.
  */
 export async function fuzz({ load, prefers, seed, seconds, limit = Infinity, most = 1, ...rest }) {
   const { shrinking = 30, options = {}, tell = () => {} } = rest;

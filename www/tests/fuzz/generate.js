@@ -1,12 +1,12 @@
-// Making actions at random, each of what the world has by then. The same seed makes the same actions, as long as the library
-// gives the same answers.
+// Makes random actions for the current world. The same seed makes the same actions, as long as the library gives the same
+// answers.
 
 import { actions } from "./actions.js";
 import { makeStep, mean, weights } from "./forms.js";
 import { chance, count } from "./random.js";
 import { history, Refused, Skip } from "./tape.js";
 
-/** What `work` gives; undefined where it means nothing, or an error. */
+/** Returns the result of `work`, or undefined if it is skipped or an error. */
 export function attempt(work) {
   try {
     return work();
@@ -16,9 +16,9 @@ export function attempt(work) {
   }
 }
 
-/** Makes actions for a world that changes by them. */
+/** Makes actions for a world that they change. */
 export class Generator {
-  /** `without` are kinds of actions that are not made. */
+  /** `without` lists kinds of actions that are not made. */
   constructor(world, seed, { hasElements = false, without = [] } = {}) {
     this.world = world;
     this.hasElements = hasElements;
@@ -26,16 +26,16 @@ export class Generator {
     this.random = chance(seed);
     this.seed = seed;
     this.made = 0;
-    /** Whether a function is being made that records operations. */
+    /** Whether a function that records operations is being made. */
     this.isInside = false;
   }
 
-  /** A name that nothing has yet. */
+  /** Returns an unused name. */
   fresh(kind) {
     return `${kind}${++this.made}`;
   }
 
-  /** A seed for values. */
+  /** Returns a seed for values. */
   number() {
     return this.random.below(1e6);
   }
@@ -49,18 +49,18 @@ export class Generator {
     return this.random.one([[], [2], [3], [2, 3], [3, 2], [2, 2], [3, 3], [2, 3]]);
   }
 
-  /** All names of one kind whose things fit. */
+  /** Returns all names of one kind whose objects fit. */
   names(kind, fits = () => true) {
     return [...this.world.state[kind]].filter(([name, thing]) => fits(thing, name)).map(([name]) => name);
   }
 
-  /** One of them; undefined where there is none. */
+  /** Returns one of these names, or undefined. */
   name(kind, fits) {
     const all = this.names(kind, fits);
     return all.length ? this.random.one(all) : undefined;
   }
 
-  /** All tensors that operations can be made of, `{ ref, value, device }` each: the newer ones are there more often. */
+  /** Returns all tensors that can be operands, `{ ref, value, device }` each. Newer ones occur more often. */
   operands(fits = () => true) {
     const { tensors, variables } = this.world.state;
     const named = [...tensors].map(([ref, { value, device }]) => ({ ref, value, device }));
@@ -73,7 +73,7 @@ export class Generator {
     return all.length ? this.random.one(all) : undefined;
   }
 
-  /** One action, or a few that go together, of a kind that fits; none where what was chosen can not be made. */
+  /** Returns an action or a few related ones, of a kind that fits. Returns none if the chosen kind cannot be made. */
   action(fits = () => true) {
     const kinds = Object.entries(actions).filter(([name, kind]) => !this.without.includes(name) && fits(kind, name));
     const name = this.random.weighted(Object.fromEntries(kinds.map(([key, { weight }]) => [key, weight])));
@@ -82,8 +82,8 @@ export class Generator {
   }
 
   /**
-   * A number that depends on one of these variables, `{ ref, actions }`: one that is there, or one that further actions make.
-   * Once in a while it is any number.
+   * Returns a number that depends on one of these variables, `{ ref, actions }`: an existing one, or one that further actions
+   * create. Sometimes returns any number.
    */
   loss(ids, device) {
     const { random } = this;
@@ -102,14 +102,14 @@ export class Generator {
     return { ref: c, actions: [first, ...(last.of[0] === b ? [second] : []), last] };
   }
 
-  /** Another shape than an operand's, which does not broadcast with it. */
+  /** Returns a shape that does not broadcast with an operand's shape. */
   misfit({ value: { shape } }) {
     return shape.length ? shape.map((extent) => extent + 4) : [7, 5];
   }
 
   /**
-   * A function of a few operations, of `inputs`, whose names begin with `kind`, and of tensors from outside. The last result is
-   * that of the last operation.
+   * Returns a function of a few operations on `inputs`, whose names begin with `kind`, and on tensors from outside. The last
+   * result is that of the last operation.
    */
   body(inputs, others, kind, most, chosen = { ...weights, checkpoint: kind === "h" ? 0 : 1 }) {
     const isInside = this.isInside;

@@ -1,11 +1,11 @@
-// Models as plain data: a list of stages, such as `{ is: "linear", from: 2, to: 3 }`. In JavaScript they are classes that
-// extend `Module`, or a `Sequential`, so that parameters have paths. In the reference they are variables by these paths.
+// Models as plain data: a list of stages, such as `{ is: "linear", from: 2, to: 3 }`. In JavaScript, they are classes that
+// extend `Module`, or a `Sequential`, so their parameters have paths. In the reference, they are variables with these paths.
 
 import { count, numbers } from "./random.js";
 import { constant, Refused } from "./tape.js";
 
 /**
- * The parameters and buffers of stages, `{ id, shape }` each, whose ids are expressions of JavaScript:
+ * Returns the parameters and buffers of stages, `{ id, shape }` each. Their ids are JavaScript expressions:
  * `m1.stage0.parameter("weight")`.
  */
 function found(stages, at) {
@@ -27,12 +27,12 @@ function found(stages, at) {
   });
 }
 
-/** The parameters and buffers of a model, in the order in which it has them. */
+/** Returns the parameters and buffers of a model, in the model's order. */
 export function parametersOf(name, { is, stages }) {
   return found(stages, (n) => (is === "sequential" ? `${name}[${n}]` : `${name}.stage${n}`));
 }
 
-/** The first values of a parameter or buffer; what is under a root is above 0. */
+/** Returns the initial values of a parameter or buffer. Values under a root are positive. */
 export function first(seed, n, { id, shape }) {
   const values = numbers(seed + 97 * n, count(shape), 0.5);
   return id.includes("running_var") ? values.map(Math.abs) : values;
@@ -41,7 +41,7 @@ export function first(seed, n, { id, shape }) {
 /** Whether a model has running statistics, which change when it runs. */
 export const hasBuffers = (spec) => spec.stages.some(({ is }) => is === "norm");
 
-/** Numbers in JavaScript, as a tensor. */
+/** Returns numbers as a tensor in JavaScript. */
 export const tensorOf = (device, data, shape) => `${device}.tensor([${[...data].join(", ")}], [${shape.join(", ")}])`;
 
 function applied(stage, id, x) {
@@ -53,7 +53,7 @@ function applied(stage, id, x) {
   return `${id}.forward(${x})`;
 }
 
-/** The value of a stage's property; a stage without one has none. */
+/** Returns the value of a stage's property, if it has one. */
 function property(stage, device) {
   if (stage.is === "scale" || stage.is === "offset") {
     const ones = Array(stage.width).fill(stage.is === "scale" ? 1 : 0);
@@ -68,7 +68,7 @@ function property(stage, device) {
   return stage.is === "inner" || stage.is === "again" ? classOf(stage.stages, device) : undefined;
 }
 
-/** A model of a class of its own. */
+/** Returns a model with a new class. */
 function classOf(stages, device) {
   const properties = stages.map((stage, n) => [property(stage, device), n]).filter(([value]) => value);
   const fields = properties.map(([value, n]) => `stage${n} = ${value};`);
@@ -77,16 +77,16 @@ function classOf(stages, device) {
   return `new (class extends Module {\n${lines.join("\n").replace(/^/gm, "  ")}\n})()`;
 }
 
-/** A model in JavaScript. */
+/** Returns a model in JavaScript. */
 export function writeModel({ is, stages }, device) {
   if (is === "class") return classOf(stages, device);
   return `new Sequential(${stages.map((stage) => property(stage, device) ?? "(x) => x.tanh()").join(", ")})`;
 }
 
-/** What is added to variances: much, so that those of a few numbers are tame. */
+/** The epsilon of normalizations. It is large, so that variances of a few numbers are not close to 0. */
 const EPSILON = 0.5;
 
-/** Normalizes by the statistics of a batch, which running ones then follow, or by the running ones. */
+/** Normalizes by the statistics of a batch, and updates the running ones, or normalizes by the running ones. */
 function normalized(world, id, x, isTraining) {
   const { ops } = world;
   const value = (name) => world.get("variables", `${id}.parameter("${name}")`).value;
@@ -107,10 +107,10 @@ function normalized(world, id, x, isTraining) {
   return ops.add(ops.mul(even, value("weight")), value("bias"));
 }
 
-/** What a model makes of a value. */
+/** Returns the output of a model for a value. */
 export function forward(world, name, x, device) {
   const { spec, device: own } = world.get("models", name);
-  // A model on another device refuses where it first meets its parameters.
+  // A model on another device rejects the input at its first parameter.
   const at = (n) => (spec.is === "sequential" ? `${name}[${n}]` : `${name}.stage${n}`);
   return stages(world, spec.stages, at, x, { isForeign: device !== own, isTraining: world.get("models", name).training });
 }
@@ -139,7 +139,7 @@ function stages(world, list, at, x, mode) {
   }, x);
 }
 
-/** The parameters of a model that is made, with their first values. */
+/** Creates the parameters of a model, with their initial values. */
 export function makeModel(world, name, { spec, device, seed }) {
   const parameters = parametersOf(name, spec);
   const { width, outputs } = spec;
@@ -149,7 +149,7 @@ export function makeModel(world, name, { spec, device, seed }) {
   parameters.forEach((one, n) => world.variable(one.id, constant(one.shape, first(seed, n, one)), device));
 }
 
-/** A model at random. */
+/** Returns a random model. */
 export function randomSpec(random) {
   const [width, hidden, outputs] = [random.one([2, 3]), random.one([2, 3]), random.one([1, 2])];
   const linear = (from, to) => ({ is: "linear", from, to, bias: !random.once(4) });

@@ -1,8 +1,8 @@
-// The fuzz in a page, which `www/tests/fuzz.mjs` opens: the package is at `/dist/`, and these files at `/fuzz/`.
+// The fuzz in a page, which `www/tests/fuzz.mjs` opens. The package is at `/dist/`, and these files are at `/fuzz/`.
 
 import { fuzz } from "./fuzz.js";
 
-/** Plays for some seconds, on two devices of the kinds that are preferred: `webgpu` is the GPU there is, a software one too. */
+/** Plays for some seconds, on two devices of the preferred kinds. `webgpu` is any GPU, including a software GPU. */
 export async function run({ prefers, ...rest }) {
   const { Device } = await import("/dist/nn.js");
   const gpu = (await Device.isAvailable()) ? "gpu" : "software";

@@ -1,26 +1,26 @@
-// Plays a program on both sides: each action is run as JavaScript by the library, and by the reference, and what they give is
-// compared. The first action on which they differ is a finding, and ends the program.
+// Plays a program on both sides. The library runs each action as JavaScript, the reference computes it, and the results are
+// compared. The first difference is a finding, and ends the program.
 
 import { actions, sourceOf } from "./actions.js";
 import { ANY } from "./actions/trainers.js";
 import { World } from "./reference.js";
 import { Refused, Skip } from "./tape.js";
 
-/** How far a result of 32 bits may be off, relative to the largest element, or to 1. */
+/** The allowed error of a 32-bit result, relative to the largest element, or to 1. */
 const TOLERANCE = 2e-3;
 
-/** What the library says where a gradient would pass what is not held any more. */
+/** Messages of the library if a gradient would pass a tensor that is no longer held. */
 const LIFETIME = /was dropped|used up|overwritten|not held|no longer held/i;
 
-/** What programs use of the package. */
+/** The classes of the package that programs use. */
 const CLASSES = "Device Generator Layer Module Optimizer Residual Schedule Sequential Tensor Trainer Variable".split(" ");
 
 const AsyncFunction = (async () => {}).constructor;
 
-/** Names that belong to a program; all others are JavaScript's own. */
+/** Names that belong to a program. All others are JavaScript's. */
 const OWN = /^([a-z]\d+|element_d\d+)$/;
 
-/** The users' function of elements, with its gradients, for devices that compile WGSL and for those that do not. */
+/** The users' element function, with its gradients, for devices with and without a WGSL compiler. */
 const ELEMENT = `async (device) => {
   const of = "(x: f32, y: f32) -> f32";
   const make = (name, body, options) => device.elementFunction("fn " + name + of + " { return " + body + "; }", options);
@@ -36,14 +36,14 @@ const ELEMENT = `async (device) => {
   return make("f", "x * y + 0.5 * x", { gradients: [byX, byY], fallback: (x, y) => x.mul(y).add(x.mul(0.5)) });
 }`;
 
-/** The library's side: a copy of the package, and what a program has by name. */
+/** The library's side: a copy of the package, and the objects of a program by name. */
 export class Library {
   constructor(warpweft, devices, env) {
     Object.assign(this, { warpweft, devices, env });
     this.scope = new Proxy(env, { has: (target, key) => key in target || (typeof key === "string" && OWN.test(key)) });
   }
 
-  /** New devices of a copy of the package, `d0`, `d1` and so on, with functions of elements where they are used. */
+  /** Opens new devices of a copy of the package, `d0`, `d1` and so on, with element functions if they are used. */
   static async open(warpweft, prefers, hasElements) {
     const devices = await Promise.all(prefers.map((prefer) => warpweft.Device.new({ prefer })));
     const env = Object.fromEntries(CLASSES.map((name) => [name, warpweft[name]]));
@@ -56,13 +56,13 @@ export class Library {
     return new Library(warpweft, devices, env);
   }
 
-  /** Runs statements, and gives what an expression is then. */
+  /** Runs statements, and returns the value of an expression afterwards. */
   perform([statements, result]) {
     const body = `with (scope) {\n${statements}\n${result ? `return ${result};` : ""}\n}`;
     return new AsyncFunction("scope", body)(this.scope);
   }
 
-  /** Lets go of tensors that the reference does not know any more. */
+  /** Drops tensors that the reference no longer has. */
   keep(names) {
     for (const name of Object.keys(this.env)) if (/^t\d+$/.test(name) && !names.has(name)) delete this.env[name];
   }
@@ -72,7 +72,7 @@ export class Library {
   }
 }
 
-/** What differs; nothing if nothing does. */
+/** Returns the difference, or undefined if there is none. */
 function difference(expected, got, at = "") {
   if (expected === ANY) return undefined;
   if (typeof expected === "number") return apart([expected], [got], at);
@@ -91,7 +91,7 @@ function apart(expected, got, at) {
   return fits ? undefined : `${at}: ${shown(got)} instead of ${shown(expected)}`;
 }
 
-/** A value with few digits. */
+/** Returns a value with few digits. */
 export function shown(value) {
   if (typeof value === "number") return String(Number(value.toPrecision(5)));
   if (ArrayBuffer.isView(value) || Array.isArray(value)) return `[${Array.from(value, shown).join(", ")}]`;
@@ -100,7 +100,7 @@ export function shown(value) {
 
 const isOwn = (error) => error?.name === "WarpweftError" && error.code !== "DeviceLost";
 
-/** Whether the library may refuse what has a result. */
+/** Whether the library may reject an action that has a result. */
 function isAllowed(lenient, error) {
   if (lenient === "memory") return isOwn(error) && ["Memory", "Limit"].includes(error.code);
   if (lenient === "lifetime") return isOwn(error) && LIFETIME.test(error.message);
@@ -147,12 +147,12 @@ async function playOne(world, library, action) {
   return differs ? told("differs", differs) : told("done");
 }
 
-/** What is no finding. */
+/** Whether a kind of result is not a finding. */
 const isFine = (kind) => ["done", "refused", "skipped"].includes(kind) || kind.startsWith("allowed");
 
 /**
- * Plays the actions that `next` gives for the world until it gives none, and then reads all there is (`isLast`). `played` are
- * those that were not left out, with their text. `finding` is the last of them, if the two sides differ there.
+ * Plays the actions that `next` returns for the world until there are no more, and then reads everything (`isLast`). `played`
+ * are the actions that were not skipped, with their text. `finding` is the last of them, if the two sides differ there.
  */
 export async function play(library, next, { wrong, hasHalf } = {}) {
   const world = new World({ devices: library.devices.map((_, n) => `d${n}`), wrong });
@@ -181,7 +181,7 @@ export async function play(library, next, { wrong, hasHalf } = {}) {
   return { played, counts };
 }
 
-/** A program as people read it, and run it. */
+/** Returns a program as text that people can read and run. */
 export function written(played, prefers) {
   const text = played.map(({ source }) => source.join(" ")).join("\n");
   const used = CLASSES.filter((name) => name === "Device" || new RegExp(`\\b${name}\\b`).test(text));

@@ -1,7 +1,7 @@
-// Numbers that only a seed decides, so that each program of the fuzz can be made again: choices (Tommy Ettinger's mulberry32),
-// and values of tensors with two decimals, which people can read.
+// Random numbers that depend only on a seed, so that each program of the fuzz can be repeated: choices (Tommy Ettinger's
+// mulberry32), and values of tensors with two decimals, which people can read.
 
-/** Choices that depend on nothing but the seed. */
+/** Returns choices that depend only on the seed. */
 export function chance(seed) {
   let state = seed | 0;
   const next = () => {
@@ -15,9 +15,9 @@ export function chance(seed) {
     next,
     below,
     one: (list) => list[below(list.length)],
-    /** True in one of `count` cases. */
+    /** Returns true with a probability of 1 / `count`. */
     once: (count) => below(count) === 0,
-    /** One key of an object, by the weights that are its values. */
+    /** Returns a key of an object. The values are the weights. */
     weighted(weights) {
       const entries = Object.entries(weights).filter(([, weight]) => weight > 0);
       let left = next() * entries.reduce((sum, [, weight]) => sum + weight, 0);
@@ -27,7 +27,7 @@ export function chance(seed) {
   };
 }
 
-/** Values from -1 to 1 with two decimals, none of them close to 0. */
+/** Returns values from -1 to 1 with two decimals, none of them close to 0. */
 export function numbers(seed, count, scale = 1) {
   const random = chance(seed);
   return Array.from({ length: count }, () => {
@@ -36,5 +36,5 @@ export function numbers(seed, count, scale = 1) {
   });
 }
 
-/** How many elements a shape has. */
+/** Returns the number of elements of a shape. */
 export const count = (shape) => shape.reduce((product, extent) => product * extent, 1);

@@ -1,19 +1,20 @@
-// The reference: what a program of the fuzz means, computed eagerly in float64, by the contract of docs/state.md. It shares no
-// code with the library.
+// The reference: the meaning of a program of the fuzz, computed eagerly in float64, by the contract of docs/state.md. It shares
+// no code with the library.
 //
-// A world is all that a program has by name: tensors, variables, optimizers and so on. Each assignment gives a variable a value
-// of its own. Gradients pass from it to what was assigned, and a loss of an earlier value is told from one of the present.
+// A world has all objects of a program by name: tensors, variables, optimizers and so on. Each assignment gives a variable a
+// new value. Gradients pass from it to the assigned tensor, and a loss of an earlier value differs from one of the current
+// value.
 //
-// A world notes in `lenient` where the library may refuse an action that has a result here. It is "lifetime" where a gradient
-// passes what is not held any more, which may be an error. It is "any" where the contract does not say, and "memory" where
-// memory may lack.
+// A world notes in `lenient` whether the library may reject an action that has a result here. "lifetime" means that a gradient
+// passes a tensor that is no longer held, which may be an error. "any" means that the contract does not define the case, and
+// "memory" means that memory may run out.
 
 import { needed } from "./forms.js";
 import { count } from "./random.js";
 import { rules } from "./rules.js";
 import { between, clock, constant, gradients, history, operations, Refused, Skip } from "./tape.js";
 
-/** A copy of what a world has: values and arrays are never changed, so they are shared. */
+/** Copies the state of a world. Values and arrays never change, so they are shared. */
 export function copied(state) {
   if (state === null || typeof state !== "object" || Object.isFrozen(state)) return state;
   if (state instanceof Map) return new Map([...state].map(([key, value]) => [key, copied(value)]));
@@ -22,7 +23,10 @@ export function copied(state) {
   return Object.fromEntries(Object.entries(state).map(([key, value]) => [key, copied(value)]));
 }
 
-/** All of a loss that a step uses up: the ways to values of parameters that it changed, up to values of other variables. */
+/**
+ * Returns everything in a loss that a step consumes: the paths to values of parameters that it changed, up to values of other
+ * variables.
+ */
 function usedUp(loss, changed) {
   const used = new Set();
   const near = history(loss, (one) => one.variable !== undefined);
@@ -35,27 +39,27 @@ function usedUp(loss, changed) {
 const KINDS = ["tensors", "variables", "programs", "models", "optimizers", "averages", "trainers", "files", "states", "reads"];
 
 export class World {
-  /** With other operations, rules or methods than those that are right, a fuzz has something to find. */
+  /** With wrong operations, rules or methods, the fuzz has a difference to find. */
   constructor({ devices, wrong = {} }) {
     this.devices = devices;
     this.ops = { ...operations, ...wrong.operations };
     this.rules = { ...rules, ...wrong.rules };
     Object.assign(this, wrong.world);
     this.state = Object.fromEntries(KINDS.map((kind) => [kind, new Map()]));
-    /** Used up by steps: losses, what they were made of, and the parameters' values that the steps changed. */
+    /** Consumed by steps: losses, their history, and the parameter values that the steps changed. */
     this.state.spent = [];
-    /** Gradients that are the seed, or one by several tensors: in the library they may be one tensor or several. */
+    /** Gradients that are the seed, or gradients by several tensors. In the library, they may be one tensor or several. */
     this.shared = new WeakSet();
     this.begin();
   }
 
-  /** An action begins. */
+  /** Begins an action. */
   begin() {
     this.mark = clock();
     this.lenient = undefined;
-    /** Makes again what an action changes even where it is refused. */
+    /** Repeats the changes that an action makes even if it is rejected. */
     this.stays = undefined;
-    /** In a program, the value outside of each variable that it reads, by the tensor that it reads. */
+    /** In a program, the outside value of each variable that it reads, by the tensor that it reads. */
     this.outside = new Map();
   }
 
@@ -67,7 +71,7 @@ export class World {
     this.state = state;
   }
 
-  /** One thing by its name; what is not there after the program was made smaller is left out on both sides. */
+  /** Returns an object by its name. An action on an object that no longer exists after shrinking is skipped on both sides. */
   get(kind, name) {
     const found = this.state[kind].get(name);
     if (!found) throw new Skip(`there is no ${name}`);
@@ -76,7 +80,7 @@ export class World {
 
   // Tensors.
 
-  /** The tensor that an expression names: a name, or a variable's value, such as `v1.value`. */
+  /** Returns the tensor of an expression: a name, or a variable's value, such as `v1.value`. */
   tensor(ref) {
     if (ref.endsWith(".value")) return this.get("variables", ref.slice(0, -".value".length));
     return this.get("tensors", ref);
@@ -86,25 +90,25 @@ export class World {
     this.state.tensors.set(name, { value, device, of });
   }
 
-  /** Disposes of a tensor. Other names may be names of the same object, if a variable has it. */
+  /** Disposes of a tensor. Other names may refer to the same object, if it belongs to a variable. */
   drop(name) {
     const { of } = this.get("tensors", name);
     this.state.tensors.delete(name);
     if (of) this.forget(of);
   }
 
-  /** The objects of a variable's values are disposed of when another value comes. */
+  /** Disposes of the objects of a variable's values when the variable gets another value. */
   forget(variable) {
     for (const [name, { of }] of this.state.tensors) if (of === variable) this.state.tensors.delete(name);
   }
 
-  /** A variable takes over the object that was assigned to it, unless another variable has it. */
+  /** Lets a variable take over the assigned object, unless another variable has it. */
   take(ref, id) {
     const tensor = this.state.tensors.get(ref);
     if (tensor) tensor.of ??= id;
   }
 
-  /** All values that something holds: a name, a variable, a program. */
+  /** Returns all held values: by a name, a variable, or a program. */
   held() {
     const { tensors, variables, programs } = this.state;
     const held = new Set([...tensors.values(), ...variables.values()].map(({ value }) => value));
@@ -116,22 +120,25 @@ export class World {
     return held;
   }
 
-  /** In a program, refuses a gradient by a variable that went into a tensor from outside: that is a constant there. */
+  /**
+   * In a program, rejects a gradient by a variable that is part of an outside tensor's history. That tensor is a constant
+   * there.
+   */
   needInside(value, wrt) {
     const ends = wrt.map((one) => this.outside.get(one)).filter(Boolean);
     if (between(value, ends).size === 0) return;
     throw new Refused("a gradient by a variable that went into what a program uses", /constants in it|was dropped|used up/);
   }
 
-  /** Notes whether gradients of a value by others pass something that is not held, or that a step has used up. */
+  /** Notes whether gradients of a value by others pass a value that is not held, or that a step has consumed. */
   passes(value, wrt) {
     const way = between(value, wrt);
     for (const { used, changed } of this.state.spent) {
-      // What a step used up passes no gradients, and what else was behind it is not known any more.
+      // A consumed value passes no gradients, and the history behind it is unknown.
       if ([...history(value)].some((one) => used.has(one))) this.lenient = "any";
       if (![...changed].some((parameter) => way.has(parameter))) continue;
       if (used.has(value)) throw new Refused("a step has used up this loss");
-      // Whether a gradient is the parameter's earlier value itself or a copy, the contract does not say.
+      // The contract does not define whether a gradient is the parameter's earlier value or a copy.
       if (changed.has(value)) this.lenient = "any";
       const ends = [...changed].filter((parameter) => way.has(parameter));
       if ([...between(value, ends)].some((one) => used.has(one))) this.lenient = "any";
@@ -139,11 +146,11 @@ export class World {
     const held = this.held();
     const isLost = (one) => !held.has(one) && !one.inside && one.born <= this.mark;
     const touched = [...way].flatMap((one) => (wrt.includes(one) ? [one] : [one, ...one.operands]));
-    // What is behind a value that is not held, the library need not know: a gradient may pass it or not.
+    // The library need not keep the history behind a value that is not held. A gradient may pass it or not.
     if ([...touched, ...history(value)].some(isLost)) this.lenient ??= "lifetime";
   }
 
-  /** The gradients of tensors that live on one device. */
+  /** Returns the gradients of tensors on one device. */
   gradients(of, seed, wrt) {
     if ([seed, ...wrt].some((other) => other && other.device !== of.device)) throw new Refused("tensors on two devices");
     const { shape } = of.value;
@@ -162,7 +169,7 @@ export class World {
 
   // Variables.
 
-  /** A variable takes a value, which gradients pass to what is assigned. */
+  /** Assigns a value to a variable. Gradients pass to the assigned tensor. */
   assign(id, value) {
     const taken = this.ops.itself(value);
     this.change(id, taken);
@@ -181,8 +188,8 @@ export class World {
   }
 
   /**
-   * Refuses a loss that used a value which one of these variables had before it was assigned. What it used of another variable
-   * is that variable's, whatever it was assigned.
+   * Rejects a loss that used an earlier value of one of these variables. A value of another variable belongs to that variable,
+   * whatever was assigned to it.
    */
   needCurrent(loss, ids) {
     const { variables } = this.state;
@@ -191,12 +198,12 @@ export class World {
     const near = history(loss, (one) => one.variable !== undefined);
     for (const id of ids) {
       if ([...near].some(isPast(id))) throw new Refused(`a loss of an earlier value of ${id}`, /variable|parameter|`/i);
-      // Through another variable, where the past of that may be gone.
+      // The path through another variable may have lost its history.
       if ([...history(loss, (one) => one === variables.get(id).value)].some(isPast(id))) this.lenient = "any";
     }
   }
 
-  /** The gradients of a loss by the values of variables: undefined where nothing of one goes into it. */
+  /** Returns the gradients of a loss by the values of variables, or undefined if it does not depend on one. */
   byVariables(loss, ids) {
     const variables = ids.map((id) => this.get("variables", id));
     if (count(loss.value.shape) !== 1) throw new Refused(`a loss of shape [${loss.value.shape}]`);
@@ -228,7 +235,7 @@ export class World {
     return optimizer.groups.flatMap(({ ids }) => ids);
   }
 
-  /** Refuses an optimizer one of whose parameters belongs to a later one. */
+  /** Rejects an optimizer if one of its parameters belongs to a later one. */
   needOwn(name) {
     const optimizer = this.get("optimizers", name);
     for (const id of this.parameters(optimizer)) {
@@ -237,7 +244,7 @@ export class World {
     return optimizer;
   }
 
-  /** The same; what others than steps do with an optimizer of the past is not said. */
+  /** Skips the action in this case. The contract only defines steps of an old optimizer. */
   needOwnOrSkip(name) {
     try {
       return this.needOwn(name);
@@ -246,7 +253,7 @@ export class World {
     }
   }
 
-  /** The gradients of a loss, by its parameters. */
+  /** Returns the gradients of a loss by its parameters. */
   byParameters(optimizer, loss) {
     const ids = this.parameters(optimizer);
     const found = this.byVariables(loss, ids);
@@ -271,7 +278,7 @@ export class World {
   step(name, now = new Map(), losses = []) {
     const optimizer = this.needOwn(name);
     const found = new Map();
-    // What `backward` has left is of a loss that was scaled by hand, or should have been.
+    // The gradient of `backward` belongs to a loss that was, or should have been, scaled by hand.
     const scale = optimizer.scale?.now ?? 1;
     for (const id of this.parameters(optimizer)) {
       const left = this.get("variables", id).gradient?.data.map((x) => x / scale);
@@ -292,7 +299,7 @@ export class World {
     for (const id of this.parameters(optimizer)) this.get("variables", id).gradient = undefined;
   }
 
-  /** Steps one parameter by its gradient; gives the value that it had. */
+  /** Updates one parameter by its gradient. Returns its previous value. */
   update(group, id, gradient) {
     const { value } = this.get("variables", id);
     const memory = group.memory.get(id) ?? Array.from(gradient, () => ({}));
@@ -312,14 +319,14 @@ export class World {
     for (const [id, data] of found) found.set(id, data.map((x) => (clip.by === "norm" ? x * factor : bounded(x))));
   }
 
-  /** The loss's scale grows after so many good steps: all steps here are good. */
+  /** Increases the scale of the loss after a number of good steps. All steps here are good. */
   follow(scale) {
     scale.good += 1;
     if (scale.good < scale.interval) return;
     Object.assign(scale, { good: 0, now: scale.now * scale.growth });
   }
 
-  /** An optimizer's state: the memory and steps of its rules, accumulated gradients, and the scale of losses. */
+  /** Returns an optimizer's state: the memory and steps of its rules, accumulated gradients, and the scale of losses. */
   remembered({ groups, pending, scale }) {
     return copied({ groups: groups.map(({ steps, memory }) => ({ steps, memory })), pending, scale });
   }
@@ -335,7 +342,7 @@ export class World {
     Object.assign(optimizer, { pending: renamed(pending), losses: [], scale: copied(scale) });
   }
 
-  // Averages of weights.
+  // Weight averages.
 
   average(name, of, decay) {
     const optimizer = this.needOwnOrSkip(of);
@@ -343,7 +350,7 @@ export class World {
     this.state.averages.set(name, { optimizer: of, decay, values });
   }
 
-  /** An average whose parameters all belong to its optimizer; what others are is not said. */
+  /** Returns an average whose parameters all belong to its optimizer. The contract does not define others. */
   needAverage(name) {
     const average = this.get("averages", name);
     const isOwn = (id) => this.get("variables", id).owner === average.optimizer;

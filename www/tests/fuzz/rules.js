@@ -1,19 +1,19 @@
-// The rules of optimizers by their formulas, element by element: what a step makes of a value `w`, a gradient `g` and what the
-// rule remembers. Their papers, and PyTorch where it differs, are the source. The library's code is not.
+// The formulas of optimizers, element by element: the update of a value `w` with a gradient `g` and the state of the rule. The
+// sources are their papers, and PyTorch where it differs, but not the library's code.
 //
-// The fuzz gives each rule numbers that make it smooth (a large `eps`), because a step that divides a small gradient by itself
-// would turn a rounding error into a whole step.
+// The fuzz chooses numbers that make each rule smooth (a large `eps`). Otherwise, a step that divides a small gradient by its
+// magnitude would turn a rounding error into a whole step.
 
 import { Skip } from "./tape.js";
 
 const { sqrt, abs, max, sign } = Math;
 
-/** Adam's two means after a gradient, and what they are divided by because they began with zeros. */
+/** Returns Adam's two means after a gradient, and their bias corrections. */
 function moments({ betas: [b1, b2] }, { m = 0, v = 0 }, g, step) {
   return { m: b1 * m + (1 - b1) * g, v: b2 * v + (1 - b2) * g * g, c1: 1 - b1 ** step, c2: 1 - b2 ** step };
 }
 
-/** For each rule the new value and what is remembered then, of one element at the `step`-th step, the first being 1. */
+/** For each rule, returns the new value and state of one element at the `step`-th step, where the first is 1. */
 export const rules = {
   sgd({ lr, momentum = 0, dampening = 0, weightDecay = 0, nesterov = false }, w, g, { buffer = 0 }, step) {
     g += weightDecay * w;
@@ -76,13 +76,13 @@ export const rules = {
 
   lion({ lr, betas: [b1, b2], weightDecay = 0 }, w, g, { m = 0 }) {
     const direction = b1 * m + (1 - b1) * g;
-    // Exactly 0 are gradients by what a loss does not depend on.
+    // Gradients by parameters that a loss does not depend on are exactly 0.
     if (direction !== 0 && abs(direction) < 1e-3) throw new Skip("lion next to the kink of its sign");
     return [w - lr * weightDecay * w - lr * sign(direction), { m: b2 * m + (1 - b2) * g }];
   },
 };
 
-/** Numbers for each rule: made by `random`, smooth, and within what the library takes. */
+/** Returns random numbers for each rule that are smooth, and within the ranges of the library. */
 export const choices = {
   sgd: (random) => {
     const options = { lr: random.one([0.05, 0.1, 0.5]) };

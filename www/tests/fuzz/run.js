@@ -1,11 +1,12 @@
-// The fuzz in Node, on the CPU's core: `node www/tests/fuzz/run.js`. Environment variables say how long and from which seed on:
+// Runs the fuzz in Node, on the CPU's core: `node www/tests/fuzz/run.js`. Environment variables set the time and the first
+// seed:
 //
 //     WARPWEFT_FUZZ_SECONDS=3600 WARPWEFT_FUZZ_SEED=1000 WARPWEFT_FUZZ_MOST=10 node www/tests/fuzz/run.js
 //     WARPWEFT_FUZZ_WITHOUT=call,move node www/tests/fuzz/run.js    # without some kinds of actions
 //     WARPWEFT_FUZZ_LENGTH=300 node www/tests/fuzz/run.js           # longer programs, of 60 actions otherwise
 //     WARPWEFT_FUZZ_DEVICES=gpu,cpu node www/tests/fuzz/run.js      # where Node has WebGPU
 //
-// A finding is printed as a program in JavaScript, made small. It ends with a count of what was played, and fails if there are
+// A finding is shrunk and printed as a JavaScript program. The run ends with counts of the actions, and fails if there are
 // findings.
 
 import "./collect.js";

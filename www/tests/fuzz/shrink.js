@@ -1,16 +1,16 @@
-// Makes a program that fails smaller. It leaves out actions, first many at once (Zeller's delta debugging), and then what is
-// inside of those that have others. An action whose operands are missing is left out by the player, so any part is a program.
+// Shrinks a failing program. First removes actions, many at once (Zeller's delta debugging), and then the contents of actions
+// that have inner ones. The player skips an action whose operands are missing, so any part is a program.
 
 import { parametersOf } from "./models.js";
 
-/** All programs that are this one without a part of it: of each size, the larger parts first. */
+/** Yields all programs without a part of the actions, for each size, with the larger parts first. */
 function* smaller(list) {
   for (let size = Math.ceil(list.length / 2); size >= 1; size = size > 1 ? Math.ceil(size / 2) : 0) {
     for (let end = list.length; end > 0; end -= size) yield [...list.slice(0, Math.max(0, end - size)), ...list.slice(end)];
   }
 }
 
-/** All programs where one action is made smaller, or is what is inside of it. */
+/** Yields all programs in which one action is simplified, or replaced by its inner actions. */
 function* inside(list) {
   for (const [n, action] of list.entries()) {
     const changed = (...some) => [...list.slice(0, n), ...some, ...list.slice(n + 1)];
@@ -42,12 +42,12 @@ function* inside(list) {
   }
 }
 
-/** The same list with other names in it. */
+/** Returns the list with other names. */
 function renamed(list, names) {
   const change = (value, isText = false) => {
     if (Array.isArray(value)) return value.map((one) => change(one));
     if (typeof value === "object" && value !== null) {
-      // Calls that fail are text.
+      // Failing calls are text.
       return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, change(inner, key === "call")]));
     }
     if (typeof value !== "string") return value;
@@ -58,7 +58,7 @@ function renamed(list, names) {
   return change(list);
 }
 
-/** All programs where a model is no model any more, but its parameters are variables. */
+/** Yields all programs in which a model is replaced by variables for its parameters. */
 function* apart(list) {
   for (const [n, { do: name, as, device, spec, seed }] of list.entries()) {
     if (name !== "model") continue;
@@ -78,8 +78,8 @@ function* apart(list) {
 const sizeOf = ({ actions }) => JSON.stringify(actions).length;
 
 /**
- * The smallest program that was found to fail, `{ actions, ... }` as `fails` gives it. `fails` gives nothing for a program that
- * does not fail. `isOver` says when time is up.
+ * Returns the smallest failing program that was found, `{ actions, ... }` as returned by `fails`. `fails` returns nothing for a
+ * program that does not fail. `isOver` returns whether the time is up.
  */
 export async function shrink(failing, fails, isOver) {
   let best = failing;

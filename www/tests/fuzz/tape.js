@@ -1,12 +1,12 @@
-// A tape of float64 numbers: what tensors, their operations and their gradients mean. An operation computes at once, and notes
-// its operands and how a gradient passes it. Gradients are made of the same operations, so they have gradients in turn.
+// A tape of float64 numbers: the meaning of tensors, operations and gradients. An operation is computed at once, and records
+// its operands and its gradient. Gradients consist of the same operations, so they have gradients in turn.
 //
-// Operations throw `Refused` where the library must give an error, and `Skip` where numbers of 32 bits say nothing about those
-// of 64: next to a kink, or far from 1.
+// Operations throw `Refused` if the library must report an error, and `Skip` if 32-bit numbers need not match 64-bit numbers:
+// next to a kink, or far from 1.
 
 import { count } from "./random.js";
 
-/** The library must give an error; its message must match the pattern, if there is one. */
+/** The library must report an error. Its message must match the pattern, if there is one. */
 export class Refused extends Error {
   constructor(why, pattern) {
     super(why);
@@ -14,21 +14,21 @@ export class Refused extends Error {
   }
 }
 
-/** What follows can not be compared, or is not there after the program was made smaller: both sides leave the action out. */
+/** The result cannot be compared, or an operand is missing after shrinking. Both sides skip the action. */
 export class Skip extends Error {}
 
-/** Numbers stay below this: their products then fit 32 bits with room to spare. */
+/** The largest magnitude of numbers. Their products then fit 32 bits with room to spare. */
 const MOST = 1e3;
 
-/** Arguments of functions with a kink stay away from it by this. */
+/** The smallest distance of arguments from a kink of their function. */
 const NEAR = 2e-3;
 
 let born = 0;
 
-/** How many values there are so far: those that are made later have higher numbers. */
+/** Returns the number of values so far. Later values have higher numbers. */
 export const clock = () => born;
 
-/** A value: what it is made of, and what gradients its operands have for a gradient of it. */
+/** A value: its operands, and the function that computes their gradients from its gradient. */
 export class Value {
   constructor(shape, data, operands = [], pull = undefined) {
     this.born = ++born;
@@ -40,12 +40,12 @@ export class Value {
   }
 }
 
-/** A value that gradients do not pass. */
+/** Returns a value that passes no gradients. */
 export const constant = (shape, data) => new Value(shape, Float64Array.from(data));
 
 const stridesOf = (shape) => shape.map((_, axis) => count(shape.slice(axis + 1)));
 
-/** The positions in an operand that each element of a broadcast result reads. */
+/** Returns the positions in an operand that each element of a broadcast result reads. */
 function positions(shape, from) {
   const [strides, own] = [stridesOf(shape), stridesOf(from)];
   const skipped = shape.length - from.length;
@@ -59,7 +59,7 @@ function positions(shape, from) {
   });
 }
 
-/** The shape that two broadcast to. */
+/** Returns the shape that two shapes broadcast to. */
 function broadcast(a, b) {
   const rank = Math.max(a.length, b.length);
   return Array.from({ length: rank }, (_, axis) => {
@@ -77,7 +77,7 @@ function axisOf(x, axis) {
   return at;
 }
 
-/** The operations. A fuzz whose reference is to be wrong gets others. */
+/** The operations. A test with a wrong reference replaces some of them. */
 export const operations = {
   unary(x, of, pull) {
     return new Value(x.shape, x.data.map(of), [x], (g, y) => [pull(g, y)]);
@@ -108,12 +108,12 @@ export const operations = {
     return this.unary(x, (v) => v + by, (g) => g);
   },
 
-  /** One by the root, of what is well above 0. */
+  /** Returns one over the square root of numbers well above 0. */
   rsqrt(x) {
     return this.unary(x, (v) => 1 / Math.sqrt(v), (g, y) => this.scale(this.mul(g, this.mul(y, this.square(y))), -0.5));
   },
 
-  /** The same value as another one: what a variable has is not what was assigned to it. */
+  /** Returns a new value with the same numbers. The value of a variable is not the assigned tensor. */
   itself(x) {
     return this.unary(x, (v) => v, (g) => g);
   },
@@ -144,7 +144,7 @@ export const operations = {
     return this.binary(a, b, (x, y) => x * y, (g) => [this.mul(g, b), this.mul(g, a)]);
   },
 
-  /** The users' function of elements that programs call: `x y + x / 2`. */
+  /** Computes the users' element function that programs call: `x y + x / 2`. */
   element(x, y) {
     return this.add(this.mul(x, y), this.scale(x, 0.5));
   },
@@ -154,7 +154,7 @@ export const operations = {
     return new Value(shape, data, [x], (g) => [this.sumTo(g, x.shape)]);
   },
 
-  /** The opposite of broadcasting. */
+  /** Sums over broadcast axes. */
   sumTo(x, shape) {
     if (same(x.shape, shape)) return x;
     const data = new Float64Array(count(shape));
@@ -163,7 +163,7 @@ export const operations = {
   },
 
   sum(x, axis) {
-    // The sum of a single number is a tensor of its own.
+    // The sum of a single number is a new tensor.
     if (axis === undefined) return x.shape.length ? this.sumTo(x, []) : this.itself(x);
     const at = axisOf(x, axis);
     const kept = x.shape.map((extent, n) => (n === at ? 1 : extent));
@@ -201,7 +201,7 @@ export const operations = {
     return new Value([rows, columns], data, [a, b], pull);
   },
 
-  /** The places of a slice in the whole. */
+  /** Returns the positions of a slice in the whole. */
   places(shape, axis, start, extent) {
     const inner = count(shape.slice(axis + 1));
     const [part, whole] = [extent * inner, shape[axis] * inner];
@@ -217,14 +217,14 @@ export const operations = {
     return new Value(shape, data, [x], (g) => [this.placed(g, x.shape, at, start)]);
   },
 
-  /** A slice in zeros: how gradients pass `slice`. */
+  /** Returns zeros with a slice in them: the gradient of `slice`. */
   placed(x, shape, axis, start) {
     const data = new Float64Array(count(shape));
     this.places(shape, axis, start, x.shape[axis]).forEach((place, n) => (data[place] = x.data[n]));
     return new Value(shape, data, [x], (g) => [this.slice(g, axis, start, start + x.shape[axis])]);
   },
 
-  /** A slice of other numbers in the numbers of a whole, as a constant. */
+  /** Returns the numbers of a whole with a slice replaced, as a constant. */
   replaced(whole, axis, start, part) {
     const at = axisOf(whole, axis);
     const isLike = part.shape.every((extent, n) => n === at || extent === whole.shape[n]);
@@ -251,14 +251,14 @@ export const operations = {
   },
 };
 
-/** Everything that a value is made of, itself included; what `stop` says so of is not looked into. */
+/** Returns a value and its whole history. Does not continue behind values for which `stop` is true. */
 export function history(value, stop = () => false) {
   const seen = new Set([value]);
   for (const one of seen) if (!stop(one)) for (const operand of one.operands) seen.add(operand);
   return seen;
 }
 
-/** What lies on a way from a value to one of others, these included. */
+/** Returns all values on paths from a value to one of others, including these. */
 export function between(value, ends) {
   const found = new Set();
   for (const one of [...history(value)].sort((a, b) => a.born - b.born)) {
@@ -267,7 +267,7 @@ export function between(value, ends) {
   return found;
 }
 
-/** The gradients of a value, weighted by a seed, by each of others; undefined by what does not go into it. */
+/** Returns the gradients of a value, weighted by a seed, by each of others, or undefined if the value does not depend on it. */
 export function gradients(ops, value, seed, wrt) {
   const needed = between(value, wrt);
   const known = new Map(needed.has(value) ? [[value, seed]] : []);

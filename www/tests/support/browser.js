@@ -1,4 +1,4 @@
-// A small web server over folders of this repository, and Chromium pages on it.
+// A small web server for folders of this repository, and Chromium pages on it.
 
 import { createReadStream, existsSync, statSync } from "node:fs";
 import { createServer } from "node:http";
@@ -6,7 +6,7 @@ import { extname, join, normalize, sep } from "node:path";
 import { chromium as playwright } from "playwright-core";
 import { chromium, chromiumArgs } from "../../tools/env.mjs";
 
-/** Whether only a part of the tests that repeat in another browser or on another device runs, as in a full `npm test`. */
+/** Whether only a part of the tests runs that are repeated in another browser or on another device, as in a full `npm test`. */
 export const isSample = Number(process.env.WARPWEFT_EVERY ?? "1") > 1;
 
 const types = {
@@ -17,16 +17,16 @@ const types = {
   ".wasm": "application/wasm",
 };
 
-/** The range of bytes that a request asks for; all of them if it asks for none. */
+/** Returns the range of bytes in a request, or all bytes if it has none. */
 function rangeOf({ headers }, length) {
   const [, start, end] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
   return start === undefined ? undefined : { start: Number(start), end: Math.min(Number(end), length - 1) };
 }
 
-/** Serves folders, `{ "/dist/": path, ... }`, and an empty page at `/`; gives the address and `close()`. */
+/** Serves folders, `{ "/dist/": path, ... }`, and an empty page at `/`. Returns the address and `close()`. */
 export async function serve(folders) {
   const server = createServer((request, response) => {
-    // `/copy1/` is `/dist/`: by other addresses a page loads the package once more.
+    // `/copy1/` is `/dist/`. Under another address, a page loads the package again.
     const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname).replace(/^\/copy\d+\//, "/dist/");
     if (path === "/") {
       response.writeHead(200, { "content-type": "text/html" }).end('<!doctype html><link rel="icon" href="data:,">');
@@ -50,10 +50,7 @@ export async function serve(folders) {
   return { address: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
 }
 
-/**
- * Starts Chromium with the flags that every test of this repository uses, more of them in `extra`, and less those that
- * `without` matches.
- */
+/** Starts Chromium with the flags of all tests, plus `extra`, minus those that `without` matches. */
 export async function launch(extra = [], without = /^$/) {
   const executablePath = chromium();
   if (!executablePath) throw new Error("no Chromium: npm run setup");
@@ -61,7 +58,7 @@ export async function launch(extra = [], without = /^$/) {
   return playwright.launch({ executablePath, headless: true, args: [...args, ...extra] });
 }
 
-/** A page at `address`, and the list of errors that its console shows. */
+/** Opens a page at `address`. Returns it and the list of errors on its console. */
 export async function open(browser, address) {
   const page = await browser.newPage();
   const errors = [];
@@ -71,7 +68,7 @@ export async function open(browser, address) {
   return { page, errors };
 }
 
-/** Prints results, `{ name, error }` each, and ends the process as tests do. */
+/** Prints results, `{ name, error }` each, and ends the process. */
 export function finish(results) {
   for (const { name, error } of results.filter((result) => result.error)) console.log(`FAILED ${name}: ${error}`);
   const failed = results.filter((result) => result.error).length;

@@ -1,4 +1,4 @@
-// Copies of the package in Node. A core that has trapped stays lost, so a test that goes on needs another copy.
+// Copies of the package in Node. A core that has trapped stays lost, so the following tests need another copy.
 
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ const usual = fileURLToPath(new URL("../../dist", import.meta.url));
 
 let folder;
 
-/** A folder that is removed when the process ends. */
+/** Creates a folder that is removed when the process ends. */
 function made() {
   const path = mkdtempSync(join(tmpdir(), "warpweft-"));
   process.on("exit", () => rmSync(path, { recursive: true, force: true }));
@@ -17,7 +17,7 @@ function made() {
   return path;
 }
 
-/** The copy with this name, which has a core of its own; made of the files in `dist`. */
+/** Returns the copy with this name, which has a separate core. It consists of the files in `dist`. */
 export async function importCopy(name, dist = usual) {
   folder ??= made();
   const copy = join(folder, String(name));

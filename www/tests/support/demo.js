@@ -1,12 +1,11 @@
-// The pages of the demo, as a user meets them: tests by name, a console that is listened to, and what is done on each page that
-// trains.
+// Tests of the demo's pages as a user sees them: named tests, checks of the console, and actions that all training pages share.
 
 import { launch, openDemo, serve } from "../../tools/page.mjs";
 import { finish } from "./browser.js";
 
 const results = [];
 
-/** One test: passes unless it throws. */
+/** Runs one test, which passes unless it throws. */
 export async function test(name, body) {
   try {
     await body();
@@ -21,26 +20,26 @@ export function expect(holds, otherwise) {
   if (!holds) throw new Error(otherwise);
 }
 
-/** Adds to a list what a page says on its console, and what it cannot load. */
+/** Adds a page's console messages and failed requests to a list. */
 export function listen(page, said) {
   page.on("console", (message) => said.push(`${message.type()}: ${message.text()}`));
   page.on("pageerror", (error) => said.push(`exception: ${error.message}`));
   page.on("requestfailed", (request) => {
-    // Where the CPU is chosen after all, the GPU's core is left unfetched half-way.
+    // If the CPU is chosen in the end, the request for the GPU's core is canceled.
     const left = /\/gpu[-\w]*\.wasm$/.test(request.url()) && request.failure()?.errorText === "net::ERR_ABORTED";
     if (!left) said.push(`not loaded: ${request.url()}`);
   });
 }
 
-/** Ends the process as tests do, after the last one: nothing was said. */
+/** Ends the process after the last test. Checks that the list of messages is empty. */
 export async function end(said) {
   await test("the console stayed silent", () => expect(said.length === 0, [...new Set(said)].join("; ")));
   finish(results);
 }
 
 /**
- * Tests a page that trains on a large screen by WebGPU, and on a phone's by the CPU; then ends the process. The function hears
- * the page, where it is, and `visit`, which opens a page of the demo.
+ * Tests a page that trains on a large screen with WebGPU, and on a phone's with the CPU. Then ends the process. The function
+ * gets the page, the name of the place, and `visit`, which opens a page of the demo.
  */
 export async function testPage(body) {
   const server = await serve();
@@ -64,7 +63,7 @@ export async function testPage(body) {
   await end(said);
 }
 
-/** Waits until a page is shown as it is at first. */
+/** Waits until a page shows its initial state. */
 export async function opened(page) {
   await page.waitForFunction(() => window.demo);
   await page.evaluate(() => window.demo.ready.then(() => undefined));
@@ -73,10 +72,10 @@ export async function opened(page) {
 export const text = (page, id) => page.locator(`#${id}`).textContent();
 export const press = (page, name) => page.getByRole("button", { name, exact: true }).click();
 export const steps = (page) => page.evaluate(() => window.demo.loop.steps);
-/** Waits until the page has done what it was asked for. */
+/** Waits until the page has finished its work. */
 export const settled = (page) => page.evaluate(() => window.demo.loop.idle());
 
-/** Trains until this holds in the page, at most a minute, as fast as it goes. */
+/** Trains until a condition holds in the page, at most a minute, at the maximum speed. */
 export async function trainUntil(page, holds, argument) {
   await page.locator("#speed").selectOption({ label: "Maximum speed" });
   await press(page, "Start");
@@ -88,15 +87,15 @@ export async function trainUntil(page, holds, argument) {
   }
 }
 
-/** Trains for so many steps more. */
+/** Trains for `count` more steps. */
 export async function trainFor(page, count) {
   await trainUntil(page, (end) => window.demo.loop.steps >= end, (await steps(page)) + count);
 }
 
-/** What must not grow from step to step. */
+/** Checks that memory and counters do not grow from step to step. */
 export async function stands(page, count, first = 100) {
   const stats = async () => {
-    // Values of parameters that the page looked at are held until then.
+    // Until a collection, values of parameters that the page displayed are held.
     await page.requestGC();
     await page.waitForTimeout(100);
     return page.evaluate(() => window.demo.stats());
@@ -111,7 +110,10 @@ export async function stands(page, count, first = 100) {
   }
 }
 
-/** Steps are timed on the page's device and on the CPU, and forgotten when there is another net; nothing is left of it. */
+/**
+ * Tests the comparison of speed between the page's device and the CPU. The figures are cleared for another net, and no memory
+ * remains.
+ */
 export async function timed(page) {
   await settled(page);
   const held = () => page.evaluate(() => window.demo.stats().nodes);
@@ -121,14 +123,14 @@ export async function timed(page) {
   const [own, cpu] = [await text(page, "device-speed"), await text(page, "cpu-speed")].map(Number.parseFloat);
   expect(own > 0 && cpu > 0, `${own} and ${cpu}`);
   await settled(page);
-  // A net that was left would be more.
+  // A leftover net would have more nodes.
   expect((await held()) <= before + 3, `${await held()} nodes, ${before} before`);
   await press(page, "Reset");
   await settled(page);
   expect((await text(page, "cpu-speed")) === "–", "the figures are of another net");
 }
 
-/** Everything that is used has a name. */
+/** Checks that all controls have a name. */
 export async function named(page) {
   const nameless = await page.evaluate(() => {
     const controls = [...document.querySelectorAll("button, input, select, canvas, [role=img]")];
@@ -139,7 +141,7 @@ export async function named(page) {
   expect(nameless.length === 0, nameless.join(" "));
 }
 
-/** The same, and nothing is wider than the screen. */
+/** Checks that all controls have a name, and that nothing is wider than the screen. */
 export async function wellMade(page) {
   await named(page);
   const wide = await page.evaluate(() => document.documentElement.scrollWidth);

@@ -1,11 +1,11 @@
-// An example as one who copied it has it, and what the page of the Vite example must tell.
+// Installs an example as a user copies it, and checks the result of the Vite example.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { root, run } from "../../tools/env.mjs";
 
-/** An example in a folder of this name, with what `npm pack` makes of this repository installed. */
+/** Installs an example in a folder of this name, with the `npm pack` of this repository. */
 export async function install(name, example = "vite") {
   const app = join(root, "out", name);
   rmSync(app, { recursive: true, force: true });
@@ -20,7 +20,7 @@ export async function install(name, example = "vite") {
   return app;
 }
 
-/** Probabilities of four inputs, each adding up to 1; and the same everywhere. */
+/** Checks the probabilities of four inputs. They must add up to 1, and must be the same everywhere. */
 export function checkSame(seen) {
   for (const [where, { probabilities, error }] of Object.entries(seen)) {
     if (error) throw new Error(`${where}: ${error}`);

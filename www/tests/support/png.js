@@ -1,8 +1,8 @@
-// A picture as a file.
+// An image as a file.
 
 import { deflateSync } from "node:zlib";
 
-/** A PNG of a red disc on a blue gradient. */
+/** Returns a PNG of a red disc on a blue gradient. */
 export function discPng(width, height) {
   const rows = Buffer.alloc((width * 3 + 1) * height);
   for (let y = 0; y < height; y++) {

@@ -1,9 +1,9 @@
-// Programs that serve until they are stopped.
+// Starts programs that serve until they are stopped.
 
 import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 
-/** A port that nobody listens at. */
+/** Returns a free port. */
 async function freePort() {
   const server = createServer();
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -13,8 +13,8 @@ async function freePort() {
 }
 
 /**
- * Starts a program that serves: where its arguments or environment say `PORT`, they get a free one. Gives its address when
- * it answers there, what it printed, and `stop()`.
+ * Starts a program that serves. Replaces `PORT` in its arguments and environment by a free port. Returns its address once it
+ * answers there, its output, and `stop()`.
  */
 export async function start(program, args, { env, ...options }) {
   const port = await freePort();
@@ -22,7 +22,7 @@ export async function start(program, args, { env, ...options }) {
   const child = spawn(program, args.map(filled), {
     ...{ ...options, stdio: ["ignore", "pipe", "pipe"] },
     env: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, filled(value)])),
-    // A group of its own, so that it ends with what it started.
+    // A separate process group, so that its child processes end with it.
     detached: true,
   });
   let printed = "";

@@ -1,4 +1,4 @@
-// `using`, for which a page's TypeScript needs the library that has `Disposable`.
+// Tests `using`, for which TypeScript needs the library with `Disposable`.
 
 import type { Device } from "../../dist/index.js";
 

@@ -1,4 +1,4 @@
-// How a page uses language models. Only compiled.
+// Tests the types of language models in a page. This file is only compiled.
 
 import { deleteModel, Device, Embedder, keptModels, LanguageModel, LoraAdapter, Optimizer } from "../../dist/models.js";
 import type { AdapterFiles, GeneratedToken, KeptModel, Message, ModelEstimate, ModelProgress } from "../../dist/models.js";
@@ -28,20 +28,20 @@ export async function main(file: File, response: Response, signal: AbortSignal):
     const isDeleted: boolean = bytes < total ? await deleteModel(name) : await deleteModel(new URL(url));
     console.log(isDeleted);
   }
-  // @ts-expect-error: a model is kept or not
+  // @ts-expect-error: `keep` is a boolean
   await LanguageModel.load("model.gguf", { keep: "yes" });
   // @ts-expect-error: a hash is text
   await LanguageModel.load("model.gguf", { sha256: 5 });
-  // @ts-expect-error: there is no such type of a cache
+  // @ts-expect-error: a cache has no such dtype
   await LanguageModel.load(response, { cache: "f64" });
   // @ts-expect-error: messages have a role
   model.chat([{ content: "Hello" }]);
-  // @ts-expect-error: models are loaded
+  // @ts-expect-error: models have no constructor
   new LanguageModel();
   model.dispose();
 }
 
-/** Vectors of texts. */
+/** Returns vectors of texts. */
 export async function search(folder: FileSystemDirectoryHandle, files: FileList, signal: AbortSignal): Promise<void> {
   const embedder = await Embedder.load("/models/all-MiniLM-L6-v2/", { signal, onProgress: ({ done }) => console.log(done) });
   const vectors = embedder.embed(["a", "b"], { promptName: "query" });
@@ -55,7 +55,7 @@ export async function search(folder: FileSystemDirectoryHandle, files: FileList,
   embedder.dispose();
 }
 
-/** A model that learns. */
+/** Trains an adapter of a model. */
 export async function teach(model: LanguageModel): Promise<AdapterFiles> {
   const adapter: LoraAdapter = model.createAdapter({ rank: 4, alpha: 8, targets: ["q_proj", "down_proj"], seed: 1 });
   const optimizer = Optimizer.adam(adapter.parameters(), { lr: 1e-3 });

@@ -1,4 +1,4 @@
-// What the declarations say, checked by TypeScript's compiler alone: `npm run check` compiles it, nobody runs it.
+// Tests the declarations with TypeScript's compiler: `npm run check` compiles this file, but nothing runs it.
 
 import { Device, Generator, Layer, Module, Optimizer, Schedule, Sequential, Trainer } from "../../dist/nn.js";
 import { Tensor, Variable, WarpweftError, type Epoch, type ErrorCode, type TrainingStep } from "../../dist/nn.js";
@@ -70,7 +70,7 @@ export async function usage(): Promise<void> {
   there.dispose();
   // @ts-expect-error: a buffer is not a device
   void Device.from(buffer);
-  // @ts-expect-error: the shape is not left out
+  // @ts-expect-error: the shape is required
   shared.tensorFromBuffer(buffer, { dtype: "f32" });
   const slope = await device.elementFunction("fn slope(x: f32) -> f32 { return 2.0 * x; }");
   const own = await device.elementFunction("fn square(x: f32) -> f32 { return x * x; }", {
@@ -81,7 +81,7 @@ export async function usage(): Promise<void> {
   const shader = await device.shader("", { fallback: ({ x }, { n }) => ({ y: x!.mul(n!) }) });
   const { y: made } = shader.run({ inputs: { x }, outputs: { y: [2] }, workgroups: [1], params: { n: 1 } });
   console.log(made?.shape, own.name);
-  // @ts-expect-error: a text is no operand
+  // @ts-expect-error: a text is not an operand
   own.call("x");
   // @ts-expect-error: there is no such option
   void device.shader("", { gradients: [] });
@@ -124,7 +124,7 @@ export async function usage(): Promise<void> {
   new Trainer(net, optimizer, train, (x, y) => x.mseLoss(y), { metrics: ["f1"] });
   // @ts-expect-error: there is no such option
   new Trainer(net, optimizer, train, (x, y) => x.mseLoss(y), { epoch: 3 });
-  // @ts-expect-error: a loss is no number
+  // @ts-expect-error: a loss is not a number
   new Trainer(net, optimizer, train, () => 3);
   const code: ErrorCode = new WarpweftError("InvalidArgument", "").code;
   console.log(kept);
@@ -133,13 +133,13 @@ export async function usage(): Promise<void> {
   x.sum(0, { keepDim: true });
   // @ts-expect-error: there is no such limit
   device.setCacheLimits({ buffers: 1 });
-  // @ts-expect-error: a word is no operand
+  // @ts-expect-error: a word is not an operand
   x.add("1");
   // @ts-expect-error: pooling needs a size
   x.maxPool();
-  // @ts-expect-error: an element type that there is not
+  // @ts-expect-error: there is no such dtype
   x.cast("f64");
-  // @ts-expect-error: tensors are made by devices
+  // @ts-expect-error: only devices create tensors
   new Tensor();
   // @ts-expect-error: it is read into floats
   const wrong: Int32Array = await x.read();

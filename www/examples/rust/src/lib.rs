@@ -1,7 +1,7 @@
-//! A web page whose own Rust computes with warpweft: a line is fitted to points, on WebGPU or on the CPU. The feature `js`
-//! is off: the page's module has the functions of this file and no classes of warpweft's.
+//! A web page with a Rust crate that uses warpweft: fits a line to points, on WebGPU or on the CPU. The feature `js` is off, so
+//! the page's module has the functions of this file and none of warpweft's classes.
 //!
-//! `wasm-pack build --target web` makes `pkg/`, which `index.html` imports.
+//! `wasm-pack build --target web` creates `pkg/`, which `index.html` imports.
 
 use warpweft::device::{Device, Preference};
 use warpweft::tensor::Variable;
@@ -12,8 +12,8 @@ fn start() {
     console_error_panic_hook::set_once();
 }
 
-/// The slope and the height of the line nearest to points, by gradient descent; `device` is `auto`, `cpu`, or what else
-/// [`Preference`] knows.
+/// Returns the slope and the intercept of the line nearest to points, by gradient descent. `device` is `auto`, `cpu`, or
+/// another value of [`Preference`].
 #[wasm_bindgen(js_name = fitLine)]
 pub async fn fit_line(device: &str, x: &[f32], y: &[f32], steps: u32) -> Result<Vec<f32>, JsError> {
     let device = Device::with(Preference::parse(device)).await?;

@@ -1,4 +1,4 @@
-// Runs the network on this thread and in a worker, and shows both. `?prefer=cpu` and the like choose the device.
+// Runs the network on this thread and in a worker, and shows both results. `?prefer=cpu` and other values choose the device.
 
 import { runNetwork, type Answer } from "./network";
 

@@ -1,4 +1,4 @@
-// The network away from the page's thread.
+// Runs the network in a worker, away from the page's thread.
 
 import { runNetwork } from "./network";
 

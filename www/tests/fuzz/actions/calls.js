@@ -1,10 +1,11 @@
-// Actions around others: scopes that dispose of what they do not return, profiles, and calls that fail and change nothing.
+// Actions around others: scopes that dispose of all tensors except the returned ones, profiles, and calls that fail and change
+// nothing.
 
 import { actions, sourceOf } from "../actions.js";
 import { attempt } from "../generate.js";
 import { Refused, Skip } from "../tape.js";
 
-/** Some further actions, made one after the other in the world as each leaves it; the world is then as it was. */
+/** Makes some further actions, each in the world after the previous one. Restores the world afterwards. */
 function inner(gen, most, fits) {
   const before = gen.world.snapshot();
   const made = [];
@@ -25,7 +26,7 @@ function inner(gen, most, fits) {
   return made;
 }
 
-/** Runs actions one after the other; in the middle of a call none may fail, because what was done before it would stay. */
+/** Runs actions one after the other. Inside a call none may fail, because the effects of the earlier ones would remain. */
 function runAll(world, all) {
   const done = [];
   for (const action of all) {
@@ -43,7 +44,7 @@ function runAll(world, all) {
   return done;
 }
 
-/** What actions inside of another are in JavaScript: those that mean nothing by then are left out. */
+/** Returns the JavaScript of inner actions. Leaves out those that have no meaning by then. */
 function written(world, all) {
   const before = world.snapshot();
   const lines = [];
@@ -67,7 +68,7 @@ export const calls = {
       const keep = made.filter(() => gen.random.once(2));
       return all.length ? { device: gen.world.devices[0], actions: all, keep, throws: gen.random.once(6) } : undefined;
     },
-    /** Those that it keeps and that are there at its end. */
+    /** Returns the kept tensors that exist at the end. */
     kept(world, { actions: all, keep }) {
       const before = world.snapshot();
       runAll(world, all);
@@ -92,10 +93,10 @@ export const calls = {
       const kept = throws ? [] : this.kept(world, action);
       const there = new Set([...world.state.tensors.keys(), ...world.state.states.keys()]);
       runAll(world, all);
-      // What states have are tensors, too.
+      // States contain tensors, too.
       for (const name of world.state.states.keys()) if (!there.has(name)) world.state.states.delete(name);
       for (const [name, tensor] of world.state.tensors) {
-        // Those of another device belong to the scope around, and those that variables have to these.
+        // Tensors of another device belong to the outer scope, and values of variables belong to the variables.
         if (there.has(name) || kept.includes(name) || tensor.device !== device || tensor.of) continue;
         world.state.tensors.delete(name);
       }
@@ -117,7 +118,7 @@ export const calls = {
     },
   },
 
-  /** Calls that no shape, no device and no value fits: each is an error, and nothing has changed. */
+  /** Calls with invalid shapes, devices or values. Each must be an error and change nothing. */
   fail: {
     weight: 4,
     isSync: true,
@@ -165,7 +166,7 @@ export const calls = {
     },
   },
 
-  /** Another action while the device may take no more memory than it has: it succeeds, or fails and changes nothing. */
+  /** Another action without additional memory on the device. It succeeds, or fails and changes nothing. */
   limited: {
     weight: 2,
     make(gen) {
@@ -181,7 +182,7 @@ export const calls = {
       return `await (async () => {\n${lines}\n})()`;
     },
     run(world, { action }) {
-      // A model that has run keeps what it has seen, also where its loss can not be minimized then.
+      // A model that has run keeps its running statistics, even if its loss cannot be minimized then.
       if (action.model && world.get("models", action.model).buffers.length) throw new Skip("it may have run");
       const expected = actions[action.do].run(world, action);
       world.lenient = world.lenient ? "any" : "memory";

@@ -1,27 +1,27 @@
-// Actions on models, which are classes that extend `Module`, with layers, variables and modules inside: their states, and steps
-// of training.
+// Actions on models, which are classes that extend `Module`, with layers, variables and inner modules: their states, and
+// training steps.
 
 import { first, forward, makeModel, parametersOf, randomSpec, tensorOf, writeModel } from "../models.js";
 import { count, numbers } from "../random.js";
 import { constant, Refused, Skip } from "../tape.js";
 
-/** The path that a parameter has in a state: `stage0.weight` of `m1.stage0.parameter("weight")`. */
+/** Returns the path of a parameter in a state: `stage0.weight` for `m1.stage0.parameter("weight")`. */
 function pathOf(name, id) {
   const path = id.slice(name.length).replace(/\[(\d+)\]/g, ".$1");
   return path.replace(/\.parameter\("(\w+)"\)/g, ".$1").slice(1);
 }
 
-/** A batch of examples that a model takes, as plain data. */
+/** Returns a batch of examples for a model, as plain data. */
 export const batchOf = (gen, { width, outputs }, rows) => ({ rows, width, outputs, seed: gen.number() });
 
 const features = ({ rows, width, seed }) => [numbers(seed, rows * width), [rows, width]];
 const targets = ({ rows, outputs, seed }) => [numbers(seed + 1, rows * outputs, 0.5), [rows, outputs]];
 
-/** Such a batch in JavaScript, and what it means. */
+/** Returns the JavaScript and the values of a batch. */
 export const writeBatch = (device, batch) => [tensorOf(device, ...features(batch)), tensorOf(device, ...targets(batch))];
 export const meanBatch = (batch) => [features(batch), targets(batch)].map(([data, shape]) => constant(shape, data));
 
-/** The mean of the squares of what a model is wrong by. */
+/** Returns the mean squared error of a model. */
 export function lossOf(world, model, [x, y]) {
   const { device } = world.get("models", model);
   const { ops } = world;
@@ -67,7 +67,7 @@ export const models = {
     run(world, { optimizer, model, batch }) {
       const loss = lossOf(world, model, meanBatch(batch));
       const buffers = world.get("models", model).buffers.map((id) => [id, world.get("variables", id).value]);
-      // The model has run, whatever becomes of its loss.
+      // The model has run, even if the step fails.
       world.stays = () => buffers.forEach(([id, value]) => world.change(id, value));
       world.minimize(optimizer, loss);
       return world.get("optimizers", optimizer).groups[0].steps;
@@ -101,7 +101,7 @@ export const models = {
       const { spec, ids, buffers, device } = world.get("models", model);
       const all = [...ids, ...buffers];
       const values = all.map((id) => world.get("variables", id).value);
-      // Whether gradients pass a state to what was assigned is not said.
+      // The contract does not define whether gradients pass through a state to an assigned tensor.
       if (values.some(({ operands: [taken] }) => taken?.operands.length)) throw new Skip("values with a past");
       world.state.states.set(as, { kind: JSON.stringify([spec, device]), values });
       return all.map((id) => pathOf(model, id)).sort().join();
@@ -138,7 +138,7 @@ export const models = {
     result: ({ model }) => `${model}.training`,
     run(world, { model, on }) {
       const one = world.get("models", model);
-      // When a trainer changes it back is not said.
+      // The contract does not define when a trainer changes the mode back.
       const isTrained = [...world.state.trainers.values()].some((trainer) => trainer.model === model);
       if (one.buffers.length && isTrained) throw new Skip("it trains");
       one.training = on;

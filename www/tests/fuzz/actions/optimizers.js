@@ -1,20 +1,20 @@
-// Actions on optimizers: made after values were computed, several of one model, groups, accumulation, clipping, rates, states,
-// mixed precision, and averages of weights.
+// Actions on optimizers: creation after values were computed, several for one model, groups, accumulation, clipping, rates,
+// states, mixed precision, and weight averages.
 
 import { choices } from "../rules.js";
 import { Refused, Skip } from "../tape.js";
 
-/** Options of a rule in JavaScript. */
+/** Returns the options of a rule in JavaScript. */
 const options = (all) => `{ ${Object.entries(all).map(([key, value]) => `${key}: ${JSON.stringify(value)}`).join(", ")} }`;
 
-/** An optimizer that still has all of its parameters, or, once in a while, any. */
+/** Returns an optimizer that still owns all its parameters, or sometimes any optimizer. */
 function optimizerOf(gen, fits = () => true) {
   const isOwn = (one, name) => gen.world.parameters(one).every((id) => gen.world.state.variables.get(id)?.owner === name);
   const own = gen.name("optimizers", (one, name) => isOwn(one, name) && fits(one, name));
   return own && !gen.random.once(12) ? own : gen.name("optimizers", fits);
 }
 
-/** An action on a number that depends on parameters of an optimizer, and those that make the number. */
+/** Returns an action on a number that depends on parameters of an optimizer, and the actions that create the number. */
 function withLoss(gen, kind, optimizer) {
   if (!optimizer) return undefined;
   const one = gen.world.get("optimizers", optimizer);
@@ -29,7 +29,7 @@ export const optimizers = {
     make(gen) {
       const rule = gen.random.one(Object.keys(choices));
       const made = { as: gen.fresh("o"), rule, options: choices[rule](gen.random) };
-      // A training whose parameters another optimizer has is over, so that happens once in a while.
+      // Another optimizer of its parameters ends a training, so this happens rarely.
       const trained = gen.random.once(8) ? [] : [...gen.world.state.trainers.values()].map(({ optimizer }) => optimizer);
       const isFree = (id) => !trained.includes(gen.world.get("variables", id).owner);
       const model = gen.random.once(2) ? gen.name("models", ({ ids }) => ids.every(isFree)) : undefined;
@@ -132,7 +132,7 @@ export const optimizers = {
     },
     write: ({ optimizer, other }) => `${optimizer}.addGroup(${other});`,
     run(world, { optimizer, other }) {
-      // What becomes of one that has lost a parameter is not said.
+      // The contract does not define this for an optimizer that has lost a parameter.
       const [own, taken] = [world.needOwnOrSkip(optimizer), world.needOwnOrSkip(other)];
       const [{ groups, pending, clip, scale }] = [taken];
       if (optimizer === other || groups[0].steps || pending.size || clip || scale || own.device !== taken.device) {
@@ -145,7 +145,7 @@ export const optimizers = {
     },
   },
 
-  /** A parameter belongs to the last optimizer that was made of it, also when that one is disposed of. */
+  /** Disposes of an optimizer. A parameter belongs to its last optimizer, even after that one is disposed of. */
   disposeOptimizer: {
     weight: 1,
     isSync: true,
@@ -259,7 +259,7 @@ export const optimizers = {
   },
 };
 
-/** Optimizers of one signature take each other's states. */
+/** Returns the signature of an optimizer. Optimizers with the same signature accept each other's states. */
 export function signature(world, { groups, scale, device }) {
   const shapes = (ids) => ids.map((id) => world.get("variables", id).value.shape);
   const kinds = groups.map(({ rule, options: { lr: _, ...rest }, ids }) => [rule, rest, shapes(ids)]);
@@ -267,8 +267,8 @@ export function signature(world, { groups, scale, device }) {
 }
 
 /**
- * Skips an action on the state of an optimizer that keeps averages. The state holds their values by number, and the world by
- * name. The fuzz in Rust has them.
+ * Skips an action on the state of an optimizer with averages. The state has their values by number, but the world has them by
+ * name. The fuzz test in Rust covers them.
  */
 export function needNoAverages(world, name) {
   if ([...world.state.averages.values()].some(({ optimizer }) => optimizer === name)) throw new Skip("averages");

@@ -1,5 +1,5 @@
-// Actions on programs, which are compiled for shapes or for axes with names. They use tensors and read variables, and gradients
-// pass their results.
+// Actions on programs, which are compiled for shapes or for named axes. They use tensors and read variables, and gradients pass
+// through their results.
 
 import { meanBody, outside, weights, writeBody } from "../forms.js";
 import { attempt } from "../generate.js";
@@ -7,10 +7,10 @@ import { tensorOf } from "../models.js";
 import { count, numbers } from "../random.js";
 import { clock, constant, history, Refused, Skip } from "../tape.js";
 
-/** In a program gradients are common: it may be a whole training step. */
+/** The weights of operations inside a program. Gradients are frequent, because a program may be a whole training step. */
 const inside = { ...weights, grad: 2, detach: 1 };
 
-/** The variables that a body reads. */
+/** Returns the variables that a body reads. */
 export function reads({ steps, results }, world) {
   const refs = [...steps.flatMap(({ of, body, op, with: more }) => {
     const models = op === "forward" ? (world.state.models.get(more[0])?.ids ?? []).map((id) => `${id}.value`) : [];
@@ -19,17 +19,17 @@ export function reads({ steps, results }, world) {
   return refs.filter((ref) => ref.endsWith(".value")).map((ref) => ref.slice(0, -".value".length));
 }
 
-/** A shape where the axis with a name has an extent. */
+/** Returns a shape in which the named axis has an extent. */
 const sized = (shape, extent) => shape.map((dim) => (typeof dim === "string" ? extent : dim));
 
 const values = (shape) => constant(shape, numbers(count(shape), count(shape)));
 
-/** A body's results for inputs of these shapes, where nothing of the world changes. */
+/** Returns a body's results for inputs of these shapes, without changing the world. */
 const tried = (world, body, shapes, device) => attempt(() => meanBody(world, body, shapes.map(values), device));
 
 /**
- * A program's results for inputs. Inside it gradients end at the inputs and at the variables that it reads, which are tensors
- * of their own there. Outside they go on from these.
+ * Returns a program's results for inputs. Inside the program, gradients end at the inputs and at the variables that it reads,
+ * which are separate tensors there. Outside, they continue from these.
  */
 function results(world, { device, body, captured, reads: read }, inputs) {
   const before = clock();
@@ -48,9 +48,9 @@ function results(world, { device, body, captured, reads: read }, inputs) {
     variables.forEach((variable, n) => (variable.value = sources[inputs.length + n]));
     world.outside = new Map();
   }
-  // A result that is an input is the tensor that was passed in, and one that is a variable's value is that value.
+  // A result that is an input is the tensor that was passed in. A result that is a variable's value is that value.
   const found = made.map((value) => sources[own.indexOf(value)] ?? value);
-  // Gradients pass what is in between, which nobody can hold.
+  // Gradients pass through the intermediate values, which no code can hold.
   const within = found.flatMap((value) => [...history(value, ({ born }) => born <= before)]);
   for (const one of within) if (one.born > before && !found.includes(one)) one.inside = true;
   return found;
@@ -70,7 +70,7 @@ export const programs = {
       const extents = shapes.flat().includes("n") ? [1, 2, 4, 5] : [0];
       const inputs = shapes.map((shape) => ({ value: values(sized(shape, 3)), device }));
       const body = gen.body(inputs, gen.operands((one) => one.device === device), "x", 5, inside);
-      // Whatever extent a run brings, it means something.
+      // The body must be valid for every extent that a run may use.
       const fits = extents.every((extent) => tried(gen.world, body, shapes.map((shape) => sized(shape, extent)), device));
       return fits ? { as: gen.fresh("p"), device, shapes, body } : undefined;
     },
@@ -79,7 +79,7 @@ export const programs = {
       return `${as} = ${device}.compile([${specs.join(", ")}], ${writeBody(body)});`;
     },
     run(world, { as, device, shapes, body }) {
-      // A fixed program is recorded now: what it uses has to be there.
+      // A fixed program is recorded now, so its captured tensors must exist.
       const captured = new Map(outside(body).map((ref) => [ref, world.tensor(ref)]));
       const isNamed = shapes.flat().includes("n");
       const program = { device, shapes, isNamed, body, captured, reads: reads(body, world) };
@@ -121,7 +121,7 @@ export const programs = {
         if (!fits) throw new Refused(`an input of [${own}] for [${shape}]`);
       });
       if (extents.size > 1) throw new Refused("two extents of one name");
-      // Its function may be called again, and finds by name what it uses.
+      // The function of a named program may be called again, and finds its captured tensors by name.
       const isThere = (ref) => world.state.tensors.get(ref)?.value === captured.get(ref).value;
       if (isNamed && ![...captured.keys()].every(isThere)) throw new Skip("what it uses is not there any more");
       const made = results(world, found, inputs.map(({ value }) => value));
@@ -153,7 +153,7 @@ export const programs = {
     },
   },
 
-  /** A program that assigns a variable its input, and runs once. What it returns is made of one of both. */
+  /** A program that assigns its input to a variable, and runs once. Its result depends on one or both. */
   assignInside: {
     weight: 2,
     isSync: true,

@@ -1,4 +1,4 @@
-// Actions on tensors: data, operations, gradients, reading, disposing, moving, and looking at them.
+// Actions on tensors: data, operations, gradients, reads, disposal, moves, and inspection.
 
 import { makeStep, mean, write, zeros } from "../forms.js";
 import { tensorOf } from "../models.js";
@@ -7,10 +7,10 @@ import { constant, history } from "../tape.js";
 
 const listed = (refs) => `[${refs.join(", ")}]`;
 
-/** A name, or the names that a list is taken apart into. */
+/** Returns a name, or the names into which a list is destructured. */
 const target = (as, isList) => (isList || as.length > 1 ? `[${as.join(", ")}]` : as[0]);
 
-/** Tensors that go into another one, and a few that may not. */
+/** Returns tensors that are part of the history of another one, and a few that may not be. */
 function operandsOf(gen, { value, device }) {
   const made = history(value);
   const all = gen.operands((one) => one.device === device);
@@ -88,7 +88,7 @@ export const tensors = {
     run: (world, { of }) => world.tensor(of).value.data,
   },
 
-  /** A read that is awaited later: whatever is done meanwhile, it gives what the tensor was when it began. */
+  /** A read that is awaited later. It returns the values at its beginning, whatever happens meanwhile. */
   begin: {
     weight: 3,
     make(gen) {
@@ -113,7 +113,7 @@ export const tensors = {
     },
   },
 
-  /** The garbage collector finds what nothing refers to, where a process lets it be asked. */
+  /** Runs the garbage collector, in processes that allow it. */
   collect: {
     weight: 1,
     make: () => ({}),

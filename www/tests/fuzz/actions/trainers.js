@@ -1,5 +1,5 @@
-// Actions on trainers: steps on their own data in their order, steps on other batches in between, evaluation, functions that
-// throw, and checkpoints that are loaded midway, into the same training or into one that was made like it.
+// Actions on trainers: steps on their data in order, steps on other batches in between, evaluation, functions that throw, and
+// checkpoints that are loaded midway, into the same training or into a similar one.
 
 import { batchOf, lossOf, meanBatch, writeBatch } from "./models.js";
 import { needNoAverages, signature } from "./optimizers.js";
@@ -9,7 +9,9 @@ import { numbers } from "../random.js";
 import { choices } from "../rules.js";
 import { constant, history, Refused, Skip } from "../tape.js";
 
-/** The batches of an epoch, as plain data: of all examples in their order, or a list that begins elsewhere in each epoch. */
+/**
+ * Returns the batches of an epoch, as plain data: all examples in order, or a list that starts at another batch in each epoch.
+ */
 function epochOf({ kind, rows, size, dropLast, batches }, epoch) {
   if (kind !== "tensors") return batches.map((_, n) => batches[kind === "list" ? n : (n + epoch) % batches.length]);
   const starts = Array.from({ length: Math.ceil(rows / size) }, (_, n) => n * size);
@@ -17,7 +19,7 @@ function epochOf({ kind, rows, size, dropLast, batches }, epoch) {
   return dropLast ? all.filter((one) => one.rows === size) : all;
 }
 
-/** What a batch means. */
+/** Returns the values of a batch. */
 function meanOf({ kind, rows, width, outputs, seed }, batch) {
   if (kind !== "tensors") return meanBatch(batch);
   const part = (data, columns) => {
@@ -41,7 +43,7 @@ function writeData(device, data) {
   return `async function* (epoch) {\n${all}  for (const [n] of all.entries()) {\n${yielded}  }\n}`;
 }
 
-/** The mean loss over batches, all examples counting the same. */
+/** Returns the mean loss over batches, with equal weight for all examples. */
 function scored(world, trainer, batches, data = trainer.spec.data) {
   const model = world.get("models", trainer.model);
   model.training = false;
@@ -53,17 +55,20 @@ function scored(world, trainer, batches, data = trainer.spec.data) {
   return losses.reduce((sum, [loss, rows]) => sum + loss * rows, 0) / losses.reduce((sum, [, rows]) => sum + rows, 0);
 }
 
-/** The user's function is called: it may throw, and the library hands that on. */
+/** Calls the user's function. It may throw, and the library passes the error on. */
 function called(world, trainer) {
   const { name, spec } = trainer;
   trainer.calls += 1;
   if (trainer.calls !== spec.throwsAt) return;
-  // The call has happened, whatever else is as it was.
+  // Only the number of calls changes.
   world.stays = () => (world.get("trainers", name).calls = spec.throwsAt);
   throw new Refused("the function throws", /^mine$/);
 }
 
-/** A step of a trainer. Where it is refused, nobody says whether the user's function was called before that. */
+/**
+ * Takes a step of a trainer. If the step is rejected, the contract does not define whether the user's function was called
+ * before.
+ */
 function counted(world, trainer, work) {
   try {
     return work();
@@ -80,14 +85,14 @@ const kindOf = (world, { model, optimizer, spec }) => {
   return JSON.stringify([stages, signature(world, world.get("optimizers", optimizer)), kind, seed, spec.epochs]);
 };
 
-/** How a model is trained, and on what. */
+/** Returns the settings and the data of a training. */
 function specOf(gen, { device, width, outputs }) {
   const kind = gen.random.one(["tensors", "list", "function", "async"]);
   const data = { kind, rows: 5, size: 2, dropLast: gen.random.once(3), width, outputs, seed: gen.number() };
   if (kind !== "tensors") data.batches = [2, 1, 2].map((rows) => batchOf(gen, { width, outputs }, rows));
   const spec = { data, epochs: 1 + gen.random.below(3), predicts: gen.random.once(2) };
   const way = gen.random.below(6);
-  // What is left of a step whose validation throws is not said.
+  // The contract does not define the state after a step whose validation throws.
   if (way === 0) spec.throwsAt = 1 + gen.random.below(5);
   if (way === 1) spec.detectAnomaly = true;
   if (way > 1 && gen.random.once(2)) spec.validates = true;
@@ -95,7 +100,7 @@ function specOf(gen, { device, width, outputs }) {
   return { device, spec };
 }
 
-/** A model, an optimizer of it, and a trainer of both. */
+/** Returns actions that create a model, its optimizer, and a trainer of both. */
 function trained(gen) {
   const [m, o, r] = ["m", "o", "r"].map((kind) => gen.fresh(kind));
   const device = gen.device();
@@ -111,7 +116,7 @@ function trained(gen) {
 /** An epoch of a history, in JavaScript. */
 const EPOCH = "({ epoch, loss, validation }) => [epoch, loss, validation?.loss]";
 
-/** The learning rate of a step, where a schedule gives it: those of further groups keep their ratios to it. */
+/** Sets the learning rate of a step from its schedule. Further groups keep their ratios to it. */
 function scheduled(world, { optimizer, spec: { schedule }, place }) {
   if (!schedule) return;
   const { groups } = world.get("optimizers", optimizer);
@@ -119,7 +124,9 @@ function scheduled(world, { optimizer, spec: { schedule }, place }) {
   groups.forEach((group, n) => (group.lr = n === 0 ? lr : (group.base / groups[0].base) * lr));
 }
 
-/** Takes the next step of a trainer: what it tells, or nothing. Where it has to work, it is left out if it does not. */
+/**
+ * Takes the next step of a trainer. Returns its results, or nothing. With `hasToWork`, skips the action if the step would fail.
+ */
 function nextOf(world, trainer, hasToWork = false) {
   const { spec, place, optimizer } = trainer;
   if (place.epoch >= spec.epochs) return undefined;
@@ -150,7 +157,7 @@ function nextOf(world, trainer, hasToWork = false) {
   return [...told, ...ended];
 }
 
-/** What a checkpoint of a trainer holds. */
+/** Returns the contents of a trainer's checkpoint. */
 function savedOf(world, trainer) {
   const optimizer = world.needOwnOrSkip(trainer.optimizer);
   const { ids, buffers } = world.get("models", trainer.model);
@@ -168,7 +175,7 @@ function savedOf(world, trainer) {
   });
 }
 
-/** Makes a training what a checkpoint holds. */
+/** Loads the contents of a checkpoint into a training. */
 function loadInto(world, trainer, saved) {
   const optimizer = world.needOwnOrSkip(trainer.optimizer);
   if (saved.kind !== kindOf(world, trainer)) throw new Skip("a checkpoint of another training");
@@ -267,7 +274,7 @@ export const trainers = {
     },
   },
 
-  /** Steps, and the same steps after the checkpoint from before them is loaded: they give the same bits. */
+  /** Takes steps, loads the earlier checkpoint, and takes the same steps again, which must give the same bits. */
   replay: {
     weight: 2,
     make(gen) {
@@ -292,7 +299,7 @@ export const trainers = {
     run(world, { trainer: name, steps }) {
       const trainer = world.get("trainers", name);
       const file = savedOf(world, trainer);
-      // A file holds no history: a parameter that was assigned a result of another one trains differently after `load`.
+      // A file has no history. A parameter that was assigned a result of another one trains differently after `load`.
       const isMade = (value) => [...history(value)].some((one) => one !== value && one.variable !== undefined);
       if (file.values.some(isMade)) throw new Skip("a parameter that was computed from a parameter");
       for (let n = 0; n < steps; n++) nextOf(world, trainer, true);
@@ -376,7 +383,7 @@ export const trainers = {
     },
   },
 
-  /** A model, an optimizer and a trainer like others, whose checkpoints it takes. */
+  /** Creates a model, an optimizer and a trainer like existing ones, so that checkpoints fit. */
   twin: {
     weight: 1,
     make(gen) {
@@ -412,8 +419,8 @@ export const trainers = {
   },
 };
 
-/** What is not compared. */
+/** Marks values that are not compared. */
 export const ANY = Symbol("any");
 
-/** Validation goes through the same batches, in one order. */
+/** Returns the batches of a validation, which are the same in one order. */
 const validation = (data) => epochOf({ ...data, kind: data.kind === "tensors" ? "tensors" : "list", dropLast: false }, 0);

@@ -1,18 +1,18 @@
-// Actions on variables: several of one tensor, assignments of tensors and of slices, gradients that are left with them.
+// Actions on variables: several with the same tensor, assignments of tensors and of slices, and stored gradients.
 
 import { tensorOf } from "../models.js";
 import { count, numbers } from "../random.js";
 import { constant, Refused, Skip } from "../tape.js";
 
-/** A tensor of the shape of a variable, on its device, that is not the variable's own value. */
+/** Returns a tensor of the shape of a variable, on its device, that is not the variable's value. */
 function assignable(gen, id) {
   const { value, device } = gen.world.get("variables", id);
   const fits = (one) => one.device === device && `${one.value.shape}` === `${value.shape}` && one.ref !== `${id}.value`;
-  // What a variable has taken over is disposed of with it, so the same tensor again would be disposed of by its own assignment.
+  // A variable disposes of the tensor that it has taken over, so assigning the same tensor again would dispose of it.
   return gen.operand((one) => fits(one) && gen.world.state.tensors.get(one.ref)?.of !== id);
 }
 
-/** Data in JavaScript, and what they mean. */
+/** Returns the JavaScript and the value of data. */
 const written = ({ device, shape, seed }) => tensorOf(device, numbers(seed, count(shape)), shape);
 const mean = ({ shape, seed }) => constant(shape, numbers(seed, count(shape)));
 
