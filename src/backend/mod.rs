@@ -129,8 +129,9 @@ pub struct Counters {
     pub dispatches: u64,
 }
 
-/// A machine that runs batches: the driver interface. All calls return at once. Only `read`, `read_parts` and `sync` wait. They
-/// also return errors that a machine reports late, such as lack of memory, device loss, or a rejected shader.
+/// A machine that runs batches: the driver interface. All calls return at once. Only the futures of `read`, `read_parts`,
+/// `synchronize` and `compile` wait. They also return errors that a machine reports late, such as lack of memory, device loss,
+/// or a rejected shader.
 ///
 /// To use a custom backend, pass it to [`Device::from_backend`](crate::device::Device::from_backend). To have it discovered and
 /// chosen like the backends of this crate, call [`device::register`](crate::device::register). A backend must keep these rules:

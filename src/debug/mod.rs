@@ -1,4 +1,4 @@
-//! The one knob for whoever looks for what is wrong or slow: `WARPWEFT_DEBUG` natively, [`set_debug`] everywhere.
+//! Debug output and debug modes. `WARPWEFT_DEBUG` sets them natively, and [`set_debug`] on every platform.
 
 mod place;
 mod unoptimized;
@@ -13,22 +13,22 @@ use std::fmt::Arguments;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::OnceLock;
 
-/// What can be printed, watched, or switched off.
+/// A debug output or a debug mode, with its name in `WARPWEFT_DEBUG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Debug {
-    /// `graph`: the recorded operations of each batch before it is planned.
+    /// `graph`: prints the recorded operations of each batch before it is planned.
     Graph = 1,
-    /// `plan`: the kernels that a batch is planned as.
+    /// `plan`: prints the kernels of each plan.
     Plan = 2,
-    /// `kernel`: the text of these kernels, where the device compiles one.
+    /// `kernel`: prints the source of these kernels, if the device compiles one.
     Kernel = 4,
-    /// `time`: after each read and each `sync` the profile of what ran since the last: a table.
+    /// `time`: prints a profile after each read and each `synchronize`, of everything that ran since the last one.
     Time = 8,
-    /// `memory`: where each tensor is made, for [`Device::memory`](crate::device::Device::memory).
+    /// `memory`: records where each tensor is made, for [`Device::memory`](crate::device::Device::memory).
     Memory = 16,
-    /// `no-donation`: no result takes the memory of an old value. Results, gradients and errors are the same with and without.
+    /// `no-donation`: results never reuse the memory of an old value. Results, gradients and errors do not change.
     NoDonation = 32,
-    /// `no-flat`: optimizers keep each parameter in memory of its own. Results are the same to rounding.
+    /// `no-flat`: optimizers keep each parameter in a separate buffer. Results differ only by rounding.
     NoFlat = 64,
     /// `eager`: devices that are opened run each operation when it is recorded, as
     /// [`Device::run_eagerly`](crate::device::Device::run_eagerly).
@@ -49,11 +49,11 @@ const ALL: [(&str, Debug); 9] = [
     ("check", Debug::Check),
 ];
 
-/// Nobody has said anything yet.
+/// The value of [`SET`] before the first use.
 const UNKNOWN: u16 = 1 << 15;
 static SET: AtomicU16 = AtomicU16::new(UNKNOWN);
 
-/// Who prints; natively nobody need be said.
+/// The function that prints, set by JavaScript. Natively, text goes to standard error.
 static PRINTER: OnceLock<fn(&str)> = OnceLock::new();
 
 fn parse(words: &str) -> Result<u16> {
@@ -70,9 +70,8 @@ fn parse(words: &str) -> Result<u16> {
     Ok(set)
 }
 
-/// Sets these from now on, for all devices: any words of [`Debug`](enum@Debug) with commas between, or nothing.
-/// Natively `WARPWEFT_DEBUG` says the same at the start, and what is
-/// printed goes to the standard error; in a browser to the console.
+/// Sets the debug words ([`Debug`](enum@Debug)) for all devices, separated by commas. An empty text turns all of them off.
+/// Natively, `WARPWEFT_DEBUG` has the initial words, and output goes to standard error. In a browser it goes to the console.
 ///
 /// ```
 /// warpweft::debug::set_debug("plan, kernel")?;
@@ -81,13 +80,13 @@ fn parse(words: &str) -> Result<u16> {
 /// ```
 ///
 /// # Errors
-/// `InvalidArgument` for any other word.
+/// `InvalidArgument` for an unknown word.
 pub fn set_debug(words: &str) -> Result<()> {
     SET.store(parse(words)?, Ordering::Relaxed);
     Ok(())
 }
 
-/// Whether this is set.
+/// Returns whether a word is set.
 pub(crate) fn shows(what: Debug) -> bool {
     let mut set = SET.load(Ordering::Relaxed);
     if set == UNKNOWN {
@@ -101,13 +100,13 @@ pub(crate) fn shows(what: Debug) -> bool {
     set & what as u16 != 0
 }
 
-/// Prints by this from now on: the first who says so.
+/// Sets the function that prints. Later calls have no effect.
 #[cfg(all(target_arch = "wasm32", feature = "js"))]
 pub(crate) fn print_by(printer: fn(&str)) {
     let _ = PRINTER.set(printer);
 }
 
-/// Prints a text of some lines.
+/// Prints a text, which may have several lines.
 pub(crate) fn print(text: Arguments<'_>) {
     match PRINTER.get() {
         Some(printer) => printer(&text.to_string()),

@@ -1,4 +1,4 @@
-//! Where in a program something is made.
+//! The place in a program where an object is made.
 
 use std::sync::Arc;
 #[cfg(target_arch = "wasm32")]
@@ -11,47 +11,47 @@ pub(crate) struct Place(
     #[cfg(target_arch = "wasm32")] Arc<str>,
 );
 
-/// Who tells a place: JavaScript's side.
+/// The JavaScript function that returns the current place.
 #[cfg(target_arch = "wasm32")]
 static TELLER: OnceLock<fn() -> String> = OnceLock::new();
 
-/// Places are told by this from now on.
+/// Sets the function that returns the current place. Later calls have no effect.
 #[cfg(all(target_arch = "wasm32", feature = "js"))]
 pub(crate) fn place_by(teller: fn() -> String) {
     let _ = TELLER.set(teller);
 }
 
 impl Place {
-    /// Here.
+    /// Returns the current place.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn here() -> Place {
         Place(Arc::new(std::backtrace::Backtrace::force_capture()))
     }
 
-    /// Here.
+    /// Returns the current place.
     #[cfg(target_arch = "wasm32")]
     pub fn here() -> Place {
         Place(TELLER.get().map(|teller| teller()).unwrap_or_default().into())
     }
 
-    /// The file and line of whoever called this library, or the function where these are not known.
+    /// Returns the file and line of the call into this library, or the name of the calling function if these are unknown.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn describe(&self) -> String {
         caller(&self.0.to_string())
     }
 
-    /// What JavaScript's side says.
+    /// Returns the place as JavaScript described it.
     #[cfg(target_arch = "wasm32")]
     pub fn describe(&self) -> String {
         self.0.to_string()
     }
 }
 
-/// Where this file lies in the folder of the library's sources.
+/// The path of this file in the folder of the library's sources.
 #[cfg(not(target_arch = "wasm32"))]
 const HERE: &str = "debug/place.rs";
 
-/// Whether a function is of a crate that stands between a program and this library.
+/// Returns whether a function belongs to a crate between a program and this library.
 #[cfg(not(target_arch = "wasm32"))]
 fn is_between(function: &str) -> bool {
     let crates = ["warpweft", "warpweft_native", "std", "core", "alloc", "pollster"];
@@ -59,8 +59,8 @@ fn is_between(function: &str) -> bool {
     crates.iter().any(|own| name.strip_prefix(own).is_some_and(|rest| rest.starts_with("::")))
 }
 
-/// The innermost frame of a backtrace that is not this library's: `src/main.rs:12:5`, or the function's name where files are
-/// not known. Inlined functions have lost the names of their crates, so the files decide where there are any.
+/// Returns the innermost frame of a backtrace that is outside of this library, such as `src/main.rs:12:5`, or the name of the
+/// function if files are unknown. Inlined functions have no crate name, so the file decides if it is known.
 #[cfg(not(target_arch = "wasm32"))]
 fn caller(backtrace: &str) -> String {
     let mut frames: Vec<(&str, Option<&str>)> = Vec::new();

@@ -5,10 +5,10 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use web_time::{Duration, Instant};
 
-/// Microseconds of running batches after which the question is asked.
+/// The time in batches, in microseconds, after which the code checks whether it is optimized.
 const PATIENCE: u64 = 500_000;
 
-/// Microseconds that batches took so far.
+/// The time in batches so far, in microseconds.
 static SPENT: AtomicU64 = AtomicU64::new(0);
 
 /// Adds the time of a batch. Prints the advice once, when batches have taken long and the code is not optimized.
@@ -26,7 +26,7 @@ pub(crate) fn spend(time: Duration) {
     }
 }
 
-/// Whether a plain loop takes as long as it does without optimizations: about 10 ns for each turn, and 1 ns with them.
+/// Returns whether a plain loop is as slow as without optimizations: about 10 ns per iteration instead of 1 ns.
 fn is_unoptimized() -> bool {
     const TURNS: u32 = 100_000;
     let turn = |sum: u32, n: u32| black_box(sum.wrapping_mul(31).wrapping_add(n));
@@ -35,6 +35,6 @@ fn is_unoptimized() -> bool {
         black_box((0..TURNS).fold(0, turn));
         begun.elapsed()
     };
-    // The least of five, because others may use the machine meanwhile.
+    // The shortest of five, because other programs may use the machine.
     (0..5).map(|_| time()).min().is_some_and(|least| least > Duration::from_nanos(5) * TURNS)
 }

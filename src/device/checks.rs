@@ -41,7 +41,7 @@ impl Check {
 
 #[cfg_attr(feature = "js", warpweft_macros::js(only(check_indices)))]
 impl Device {
-    /// Whether the next read rejects indices that are out of range. The `InvalidArgument` error names the operation and the
+    /// Sets whether reads reject indices that are out of range. The `InvalidArgument` error names the operation and the
     /// index. Without this check such an index reads 0, and a write to it is ignored. Use it to debug a program. Each operation
     /// then also computes the minimum and the maximum of its indices. Operations inside a compiled program are not checked.
     ///

@@ -7,9 +7,10 @@ use crate::graph::NodeId;
 use std::sync::MutexGuard;
 
 impl Device {
-    /// Whether each operation runs separately as soon as it is recorded. Eager mode helps to find errors in a program. Values
-    /// and gradients are the same as without it. But results of operations stay in memory, and every operation has separate
-    /// kernels and a separate submission. Operations on the inputs of a program that is being compiled are still only recorded.
+    /// Sets whether each operation runs separately as soon as it is recorded. Eager mode helps to find errors in a program.
+    /// Values and gradients are the same as without it. But results of operations stay in memory, and every operation has
+    /// separate kernels and a separate submission. Operations on the inputs of a program that is being compiled are still only
+    /// recorded.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -61,7 +61,7 @@ const MAX_NODES_BEFORE_ASSIGNMENT_RUNS: u64 = 2_000;
 /// An open machine that holds tensors. Cloning a device is cheap and returns a handle to the same device.
 ///
 /// Calling an operation only records it. Reading a tensor, [`Device::submit`] or a batch runs everything that is needed, as one
-/// submission. The device also flushes automatically once 32,768 recorded nodes or 256 MiB of uploads are waiting, so a loop
+/// submission. The device also submits automatically once 32,768 recorded nodes or 256 MiB of uploads are waiting, so a loop
 /// may run without reading.
 ///
 /// The device closes when its last handle and its last tensor are dropped. Closing waits for the work in flight. A process that
@@ -462,7 +462,7 @@ impl Device {
         state.reclaim(&*self.inner.backend);
     }
 
-    /// Flushes if many nodes are pending, so that a loop that never waits does not record without limit.
+    /// Submits if many nodes are pending, so that a loop that never waits does not record without limit.
     pub(crate) fn submit_if_long(&self) -> Result<()> {
         let waiting = {
             let state = self.state();

@@ -1,4 +1,4 @@
-//! What packed matrices mean, in ordinary operations on the words of their rows.
+//! The meaning of packed matrices, as ordinary operations on the words of their rows.
 
 use super::Writer;
 use crate::dtype::DType;
@@ -7,7 +7,7 @@ use crate::op::packed::{PackedFormat, Quants, Shared, SUPER};
 use crate::op::{Op, Pointwise, Span};
 
 impl Writer<'_> {
-    /// `x [m, k]` times the transpose of a packed matrix.
+    /// Multiplies `x [m, k]` by the transpose of a packed matrix.
     pub fn packed_matmul(&mut self, format: PackedFormat, x: usize, words: usize) -> Result<usize> {
         let columns = self.shape(x)[1];
         let matrix = self.unpack(format, columns, words)?;
@@ -15,13 +15,13 @@ impl Writer<'_> {
         (self.product)(self, x, turned)
     }
 
-    /// The numbers of a packed matrix of so many columns.
+    /// Returns the numbers of a packed matrix with this number of columns.
     pub fn unpack(&mut self, format: PackedFormat, columns: usize, words: usize) -> Result<usize> {
         let (layout, planes) = (format.layout(), format.planes(columns));
         let rows = self.shape(words)[0];
         let mut quants = self.fields(words, planes.quants[0], columns, layout.bits[0])?;
         if layout.bits[0] == 4 {
-            // Byte j of 32 neighbours holds elements j and j + 16.
+            // Byte j of 32 neighbors holds elements j and j + 16.
             let bytes = self.reshape(quants, &[rows, columns / 32, 16, 2])?;
             let turned = self.transpose(bytes)?;
             quants = self.reshape(turned, &[rows, columns])?;
@@ -56,7 +56,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What the elements of each group share, for each element.
+    /// Returns the value that a group shares, repeated for each element.
     fn shared(
         &mut self,
         words: usize,
@@ -87,7 +87,7 @@ impl Writer<'_> {
         self.pointwise(Pointwise::mul, &[supers, own])
     }
 
-    /// Each element of the last axis so many times.
+    /// Repeats each element of the last axis.
     fn spread(&mut self, node: usize, times: usize) -> Result<usize> {
         let (rows, count) = (self.shape(node)[0], self.shape(node)[1]);
         let one = self.reshape(node, &[rows, count, 1])?;
@@ -96,7 +96,7 @@ impl Writer<'_> {
         self.reshape(many, &[rows, count * times])
     }
 
-    /// The entries of a plane, of so many bits each, as `u32`.
+    /// Returns the entries of a plane as `u32`. `bits` is the size of an entry.
     fn fields(&mut self, words: usize, start: usize, count: usize, bits: u32) -> Result<usize> {
         let rows = self.shape(words)[0];
         let (each, length) = (32 / bits as usize, (count * bits as usize).div_ceil(32));
@@ -131,13 +131,13 @@ impl Writer<'_> {
         self.pointwise(Pointwise::bitwise_left_shift, &[node, bits])
     }
 
-    /// Entries of two planes as one number: the upper ones lie above so many bits.
+    /// Joins the entries of two planes to one number. The upper entry is shifted left.
     fn above(&mut self, low: usize, upper: usize, bits: u32) -> Result<usize> {
         let upper = self.shift_left(upper, bits)?;
         self.pointwise(Pointwise::bitwise_or, &[low, upper])
     }
 
-    /// Integers of 8 bits in two's complement, as floats.
+    /// Converts 8-bit integers in two's complement to floats.
     fn signed(&mut self, fields: usize) -> Result<usize> {
         let high = self.shift_left(fields, 24)?;
         let high = self.cast(high, DType::I32)?;
@@ -155,7 +155,7 @@ impl Writer<'_> {
         self.pointwise(Pointwise::sub, &[numbers, zero])
     }
 
-    /// The entries of a table of 16: four words, of which one is chosen by the upper two bits.
+    /// Looks up entries in a table of 16. The table is four words, and the upper two bits choose the word.
     fn looked_up(&mut self, fields: usize, table: &[i8; 16]) -> Result<usize> {
         let word = |n: usize| {
             let bytes = [0, 1, 2, 3].map(|i| table[4 * n + i] as u8);
@@ -175,8 +175,8 @@ impl Writer<'_> {
         self.signed(byte)
     }
 
-    /// The numbers that the bits of finite `f16` stand for: their exponents are 112 less than those of `f32`; below the least
-    /// exponent they are multiples of 2^-24.
+    /// Converts the bits of finite `f16` numbers. Their exponents are 112 less than those of `f32`. Numbers below the smallest
+    /// exponent are multiples of 2^-24.
     fn half(&mut self, bits: usize) -> Result<usize> {
         let low = self.constant(DType::U32, f64::from(0x7fff))?;
         let size = self.pointwise(Pointwise::bitwise_and, &[bits, low])?;

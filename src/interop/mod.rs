@@ -1,4 +1,4 @@
-//! An app's own GPU: its wgpu device, and buffers that the app and tensors share, without copies.
+//! Computing on the wgpu device of an app. The app and tensors share buffers without copies.
 //!
 //! ```
 //! use warpweft::interop::wgpu;
@@ -11,11 +11,11 @@
 //! let adapter = instance.request_adapter(&Default::default()).await?;
 //! # */
 //! let (gpu, queue) = adapter.request_device(&Default::default()).await.expect("it opens");
-//! // ... on which tensors live, too.
+//! // ... which also holds tensors.
 //! let device = warpweft::device::Device::from_wgpu(&adapter, gpu.clone(), queue.clone())?;
 //! let heights = device.linspace(0.0, 1.0, 256)?.mul(6.0)?.sin();
 //! let buffer = heights.wgpu_buffer()?;
-//! // The app's shaders read what was computed. No byte was copied, and nothing waited.
+//! // The app's shaders read the result. No byte was copied, and nothing waited.
 //! let mut encoder = gpu.create_command_encoder(&Default::default());
 //! # let vertices = gpu.create_buffer(&wgpu::BufferDescriptor {
 //! #     label: None, size: 1024, usage: wgpu::BufferUsages::COPY_DST, mapped_at_creation: false,
@@ -28,20 +28,18 @@
 //! # }).unwrap();
 //! ```
 //!
-//! [`wgpu`] is re-exported here: its major version is part of this crate's.
+//! [`wgpu`] is re-exported here. A new major version of wgpu is a new major version of this crate.
 //!
-//! # Who owns what
-//! What the app made stays the app's: neither its device nor its buffers are ever destroyed here, or used for anything but
-//! the tensors that were made of them. A buffer is held as long as such a tensor is.
+//! # Ownership
+//! The library never destroys the app's device or buffers. It uses a buffer only for the tensor that was made from it, and
+//! holds the buffer as long as this tensor.
 //!
-//! What the app is told by wgpu stays as it is: the callbacks for errors that nobody caught and for the loss of the device
-//! are not touched. Calls made here are inside error scopes of their own. Natively a thread polls the device while something
-//! is awaited, so that callbacks of the app's may come on it.
+//! The app's callbacks for uncaught errors and for a lost device stay in place, because the library's calls are inside separate
+//! error scopes. Natively, a thread polls the device while a future is awaited, so the app's callbacks may run on that thread.
 //!
 //! # Order
-//! Work is done in the order in which it is submitted, the app's and that of tensors alike. Operations on tensors are
-//! submitted where something is read, flushed or shown by [`Tensor::wgpu_buffer`]; what the app records then and submits
-//! afterwards sees it.
+//! The work of the app and of tensors runs in the order of submission. Operations on tensors are submitted by a read, by
+//! [`Device::submit`] or by [`Tensor::wgpu_buffer`]. Work that the app submits later sees their results.
 
 pub use ::wgpu;
 
@@ -56,13 +54,13 @@ use std::ops::Deref;
 use wgpu::BufferUsages;
 
 impl Device {
-    /// A device on the one that an app opened with wgpu. It has the features and limits that the app asked for: with
-    /// `SHADER_F16` and `SUBGROUP` among the features, and with what the adapter has of storage buffers and their sizes,
-    /// kernels do more at once. The app goes on using its device and queue, which outlive this one.
+    /// Opens a device on an app's wgpu device, with the features and limits that the app requested. Kernels are faster with the
+    /// features `SHADER_F16` and `SUBGROUP`, and with the adapter's limits of storage buffers and buffer sizes. The app may
+    /// continue to use its device and queue.
     ///
     /// # Errors
-    /// `NoDevice` where the device cannot compute or is not of that adapter, `Limit` where it was opened with too little; the
-    /// message says what is needed.
+    /// `NoDevice` if the device cannot compute or is not of that adapter. `Limit` if it was opened with lower limits than
+    /// needed; the message has them.
     pub fn from_wgpu(
         adapter: &wgpu::Adapter,
         device: wgpu::Device,
@@ -72,20 +70,21 @@ impl Device {
         Ok(Device::from_backend(Box::new(backend), None))
     }
 
-    /// A tensor of what lies in an app's buffer, from its beginning, row-major; `bool` as 32-bit 0 or 1. Nothing is copied.
+    /// Makes a tensor from the beginning of an app's buffer, without copying. Elements are row-major. `bool` is `u32`, 0 or 1.
     ///
-    /// The buffer needs the usages `STORAGE` and `COPY_SRC`, and as many bytes as the tensor, rounded up to a multiple of 16:
-    /// kernels read whole vectors.
+    /// The buffer needs the usages `STORAGE` and `COPY_SRC`. Its size must be at least that of the tensor, rounded up to a
+    /// multiple of 16 bytes, because kernels read whole vectors.
     ///
-    /// A tensor does not change, so what it is computed into may be computed early, late or again. Whoever writes to the
-    /// buffer afterwards makes a tensor of it anew, which costs next to nothing, best as the value of a
-    /// [`Variable`](crate::tensor::Variable); what the old one is needed for is run before.
+    /// The library assumes that a tensor does not change, and may compute with it early, late or again. Before the app writes
+    /// to the buffer, run everything that needs the old contents. Then call this method again, which costs almost nothing, and
+    /// assign the new tensor to a [`Variable`](crate::tensor::Variable).
     ///
-    /// The buffer must be of the same [`wgpu::Instance`] as the device: wgpu takes those of others for its own or panics.
+    /// The buffer must be of the same [`wgpu::Instance`] as the device. With a buffer of another instance, wgpu panics or uses
+    /// another buffer.
     ///
     /// # Errors
-    /// `InvalidArgument` where the buffer is too small, lacks a usage, was destroyed or is another device's (in a browser
-    /// reading tells of the last two); `Unsupported` where this device is no GPU, or has no `f16`; `Shape`, `Limit`.
+    /// `InvalidArgument` if the buffer is too small, lacks a usage, was destroyed or belongs to another device. In a browser,
+    /// the last two are errors of the next read. `Unsupported` if this device is not a GPU, or has no `f16`. `Shape`, `Limit`.
     ///
     /// ```
     /// # use warpweft::{dtype::DType, interop::wgpu, tensor::Variable};
@@ -102,8 +101,8 @@ impl Device {
     /// });
     /// let tensor = || device.tensor_from_wgpu(&places, DType::U32, &[2, 2]);
     /// let seen = Variable::new(&tensor()?);
-    /// queue.write_buffer(&places, 0, &[1; 16]); // The app writes,
-    /// seen.assign(&tensor()?)?;                 // and says so.
+    /// queue.write_buffer(&places, 0, &[1; 16]); // The app writes to the buffer.
+    /// seen.assign(&tensor()?)?;                 // The variable takes the new contents.
     /// assert_eq!(seen.value().max(&[])?.item::<u32>().await?, 0x01010101);
     /// # Ok::<(), warpweft::error::Error>(())
     /// # }).unwrap();
@@ -138,16 +137,16 @@ impl Device {
 }
 
 impl Tensor {
-    /// The buffer that the tensor lies in, for shaders of the app's that read it: on the device's own [`wgpu::Device`], which
-    /// is the app's after [`Device::from_wgpu`]. The tensor is computed if it was not, and all work for it submitted, so that
-    /// what is submitted next sees it; nothing waits. Elements are row-major without gaps, `bool` as 32-bit 0 or 1.
+    /// Returns the buffer of the tensor, which shaders of the app may read. After [`Device::from_wgpu`], it is a buffer of the
+    /// app's [`wgpu::Device`]. All work for the tensor is submitted, so later submissions see its values. Nothing waits.
+    /// Elements are row-major without gaps. `bool` is a 32-bit 0 or 1.
     ///
-    /// The buffer may be longer than the tensor, and is to be read alone: other tensors may be computed from it. It has the
-    /// usages `STORAGE`, `COPY_SRC` and `COPY_DST`, or those of the app's own buffer that the tensor was made of.
+    /// The buffer may be longer than the tensor. Do not write to it, because other tensors may be computed from it. It has the
+    /// usages `STORAGE`, `COPY_SRC` and `COPY_DST`, or those of the app's buffer that the tensor was made from.
     ///
     /// # Errors
-    /// `Unsupported` where the device is no GPU; `Limit`, `Memory`; what went wrong on the device, as far as that is known:
-    /// in a browser the next read tells of the rest.
+    /// `Unsupported` if the device is not a GPU. `Limit`, `Memory`. Errors of the device that are known already; in a browser,
+    /// the next read returns the others.
     pub fn wgpu_buffer(&self) -> Result<WgpuBuffer> {
         let backend = gpu(self.device(), "wgpu_buffer")?;
         let id = self.device().buffer_of(self.node()?)?;
@@ -155,7 +154,7 @@ impl Tensor {
     }
 }
 
-/// The GPU that a device is.
+/// Returns the GPU backend of a device.
 fn gpu<'a>(device: &'a Device, name: &str) -> Result<&'a WgpuBackend> {
     device.backend().ok_or_else(|| {
         let message = format!("{name}: the device must be a GPU, got {}", device.info().name);
@@ -163,8 +162,7 @@ fn gpu<'a>(device: &'a Device, name: &str) -> Result<&'a WgpuBackend> {
     })
 }
 
-/// The buffer that a tensor lies in, which stays there, and is used for nothing else, until this is dropped. It derefs to the
-/// [`wgpu::Buffer`].
+/// The buffer of a tensor. It is not freed or reused until this value is dropped. `Deref` gives the [`wgpu::Buffer`].
 #[derive(Clone)]
 pub struct WgpuBuffer {
     buffer: wgpu::Buffer,
@@ -172,17 +170,17 @@ pub struct WgpuBuffer {
 }
 
 impl WgpuBuffer {
-    /// The tensor's extents, outermost first.
+    /// Returns the shape of the tensor.
     pub fn shape(&self) -> &[usize] {
         self.tensor.shape()
     }
 
-    /// The type of its elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> DType {
         self.tensor.dtype()
     }
 
-    /// Bytes of the buffer that are the tensor's, from its beginning.
+    /// Returns the size of the tensor in bytes. The tensor is at the beginning of the buffer.
     pub fn byte_len(&self) -> u64 {
         self.tensor.numel() as u64 * self.dtype().size() as u64
     }

@@ -195,6 +195,16 @@ pub fn gone(op: &str) -> Error {
     Error::state(format!("{op}: used after dispose(), or after the scope() that made it"))
 }
 
+/// The error for a method of a class whose receiver was disposed of, or is an object of another class.
+pub(super) fn unusable(op: &str, class: &str, receiver: Option<Object>) -> Error {
+    match receiver {
+        None => gone(op),
+        Some(_) => {
+            Error::argument(format!("{op}: the object must be a {class}, got one of another class"))
+        }
+    }
+}
+
 macro_rules! shells {
     ($($(#[$($doc:tt)*])+ $class:literal $shell:ident => $core:ty, $pattern:pat => $value:expr;)*) => { $(
         $(#[$($doc)*])+
@@ -207,7 +217,7 @@ macro_rules! shells {
             fn core(&self, op: &str) -> Result<$core> {
                 match self.0.get() {
                     Some($pattern) => Ok($value),
-                    _ => Err(gone(op)),
+                    other => Err(unusable(op, $class, other)),
                 }
             }
         }

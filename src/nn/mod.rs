@@ -1,5 +1,5 @@
 //! Neural network layers, losses and initial values, built on the public [`Tensor`] API. A layer only records operations.
-//! They run when a tensor is read, or when an optimizer's step is flushed.
+//! They run when a tensor is read, or when an optimizer's step is submitted.
 //!
 //! Names, shapes and initial values are PyTorch's, so PyTorch weights load. A [`Linear`], for example, has a `weight` of
 //! `[outputs, inputs]`. Losses are methods of [`Tensor`], such as [`Tensor::cross_entropy`]. The batch is always the first

@@ -29,7 +29,7 @@ pub enum Phase {
     Upload,
     /// Submitting kernels. On the CPU the time of the kernels themselves is subtracted.
     Submit,
-    /// Waiting for the device, in a read or in `sync`.
+    /// Waiting for the device, in a read or in `synchronize`.
     Wait,
 }
 

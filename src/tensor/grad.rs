@@ -24,7 +24,7 @@ impl Tensor {
     /// memory. A tensor from [`Tensor::detach`] has no history.
     ///
     /// History ends at a computed tensor that is no longer held, and a gradient that would pass it is an error. Tensors
-    /// become computed when they are read, run or flushed. A batch that has to compute an expensive node again stores the
+    /// become computed when they are read, run or submitted. A batch that has to compute an expensive node again stores the
     /// node, which makes it computed as well.
     ///
     /// # Errors

@@ -9,7 +9,8 @@ import { rustWebTool } from "./rust-web.mjs";
 import { setup } from "./setup.mjs";
 
 const strict = ["--", "-D", "warnings"];
-const wasm = ["-p", "warpweft", "--lib", "--target", "wasm32-unknown-unknown", "--no-default-features", "--features"];
+// The crate of the WebAssembly modules. clippy also checks the library, which is a member of the workspace.
+const wasm = ["-p", "warpweft-core", "--target", "wasm32-unknown-unknown", "--no-default-features", "--features"];
 
 /** The checks in order. Each throws when it finds a problem. */
 const checks = {

@@ -1,4 +1,4 @@
-//! What each kernel computes: loops around programs.
+//! The definition of each kernel, as loops around programs.
 
 use super::program::Machine;
 use super::run::{Outcome, Run};
@@ -10,7 +10,7 @@ use crate::kernel::{
 };
 use crate::op::Reduction;
 
-/// Runs it.
+/// Runs a kernel.
 pub fn run(run: &mut Run, kernel: &Kernel) -> Outcome {
     match &*kernel.inlined(&|_| false) {
         Kernel::Shader { .. } => Err("it compiles no shaders".into()),
@@ -23,7 +23,7 @@ pub fn run(run: &mut Run, kernel: &Kernel) -> Outcome {
     }
 }
 
-/// All coordinates below `dims`, row-major.
+/// Returns all coordinates below `dims`, row-major.
 fn each(dims: &[usize], mut f: impl FnMut(&[usize]) -> Outcome) -> Outcome {
     let mut at = vec![0; dims.len()];
     if dims.contains(&0) {
@@ -37,14 +37,14 @@ fn each(dims: &[usize], mut f: impl FnMut(&[usize]) -> Outcome) -> Outcome {
     }
 }
 
-/// That a program is well formed, over a space whose first `outer` dimensions have threads.
+/// Checks that a program is well formed, over a space whose first `outer` dimensions have threads.
 fn check(run: &Run, program: &Program, dims: &[usize], outer: usize, epilogue: bool) -> Outcome {
     let space = Space { dims: dims.to_vec(), outer };
     let checked = program.check(&space, run.counts(epilogue));
     checked.map_err(|error| error.message().to_string())
 }
 
-/// An empty list for a value at each of `dims`.
+/// Returns an empty list with space for a value at each coordinate of `dims`.
 fn list<T>(dims: &[usize]) -> Outcome<Vec<T>> {
     let count = dims.iter().try_fold(1usize, |count, &d| count.checked_mul(d));
     try_vec("reference", count.unwrap_or(usize::MAX)).map_err(|error| error.message().to_string())
@@ -81,7 +81,7 @@ fn rows(run: &mut Run, space: &Space, program: &Program) -> Outcome {
     })
 }
 
-/// A value combined over all inner coordinates of a row.
+/// Combines a value over all inner coordinates of a row.
 fn reduced(
     run: &Run,
     machine: &mut Machine,
@@ -95,7 +95,7 @@ fn reduced(
     each(inner, |column| {
         coords[outer..].copy_from_slice(column);
         machine.step(run, coords, None, &needed)?;
-        // One from outside makes the whole mean nothing: it, too, may only be thrown away.
+        // A value from outside of a buffer makes the result invalid, so that it must not be used either.
         match (machine.value(of), &mut values) {
             (Some(value), Some(values)) => values.push(value),
             _ => values = None,
@@ -114,7 +114,7 @@ fn write(run: &mut Run, machine: &Machine, coords: &[usize], store: usize) -> Ou
     run.store(store.output as usize, at, store.dtype, machine.value(store.value))
 }
 
-/// Writes what the epilogue makes of `accumulators`, row-major in `dims`.
+/// Applies the epilogue to `accumulators`, row-major in `dims`, and writes the results.
 fn epilogue(run: &mut Run, program: &Program, dims: &[usize], accumulators: &[f64]) -> Outcome {
     check(run, program, dims, dims.len(), true)?;
     let mut machine = Machine::new(program);
@@ -130,7 +130,7 @@ fn epilogue(run: &mut Run, program: &Program, dims: &[usize], accumulators: &[f6
 /// The values of an operand.
 struct Values {
     dims: Vec<usize>,
-    /// Row-major.
+    /// The values, row-major.
     values: Vec<f64>,
 }
 
@@ -141,7 +141,7 @@ impl Values {
     }
 }
 
-/// All values of an operand whose axes have the extents `dims`.
+/// Loads all values of an operand with the shape `dims`.
 fn values(run: &Run, operand: &Operand, dims: &[usize]) -> Outcome<Values> {
     check(run, &operand.program, dims, dims.len(), false)?;
     let dtype = operand.program.types.get(operand.value as usize);
@@ -197,7 +197,7 @@ fn packed_product(run: &mut Run, packed: &PackedMatmul) -> Outcome {
     epilogue(run, &packed.epilogue, &[m, n], &sums)
 }
 
-/// Rounds neighbours to integers of 8 bits times a scale, in `f32` ([`PackedArithmetic::Int8`](crate::op::PackedArithmetic)).
+/// Rounds neighbors to integers of 8 bits times a scale, in `f32` ([`PackedArithmetic::Int8`](crate::op::PackedArithmetic)).
 fn round(block: &mut [f64]) {
     let largest = block.iter().fold(0f32, |most, &x| most.max((x as f32).abs()));
     let (by, scale) = (127.0 / largest, largest / 127.0);
@@ -222,7 +222,7 @@ fn convolution(run: &mut Run, conv: &Convolution) -> Outcome {
         let first = at[1] / (out / groups) * group;
         let mut sum = 0.0;
         each(&[group, kernel[0], kernel[1]], |tap| {
-            // Where it reads, unless that is in the padding.
+            // The position in the input, unless it is in the padding.
             let place = |axis: usize, extent: usize| {
                 let padded =
                     at[2 + axis] * params.stride[axis] + tap[1 + axis] * params.dilation[axis];
@@ -260,7 +260,7 @@ fn attention(run: &mut Run, a: &Attention) -> Outcome {
         let &[batch, head, query] = at else { return Ok(()) };
         let kv_head = head / (a.heads / a.kv_heads);
         let score = |key: usize| {
-            // The last query and the last key that counts stand beside each other.
+            // The last query has the position of the last key in use.
             let (own, other) = (query + length, key + a.queries);
             let far = a.window.is_some_and(|window| own.abs_diff(other) >= window);
             if far || a.causal && other > own {

@@ -1,11 +1,11 @@
-//! What kernels mean: a machine that executes them element by element, with nothing clever about it.
+//! The reference backend, which executes kernels element by element in the simplest way.
 //!
-//! It is what all other backends are held against, and what a new one is written beside: `kernels.rs` says what each kernel
-//! computes, `program.rs` what an instruction does, `scalar.rs` what a function gives. It is slow, so nothing chooses it.
+//! All other backends are compared with it, and a new backend can follow it: `kernels.rs` defines each kernel, `program.rs`
+//! each instruction, and `scalar.rs` each function. It is slow, so a device never chooses it automatically.
 //!
-//! It refuses what the contract of kernels forbids and other machines cannot see: a value from outside of a buffer that is
-//! not thrown away, an element that is written twice, a buffer that is written and used for something else in one
-//! dispatch. What a batch is to write holds garbage before. Sums are made in `f64`, and rounded once.
+//! It rejects violations of the kernels' contract that other machines cannot detect: a value from outside of a buffer that is
+//! used, an element that is written twice, and a buffer that is written and also used for another purpose in one dispatch. The
+//! outputs of a batch contain garbage before it runs. Sums are computed in `f64`, and rounded once.
 //!
 //! ```
 //! use warpweft::backend::cpu::CpuBackend;
@@ -40,7 +40,7 @@ use std::collections::HashMap;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The machine; see the [module](self). Work is done when it is submitted.
+/// The reference backend, see the [module](self). Work is done when it is submitted.
 pub struct ReferenceBackend {
     info: Info,
     limits: Limits,
@@ -50,12 +50,13 @@ pub struct ReferenceBackend {
 #[derive(Default)]
 struct State {
     buffers: HashMap<BufferId, Vec<u8>>,
-    /// The batches that were run: another machine would have compiled their kernels.
+    /// The batches that ran. Another machine would have compiled their kernels.
     seen: Vec<Arc<Plan>>,
     counters: Counters,
 }
 
-/// What memory holds that nobody has written: as `f32` a NaN, as an integer far out of every range.
+/// The byte that fills memory that was never written. As `f32`, four of them are -1.7e38. As `f16`, two of them are NaN. As
+/// integers, they are out of range of every index.
 const GARBAGE: u8 = 0xfe;
 
 impl Default for ReferenceBackend {
@@ -65,7 +66,7 @@ impl Default for ReferenceBackend {
 }
 
 impl ReferenceBackend {
-    /// What a browser promises without being asked: 8 storage buffers of at most 128 MiB.
+    /// The default limits of WebGPU: 8 storage buffers of at most 128 MiB.
     pub const LIMITS: Limits = Limits {
         buffers_per_kernel: 8,
         binding_bytes: 128 << 20,
@@ -82,7 +83,7 @@ impl ReferenceBackend {
         config: KernelConfig::GPU,
     };
 
-    /// A machine with these limits; batches are planned for them.
+    /// Creates a backend with these limits, for which batches are planned.
     pub fn new(limits: Limits) -> ReferenceBackend {
         let info = Info {
             backend: "reference",
@@ -129,7 +130,7 @@ impl Backend for ReferenceBackend {
     fn free(&self, buffer: BufferId) {
         let mut state = self.state();
         let freed = state.buffers.remove(&buffer);
-        // A fault of who calls, which would show nowhere else. While one panics another panic would hide it.
+        // A fault of the caller that no other check finds. During a panic, a second panic would hide the first.
         debug_assert!(freed.is_some() || std::thread::panicking(), "a buffer is freed once");
         state.counters.bytes -= freed.map_or(0, |freed| freed.len() as u64);
     }
@@ -236,7 +237,7 @@ impl ReferenceBackend {
         let outputs = places(&dispatch.outputs).ok_or_else(nowhere)?;
         let params = dispatch.params.iter().map(|&param| scalars.get(param).copied());
         let params = params.collect::<Option<Vec<u32>>>().ok_or_else(nowhere)?;
-        // While it is written a buffer is taken away, so that it is not there for anything else.
+        // A buffer that is written is removed meanwhile, so that no other use finds it.
         let mut written = Vec::new();
         for &(_, buffer) in &outputs {
             written.extend(state.buffers.remove(&buffer));

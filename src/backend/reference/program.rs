@@ -1,13 +1,13 @@
-//! One program at one coordinate.
+//! The execution of one program at one coordinate.
 
 use super::run::{Outcome, Run};
 use super::scalar::{binary, cast, unary, Cell};
 use crate::kernel::{Atom, Index, Inst, Program, ValueId};
 
-/// A program being run. It is well formed.
+/// A running program, which is well formed.
 pub struct Machine<'a> {
     pub program: &'a Program,
-    /// What `Reduce` gives, as far as it is known.
+    /// The results of `Reduce` instructions so far.
     pub reduced: Vec<Cell>,
     /// The values at the coordinates of the last step.
     values: Vec<Cell>,
@@ -19,7 +19,7 @@ impl<'a> Machine<'a> {
         Machine { program, reduced: vec![None; count], values: vec![None; count] }
     }
 
-    /// Which instructions `values` need, other than through reductions.
+    /// Returns the instructions that `values` need, except through reductions.
     pub fn needed(&self, values: impl IntoIterator<Item = ValueId>) -> Vec<bool> {
         let mut needed = vec![false; self.program.insts.len()];
         values.into_iter().for_each(|value| needed[value as usize] = true);
@@ -31,7 +31,7 @@ impl<'a> Machine<'a> {
         needed
     }
 
-    /// Computes the values that are `needed` at `coords`, where a routine computed `accumulator`.
+    /// Computes the `needed` values at `coords`. `accumulator` is the result of a routine.
     pub fn step(
         &mut self,
         run: &Run,
@@ -49,12 +49,12 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// A value that the last step computed.
+    /// Returns a value that the last step computed.
     pub fn value(&self, value: ValueId) -> Cell {
         self.values[value as usize]
     }
 
-    /// The element an index names; `None` where it is computed from what lies outside a buffer.
+    /// Returns the element that an index selects. `None` if the index is computed from a value outside of a buffer.
     pub fn position(&self, index: &Index, coords: &[usize]) -> Option<i64> {
         let mut sum = index.offset;
         for &(atom, stride) in &index.terms {
@@ -69,7 +69,7 @@ impl<'a> Machine<'a> {
 
     fn inst(&self, run: &Run, inst: &Inst, coords: &[usize]) -> Outcome<Cell> {
         let dtype = |v: ValueId| self.program.types[v as usize];
-        // What is made of a value from outside is nothing that may be kept either.
+        // A value computed from an invalid value is invalid, too.
         let known = |found: Option<Option<u32>>| match found {
             None => Ok(None),
             Some(None) => Err(format!("{inst:?} has no meaning for its operands' type")),

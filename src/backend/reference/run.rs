@@ -1,19 +1,19 @@
-//! A kernel at work: what it reads, and what it writes.
+//! The memory accesses of a running kernel.
 
 use super::scalar::Cell;
 use crate::dtype::DType;
 use crate::kernel::Counts;
 
-/// What a kernel does, or what of its contract it breaks.
+/// The result of a step of a kernel, or the rule of the contract that it breaks.
 pub type Outcome<T = ()> = Result<T, String>;
 
-/// A kernel's buffers and numbers.
+/// The buffers and numbers of a kernel.
 pub struct Run<'a> {
     inputs: Vec<&'a [u8]>,
-    /// What the outputs held before.
+    /// The previous contents of the outputs.
     before: Vec<Vec<u8>>,
     pub outputs: Vec<Vec<u8>>,
-    /// For each byte of the outputs whether an element that begins there was written.
+    /// For each byte of the outputs, whether an element that begins there was written.
     written: Vec<Vec<bool>>,
     pub params: Vec<u32>,
 }
@@ -24,23 +24,23 @@ impl<'a> Run<'a> {
         Run { inputs, before: outputs.clone(), outputs, written, params }
     }
 
-    /// What programs may name; `epilogue` says whether there is a routine's result.
+    /// Returns what programs may refer to. `epilogue` tells whether there is a result of a routine.
     pub fn counts(&self, epilogue: bool) -> Counts {
         let (inputs, outputs) = (self.inputs.len(), self.outputs.len());
         Counts { inputs, outputs, params: self.params.len(), epilogue }
     }
 
-    /// An element of an input, as a kernel's value.
+    /// Reads an element of an input as a value of the kernel.
     pub fn load(&self, input: usize, at: Option<i64>, dtype: DType) -> Cell {
         element(self.inputs.get(input)?, at, dtype)
     }
 
-    /// An element of an output, as it was before the kernel.
+    /// Reads the previous value of an element of an output.
     pub fn before(&self, output: usize, at: Option<i64>, dtype: DType) -> Cell {
         element(self.before.get(output)?, at, dtype)
     }
 
-    /// Writes an element of an output; each is written once.
+    /// Writes an element of an output. Each element is written once.
     pub fn store(&mut self, output: usize, at: Option<i64>, dtype: DType, value: Cell) -> Outcome {
         let bits = value.ok_or("a store of what lies outside a buffer")?;
         let at = at.and_then(|at| usize::try_from(at).ok()).ok_or("a store before its buffer")?;
@@ -56,7 +56,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// An element in memory, as a kernel's value.
+/// Reads an element in memory as a value of the kernel.
 fn element(memory: &[u8], at: Option<i64>, dtype: DType) -> Cell {
     let (at, size) = (usize::try_from(at?).ok()?, dtype.size());
     let start = at.checked_mul(size)?;

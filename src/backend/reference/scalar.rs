@@ -1,13 +1,13 @@
-//! What functions give, one value at a time. A value is 32 bits, and its type says how to read them.
+//! The results of functions, one value at a time. A value has 32 bits, whose meaning depends on its type.
 
 use crate::dtype::{DType, Numbers};
 use crate::expr::{Binary, Unary};
 use crate::op::Reduction;
 
-/// A value's bits; `None` was loaded from outside a buffer and may only be thrown away.
+/// The bits of a value. `None` was loaded from outside of a buffer and must not be used.
 pub type Cell = Option<u32>;
 
-/// `op` of a value of type `dtype`, where it has a meaning.
+/// Computes `op` of a value of type `dtype`. `None` if `op` is not defined for the type.
 pub fn unary(op: Unary, dtype: DType, bits: u32) -> Option<u32> {
     match dtype.numbers() {
         Numbers::Float => unary_f32(op, f32::from_bits(bits)),
@@ -56,7 +56,7 @@ fn unary_i32(op: Unary, x: i32) -> Option<i32> {
     }
 }
 
-/// Also what integers of either sign have in common: they are whole, and finite.
+/// Computes functions that are the same for signed and unsigned integers. They are whole and finite.
 fn unary_u32(op: Unary, x: u32) -> Option<u32> {
     match op {
         Unary::Neg => Some(x.wrapping_neg()),
@@ -67,12 +67,12 @@ fn unary_u32(op: Unary, x: u32) -> Option<u32> {
     }
 }
 
-/// `op` of two values of type `dtype`, where it has a meaning.
+/// Computes `op` of two values of type `dtype`. `None` if `op` is not defined for the type.
 pub fn binary(op: Binary, dtype: DType, x: u32, y: u32) -> Option<u32> {
     match dtype.numbers() {
         Numbers::Float => binary_f32(op, f32::from_bits(x), f32::from_bits(y)),
         Numbers::Signed => binary_i32(op, x as i32, y as i32).map(|x| x as u32),
-        // Truth values are 0 and 1.
+        // Booleans are 0 and 1.
         Numbers::Unsigned | Numbers::Bool => binary_u32(op, x, y),
     }
 }
@@ -144,8 +144,8 @@ fn binary_u32(op: Binary, x: u32, y: u32) -> Option<u32> {
     })
 }
 
-/// A conversion: floats truncate and saturate, NaN becomes 0, integers wrap. A value stays in 32 bits, rounded or wrapped as
-/// if it had been stored.
+/// Converts a value. Floats truncate and saturate, NaN becomes 0, and integers wrap. The result has 32 bits, and is rounded or
+/// wrapped as if it had been stored.
 pub fn cast(from: DType, to: DType, bits: u32) -> u32 {
     let x = f32::from_bits(bits);
     match (from.numbers(), to.numbers()) {
@@ -159,7 +159,7 @@ pub fn cast(from: DType, to: DType, bits: u32) -> u32 {
     }
 }
 
-/// Values combined in order, where that has a meaning.
+/// Combines values in order. `None` if the reduction is not defined for the type.
 pub fn reduce(op: Reduction, dtype: DType, values: &[u32]) -> Option<u32> {
     let floats = || values.iter().map(|&bits| f32::from_bits(bits));
     let each = op.binary();

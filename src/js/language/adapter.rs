@@ -4,7 +4,7 @@ use super::core::{Model, Object};
 use super::options;
 use super::{parsed, JsLanguageModel};
 use crate::error::Result;
-use crate::js::objects::{gone, shells, Object as Any, Place};
+use crate::js::objects::{shells, unusable, Object as Any, Place};
 use crate::js::returns::{settle, Made};
 use crate::js::variable::object_of;
 use crate::js::{named, Answer, IntoJs, JsTensor, Shell, Value};

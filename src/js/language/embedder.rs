@@ -4,7 +4,7 @@ use super::core::Object;
 use super::options;
 use super::source::{reading, Reader};
 use crate::error::Result;
-use crate::js::objects::{gone, shells, Object as Any, Place};
+use crate::js::objects::{shells, unusable, Object as Any, Place};
 use crate::js::returns::Made;
 use crate::js::{Answer, IntoJs, JsDevice, JsTensor, Shell};
 use crate::model::{EmbedOptions, Embedder};

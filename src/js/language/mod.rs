@@ -8,7 +8,7 @@ mod options;
 mod source;
 
 use self::core::{Generation, Model, Object};
-use super::objects::{gone, shells, Object as Any, Place};
+use super::objects::{shells, unusable, Object as Any, Place};
 use super::returns::{settle, Made};
 use super::{named, Answer, At, FromJs, IntoJs, JsDevice, Options, Shell, Value};
 use crate::error::{Error, Result};

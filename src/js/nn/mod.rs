@@ -8,7 +8,7 @@ pub mod object;
 mod optimizer;
 mod schedule;
 
-use super::objects::{gone, shells, Object as Any, Place};
+use super::objects::{shells, unusable, Object as Any, Place};
 use super::train::core::Trainer;
 use super::Shell;
 use crate::error::Result;

@@ -54,21 +54,14 @@ test("objects that are tampered with", async ({ device, Tensor, Variable }) => {
   refuses("InvalidArgument", "Tensor", () => (x[pointer] = 8));
   refuses("InvalidArgument", "Tensor", () => (Object.create(Object.getPrototypeOf(x))[pointer] = x[pointer]));
   refuses("InvalidArgument", "Tensor", () => Object.create(Object.getPrototypeOf(x)).relu());
-  // The core has no tensor for the handle of another class, as for that of a disposed tensor.
-  const receivers = [
-    [{}, "InvalidArgument"],
-    [device, "InvalidState"],
-    [new Variable(device.ones([1])), "InvalidState"],
-    [{ [pointer]: 0 }, "InvalidArgument"],
-  ];
-  for (const [receiver, expected] of receivers) {
+  for (const receiver of [{}, device, new Variable(device.ones([1])), { [pointer]: 0 }]) {
     let code;
     try {
       relu.call(receiver);
     } catch (error) {
       ({ code } = error);
     }
-    same(code, expected, "a method on something else");
+    same(code, "InvalidArgument", "a method on something else");
   }
   refuses("InvalidArgument", "Tensor", () => new Tensor());
   refuses("InvalidArgument", "Tensor", () => new (Object.getPrototypeOf(x).constructor)());
