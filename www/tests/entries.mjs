@@ -2,10 +2,11 @@
 // page, in Node and in CommonJS. `integrations.mjs` tests Vite, webpack and Jest.
 
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
+import { included } from "../tools/script.mjs";
 import { finish, launch, serve } from "./support/browser.js";
 
 const dist = join(root, "www", "dist");
@@ -219,6 +220,19 @@ await test("without TextDecoder and TextEncoder, as in Jest's jsdom", () => {
   const imported = run(`${without} ${asked('await import("warpweft")', 'await import("warpweft/nn")')}`);
   same(node("e.mjs", imported), expected, "facts of ES modules");
   same(node("f.cjs", `${without} ${required}`, old), expected, "facts of CommonJS");
+});
+
+await test("`npm run demo` builds all that its pages import", async () => {
+  const entry = readFileSync(join(root, "www", "tools", "demo.mjs"), "utf8").match(/await build\("(\w+)"\)/)[1];
+  const demo = join(root, "www", "demo");
+  const texts = readdirSync(demo).filter((name) => name.endsWith(".js")).map((name) => readFileSync(join(demo, name), "utf8"));
+  const imported = texts.flatMap((text) => [...text.matchAll(/from "\.\.\/dist\/(\w+)\.js"/g)].map(([, name]) => name));
+  same([...new Set(imported)].sort(), [entry, ...included[entry]].sort(), "entries");
+  const all = await import(join(dist, `${entry}.js`));
+  for (const name of included[entry]) {
+    const missing = Object.keys(await import(join(dist, `${name}.js`))).filter((key) => !(key in all));
+    same(missing, [], `exports of ${name} that ${entry} does not have`);
+  }
 });
 
 rmSync(project, { recursive: true });

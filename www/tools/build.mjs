@@ -13,14 +13,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, s
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
-import { cargoHome, read, root, run, tool, webEnv, webTarget } from "./env.mjs";
+import { cargoHome, dist, nodeTool, read, root, run, tool, webEnv, webTarget } from "./env.mjs";
 import { ownPointers } from "./glue.mjs";
 import { say, step as progress } from "./progress.mjs";
 import { buildEntry, buildScript } from "./script.mjs";
 import { setup } from "./setup.mjs";
-
-/** The output folder of the npm package's code. */
-export const dist = join(root, "www", "dist");
 
 /**
  * The WebAssembly cores. The profiles are in Cargo.toml. Cores with different flags have different target folders. `usual` is
@@ -62,8 +59,8 @@ export function coreEnv(name) {
 }
 
 /**
- * Builds everything that changed: the whole package, or with `entry` only the files of this entry. A package that was built as
- * a whole is always rebuilt as a whole.
+ * Builds everything that changed: the whole package, or with `entry` only the files of this entry and of those that it includes.
+ * A package that was built as a whole is always rebuilt as a whole.
  */
 export async function build(entry) {
   await setup(["rust", "crates", "node", "wasm32", "wasmTools"]);
@@ -109,20 +106,6 @@ async function buildCore(name) {
   rmSync(compiled);
 }
 
-/** Runs TypeScript's compiler on www/src, or with the settings of another folder. */
-export function tsc(args, folder = "www") {
-  const project = ["-p", join(folder, "tsconfig.json")];
-  return run(process.execPath, [nodeTool("typescript", "tsc"), ...project, ...args]);
-}
-
-/** Type-checks a file of www/tests/types against the built declarations, which are all checked, too. */
-export function typecheck(file, lib) {
-  const strict = ["--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--skipLibCheck", "false"];
-  const modules = ["--module", "esnext", "--moduleResolution", "bundler", "--target", "es2022", "--types", ""];
-  const path = join(root, "www", "tests", "types", file);
-  return run(process.execPath, [nodeTool("typescript", "tsc"), "--noEmit", ...strict, ...modules, "--lib", lib, path]);
-}
-
 const stamps = join(dist, ".built.json");
 
 /** Runs `make`, unless `output` exists and was made from equal inputs. Returns whether it ran. */
@@ -151,13 +134,6 @@ function filesUnder(path) {
   if (!existsSync(full)) return [];
   if (statSync(full).isFile()) return [path];
   return readdirSync(full).sort().flatMap((name) => filesUnder(`${path}/${name}`));
-}
-
-/** Returns the script behind a program of an npm package. */
-function nodeTool(pack, name) {
-  const home = join(root, "node_modules", pack);
-  const { bin } = JSON.parse(readFileSync(join(home, "package.json"), "utf8"));
-  return join(home, typeof bin === "string" ? bin : bin[name]);
 }
 
 /** Returns a file's size, raw and compressed. */

@@ -3,10 +3,11 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build, coreEnv, tsc, typecheck } from "./build.mjs";
+import { build, coreEnv } from "./build.mjs";
 import { nativeEnv, read, root, run, usesRustWeb, webEnv, webTarget } from "./env.mjs";
 import { rustWebTool } from "./rust-web.mjs";
 import { setup } from "./setup.mjs";
+import { tsc, typecheck } from "./typescript.mjs";
 
 const strict = ["--", "-D", "warnings"];
 // The crate of the WebAssembly modules. clippy also checks the library, which is a member of the workspace.

@@ -125,7 +125,7 @@ async function main() {
   });
   const [browser, driver] = [values.headless ? ["chromium"] : [], values.native ? ["vulkan"] : []];
   await setup(["rust", "crates", "node", "wasm32", "wasmTools", ...browser, ...driver]);
-  await build("nn");
+  await build("models");
   const { serve } = await import("./page.mjs");
   const server = await serve();
   if (!values.headless) {

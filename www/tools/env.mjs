@@ -18,7 +18,8 @@ export const tools = join(root, ".tools");
 export const rustWeb = join(tools, "rust-web", "usr");
 /** The target folder of wasm builds. It is separate from native builds, because they would invalidate each other. */
 export const webTarget = join(root, "target", "web");
-
+/** The output folder of the npm package's code. */
+export const dist = join(root, "www", "dist");
 /** The folder where cargo stores the sources of dependencies. */
 export const cargoHome = process.env.CARGO_HOME ?? join(homedir(), ".cargo");
 
@@ -27,6 +28,13 @@ const exe = platform() === "win32" ? ".exe" : "";
 
 /** Returns the path of a program that cargo installed into `.tools`. */
 export const tool = (name) => join(tools, "bin", name + exe);
+
+/** Returns the script behind a program of an npm package. */
+export function nodeTool(pack, name) {
+  const home = join(root, "node_modules", pack);
+  const { bin } = JSON.parse(readFileSync(join(home, "package.json"), "utf8"));
+  return join(home, typeof bin === "string" ? bin : bin[name]);
+}
 
 /** Returns the version of a crate in Cargo.lock. */
 export function lockedVersion(crate) {

@@ -2,9 +2,9 @@
 
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { dist, tsc } from "./build.mjs";
-import { root } from "./env.mjs";
+import { dist, root } from "./env.mjs";
 import { added, classes } from "./glue.mjs";
+import { tsc } from "./typescript.mjs";
 
 const source = (name) => join(root, "www", "src", `${name}.ts`);
 
@@ -39,10 +39,17 @@ export async function buildScript() {
   for (const format of Object.values(formats)) await bundle(format);
 }
 
-/** Bundles the modules of one entry without declarations: the files that a page loads. */
+/** For each entry, the other entries whose exports it has, too. */
+export const included = { index: [], nn: [], models: ["nn"] };
+
+/**
+ * Bundles the modules of one entry without declarations: the files that a page loads. A page that imports an included entry gets
+ * the same module, so that only the cores of one entry need to be built.
+ */
 export async function buildEntry(entry) {
   removeOld();
   await bundle({ ...formats.es, entries: [entry] });
+  for (const name of included[entry]) writeFileSync(join(dist, `${name}.js`), `export * from "./${entry}.js";\n`);
 }
 
 /** Removes the files of the last build, because files whose source no longer exists must not be published. */
