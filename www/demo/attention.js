@@ -1,6 +1,6 @@
 // The demo's attention block over the words of a sentence.
 //
-// `native/src/demo/attention.rs` has the same block. The weights are random, so the pattern has no linguistic meaning. Queries
+// `native/src/cli/demo/attention.rs` has the same block. The weights are random, so the pattern has no linguistic meaning. Queries
 // and keys are similar, so words attend to themselves, to their repetitions and to nearby words.
 
 import { hash } from "./picture.js";

@@ -1,6 +1,6 @@
 // The demo's filters. A picture of packed pixels passes through a chain of filters and is packed again.
 //
-// `native/src/demo/image.rs` has the same filters with the same names.
+// `native/src/cli/demo/image.rs` has the same filters with the same names.
 
 /**
  * @import { Device, Program, Tensor } from "../dist/nn.js"

@@ -1,6 +1,6 @@
 // The demo's own picture: a lake in the mountains, computed with integer arithmetic only.
 //
-// `native/src/demo/picture.rs` computes the same bytes, and `hash` proves that. All lengths are in sixteenths of a unit. The
+// `native/src/cli/demo/picture.rs` computes the same bytes, and `hash` proves that. All lengths are in sixteenths of a unit. The
 // picture is 480 units wide and 320 high at any resolution.
 
 const unit = 16;

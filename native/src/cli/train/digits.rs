@@ -12,7 +12,7 @@ use warpweft_native::train::{Batches, DataLoader, Dataset, Trainer};
 use warpweft_native::{files, io};
 
 /// The default data. `native/data/README.md` describes them and names their source.
-const DIGITS: &[u8] = include_bytes!("../../data/digits.npz");
+const DIGITS: &[u8] = include_bytes!("../../../data/digits.npz");
 
 /// Trains the model.
 pub fn run(device: &Device, options: &Options) -> Result<()> {

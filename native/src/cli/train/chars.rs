@@ -9,7 +9,7 @@ use warpweft_native::train::metrics::Accuracy;
 use warpweft_native::train::{Batches, DataLoader, Dataset, Trainer};
 
 /// The default text, which is prose of this project (`native/data/README.md`).
-const TEXT: &str = include_str!("../../data/text.txt");
+const TEXT: &str = include_str!("../../../data/text.txt");
 const WIDTH: usize = 64;
 const HEADS: usize = 4;
 const LAYERS: usize = 2;
