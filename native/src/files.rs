@@ -170,23 +170,34 @@ pub fn load_language_model(
     block_on(LanguageModel::reloadable(device, load))
 }
 
-/// Loads an embedder as [`Embedder::load`] does, from a folder that sentence-transformers saved.
+/// Loads an embedder from a folder that sentence-transformers saved, as [`Embedder::reloadable`] does. So the weights may be
+/// evicted if memory is short.
 ///
 /// # Errors
 /// As [`Embedder::load`]. `InvalidArgument` with the path if the path is not a folder, or a file cannot be read.
 #[cfg(feature = "model")]
 pub fn load_embedder(device: &Device, folder: impl AsRef<Path>) -> Result<Embedder> {
-    let (name, folder) = ("embedder", folder.as_ref());
-    fs::read_dir(folder).map_err(|error| failed(name, folder, &error))?;
-    let mut files = Vec::new();
-    for file in Embedder::FILES {
-        let path = folder.join(file);
-        if path.exists() {
-            let opened = File::open(&path).map_err(|error| failed(name, &path, &error))?;
-            files.push((file.to_string(), opened));
-        }
-    }
-    Embedder::load(device, files).map_err(|error| of_path(&error, folder))
+    let folder = folder.as_ref().to_owned();
+    let load = move |device: Device| {
+        let model = open_embedder(&folder)
+            .and_then(|files| Embedder::load(&device, files))
+            .map_err(|error| of_path(&error, &folder));
+        Box::pin(ready(model)) as Pending<_>
+    };
+    block_on(Embedder::reloadable(device, load))
+}
+
+/// Opens the files of an embedder in a folder.
+#[cfg(feature = "model")]
+fn open_embedder(folder: &Path) -> Result<Vec<(String, File)>> {
+    let unreadable = |error: std::io::Error| Error::argument(format!("embedder: {error}"));
+    fs::read_dir(folder).map_err(unreadable)?;
+    let paths = Embedder::FILES.map(|name| (name, folder.join(name)));
+    let opened = paths
+        .into_iter()
+        .filter(|(_, path)| path.exists())
+        .map(|(name, path)| Ok((name.to_string(), File::open(path).map_err(unreadable)?)));
+    opened.collect()
 }
 
 /// Saves a file with [`io::save_safetensors`].

@@ -1,9 +1,9 @@
 //! Eviction: memory that can be refilled is emptied when memory is short. Keys and values of contexts come first, then the
 //! weights of models that are not in use.
 //!
-//! A [`Slot`] holds the contents. If an allocation fails, the device empties one slot and tries again ([`Device::evicting`]).
-//! It chooses the slot of the lowest rank that was used least recently and is not in use. The owner finds its slot empty at the
-//! next use, and refills it.
+//! An [`Evictable`] holds the contents. If an allocation fails, the device empties one and tries again ([`Device::evicting`]). It
+//! chooses the contents of the lowest rank that were used least recently and are not in use. The owner finds them missing at the
+//! next use, and fills them in again.
 
 use super::Device;
 use crate::backend::Shared;
@@ -20,11 +20,11 @@ pub(crate) enum Rank {
     Weights,
 }
 
-/// The number of uses of all slots so far.
+/// The number of uses of all evictables so far.
 static USES: AtomicU64 = AtomicU64::new(0);
 
 /// Contents that may be evicted while they are not in use.
-pub(crate) struct Slot<T> {
+pub(crate) struct Evictable<T> {
     contents: Mutex<Option<T>>,
     /// The value of [`USES`] at the last use.
     used: AtomicU64,
@@ -32,10 +32,10 @@ pub(crate) struct Slot<T> {
     may_evict: fn(&T) -> bool,
 }
 
-impl<T: Shared + 'static> Slot<T> {
-    /// Creates an empty slot.
-    pub fn new(may_evict: fn(&T) -> bool) -> Arc<Slot<T>> {
-        Arc::new(Slot { contents: Mutex::new(None), used: AtomicU64::new(0), may_evict })
+impl<T: Shared + 'static> Evictable<T> {
+    /// Creates an evictable without contents.
+    pub fn new(may_evict: fn(&T) -> bool) -> Arc<Evictable<T>> {
+        Arc::new(Evictable { contents: Mutex::new(None), used: AtomicU64::new(0), may_evict })
     }
 
     /// Locks the contents. They are not evicted while the guard exists.
@@ -48,24 +48,24 @@ impl<T: Shared + 'static> Slot<T> {
     /// Allows a device to evict the contents. Repeated calls have no further effect.
     pub fn register(self: &Arc<Self>, device: &Device, rank: Rank) {
         let own: Weak<Self> = Arc::downgrade(self);
-        let mut slots = device.slots();
-        slots.retain(|(_, slot)| {
-            slot.strong_count() > 0 && !std::ptr::addr_eq(slot.as_ptr(), own.as_ptr())
+        let mut evictables = device.evictables();
+        evictables.retain(|(_, other)| {
+            other.strong_count() > 0 && !std::ptr::addr_eq(other.as_ptr(), own.as_ptr())
         });
-        slots.push((rank, own));
+        evictables.push((rank, own));
     }
 }
 
-/// A slot with contents of any type.
+/// An evictable with contents of any type.
 pub(super) trait Evict: Shared {
     /// Returns the value of [`USES`] at the last use.
     fn used(&self) -> u64;
 
-    /// Empties the slot. Returns false if the slot is empty or in use.
+    /// Drops the contents. Returns false if there are none, or if they are in use.
     fn evict(&self) -> bool;
 }
 
-impl<T: Shared> Evict for Slot<T> {
+impl<T: Shared> Evict for Evictable<T> {
     fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
@@ -82,25 +82,25 @@ impl<T: Shared> Evict for Slot<T> {
     }
 }
 
-/// The slots that a device may empty.
-pub(super) type Slots = Vec<(Rank, Weak<dyn Evict>)>;
+/// The contents that a device may evict.
+pub(super) type Evictables = Vec<(Rank, Weak<dyn Evict>)>;
 
 impl Device {
-    fn slots(&self) -> MutexGuard<'_, Slots> {
+    fn evictables(&self) -> MutexGuard<'_, Evictables> {
         // No code panics while holding this lock.
-        self.inner.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.evictables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Empties one slot. Returns false if all slots are empty or in use.
+    /// Evicts one evictable. Returns false if all are empty or in use.
     pub(crate) fn evict_one(&self) -> bool {
-        let there = |(rank, slot): &(Rank, Weak<dyn Evict>)| Some((*rank, slot.upgrade()?));
-        let mut slots: Vec<(Rank, Arc<dyn Evict>)> =
-            self.slots().iter().filter_map(there).collect();
-        slots.sort_by_key(|(rank, slot)| (*rank, slot.used()));
-        slots.iter().any(|(_, slot)| slot.evict())
+        let upgrade = |(rank, one): &(Rank, Weak<dyn Evict>)| Some((*rank, one.upgrade()?));
+        let mut evictables: Vec<(Rank, Arc<dyn Evict>)> =
+            self.evictables().iter().filter_map(upgrade).collect();
+        evictables.sort_by_key(|(rank, one)| (*rank, one.used()));
+        evictables.iter().any(|(_, one)| one.evict())
     }
 
-    /// Calls `work`, and repeats it while it runs out of memory and a slot can be emptied. `work` must not hold locks of the
+    /// Calls `work`, and repeats it while it runs out of memory and something can be evicted. `work` must not hold locks of the
     /// device when it returns.
     pub(crate) fn evicting<T>(&self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         loop {

@@ -10,7 +10,7 @@ mod choose;
 mod compute;
 mod drivers;
 mod eager;
-// Only language models register slots.
+// Only models register evictables.
 #[cfg_attr(not(feature = "model"), allow(dead_code))]
 mod evict;
 mod kernel_config;
@@ -29,7 +29,7 @@ pub use choose::{Found, Preference};
 pub(crate) use compute::BoundPlan;
 pub use drivers::{register, Driver, Machine, Opening};
 #[cfg(feature = "model")]
-pub(crate) use evict::{Rank, Slot};
+pub(crate) use evict::{Evictable, Rank};
 pub use memory::{HeldTensor, MemoryReport};
 pub(crate) use replay::Replay;
 
@@ -86,7 +86,7 @@ struct Inner {
     /// Opens another device in the same way. `None` if the device was made from a backend.
     opener: Option<Opener>,
     /// Contents that may be evicted when memory is short.
-    slots: Mutex<evict::Slots>,
+    evictables: Mutex<evict::Evictables>,
     /// Serializes planning, compiling and running of batches. Locked before `state`.
     run_lock: Mutex<()>,
     /// Locked only for short times.
@@ -181,10 +181,11 @@ impl Device {
         fallback: Option<String>,
         opener: Option<Opener>,
     ) -> Device {
-        let (slots, turn, profiling) = Default::default();
+        let (evictables, turn, profiling) = Default::default();
         let state = State { eager: shows(Debug::Eager), ..State::default() };
         let state = Mutex::new(state);
-        let inner = Inner { backend, fallback, opener, slots, run_lock: turn, state, profiling };
+        let inner =
+            Inner { backend, fallback, opener, evictables, run_lock: turn, state, profiling };
         Device { inner: Arc::new(inner) }
     }
 

@@ -8,7 +8,7 @@ use super::cache::{CachedTokens, KvCache, Positions};
 use super::pass::Pass;
 use super::resident::Resident;
 use super::{Decoder, LanguageModel, Loaded, PROMPT};
-use crate::device::{Rank, Slot};
+use crate::device::{Evictable, Rank};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Program, Tensor};
@@ -20,12 +20,12 @@ pub struct Context {
     /// The tokens that the model has seen. The cache has the first of them, usually all.
     tokens: Vec<u32>,
     /// The part on the device. Empty after eviction, until the context is used again.
-    cached: Arc<Slot<Cached>>,
+    cached: Arc<Evictable<Cached>>,
 }
 
 /// The part of a context that is on a device.
 struct Cached {
-    weights: Resident,
+    weights: Resident<dyn Decoder>,
     adapter: Option<Arc<Adapter>>,
     cache: CachedTokens,
     /// The program for a part of a prompt, from ids and slots to vectors.
@@ -49,7 +49,7 @@ fn vectors(
 impl Context {
     pub(super) fn new(model: &LanguageModel) -> Result<Context> {
         let model = model.clone();
-        let context = Context { model, tokens: Vec::new(), cached: Slot::new(|_| true) };
+        let context = Context { model, tokens: Vec::new(), cached: Evictable::new(|_| true) };
         match context.with(|_| Ok(())) {
             // Not an error, because a generation loads the weights again.
             Err(error) if error.kind() == ErrorKind::DeviceLost && context.can_move() => {}
@@ -124,7 +124,7 @@ impl Context {
                 [one] => one.clone(),
                 several => Tensor::concat(several, 0)?,
             };
-            Ok(cached.weights.decoder.logits(&vectors)?.detach())
+            Ok(cached.weights.network.logits(&vectors)?.detach())
         })
     }
 
@@ -169,7 +169,7 @@ impl Context {
                 return cached.logits(token);
             }
             let vector = cached.vectors(last)?.slice(0, -1..)?;
-            cached.weights.decoder.logits(&vector)?.detach().squeeze(0)
+            cached.weights.network.logits(&vector)?.detach().squeeze(0)
         })
     }
 
@@ -230,11 +230,7 @@ impl Context {
             ErrorKind::DeviceLost if self.can_move() => {
                 let own = self.cached.lock().take().map(|cached| cached.weights.device);
                 let lost = own.unwrap_or_else(|| self.model.device());
-                self.model.loaded.weights.replace(&lost).await.map_err(|error| {
-                    let message = format!("{from}; the model could not be loaded again: {error}");
-                    Error::new(ErrorKind::DeviceLost, message)
-                })?;
-                Ok(true)
+                self.model.loaded.weights.replace(&lost, from).await.map(|()| true)
             }
             _ => Ok(false),
         }
@@ -266,10 +262,10 @@ impl Context {
 }
 
 impl Cached {
-    fn new(model: &LanguageModel, weights: Resident) -> Result<Cached> {
+    fn new(model: &LanguageModel, weights: Resident<dyn Decoder>) -> Result<Cached> {
         let Loaded { config, context, cache, .. } = &*model.loaded;
         let cache = CachedTokens::new(&weights.device, config, *context, *cache)?;
-        let (decoder, keys) = (weights.decoder.clone(), cache.cache.clone());
+        let (decoder, keys) = (weights.network.clone(), cache.cache.clone());
         let adapter = model.adapter.clone();
         let vectors = move |inputs: &[Tensor]| {
             Ok(vec![vectors(&*decoder, &keys, adapter.as_deref(), inputs)?.detach()])
@@ -293,7 +289,7 @@ impl Cached {
         let program = match &self.single {
             Some(program) => program,
             None => {
-                let Resident { device, decoder } = &self.weights;
+                let Resident { device, network: decoder } = &self.weights;
                 let (keys, adapter) = (&self.cache.cache, self.adapter.as_deref());
                 let logits = |inputs: &[Tensor]| {
                     let vector = vectors(&**decoder, keys, adapter, inputs)?;

@@ -3,6 +3,8 @@
 use super::bert::{Bert, BertConfig, Parameters};
 use super::files::read_settings;
 use super::pooling::{dense_folders, Head};
+use super::resident::{Residency, Resident};
+use crate::backend::{Pending, Shared};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -48,7 +50,6 @@ pub struct Embedder {
 }
 
 struct Loaded {
-    device: Device,
     tokenizer: Tokenizer,
     config: BertConfig,
     dimensions: usize,
@@ -56,8 +57,8 @@ struct Loaded {
     /// Whether texts become lower case before the tokenizer reads them.
     lowers: bool,
     prompts: Prompts,
-    /// The program from ids and lengths to vectors.
-    program: Program,
+    /// The program from ids and lengths to vectors, which has the weights.
+    weights: Residency<Program>,
 }
 
 /// Options of [`Embedder::embed`].
@@ -173,16 +174,60 @@ impl Embedder {
         let length = length.min(limits.max_seq_length.unwrap_or(usize::MAX));
         let max_tokens = length.min(config.max_tokens());
         let dimensions = head.dimensions;
-        let program = program(device, bert, head)?;
-        let (device, lowers) = (device.clone(), limits.do_lower_case);
-        let loaded =
-            Loaded { device, tokenizer, config, dimensions, max_tokens, lowers, prompts, program };
+        let network = Arc::new(program(device, bert, head)?);
+        let weights = Residency::new(Resident { device: device.clone(), network });
+        let lowers = limits.do_lower_case;
+        let loaded = Loaded { tokenizer, config, dimensions, max_tokens, lowers, prompts, weights };
         Ok(Embedder { loaded: Arc::new(loaded) })
     }
 
-    /// Returns the device of the model.
-    pub fn device(&self) -> &Device {
-        &self.loaded.device
+    /// Loads a model with a function that can also load it again, on any device. The weights may then be evicted if memory is
+    /// short ([`Device::set_memory_limit`]), and [`Embedder::ready`] loads them again, also after the device was lost.
+    ///
+    /// # Errors
+    /// The errors of `load`.
+    pub async fn reloadable(
+        device: &Device,
+        load: impl Fn(Device) -> Pending<Result<Embedder>> + Shared + 'static,
+    ) -> Result<Embedder> {
+        let model = load(device.clone()).await?;
+        model.set_reload(load);
+        Ok(model)
+    }
+
+    /// Sets the function that loads the model again, unless the model has one.
+    pub(crate) fn set_reload(
+        &self,
+        load: impl Fn(Device) -> Pending<Result<Embedder>> + Shared + 'static,
+    ) {
+        self.loaded.weights.set_load(move |device| {
+            let loading = load(device);
+            Box::pin(async move { loading.await?.loaded.weights.get_now() })
+        });
+    }
+
+    /// Ensures that the weights are in memory, on a device that works. Evicted weights are loaded again. If the device was
+    /// lost, they are loaded on a new device, which is opened with the options of the old one. Vectors on a lost device stay
+    /// lost.
+    ///
+    /// # Errors
+    /// The errors of loading. `DeviceLost` if the device was lost, and no other device is available, or the model was not loaded
+    /// with [`Embedder::reloadable`].
+    pub async fn ready(&self) -> Result<()> {
+        let weights = &self.loaded.weights;
+        let device = weights.get().await?.device;
+        // Only a read is certain to fail on a lost device.
+        match device.zeros(&[1])?.read::<f32>().await {
+            Err(lost) if lost.kind() == ErrorKind::DeviceLost && weights.can_load() => {
+                weights.replace(&device, &lost).await
+            }
+            read => read.map(drop),
+        }
+    }
+
+    /// Returns the device of the model. After a loss the model may have been loaded on another device.
+    pub fn device(&self) -> Device {
+        self.loaded.weights.device()
     }
 
     /// Returns the tokenizer of the model.
@@ -210,7 +255,8 @@ impl Embedder {
     /// plain text.
     ///
     /// # Errors
-    /// `InvalidArgument` if the model has no prompt with the name, `Memory`.
+    /// `InvalidArgument` if the model has no prompt with the name, `Memory`. `InvalidState` if the weights were evicted, and
+    /// their files have to wait for bytes ([`Embedder::ready`]).
     pub fn embed(&self, texts: &[impl AsRef<str>], options: &EmbedOptions) -> Result<Tensor> {
         let prompt = self.prompt(options)?;
         let mut ids = Vec::with_capacity(texts.len());
@@ -227,13 +273,15 @@ impl Embedder {
     ///
     /// # Errors
     /// `InvalidArgument` if a text is empty, or has a token that is not in the vocabulary. `Limit` if a text is too long.
+    /// `Memory` and `InvalidState` as in [`Embedder::embed`].
     pub fn embed_tokens(&self, texts: &[impl AsRef<[u32]>]) -> Result<Tensor> {
         let loaded = &*self.loaded;
         for text in texts {
             self.check(text.as_ref())?;
         }
+        let weights = loaded.weights.get_now().map_err(|error| error.within("embed"))?;
         if texts.is_empty() {
-            return loaded.device.zeros(&[0, loaded.dimensions]);
+            return weights.device.zeros(&[0, loaded.dimensions]);
         }
         let length = |n: usize| texts[n].as_ref().len();
         let mut order: Vec<usize> = (0..texts.len()).collect();
@@ -241,7 +289,7 @@ impl Embedder {
         let mut parts = Vec::new();
         for part in batches(&order, length) {
             let part: Vec<&[u32]> = part.iter().map(|&n| texts[n].as_ref()).collect();
-            parts.push(self.batch(&part)?);
+            parts.push(self.batch(&weights, &part)?);
         }
         let sorted = match &parts[..] {
             [one] => one.clone(),
@@ -254,7 +302,7 @@ impl Embedder {
         for (place, &n) in order.iter().enumerate() {
             places[n] = place as i32;
         }
-        sorted.index_select(0, &loaded.device.tensor(&places, &[places.len()])?)
+        sorted.index_select(0, &weights.device.tensor(&places, &[places.len()])?)
     }
 
     fn check(&self, text: &[u32]) -> Result<()> {
@@ -293,19 +341,19 @@ impl Embedder {
     }
 
     /// Computes the vectors of one batch of texts.
-    fn batch(&self, texts: &[&[u32]]) -> Result<Tensor> {
-        let loaded = &*self.loaded;
+    fn batch(&self, weights: &Resident<Program>, texts: &[&[u32]]) -> Result<Tensor> {
+        let config = &self.loaded.config;
         let longest = texts.iter().map(|text| text.len()).max().unwrap_or(1);
-        let tokens = longest.next_multiple_of(STEP).min(loaded.config.max_tokens());
-        let padding = loaded.config.padding() as i32;
+        let tokens = longest.next_multiple_of(STEP).min(config.max_tokens());
+        let padding = config.padding() as i32;
         let mut ids = vec![padding; texts.len() * tokens];
         for (row, text) in ids.chunks_exact_mut(tokens).zip(texts) {
             row.iter_mut().zip(*text).for_each(|(place, &id)| *place = id as i32);
         }
         let lengths: Vec<i32> = texts.iter().map(|text| text.len() as i32).collect();
-        let ids = loaded.device.tensor(&ids, &[texts.len(), tokens])?;
-        let lengths = loaded.device.tensor(&lengths, &[texts.len()])?;
-        Ok(loaded.program.run(&[&ids, &lengths])?.remove(0))
+        let ids = weights.device.tensor(&ids, &[texts.len(), tokens])?;
+        let lengths = weights.device.tensor(&lengths, &[texts.len()])?;
+        Ok(weights.network.run(&[&ids, &lengths])?.remove(0))
     }
 }
 

@@ -8,7 +8,7 @@
 use super::adapter::{Adapter, Projection, Site};
 use super::pass::Pass;
 use super::resident::Resident;
-use super::{LanguageModel, Loaded, ModelConfig};
+use super::{Decoder, LanguageModel, Loaded, ModelConfig};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::nn::{init, CrossEntropyOptions, Generator, LossReduction, Members, Module};
@@ -107,7 +107,7 @@ pub struct LoraAdapter {
     /// The model without an adapter.
     pub(super) model: LanguageModel,
     /// The weights of the model. They stay in memory, on the device of the adapter, as long as the adapter exists.
-    weights: Resident,
+    weights: Resident<dyn Decoder>,
     pub(super) adapter: Arc<Adapter>,
     pub(super) rank: usize,
     pub(super) alpha: f64,
@@ -200,7 +200,7 @@ impl LoraAdapter {
     /// `Limit` for an example that is longer than the longest context.
     pub fn loss(&self, examples: &[Example]) -> Result<Tensor> {
         let Loaded { config, context, .. } = &*self.model.loaded;
-        let Resident { device, decoder } = &self.weights;
+        let Resident { device, network: decoder } = &self.weights;
         check(examples, config, *context)?;
         let longest = examples.iter().map(|example| example.tokens.len() - 1).max().unwrap_or(0);
         let length = longest.next_multiple_of(ROUND).min(*context);

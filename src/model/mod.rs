@@ -142,7 +142,7 @@ struct Loaded {
     config: ModelConfig,
     tokenizer: Tokenizer,
     template: Option<ChatTemplate>,
-    weights: Residency,
+    weights: Residency<dyn Decoder>,
     context: usize,
     cache: DType,
 }
@@ -205,7 +205,7 @@ impl LanguageModel {
         let (head, file) = files.into_parts();
         let arithmetic = options.arithmetic;
         let mut weights = Weights { head: &head, config: &config, file, device, arithmetic };
-        let decoder: Arc<dyn Decoder> = match &config.architecture[..] {
+        let network: Arc<dyn Decoder> = match &config.architecture[..] {
             "llama" => Arc::new(llama::Llama::load(&config, &mut weights, context).await?),
             "gemma3" => Arc::new(gemma3::Gemma3::load(&config, &mut weights, context).await?),
             other => {
@@ -216,7 +216,7 @@ impl LanguageModel {
         };
         // Values derived from the weights are computed once here, not by each run.
         device.submit()?;
-        let weights = Residency::new(Resident { device: device.clone(), decoder });
+        let weights = Residency::new(Resident { device: device.clone(), network });
         let loaded = Loaded { config, tokenizer, template, weights, context, cache };
         Ok(LanguageModel { loaded: Arc::new(loaded), adapter: None })
     }
@@ -256,7 +256,10 @@ impl LanguageModel {
         &self,
         load: impl Fn(Device) -> Pending<Result<LanguageModel>> + Shared + 'static,
     ) {
-        self.loaded.weights.set_load(load);
+        self.loaded.weights.set_load(move |device| {
+            let loading = load(device);
+            Box::pin(async move { loading.await?.loaded.weights.get_now() })
+        });
     }
 
     /// Ensures that the weights are in memory, and loads them again if they were evicted. Generations do this automatically.

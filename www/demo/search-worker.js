@@ -103,10 +103,24 @@ class Index {
     }
   }
 
+  /** Loads the encoder on a new device after a loss, and computes all vectors again. */
+  async restore() {
+    const { pieces } = this;
+    const lost = this.embedder.device;
+    this.#clear();
+    await this.embedder.ready();
+    lost.dispose();
+    for (let at = 0; at < pieces.length; at += MAX_BATCH) await this.add(pieces.slice(at, at + MAX_BATCH));
+  }
+
   dispose() {
+    this.#clear();
+    this.embedder.dispose();
+  }
+
+  #clear() {
     for (const { vectors } of this.#parts) vectors.dispose();
     this.#parts = [];
-    this.embedder.dispose();
   }
 }
 
@@ -172,7 +186,7 @@ const methods = {
   prepare(pieces) {
     const own = ++newest;
     const before = preparing.catch(() => {});
-    preparing = before.then(() => (own === newest ? fill(pieces, own) : undefined));
+    preparing = before.then(() => (own === newest ? surviving(() => fill(pieces, own)) : undefined));
     return preparing;
   },
   /**
@@ -180,15 +194,38 @@ const methods = {
    * @param {number} limit
    */
   async search(query, limit) {
-    const used = need();
-    const ready = used.pieces.length;
-    return { found: await used.search(query, limit), ready };
+    return surviving(async () => {
+      const used = need();
+      const ready = used.pieces.length;
+      return { found: await used.search(query, limit), ready };
+    });
   },
 };
 
 function need() {
   if (!index) throw new Error("There is no model.");
   return index;
+}
+
+/** The work of restoring the index in progress. @type {Promise<void> | undefined} */
+let restoring;
+
+/**
+ * Does work with the index. If the device is lost, the index is restored on a new device, and the work done again.
+ * @template T
+ * @param {() => Promise<T>} work
+ * @returns {Promise<T>}
+ */
+async function surviving(work) {
+  try {
+    return await work();
+  } catch (error) {
+    if (/** @type {{ code?: string }} */ (error).code !== "DeviceLost") throw error;
+    // A search and the vectors of a text may notice the same loss.
+    restoring ??= need().restore().finally(() => (restoring = undefined));
+    await restoring;
+    return work();
+  }
 }
 
 const memory = () => need().embedder.device.memory().allocated;

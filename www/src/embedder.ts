@@ -2,15 +2,15 @@
 
 import type { Device } from "./classes.js";
 import { checked } from "./host.js";
-import type { Reader } from "./model-files.js";
-import { filesIn, folderOf } from "./model-folder.js";
+import { Reader } from "./model-files.js";
+import { canReopenFolder, filesIn, folderOf } from "./model-folder.js";
 import { withFiles, type Loading } from "./model-loading.js";
 import { hostOf, isGone, Shown } from "./objects.js";
 
 /** Internal functions of the core's class. */
 interface Core {
   files(): string[];
-  open(device: Device, reader: Reader, names: string[]): Promise<Embedder>;
+  open(device: Device, reader: Reader, names: string[], reopen?: () => Promise<Reader>): Promise<Embedder>;
 }
 
 export class Embedder extends Shown {
@@ -21,8 +21,15 @@ export class Embedder extends Shown {
     const { device, onProgress, signal } = checked(op, options, ["device", "onProgress", "signal"]);
     return withFiles(op, { device, onProgress, signal }, async (device, open, signal) => {
       const core = hostOf(device, op).classes.Embedder as Core;
+      const how = { keep: false, isWhole: true };
       const { names, files } = await filesIn(folderOf(op, source, signal), core.files());
-      return core.open(device, await open(files, { keep: false, isWhole: true }), names);
+      // A signal aborts only the first loading.
+      const reopen = async () => {
+        const { files } = await filesIn(folderOf(op, source, undefined), names);
+        return Reader.open(files, { op, tell: onProgress ?? (() => {}), signal: undefined, ...how });
+      };
+      const isReopened = canReopenFolder(source);
+      return core.open(device, await open(files, how), names, isReopened ? reopen : undefined);
     });
   }
 

@@ -223,7 +223,7 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
   await page.close();
 }
 
-await test("a lost device is told, and the model can be loaded again", async () => {
+await test("the search continues on a new device after a loss, and a loss without a new device is shown", async () => {
   const page = await browser.newPage();
   page.setDefaultTimeout(300_000);
   listen(page, said);
@@ -242,13 +242,22 @@ await test("a lost device is told, and the model can be loaded again", async () 
   await loaded();
   expect((await search("cattle"))[0] === "A cow eats grass.", "the first result is another one");
   await worker.evaluate(() => globalThis.machine.destroy());
-  await query.fill("business");
+  expect((await search("business"))[0] === "The shop opens at noon.", "the first result after the loss is another one");
+  await area.fill("A cow eats grass.\nThe shop opens at noon.\nRain falls.");
+  expect((await search("weather"))[0] === "Rain falls.", "the first result for a new text is another one");
+  await worker.evaluate(() => {
+    globalThis.requestAdapter = GPU.prototype.requestAdapter;
+    GPU.prototype.requestAdapter = async () => null;
+    globalThis.machine.destroy();
+  });
+  await query.fill("animals");
   await error("The device was lost (");
+  await worker.evaluate(() => void (GPU.prototype.requestAdapter = globalThis.requestAdapter));
   await page.screenshot({ path: join(out, "search-lost.png"), fullPage: true });
   expect(await query.isDisabled(), "there is still a query");
   await button("Load the model again").click();
   await loaded();
-  await found("business");
+  await found("animals");
   await page.close();
 });
 

@@ -101,8 +101,22 @@ async function embed({ entry, source, prefer, texts }) {
   const [shape, numbers] = [vectors.shape, [...(await vectors.read())]];
   const alone = [...(await embedder.embed(texts[1]).read())];
   const facts = [embedder.dimensions, embedder.maxTokens, String(embedder), embedder.embed([]).shape];
+  // Memory becomes short, so the weights are evicted.
+  const read = progress.length;
+  device.setMemoryLimit(device.stats().usedBytes);
+  const refused = await device.zeros([1 << 26]).read().then(() => undefined, ({ code }) => code);
+  device.setMemoryLimit(undefined);
+  let evicted;
+  try {
+    embedder.embed(texts[1]);
+  } catch ({ code, message }) {
+    evicted = [code, message];
+  }
+  await embedder.ready();
+  const reloaded = [...(await embedder.embed(texts[1]).read())];
+  const eviction = { refused, evicted, isSame: String(reloaded) === String(alone), again: progress.at(-1), more: progress.length > read };
   embedder.dispose();
-  return { shape, numbers, alone, facts, progress, gone: String(embedder) };
+  return { shape, numbers, alone, facts, progress: progress.slice(0, read), eviction, gone: String(embedder) };
 }
 
 /** Teaches a model an answer. Like `follow`, this function uses nothing from outside. */
@@ -180,7 +194,9 @@ async function survive({ entry, source, prompt, most }) {
 const minilm = JSON.parse(readFileSync(join(root, "tests", "golden", "minilm.json"), "utf8"));
 
 /** Compares vectors with those of sentence-transformers. */
-function checkVectors({ shape, numbers, alone, facts, progress, gone }) {
+function checkVectors({ shape, numbers, alone, facts, progress, eviction, gone }) {
+  const evicted = ["InvalidState", "embed: its weights must be in memory, got some that were evicted; await `ready` before"];
+  same(eviction, { refused: "Memory", evicted, isSame: true, again: 1, more: true }, "an eviction");
   const count = numbers.length / 384;
   if (count < minilm.texts.length - 1) throw new Error(`there are only ${count} vectors`);
   same(shape, [count, 384], "the shape");

@@ -2,13 +2,14 @@
 
 use super::core::Object;
 use super::options;
-use super::source::{reading, Reader};
+use super::source::{reading, reading_again, JsSource, Reader};
+use crate::device::Device;
 use crate::error::Result;
 use crate::js::objects::{shells, unusable, Object as Any, Place};
-use crate::js::returns::Made;
+use crate::js::returns::{promise, Made};
 use crate::js::{Answer, IntoJs, JsDevice, JsTensor, Shell};
 use crate::model::{EmbedOptions, Embedder};
-use js_sys::Promise;
+use js_sys::{Function, Promise};
 use wasm_bindgen::prelude::*;
 
 shells! {
@@ -24,6 +25,11 @@ shells! {
     "Embedder" JsEmbedder => Embedder, Any::Language(Object::Embedder(embedder)) => embedder;
 }
 
+/// Loads a model from files with these names.
+async fn load(device: &Device, names: &[String], files: Vec<JsSource>) -> Result<Embedder> {
+    Embedder::load_from(device, names.iter().cloned().zip(files).collect()).await
+}
+
 #[wasm_bindgen(js_class = "Embedder")]
 impl JsEmbedder {
     /// Returns the names of the files that a model may have.
@@ -32,14 +38,28 @@ impl JsEmbedder {
         Embedder::FILES.map(String::from).to_vec()
     }
 
-    /// Loads a model. `reader` reads the files with these names.
+    /// Loads a model. `reader` reads the files with these names. If the files can be read again, `reopen` returns a promise of
+    /// another reader.
     #[wasm_bindgen(skip_typescript, skip_jsdoc, js_name = open)]
-    pub fn open(device: &JsDevice, reader: Reader, names: Vec<String>) -> Answer<Promise> {
+    pub fn open(
+        device: &JsDevice,
+        reader: Reader,
+        names: Vec<String>,
+        reopen: Option<Function>,
+    ) -> Answer<Promise> {
         const OP: &str = "load";
-        let device = device.core(OP)?;
-        Ok(reading(OP, reader, names.len() as u32, async move |files| {
-            let files = names.into_iter().zip(files).collect();
-            let embedder = Embedder::load_from(&device, files).await?;
+        let (device, parts) = (device.core(OP)?, names.len() as u32);
+        Ok(reading(OP, reader, parts, async move |files| {
+            let embedder = load(&device, &names, files).await?;
+            if let Some(reopen) = reopen {
+                embedder.set_reload(move |device| {
+                    let (reopen, names) = (reopen.clone(), names.clone());
+                    Box::pin(async move {
+                        let load = async |files| load(&device, &names, files).await;
+                        reading_again(&reopen, parts, load).await
+                    })
+                });
+            }
             let made = move || {
                 Ok(JsEmbedder(Place::new(Any::Language(Object::Embedder(embedder)))).into())
             };
@@ -50,7 +70,7 @@ impl JsEmbedder {
     /// The device of the encoder.
     #[wasm_bindgen(getter, unchecked_return_type = "Device")]
     pub fn device(&self) -> Answer<JsValue> {
-        Ok(self.core("device")?.device().into_js()?)
+        Ok((&self.core("device")?.device()).into_js()?)
     }
 
     /// The number of elements in a vector.
@@ -63,6 +83,17 @@ impl JsEmbedder {
     #[wasm_bindgen(getter, js_name = maxTokens)]
     pub fn max_tokens(&self) -> Answer<f64> {
         Ok(self.core("maxTokens")?.max_tokens() as f64)
+    }
+
+    /// Ensures that the weights are in memory, on a device that works. Evicted weights are loaded again. If the device was lost,
+    /// they are loaded on a new one. Vectors on a lost device stay lost.
+    #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
+    pub fn ready(&self) -> Answer<Promise> {
+        let embedder = self.core("ready")?;
+        Ok(promise(async move {
+            embedder.ready().await?;
+            Ok(JsValue::UNDEFINED)
+        }))
     }
 
     /// Computes the vectors of texts, as a tensor `[texts, dimensions]`. The vector of a text does not depend on the other

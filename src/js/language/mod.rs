@@ -9,7 +9,7 @@ mod source;
 
 use self::core::{Generation, Model, Object};
 use super::objects::{shells, unusable, Object as Any, Place};
-use super::returns::{settle, Made};
+use super::returns::{promise, settle, Made};
 use super::{named, Answer, At, FromJs, IntoJs, JsDevice, Options, Shell, Value};
 use crate::error::{Error, Result};
 use crate::io::SafetensorsIndex;
@@ -165,6 +165,17 @@ impl JsLanguageModel {
         let model = self.core("contextUsed")?;
         let used = model.context.borrow().as_ref().map_or(0, Context::len);
         Ok(used as f64)
+    }
+
+    /// Ensures that the weights are in memory. They may have been evicted because memory was short. Generations do this
+    /// automatically, and adapters need it before they are made.
+    #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
+    pub fn ready(&self) -> Answer<Promise> {
+        let model = self.core("ready")?;
+        Ok(promise(async move {
+            model.model.ready().await?;
+            Ok(JsValue::UNDEFINED)
+        }))
     }
 
     /// Returns the token ids of a text. With `special`, names of special tokens in the text become those tokens.

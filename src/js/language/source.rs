@@ -69,6 +69,8 @@ pub async fn reading_again<T>(
     parts: u32,
     work: impl AsyncFnOnce(Vec<JsSource>) -> Result<T>,
 ) -> Result<T> {
+    // A call that cannot wait polls once. Nothing must be opened then.
+    let _ = JsFuture::from(Promise::resolve(&JsValue::UNDEFINED)).await;
     let opened = match reopen.call0(&JsValue::NULL) {
         Ok(opening) => JsFuture::from(Promise::from(opening)).await,
         Err(thrown) => Err(thrown),

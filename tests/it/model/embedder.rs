@@ -1,13 +1,19 @@
 //! Tests embedders against sentence-transformers: small models with every feature of the family, and all-MiniLM-L6-v2.
 //! (`tests/golden/encoders.py` and `minilm.py` computed the vectors in 64 bits.)
 
+use super::calls::Random;
 use super::path;
+use super::residency::{losing, Losing};
 use super::tiny::devices;
 use crate::suite::every;
+use pollster::block_on;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::io::Cursor;
-use warpweft::backend::DeviceKind;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::Arc;
+use warpweft::backend::{DeviceKind, Pending};
 use warpweft::error::ErrorKind;
 use warpweft::model::{EmbedOptions, Embedder};
 use warpweft_native::files;
@@ -161,6 +167,137 @@ fn no_feature_is_idle() {
             &first.vectors[""]
         ) > 1e-3
     );
+}
+
+/// Loads a model that can be loaded again. Returns the number of its loads, too.
+fn reloadable(case: &Case, device: &Device) -> (Embedder, Arc<AtomicUsize>) {
+    let (case, loads) = (case.clone(), Arc::new(AtomicUsize::new(0)));
+    let count = loads.clone();
+    let load = move |device: Device| {
+        count.fetch_add(1, SeqCst);
+        Box::pin(ready(case.load(&device))) as Pending<_>
+    };
+    (block_on(Embedder::reloadable(device, load)).expect("an embedder"), loads)
+}
+
+/// Evicts all that can be evicted.
+fn evict_all(device: &Device) {
+    device.set_memory_limit(Some(device.stats().used_bytes));
+    let refused = device.zeros(&[1 << 26]).and_then(|zeros| zeros.run());
+    assert_eq!(refused.expect_err("too large").kind(), ErrorKind::Memory);
+    device.set_memory_limit(None);
+}
+
+/// Tests random programs of two embedders that share a device with too little memory: texts in any number, vectors that are
+/// read much later, evictions, copies, failing calls, and models that are dropped and loaded.
+#[test]
+fn random_programs_with_too_little_memory() {
+    let golden = golden();
+    for device in devices() {
+        let is_cpu = device.info().kind == DeviceKind::Cpu;
+        let steps = if is_cpu { 3000 / every() } else { 60 };
+        let (mut random, mut loads_before) = (Random(7), 0);
+        let mut models = [0, 4].map(|case| (case, reloadable(&golden.cases[case], &device)));
+        let mut held: Vec<(Tensor, Vec<Vec<f64>>)> = Vec::new();
+        for step in 0..steps {
+            let turn = random.below(2);
+            let (case, (model, loads)) = &mut models[turn];
+            let case = &golden.cases[*case];
+            match random.below(10) {
+                0 => evict_all(&device),
+                1 => {
+                    loads_before += loads.load(SeqCst);
+                    models[turn].1 = reloadable(case, &device);
+                }
+                2 => *model = model.clone(),
+                3 => block_on(model.ready()).expect("weights"),
+                4 => {
+                    let error = model.embed_tokens(&[vec![9999u32]]).expect_err("no such token");
+                    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+                }
+                5 if !held.is_empty() => {
+                    let (vectors, want) = held.swap_remove(random.below(held.len()));
+                    let distance = distance(&vectors, &want);
+                    assert!(distance < 2e-5, "{device:?}, step {step}: {distance}");
+                }
+                _ => {
+                    let texts: Vec<usize> =
+                        (0..1 + random.below(5)).map(|_| random.below(6)).collect();
+                    let text = texts.iter().map(|&n| &golden.texts[n]).collect::<Vec<_>>();
+                    let vectors = model.embed(&text, &EmbedOptions::default()).expect("vectors");
+                    let want = texts.iter().map(|&n| case.vectors[""][n].clone()).collect();
+                    held.push((vectors, want));
+                    if held.len() > 4 {
+                        held.remove(random.below(5));
+                    }
+                }
+            }
+        }
+        let loads =
+            loads_before + models.iter().map(|model| model.1 .1.load(SeqCst)).sum::<usize>();
+        assert!(loads > steps / 10, "{device:?}: weights were loaded only {loads} times");
+    }
+}
+
+#[test]
+fn weights_of_an_embedder_are_evicted_unless_nothing_can_load_them() {
+    let golden = golden();
+    let case = &golden.cases[0];
+    for device in devices() {
+        let used = || {
+            device.trim();
+            device.stats().used_bytes
+        };
+        let begin = used();
+        let (model, loads) = reloadable(case, &device);
+        let fixed = case.load(&device).expect("an embedder");
+        let all = used();
+        evict_all(&device);
+        // One of both is left.
+        assert!(
+            begin < used() && used() <= begin + (all - begin) * 3 / 4,
+            "{begin} {} {all}",
+            used()
+        );
+        for model in [&model, &fixed] {
+            let got = model.embed(&golden.texts, &EmbedOptions::default()).expect("vectors");
+            assert!(distance(&got, &case.vectors[""]) < 2e-5);
+        }
+        assert_eq!(loads.load(SeqCst), 2);
+    }
+}
+
+#[test]
+fn an_embedder_moves_to_a_new_device_after_a_loss() {
+    let golden = golden();
+    let case = &golden.cases[0];
+    let embed = |model: &Embedder| {
+        let vectors = model.embed(&golden.texts, &EmbedOptions::default())?;
+        vectors.read_blocking::<f32>().map(|_| vectors)
+    };
+    for is_gpu in (0..devices().len()).map(|n| n == 1) {
+        let Losing { device: counting, calls, .. } = losing(is_gpu, Vec::new());
+        let (model, _) = reloadable(case, &counting);
+        let before = calls.load(SeqCst);
+        embed(&model).expect("vectors");
+        for last in [before, (before + calls.load(SeqCst)) / 2] {
+            let Losing { device, opened, .. } = losing(is_gpu, vec![last]);
+            let (model, loads) = reloadable(case, &device);
+            let fixed = case.load(&device);
+            let lost = embed(&model).expect_err("the device was lost");
+            assert_eq!(lost.kind(), ErrorKind::DeviceLost, "{lost}");
+            block_on(model.ready()).expect("another device");
+            let got = embed(&model).expect("vectors");
+            assert!(distance(&got, &case.vectors[""]) < 2e-5);
+            assert_eq!((opened.load(SeqCst), loads.load(SeqCst)), (2, 2));
+            assert!(!model.device().is_same(&device));
+            // A model that cannot be loaded again stays lost.
+            if let Ok(fixed) = fixed {
+                let lost = block_on(fixed.ready()).expect_err("the device is lost");
+                assert_eq!(lost.kind(), ErrorKind::DeviceLost, "{lost}");
+            }
+        }
+    }
 }
 
 /// Tests that the vector of a text does not depend on the number and contents of the other texts.

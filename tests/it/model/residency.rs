@@ -99,17 +99,17 @@ impl<B: Backend> Wrapper for Mortal<B> {
 }
 
 /// A device whose backends are lost.
-struct Losing {
-    device: Device,
+pub struct Losing {
+    pub device: Device,
     /// The number of opened backends.
-    opened: Arc<AtomicUsize>,
+    pub opened: Arc<AtomicUsize>,
     /// The number of calls on the last backend.
-    calls: Arc<AtomicU64>,
+    pub calls: Arc<AtomicU64>,
 }
 
 /// Returns the CPU with a simulated loss, or a GPU that `devices` found and that is destroyed. The n-th backend is lost after
 /// the n-th number of calls. Later backends are never lost.
-fn losing(is_gpu: bool, last: Vec<u64>) -> Losing {
+pub fn losing(is_gpu: bool, last: Vec<u64>) -> Losing {
     let (opened, calls) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
     let (count, counted) = (opened.clone(), calls.clone());
     let open = move || {
