@@ -1,9 +1,9 @@
 //! Eviction: memory that can be refilled is emptied when memory is short. Keys and values of contexts come first, then the
 //! weights of models that are not in use.
 //!
-//! An [`Evictable`] holds the contents. If an allocation fails, the device empties one and tries again ([`Device::evicting`]). It
-//! chooses the contents of the lowest rank that were used least recently and are not in use. The owner finds them missing at the
-//! next use, and fills them in again.
+//! An [`Evictable`] holds the contents. If an allocation fails, the device evicts one and tries again ([`Device::evicting`]).
+//! It chooses the contents of the lowest rank that were used least recently and are not in use. The owner finds them missing at
+//! the next use, and fills them in again.
 
 use super::Device;
 use crate::backend::Shared;

@@ -211,8 +211,8 @@ impl Embedder {
     /// lost.
     ///
     /// # Errors
-    /// The errors of loading. `DeviceLost` if the device was lost, and no other device is available, or the model was not loaded
-    /// with [`Embedder::reloadable`].
+    /// The errors of loading. `DeviceLost` if the device was lost, and no other device is available, or the model was not
+    /// loaded with [`Embedder::reloadable`].
     pub async fn ready(&self) -> Result<()> {
         let weights = &self.loaded.weights;
         let device = weights.get().await?.device;

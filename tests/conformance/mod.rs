@@ -1,5 +1,5 @@
-//! External conformance vectors, which run on any device. `tests/it/run_conformance.rs` runs them natively, and `tests/web.rs`
-//! in browsers.
+//! External conformance vectors, which run on any device. `tests/native/run_conformance.rs` runs them natively, and
+//! `tests/browser/main.rs` in browsers.
 //!
 //! `vectors` reads them, `webnn` and `onnx` map their operators to `Tensor` calls, `limits` compares, `exceptions` lists known
 //! differences, `report` counts.

@@ -3,7 +3,7 @@
     pip install torch && python tests/golden/digits.py
 
 The digits are those of native/data, and every fifth one is for testing. Layers, initial values, batches, optimizer and
-epochs are those of tests/it/train/digits.rs. A line is a net, the mean test accuracy over the seeds, the standard deviation
+epochs are those of tests/native/train/digits.rs. A line is a net, the mean test accuracy over the seeds, the standard deviation
 of one seed, and the number of seeds.
 """
 

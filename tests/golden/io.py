@@ -3,7 +3,7 @@
     pip install numpy safetensors && python tests/golden/io.py
 
 With the name of a folder, these packages instead read the files in it that the tests wrote
-(`WARPWEFT_FILES=folder cargo test --test it io::`).
+(`WARPWEFT_FILES=folder cargo test --test native io::`).
 
 A line is a file, `bytes` or the name of an array in it, a shape and elements.
 """

@@ -2,7 +2,7 @@
 
 use super::plain::Matrix;
 use super::{program, up, Program, Reads};
-use crate::cases::array::{integers, random};
+use crate::shared::array::{integers, random};
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;

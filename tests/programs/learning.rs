@@ -2,7 +2,7 @@
 
 use super::plain::{dot, largest, slopes, softmax, Matrix};
 use super::{program, up, Program, Reads};
-use crate::cases::array::random;
+use crate::shared::array::random;
 use warpweft::device::Device;
 use warpweft::error::Result;
 use warpweft::tensor::Tensor;

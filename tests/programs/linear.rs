@@ -2,7 +2,7 @@
 
 use super::plain::{dot, zip, Matrix};
 use super::{program, up, Program, Reads};
-use crate::cases::array::random;
+use crate::shared::array::random;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;

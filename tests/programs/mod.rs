@@ -15,8 +15,8 @@ pub mod sequences;
 pub mod statistics;
 pub mod training;
 
-use crate::cases::array::{decode, Array};
-use crate::cases::check::said;
+use crate::shared::array::{decode, Array};
+use crate::shared::check::said;
 use counts::{Counts, Known, KNOWN, SHORTER};
 use std::collections::BTreeSet;
 use std::future::Future;

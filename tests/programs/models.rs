@@ -2,7 +2,7 @@
 
 use super::plain::{dot, largest, slopes, softmax, zip, Matrix};
 use super::{program, up, Program, Reads};
-use crate::cases::array::random;
+use crate::shared::array::random;
 use warpweft::device::{Device, Preference};
 use warpweft::dtype::DType;
 use warpweft::error::Result;

@@ -2,7 +2,7 @@
 
 use super::plain::{sigmoid, zip, Matrix};
 use super::{program, up, Program, Reads};
-use crate::cases::array::{random, word};
+use crate::shared::array::{random, word};
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;

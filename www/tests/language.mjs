@@ -114,7 +114,8 @@ async function embed({ entry, source, prefer, texts }) {
   }
   await embedder.ready();
   const reloaded = [...(await embedder.embed(texts[1]).read())];
-  const eviction = { refused, evicted, isSame: String(reloaded) === String(alone), again: progress.at(-1), more: progress.length > read };
+  const isSame = String(reloaded) === String(alone);
+  const eviction = { refused, evicted, isSame, again: progress.at(-1), more: progress.length > read };
   embedder.dispose();
   return { shape, numbers, alone, facts, progress: progress.slice(0, read), eviction, gone: String(embedder) };
 }

@@ -59,8 +59,8 @@ export function coreEnv(name) {
 }
 
 /**
- * Builds everything that changed: the whole package, or with `entry` only the files of this entry and of those that it includes.
- * A package that was built as a whole is always rebuilt as a whole.
+ * Builds everything that changed: the whole package, or with `entry` only the files of this entry and of those that it
+ * includes. A package that was built as a whole is always rebuilt as a whole.
  */
 export async function build(entry) {
   await setup(["rust", "crates", "node", "wasm32", "wasmTools"]);

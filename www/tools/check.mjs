@@ -56,7 +56,7 @@ const checks = {
     await typecheck("disposing.ts", "es2022,esnext.disposable");
   },
   // With all crates, as for the tests, so that nothing is compiled again.
-  tidy: () => run("cargo", ["test", "--workspace", "--test", "it", "tidy"], { env: nativeEnv() }),
+  tidy: () => run("cargo", ["test", "--workspace", "--test", "native", "tidy"], { env: nativeEnv() }),
 };
 
 /**

@@ -51,7 +51,7 @@ async function native() {
   const report = { WARPWEFT_REQUIRE: "cpu,wgpu,conformance", WARPWEFT_CONFORMANCE_REPORT: reports };
   const env = { ...nativeTestEnv(), ...report };
   // All crates, as in `npm test`, so that nothing is compiled again.
-  const { failed } = await ended(run("cargo", ["test", "--workspace", "--test", "it", "run_conformance::on"], { env }));
+  const { failed } = await ended(run("cargo", ["test", "--workspace", "--test", "native", "run_conformance::on"], { env }));
   return { failed, reports: readdirSync(reports).map((name) => JSON.parse(readFileSync(join(reports, name), "utf8"))) };
 }
 
@@ -177,14 +177,14 @@ async function main() {
     }
     reports.push(...part.reports);
   }
-  const file = join(root, "conformance.json");
+  const file = join(root, "tests", "conformance", "conformance.json");
   const old = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
   const data = merged(old, reports);
   // One row per line, so that diffs are readable.
   const list = (rows) => `[\n    ${rows.map((row) => JSON.stringify(row)).join(",\n    ")}\n  ]`;
   const lists = ["rows", "excepted", "notes"].map((key) => `"${key}": ${list(data[key])}`);
   writeFileSync(file, `{\n  ${[`"devices": ${JSON.stringify(data.devices)}`, ...lists].join(",\n  ")}\n}\n`);
-  writeFileSync(join(root, "CONFORMANCE.md"), markdown(data));
+  writeFileSync(join(root, "tests", "conformance", "CONFORMANCE.md"), markdown(data));
   console.log(reports.map((report) => `${report.backend}: ${cell(sum(report.rows))}`).join("\n"));
   if (failed) throw new Error(failed);
 }

@@ -43,8 +43,8 @@ export async function buildScript() {
 export const included = { index: [], nn: [], models: ["nn"] };
 
 /**
- * Bundles the modules of one entry without declarations: the files that a page loads. A page that imports an included entry gets
- * the same module, so that only the cores of one entry need to be built.
+ * Bundles the modules of one entry without declarations: the files that a page loads. A page that imports an included entry
+ * gets the same module, so that only the cores of one entry need to be built.
  */
 export async function buildEntry(entry) {
   removeOld();

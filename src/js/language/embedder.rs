@@ -85,8 +85,8 @@ impl JsEmbedder {
         Ok(self.core("maxTokens")?.max_tokens() as f64)
     }
 
-    /// Ensures that the weights are in memory, on a device that works. Evicted weights are loaded again. If the device was lost,
-    /// they are loaded on a new one. Vectors on a lost device stay lost.
+    /// Ensures that the weights are in memory, on a device that works. Evicted weights are loaded again. If the device was
+    /// lost, they are loaded on a new one. Vectors on a lost device stay lost.
     #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
     pub fn ready(&self) -> Answer<Promise> {
         let embedder = self.core("ready")?;
