@@ -5,7 +5,7 @@ use crate::device::{Device, F16Matmul, KernelConfig, Rows, Tile, Transpose};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::sorted;
-use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Program, Tensor};
+use crate::tensor::{AttentionOptions, Conv2dOptions, NormOptions, Padding, Program, Tensor};
 
 /// The result of tuning.
 #[derive(Clone, Debug, PartialEq)]
@@ -243,7 +243,8 @@ fn program(device: &Device, work: usize, inputs: &[Tensor]) -> Result<Program> {
             0 => {
                 let rows = first.softmax(-1)?;
                 results.push(rows.sum(&[0])?);
-                results.push(first.reshape(&[64, 16384])?.layer_norm(&[-1], None, None, 1e-5)?);
+                results
+                    .push(first.reshape(&[64, 16384])?.layer_norm(&[-1], NormOptions::default())?);
             }
             1..=4 | 12 => {
                 for input in &inputs[1..] {

@@ -132,7 +132,7 @@ fn go_on(folder: &Path, device: &Device) -> Result<()> {
     let optimizer = Optimizer::new(Adam::new(2e-3), &model.parameters())?;
     let loader = DataLoader::new(&data, 8)?.shuffle(3);
     let mut trainer = Trainer::new(model, optimizer, loader, |model, x, y| {
-        model.forward(x)?.cross_entropy(y, None, CrossEntropyOptions::default())
+        model.forward(x)?.cross_entropy(y, CrossEntropyOptions::default())
     })?
     .epochs(3);
     let notes = files::load_checkpoint(folder.join("training.page.safetensors"), &mut trainer)?;

@@ -22,7 +22,7 @@ impl FromJs for Axes {
     }
 
     fn from_call(value: &JsValue, options: Rest<'_>, at: At) -> Result<Axes> {
-        Ok(Axes::from_js(value, at)?.keepdim(options.flag(0, "keepDims", false)?))
+        Ok(Axes::from_js(value, at)?.keepdim(options.flag(0, "keepdim", false)?))
     }
 }
 

@@ -38,7 +38,7 @@ pub use convert::{word, FromJs};
 pub use nn::{JsGenerator, JsLayer, JsOptimizer, JsSchedule, JsTrainer, JsWeightAverage};
 pub use objects::{JsBatch, JsDevice, JsElementFunction, JsPlan, JsProfile, JsProgram, JsShader};
 pub use objects::{JsTensor, JsVariable, Shell};
-pub use options::{random_seed, FromOptions, Known, Options, Rest};
+pub use options::{random_seed, BorrowedOptions, FromOptions, Known, Options, Rest};
 pub use returns::{given, named, promise, IntoJs, Returned, Value};
 pub use wasm_bindgen::prelude::*;
 

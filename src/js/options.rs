@@ -109,6 +109,12 @@ pub trait FromOptions: Sized {
     fn from_options(fields: Rest<'_>) -> Result<Self>;
 }
 
+/// Options that borrow tensors.
+pub trait BorrowedOptions {
+    /// A struct with the same fields, which owns the tensors. Its method `borrowed` returns the options.
+    type Owned: FromOptions;
+}
+
 /// Returns a random seed.
 pub fn random_seed() -> u32 {
     (js_sys::Math::random() * 4_294_967_296.0) as u32

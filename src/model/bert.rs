@@ -6,7 +6,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{AttentionOptions, Tensor};
+use crate::tensor::{AttentionOptions, NormOptions, Tensor};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -229,7 +229,7 @@ impl Parameters {
 
     fn norm(&mut self, name: &str, config: &BertConfig) -> Result<Norm> {
         let mut part = |part| self.take(&format!("{name}.{part}"), &[config.hidden_size]);
-        Ok(Norm { weight: part("weight")?, bias: part("bias")?, epsilon: config.layer_norm_eps })
+        Ok(Norm { weight: part("weight")?, bias: part("bias")?, eps: config.layer_norm_eps })
     }
 }
 
@@ -262,12 +262,15 @@ impl Linear {
 struct Norm {
     weight: Tensor,
     bias: Tensor,
-    epsilon: f64,
+    eps: f64,
 }
 
 impl Norm {
     fn apply(&self, x: &Tensor) -> Result<Tensor> {
-        x.layer_norm(-1, Some(&self.weight), Some(&self.bias), self.epsilon)
+        x.layer_norm(
+            -1,
+            NormOptions { weight: Some(&self.weight), bias: Some(&self.bias), eps: self.eps },
+        )
     }
 }
 

@@ -9,7 +9,7 @@ use super::weights::{Joint, Weights};
 use super::Decoder;
 use crate::error::Result;
 use crate::io::Source;
-use crate::tensor::{PackedTensor, Tensor};
+use crate::tensor::{PackedTensor, RmsNormOptions, Tensor};
 
 pub struct Gemma3 {
     config: ModelConfig,
@@ -80,7 +80,9 @@ impl Gemma3 {
     fn layer(&self, n: usize, x: &Tensor, (rotary, pass): Place) -> Result<Tensor> {
         let (layer, config) = (&self.layers[n], &self.config);
         let tokens = x.shape()[0];
-        let norm = |x: &Tensor, weight| x.rms_norm(-1, Some(weight), config.epsilon);
+        let norm = |x: &Tensor, weight| {
+            x.rms_norm(-1, RmsNormOptions { weight: Some(weight), eps: config.epsilon })
+        };
         let rotary = &rotary[usize::from(config.layer_window(n).is_none())];
         let [q, k, v] = layer.projections.apply(&norm(x, &layer.attention_norm)?, pass)?;
         let heads = |part: &Tensor, count| part.reshape(&[tokens, count, config.head_size]);
@@ -108,7 +110,8 @@ impl Decoder for Gemma3 {
     }
 
     fn logits(&self, x: &Tensor) -> Result<Tensor> {
-        let h = x.rms_norm(-1, Some(&self.norm), self.config.epsilon)?;
+        let h =
+            x.rms_norm(-1, RmsNormOptions { weight: Some(&self.norm), eps: self.config.epsilon })?;
         self.embedding.linear(&h)
     }
 }

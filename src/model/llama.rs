@@ -11,7 +11,7 @@ use super::weights::{Joint, Weights};
 use super::Decoder;
 use crate::error::Result;
 use crate::io::Source;
-use crate::tensor::{PackedTensor, Tensor};
+use crate::tensor::{PackedTensor, RmsNormOptions, Tensor};
 
 pub struct Llama {
     config: ModelConfig,
@@ -80,7 +80,10 @@ impl Llama {
     fn layer(&self, n: usize, x: &Tensor, (rotary, pass): Place) -> Result<Tensor> {
         let (layer, config) = (&self.layers[n], &self.config);
         let tokens = x.shape()[0];
-        let h = x.rms_norm(-1, Some(&layer.attention_norm), config.epsilon)?;
+        let h = x.rms_norm(
+            -1,
+            RmsNormOptions { weight: Some(&layer.attention_norm), eps: config.epsilon },
+        )?;
         let [q, k, v] = layer.projections.apply(&h, pass)?;
         let heads = |part: &Tensor, count| part.reshape(&[tokens, count, config.head_size]);
         let q = rotary.turn(&heads(&q, config.heads)?)?;
@@ -88,7 +91,10 @@ impl Llama {
         let v = heads(&v, config.kv_heads)?;
         let [seen] = layer.attention_output.apply(&pass.attend(n, [&q, &k, &v])?, pass)?;
         let x = x.add(&seen)?;
-        let h = x.rms_norm(-1, Some(&layer.feed_forward_norm), config.epsilon)?;
+        let h = x.rms_norm(
+            -1,
+            RmsNormOptions { weight: Some(&layer.feed_forward_norm), eps: config.epsilon },
+        )?;
         let [gate, up] = layer.gate_and_up.apply(&h, pass)?;
         let [hidden] = layer.down.apply(&gate.silu().mul(&up)?, pass)?;
         x.add(&hidden)
@@ -106,7 +112,8 @@ impl Decoder for Llama {
     }
 
     fn logits(&self, x: &Tensor) -> Result<Tensor> {
-        let h = x.rms_norm(-1, Some(&self.norm), self.config.epsilon)?;
+        let h =
+            x.rms_norm(-1, RmsNormOptions { weight: Some(&self.norm), eps: self.config.epsilon })?;
         self.output.as_ref().unwrap_or(&self.embedding).linear(&h)
     }
 }

@@ -226,8 +226,8 @@ impl LoraAdapter {
             let options =
                 CrossEntropyOptions { ignore_index: IGNORED, reduction, ..Default::default() };
             // Logits are large, so they are recomputed for gradients.
-            let part = rows
-                .checkpoint(|rows| decoder.logits(rows)?.cross_entropy(&targets, None, options))?;
+            let part =
+                rows.checkpoint(|rows| decoder.logits(rows)?.cross_entropy(&targets, options))?;
             sum = Some(match sum {
                 None => part,
                 Some(sum) => sum.add(&part)?,

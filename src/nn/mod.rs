@@ -29,7 +29,12 @@ pub use dropout::Dropout;
 pub use generator::Generator;
 pub use linear::{Bilinear, Embedding, Linear};
 pub use lora::Lora;
-pub use loss::{CrossEntropyOptions, LossReduction, PoissonNllOptions, TripletMarginOptions};
+pub use loss::{
+    BinaryCrossEntropyOptions, BinaryCrossEntropyWithLogitsOptions, CrossEntropyOptions,
+};
+pub use loss::{
+    GaussianNllOptions, LossReduction, NllOptions, PoissonNllOptions, TripletMarginOptions,
+};
 pub use module::{Layer, Member, Members, Mode, Module};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, Nonlinearity, RecurrentOptions, Rnn};

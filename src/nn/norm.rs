@@ -4,7 +4,7 @@ use super::module::{like, like_if};
 use super::{Generator, Layer, Members, Mode, Module};
 use crate::dtype::FLOATS;
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, Variable};
+use crate::tensor::{NormOptions, RmsNormOptions, Tensor, Variable};
 
 /// Returns a weight of ones and a bias of zeros.
 fn scales(generator: &Generator, shape: &[usize]) -> Result<(Variable, Variable)> {
@@ -17,7 +17,7 @@ fn last(count: usize) -> Vec<isize> {
     (1..=count as isize).rev().map(|axis| -axis).collect()
 }
 
-/// Batch normalization of each channel (Ioffe and Szegedy 2015). The result is `(x - mean) / sqrt(variance + epsilon) *
+/// Batch normalization of each channel (Ioffe and Szegedy 2015). The result is `(x - mean) / sqrt(variance + eps) *
 /// weight + bias`. The channels are the second axis.
 ///
 /// In training, mean and variance are those of the batch, and the running statistics are updated. In evaluation, the running
@@ -33,33 +33,33 @@ pub struct BatchNorm {
     /// `[channels]`. A buffer.
     pub running_var: Variable,
     /// Added to the variance for numerical stability.
-    pub epsilon: f64,
+    pub eps: f64,
     /// The weight of a batch in the update of the running statistics.
     pub momentum: f64,
     mode: Mode,
 }
 
 impl BatchNorm {
-    /// Creates a layer with an epsilon of 1e-5 and a momentum of 0.1.
+    /// Creates a layer with an `eps` of 1e-5 and a momentum of 0.1.
     ///
     /// # Errors
     /// `Limit`.
     pub fn new(generator: &Generator, channels: usize) -> Result<BatchNorm> {
         let (weight, bias) = scales(generator, &[channels])?;
         let (running_var, running_mean) = scales(generator, &[channels])?;
-        let (epsilon, momentum) = (1e-5, 0.1);
+        let (eps, momentum) = (1e-5, 0.1);
         let mode = Mode::default();
-        Ok(BatchNorm { weight, bias, running_mean, running_var, epsilon, momentum, mode })
+        Ok(BatchNorm { weight, bias, running_mean, running_var, eps, momentum, mode })
     }
 
     /// Normalizes `x`, which is `f32`, because sums of squares would overflow in `f16`.
     fn normalize(&self, x: &Tensor) -> Result<Tensor> {
         let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
-        let (weight, bias) = (Some(&weight), Some(&bias));
+        let options = NormOptions { weight: Some(&weight), bias: Some(&bias), eps: self.eps };
         if !self.mode.training() {
             let mean = like(self.running_mean.value(), x)?;
             let variance = like(self.running_var.value(), x)?;
-            return x.batch_norm(&mean, &variance, weight, bias, self.epsilon);
+            return x.batch_norm(&mean, &variance, options);
         }
         let channels = x.shape().get(1).copied().unwrap_or(0);
         let each = x.numel() / channels.max(1);
@@ -72,7 +72,7 @@ impl BatchNorm {
         }
         let axes: Vec<isize> = (0..x.rank() as isize).filter(|&axis| axis != 1).collect();
         let (mean, variance) = (x.mean(&axes)?, x.var(&axes, 0.0)?);
-        let y = x.batch_norm(&mean, &variance, weight, bias, self.epsilon)?;
+        let y = x.batch_norm(&mean, &variance, options)?;
         self.follow(&self.running_mean, &mean)?;
         self.follow(&self.running_var, &variance.mul(each as f64 / (each - 1) as f64)?)?;
         Ok(y)
@@ -110,17 +110,17 @@ pub struct LayerNorm {
     /// The bias, of the normalized shape.
     pub bias: Variable,
     /// Added to the variance for numerical stability.
-    pub epsilon: f64,
+    pub eps: f64,
 }
 
 impl LayerNorm {
-    /// Creates a layer with an epsilon of 1e-5.
+    /// Creates a layer with an `eps` of 1e-5.
     ///
     /// # Errors
     /// `Limit`.
     pub fn new(generator: &Generator, normalized_shape: &[usize]) -> Result<LayerNorm> {
         let (weight, bias) = scales(generator, normalized_shape)?;
-        Ok(LayerNorm { weight, bias, epsilon: 1e-5 })
+        Ok(LayerNorm { weight, bias, eps: 1e-5 })
     }
 }
 
@@ -134,7 +134,8 @@ impl Layer for LayerNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
         fits("layer_norm", x, &weight)?;
-        x.layer_norm(&last(weight.rank()), Some(&weight), Some(&bias), self.epsilon)
+        let options = NormOptions { weight: Some(&weight), bias: Some(&bias), eps: self.eps };
+        x.layer_norm(&last(weight.rank()), options)
     }
 }
 
@@ -144,17 +145,17 @@ pub struct RmsNorm {
     /// The weight, of the normalized shape.
     pub weight: Variable,
     /// Added to the mean of the squares for numerical stability.
-    pub epsilon: f64,
+    pub eps: f64,
 }
 
 impl RmsNorm {
-    /// Creates a layer with PyTorch's epsilon, the machine epsilon of `f32` (2^-23).
+    /// Creates a layer with PyTorch's `eps`, the machine epsilon of `f32` (2^-23).
     ///
     /// # Errors
     /// `Limit`.
     pub fn new(generator: &Generator, normalized_shape: &[usize]) -> Result<RmsNorm> {
         let weight = generator.device().ones(normalized_shape)?;
-        Ok(RmsNorm { weight: Variable::new(&weight), epsilon: f32::EPSILON.into() })
+        Ok(RmsNorm { weight: Variable::new(&weight), eps: f32::EPSILON.into() })
     }
 }
 
@@ -168,7 +169,8 @@ impl Layer for RmsNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let weight = like(self.weight.value(), x)?;
         fits("rms_norm", x, &weight)?;
-        x.rms_norm(&last(weight.rank()), Some(&weight), self.epsilon)
+        let options = RmsNormOptions { weight: Some(&weight), eps: self.eps };
+        x.rms_norm(&last(weight.rank()), options)
     }
 }
 
@@ -193,17 +195,17 @@ pub struct GroupNorm {
     /// The number of groups of channels.
     pub groups: usize,
     /// Added to the variance for numerical stability.
-    pub epsilon: f64,
+    pub eps: f64,
 }
 
 impl GroupNorm {
-    /// Creates a layer with an epsilon of 1e-5.
+    /// Creates a layer with an `eps` of 1e-5.
     ///
     /// # Errors
     /// `Limit`.
     pub fn new(generator: &Generator, groups: usize, channels: usize) -> Result<GroupNorm> {
         let (weight, bias) = scales(generator, &[channels])?;
-        Ok(GroupNorm { weight, bias, groups, epsilon: 1e-5 })
+        Ok(GroupNorm { weight, bias, groups, eps: 1e-5 })
     }
 }
 
@@ -216,7 +218,8 @@ impl Module for GroupNorm {
 impl Layer for GroupNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
-        x.group_norm(self.groups, Some(&weight), Some(&bias), self.epsilon)
+        let options = NormOptions { weight: Some(&weight), bias: Some(&bias), eps: self.eps };
+        x.group_norm(self.groups, options)
     }
 }
 
@@ -228,12 +231,12 @@ pub struct InstanceNorm {
     /// `[channels]`.
     pub bias: Option<Variable>,
     /// Added to the variance for numerical stability.
-    pub epsilon: f64,
+    pub eps: f64,
 }
 
 impl Default for InstanceNorm {
     fn default() -> InstanceNorm {
-        InstanceNorm { weight: None, bias: None, epsilon: 1e-5 }
+        InstanceNorm { weight: None, bias: None, eps: 1e-5 }
     }
 }
 
@@ -244,7 +247,7 @@ impl InstanceNorm {
     /// `Limit`.
     pub fn affine(generator: &Generator, channels: usize) -> Result<InstanceNorm> {
         let (weight, bias) = scales(generator, &[channels])?;
-        Ok(InstanceNorm { weight: Some(weight), bias: Some(bias), epsilon: 1e-5 })
+        Ok(InstanceNorm { weight: Some(weight), bias: Some(bias), eps: 1e-5 })
     }
 }
 
@@ -258,6 +261,7 @@ impl Layer for InstanceNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let weight = like_if(self.weight.as_ref(), x)?;
         let bias = like_if(self.bias.as_ref(), x)?;
-        x.instance_norm(weight.as_ref(), bias.as_ref(), self.epsilon)
+        let (weight, bias) = (weight.as_ref(), bias.as_ref());
+        x.instance_norm(NormOptions { weight, bias, eps: self.eps })
     }
 }

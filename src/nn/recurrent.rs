@@ -13,7 +13,7 @@ use crate::tensor::{Tensor, Variable};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecurrentOptions {
     /// The number of stacked layers. Each layer processes the results of the previous layer.
-    pub layers: usize,
+    pub num_layers: usize,
     /// Whether each layer also processes the sequence in reverse. The results of both directions are concatenated.
     pub bidirectional: bool,
     /// Whether the layers have biases.
@@ -30,7 +30,7 @@ pub struct RecurrentOptions {
 impl Default for RecurrentOptions {
     fn default() -> RecurrentOptions {
         RecurrentOptions {
-            layers: 1,
+            num_layers: 1,
             bidirectional: false,
             bias: true,
             dropout: 0.0,
@@ -154,10 +154,10 @@ impl Stack {
         hidden: usize,
         options: RecurrentOptions,
     ) -> Result<Stack> {
-        let RecurrentOptions { layers, bidirectional, bias, dropout, .. } = options;
-        if layers == 0 || hidden == 0 {
+        let RecurrentOptions { num_layers, bidirectional, bias, dropout, .. } = options;
+        if num_layers == 0 || hidden == 0 {
             return Err(Error::argument(format!(
-                "{}: layers and hidden must be at least 1, got {layers} and {hidden}",
+                "{}: num_layers and hidden must be at least 1, got {num_layers} and {hidden}",
                 kind.name()
             )));
         }
@@ -169,8 +169,8 @@ impl Stack {
         let begin =
             |shape: &[usize]| Ok(Variable::new(&init::uniform(generator, shape, -bound, bound)?));
         let rows = kind.gates() * hidden;
-        let mut cells = Vec::with_capacity(layers * directions);
-        for layer in 0..layers {
+        let mut cells = Vec::with_capacity(num_layers * directions);
+        for layer in 0..num_layers {
             let width = if layer == 0 { inputs } else { own * directions };
             for reverse in ["", "_reverse"].into_iter().take(directions) {
                 cells.push(Cell {
@@ -199,7 +199,7 @@ impl Stack {
         self.dropout.members(members);
     }
 
-    /// Returns the results, `[batch, steps, directions * width]`, and the last states, `[layers * directions, batch, width]`.
+    /// Returns the results, `[batch, steps, directions * width]`, and the last states, `[num_layers * directions, batch, width]`.
     /// Cell states have `hidden` elements instead of `width`.
     fn run(&self, x: &Tensor, states: &[&Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
         let name = self.kind.name();
@@ -216,7 +216,7 @@ impl Stack {
             let wanted = [self.cells.len(), batch, width];
             if state.shape() != wanted {
                 let must =
-                    format!("a state must be {wanted:?} (layers * directions, batch, hidden)");
+                    format!("a state must be {wanted:?} (num_layers * directions, batch, hidden)");
                 return Err(Error::wrong_shape(name, &must, state.shape()));
             }
         }
@@ -340,7 +340,7 @@ recurrent! {
     /// # use warpweft::device::{Device, Preference};
     /// # use warpweft::nn::{Generator, Lstm, RecurrentOptions};
     /// # let device = Device::with(Preference::Cpu).await?;
-    /// let options = RecurrentOptions { layers: 2, ..RecurrentOptions::default() };
+    /// let options = RecurrentOptions { num_layers: 2, ..RecurrentOptions::default() };
     /// let lstm = Lstm::new(&Generator::new(&device, 0), 3, 8, options)?;
     /// let (y, (h, c)) = lstm.run(&device.ones(&[5, 10, 3])?, None)?;
     /// assert_eq!((y.shape(), h.shape(), c.shape()), (&[5, 10, 8][..], &[2, 5, 8][..], &[2, 5, 8][..]));
@@ -352,7 +352,7 @@ recurrent! {
 }
 
 impl Rnn {
-    /// Returns the results and the last states, `[layers * directions, batch, hidden]`. Pass the last states as `state` to
+    /// Returns the results and the last states, `[num_layers * directions, batch, hidden]`. Pass the last states as `state` to
     /// continue the sequence. Without `state`, the initial states are zeros.
     ///
     /// # Errors
@@ -375,7 +375,7 @@ impl Gru {
 }
 
 impl Lstm {
-    /// Returns the results, and the last hidden and cell states, each `[layers * directions, batch, hidden]`. Pass the last
+    /// Returns the results, and the last hidden and cell states, each `[num_layers * directions, batch, hidden]`. Pass the last
     /// states as `state` to continue the sequence. Without `state`, the initial states are zeros. With
     /// [`RecurrentOptions::proj_size`], results and hidden states have that width.
     ///

@@ -13,18 +13,23 @@ use crate::tensor::{Tensor, Variable};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossScale {
     /// The initial scale. The default is 65536.
-    pub initial: f64,
-    /// The factor of the scale after `interval` finite steps in a row. The default is 2.
-    pub growth: f64,
+    pub init_scale: f64,
+    /// The factor of the scale after `growth_interval` finite steps in a row. The default is 2.
+    pub growth_factor: f64,
     /// The number of finite steps in a row after which the scale grows. The default is 2000.
-    pub interval: u32,
+    pub growth_interval: u32,
     /// The factor of the scale after a step with gradients that are not finite, which is skipped. The default is 0.5.
-    pub backoff: f64,
+    pub backoff_factor: f64,
 }
 
 impl Default for LossScale {
     fn default() -> LossScale {
-        LossScale { initial: 65536.0, growth: 2.0, interval: 2000, backoff: 0.5 }
+        LossScale {
+            init_scale: 65536.0,
+            growth_factor: 2.0,
+            growth_interval: 2000,
+            backoff_factor: 0.5,
+        }
     }
 }
 
@@ -81,12 +86,12 @@ impl Optimizer {
             let message = format!("{name}: the device must have f16, got {}", device.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let LossScale { initial, growth, interval, backoff } = rule;
+        let LossScale { init_scale, growth_factor, growth_interval, backoff_factor } = rule;
         let numbers = [
-            ("initial", initial),
-            ("growth", growth),
-            ("interval", f64::from(interval)),
-            ("backoff", backoff),
+            ("init_scale", init_scale),
+            ("growth_factor", growth_factor),
+            ("growth_interval", f64::from(growth_interval)),
+            ("backoff_factor", backoff_factor),
         ];
         if let Some((field, x)) = numbers.iter().find(|(_, x)| !(*x > 0.0 && x.is_finite())) {
             let message = format!("{name}: {field} must be positive and finite, got {x}");
@@ -94,7 +99,7 @@ impl Optimizer {
         }
         self.scaling = Some(Scaling {
             rule,
-            scale: Variable::new(&device.tensor(&[initial as f32], &[1])?),
+            scale: Variable::new(&device.tensor(&[init_scale as f32], &[1])?),
             good: counter(&device, 0)?,
             taken: self.groups.iter().map(|x| counter(&device, x.steps)).collect::<Result<_>>()?,
         });
@@ -156,13 +161,13 @@ impl Scaling {
 
     /// Returns the new state after a step. `finite` is whether its gradients were finite.
     pub fn follow(&self, finite: &Tensor) -> Result<Vec<(Variable, Tensor)>> {
-        let LossScale { growth, interval, backoff, .. } = self.rule;
+        let LossScale { growth_factor, growth_interval, backoff_factor, .. } = self.rule;
         let (scale, good) = (self.scale.value(), self.good.value().add(1)?);
-        let full = good.ge(interval.min(i32::MAX as u32))?;
-        let grown = full.where_cond(&scale.mul(growth)?, &scale)?;
+        let full = good.ge(growth_interval.min(i32::MAX as u32))?;
+        let grown = full.where_cond(&scale.mul(growth_factor)?, &scale)?;
         // An infinite scale would stay infinite.
         let grown = grown.is_finite().where_cond(&grown, &scale)?;
-        let after = finite.where_cond(&grown, &scale.mul(backoff)?)?;
+        let after = finite.where_cond(&grown, &scale.mul(backoff_factor)?)?;
         let counted = finite.logical_and(&full.logical_not())?.where_cond(&good, 0)?;
         let mut all = vec![
             (self.scale.clone(), after.into_detached()?),

@@ -25,8 +25,9 @@ pub use number::Number;
 pub use rule::{Rule, Update};
 pub use schedule::{
     Anneal, ConstantLr, CosineAnnealingLr, CosineAnnealingWarmRestarts, ExponentialLr, LinearLr,
-    MultiStepLr, OneCycleLr, OneCycleOptions, PlateauMode, PlateauOptions, PolynomialLr,
-    ReduceLrOnPlateau, Schedule, SequentialLr, StepLr, ThresholdMode,
+    LinearLrOptions, MultiStepLr, OneCycleLr, OneCycleOptions, PlateauMode, PlateauOptions,
+    PolynomialLr, ReduceLrOnPlateau, Schedule, SequentialLr, StepLr, ThresholdMode,
+    WarmRestartsOptions,
 };
 
 use crate::debug::{shows, Debug};

@@ -36,9 +36,11 @@ pub use batch::Batch;
 pub use drawing::ComputationGraph;
 pub use operand::Operand;
 pub use ops::{
-    pointwise, AttentionOptions, Conv2dOptions, ConvOptions, ConvTransposeOptions, ElementFunction,
-    FftNorm, Filter, MatrixNorm, PackedBuilder, PackedTensor, PadMode, Padding, PoolOptions,
-    Resize, SampleMode, SamplePadding, Sampling, ScatterReduction, Shader,
+    pointwise, AttentionOptions, Conv2dOptions, ConvOptions, ConvTransposeOptions,
+    DequantizeOptions, ElementFunction, FftNorm, FftOptions, Filter, GridSampleOptions, MatrixNorm,
+    NormOptions, PackedBuilder, PackedTensor, PadMode, Padding, PoolOptions, Resize,
+    RmsNormOptions, SampleMode, SamplePadding, Sampling, ScatterNdOptions, ScatterReduction,
+    Shader,
 };
 pub use program::{Dim, Program};
 use variable::capture;

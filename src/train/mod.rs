@@ -25,7 +25,7 @@
 //! let loader = DataLoader::new(&data, 32)?.shuffle(4);
 //! let mut trainer = Trainer::new(model, optimizer, loader, |model, x, y| {
 //!     let scores = model.forward(x)?;
-//!     Ok((scores.cross_entropy(y, None, CrossEntropyOptions::default())?, scores))
+//!     Ok((scores.cross_entropy(y, CrossEntropyOptions::default())?, scores))
 //! })?
 //! .validate_on(DataLoader::new(&validation, 100)?)
 //! .metric(Accuracy::new())

@@ -65,8 +65,8 @@ each("huber_loss", F.huber_loss, pair, ["x", "target"], {"delta": [1.0, 0.25]})
 case("mse_loss", F.mse_loss, {"x": uniform(), "target": uniform()}, ["x", "target"], {"reduction": "mean"}, label="scalar")
 
 
-def gaussian(x, target, variance, epsilon=1e-6, **options):
-    return F.gaussian_nll_loss(x, target, variance, eps=epsilon, **options)
+def gaussian(x, target, variance, eps=1e-6, **options):
+    return F.gaussian_nll_loss(x, target, variance, eps=eps, **options)
 
 
 for label, variance in [("", uniform(3, 4, low=0.1)), ("column", uniform(3, 1, low=0.1)), ("row", uniform(3, low=0.1))]:
@@ -76,12 +76,12 @@ for label, variance in [("", uniform(3, 4, low=0.1)), ("column", uniform(3, 1, l
     )
 case(
     "gaussian_nll_loss", gaussian, {**pair, "variance": uniform(3, 4, low=0.0, high=1.0)}, ["x", "target", "variance"],
-    {"epsilon": 0.5, "reduction": "none"},
+    {"eps": 0.5, "reduction": "none"},
 )
 
 
-def poisson(x, target, epsilon=1e-8, **options):
-    return F.poisson_nll_loss(x, target, eps=epsilon, **options)
+def poisson(x, target, eps=1e-8, **options):
+    return F.poisson_nll_loss(x, target, eps=eps, **options)
 
 
 # PyTorch's gradient by a target of 0 is NaN.
@@ -91,7 +91,7 @@ each(
     {"log_input": [True, False], "full": [False, True]},
 )
 case("poisson_nll_loss", poisson, {"x": uniform(2, 4, low=0.1), "target": counts.round()}, ["x"],
-     {"log_input": False, "full": True, "epsilon": 0.5, "reduction": "mean"})
+     {"log_input": False, "full": True, "eps": 0.5, "reduction": "mean"})
 
 # Losses of classes.
 weight = uniform(4, low=0.1)
@@ -170,14 +170,14 @@ vectors = {"x": uniform(4), "other": uniform(4), "target": torch.tensor(1.0).dou
 case("cosine_embedding_loss", F.cosine_embedding_loss, vectors, ["x", "other"], {"reduction": "mean"}, label="vectors")
 
 
-def triplet(x, positive, negative, epsilon=1e-6, **options):
-    return F.triplet_margin_loss(x, positive, negative, eps=epsilon, **options)
+def triplet(x, positive, negative, eps=1e-6, **options):
+    return F.triplet_margin_loss(x, positive, negative, eps=eps, **options)
 
 
 triple = {"x": uniform(3, 3), "positive": uniform(3, 3), "negative": uniform(3, 3)}
 choices = {"margin": [1.0, 3.0], "p": [2.0, 1.0, 3.0], "swap": [False, True]}
 each("triplet_margin_loss", triplet, triple, ["x", "positive", "negative"], choices, reductions=["none"])
-choices = {"epsilon": [0.1]}
+choices = {"eps": [0.1]}
 each("triplet_margin_loss", triplet, triple, ["x", "positive", "negative"], choices)
 
 # Targets that broadcast, and results that are larger than the input.

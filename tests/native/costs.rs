@@ -11,7 +11,7 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::kernel::{Atom, Index, Kernel};
 use warpweft::optim::{Lamb, Muon, Optimizer, Rule};
-use warpweft::tensor::{Conv2dOptions, Tensor, Variable};
+use warpweft::tensor::{Conv2dOptions, NormOptions, Tensor, Variable};
 
 fn ones(device: &Device, shape: &[usize]) -> Result<Tensor> {
     device.tensor(&vec![1.0f32; shape.iter().product()], shape)
@@ -239,8 +239,8 @@ fn encoder(device: &Device) -> Result<Tensor> {
     let w = ones(device, &[16, 16])?;
     let mut x = ones(device, &[2, 8, 16])?;
     for _ in 0..6 {
-        let h = x.layer_norm(&[-1], None, None, 1e-5)?.matmul(&w)?.gelu();
-        x = x.add(&h.matmul(&w)?)?.layer_norm(&[-1], None, None, 1e-5)?;
+        let h = x.layer_norm(&[-1], NormOptions::default())?.matmul(&w)?.gelu();
+        x = x.add(&h.matmul(&w)?)?.layer_norm(&[-1], NormOptions::default())?;
     }
     Ok(x)
 }

@@ -10,7 +10,7 @@ use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
 use warpweft::nn::{Generator, Layer, Lstm, Module, RecurrentOptions};
 use warpweft::optim::{Adam, Optimizer};
-use warpweft::tensor::{AttentionOptions, Dim, Tensor};
+use warpweft::tensor::{AttentionOptions, Dim, NormOptions, Tensor};
 
 const D: usize = 32;
 const HEADS: usize = 4;
@@ -34,14 +34,14 @@ fn encoder(device: &Device, weights: &[Tensor], length: usize) -> Result<Tensor>
     let values: Vec<f32> = (0..length * D).map(|i| (i * 29 % 97) as f32 * 0.02 - 1.0).collect();
     let mut x = device.tensor(&values, &[length, D])?;
     for layer in weights.chunks(4) {
-        let h = x.layer_norm(-1, None, None, 1e-5)?;
+        let h = x.layer_norm(-1, NormOptions::default())?;
         let qkv = h.matmul(&layer[0])?.reshape(&[1, length, 3 * HEADS, D / HEADS])?;
         let qkv = qkv.permute(&[0, 2, 1, 3])?;
         let part = |n: usize| qkv.slice(1, (n * HEADS) as isize..((n + 1) * HEADS) as isize);
         let mixed = part(0)?.attention(&part(1)?, &part(2)?, AttentionOptions::default())?;
         let mixed = mixed.permute(&[0, 2, 1, 3])?.reshape(&[length, D])?;
         x = x.add(&mixed.matmul(&layer[1])?)?;
-        let h = x.layer_norm(-1, None, None, 1e-5)?;
+        let h = x.layer_norm(-1, NormOptions::default())?;
         x = x.add(&h.matmul(&layer[2])?.gelu().matmul(&layer[3])?)?;
     }
     x.mean(0)

@@ -2,7 +2,7 @@
 
 use crate::reference;
 use warpweft::error::Result;
-use warpweft::tensor::{FftNorm, SampleMode, SamplePadding, Tensor};
+use warpweft::tensor::{FftNorm, FftOptions, GridSampleOptions, SampleMode, SamplePadding, Tensor};
 
 /// Returns the kinds of the kernels of one batch that computes all results.
 fn kinds(
@@ -90,16 +90,26 @@ fn a_product_and_a_sum_are_one_kernel() {
 
 #[test]
 fn transforms_and_samples_are_few_kernels() {
-    let fft =
-        |n: usize| kinds(|x| Ok(vec![x[0].fft(None, -1, FftNorm::Ortho)?]), &[&[8, n, 2]]).len();
+    let fft = |n: usize| {
+        kinds(
+            |x| Ok(vec![x[0].fft(FftOptions { norm: FftNorm::Ortho, ..Default::default() })?]),
+            &[&[8, n, 2]],
+        )
+        .len()
+    };
     assert_eq!((fft(64), fft(97)), (1, 1));
     assert!(fft(1024) <= 6, "{}", fft(1024));
     assert!(fft(131) <= 20, "{}", fft(131));
-    let rfft = kinds(|x| Ok(vec![x[0].rfft(None, -1, FftNorm::Backward)?]), &[&[8, 60]]);
+    let rfft = kinds(|x| Ok(vec![x[0].rfft(FftOptions::default())?]), &[&[8, 60]]);
     assert_eq!(rfft, ["matmul"]);
     let (mode, padding) = (SampleMode::Bilinear, SamplePadding::Zeros);
     let sampled = kinds(
-        |x| Ok(vec![x[0].grid_sample(&x[1], mode, padding, false)?]),
+        |x| {
+            Ok(vec![x[0].grid_sample(
+                &x[1],
+                GridSampleOptions { mode, padding_mode: padding, ..Default::default() },
+            )?])
+        },
         &[&[2, 3, 20, 30], &[2, 10, 12, 2]],
     );
     assert_eq!(sampled, ["map"]);

@@ -26,7 +26,7 @@ fn kernels(loss: impl FnOnce(&Tensor, &Device) -> Result<Tensor>) -> usize {
 fn a_cross_entropy_and_its_gradient_are_few_kernels() {
     let plain = kernels(|x, d| {
         let target = d.tensor(&[7i32; 64], &[64])?;
-        x.cross_entropy(&target, None, CrossEntropyOptions::default())
+        x.cross_entropy(&target, CrossEntropyOptions::default())
     });
     assert!(plain <= 7, "{plain}");
     let all = kernels(|x, d| {
@@ -34,12 +34,12 @@ fn a_cross_entropy_and_its_gradient_are_few_kernels() {
         let weight = d.tensor(&[0.5f32; 1000], &[1000])?;
         let options =
             CrossEntropyOptions { label_smoothing: 0.1, ignore_index: 3, ..Default::default() };
-        x.cross_entropy(&target, Some(&weight), options)
+        x.cross_entropy(&target, CrossEntropyOptions { weight: Some(&weight), ..options })
     });
     assert!(all <= 9, "{all}");
     let probabilities = kernels(|x, d| {
         let target = d.tensor(&vec![1e-3f32; 64 * 1000], &[64, 1000])?;
-        x.cross_entropy(&target, None, CrossEntropyOptions::default())
+        x.cross_entropy(&target, CrossEntropyOptions::default())
     });
     assert!(probabilities <= 5, "{probabilities}");
 }

@@ -277,7 +277,7 @@ fn a_step_of_training_takes_what_its_parts_take() {
                 let parts = 4 * (4 * elements + count * saved);
                 for _ in 0..4 {
                     let scores = model.forward(&x)?;
-                    let loss = scores.cross_entropy(&y, None, CrossEntropyOptions::default())?;
+                    let loss = scores.cross_entropy(&y, CrossEntropyOptions::default())?;
                     optimizer.minimize(&loss)?;
                     assert!(block_on(loss.item::<f32>())?.is_finite());
                 }

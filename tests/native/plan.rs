@@ -13,7 +13,10 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::kernel::{Atom, Inst, Kernel, KernelConfig, Limits, Plan, Program, SlotStorage};
 use warpweft::schedule::{schedule, ProductTile, Strategy};
-use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Operand, Tensor};
+use warpweft::tensor::{
+    AttentionOptions, Axes, Conv2dOptions, DequantizeOptions, NormOptions, Operand, RmsNormOptions,
+    Tensor,
+};
 use warpweft_native::TensorBlocking;
 
 /// Plans the results of `build` as one batch, and compares the plan with the snapshot called `name`.
@@ -130,15 +133,15 @@ fn row_programs_are_one_kernel_each() {
     const ROWS: &[(&str, Work)] = &[
         ("softmax", |x| x.softmax(-1)),
         ("log-softmax", |x| x.log_softmax(-1)),
-        ("layer-norm", |x| x.layer_norm(&[-1], None, None, 1e-5)),
-        ("rms-norm", |x| x.rms_norm(&[-1], None, 1e-6)),
+        ("layer-norm", |x| x.layer_norm(&[-1], NormOptions::default())),
+        ("rms-norm", |x| x.rms_norm(&[-1], RmsNormOptions { eps: 1e-6, ..Default::default() })),
         ("logsumexp", |x| x.logsumexp(&[-1])),
         ("variance", |x| x.var(&[-1], 1.0)),
         ("argmax", |x| x.argmax(-1)),
         ("mean", |x| x.mean(&[-1])),
         ("norm-l2", |x| x.norm_l2(&[-1])),
         ("softmax-of-columns", |x| x.softmax(1)),
-        ("layer-norm-of-images", |x| x.layer_norm(&[1, 2], None, None, 1e-5)),
+        ("layer-norm-of-images", |x| x.layer_norm(&[1, 2], NormOptions::default())),
     ];
     for (name, work) in ROWS {
         let plan = plan(name, |d| Ok(vec![work(&data(d, &[6, 5, 40])?)?]));
@@ -161,7 +164,10 @@ fn a_norm_with_all_around_it_is_one_kernel() {
         let (x, r) = (data(d, &[6, 40])?, data(d, &[6, 40])?);
         let (w, b) = (data(d, &[40])?, data(d, &[40])?);
         let sum = x.add(&r)?;
-        let normal = sum.layer_norm(&[-1], Some(&w), Some(&b), 1e-5)?;
+        let normal = sum.layer_norm(
+            &[-1],
+            NormOptions { weight: Some(&w), bias: Some(&b), ..Default::default() },
+        )?;
         Ok(vec![normal.relu(), sum])
     });
     assert_eq!(kinds(&plan), ["row"]);
@@ -248,7 +254,14 @@ fn attention_block(d: &Device) -> Result<Tensor> {
     let (batch, length, heads, size) = (2, 16, 4, 8);
     let width = heads * size;
     let x = data(d, &[batch, length, width])?;
-    let normal = x.layer_norm(&[-1], Some(&data(d, &[width])?), Some(&data(d, &[width])?), 1e-5)?;
+    let normal = x.layer_norm(
+        &[-1],
+        NormOptions {
+            weight: Some(&data(d, &[width])?),
+            bias: Some(&data(d, &[width])?),
+            ..Default::default()
+        },
+    )?;
     let all = normal.matmul(&data(d, &[width, 3 * width])?)?.add(&data(d, &[3 * width])?)?;
     let pieces = all.split(&[width; 3], -1)?;
     let head = |n: usize| pieces[n].reshape(&[batch, length, heads, size])?.permute(&[0, 2, 1, 3]);
@@ -397,7 +410,7 @@ fn an_epilogue_is_done_before_several_users() {
     let plan = plan("epilogue-before-norm", |d| {
         let (x, w) = (data(d, &[12, 40])?, data(d, &[40, 40])?);
         let y = x.matmul(&w)?.add(&data(d, &[40])?)?.relu().add(&x)?;
-        Ok(vec![y.layer_norm(&[-1], None, None, 1e-5)?])
+        Ok(vec![y.layer_norm(&[-1], NormOptions::default())?])
     });
     assert_eq!(kinds(&plan), ["matmul", "row"]);
     assert_eq!(plan.dispatches[1].inputs.len(), 1, "the row program reads nothing else");
@@ -668,7 +681,10 @@ fn packed_weights_are_read_as_they_are() {
                 let words = d.tensor(&vec![1u32; 128 * 32], &[128, 32])?;
                 let zeros = d.tensor(&vec![1u32; 128], &[128, 1])?.unpack(4, false)?;
                 let numbers = words.unpack(4, false)?;
-                let weights = numbers.dequantize(&data(d, &[128, 8])?, Some(&zeros))?;
+                let weights = numbers.dequantize(
+                    &data(d, &[128, 8])?,
+                    DequantizeOptions { zero_point: Some(&zeros) },
+                )?;
                 let y = data(d, &[rows, 256])?.matmul(&weights.transpose(0, 1)?)?;
                 Ok(vec![y.add(&data(d, &[128])?)?.gelu()])
             };
@@ -685,7 +701,8 @@ fn packed_weights_are_read_as_they_are() {
 fn packed_weights_of_several_products_take_no_memory_either() {
     let plan = plan("packed-shared", |d| {
         let words = d.tensor(&vec![1u32; 64 * 16], &[64, 16])?;
-        let weights = words.unpack(8, true)?.dequantize(&data(d, &[64, 1])?, None)?;
+        let weights =
+            words.unpack(8, true)?.dequantize(&data(d, &[64, 1])?, DequantizeOptions::default())?;
         let weights = weights.transpose(0, 1)?;
         Ok(vec![data(d, &[40, 64])?.matmul(&weights)?, data(d, &[9, 64])?.matmul(&weights)?])
     });
@@ -698,7 +715,8 @@ fn what_is_no_smaller_is_computed_before() {
     // Integers as large as the result, and an exponential of each. Neither should be computed at every load.
     let plan = plan("not-packed", |d| {
         let whole = d.tensor(&vec![1i32; 64 * 64], &[64, 64])?;
-        let weights = whole.dequantize(&data(d, &[64, 2])?, None)?.exp().gelu();
+        let weights =
+            whole.dequantize(&data(d, &[64, 2])?, DequantizeOptions::default())?.exp().gelu();
         Ok(vec![data(d, &[40, 64])?.matmul(&weights)?])
     });
     assert_eq!(plan.dispatches.len(), 2);

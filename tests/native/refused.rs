@@ -245,7 +245,7 @@ fn large_convolutions_are_refused_by_name() -> Result<()> {
 fn class_indices_must_be_integers() -> Result<()> {
     let device = cpu();
     let (scores, target) = (device.zeros(&[4, 3])?, device.zeros(&[4])?);
-    let error = scores.cross_entropy(&target, None, Default::default());
+    let error = scores.cross_entropy(&target, Default::default());
     let error = refused(
         error,
         ErrorKind::DType,
@@ -253,7 +253,7 @@ fn class_indices_must_be_integers() -> Result<()> {
     );
     assert!(error.message().ends_with("of shape [4]; cast the target"), "{error}");
     // A target of another shape is neither indices nor probabilities.
-    let error = scores.cross_entropy(&device.zeros(&[3])?, None, Default::default());
+    let error = scores.cross_entropy(&device.zeros(&[3])?, Default::default());
     refused(error, ErrorKind::Shape, "cross_entropy: ");
     Ok(())
 }

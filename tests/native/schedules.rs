@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use warpweft::error::{ErrorKind, Result};
 use warpweft::optim::{
     Anneal, ConstantLr, CosineAnnealingLr, CosineAnnealingWarmRestarts, ExponentialLr, LinearLr,
-    MultiStepLr, OneCycleLr, OneCycleOptions, PlateauMode, PlateauOptions, PolynomialLr,
-    ReduceLrOnPlateau, Schedule, SequentialLr, StepLr, ThresholdMode,
+    LinearLrOptions, MultiStepLr, OneCycleLr, OneCycleOptions, PlateauMode, PlateauOptions,
+    PolynomialLr, ReduceLrOnPlateau, Schedule, SequentialLr, StepLr, ThresholdMode,
+    WarmRestartsOptions,
 };
 
 const FILE: &str = include_str!("../golden/schedules.txt");
@@ -40,7 +41,14 @@ fn made(name: &str, options: &Options) -> Result<Box<dyn Schedule>> {
         }
         "LinearLr" => {
             let (start, end) = (number("start_factor"), number("end_factor"));
-            Box::new(LinearLr::new(number("lr"), start, end, count("total_iters"))?)
+            Box::new(LinearLr::new(
+                number("lr"),
+                LinearLrOptions {
+                    start_factor: start,
+                    end_factor: end,
+                    total_iters: count("total_iters"),
+                },
+            )?)
         }
         "StepLr" => Box::new(StepLr::new(number("lr"), count("step_size"), number("gamma"))?),
         "MultiStepLr" => {
@@ -57,7 +65,11 @@ fn made(name: &str, options: &Options) -> Result<Box<dyn Schedule>> {
         }
         "CosineAnnealingWarmRestarts" => {
             let (first, times, least) = (count("t_0"), count("t_mult"), number("eta_min"));
-            Box::new(CosineAnnealingWarmRestarts::new(number("lr"), first, times, least)?)
+            Box::new(CosineAnnealingWarmRestarts::new(
+                number("lr"),
+                first,
+                WarmRestartsOptions { t_mult: times, eta_min: least },
+            )?)
         }
         "OneCycleLr" => {
             let linear = options.is("anneal_strategy", "linear");
@@ -71,7 +83,10 @@ fn made(name: &str, options: &Options) -> Result<Box<dyn Schedule>> {
             Box::new(OneCycleLr::new(number("max_lr"), count("total_steps"), options_of)?)
         }
         "SequentialLr" => {
-            let warm_up = LinearLr::new(0.5, 0.1, 1.0, 10)?;
+            let warm_up = LinearLr::new(
+                0.5,
+                LinearLrOptions { start_factor: 0.1, total_iters: 10, ..Default::default() },
+            )?;
             let decay = CosineAnnealingLr::new(0.5, 40, 0.01)?;
             let step = StepLr::new(0.5, 4, 0.5)?;
             let all: Vec<Box<dyn Schedule>> =
@@ -140,8 +155,18 @@ fn a_number_is_a_schedule() {
 fn far_steps_have_rates() {
     let all: Vec<Box<dyn Schedule>> = vec![
         Box::new(CosineAnnealingLr::new(0.5, u64::MAX, 0.0).expect("it is good")),
-        Box::new(CosineAnnealingWarmRestarts::new(0.5, 1, 1, 0.0).expect("it is good")),
-        Box::new(CosineAnnealingWarmRestarts::new(0.5, 3, u64::MAX, 0.0).expect("it is good")),
+        Box::new(
+            CosineAnnealingWarmRestarts::new(0.5, 1, WarmRestartsOptions::default())
+                .expect("it is good"),
+        ),
+        Box::new(
+            CosineAnnealingWarmRestarts::new(
+                0.5,
+                3,
+                WarmRestartsOptions { t_mult: u64::MAX, ..Default::default() },
+            )
+            .expect("it is good"),
+        ),
         Box::new(OneCycleLr::new(0.5, 1, OneCycleOptions::default()).expect("it is good")),
         Box::new(OneCycleLr::new(0.5, u64::MAX, OneCycleOptions::default()).expect("it is good")),
         Box::new(PolynomialLr::new(0.5, u64::MAX, 0.0).expect("it is good")),
@@ -164,15 +189,44 @@ fn odd_options_are_refused() {
     let two = || -> Vec<Box<dyn Schedule>> { vec![Box::new(0.1), Box::new(0.2)] };
     let refused = [
         ("ConstantLr", ConstantLr::new(f64::NAN, 0.5, 1).map(drop)),
-        ("LinearLr", LinearLr::new(0.5, 0.1, 1.0, 0).map(drop)),
-        ("LinearLr", LinearLr::new(0.5, f64::INFINITY, 1.0, 1).map(drop)),
+        (
+            "LinearLr",
+            LinearLr::new(
+                0.5,
+                LinearLrOptions { start_factor: 0.1, total_iters: 0, ..Default::default() },
+            )
+            .map(drop),
+        ),
+        (
+            "LinearLr",
+            LinearLr::new(
+                0.5,
+                LinearLrOptions {
+                    start_factor: f64::INFINITY,
+                    total_iters: 1,
+                    ..Default::default()
+                },
+            )
+            .map(drop),
+        ),
         ("StepLr", StepLr::new(0.5, 0, 0.1).map(drop)),
         ("MultiStepLr", MultiStepLr::new(-0.5, [1], 0.1).map(drop)),
         ("ExponentialLr", ExponentialLr::new(0.5, -0.1).map(drop)),
         ("PolynomialLr", PolynomialLr::new(0.5, 0, 1.0).map(drop)),
         ("CosineAnnealingLr", CosineAnnealingLr::new(0.5, 0, 0.0).map(drop)),
-        ("CosineAnnealingWarmRestarts", CosineAnnealingWarmRestarts::new(0.5, 0, 1, 0.0).map(drop)),
-        ("CosineAnnealingWarmRestarts", CosineAnnealingWarmRestarts::new(0.5, 1, 0, 0.0).map(drop)),
+        (
+            "CosineAnnealingWarmRestarts",
+            CosineAnnealingWarmRestarts::new(0.5, 0, WarmRestartsOptions::default()).map(drop),
+        ),
+        (
+            "CosineAnnealingWarmRestarts",
+            CosineAnnealingWarmRestarts::new(
+                0.5,
+                1,
+                WarmRestartsOptions { t_mult: 0, ..Default::default() },
+            )
+            .map(drop),
+        ),
         ("OneCycleLr", OneCycleLr::new(0.5, 0, usual).map(drop)),
         ("OneCycleLr", one_cycle(OneCycleOptions { pct_start: 1.5, ..usual })),
         ("OneCycleLr", one_cycle(OneCycleOptions { div_factor: 0.0, ..usual })),

@@ -51,8 +51,7 @@ fn learns(place: Place, steps: usize) {
             let before = device.stats();
             optimizer.set_lr(rate.lr(n as u64));
             average.update()?;
-            let loss =
-                model.forward(&x)?.cross_entropy(&y, None, CrossEntropyOptions::default())?;
+            let loss = model.forward(&x)?.cross_entropy(&y, CrossEntropyOptions::default())?;
             optimizer.minimize(&loss)?;
             let read = n % 10 == 0 || n + 1 == steps;
             if read {

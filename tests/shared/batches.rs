@@ -8,7 +8,7 @@ use warpweft::backend::{Compiling, DeviceKind};
 use warpweft::device::{CacheLimits, Device, Preference, Stats};
 use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
-use warpweft::tensor::Tensor;
+use warpweft::tensor::{NormOptions, Tensor};
 
 /// Returns the counters that must stay constant in a loop after its first steps.
 fn made(stats: Stats) -> [(&'static str, u64); 4] {
@@ -673,7 +673,7 @@ fn same_bits(suite: &mut Suite) {
         ("softmax", |x| x.softmax(1)),
         ("columns", |x| x.mean(&[0])),
         ("matmul", |x| x.matmul(&x.transpose(0, 1)?)),
-        ("layer norm", |x| x.layer_norm(&[1], None, None, 1e-5)),
+        ("layer norm", |x| x.layer_norm(&[1], NormOptions::default())),
         ("a chain", |x| x.gelu().mul(&x.exp())?.sum(&[0])),
         ("a sum that is scattered", |x| {
             let index = x.mul(5.0)?.cast(DType::I32)?.bitwise_and(7)?;
@@ -688,7 +688,7 @@ fn same_bits(suite: &mut Suite) {
             Ok(sorted.mul(&sorted.cumsum(1)?)?.sum(&[])?.grad(&[x])?.remove(0))
         }),
         ("a gradient of a norm", |x| {
-            Ok(x.layer_norm(&[1], None, None, 1e-5)?.tanh().sum(&[])?.grad(&[x])?.remove(0))
+            Ok(x.layer_norm(&[1], NormOptions::default())?.tanh().sum(&[])?.grad(&[x])?.remove(0))
         }),
     ];
     for (&(name, work), times) in WORK.iter().flat_map(|work| TIMES.map(|times| (work, times))) {

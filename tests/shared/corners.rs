@@ -5,7 +5,7 @@ use super::check::{exact, near, said, Outcome, Suite};
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
-use warpweft::tensor::{Conv2dOptions, PoolOptions, Reduction, Tensor};
+use warpweft::tensor::{Conv2dOptions, PoolOptions, Reduction, ScatterNdOptions, Tensor};
 
 /// Half the range of `usize`. As a signed number, this value is negative.
 const HUGE: usize = 1 << (usize::BITS - 1);
@@ -238,7 +238,12 @@ fn brought_from_the_end(suite: &mut Suite) {
             near("scatter_add", a.scatter_add(0, &beside, &b)?, sum.clone(), Tolerance::EXACT),
             near("scatter_reduce", largest, most, Tolerance::EXACT),
             near("index_add", a.index_add(0, &at, &b)?, sum, Tolerance::EXACT),
-            near("scatter_nd", a.scatter_nd(&pairs, &b, None)?, last, Tolerance::EXACT),
+            near(
+                "scatter_nd",
+                a.scatter_nd(&pairs, &b, ScatterNdOptions::default())?,
+                last,
+                Tolerance::EXACT,
+            ),
         ])
     });
 }

@@ -6,7 +6,7 @@ use super::grad::holds;
 use super::tolerance::Tolerance;
 use std::f64::consts::TAU;
 use warpweft::dtype::DType;
-use warpweft::tensor::FftNorm;
+use warpweft::tensor::{FftNorm, FftOptions};
 
 /// Computes the transforms of the rows of `[rows, n, 2]` by the definition.
 fn dft(x: &Array<f64>, sign: f64) -> Array<f64> {
@@ -52,11 +52,30 @@ pub fn cases() -> Suite {
             let real = x.slice(2, 0, 1, 1).squeeze(&[2]);
             let half = dft(&complex(&real), -1.0).slice(1, 0, n / 2 + 1, 1);
             let spectrum = half.map(|x| f64::from(x as f32));
-            let again = spectrum.f32(device)?.irfft(Some(n), -1, BACK)?;
+            let again = spectrum.f32(device)?.irfft(FftOptions {
+                n: Some(n),
+                norm: BACK,
+                ..Default::default()
+            })?;
             Ok(vec![
-                near("fft", a.fft(None, -1, BACK)?, forward, by(n, 1.0)),
-                near("ifft", a.ifft(None, -1, BACK)?, back, by(n, 1.0 / n as f64)),
-                near("rfft", real.f32(device)?.rfft(None, -1, BACK)?, half, by(n, 1.0)),
+                near(
+                    "fft",
+                    a.fft(FftOptions { norm: BACK, ..Default::default() })?,
+                    forward,
+                    by(n, 1.0),
+                ),
+                near(
+                    "ifft",
+                    a.ifft(FftOptions { norm: BACK, ..Default::default() })?,
+                    back,
+                    by(n, 1.0 / n as f64),
+                ),
+                near(
+                    "rfft",
+                    real.f32(device)?.rfft(FftOptions { norm: BACK, ..Default::default() })?,
+                    half,
+                    by(n, 1.0),
+                ),
                 near("irfft", again, real, by(n, 0.5)),
             ])
         });
@@ -83,24 +102,70 @@ fn axes(suite: &mut Suite) {
         let (ortho, forward) = (FftNorm::Ortho, FftNorm::Forward);
         let want = along(&x, -1.0);
         Ok(vec![
-            near("axis 1", a.fft(None, 1, BACK)?, want.clone(), by(6, 1.0)),
-            near("axis -2", a.fft(None, -2, BACK)?, want.clone(), by(6, 1.0)),
-            near("cut", a.fft(Some(4), 1, BACK)?, along(&x.slice(1, 0, 4, 1), -1.0), by(4, 1.0)),
-            near("filled", a.fft(Some(9), 1, BACK)?, along(&filled, -1.0), by(9, 1.0)),
-            near("ortho", a.fft(None, 1, ortho)?, want.map(|x| x / root), by(6, 1.0)),
-            near("forward", a.fft(None, 1, forward)?, want.map(|x| x / 6.0), by(6, 1.0)),
-            near("back", a.fft(None, 1, ortho)?.ifft(None, 1, ortho)?, x.clone(), by(6, 1.0)),
-            near("as it was", a.ifft(None, 1, forward)?, along(&x, 1.0), by(6, 1.0)),
+            near(
+                "axis 1",
+                a.fft(FftOptions { axis: 1, norm: BACK, ..Default::default() })?,
+                want.clone(),
+                by(6, 1.0),
+            ),
+            near(
+                "axis -2",
+                a.fft(FftOptions { axis: -2, norm: BACK, ..Default::default() })?,
+                want.clone(),
+                by(6, 1.0),
+            ),
+            near(
+                "cut",
+                a.fft(FftOptions { n: Some(4), axis: 1, norm: BACK })?,
+                along(&x.slice(1, 0, 4, 1), -1.0),
+                by(4, 1.0),
+            ),
+            near(
+                "filled",
+                a.fft(FftOptions { n: Some(9), axis: 1, norm: BACK })?,
+                along(&filled, -1.0),
+                by(9, 1.0),
+            ),
+            near(
+                "ortho",
+                a.fft(FftOptions { axis: 1, norm: ortho, ..Default::default() })?,
+                want.map(|x| x / root),
+                by(6, 1.0),
+            ),
+            near(
+                "forward",
+                a.fft(FftOptions { axis: 1, norm: forward, ..Default::default() })?,
+                want.map(|x| x / 6.0),
+                by(6, 1.0),
+            ),
+            near(
+                "back",
+                a.fft(FftOptions { axis: 1, norm: ortho, ..Default::default() })?
+                    .ifft(FftOptions { axis: 1, norm: ortho, ..Default::default() })?,
+                x.clone(),
+                by(6, 1.0),
+            ),
+            near(
+                "as it was",
+                a.ifft(FftOptions { axis: 1, norm: forward, ..Default::default() })?,
+                along(&x, 1.0),
+                by(6, 1.0),
+            ),
         ])
     });
     suite.add("real numbers along other axes", |device| {
         let x = random(&[5, 3], -1.0, 1.0, 3);
         let a = x.f32(device)?;
         let done = dft(&complex(&x.permute(&[1, 0])), -1.0).slice(1, 0, 3, 1);
-        let half = a.rfft(None, 0, BACK)?;
+        let half = a.rfft(FftOptions { axis: 0, norm: BACK, ..Default::default() })?;
         Ok(vec![
             near("rfft", half.clone(), done.permute(&[1, 0, 2]), by(5, 1.0)),
-            near("irfft", half.irfft(Some(5), 0, BACK)?, x, by(5, 1.0)),
+            near(
+                "irfft",
+                half.irfft(FftOptions { n: Some(5), axis: 0, norm: BACK })?,
+                x,
+                by(5, 1.0),
+            ),
         ])
     });
     suite.add("of two axes", |device| {
@@ -125,7 +190,8 @@ fn axes(suite: &mut Suite) {
     suite
         .add("halves", |device| {
             let x = random(&[1, 8, 2], -1.0, 1.0, 5);
-            let done = x.on(device, DType::F16)?.fft(None, -1, BACK)?;
+            let done =
+                x.on(device, DType::F16)?.fft(FftOptions { norm: BACK, ..Default::default() })?;
             let by = Tolerance { absolute: 1e-2, relative: 0.0 };
             assert_eq!(done.dtype(), DType::F16);
             Ok(vec![near("fft", done.cast(DType::F32)?, dft(&x, -1.0), by)])
@@ -139,21 +205,21 @@ fn gradients(suite: &mut Suite) {
             suite,
             format!("the gradient of fft of {n}"),
             vec![random(&[1, n, 2], -1.0, 1.0, 6)],
-            |x| x[0].fft(None, -1, BACK),
+            |x| x[0].fft(FftOptions { norm: BACK, ..Default::default() }),
             |x| dft(&x[0], -1.0),
         );
         holds(
             suite,
             format!("the gradient of rfft of {n}"),
             vec![random(&[1, n], -1.0, 1.0, 7)],
-            |x| x[0].rfft(None, -1, BACK),
+            |x| x[0].rfft(FftOptions { norm: BACK, ..Default::default() }),
             move |x| dft(&complex(&x[0]), -1.0).slice(1, 0, n / 2 + 1, 1),
         );
         holds(
             suite,
             format!("the gradient of irfft of {n}"),
             vec![random(&[1, n / 2 + 1, 2], -1.0, 1.0, 8)],
-            move |x| x[0].irfft(Some(n), -1, BACK),
+            move |x| x[0].irfft(FftOptions { n: Some(n), norm: BACK, ..Default::default() }),
             move |x| {
                 let whole = Array::from_fn(&[1, n, 2], |at| {
                     let (k, turned) = (at[1], n - at[1]);

@@ -6,7 +6,7 @@ use warpweft::device::Device;
 use warpweft::dtype::DType::I32;
 use warpweft::error::ErrorKind::InvalidArgument;
 use warpweft::error::Result;
-use warpweft::tensor::Tensor;
+use warpweft::tensor::{ScatterNdOptions, Tensor};
 
 /// Operations that take positions along an axis of three elements, with their names in messages.
 type Indexed = (&'static str, fn(&Device, &Tensor) -> Result<Tensor>);
@@ -19,7 +19,9 @@ const INDEXED: &[Indexed] = &[
     ("scatter_add", |d, i| t(d, &[3])?.scatter_add(0, i, &t(d, &[2])?)),
     ("index_add", |d, i| t(d, &[3])?.index_add(0, i, &t(d, &[2])?)),
     ("gather_nd", |d, i| t(d, &[3])?.gather_nd(&i.unsqueeze(-1)?)),
-    ("scatter_nd", |d, i| t(d, &[3])?.scatter_nd(&i.unsqueeze(-1)?, &t(d, &[2])?, None)),
+    ("scatter_nd", |d, i| {
+        t(d, &[3])?.scatter_nd(&i.unsqueeze(-1)?, &t(d, &[2])?, ScatterNdOptions::default())
+    }),
 ];
 
 /// Tests that with [`Device::check_indices`] the next read reports indices out of range, once.

@@ -194,7 +194,7 @@ fn norms(s: &mut Suite) {
 
 fn recurrent(s: &mut Suite) {
     let plain = RecurrentOptions::default();
-    let both = RecurrentOptions { layers: 2, bidirectional: true, ..plain };
+    let both = RecurrentOptions { num_layers: 2, bidirectional: true, ..plain };
     let pair = |(y, h): (Tensor, Tensor)| vec![y, h];
     let three = |(y, (h, c)): (Tensor, (Tensor, Tensor))| vec![y, h, c];
     like(s, "rnn", move |g| Rnn::new(g, 3, 4, plain), move |m, x| Ok(pair(m.run(&x[0], None)?)));

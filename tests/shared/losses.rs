@@ -9,7 +9,10 @@ use std::collections::{BTreeMap, HashMap};
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
-use warpweft::nn::{CrossEntropyOptions, LossReduction, PoissonNllOptions, TripletMarginOptions};
+use warpweft::nn::{
+    BinaryCrossEntropyOptions, BinaryCrossEntropyWithLogitsOptions, CrossEntropyOptions,
+    GaussianNllOptions, LossReduction, NllOptions, PoissonNllOptions, TripletMarginOptions,
+};
 use warpweft::tensor::Tensor;
 
 const FILE: &str = include_str!("../golden/losses.txt");
@@ -77,26 +80,36 @@ impl<'a> Title<'a> {
             "smooth_l1_loss" => x.smooth_l1_loss(of("target"), self.number("beta", 1.0), reduction),
             "huber_loss" => x.huber_loss(of("target"), self.number("delta", 1.0), reduction),
             "gaussian_nll_loss" => {
-                let (full, epsilon) = (self.flag("full", false), self.number("epsilon", 1e-6));
-                x.gaussian_nll_loss(of("target"), of("variance"), full, epsilon, reduction)
+                let (full, eps) = (self.flag("full", false), self.number("eps", 1e-6));
+                x.gaussian_nll_loss(
+                    of("target"),
+                    of("variance"),
+                    GaussianNllOptions { full, eps, reduction },
+                )
             }
             "poisson_nll_loss" => {
                 let (log_input, full) = (self.flag("log_input", true), self.flag("full", false));
-                let epsilon = self.number("epsilon", 1e-8);
-                let options = PoissonNllOptions { log_input, full, epsilon, reduction };
+                let eps = self.number("eps", 1e-8);
+                let options = PoissonNllOptions { log_input, full, eps, reduction };
                 x.poisson_nll_loss(of("target"), options)
             }
             "cross_entropy" => {
                 let label_smoothing = self.number("label_smoothing", 0.0);
                 let options = CrossEntropyOptions { ignore_index, label_smoothing, reduction };
-                x.cross_entropy(of("target"), weight, options)
+                x.cross_entropy(of("target"), CrossEntropyOptions { weight: weight, ..options })
             }
-            "nll_loss" => x.nll_loss(of("target"), weight, ignore_index, reduction),
+            "nll_loss" => x.nll_loss(of("target"), NllOptions { weight, ignore_index, reduction }),
             "kl_div" => x.kl_div(of("target"), self.flag("log_target", false), reduction),
-            "binary_cross_entropy" => x.binary_cross_entropy(of("target"), weight, reduction),
+            "binary_cross_entropy" => x.binary_cross_entropy(
+                of("target"),
+                BinaryCrossEntropyOptions { weight, reduction },
+            ),
             "binary_cross_entropy_with_logits" => {
                 let positive = inputs.get("pos_weight");
-                x.binary_cross_entropy_with_logits(of("target"), weight, positive, reduction)
+                x.binary_cross_entropy_with_logits(
+                    of("target"),
+                    BinaryCrossEntropyWithLogitsOptions { weight, pos_weight: positive, reduction },
+                )
             }
             "soft_margin_loss" => x.soft_margin_loss(of("target"), reduction),
             "hinge_embedding_loss" => {
@@ -114,7 +127,7 @@ impl<'a> Title<'a> {
                 let options = TripletMarginOptions {
                     margin: self.number("margin", 1.0),
                     p: self.number("p", 2.0),
-                    epsilon: self.number("epsilon", 1e-6),
+                    eps: self.number("eps", 1e-6),
                     swap: self.flag("swap", false),
                     reduction,
                 };
@@ -189,7 +202,7 @@ fn no_classes(suite: &mut Suite) {
                 let options =
                     CrossEntropyOptions { label_smoothing: smoothing, ..Default::default() };
                 let target = d.tensor(&[3i32, 2, -1, i32::MIN], &[4])?;
-                let loss = x.cross_entropy(&target, None, options)?;
+                let loss = x.cross_entropy(&target, options)?;
                 let gradient = loss.grad(&[&x])?.remove(0);
                 let row = [0.0, 1.0, -0.5];
                 let all: f64 = (0..3).map(|class| entropy(&row, class)).sum();
@@ -212,7 +225,9 @@ fn no_classes(suite: &mut Suite) {
     suite.add("targets of u32", |d| {
         let x = scores(d)?;
         let target = d.tensor(&[0u32, 2, u32::MAX, 1], &[4])?;
-        let losses = x.log_softmax(1)?.nll_loss(&target, None, -100, NONE)?;
+        let losses = x
+            .log_softmax(1)?
+            .nll_loss(&target, NllOptions { reduction: NONE, ..Default::default() })?;
         let want = vec![
             entropy(&[0.5, -1.0, 2.0], 0),
             entropy(&[0.0, 1.0, -0.5], 2),
@@ -228,7 +243,7 @@ fn beyond_pytorch(suite: &mut Suite) {
     suite.add("classes that are ruled out by a score of -inf", |d| {
         let x = d.tensor(&[1.0f32, f32::NEG_INFINITY, 2.0], &[1, 3])?;
         let target = d.tensor(&[0i32], &[1])?;
-        let loss = x.cross_entropy(&target, None, CrossEntropyOptions::default())?;
+        let loss = x.cross_entropy(&target, CrossEntropyOptions::default())?;
         let gradient = loss.grad(&[&x])?.remove(0);
         let p = 1.0 / (1.0 + 1f64.exp());
         Ok(vec![
@@ -261,7 +276,10 @@ fn beyond_pytorch(suite: &mut Suite) {
     });
     suite.add("what is no probability gives NaN", |d| {
         let x = d.tensor(&[-0.5f32, 1.5, f32::NAN], &[3])?;
-        let losses = x.binary_cross_entropy(&d.full(&[3], 0.5, DType::F32)?, None, NONE)?;
+        let losses = x.binary_cross_entropy(
+            &d.full(&[3], 0.5, DType::F32)?,
+            BinaryCrossEntropyOptions { reduction: NONE, ..Default::default() },
+        )?;
         Ok(vec![near("losses", losses, Array::new(&[3], vec![f64::NAN; 3]), BY)])
     });
     suite.add("NaN is not hidden by a hinge", |d| {
@@ -283,7 +301,10 @@ fn beyond_pytorch(suite: &mut Suite) {
         let one = d.ones(&[2])?;
         let soft = x.soft_margin_loss(&one, NONE)?;
         let slope = soft.vjp(&one, &[&x])?.remove(0);
-        let binary = x.binary_cross_entropy_with_logits(&one, None, None, NONE)?;
+        let binary = x.binary_cross_entropy_with_logits(
+            &one,
+            BinaryCrossEntropyWithLogitsOptions { reduction: NONE, ..Default::default() },
+        )?;
         let want = || Array::new(&[2], vec![0.0, 1000.0]);
         Ok(vec![
             near("soft_margin_loss", soft, want(), BY),
@@ -297,7 +318,10 @@ fn higher(suite: &mut Suite) {
     suite.add("the second derivative of binary_cross_entropy", |d| {
         let x = d.tensor(&[0.25f32, 0.5, 0.75, 0.0], &[4])?;
         let target = d.tensor(&[1.0f32, 0.5, 0.25, 1.0], &[4])?;
-        let loss = x.binary_cross_entropy(&target, None, LossReduction::Sum)?;
+        let loss = x.binary_cross_entropy(
+            &target,
+            BinaryCrossEntropyOptions { reduction: LossReduction::Sum, ..Default::default() },
+        )?;
         let slope = loss.grad(&[&x])?.remove(0);
         let curve = slope.vjp(&d.ones(&[4])?, &[&x])?.remove(0);
         // t / x^2 + (1 - t) / (1 - x)^2
@@ -310,14 +334,16 @@ fn half(suite: &mut Suite) {
     let case = suite.add("losses of f16", |d| {
         let x = d.tensor(&[0.0f32, 0.5, 1.0], &[3])?.cast(DType::F16)?;
         let target = d.tensor(&[1.0f32, 0.5, 0.0], &[3])?.cast(DType::F16)?;
-        let losses = x.binary_cross_entropy(&target, None, NONE)?;
+        let losses = x.binary_cross_entropy(
+            &target,
+            BinaryCrossEntropyOptions { reduction: NONE, ..Default::default() },
+        )?;
         let slope = losses.vjp(&d.ones(&[3])?.cast(DType::F16)?, &[&x])?.remove(0);
         let by = BY.stored(DType::F16);
         let classes = scores(d)?.cast(DType::F16)?;
         let indices = d.tensor(&[2i32, 1, 0, 2], &[4])?;
         let entropies = classes.cross_entropy(
             &indices,
-            None,
             CrossEntropyOptions { reduction: NONE, ..Default::default() },
         )?;
         let rows = [[0.5, -1.0, 2.0], [0.0, 1.0, -0.5], [1.5, 0.25, 3.0], [-2.0, 0.0, 1.0]];
@@ -365,58 +391,78 @@ const REFUSALS: &[(&str, ErrorKind, &str, Refused)] = &[
     }),
     ("gaussian_nll_loss", ErrorKind::Shape, "[4, 3] and [3]", |d| {
         let x = floats(d, &[4, 3]);
-        x.gaussian_nll_loss(&x, &floats(d, &[3]), false, 1e-6, MEAN)
+        x.gaussian_nll_loss(&x, &floats(d, &[3]), GaussianNllOptions::default())
     }),
-    ("gaussian_nll_loss", ErrorKind::InvalidArgument, "epsilon", |d| {
-        floats(d, &[2]).gaussian_nll_loss(&floats(d, &[2]), &floats(d, &[2]), false, 0.0, MEAN)
+    ("gaussian_nll_loss", ErrorKind::InvalidArgument, "eps", |d| {
+        floats(d, &[2]).gaussian_nll_loss(
+            &floats(d, &[2]),
+            &floats(d, &[2]),
+            GaussianNllOptions { eps: 0.0, ..Default::default() },
+        )
     }),
     ("poisson_nll_loss", ErrorKind::Shape, "[2] and [1]", |d| {
         floats(d, &[2]).poisson_nll_loss(&floats(d, &[1]), PoissonNllOptions::default())
     }),
     ("cross_entropy", ErrorKind::Shape, "[4, 3] and [4, 1]", |d| {
-        floats(d, &[4, 3]).cross_entropy(&ints(d, &[4, 1]), None, PLAIN)
+        floats(d, &[4, 3]).cross_entropy(&ints(d, &[4, 1]), PLAIN)
     }),
     ("cross_entropy", ErrorKind::DType, "must be i32 or u32, got f32 of shape [4]", |d| {
-        floats(d, &[4, 3]).cross_entropy(&floats(d, &[4]), None, PLAIN)
+        floats(d, &[4, 3]).cross_entropy(&floats(d, &[4]), PLAIN)
     }),
     ("cross_entropy", ErrorKind::Shape, "[]", |d| {
-        floats(d, &[]).cross_entropy(&ints(d, &[]), None, PLAIN)
+        floats(d, &[]).cross_entropy(&ints(d, &[]), PLAIN)
     }),
     ("cross_entropy", ErrorKind::Shape, "[4, 3] and [4]", |d| {
-        floats(d, &[4, 3]).cross_entropy(&ints(d, &[4]), Some(&floats(d, &[4])), PLAIN)
+        floats(d, &[4, 3]).cross_entropy(
+            &ints(d, &[4]),
+            CrossEntropyOptions { weight: Some(&floats(d, &[4])), ..PLAIN },
+        )
     }),
     ("cross_entropy", ErrorKind::DType, "bool", |d| {
-        floats(d, &[4, 3]).cross_entropy(&floats(d, &[4]).gt(0.0)?, None, PLAIN)
+        floats(d, &[4, 3]).cross_entropy(&floats(d, &[4]).gt(0.0)?, PLAIN)
     }),
     ("cross_entropy", ErrorKind::DType, "i32", |d| {
-        floats(d, &[4, 3]).cross_entropy(&ints(d, &[4]), Some(&ints(d, &[3])), PLAIN)
+        floats(d, &[4, 3]).cross_entropy(
+            &ints(d, &[4]),
+            CrossEntropyOptions { weight: Some(&ints(d, &[3])), ..PLAIN },
+        )
     }),
     ("cross_entropy", ErrorKind::InvalidArgument, "1.5", |d| {
         let options = CrossEntropyOptions { label_smoothing: 1.5, ..PLAIN };
-        floats(d, &[4, 3]).cross_entropy(&ints(d, &[4]), None, options)
+        floats(d, &[4, 3]).cross_entropy(&ints(d, &[4]), options)
     }),
     ("nll_loss", ErrorKind::DType, "f32", |d| {
-        floats(d, &[4, 3]).nll_loss(&floats(d, &[4, 3]), None, -100, MEAN)
+        floats(d, &[4, 3]).nll_loss(&floats(d, &[4, 3]), NllOptions::default())
     }),
     ("kl_div", ErrorKind::Shape, "[2] and [1]", |d| {
         floats(d, &[2]).kl_div(&floats(d, &[1]), false, MEAN)
     }),
     ("binary_cross_entropy", ErrorKind::Shape, "[4] and [3]", |d| {
-        floats(d, &[4]).binary_cross_entropy(&floats(d, &[4]), Some(&floats(d, &[3])), MEAN)
+        floats(d, &[4]).binary_cross_entropy(
+            &floats(d, &[4]),
+            BinaryCrossEntropyOptions { weight: Some(&floats(d, &[3])), ..Default::default() },
+        )
     }),
     ("binary_cross_entropy", ErrorKind::Shape, "[4] and [2, 4]", |d| {
-        floats(d, &[4]).binary_cross_entropy(&floats(d, &[4]), Some(&floats(d, &[2, 4])), MEAN)
+        floats(d, &[4]).binary_cross_entropy(
+            &floats(d, &[4]),
+            BinaryCrossEntropyOptions { weight: Some(&floats(d, &[2, 4])), ..Default::default() },
+        )
     }),
     ("binary_cross_entropy_with_logits", ErrorKind::Shape, "[4] and [2, 4]", |d| {
         let (x, wide) = (floats(d, &[4]), floats(d, &[2, 4]));
-        x.binary_cross_entropy_with_logits(&x, None, Some(&wide), MEAN)
+        x.binary_cross_entropy_with_logits(
+            &x,
+            BinaryCrossEntropyWithLogitsOptions { pos_weight: Some(&wide), ..Default::default() },
+        )
     }),
     ("binary_cross_entropy_with_logits", ErrorKind::DType, "i32", |d| {
         floats(d, &[4]).binary_cross_entropy_with_logits(
             &floats(d, &[4]),
-            None,
-            Some(&ints(d, &[4])),
-            MEAN,
+            BinaryCrossEntropyWithLogitsOptions {
+                pos_weight: Some(&ints(d, &[4])),
+                ..Default::default()
+            },
         )
     }),
     ("soft_margin_loss", ErrorKind::Shape, "[4] and [1]", |d| {
@@ -464,7 +510,7 @@ fn refusals(suite: &mut Suite) {
         let nan = || Array::new(&[], vec![f64::NAN]);
         Ok(vec![
             near("mse_loss", x.mse_loss(&target, MEAN)?, nan(), BY),
-            near("cross_entropy", x.cross_entropy(&classes, None, PLAIN)?, nan(), BY),
+            near("cross_entropy", x.cross_entropy(&classes, PLAIN)?, nan(), BY),
             exact(
                 "their sum",
                 x.mse_loss(&target, LossReduction::Sum)?,

@@ -149,15 +149,23 @@ fn norms(suite: &mut Suite) {
             let root = rows(&x, axes, rms_norm);
             let scaled = normal.zip(&w, |x, w| x * w);
             let whole = scaled.zip(&b, |x, b| x + b);
-            let plain = a.layer_norm(&over, None, None, 1e-5)?;
-            let full = a.layer_norm(&over, Some(&weight), Some(&bias), 1e-5)?;
+            let plain = a.layer_norm(&over, NormOptions::default())?;
+            let full = a.layer_norm(
+                &over,
+                NormOptions { weight: Some(&weight), bias: Some(&bias), ..Default::default() },
+            )?;
             Ok(vec![
                 near("layer_norm", plain, normal, by),
                 near("layer_norm, weight and bias", full, whole, by),
-                near("rms_norm", a.rms_norm(&over, None, 1e-6)?, root.clone(), by),
+                near(
+                    "rms_norm",
+                    a.rms_norm(&over, RmsNormOptions { eps: 1e-6, ..Default::default() })?,
+                    root.clone(),
+                    by,
+                ),
                 near(
                     "rms_norm, weight",
-                    a.rms_norm(&over, Some(&weight), 1e-6)?,
+                    a.rms_norm(&over, RmsNormOptions { weight: Some(&weight), eps: 1e-6 })?,
                     root.zip(&w, |x, w| x * w),
                     by,
                 ),
@@ -167,7 +175,12 @@ fn norms(suite: &mut Suite) {
     suite.add("layer_norm of equal elements", |device| {
         let a = device.full(&[2, 8], 3.0, warpweft::dtype::DType::F32)?;
         let want = Array::new(&[2, 8], vec![0.0; 16]);
-        Ok(vec![near("layer_norm", a.layer_norm(&[1], None, None, 1e-5)?, want, Tolerance::EXACT)])
+        Ok(vec![near(
+            "layer_norm",
+            a.layer_norm(&[1], NormOptions::default())?,
+            want,
+            Tolerance::EXACT,
+        )])
     });
 }
 
@@ -205,23 +218,23 @@ fn by_channel(suite: &mut Suite) {
             let (weight, bias) = (Some(&weight), Some(&bias));
             let by = Tolerance { absolute: 1e-5, ..Tolerance::F32 };
             Ok(vec![
-                near("batch", a.batch_norm(&m, &v, None, None, 1e-5)?, batch.clone(), by),
+                near("batch", a.batch_norm(&m, &v, NormOptions::default())?, batch.clone(), by),
                 near(
                     "batch, affine",
-                    a.batch_norm(&m, &v, weight, bias, 1e-5)?,
+                    a.batch_norm(&m, &v, NormOptions { weight, bias, ..Default::default() })?,
                     affine(&batch),
                     by,
                 ),
-                near("group", a.group_norm(groups, None, None, 1e-5)?, grouped(groups), by),
+                near("group", a.group_norm(groups, NormOptions::default())?, grouped(groups), by),
                 near(
                     "group, affine",
-                    a.group_norm(groups, weight, bias, 1e-5)?,
+                    a.group_norm(groups, NormOptions { weight, bias, ..Default::default() })?,
                     affine(&grouped(groups)),
                     by,
                 ),
                 near(
                     "instance",
-                    a.instance_norm(weight, bias, 1e-5)?,
+                    a.instance_norm(NormOptions { weight, bias, ..Default::default() })?,
                     affine(&grouped(channels)),
                     by,
                 ),
@@ -234,7 +247,7 @@ fn blocks(suite: &mut Suite) {
     suite.add("a norm of a residual, both read", |device| {
         let (x, y) = (random(&[6, 40], -3.0, 3.0, 8), random(&[6, 40], -3.0, 3.0, 9));
         let sum = x.f32(device)?.add(&y.f32(device)?)?;
-        let normal = sum.layer_norm(&[-1], None, None, 1e-5)?;
+        let normal = sum.layer_norm(&[-1], NormOptions::default())?;
         let want = x.zip(&y, |x, y| x + y);
         let by = Tolerance { absolute: 1e-5, ..Tolerance::F32 };
         Ok(vec![
@@ -246,7 +259,7 @@ fn blocks(suite: &mut Suite) {
         let (x, y) = (random(&[6, 40], -3.0, 3.0, 8), random(&[6, 40], -3.0, 3.0, 9));
         let said = super::check::said;
         let sum = x.f32(&device).and_then(|x| x.add(&y.f32(&device)?)).map_err(said)?;
-        let normal = sum.layer_norm(&[-1], None, None, 1e-5).map_err(said)?;
+        let normal = sum.layer_norm(&[-1], NormOptions::default()).map_err(said)?;
         let mut batch = device.batch();
         batch.add(&normal).and_then(|b| b.add(&sum)).map_err(said)?;
         batch.run().map_err(said)?;

@@ -14,7 +14,10 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::op::pointwise::TABLE;
 use warpweft::op::{Row, Types};
-use warpweft::tensor::{AttentionOptions, Filter, Operand, PadMode, Reduction, Sampling, Tensor};
+use warpweft::tensor::{
+    AttentionOptions, Filter, NormOptions, Operand, PadMode, Reduction, RmsNormOptions, Sampling,
+    Tensor,
+};
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("numbers");
@@ -523,17 +526,17 @@ fn norms(suite: &mut Suite) {
         ])
     });
     twice(suite, "normalisations", |device, choice| {
-        let (epsilon, x) = ([0.5, 3.0][choice], integers(&[6, 9], -9, 9, 3));
+        let (eps, x) = ([0.5, 3.0][choice], integers(&[6, 9], -9, 9, 3));
         let a = x.f32(device)?;
         let mean = by_row(&x, |row| row.iter().sum::<f64>() / 9.0);
         let distance = x.zip(&mean, |x, mean| x - mean);
         let square = |x: &Array<f64>| by_row(x, |row| row.iter().map(|x| x * x).sum::<f64>() / 9.0);
-        let over = |x: &Array<f64>, by: Array<f64>| x.zip(&by, |x, by| x / (by + epsilon).sqrt());
+        let over = |x: &Array<f64>, by: Array<f64>| x.zip(&by, |x, by| x / (by + eps).sqrt());
         let normal = over(&distance, square(&distance));
         let channels = line(9, |n| n as f64);
         let (zeros, given) = (device.zeros(9)?, channels.f32(device)?);
         let size = |x: &Array<f64>| {
-            by_row(x, |row| row.iter().map(|x| x * x).sum::<f64>().sqrt().max(40.0 * epsilon))
+            by_row(x, |row| row.iter().map(|x| x * x).sum::<f64>().sqrt().max(40.0 * eps))
         };
         let y = x.flip(&[1]);
         let dot = by_row(&x.zip(&y, |x, y| x * y), |row| row.iter().sum());
@@ -541,27 +544,37 @@ fn norms(suite: &mut Suite) {
         let by = Tolerance { absolute: 1e-5, relative: 2e-5 };
         let image = a.reshape(&[6, 1, 9])?;
         Ok(vec![
-            near("layer_norm", a.layer_norm(1, None, None, epsilon)?, normal.clone(), by),
-            near("rms_norm", a.rms_norm(1, None, epsilon)?, over(&x, square(&x)), by),
+            near(
+                "layer_norm",
+                a.layer_norm(1, NormOptions { eps, ..Default::default() })?,
+                normal.clone(),
+                by,
+            ),
+            near(
+                "rms_norm",
+                a.rms_norm(1, RmsNormOptions { eps, ..Default::default() })?,
+                over(&x, square(&x)),
+                by,
+            ),
             near(
                 "batch_norm",
-                a.batch_norm(&zeros, &given, None, None, epsilon)?,
+                a.batch_norm(&zeros, &given, NormOptions { eps, ..Default::default() })?,
                 over(&x, channels),
                 by,
             ),
             near(
                 "group_norm",
-                image.group_norm(1, None, None, epsilon)?,
+                image.group_norm(1, NormOptions { eps, ..Default::default() })?,
                 normal.reshape(&[6, 1, 9]),
                 by,
             ),
             near(
                 "instance_norm",
-                image.instance_norm(None, None, epsilon)?,
+                image.instance_norm(NormOptions { eps, ..Default::default() })?,
                 normal.reshape(&[6, 1, 9]),
                 by,
             ),
-            near("cosine", a.cosine_similarity(&y.f32(device)?, 1, 40.0 * epsilon)?, cosine, by),
+            near("cosine", a.cosine_similarity(&y.f32(device)?, 1, 40.0 * eps)?, cosine, by),
         ])
     });
 }

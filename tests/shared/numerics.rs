@@ -9,7 +9,9 @@ use warpweft::backend::DeviceKind;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::ErrorKind;
-use warpweft::tensor::{AttentionOptions, ConvOptions, FftNorm, PoolOptions, Scan, Tensor};
+use warpweft::tensor::{
+    AttentionOptions, ConvOptions, FftNorm, FftOptions, NormOptions, PoolOptions, Scan, Tensor,
+};
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("numerics");
@@ -173,7 +175,7 @@ fn statistics(suite: &mut Suite) {
             near("std", t.std(1, 0.0)?, of(&|_, variance| variance.sqrt()), by(1e-5)),
             near(
                 "layer_norm",
-                t.layer_norm(1, None, None, 1e-5)?,
+                t.layer_norm(1, NormOptions::default())?,
                 normal,
                 Tolerance { absolute: 1e-3, relative: 0.0 },
             ),
@@ -207,9 +209,9 @@ fn constant_rows(suite: &mut Suite) {
                 let upright = device.full(&[columns, 3], value, DType::F32)?;
                 let flat = zeros.reshape(&[1, 3, columns]);
                 let all: [(&str, Tensor, Array<f64>); 8] = [
-                    ("layer_norm", x.layer_norm(1, None, None, 1e-5)?, zeros.clone()),
-                    ("instance_norm", planes.instance_norm(None, None, 1e-5)?, flat.clone()),
-                    ("group_norm", planes.group_norm(1, None, None, 1e-5)?, flat),
+                    ("layer_norm", x.layer_norm(1, NormOptions::default())?, zeros.clone()),
+                    ("instance_norm", planes.instance_norm(NormOptions::default())?, flat.clone()),
+                    ("group_norm", planes.group_norm(1, NormOptions::default())?, flat),
                     ("var", x.var(1, 0.0)?, none.clone()),
                     ("std", x.std(1, 0.0)?, none.clone()),
                     ("the gradient of std", slope, zeros),
@@ -445,10 +447,30 @@ fn edges(suite: &mut Suite) {
         let usual = FftNorm::Backward;
         let (rows, columns) = (wave(0, 4).f32(device)?, wave(1, 8).f32(device)?);
         Ok(vec![
-            near("0", rows.fft(None, 0, usual)?, peak(0, 4.0), by),
-            near("-2", rows.fft(None, -2, usual)?, peak(0, 4.0), by),
-            near("1", columns.fft(None, 1, usual)?, peak(1, 8.0), by),
-            near("-1", columns.fft(None, -1, usual)?, peak(1, 8.0), by),
+            near(
+                "0",
+                rows.fft(FftOptions { axis: 0, norm: usual, ..Default::default() })?,
+                peak(0, 4.0),
+                by,
+            ),
+            near(
+                "-2",
+                rows.fft(FftOptions { axis: -2, norm: usual, ..Default::default() })?,
+                peak(0, 4.0),
+                by,
+            ),
+            near(
+                "1",
+                columns.fft(FftOptions { axis: 1, norm: usual, ..Default::default() })?,
+                peak(1, 8.0),
+                by,
+            ),
+            near(
+                "-1",
+                columns.fft(FftOptions { norm: usual, ..Default::default() })?,
+                peak(1, 8.0),
+                by,
+            ),
         ])
     });
 }

@@ -7,7 +7,7 @@ use super::tolerance::Tolerance;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::tensor::{Conv2dOptions, Tensor};
+use warpweft::tensor::{Conv2dOptions, DequantizeOptions, Tensor};
 
 /// Returns the fields of words along the last axis, lowest first.
 fn fields(words: &Array<u32>, width: u32, signed: bool) -> Array<f64> {
@@ -100,17 +100,18 @@ fn scaled(suite: &mut Suite) {
         {
             let scale = random(part, 0.1, 2.0, 2).rounded(DType::F32);
             let zero = integers(part, -8, 7, 3);
-            let plain = x.dequantize(&scale.f32(device)?, None)?;
+            let plain = x.dequantize(&scale.f32(device)?, DequantizeOptions::default())?;
             let (spread_scale, spread_zero) = (spread(&scale, &shape), spread(&zero, &shape));
             let want = whole.zip(&spread_scale, |q, s| q * s);
             checks.push(near(format!("{part:?}"), plain, want, Tolerance::sum(1, 16.0)));
             let zeros = zero.on(device, DType::I32)?;
-            let moved = x.dequantize(&scale.f32(device)?, Some(&zeros))?;
+            let moved =
+                x.dequantize(&scale.f32(device)?, DequantizeOptions { zero_point: Some(&zeros) })?;
             let want = whole.zip(&spread_zero, |q, z| q - z).zip(&spread_scale, |q, s| q * s);
             checks.push(near(format!("{part:?}, moved"), moved, want, Tolerance::sum(1, 32.0)));
         }
         let none = device.zeros(&[0, 4])?.cast(DType::I32)?;
-        let empty = none.dequantize(&device.ones(&[0, 2])?, None)?;
+        let empty = none.dequantize(&device.ones(&[0, 2])?, DequantizeOptions::default())?;
         checks.push(near("nothing", empty, Array::new(&[0, 4], vec![]), Tolerance::EXACT));
         Ok(checks)
     });
@@ -126,7 +127,10 @@ fn stored(device: &Device, kind: &str, n: usize, k: usize) -> Result<(Tensor, Ar
         "4 bits, groups of 32" => {
             let words = words(4);
             let numbers = words.on(device, DType::U32)?.unpack(4, true)?;
-            (numbers.dequantize(&groups.f32(device)?, None)?, by(&fields(&words, 4, true), &groups))
+            (
+                numbers.dequantize(&groups.f32(device)?, DequantizeOptions::default())?,
+                by(&fields(&words, 4, true), &groups),
+            )
         }
         "4 bits, zero points" => {
             let words = words(4);
@@ -134,18 +138,30 @@ fn stored(device: &Device, kind: &str, n: usize, k: usize) -> Result<(Tensor, Ar
             let numbers = words.on(device, DType::U32)?.unpack(4, false)?;
             let moved = fields(&words, 4, false).zip(&spread(&zeros, &[n, k]), |q, zero| q - zero);
             let zeros = zeros.on(device, DType::I32)?;
-            (numbers.dequantize(&groups.f32(device)?, Some(&zeros))?, by(&moved, &groups))
+            (
+                numbers.dequantize(
+                    &groups.f32(device)?,
+                    DequantizeOptions { zero_point: Some(&zeros) },
+                )?,
+                by(&moved, &groups),
+            )
         }
         "8 bits, one scale per row" => {
             let words = words(8);
             let numbers = words.on(device, DType::U32)?.unpack(8, true)?;
-            (numbers.dequantize(&rows.f32(device)?, None)?, by(&fields(&words, 8, true), &rows))
+            (
+                numbers.dequantize(&rows.f32(device)?, DequantizeOptions::default())?,
+                by(&fields(&words, 8, true), &rows),
+            )
         }
         "2 bits, one scale" => {
             let words = words(2);
             let numbers = words.on(device, DType::U32)?.unpack(2, true)?;
             let scale = device.tensor(&[0.25f32], &[])?;
-            (numbers.dequantize(&scale, None)?, fields(&words, 2, true).map(|q| q / 4.0))
+            (
+                numbers.dequantize(&scale, DequantizeOptions::default())?,
+                fields(&words, 2, true).map(|q| q / 4.0),
+            )
         }
         _ => {
             let mut seed = 0;
@@ -226,7 +242,10 @@ fn others(suite: &mut Suite) {
         let scale = random(&[8, 1], 0.01, 0.1, 6).rounded(DType::F32);
         let x = random(&[5, 16], -1.0, 1.0, 8).rounded(DType::F32);
         let (a, s) = (x.f32(device)?, scale.f32(device)?);
-        let weights = words.on(device, DType::U32)?.unpack(8, true)?.dequantize(&s, None)?;
+        let weights = words
+            .on(device, DType::U32)?
+            .unpack(8, true)?
+            .dequantize(&s, DequantizeOptions::default())?;
         let sum = a.matmul(&weights.transpose(0, 1)?)?.sum(&[])?;
         let gradients = sum.grad(&[&a, &s])?;
         let by_data = Array::from_fn(&[5, 16], |at| {

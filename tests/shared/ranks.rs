@@ -6,7 +6,7 @@ use super::check::{exact, near, said, Suite};
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::tensor::{Axes, PadMode, PoolOptions, Tensor};
+use warpweft::tensor::{Axes, NormOptions, PadMode, PoolOptions, Tensor};
 
 const EIGHT: &[usize] = &[2, 1, 3, 1, 2, 1, 4, 2];
 
@@ -154,7 +154,7 @@ fn last_axes(suite: &mut Suite) {
         let mask = a.gt(1.0)?;
         let by = Tolerance { absolute: 2e-5, ..Tolerance::F32 };
         Ok(vec![
-            near("layer_norm", a.layer_norm(&[-1], None, None, 1e-5)?, normal, by),
+            near("layer_norm", a.layer_norm(&[-1], NormOptions::default())?, normal, by),
             near("tril", a.tril(0)?, below, Tolerance::EXACT),
             near("masked_fill", a.masked_fill(&mask, -7.0)?, filled, Tolerance::EXACT),
             near(

@@ -11,9 +11,12 @@ use warpweft::backend::DeviceKind;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::nn::{BatchNorm, Generator, Layer, Module};
+use warpweft::nn::{
+    BatchNorm, BinaryCrossEntropyOptions, BinaryCrossEntropyWithLogitsOptions, GaussianNllOptions,
+    Generator, Layer, Module, NllOptions,
+};
 use warpweft::nn::{CrossEntropyOptions, LossReduction, PoissonNllOptions, TripletMarginOptions};
-use warpweft::tensor::{AttentionOptions, PoolOptions, Tensor};
+use warpweft::tensor::{AttentionOptions, NormOptions, PoolOptions, RmsNormOptions, Tensor};
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("readings");
@@ -309,20 +312,20 @@ fn norms() -> Vec<Statistic> {
                 statistic(
                     &name("layer_norm"),
                     x,
-                    move |x| x[0].layer_norm(at, None, None, 1e-5),
+                    move |x| x[0].layer_norm(at, NormOptions::default()),
                     each(axis, layer_norm),
                 ),
                 statistic(
                     &name("rms_norm"),
                     x,
-                    move |x| x[0].rms_norm(at, None, 1e-6),
+                    move |x| x[0].rms_norm(at, RmsNormOptions { eps: 1e-6, ..Default::default() }),
                     each(axis, rms_norm),
                 ),
             ]);
         }
     }
     let full = Array::from_fn(&[1, 64], |_| 300.0);
-    let root = |x: &[Tensor]| x[0].rms_norm(1, None, 1e-6);
+    let root = |x: &[Tensor]| x[0].rms_norm(1, RmsNormOptions { eps: 1e-6, ..Default::default() });
     statistics.push(statistic("rms_norm of 300", &[full], root, each(1, rms_norm)));
     let channels = spiked().reshape(&[1, 4, 768]);
     let (weight, bias) = (random(&[4], 0.5, 2.0, 2), random(&[4], -1.0, 1.0, 3));
@@ -335,13 +338,24 @@ fn norms() -> Vec<Statistic> {
         statistic(
             "instance_norm",
             &all,
-            |x| x[0].instance_norm(Some(&x[1]), Some(&x[2]), 1e-5),
+            |x| {
+                x[0].instance_norm(NormOptions {
+                    weight: Some(&x[1]),
+                    bias: Some(&x[2]),
+                    ..Default::default()
+                })
+            },
             move |x| scaled(rows(&x[0], &[2], layer_norm), x),
         ),
         statistic(
             "group_norm",
             &all,
-            |x| x[0].group_norm(2, Some(&x[1]), Some(&x[2]), 1e-5),
+            |x| {
+                x[0].group_norm(
+                    2,
+                    NormOptions { weight: Some(&x[1]), bias: Some(&x[2]), ..Default::default() },
+                )
+            },
             move |x| {
                 let apart = rows(&x[0].reshape(&[2, 2 * 768]), &[1], layer_norm);
                 scaled(apart.reshape(&[1, 4, 768]), x)
@@ -366,7 +380,13 @@ fn norms() -> Vec<Statistic> {
     statistics.push(statistic(
         "batch_norm",
         &inputs,
-        |x| x[0].batch_norm(&x[3], &x[4], Some(&x[1]), Some(&x[2]), 1e-5),
+        |x| {
+            x[0].batch_norm(
+                &x[3],
+                &x[4],
+                NormOptions { weight: Some(&x[1]), bias: Some(&x[2]), ..Default::default() },
+            )
+        },
         move |x| {
             let apart = x[0].zip(&x[3].reshape(&[4, 1]), |x, m| x - m);
             let root = x[4].reshape(&[4, 1]).map(|v| (v + 1e-5).sqrt());
@@ -389,7 +409,12 @@ fn mean_square(x: &[f64]) -> f64 {
 /// Returns the derivative of the sum of `rms_norm(x) * w` by `x`.
 fn slope(x: &[Tensor]) -> Result<Tensor> {
     let x = [x[0].detach(), x[1].clone()];
-    Ok(x[0].rms_norm(1, None, 1e-6)?.mul(&x[1])?.sum(())?.grad(&[&x[0]])?.remove(0))
+    Ok(x[0]
+        .rms_norm(1, RmsNormOptions { eps: 1e-6, ..Default::default() })?
+        .mul(&x[1])?
+        .sum(())?
+        .grad(&[&x[0]])?
+        .remove(0))
 }
 
 type Loss = fn(&[Tensor], LossReduction) -> Result<Tensor>;
@@ -455,7 +480,13 @@ fn pairs() -> Vec<Statistic> {
         losses(
             "gaussian_nll_loss",
             &spread,
-            |x, by| x[0].gaussian_nll_loss(&x[1], &x[2], false, 1e-6, by),
+            |x, by| {
+                x[0].gaussian_nll_loss(
+                    &x[1],
+                    &x[2],
+                    GaussianNllOptions { reduction: by, ..Default::default() },
+                )
+            },
             move |x| apart(x).zip(&x[2], |d, v| 0.5 * (v.ln() + d * d / v)),
         ),
         losses(
@@ -476,13 +507,23 @@ fn pairs() -> Vec<Statistic> {
         losses(
             "binary_cross_entropy",
             &chance,
-            |x, by| x[0].binary_cross_entropy(&x[1], None, by),
+            |x, by| {
+                x[0].binary_cross_entropy(
+                    &x[1],
+                    BinaryCrossEntropyOptions { reduction: by, ..Default::default() },
+                )
+            },
             |x| x[0].zip(&x[1], |x, t| -t * x.ln() - (1.0 - t) * (1.0 - x).ln()),
         ),
         losses(
             "binary_cross_entropy_with_logits",
             &score,
-            |x, by| x[0].binary_cross_entropy_with_logits(&x[1], None, None, by),
+            |x, by| {
+                x[0].binary_cross_entropy_with_logits(
+                    &x[1],
+                    BinaryCrossEntropyWithLogitsOptions { reduction: by, ..Default::default() },
+                )
+            },
             |x| x[0].zip(&x[1], |x, t| softplus(x) - t * x),
         ),
         losses(
@@ -632,7 +673,7 @@ fn chosen(x: &Array<f64>) -> Array<f64> {
 /// Returns losses of class scores.
 fn classes() -> Vec<Statistic> {
     fn entropy(x: &Tensor, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
-        x.cross_entropy(target, None, CrossEntropyOptions { reduction, ..Default::default() })
+        x.cross_entropy(target, CrossEntropyOptions { reduction, ..Default::default() })
     }
     let by_class: Loss = |x, reduction| entropy(&x[0], &targets(&x[0])?, reduction);
     let logs = |x: &[Array<f64>]| rows(&x[0], &[1], log_softmax);
@@ -652,7 +693,7 @@ fn classes() -> Vec<Statistic> {
     statistics.extend(losses(
         "nll_loss",
         &[scores],
-        |x, by| x[0].nll_loss(&targets(&x[0])?, None, -100, by),
+        |x, by| x[0].nll_loss(&targets(&x[0])?, NllOptions { reduction: by, ..Default::default() }),
         |x| chosen(&x[0]),
     ));
     let near = random(&[3, 128_256], -0.01, 0.01, 33);

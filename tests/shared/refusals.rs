@@ -14,7 +14,8 @@ use warpweft::error::{Error, Result};
 use warpweft::op::pointwise::TABLE;
 use warpweft::op::Row;
 use warpweft::tensor::{
-    AttentionOptions, Axes, Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding, Scan,
+    AttentionOptions, Axes, Conv2dOptions, ConvOptions, ConvTransposeOptions, DequantizeOptions,
+    NormOptions, Padding, RmsNormOptions, Scan, ScatterNdOptions,
 };
 use warpweft::tensor::{
     Filter, Operand, PadMode, PoolOptions, Reduction, Resize, Sampling, Tensor,
@@ -265,10 +266,18 @@ const ORDERING: &[Refusal] = &[
     ("gather_nd", Shape, |d| t(d, &[4])?.gather_nd(&of(d, I32, &[2])?)),
     ("gather_nd", Shape, |d| t(d, &[4])?.gather_nd(&of(d, I32, &[])?)),
     ("gather_nd", TYPE, |d| t(d, &[4])?.gather_nd(&t(d, &[1])?)),
-    ("scatter_nd", Shape, |d| t(d, &[4])?.scatter_nd(&of(d, I32, &[2, 2])?, &t(d, &[2])?, None)),
-    ("scatter_nd", Shape, |d| t(d, &[4, 2])?.scatter_nd(&of(d, I32, &[3, 1])?, &t(d, &[3])?, None)),
+    ("scatter_nd", Shape, |d| {
+        t(d, &[4])?.scatter_nd(&of(d, I32, &[2, 2])?, &t(d, &[2])?, ScatterNdOptions::default())
+    }),
+    ("scatter_nd", Shape, |d| {
+        t(d, &[4, 2])?.scatter_nd(&of(d, I32, &[3, 1])?, &t(d, &[3])?, ScatterNdOptions::default())
+    }),
     ("scatter_nd", TYPE, |d| {
-        t(d, &[4])?.scatter_nd(&of(d, I32, &[2, 1])?, &of(d, U32, &[2])?, None)
+        t(d, &[4])?.scatter_nd(
+            &of(d, I32, &[2, 1])?,
+            &of(d, U32, &[2])?,
+            ScatterNdOptions::default(),
+        )
     }),
     ("masked_fill", Shape, |d| t(d, &[4])?.masked_fill(&of(d, Bool, &[3])?, 0.0)),
     ("masked_fill", Shape, |d| t(d, &[4])?.masked_fill(&of(d, Bool, &[2, 4])?, &t(d, &[3, 1, 4])?)),
@@ -287,13 +296,27 @@ const ORDERING: &[Refusal] = &[
     ("unpack_bf16", TYPE, |d| t(d, &[4])?.unpack_bf16()),
     ("unpack_bf16", Shape, |d| of(d, U32, &[])?.unpack_bf16()),
     ("unpack_bf16", Limit, |d| d.full(&[1 << 30], 0.0, U32)?.unpack_bf16()),
-    ("dequantize", TYPE, |d| t(d, &[4])?.dequantize(&t(d, &[])?, None)),
-    ("dequantize", TYPE, |d| of(d, I32, &[4])?.dequantize(&of(d, I32, &[])?, None)),
-    ("dequantize", TYPE, |d| of(d, I32, &[4])?.dequantize(&t(d, &[])?, Some(&t(d, &[])?))),
-    ("dequantize", Shape, |d| of(d, I32, &[4])?.dequantize(&t(d, &[3])?, None)),
-    ("dequantize", Shape, |d| of(d, I32, &[4])?.dequantize(&t(d, &[1, 4])?, None)),
-    ("dequantize", Shape, |d| of(d, I32, &[4])?.dequantize(&t(d, &[0])?, None)),
-    ("dequantize", Shape, |d| of(d, I32, &[4])?.dequantize(&t(d, &[2])?, Some(&of(d, I32, &[4])?))),
+    ("dequantize", TYPE, |d| t(d, &[4])?.dequantize(&t(d, &[])?, DequantizeOptions::default())),
+    ("dequantize", TYPE, |d| {
+        of(d, I32, &[4])?.dequantize(&of(d, I32, &[])?, DequantizeOptions::default())
+    }),
+    ("dequantize", TYPE, |d| {
+        of(d, I32, &[4])?
+            .dequantize(&t(d, &[])?, DequantizeOptions { zero_point: Some(&t(d, &[])?) })
+    }),
+    ("dequantize", Shape, |d| {
+        of(d, I32, &[4])?.dequantize(&t(d, &[3])?, DequantizeOptions::default())
+    }),
+    ("dequantize", Shape, |d| {
+        of(d, I32, &[4])?.dequantize(&t(d, &[1, 4])?, DequantizeOptions::default())
+    }),
+    ("dequantize", Shape, |d| {
+        of(d, I32, &[4])?.dequantize(&t(d, &[0])?, DequantizeOptions::default())
+    }),
+    ("dequantize", Shape, |d| {
+        of(d, I32, &[4])?
+            .dequantize(&t(d, &[2])?, DequantizeOptions { zero_point: Some(&of(d, I32, &[4])?) })
+    }),
     ("roll", Shape, |d| t(d, &[4])?.roll(1, 1)),
     ("roll", Shape, |d| t(d, &[])?.roll(1, 0)),
     ("roll", Limit, |d| d.zeros(&[1 << 30])?.roll(1, 0)),
@@ -351,15 +374,34 @@ const REDUCTIONS: &[Refusal] = &[
     ("log_softmax", Shape, |d| t(d, &[4])?.log_softmax(-2)),
     ("log_softmax", TYPE, |d| of(d, I32, &[4])?.log_softmax(0)),
     ("log_softmax", TYPE, |d| of(d, U32, &[4])?.log_softmax(0)),
-    ("layer_norm", Shape, |d| t(d, &[4])?.layer_norm(&[1], None, None, 1e-5)),
-    ("layer_norm", TYPE, |d| of(d, I32, &[4])?.layer_norm(&[0], None, None, 1e-5)),
-    ("layer_norm", Shape, |d| t(d, &[4])?.layer_norm(&[0], Some(&t(d, &[3])?), None, 1e-5)),
-    ("layer_norm", Shape, |d| t(d, &[4])?.layer_norm(&[0], None, Some(&t(d, &[2, 4])?), 1e-5)),
-    ("layer_norm", TYPE, |d| t(d, &[4])?.layer_norm(&[0], Some(&of(d, I32, &[4])?), None, 1e-5)),
-    ("rms_norm", Shape, |d| t(d, &[4])?.rms_norm(&[0, 0], None, 1e-5)),
-    ("rms_norm", TYPE, |d| of(d, Bool, &[4])?.rms_norm(&[0], None, 1e-5)),
-    ("rms_norm", Shape, |d| t(d, &[4])?.rms_norm(&[0], Some(&t(d, &[5])?), 1e-5)),
-    ("rms_norm", TYPE, |d| t(d, &[4])?.rms_norm(&[0], Some(&of(d, U32, &[4])?), 1e-5)),
+    ("layer_norm", Shape, |d| t(d, &[4])?.layer_norm(&[1], NormOptions::default())),
+    ("layer_norm", TYPE, |d| of(d, I32, &[4])?.layer_norm(&[0], NormOptions::default())),
+    ("layer_norm", Shape, |d| {
+        t(d, &[4])?
+            .layer_norm(&[0], NormOptions { weight: Some(&t(d, &[3])?), ..Default::default() })
+    }),
+    ("layer_norm", Shape, |d| {
+        t(d, &[4])?
+            .layer_norm(&[0], NormOptions { bias: Some(&t(d, &[2, 4])?), ..Default::default() })
+    }),
+    ("layer_norm", TYPE, |d| {
+        t(d, &[4])?.layer_norm(
+            &[0],
+            NormOptions { weight: Some(&of(d, I32, &[4])?), ..Default::default() },
+        )
+    }),
+    ("rms_norm", Shape, |d| {
+        t(d, &[4])?.rms_norm(&[0, 0], RmsNormOptions { eps: 1e-5, ..Default::default() })
+    }),
+    ("rms_norm", TYPE, |d| {
+        of(d, Bool, &[4])?.rms_norm(&[0], RmsNormOptions { eps: 1e-5, ..Default::default() })
+    }),
+    ("rms_norm", Shape, |d| {
+        t(d, &[4])?.rms_norm(&[0], RmsNormOptions { weight: Some(&t(d, &[5])?), eps: 1e-5 })
+    }),
+    ("rms_norm", TYPE, |d| {
+        t(d, &[4])?.rms_norm(&[0], RmsNormOptions { weight: Some(&of(d, U32, &[4])?), eps: 1e-5 })
+    }),
 ];
 
 fn conv(d: &Device, x: &[usize], w: &[usize], options: Conv2dOptions) -> Result<Tensor> {
@@ -562,21 +604,52 @@ const WINDOWS: &[Refusal] = &[
     ("pad_with", Shape, |d| t(d, &[4])?.pad_with(&[(4, 0)], PadMode::Reflect)),
     ("pad_with", Shape, |d| t(d, &[0])?.pad_with(&[(1, 0)], PadMode::Wrap)),
     ("pad_with", Limit, |d| t(d, &[4])?.pad_with(&[(1usize << 31, 0)], PadMode::Edge)),
-    ("batch_norm", Shape, |d| t(d, &[4])?.batch_norm(&t(d, &[4])?, &t(d, &[4])?, None, None, 0.1)),
     ("batch_norm", Shape, |d| {
-        t(d, &[2, 4])?.batch_norm(&t(d, &[2])?, &t(d, &[4])?, None, None, 0.1)
+        t(d, &[4])?.batch_norm(
+            &t(d, &[4])?,
+            &t(d, &[4])?,
+            NormOptions { eps: 0.1, ..Default::default() },
+        )
+    }),
+    ("batch_norm", Shape, |d| {
+        t(d, &[2, 4])?.batch_norm(
+            &t(d, &[2])?,
+            &t(d, &[4])?,
+            NormOptions { eps: 0.1, ..Default::default() },
+        )
     }),
     ("batch_norm", TYPE, |d| {
         let m = of(d, I32, &[4])?;
-        of(d, I32, &[2, 4])?.batch_norm(&m, &m, None, None, 0.1)
+        of(d, I32, &[2, 4])?.batch_norm(&m, &m, NormOptions { eps: 0.1, ..Default::default() })
     }),
-    ("group_norm", Shape, |d| t(d, &[4])?.group_norm(2, None, None, 0.1)),
-    ("group_norm", Shape, |d| t(d, &[2, 4])?.group_norm(3, None, None, 0.1)),
-    ("group_norm", Shape, |d| t(d, &[2, 4])?.group_norm(0, None, None, 0.1)),
-    ("group_norm", Shape, |d| t(d, &[2, 4])?.group_norm(2, Some(&t(d, &[2])?), None, 0.1)),
-    ("instance_norm", Shape, |d| t(d, &[4])?.instance_norm(None, None, 0.1)),
-    ("instance_norm", Shape, |d| t(d, &[2, 4])?.instance_norm(None, Some(&t(d, &[2, 4])?), 0.1)),
-    ("instance_norm", TYPE, |d| of(d, Bool, &[2, 4])?.instance_norm(None, None, 0.1)),
+    ("group_norm", Shape, |d| {
+        t(d, &[4])?.group_norm(2, NormOptions { eps: 0.1, ..Default::default() })
+    }),
+    ("group_norm", Shape, |d| {
+        t(d, &[2, 4])?.group_norm(3, NormOptions { eps: 0.1, ..Default::default() })
+    }),
+    ("group_norm", Shape, |d| {
+        t(d, &[2, 4])?.group_norm(0, NormOptions { eps: 0.1, ..Default::default() })
+    }),
+    ("group_norm", Shape, |d| {
+        t(d, &[2, 4])?.group_norm(
+            2,
+            NormOptions { weight: Some(&t(d, &[2])?), eps: 0.1, ..Default::default() },
+        )
+    }),
+    ("instance_norm", Shape, |d| {
+        t(d, &[4])?.instance_norm(NormOptions { eps: 0.1, ..Default::default() })
+    }),
+    ("instance_norm", Shape, |d| {
+        t(d, &[2, 4])?.instance_norm(NormOptions {
+            bias: Some(&t(d, &[2, 4])?),
+            eps: 0.1,
+            ..Default::default()
+        })
+    }),
+    ("instance_norm", TYPE, |d| {
+        of(d, Bool, &[2, 4])?.instance_norm(NormOptions { eps: 0.1, ..Default::default() })
+    }),
     ("rotary", Shape, |d| t(d, &[2, 4])?.rotary(&t(d, &[3])?, &t(d, &[3])?, false)),
     ("rotary", Shape, |d| t(d, &[2, 4])?.rotary(&t(d, &[2])?, &t(d, &[1])?, false)),
     ("rotary", Shape, |d| t(d, &[2, 4])?.rotary(&t(d, &[3, 1, 2])?, &t(d, &[3, 1, 2])?, true)),

@@ -5,7 +5,7 @@ use super::check::{exact, near, Suite};
 use super::grad::holds;
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
-use warpweft::tensor::{SampleMode, SamplePadding};
+use warpweft::tensor::{GridSampleOptions, SampleMode, SamplePadding};
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("sampling");
@@ -148,7 +148,10 @@ fn grids(suite: &mut Suite) {
             for mode in MODES {
                 for padding in PADDINGS {
                     for align in [false, true] {
-                        let got = a.grid_sample(&b, mode, padding, align)?;
+                        let got = a.grid_sample(
+                            &b,
+                            GridSampleOptions { mode, padding_mode: padding, align_corners: align },
+                        )?;
                         let want = sampled(&x, &places, mode, padding, align);
                         let what = format!("{mode:?} {padding:?} {align}");
                         let by = Tolerance { absolute: 1e-5, relative: 0.0 };
@@ -167,7 +170,14 @@ fn grids(suite: &mut Suite) {
             let mut checks = Vec::new();
             for padding in PADDINGS {
                 for align in [false, true] {
-                    let got = a.grid_sample(&b, SampleMode::Bicubic, padding, align)?;
+                    let got = a.grid_sample(
+                        &b,
+                        GridSampleOptions {
+                            mode: SampleMode::Bicubic,
+                            padding_mode: padding,
+                            align_corners: align,
+                        },
+                    )?;
                     let by = Tolerance { absolute: 2e-5, relative: 0.0 };
                     let want = cubic(&x, &places, padding, align);
                     checks.push(near(format!("{padding:?} {align}"), got, want, by));
@@ -180,7 +190,16 @@ fn grids(suite: &mut Suite) {
         suite,
         "the gradient of grid_sample, bicubic",
         vec![random(&[1, 2, 3, 4], -1.0, 1.0, 5), random(&[1, 2, 3, 2], -1.6, 1.6, 6)],
-        |x| x[0].grid_sample(&x[1], SampleMode::Bicubic, SamplePadding::Border, false),
+        |x| {
+            x[0].grid_sample(
+                &x[1],
+                GridSampleOptions {
+                    mode: SampleMode::Bicubic,
+                    padding_mode: SamplePadding::Border,
+                    ..Default::default()
+                },
+            )
+        },
         |x| cubic(&x[0], &x[1], SamplePadding::Border, false),
     );
     for padding in PADDINGS {
@@ -194,14 +213,23 @@ fn grids(suite: &mut Suite) {
                     random(&[1, 2, 3, 4], -1.0, 1.0, 5),
                     random(&[1, 2, 3, 2], -1.6, 1.6, 6).map(away),
                 ],
-                move |x| x[0].grid_sample(&x[1], SampleMode::Bilinear, padding, align),
+                move |x| {
+                    x[0].grid_sample(
+                        &x[1],
+                        GridSampleOptions {
+                            padding_mode: padding,
+                            align_corners: align,
+                            ..Default::default()
+                        },
+                    )
+                },
                 move |x| sampled(&x[0], &x[1], SampleMode::Bilinear, padding, align),
             );
         }
     }
     suite.add("grid_sample of nothing", |device| {
         let (x, grid) = (device.zeros(&[1, 2, 3, 4])?, device.zeros(&[1, 0, 3, 2])?);
-        let got = x.grid_sample(&grid, SampleMode::Bilinear, SamplePadding::Zeros, false)?;
+        let got = x.grid_sample(&grid, GridSampleOptions::default())?;
         Ok(vec![near("nothing", got, Array::new(&[1, 2, 0, 3], vec![]), Tolerance::EXACT)])
     });
 }

@@ -6,7 +6,7 @@ use super::tolerance::Tolerance;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::tensor::{Reduction, Tensor};
+use warpweft::tensor::{Reduction, ScatterNdOptions, Tensor};
 
 /// Combines an existing element with a new one.
 pub type Combine = fn(f64, f64) -> f64;
@@ -230,7 +230,7 @@ fn coordinates(suite: &mut Suite) {
                 });
                 checks.push(near(
                     format!("{op:?}"),
-                    a.scatter_nd(&i, &s, op)?,
+                    a.scatter_nd(&i, &s, ScatterNdOptions { reduction: op })?,
                     want,
                     Tolerance::EXACT,
                 ));

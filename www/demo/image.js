@@ -90,7 +90,7 @@ function pack(image) {
 const apply = {
   grayscale: (x) => {
     const weight = x.device.tensor(Float32Array.of(0.299, 0.587, 0.114), [1, 3, 1, 1]);
-    return x.mul(weight).sum(1, { keepDims: true }).expand([...x.shape]);
+    return x.mul(weight).sum(1, { keepdim: true }).expand([...x.shape]);
   },
   brightness: (x, strength) => x.add(strength),
   // Keeps away from 0, where powers below 1 have an infinite slope.

@@ -261,7 +261,7 @@ async function trapped(browser, prefer) {
     const calls = [
       () => waiting,
       () => x.add(1),
-      () => x.sum(0, { keepDims: true }),
+      () => x.sum(0, { keepdim: true }),
       () => x.read(),
       () => device.zeros([2]),
       () => device.tensor([1]),

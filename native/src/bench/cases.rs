@@ -2,7 +2,9 @@
 //! sorts are only native.
 
 use crate::error::Result;
-use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor};
+use crate::tensor::{
+    AttentionOptions, Conv2dOptions, NormOptions, Padding, RmsNormOptions, Tensor,
+};
 use std::iter::once;
 
 /// A case, with its name and its computation.
@@ -331,8 +333,13 @@ impl Kind {
                 x[0].attention(&x[1], &x[2], AttentionOptions { causal, ..Default::default() })
             }
             Kind::Softmax { .. } => x[0].softmax(-1),
-            Kind::LayerNorm { .. } => x[0].layer_norm(&[-1], Some(&x[1]), Some(&x[2]), 1e-5),
-            Kind::RmsNorm { .. } => x[0].rms_norm(&[-1], Some(&x[1]), 1e-6),
+            Kind::LayerNorm { .. } => x[0].layer_norm(
+                &[-1],
+                NormOptions { weight: Some(&x[1]), bias: Some(&x[2]), ..Default::default() },
+            ),
+            Kind::RmsNorm { .. } => {
+                x[0].rms_norm(&[-1], RmsNormOptions { weight: Some(&x[1]), eps: 1e-6 })
+            }
             Kind::Sum { axis: Some(axis), .. } => x[0].sum(&[*axis as isize]),
             Kind::Sum { axis: None, .. } => x[0].sum(&[]),
             Kind::Sort { .. } => x[0].sort(-1, false).map(|(values, _)| values),

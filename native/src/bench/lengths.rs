@@ -6,7 +6,7 @@ use super::progress;
 use super::table::plain;
 use crate::device::Device;
 use crate::error::Result;
-use crate::tensor::{AttentionOptions, Tensor};
+use crate::tensor::{AttentionOptions, NormOptions, Tensor};
 use crate::{DeviceBlocking, TensorBlocking};
 use comfy_table::Table;
 use std::time::Instant;
@@ -31,7 +31,9 @@ const WORK: [(&str, usize, Work); 8] = [
         some(d, &[1, 32, n, n])?.conv2d(&some(d, &[32, 32, 3, 3])?, None, Default::default())
     }),
     ("softmax [n, 1024]", 1024, |d, n| some(d, &[n, 1024])?.softmax(-1)),
-    ("layer norm [1024, n]", 1024, |d, n| some(d, &[1024, n])?.layer_norm(-1, None, None, 1e-5)),
+    ("layer norm [1024, n]", 1024, |d, n| {
+        some(d, &[1024, n])?.layer_norm(-1, NormOptions::default())
+    }),
     ("gelu of a transposed matrix [n, 1024]", 1024, |d, n| {
         Ok(some(d, &[n, 1024])?.transpose(0, 1)?.gelu())
     }),
@@ -87,13 +89,13 @@ fn encoder(device: &Device, length: usize) -> Result<Tensor> {
     let (w, up) = (some(device, &[64, 64])?, some(device, &[64, 256])?);
     let down = up.transpose(0, 1)?;
     for _ in 0..6 {
-        let h = x.layer_norm(-1, None, None, 1e-5)?;
+        let h = x.layer_norm(-1, NormOptions::default())?;
         let heads = |x: Tensor| x.reshape(&[1, length, 4, 16])?.permute(&[0, 2, 1, 3]);
         let (q, k, v) = (heads(h.matmul(&w)?)?, heads(h.matmul(&w)?)?, heads(h.matmul(&w)?)?);
         let mixed = q.attention(&k, &v, AttentionOptions::default())?;
         let mixed = mixed.permute(&[0, 2, 1, 3])?.reshape(&[length, 64])?;
         x = x.add(&mixed.matmul(&w)?)?;
-        let h = x.layer_norm(-1, None, None, 1e-5)?;
+        let h = x.layer_norm(-1, NormOptions::default())?;
         x = x.add(&h.matmul(&up)?.gelu().matmul(&down)?)?;
     }
     x.mean(0)

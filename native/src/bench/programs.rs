@@ -5,7 +5,7 @@ use super::table::plain;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::tensor::{AttentionOptions, Tensor, Variable};
+use crate::tensor::{AttentionOptions, NormOptions, Tensor, Variable};
 use crate::{DeviceBlocking, TensorBlocking};
 use std::time::{Duration, Instant};
 
@@ -60,10 +60,10 @@ fn chain(x: &Tensor, count: usize) -> Result<Tensor> {
 fn transformer(device: &Device, width: usize, layers: usize) -> Result<Tensor> {
     let w = ones(device, &[width, width])?;
     (0..layers).try_fold(ones(device, &[1, 2, 4, width])?, |x, _| {
-        let h = x.layer_norm(&[-1], None, None, 1e-5)?;
+        let h = x.layer_norm(&[-1], NormOptions::default())?;
         let (q, k, v) = (h.matmul(&w)?, h.matmul(&w)?, h.matmul(&w)?);
         let x = x.add(&q.attention(&k, &v, AttentionOptions::default())?.matmul(&w)?)?;
-        let h = x.layer_norm(&[-1], None, None, 1e-5)?;
+        let h = x.layer_norm(&[-1], NormOptions::default())?;
         x.add(&h.matmul(&w)?.gelu().matmul(&w)?)
     })
 }

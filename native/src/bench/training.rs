@@ -111,7 +111,7 @@ fn make(device: &Device, name: &str) -> Result<Work> {
 fn step(work: &Work, optimizer: &mut Optimizer) -> Result<(Duration, f32)> {
     let start = Instant::now();
     let scores = work.model.forward(&work.x)?;
-    let loss = scores.cross_entropy(&work.y, None, CrossEntropyOptions::default())?;
+    let loss = scores.cross_entropy(&work.y, CrossEntropyOptions::default())?;
     optimizer.minimize(&loss)?;
     let loss = loss.item_blocking::<f32>()?;
     Ok((start.elapsed(), loss))

@@ -95,15 +95,15 @@ impl Layer {
     ///
     /// # Errors
     /// `Limit`.
-    #[js(options(epsilon = 1e-5, momentum = 0.1))]
+    #[js(options(eps = 1e-5, momentum = 0.1))]
     pub fn batch_norm(
         generator: &Generator,
         channels: usize,
-        epsilon: f64,
+        eps: f64,
         momentum: f64,
     ) -> Result<Layer> {
         let mut layer = nn::BatchNorm::new(generator, channels)?;
-        (layer.epsilon, layer.momentum) = (epsilon, momentum);
+        (layer.eps, layer.momentum) = (eps, momentum);
         Ok(Layer::one(generator, layer))
     }
 
@@ -111,20 +111,20 @@ impl Layer {
     ///
     /// # Errors
     /// `Limit`.
-    #[js(options(epsilon = 1e-5))]
-    pub fn layer_norm(generator: &Generator, shape: &[usize], epsilon: f64) -> Result<Layer> {
+    #[js(options(eps = 1e-5))]
+    pub fn layer_norm(generator: &Generator, shape: &[usize], eps: f64) -> Result<Layer> {
         let layer = nn::LayerNorm::new(generator, shape)?;
-        Ok(Layer::one(generator, nn::LayerNorm { epsilon, ..layer }))
+        Ok(Layer::one(generator, nn::LayerNorm { eps, ..layer }))
     }
 
     /// Makes RMS normalization: divides by the root of the mean square over the last axes, with a trainable weight.
     ///
     /// # Errors
     /// `Limit`.
-    #[js(options(epsilon = 1.1920929e-7))]
-    pub fn rms_norm(generator: &Generator, shape: &[usize], epsilon: f64) -> Result<Layer> {
+    #[js(options(eps = 1.1920929e-7))]
+    pub fn rms_norm(generator: &Generator, shape: &[usize], eps: f64) -> Result<Layer> {
         let layer = nn::RmsNorm::new(generator, shape)?;
-        Ok(Layer::one(generator, nn::RmsNorm { epsilon, ..layer }))
+        Ok(Layer::one(generator, nn::RmsNorm { eps, ..layer }))
     }
 
     /// Makes group normalization: normalizes groups of channels of each image, with a trainable weight and bias for each
@@ -132,33 +132,33 @@ impl Layer {
     ///
     /// # Errors
     /// `Shape` in `forward` if the groups do not divide the channels; `Limit`.
-    #[js(options(epsilon = 1e-5))]
+    #[js(options(eps = 1e-5))]
     pub fn group_norm(
         generator: &Generator,
         groups: usize,
         channels: usize,
-        epsilon: f64,
+        eps: f64,
     ) -> Result<Layer> {
         let layer = nn::GroupNorm::new(generator, groups, channels)?;
-        Ok(Layer::one(generator, nn::GroupNorm { epsilon, ..layer }))
+        Ok(Layer::one(generator, nn::GroupNorm { eps, ..layer }))
     }
 
     /// Makes instance normalization: normalizes each channel of each image. If `affine`, with a trainable weight and bias.
     ///
     /// # Errors
     /// `Limit`.
-    #[js(options(epsilon = 1e-5, affine = false))]
+    #[js(options(eps = 1e-5, affine = false))]
     pub fn instance_norm(
         generator: &Generator,
         channels: usize,
-        epsilon: f64,
+        eps: f64,
         affine: bool,
     ) -> Result<Layer> {
         let layer = match affine {
             true => nn::InstanceNorm::affine(generator, channels)?,
             false => nn::InstanceNorm::default(),
         };
-        Ok(Layer::one(generator, nn::InstanceNorm { epsilon, ..layer }))
+        Ok(Layer::one(generator, nn::InstanceNorm { eps, ..layer }))
     }
 
     /// Makes multi-head attention, called as `forward([query, key, value])`, each of shape `[batch, length, width]`. PyTorch's

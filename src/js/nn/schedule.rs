@@ -4,7 +4,8 @@ use super::models::Schedule;
 use super::Object;
 use crate::error::{Error, Result};
 use crate::js::{IntoJs, JsSchedule};
-use crate::optim::{self, OneCycleOptions, PlateauOptions, ReduceLrOnPlateau};
+use crate::optim::{self, LinearLrOptions, OneCycleOptions, PlateauOptions};
+use crate::optim::{ReduceLrOnPlateau, WarmRestartsOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,14 +29,9 @@ impl Schedule {
     ///
     /// # Errors
     /// Errors of `constant`.
-    #[js(options(start_factor = 1.0 / 3.0, end_factor = 1.0, total_iters = 5))]
-    pub fn linear(
-        lr: f64,
-        start_factor: f64,
-        end_factor: f64,
-        total_iters: u64,
-    ) -> Result<Schedule> {
-        Ok(steps(optim::LinearLr::new(lr, start_factor, end_factor, total_iters)?))
+    #[js(spread(options))]
+    pub fn linear(lr: f64, options: LinearLrOptions) -> Result<Schedule> {
+        Ok(steps(optim::LinearLr::new(lr, options)?))
     }
 
     /// Makes a schedule that multiplies the rate by `gamma` after each `stepSize` steps.
@@ -87,14 +83,13 @@ impl Schedule {
     ///
     /// # Errors
     /// Errors of `constant`; `InvalidArgument` for zero steps.
-    #[js(default(t_mult = 1, eta_min = 0.0))]
+    #[js(spread(options))]
     pub fn cosine_annealing_warm_restarts(
         lr: f64,
         t0: u64,
-        t_mult: u64,
-        eta_min: f64,
+        options: WarmRestartsOptions,
     ) -> Result<Schedule> {
-        Ok(steps(optim::CosineAnnealingWarmRestarts::new(lr, t0, t_mult, eta_min)?))
+        Ok(steps(optim::CosineAnnealingWarmRestarts::new(lr, t0, options)?))
     }
 
     /// Makes a one-cycle schedule of `totalSteps` steps: from a small rate to `maxLr`, then down to a smaller one (Smith and

@@ -5,6 +5,28 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
+/// Options of [`Tensor::binary_cross_entropy`].
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BinaryCrossEntropyOptions<'a> {
+    /// A factor of each loss. The default is none.
+    pub weight: Option<&'a Tensor>,
+    /// The reduction of the losses. The default is the mean.
+    pub reduction: LossReduction,
+}
+
+/// Options of [`Tensor::binary_cross_entropy_with_logits`].
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BinaryCrossEntropyWithLogitsOptions<'a> {
+    /// A factor of each loss. The default is none.
+    pub weight: Option<&'a Tensor>,
+    /// The weight of targets that are 1. The default is none.
+    pub pos_weight: Option<&'a Tensor>,
+    /// The reduction of the losses. The default is the mean.
+    pub reduction: LossReduction,
+}
+
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// Returns the binary cross entropy of probabilities and targets from 0 to 1: the mean of `-(target log(x) + (1 - target)
@@ -19,22 +41,23 @@ impl Tensor {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// # use warpweft::{device::{Device, Preference}, nn::LossReduction};
+    /// # use warpweft::{device::{Device, Preference}, nn::{BinaryCrossEntropyOptions, LossReduction}};
     /// let device = Device::with(Preference::Cpu).await?;
     /// let x = device.tensor(&[0.0f32, 1.0], &[2])?;
     /// let target = device.tensor(&[1.0f32, 1.0], &[2])?;
-    /// let loss = x.binary_cross_entropy(&target, None, LossReduction::None)?;
+    /// let options = BinaryCrossEntropyOptions { reduction: LossReduction::None, ..Default::default() };
+    /// let loss = x.binary_cross_entropy(&target, options)?;
     /// assert_eq!(loss.read::<f32>().await?, [100.0, 0.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js", js(options(weight, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(spread(options)))]
     pub fn binary_cross_entropy(
         &self,
         target: &Tensor,
-        weight: Option<&Tensor>,
-        reduction: LossReduction,
+        options: BinaryCrossEntropyOptions<'_>,
     ) -> Result<Tensor> {
         let name = "binary_cross_entropy";
+        let BinaryCrossEntropyOptions { weight, reduction } = options;
         need_like(name, self, target, "target")?;
         need_floats(name, self, weight.as_slice())?;
         // The smallest number whose inverse the type can represent.
@@ -63,23 +86,27 @@ impl Tensor {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// # use warpweft::{device::{Device, Preference}, nn::LossReduction};
+    /// # use warpweft::{device::{Device, Preference}, nn::BinaryCrossEntropyWithLogitsOptions};
     /// let device = Device::with(Preference::Cpu).await?;
     /// let x = device.tensor(&[-1000.0f32, 1000.0], &[2])?;
     /// let target = device.tensor(&[1.0f32, 1.0], &[2])?;
-    /// let loss = x.binary_cross_entropy_with_logits(&target, None, None, LossReduction::None)?;
-    /// assert_eq!(loss.read::<f32>().await?, [1000.0, 0.0]);
+    /// let pos_weight = device.tensor(&[3.0f32], &[1])?;
+    /// let options = BinaryCrossEntropyWithLogitsOptions {
+    ///     pos_weight: Some(&pos_weight),
+    ///     ..Default::default()
+    /// };
+    /// let loss = x.binary_cross_entropy_with_logits(&target, options)?;
+    /// assert_eq!(loss.item::<f32>().await?, 1500.0);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js", js(options(weight, pos_weight, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(spread(options)))]
     pub fn binary_cross_entropy_with_logits(
         &self,
         target: &Tensor,
-        weight: Option<&Tensor>,
-        pos_weight: Option<&Tensor>,
-        reduction: LossReduction,
+        options: BinaryCrossEntropyWithLogitsOptions<'_>,
     ) -> Result<Tensor> {
         let name = "binary_cross_entropy_with_logits";
+        let BinaryCrossEntropyWithLogitsOptions { weight, pos_weight, reduction } = options;
         need_like(name, self, target, "target")?;
         let weights: Vec<&Tensor> = weight.into_iter().chain(pos_weight).collect();
         need_floats(name, self, &weights)?;

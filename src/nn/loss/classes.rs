@@ -7,8 +7,10 @@ use crate::tensor::Tensor;
 
 /// Options of [`Tensor::cross_entropy`].
 #[cfg_attr(feature = "js", warpweft_macros::js)]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CrossEntropyOptions {
+#[derive(Clone, Copy, Debug)]
+pub struct CrossEntropyOptions<'a> {
+    /// The weights of the classes, one number for each. The default is none.
+    pub weight: Option<&'a Tensor>,
     /// The class whose targets are ignored. It has no effect on targets of probabilities. The default is -100.
     pub ignore_index: i32,
     /// The part of the target, from 0 to 1, that is distributed evenly over all classes (Szegedy et al. 2016). The default is
@@ -18,10 +20,28 @@ pub struct CrossEntropyOptions {
     pub reduction: LossReduction,
 }
 
-impl Default for CrossEntropyOptions {
-    fn default() -> CrossEntropyOptions {
-        let reduction = LossReduction::Mean;
-        CrossEntropyOptions { ignore_index: -100, label_smoothing: 0.0, reduction }
+impl Default for CrossEntropyOptions<'_> {
+    fn default() -> Self {
+        let (weight, reduction) = (None, LossReduction::Mean);
+        CrossEntropyOptions { weight, ignore_index: -100, label_smoothing: 0.0, reduction }
+    }
+}
+
+/// Options of [`Tensor::nll_loss`].
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug)]
+pub struct NllOptions<'a> {
+    /// The weights of the classes, one number for each. The default is none.
+    pub weight: Option<&'a Tensor>,
+    /// The class whose targets are ignored. The default is -100.
+    pub ignore_index: i32,
+    /// The reduction of the losses. The default is the mean.
+    pub reduction: LossReduction,
+}
+
+impl Default for NllOptions<'_> {
+    fn default() -> Self {
+        NllOptions { weight: None, ignore_index: -100, reduction: LossReduction::Mean }
     }
 }
 
@@ -157,19 +177,18 @@ impl Tensor {
     /// let device = Device::with(Preference::Cpu).await?;
     /// let scores = device.tensor(&[0.0f32, 0.0, 100.0, 0.0], &[2, 2])?;
     /// let target = device.tensor(&[1i32, 0], &[2])?;
-    /// let loss = scores.cross_entropy(&target, None, CrossEntropyOptions::default())?;
+    /// let loss = scores.cross_entropy(&target, CrossEntropyOptions::default())?;
     /// assert!((loss.item::<f32>().await? - 2f32.ln() / 2.0).abs() < 1e-6);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js", js(options(weight), spread(options)))]
+    #[cfg_attr(feature = "js", js(spread(options)))]
     pub fn cross_entropy(
         &self,
         target: &Tensor,
-        weight: Option<&Tensor>,
-        options: CrossEntropyOptions,
+        options: CrossEntropyOptions<'_>,
     ) -> Result<Tensor> {
         let name = "cross_entropy";
-        let CrossEntropyOptions { ignore_index, label_smoothing, reduction } = options;
+        let CrossEntropyOptions { weight, ignore_index, label_smoothing, reduction } = options;
         if !(0.0..=1.0).contains(&label_smoothing) {
             let message =
                 format!("{name}: label_smoothing must be in [0, 1], got {label_smoothing}");
@@ -210,30 +229,28 @@ impl Tensor {
 
     /// Returns the negative log likelihood: the negative element of the target's class. This tensor has logarithms of
     /// probabilities, for example from [`Tensor::log_softmax`]. Shapes, weights, ignored targets and the mean are as in
-    /// [`Tensor::cross_entropy`]. PyTorch's default `ignore_index` is -100. (`F.nll_loss` of PyTorch.)
+    /// [`Tensor::cross_entropy`]. (`F.nll_loss` of PyTorch.)
     ///
     /// # Errors
     /// Same as [`Tensor::cross_entropy`] for integer targets.
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// # use warpweft::{device::{Device, Preference}, nn::LossReduction};
+    /// # use warpweft::{device::{Device, Preference}, nn::NllOptions};
     /// let device = Device::with(Preference::Cpu).await?;
     /// let x = device.tensor(&[-1.0f32, -2.0, -3.0, -4.0], &[2, 2])?;
     /// let target = device.tensor(&[1i32, 0], &[2])?;
-    /// let loss = x.nll_loss(&target, None, -100, LossReduction::Mean)?;
+    /// let loss = x.nll_loss(&target, NllOptions::default())?;
     /// assert_eq!(loss.item::<f32>().await?, 2.5);
+    /// let weight = device.tensor(&[3.0f32, 1.0], &[2])?;
+    /// let options = NllOptions { weight: Some(&weight), ..Default::default() };
+    /// assert_eq!(x.nll_loss(&target, options)?.item::<f32>().await?, 2.75);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js", js(options(weight, ignore_index = -100, reduction = LossReduction::Mean)))]
-    pub fn nll_loss(
-        &self,
-        target: &Tensor,
-        weight: Option<&Tensor>,
-        ignore_index: i32,
-        reduction: LossReduction,
-    ) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(spread(options)))]
+    pub fn nll_loss(&self, target: &Tensor, options: NllOptions<'_>) -> Result<Tensor> {
         let name = "nll_loss";
+        let NllOptions { weight, ignore_index, reduction } = options;
         let classes = Classes::new(name, self, weight)?;
         compute_in_f32(name, self, |x| {
             let targets = classes.targets(target, ignore_index)?;

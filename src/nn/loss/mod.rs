@@ -9,9 +9,10 @@ mod classes;
 mod pairs;
 mod regression;
 
-pub use classes::CrossEntropyOptions;
+pub use binary::{BinaryCrossEntropyOptions, BinaryCrossEntropyWithLogitsOptions};
+pub use classes::{CrossEntropyOptions, NllOptions};
 pub use pairs::TripletMarginOptions;
-pub use regression::PoissonNllOptions;
+pub use regression::{GaussianNllOptions, PoissonNllOptions};
 
 use crate::dtype::FLOATS;
 use crate::error::{Error, Result};

@@ -13,7 +13,7 @@ pub struct TripletMarginOptions {
     /// The order of the norm that measures distances. The default is 2.
     pub p: f64,
     /// Added to each difference of coordinates for numerical stability. The default is 1e-6.
-    pub epsilon: f64,
+    pub eps: f64,
     /// Whether the distance between positive and negative replaces the negative's distance if it is smaller (Balntas et al.
     /// 2016). The default is `false`.
     pub swap: bool,
@@ -24,7 +24,7 @@ pub struct TripletMarginOptions {
 impl Default for TripletMarginOptions {
     fn default() -> TripletMarginOptions {
         let reduction = LossReduction::Mean;
-        TripletMarginOptions { margin: 1.0, p: 2.0, epsilon: 1e-6, swap: false, reduction }
+        TripletMarginOptions { margin: 1.0, p: 2.0, eps: 1e-6, swap: false, reduction }
     }
 }
 
@@ -110,7 +110,7 @@ impl Tensor {
     }
 
     /// Returns the triplet margin loss of vectors along the last axis: the mean of `max(0, d(x, positive) - d(x, negative) +
-    /// margin)`. This tensor has the anchors `x`. The distance `d(x, y)` is the `p`-norm of `x - y + epsilon`.
+    /// margin)`. This tensor has the anchors `x`. The distance `d(x, y)` is the `p`-norm of `x - y + eps`.
     /// (`F.triplet_margin_loss` of PyTorch.)
     ///
     /// # Errors
@@ -141,10 +141,10 @@ impl Tensor {
         if self.rank() == 0 {
             return Err(Error::wrong_shape(name, "the input must have an axis of vectors", &[]));
         }
-        let TripletMarginOptions { margin, p, epsilon, swap, reduction } = options;
+        let TripletMarginOptions { margin, p, eps, swap, reduction } = options;
         compute_in_f32(name, self, |x| {
             let (positive, negative) = (to_f32(positive)?, to_f32(negative)?);
-            let distance = |x: &Tensor, y: &Tensor| x.sub(y)?.add(epsilon)?.norm(p, -1);
+            let distance = |x: &Tensor, y: &Tensor| x.sub(y)?.add(eps)?.norm(p, -1);
             let near = distance(x, &positive)?;
             let mut far = distance(x, &negative)?;
             if swap {

@@ -5,6 +5,24 @@ use crate::error::{Error, Result};
 use crate::tensor::{with_op_name, Tensor};
 use std::f64::consts::TAU;
 
+/// Options of [`Tensor::gaussian_nll_loss`].
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GaussianNllOptions {
+    /// Whether the constant `log(2 pi) / 2` is added. The default is `false`.
+    pub full: bool,
+    /// The smallest variance, for numerical stability. The default is 1e-6.
+    pub eps: f64,
+    /// The reduction of the losses. The default is the mean.
+    pub reduction: LossReduction,
+}
+
+impl Default for GaussianNllOptions {
+    fn default() -> GaussianNllOptions {
+        GaussianNllOptions { full: false, eps: 1e-6, reduction: LossReduction::Mean }
+    }
+}
+
 /// Options of [`Tensor::poisson_nll_loss`].
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,7 +32,7 @@ pub struct PoissonNllOptions {
     /// Whether Stirling's approximation of `log(target!)` is added. The default is `false`.
     pub full: bool,
     /// Added to a rate before its logarithm for numerical stability. The default is 1e-8.
-    pub epsilon: f64,
+    pub eps: f64,
     /// The reduction of the losses. The default is the mean.
     pub reduction: LossReduction,
 }
@@ -22,7 +40,7 @@ pub struct PoissonNllOptions {
 impl Default for PoissonNllOptions {
     fn default() -> PoissonNllOptions {
         let reduction = LossReduction::Mean;
-        PoissonNllOptions { log_input: true, full: false, epsilon: 1e-8, reduction }
+        PoissonNllOptions { log_input: true, full: false, eps: 1e-8, reduction }
     }
 }
 
@@ -146,48 +164,47 @@ impl Tensor {
     }
 
     /// Returns the negative log likelihood of a normal distribution (Nix and Weigend 1994). This tensor is the mean of the
-    /// distribution. The loss is the mean of `(log(v) + (x - target)^2 / v) / 2` with `v = max(variance, epsilon)`. With
+    /// distribution. The loss is the mean of `(log(v) + (x - target)^2 / v) / 2` with `v = max(variance, eps)`. With
     /// `full` the constant `log(2 pi) / 2` is added. (`F.gaussian_nll_loss` of PyTorch.)
     ///
     /// The variance has the shape of this tensor, or one number for the last axis. In the second case, the last extent is 1
-    /// or the axis is missing. The target broadcasts. PyTorch's default epsilon is 1e-6.
+    /// or the axis is missing. The target broadcasts.
     ///
-    /// The gradient of a variance below epsilon is the gradient at epsilon, as in PyTorch. Variances below 0, which PyTorch
-    /// rejects, count as epsilon.
+    /// The gradient of a variance below `eps` is the gradient at `eps`, as in PyTorch. Variances below 0, which PyTorch
+    /// rejects, count as `eps`.
     ///
     /// # Errors
     /// `Shape` unless the target broadcasts and the variance has one of these shapes. `DType` unless all are of one float
-    /// type. `InvalidArgument` unless `epsilon` is above 0.
+    /// type. `InvalidArgument` unless `eps` is above 0.
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// # use warpweft::{device::{Device, Preference}, nn::LossReduction};
+    /// # use warpweft::{device::{Device, Preference}, nn::GaussianNllOptions};
     /// let device = Device::with(Preference::Cpu).await?;
     /// let x = device.tensor(&[1.0f32, 2.0], &[1, 2])?;
     /// let target = device.tensor(&[2.0f32, 2.0], &[1, 2])?;
     /// let variance = device.ones(&[1])?;
-    /// let loss = x.gaussian_nll_loss(&target, &variance, false, 1e-6, LossReduction::None)?;
-    /// assert_eq!(loss.read::<f32>().await?, [0.5, 0.0]);
+    /// let loss = x.gaussian_nll_loss(&target, &variance, GaussianNllOptions::default())?;
+    /// assert_eq!(loss.item::<f32>().await?, 0.25);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js", js(options(full = false, epsilon = 1e-6, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(spread(options)))]
     pub fn gaussian_nll_loss(
         &self,
         target: &Tensor,
         variance: &Tensor,
-        full: bool,
-        epsilon: f64,
-        reduction: LossReduction,
+        options: GaussianNllOptions,
     ) -> Result<Tensor> {
         let name = "gaussian_nll_loss";
+        let GaussianNllOptions { full, eps, reduction } = options;
         super::need_floats(name, self, &[target, variance])?;
-        need_positive(name, "epsilon", epsilon, false)?;
+        need_positive(name, "eps", eps, false)?;
         let variance = self.one_for_each(name, variance)?;
         compute_in_f32(name, self, |x| {
             let variance = to_f32(&variance)?;
-            // Epsilon is added to 0, which depends on the variance, so that gradients pass.
-            let least = variance.sub(&variance.detach())?.add(epsilon)?;
-            let variance = variance.lt(epsilon)?.where_cond(least, &variance)?;
+            // `eps` is added to 0, which depends on the variance, so that gradients pass.
+            let least = variance.sub(&variance.detach())?.add(eps)?;
+            let variance = variance.lt(eps)?.where_cond(least, &variance)?;
             let distance = x.squared_difference(to_f32(target)?)?.div(&variance)?;
             let mut loss = variance.log().add(distance)?.mul(0.5)?;
             if full {
@@ -217,7 +234,7 @@ impl Tensor {
 
     /// Returns the negative log likelihood of a Poisson distribution. With `log_input`, this tensor is the logarithm of the
     /// rate, and the loss is the mean of `exp(x) - target x`. Without it, this tensor is the rate, and the loss is the mean
-    /// of `x - target log(x + epsilon)`. (`F.poisson_nll_loss` of PyTorch.)
+    /// of `x - target log(x + eps)`. (`F.poisson_nll_loss` of PyTorch.)
     ///
     /// With `full`, Stirling's approximation of `log(target!)` is added where the target `t` is above 1: `t log(t) - t +
     /// log(2 pi t) / 2`.
@@ -239,13 +256,13 @@ impl Tensor {
     pub fn poisson_nll_loss(&self, target: &Tensor, options: PoissonNllOptions) -> Result<Tensor> {
         let name = "poisson_nll_loss";
         need_like(name, self, target, "target")?;
-        let PoissonNllOptions { log_input, full, epsilon, reduction } = options;
+        let PoissonNllOptions { log_input, full, eps, reduction } = options;
         compute_in_f32(name, self, |x| {
             let target = to_f32(target)?;
             let mut loss = if log_input {
                 x.exp().sub(target.mul(x)?)?
             } else {
-                x.sub(target.mul(x.add(epsilon)?.log())?)?
+                x.sub(target.mul(x.add(eps)?.log())?)?
             };
             if full {
                 // Targets without this term count as 1, because the gradient of a logarithm at 0 would be NaN.

@@ -45,13 +45,29 @@ impl Schedule for CosineAnnealingLr {
     }
 }
 
+/// Options of [`CosineAnnealingWarmRestarts`].
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WarmRestartsOptions {
+    /// The factor of the number of steps from one wave to the next. The default is 1.
+    pub t_mult: u64,
+    /// The smallest rate. The default is 0.
+    pub eta_min: f64,
+}
+
+impl Default for WarmRestartsOptions {
+    fn default() -> WarmRestartsOptions {
+        WarmRestartsOptions { t_mult: 1, eta_min: 0.0 }
+    }
+}
+
 /// Half a cosine wave from `lr` towards `eta_min` in `t_0` steps, which then restarts at `lr`. Each further wave is `t_mult`
-/// times as long as the previous one (Loshchilov and Hutter 2016). (`CosineAnnealingWarmRestarts` of PyTorch, whose defaults
-/// are a `t_mult` of 1 and an `eta_min` of 0.)
+/// times as long as the previous one (Loshchilov and Hutter 2016). (`CosineAnnealingWarmRestarts` of PyTorch.)
 ///
 /// ```
-/// use warpweft::optim::{CosineAnnealingWarmRestarts, Schedule};
-/// let schedule = CosineAnnealingWarmRestarts::new(0.5, 10, 2, 0.0)?;
+/// use warpweft::optim::{CosineAnnealingWarmRestarts, Schedule, WarmRestartsOptions};
+/// let options = WarmRestartsOptions { t_mult: 2, ..Default::default() };
+/// let schedule = CosineAnnealingWarmRestarts::new(0.5, 10, options)?;
 /// assert_eq!([0, 10, 30].map(|step| schedule.lr(step)), [0.5; 3]);
 /// assert!(schedule.lr(29) < 0.01);
 /// # Ok::<(), warpweft::error::Error>(())
@@ -60,41 +76,40 @@ impl Schedule for CosineAnnealingLr {
 pub struct CosineAnnealingWarmRestarts {
     lr: f64,
     t_0: u64,
-    t_mult: u64,
-    eta_min: f64,
+    options: WarmRestartsOptions,
 }
 
 impl CosineAnnealingWarmRestarts {
-    /// Creates a schedule. `lr` is the rate at each restart, and `eta_min` is the smallest rate. The first wave has `t_0`
-    /// steps, and each further wave has `t_mult` times as many as the previous one.
+    /// Creates a schedule from the rate at each restart, the number of steps of the first wave, and the options.
     ///
     /// # Errors
     /// `InvalidArgument` unless the numbers are finite and at least 0, and `t_0` and `t_mult` are at least 1.
     pub fn new(
         lr: f64,
         t_0: u64,
-        t_mult: u64,
-        eta_min: f64,
+        options: WarmRestartsOptions,
     ) -> Result<CosineAnnealingWarmRestarts> {
+        let WarmRestartsOptions { t_mult, eta_min } = options;
         let name = "CosineAnnealingWarmRestarts";
         need_numbers(name, &[("lr", lr), ("eta_min", eta_min)])?;
         need_steps(name, "t_0", t_0)?;
         need_steps(name, "t_mult", t_mult)?;
-        Ok(CosineAnnealingWarmRestarts { lr, t_0, t_mult, eta_min })
+        Ok(CosineAnnealingWarmRestarts { lr, t_0, options })
     }
 }
 
 impl Schedule for CosineAnnealingWarmRestarts {
     fn lr(&self, step: u64) -> f64 {
+        let WarmRestartsOptions { t_mult, eta_min } = self.options;
         let (mut since, mut length) = (step, self.t_0);
-        if self.t_mult == 1 {
+        if t_mult == 1 {
             since %= length;
         }
         while since >= length {
             since -= length;
-            length = length.saturating_mul(self.t_mult);
+            length = length.saturating_mul(t_mult);
         }
-        half_wave(self.lr, self.eta_min, since as f64 / length as f64)
+        half_wave(self.lr, eta_min, since as f64 / length as f64)
     }
 }
 

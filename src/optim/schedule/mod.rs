@@ -9,6 +9,7 @@ mod plateau;
 
 pub use cycles::{
     Anneal, CosineAnnealingLr, CosineAnnealingWarmRestarts, OneCycleLr, OneCycleOptions,
+    WarmRestartsOptions,
 };
 pub use plateau::{PlateauMode, PlateauOptions, ReduceLrOnPlateau, ThresholdMode};
 
@@ -19,11 +20,12 @@ use std::fmt::Debug;
 /// A learning rate for each step. An `f64` is a constant schedule.
 ///
 /// ```
-/// use warpweft::optim::{CosineAnnealingLr, LinearLr, Schedule, SequentialLr};
+/// use warpweft::optim::{CosineAnnealingLr, LinearLr, LinearLrOptions, Schedule, SequentialLr};
 ///
 /// # fn main() -> warpweft::error::Result<()> {
 /// // Ten steps of linear warm-up, then half a cosine down to 0.
-/// let warm_up = LinearLr::new(0.1, 0.1, 1.0, 10)?;
+/// let options = LinearLrOptions { start_factor: 0.1, total_iters: 10, ..Default::default() };
+/// let warm_up = LinearLr::new(0.1, options)?;
 /// let decay = CosineAnnealingLr::new(0.1, 90, 0.0)?;
 /// let schedule = SequentialLr::new(vec![Box::new(warm_up), Box::new(decay)], vec![10])?;
 /// assert!((schedule.lr(0) - 0.01).abs() < 1e-12);
@@ -98,40 +100,59 @@ impl Schedule for ConstantLr {
     }
 }
 
+/// Options of [`LinearLr`].
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinearLrOptions {
+    /// The factor of the first step. The default is 1/3.
+    pub start_factor: f64,
+    /// The factor from step `total_iters` on. The default is 1.
+    pub end_factor: f64,
+    /// The number of steps in which the factor changes. The default is 5.
+    pub total_iters: u64,
+}
+
+impl Default for LinearLrOptions {
+    fn default() -> LinearLrOptions {
+        LinearLrOptions { start_factor: 1.0 / 3.0, end_factor: 1.0, total_iters: 5 }
+    }
+}
+
 /// The rate `lr` times a factor that changes linearly from `start_factor` to `end_factor` in `total_iters` steps. Use it as a
-/// warm-up. (`LinearLR` of PyTorch, whose defaults are 1/3, 1 and 5 steps.)
+/// warm-up. (`LinearLR` of PyTorch.)
 ///
 /// ```
-/// use warpweft::optim::{LinearLr, Schedule};
-/// let schedule = LinearLr::new(0.5, 0.0, 1.0, 2)?;
+/// use warpweft::optim::{LinearLr, LinearLrOptions, Schedule};
+/// let options = LinearLrOptions { start_factor: 0.0, total_iters: 2, ..Default::default() };
+/// let schedule = LinearLr::new(0.5, options)?;
 /// assert_eq!([0, 1, 2, 3].map(|step| schedule.lr(step)), [0.0, 0.25, 0.5, 0.5]);
 /// # Ok::<(), warpweft::error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearLr {
     lr: f64,
-    start_factor: f64,
-    end_factor: f64,
-    total_iters: u64,
+    options: LinearLrOptions,
 }
 
 impl LinearLr {
-    /// Creates a schedule from the rate, the first and the last factor, and the number of steps between them.
+    /// Creates a schedule from the rate after the warm-up and the options.
     ///
     /// # Errors
     /// `InvalidArgument` unless the numbers are finite and at least 0, and there is at least one step.
-    pub fn new(lr: f64, start_factor: f64, end_factor: f64, total_iters: u64) -> Result<LinearLr> {
+    pub fn new(lr: f64, options: LinearLrOptions) -> Result<LinearLr> {
+        let LinearLrOptions { start_factor, end_factor, total_iters } = options;
         let numbers = [("lr", lr), ("start_factor", start_factor), ("end_factor", end_factor)];
         need_numbers("LinearLr", &numbers)?;
         need_steps("LinearLr", "total_iters", total_iters)?;
-        Ok(LinearLr { lr, start_factor, end_factor, total_iters })
+        Ok(LinearLr { lr, options })
     }
 }
 
 impl Schedule for LinearLr {
     fn lr(&self, step: u64) -> f64 {
-        let part = step.min(self.total_iters) as f64 / self.total_iters as f64;
-        self.lr * (self.start_factor + (self.end_factor - self.start_factor) * part)
+        let LinearLrOptions { start_factor, end_factor, total_iters } = self.options;
+        let part = step.min(total_iters) as f64 / total_iters as f64;
+        self.lr * (start_factor + (end_factor - start_factor) * part)
     }
 }
 

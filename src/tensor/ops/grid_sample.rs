@@ -6,9 +6,10 @@ use crate::tensor::{with_op_name, Tensor};
 
 /// The interpolation of [`Tensor::grid_sample`].
 #[cfg_attr(feature = "js", warpweft_macros::js)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SampleMode {
     /// The surrounding elements, weighted by proximity along each axis: four of an image, eight of a volume.
+    #[default]
     Bilinear,
     /// The nearest element; of two, the one at the even position.
     Nearest,
@@ -18,14 +19,27 @@ pub enum SampleMode {
 
 /// The values that [`Tensor::grid_sample`] uses outside the input.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SamplePadding {
     /// Zeros.
+    #[default]
     Zeros,
     /// The values at the edges, repeated.
     Border,
     /// The mirror image, repeated.
     Reflection,
+}
+
+/// Options of [`Tensor::grid_sample`].
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GridSampleOptions {
+    /// The interpolation. The default is [`SampleMode::Bilinear`].
+    pub mode: SampleMode,
+    /// The values outside of the input. The default is [`SamplePadding::Zeros`].
+    pub padding_mode: SamplePadding,
+    /// Whether -1 and 1 are the centers of the first and the last element, and not their outer edges. The default is `false`.
+    pub align_corners: bool,
 }
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -49,24 +63,19 @@ impl Tensor {
     /// ```
     /// # pollster::block_on(async {
     /// # use warpweft::device::{Device, Preference};
-    /// # use warpweft::tensor::{SampleMode, SamplePadding};
+    /// # use warpweft::tensor::GridSampleOptions;
     /// let device = Device::with(Preference::Cpu).await?;
     /// let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[1, 1, 2, 2])?;
     /// let grid = device.tensor(&[0.0f32, 0.0, 1.0, -1.0], &[1, 1, 2, 2])?;
-    /// let y = x.grid_sample(&grid, SampleMode::Bilinear, SamplePadding::Zeros, true)?;
+    /// let options = GridSampleOptions { align_corners: true, ..Default::default() };
+    /// let y = x.grid_sample(&grid, options)?;
     /// assert_eq!(y.read::<f32>().await?, [2.5, 2.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js", js(options(mode = SampleMode::Bilinear)))]
-    #[cfg_attr(feature = "js", js(options(padding = SamplePadding::Zeros, align_corners = false)))]
-    pub fn grid_sample(
-        &self,
-        grid: &Tensor,
-        mode: SampleMode,
-        padding: SamplePadding,
-        align_corners: bool,
-    ) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(spread(options)))]
+    pub fn grid_sample(&self, grid: &Tensor, options: GridSampleOptions) -> Result<Tensor> {
         let name = "grid_sample";
+        let GridSampleOptions { mode, padding_mode, align_corners } = options;
         self.check_float(name)?;
         if grid.dtype != self.dtype {
             let (a, b) = (self.dtype, grid.dtype);
@@ -101,7 +110,8 @@ impl Tensor {
                 let part = (axes - 1 - axis) as isize;
                 let place = places.slice_static(2, part..part + 1, 1)?.squeeze(2)?;
                 let place = in_elements(&place, extent, align_corners)?;
-                let edges = |place: &Tensor| within_edges(place, extent, padding, align_corners);
+                let edges =
+                    |place: &Tensor| within_edges(place, extent, padding_mode, align_corners);
                 along.push(match mode {
                     SampleMode::Bicubic => Places::cubic(&place, extent, &edges)?,
                     _ => Places::around(&edges(&place)?, extent, mode)?,

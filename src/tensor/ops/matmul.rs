@@ -162,12 +162,12 @@ impl Tensor {
     }
 
     /// Returns the cosine of the angle between vectors along `axis`:
-    /// `sum(x * y) / (max(|x|, epsilon) * max(|y|, epsilon))`. The shapes broadcast. PyTorch's epsilon is 1e-8.
+    /// `sum(x * y) / (max(|x|, eps) * max(|y|, eps))`. The shapes broadcast. PyTorch's default `eps` is 1e-8.
     ///
     /// # Errors
     /// `Shape` if the axis does not exist or the shapes do not broadcast; `DType` unless both have one float type.
-    #[cfg_attr(feature = "js", js(options(axis = -1, epsilon = 1e-8)))]
-    pub fn cosine_similarity(&self, other: &Tensor, axis: isize, epsilon: f64) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(options(axis = -1, eps = 1e-8)))]
+    pub fn cosine_similarity(&self, other: &Tensor, axis: isize, eps: f64) -> Result<Tensor> {
         let name = "cosine_similarity";
         self.check_float(name)?;
         self.check_same_dtype(name, &[other])?;
@@ -175,7 +175,7 @@ impl Tensor {
             let shape = crate::shape::Shape::broadcast("", &self.shape, &other.shape)?;
             let unit = |x: &Tensor| {
                 let x = x.cast(x.dtype.compute())?.expand(&shape)?;
-                x.div(x.norm_l2(keepdim(axis))?.maximum(epsilon)?)
+                x.div(x.norm_l2(keepdim(axis))?.maximum(eps)?)
             };
             unit(self)?.mul(unit(other)?)?.sum(axis)?.cast(self.dtype)
         })

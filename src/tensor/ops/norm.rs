@@ -4,6 +4,51 @@ use super::reduce::Moments;
 use crate::error::{Error, Result};
 use crate::tensor::{keepdim, with_op_name, Axes, Tensor};
 
+/// Options of the normalizations that subtract a mean, such as [`Tensor::layer_norm`] and [`Tensor::group_norm`].
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, tensor::NormOptions};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let x = device.tensor(&[1.0f32, 3.0], &[1, 2])?;
+/// let weight = device.tensor(&[2.0f32, 5.0], &[2])?;
+/// let options = NormOptions { weight: Some(&weight), eps: 0.0, ..Default::default() };
+/// assert_eq!(x.layer_norm(-1, options)?.read::<f32>().await?, [-2.0, 5.0]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug)]
+pub struct NormOptions<'a> {
+    /// A factor of the result. The default is none.
+    pub weight: Option<&'a Tensor>,
+    /// A number that is added to the result. The default is none.
+    pub bias: Option<&'a Tensor>,
+    /// Added to the variance for numerical stability. The default is 1e-5.
+    pub eps: f64,
+}
+
+impl Default for NormOptions<'_> {
+    fn default() -> Self {
+        NormOptions { weight: None, bias: None, eps: 1e-5 }
+    }
+}
+
+/// Options of [`Tensor::rms_norm`].
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug)]
+pub struct RmsNormOptions<'a> {
+    /// A factor of the result. The default is none.
+    pub weight: Option<&'a Tensor>,
+    /// Added to the mean of the squares for numerical stability. The default is the machine epsilon of `f32`, 2^-23.
+    pub eps: f64,
+}
+
+impl Default for RmsNormOptions<'_> {
+    fn default() -> Self {
+        RmsNormOptions { weight: None, eps: f32::EPSILON.into() }
+    }
+}
+
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// Returns `exp(x) / sum(exp(x))` along `axis`, without overflow.
@@ -40,50 +85,41 @@ impl Tensor {
         })
     }
 
-    /// Returns `(x - mean) / sqrt(variance + epsilon) * weight + bias` over these axes (Ba et al. 2016). Weight and bias
-    /// broadcast. The usual epsilon is 1e-5.
+    /// Returns `(x - mean) / sqrt(variance + eps) * weight + bias` over these axes (Ba et al. 2016). Weight and bias
+    /// broadcast.
     ///
     /// # Errors
     /// `Shape` if an axis does not exist, or if weight or bias does not broadcast; `DType` unless all have one float
     /// type.
-    #[cfg_attr(feature = "js", js(options(axes = -1, weight, bias, epsilon = 1e-5)))]
-    pub fn layer_norm(
-        &self,
-        axes: impl Into<Axes>,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        epsilon: f64,
-    ) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(options(axes = -1), spread(options)))]
+    pub fn layer_norm(&self, axes: impl Into<Axes>, options: NormOptions<'_>) -> Result<Tensor> {
         let axes = &keepdim(axes);
         let all = axes.resolve("layer_norm", &self.shape)?;
         self.check_float("layer_norm")?;
         let count = all.iter().map(|&axis| self.shape[axis]).product();
+        let NormOptions { weight, bias, eps } = options;
         self.normalize_and_scale("layer_norm", weight, bias, |x| {
             let Moments { mean, variance } = Moments::of(x, axes, count)?;
-            x.sub(&mean)?.mul(&variance.add(epsilon)?.rsqrt())
+            x.sub(&mean)?.mul(&variance.add(eps)?.rsqrt())
         })
     }
 
-    /// Returns `x / sqrt(mean(x^2) + epsilon) * weight` over these axes (Zhang and Sennrich 2019). The weight broadcasts.
+    /// Returns `x / sqrt(mean(x^2) + eps) * weight` over these axes (Zhang and Sennrich 2019). The weight broadcasts.
     ///
     /// # Errors
     /// The errors of [`Tensor::layer_norm`].
-    #[cfg_attr(feature = "js", js(options(axes = -1, weight, epsilon = 1e-6)))]
-    pub fn rms_norm(
-        &self,
-        axes: impl Into<Axes>,
-        weight: Option<&Tensor>,
-        epsilon: f64,
-    ) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(options(axes = -1), spread(options)))]
+    pub fn rms_norm(&self, axes: impl Into<Axes>, options: RmsNormOptions<'_>) -> Result<Tensor> {
         let axes = &keepdim(axes);
         axes.resolve("rms_norm", &self.shape)?;
         self.check_float("rms_norm")?;
+        let RmsNormOptions { weight, eps } = options;
         self.normalize_and_scale("rms_norm", weight, None, |x| {
-            x.mul(&x.square().mean(axes)?.add(epsilon)?.rsqrt())
+            x.mul(&x.square().mean(axes)?.add(eps)?.rsqrt())
         })
     }
 
-    /// Returns `(x - mean) / sqrt(variance + epsilon) * weight + bias`, with one number of each for each channel, the
+    /// Returns `(x - mean) / sqrt(variance + eps) * weight + bias`, with one number of each for each channel, the
     /// second axis (Ioffe and Szegedy 2015).
     ///
     /// Mean and variance are running statistics, or `x.mean(..)` and `x.var(.., 0)` over all axes except the channels.
@@ -91,25 +127,24 @@ impl Tensor {
     /// # Errors
     /// `Shape` below rank 2, or unless the others have rank 1 and one number for each channel; `DType` unless all have
     /// one float type.
-    #[cfg_attr(feature = "js", js(options(weight, bias, epsilon = 1e-5)))]
+    #[cfg_attr(feature = "js", js(spread(options)))]
     pub fn batch_norm(
         &self,
         mean: &Tensor,
         variance: &Tensor,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        epsilon: f64,
+        options: NormOptions<'_>,
     ) -> Result<Tensor> {
         let name = "batch_norm";
         self.check_float(name)?;
         let (mean, variance) =
             (self.reshape_per_channel(name, mean)?, self.reshape_per_channel(name, variance)?);
+        let NormOptions { weight, bias, eps } = options;
         let weight = weight.map(|weight| self.reshape_per_channel(name, weight)).transpose()?;
         let bias = bias.map(|bias| self.reshape_per_channel(name, bias)).transpose()?;
         self.check_same_dtype(name, &[&mean, &variance])?;
         self.normalize_and_scale(name, weight.as_ref(), bias.as_ref(), |x| {
             let wide = x.dtype();
-            let scale = variance.cast(wide)?.add(epsilon)?.rsqrt();
+            let scale = variance.cast(wide)?.add(eps)?.rsqrt();
             x.sub(&mean.cast(wide)?)?.mul(&scale)
         })
     }
@@ -121,14 +156,8 @@ impl Tensor {
     /// # Errors
     /// `Shape` below rank 2, if the groups do not divide the channels, or unless weight and bias have rank 1 and one
     /// number for each channel; `DType` unless all have one float type.
-    #[cfg_attr(feature = "js", js(options(weight, bias, epsilon = 1e-5)))]
-    pub fn group_norm(
-        &self,
-        groups: usize,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        epsilon: f64,
-    ) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(spread(options)))]
+    pub fn group_norm(&self, groups: usize, options: NormOptions<'_>) -> Result<Tensor> {
         let name = "group_norm";
         self.check_float(name)?;
         let channels = self.shape.get(1).copied().unwrap_or(0);
@@ -137,12 +166,13 @@ impl Tensor {
                 format!("{name}: the channels must be a multiple of the groups, got shape {} and {groups} groups", self.shape);
             return Err(Error::shape(message));
         }
+        let NormOptions { weight, bias, eps } = options;
         let weight = weight.map(|weight| self.reshape_per_channel(name, weight)).transpose()?;
         let bias = bias.map(|bias| self.reshape_per_channel(name, bias)).transpose()?;
         let each = self.numel() / (self.shape[0] * groups).max(1);
         self.normalize_and_scale(name, weight.as_ref(), bias.as_ref(), |x| {
             let apart = x.reshape(&[x.shape[0], groups, each])?;
-            apart.layer_norm(2, None, None, epsilon)?.reshape(&x.shape)
+            apart.layer_norm(2, NormOptions { eps, ..Default::default() })?.reshape(&x.shape)
         })
     }
 
@@ -150,15 +180,10 @@ impl Tensor {
     ///
     /// # Errors
     /// The errors of [`Tensor::group_norm`].
-    #[cfg_attr(feature = "js", js(options(weight, bias, epsilon = 1e-5)))]
-    pub fn instance_norm(
-        &self,
-        weight: Option<&Tensor>,
-        bias: Option<&Tensor>,
-        epsilon: f64,
-    ) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(spread(options)))]
+    pub fn instance_norm(&self, options: NormOptions<'_>) -> Result<Tensor> {
         let channels = self.shape.get(1).copied().unwrap_or(0);
-        let norm = self.group_norm(channels.max(1), weight, bias, epsilon);
+        let norm = self.group_norm(channels.max(1), options);
         norm.map_err(|error| error.within("instance_norm"))
     }
 

@@ -268,21 +268,16 @@ impl Tensor {
         })
     }
 
-    /// Returns whether elements are close to those of another tensor: `|x - y| <= absolute + relative * |y|`.
+    /// Returns whether elements are close to those of another tensor: `|x - y| <= atol + rtol * |y|`.
     ///
-    /// An infinity is close to itself, and NaN is close to nothing. NumPy and PyTorch use the tolerances 1e-5 (relative)
-    /// and 1e-8 (absolute).
+    /// An infinity is close to itself, and NaN is close to nothing. NumPy and PyTorch use the tolerances `rtol` 1e-5
+    /// and `atol` 1e-8.
     ///
     /// # Errors
     /// `Shape` if the operands do not broadcast; `DType` unless both have one float type.
     #[doc(alias = "isclose")]
-    #[cfg_attr(feature = "js", js(options(relative = 1e-5, absolute = 1e-8), dtype = Bool))]
-    pub fn is_close(
-        &self,
-        other: impl Into<Operand>,
-        relative: f64,
-        absolute: f64,
-    ) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(options(rtol = 1e-5, atol = 1e-8), dtype = Bool))]
+    pub fn is_close(&self, other: impl Into<Operand>, rtol: f64, atol: f64) -> Result<Tensor> {
         let name = "is_close";
         self.check_float(name)?;
         let other = other.into();
@@ -291,7 +286,7 @@ impl Tensor {
                 Operand::Tensor(tensor) => tensor,
                 Operand::Number(number) => self.device.full(&[], number, self.dtype)?,
             };
-            let allowed = other.abs().mul(relative)?.add(absolute)?;
+            let allowed = other.abs().mul(rtol)?.add(atol)?;
             let near = self.sub(&other)?.abs().le(allowed)?.logical_and(other.is_finite())?;
             near.logical_or(self.eq(&other)?)
         })
@@ -302,29 +297,24 @@ impl Tensor {
     /// # Errors
     /// The errors of [`Tensor::is_close`].
     #[doc(alias = "allclose")]
-    #[cfg_attr(feature = "js", js(options(relative = 1e-5, absolute = 1e-8), dtype = Bool))]
-    pub fn all_close(
-        &self,
-        other: impl Into<Operand>,
-        relative: f64,
-        absolute: f64,
-    ) -> Result<Tensor> {
-        with_op_name("all_close", || self.is_close(other, relative, absolute)?.all(Axes::default()))
+    #[cfg_attr(feature = "js", js(options(rtol = 1e-5, atol = 1e-8), dtype = Bool))]
+    pub fn all_close(&self, other: impl Into<Operand>, rtol: f64, atol: f64) -> Result<Tensor> {
+        with_op_name("all_close", || self.is_close(other, rtol, atol)?.all(Axes::default()))
     }
 
-    /// Replaces NaN and both infinities by numbers. The gradient of replaced elements is 0.
+    /// Replaces NaN by `nan`, infinity by `posinf`, and negative infinity by `neginf`. The gradient of replaced elements is 0.
     ///
     /// # Errors
     /// `DType` unless the tensor is a float.
-    #[cfg_attr(feature = "js", js(options(nan = 0.0, positive = 3.4028234663852886e38)))]
-    #[cfg_attr(feature = "js", js(options(negative = -3.4028234663852886e38)))]
-    pub fn nan_to_num(&self, nan: f64, positive: f64, negative: f64) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(options(nan = 0.0, posinf = 3.4028234663852886e38)))]
+    #[cfg_attr(feature = "js", js(options(neginf = -3.4028234663852886e38)))]
+    pub fn nan_to_num(&self, nan: f64, posinf: f64, neginf: f64) -> Result<Tensor> {
         let name = "nan_to_num";
         self.check_float(name)?;
         with_op_name(name, || {
             let least = self.is_inf().logical_and(self.lt(0.0)?)?;
-            let rest = self.is_inf().where_cond(positive, self)?;
-            self.is_nan().where_cond(nan, least.where_cond(negative, rest)?)
+            let rest = self.is_inf().where_cond(posinf, self)?;
+            self.is_nan().where_cond(nan, least.where_cond(neginf, rest)?)
         })
     }
 

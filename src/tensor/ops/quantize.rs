@@ -7,6 +7,14 @@ use crate::dtype::{DType, FLOATS};
 use crate::error::{Error, Result};
 use crate::tensor::{with_op_name, Tensor};
 
+/// Options of [`Tensor::dequantize`].
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DequantizeOptions<'a> {
+    /// The integers that mean 0, in the shape of the scale. The default is 0 everywhere.
+    pub zero_point: Option<&'a Tensor>,
+}
+
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// Unpacks fields of `bits` bits (1, 2, 4, 8 or 16) from the words along the last axis, lowest first, as `i32`:
@@ -67,17 +75,18 @@ impl Tensor {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// # use warpweft::device::{Device, Preference};
+    /// # use warpweft::{device::{Device, Preference}, tensor::DequantizeOptions};
     /// let device = Device::with(Preference::Cpu).await?;
     /// // One row of a matrix of eight 4-bit numbers, in groups of four.
     /// let weights = device.tensor(&[0x7654_3210_u32], &[1, 1])?.unpack(4, true)?;
     /// let scale = device.tensor(&[0.5f32, 10.0], &[1, 2])?;
-    /// let row = weights.dequantize(&scale, None)?;
+    /// let row = weights.dequantize(&scale, DequantizeOptions { zero_point: DequantizeOptions::default() })?;
     /// assert_eq!(row.read::<f32>().await?, [0.0, 0.5, 1.0, 1.5, 40.0, 50.0, 60.0, 70.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js", js(returns = "Tensor"))]
-    pub fn dequantize(&self, scale: &Tensor, zero_point: Option<&Tensor>) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(spread(options), returns = "Tensor"))]
+    pub fn dequantize(&self, scale: &Tensor, options: DequantizeOptions<'_>) -> Result<Tensor> {
+        let DequantizeOptions { zero_point } = options;
         let zero_dtype = zero_point.map_or(DType::I32, |zero| zero.dtype);
         if (self.dtype, zero_dtype) != (DType::I32, DType::I32) || !scale.dtype.is_float() {
             let message = format!(

@@ -29,6 +29,14 @@ pub struct ScatterReduction {
     include_self: bool,
 }
 
+/// Options of [`Tensor::scatter_nd`].
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScatterNdOptions {
+    /// The reduction that combines elements of one position. The default is none: the last element replaces the others.
+    pub reduction: Option<Reduction>,
+}
+
 impl ScatterReduction {
     /// Creates the arithmetic mean of the source elements and, by default, the previous element.
     pub fn mean() -> ScatterReduction {
@@ -204,20 +212,37 @@ impl Tensor {
     }
 
     /// Replaces elements at the coordinates that the last axis of `index` holds by those of `source`, or combines both by
-    /// a reduction. (`ScatterND` in ONNX.)
+    /// the reduction of the options. (`ScatterND` in ONNX.)
     ///
     /// The source has the shape that [`Tensor::gather_nd`] would return. If several elements have the same position, the
     /// last one is kept. Negative coordinates count from the end, and coordinates outside are ignored.
     ///
     /// # Errors
     /// `Shape` if the index or the source does not fit; the `DType` errors of [`Tensor::scatter_reduce`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, tensor::{Reduction, ScatterNdOptions}};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.ones(&[3])?;
+    /// let index = device.tensor(&[2i32, 2], &[2, 1])?;
+    /// let source = device.tensor(&[4.0f32, 5.0], &[2])?;
+    /// let last = x.scatter_nd(&index, &source, ScatterNdOptions { reduction: ScatterNdOptions::default() })?;
+    /// assert_eq!(last.read::<f32>().await?, [1.0, 1.0, 5.0]);
+    /// let options = ScatterNdOptions { reduction: Some(Reduction::Sum) };
+    /// let sum = x.scatter_nd(&index, &source, ScatterNdOptions { reduction: options })?;
+    /// assert_eq!(sum.read::<f32>().await?, [1.0, 1.0, 10.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js", js(spread(options)))]
     pub fn scatter_nd(
         &self,
         index: &Tensor,
         source: &Tensor,
-        op: Option<Reduction>,
+        options: ScatterNdOptions,
     ) -> Result<Tensor> {
         let name = "scatter_nd";
+        let op = options.reduction;
         let places = self.flat_positions(name, index)?;
         let (before, after) = self.shape.split_at(self.coordinate_count(index));
         if [&places.shape, after].concat() != source.shape[..] {

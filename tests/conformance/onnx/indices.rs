@@ -4,7 +4,7 @@ use super::super::args::{Operand, Stop};
 use super::super::indices::{along, coordinates, reduction};
 use super::super::vectors::Kind;
 use super::{one, Call, Results};
-use warpweft::tensor::{Scan, Tensor};
+use warpweft::tensor::{Scan, ScatterNdOptions, Tensor};
 
 pub fn call(name: &str, call: &Call) -> Results {
     let x = call.input(0)?;
@@ -28,7 +28,11 @@ pub fn call(name: &str, call: &Call) -> Results {
         "ScatterND" => {
             let index = coordinates(&call.input(1)?.tensor, x.tensor.shape(), false)?;
             let op = reduction(call.args.word("reduction", "none")?)?;
-            x.tensor.scatter_nd(&index, &call.input(2)?.tensor, op)?
+            x.tensor.scatter_nd(
+                &index,
+                &call.input(2)?.tensor,
+                ScatterNdOptions { reduction: op },
+            )?
         }
         _ => return largest(call),
     };

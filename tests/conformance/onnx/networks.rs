@@ -5,7 +5,7 @@ use super::super::vectors::Kind;
 use super::super::webnn::networks::blockwise;
 use super::{one, Call, Results};
 use warpweft::dtype::DType;
-use warpweft::tensor::{Axes, Tensor};
+use warpweft::tensor::{Axes, DequantizeOptions, NormOptions, RmsNormOptions, Tensor};
 
 pub fn call(name: &str, call: &Call) -> Results {
     let x = call.input(0)?;
@@ -30,18 +30,24 @@ pub fn call(name: &str, call: &Call) -> Results {
             let from = call.axis(-1, t.rank())?;
             let axes: Vec<isize> = (from as isize..t.rank() as isize).collect();
             call.args.integer("stash_type", 1)?;
-            t.rms_norm(&axes, Some(&weight.tensor), call.args.number("epsilon", 1e-5)?)?
+            t.rms_norm(
+                &axes,
+                RmsNormOptions {
+                    weight: Some(&weight.tensor),
+                    eps: call.args.number("epsilon", 1e-5)?,
+                },
+            )?
         }
         "BatchNormalization" => return batch_norm(call),
         "GroupNormalization" | "InstanceNormalization" => {
             let (scale, bias) = (&call.input(1)?.tensor, &call.input(2)?.tensor);
-            let epsilon = call.args.number("epsilon", 1e-5)?;
+            let eps = call.args.number("epsilon", 1e-5)?;
             if name == "InstanceNormalization" {
-                t.instance_norm(Some(scale), Some(bias), epsilon)?
+                t.instance_norm(NormOptions { weight: Some(scale), bias: Some(bias), eps })?
             } else {
                 call.args.integer("stash_type", 1)?;
                 let groups = call.args.integer("num_groups", 1)? as usize;
-                t.group_norm(groups, Some(scale), Some(bias), epsilon)?
+                t.group_norm(groups, NormOptions { weight: Some(scale), bias: Some(bias), eps })?
             }
         }
         "LpNormalization" => {
@@ -101,11 +107,12 @@ fn layer_norm(call: &Call) -> Results {
     let x = call.input(0)?;
     let t = &x.tensor;
     let axes: Vec<isize> = (call.axis(-1, t.rank())? as isize..t.rank() as isize).collect();
-    let epsilon = call.args.number("epsilon", 1e-5)?;
+    let eps = call.args.number("epsilon", 1e-5)?;
     call.args.integer("stash_type", 1)?;
     let bias = call.maybe(2).map(|bias| &bias.tensor);
-    let normal = t.layer_norm(&axes, Some(&call.input(1)?.tensor), bias, epsilon)?;
-    let deviation = t.var(Axes::from(&axes).keepdim(true), 0.0)?.add(epsilon)?.rsqrt();
+    let normal =
+        t.layer_norm(&axes, NormOptions { weight: Some(&call.input(1)?.tensor), bias, eps })?;
+    let deviation = t.var(Axes::from(&axes).keepdim(true), 0.0)?.add(eps)?.rsqrt();
     let results = [normal, t.mean(Axes::from(&axes).keepdim(true))?, deviation];
     Ok(results.into_iter().map(|tensor| Operand::new(tensor, x.kind)).collect())
 }
@@ -116,9 +123,9 @@ fn batch_norm(call: &Call) -> Results {
     let t = &x.tensor;
     let (scale, bias) = (&call.input(1)?.tensor, &call.input(2)?.tensor);
     let (mean, variance) = (&call.input(3)?.tensor, &call.input(4)?.tensor);
-    let (epsilon, keep) = (call.args.number("epsilon", 1e-5)?, call.args.number("momentum", 0.9)?);
+    let (eps, keep) = (call.args.number("epsilon", 1e-5)?, call.args.number("momentum", 0.9)?);
     let norm = |mean: &Tensor, variance: &Tensor| {
-        t.batch_norm(mean, variance, Some(scale), Some(bias), epsilon)
+        t.batch_norm(mean, variance, NormOptions { weight: Some(scale), bias: Some(bias), eps })
     };
     let results = match call.flag("training_mode", false)? {
         false => [norm(mean, variance)?, mean.clone(), variance.clone()],
@@ -162,5 +169,9 @@ fn dequantize(call: &Call) -> Results {
     let (x, scale) = (&call.input(0)?.tensor, call.input(1)?);
     let zero = call.maybe(2).map(|zero| placed(call, &zero.tensor.cast(DType::I32)?, x));
     let placed = placed(call, &scale.tensor, x)?;
-    one(x.cast(DType::I32)?.dequantize(&placed, zero.transpose()?.as_ref())?, scale.kind)
+    one(
+        x.cast(DType::I32)?
+            .dequantize(&placed, DequantizeOptions { zero_point: zero.transpose()?.as_ref() })?,
+        scale.kind,
+    )
 }

@@ -3,7 +3,7 @@
 use super::super::args::{Args, Operand, Stop};
 use super::super::indices::{along, coordinates};
 use super::{one, Results};
-use warpweft::tensor::{PadMode, Scan, Tensor};
+use warpweft::tensor::{PadMode, Scan, ScatterNdOptions, Tensor};
 
 pub fn call(name: &str, args: &Args) -> Results {
     match name {
@@ -131,7 +131,7 @@ fn picked(name: &str, args: &Args) -> Results {
             let index = coordinates(&args.tensor("indices")?, t.shape(), true)?;
             match name {
                 "gatherND" => t.gather_nd(&index)?,
-                _ => t.scatter_nd(&index, &args.tensor("updates")?, None)?,
+                _ => t.scatter_nd(&index, &args.tensor("updates")?, ScatterNdOptions::default())?,
             }
         }
     };

@@ -4,7 +4,7 @@ use super::super::args::{Args, Operand, Stop};
 use super::windows::{arranged, kernel};
 use super::{one, Results};
 use warpweft::dtype::DType;
-use warpweft::tensor::Tensor;
+use warpweft::tensor::{DequantizeOptions, NormOptions, Tensor};
 
 pub fn call(name: &str, args: &Args) -> Results {
     match name {
@@ -74,10 +74,14 @@ fn gemm(args: &Args) -> Results {
 fn batch_norm(args: &Args) -> Results {
     let (x, mean, variance) = (args.get("input")?, args.tensor("mean")?, args.tensor("variance")?);
     let (scale, bias) = (args.maybe_tensor("scale")?, args.maybe_tensor("bias")?);
-    let (axis, epsilon) = (args.integer("axis", 1)? as isize, args.number("epsilon", 1e-5)?);
+    let (axis, eps) = (args.integer("axis", 1)? as isize, args.number("epsilon", 1e-5)?);
     let flat = x.tensor.rank() == 1;
     let t = if flat { x.tensor.unsqueeze(0)? } else { x.tensor.transpose(1, axis)? };
-    let normal = t.batch_norm(&mean, &variance, scale.as_ref(), bias.as_ref(), epsilon)?;
+    let normal = t.batch_norm(
+        &mean,
+        &variance,
+        NormOptions { weight: scale.as_ref(), bias: bias.as_ref(), eps },
+    )?;
     one(if flat { normal.squeeze(0)? } else { normal.transpose(1, axis)? }, x.kind)
 }
 
@@ -85,9 +89,10 @@ fn instance_norm(args: &Args) -> Results {
     let x = args.get("input")?;
     let layout = args.word("layout", "nchw")?;
     let (scale, bias) = (args.maybe_tensor("scale")?, args.maybe_tensor("bias")?);
-    let epsilon = args.number("epsilon", 1e-5)?;
+    let eps = args.number("epsilon", 1e-5)?;
     let t = arranged(&x.tensor, layout, "nchw")?;
-    let normal = t.instance_norm(scale.as_ref(), bias.as_ref(), epsilon)?;
+    let normal =
+        t.instance_norm(NormOptions { weight: scale.as_ref(), bias: bias.as_ref(), eps })?;
     one(arranged(&normal, "nchw", layout)?, x.kind)
 }
 
@@ -97,11 +102,12 @@ fn layer_norm(args: &Args) -> Results {
     let x = args.get("input")?;
     let rank = x.tensor.rank() as isize;
     let axes = args.maybe_list("axes")?.unwrap_or_else(|| (1..rank).collect());
-    let epsilon = args.number("epsilon", 1e-5)?;
+    let eps = args.number("epsilon", 1e-5)?;
     let (scale, bias) = (args.maybe_tensor("scale")?, args.maybe_tensor("bias")?);
     if axes.is_empty() {
         let x1 = x.tensor.unsqueeze(-1)?;
-        let normal = x1.layer_norm(&[-1], scale.as_ref(), bias.as_ref(), epsilon)?;
+        let normal =
+            x1.layer_norm(&[-1], NormOptions { weight: scale.as_ref(), bias: bias.as_ref(), eps })?;
         return one(normal.squeeze(-1)?, x.kind);
     }
     let spread = |given: Option<Tensor>| -> Result<Option<Tensor>, Stop> {
@@ -117,7 +123,11 @@ fn layer_norm(args: &Args) -> Results {
         Ok(Some(given.permute(&order)?.reshape(&shape)?))
     };
     let (scale, bias) = (spread(scale)?, spread(bias)?);
-    one(x.tensor.layer_norm(&axes, scale.as_ref(), bias.as_ref(), epsilon)?, x.kind)
+    one(
+        x.tensor
+            .layer_norm(&axes, NormOptions { weight: scale.as_ref(), bias: bias.as_ref(), eps })?,
+        x.kind,
+    )
 }
 
 /// Repeats each element of `x` over a block up to the shape `shape`, for block-wise scales.
@@ -154,5 +164,8 @@ fn dequantize(args: &Args) -> Results {
     let zero: Option<Operand> = args.maybe("zeroPoint")?;
     let zero = zero.map(|zero| Ok::<_, Stop>(zero.numbers()?.cast(DType::I32)?)).transpose()?;
     let number = x.numbers()?.cast(DType::I32)?;
-    one(number.dequantize(&scale.tensor, zero.as_ref())?, scale.kind)
+    one(
+        number.dequantize(&scale.tensor, DequantizeOptions { zero_point: zero.as_ref() })?,
+        scale.kind,
+    )
 }

@@ -8,7 +8,11 @@ use warpweft::dtype::DType::{Bool, I32};
 use warpweft::error::ErrorKind::{InvalidArgument, InvalidState, Shape};
 use warpweft::error::Result;
 use warpweft::nn::LossReduction::Mean;
-use warpweft::nn::{init, BatchNorm, Bilinear, Dropout, Embedding, Generator, GroupNorm, Gru};
+use warpweft::nn::{
+    init, BatchNorm, Bilinear, BinaryCrossEntropyOptions, BinaryCrossEntropyWithLogitsOptions,
+    CrossEntropyOptions, Dropout, Embedding, GaussianNllOptions, Generator, GroupNorm, Gru,
+    NllOptions,
+};
 use warpweft::nn::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 use warpweft::nn::{InstanceNorm, Layer, LayerNorm, Linear, Lora, Lstm, MultiheadAttention};
 use warpweft::nn::{RecurrentOptions, RmsNorm, Rnn, TransformerEncoderLayer};
@@ -52,27 +56,57 @@ pub const LOSSES: &[Refusal] = &[
     ("huber_loss", TYPE, |d| of(d, I32, &[2])?.huber_loss(&t(d, &[2])?, 1.0, Mean)),
     ("huber_loss", InvalidArgument, |d| t(d, &[2])?.huber_loss(&t(d, &[2])?, 0.0, Mean)),
     ("gaussian_nll_loss", Shape, |d| {
-        t(d, &[2])?.gaussian_nll_loss(&t(d, &[2])?, &t(d, &[3])?, false, 1e-6, Mean)
+        t(d, &[2])?.gaussian_nll_loss(
+            &t(d, &[2])?,
+            &t(d, &[3])?,
+            GaussianNllOptions { reduction: Mean, ..Default::default() },
+        )
     }),
     ("gaussian_nll_loss", TYPE, |d| {
-        t(d, &[2])?.gaussian_nll_loss(&t(d, &[2])?, &of(d, I32, &[2])?, false, 1e-6, Mean)
+        t(d, &[2])?.gaussian_nll_loss(
+            &t(d, &[2])?,
+            &of(d, I32, &[2])?,
+            GaussianNllOptions { reduction: Mean, ..Default::default() },
+        )
     }),
     ("gaussian_nll_loss", InvalidArgument, |d| {
-        t(d, &[2])?.gaussian_nll_loss(&t(d, &[2])?, &t(d, &[2])?, false, 0.0, Mean)
+        t(d, &[2])?.gaussian_nll_loss(
+            &t(d, &[2])?,
+            &t(d, &[2])?,
+            GaussianNllOptions { eps: 0.0, reduction: Mean, ..Default::default() },
+        )
     }),
     ("poisson_nll_loss", Shape, |d| t(d, &[2])?.poisson_nll_loss(&t(d, &[3])?, Default::default())),
     ("poisson_nll_loss", TYPE, |d| {
         t(d, &[2])?.poisson_nll_loss(&of(d, I32, &[2])?, Default::default())
     }),
-    ("binary_cross_entropy", Shape, |d| t(d, &[2])?.binary_cross_entropy(&t(d, &[3])?, None, Mean)),
+    ("binary_cross_entropy", Shape, |d| {
+        t(d, &[2])?.binary_cross_entropy(
+            &t(d, &[3])?,
+            BinaryCrossEntropyOptions { reduction: Mean, ..Default::default() },
+        )
+    }),
     ("binary_cross_entropy", TYPE, |d| {
-        t(d, &[2])?.binary_cross_entropy(&of(d, Bool, &[2])?, None, Mean)
+        t(d, &[2])?.binary_cross_entropy(
+            &of(d, Bool, &[2])?,
+            BinaryCrossEntropyOptions { reduction: Mean, ..Default::default() },
+        )
     }),
     ("binary_cross_entropy_with_logits", Shape, |d| {
-        t(d, &[2])?.binary_cross_entropy_with_logits(&t(d, &[2])?, Some(&t(d, &[3])?), None, Mean)
+        t(d, &[2])?.binary_cross_entropy_with_logits(
+            &t(d, &[2])?,
+            BinaryCrossEntropyWithLogitsOptions {
+                weight: Some(&t(d, &[3])?),
+                reduction: Mean,
+                ..Default::default()
+            },
+        )
     }),
     ("binary_cross_entropy_with_logits", TYPE, |d| {
-        t(d, &[2])?.binary_cross_entropy_with_logits(&of(d, I32, &[2])?, None, None, Mean)
+        t(d, &[2])?.binary_cross_entropy_with_logits(
+            &of(d, I32, &[2])?,
+            BinaryCrossEntropyWithLogitsOptions { reduction: Mean, ..Default::default() },
+        )
     }),
     ("soft_margin_loss", Shape, |d| t(d, &[2])?.soft_margin_loss(&t(d, &[3])?, Mean)),
     ("soft_margin_loss", TYPE, |d| t(d, &[2])?.soft_margin_loss(&of(d, I32, &[2])?, Mean)),
@@ -108,25 +142,29 @@ pub const LOSSES: &[Refusal] = &[
         t(d, &[2])?.triplet_margin_loss(&t(d, &[2])?, &t(d, &[2])?, options)
     }),
     ("cross_entropy", Shape, |d| {
-        t(d, &[4, 3])?.cross_entropy(&of(d, I32, &[3])?, None, Default::default())
+        t(d, &[4, 3])?.cross_entropy(&of(d, I32, &[3])?, Default::default())
     }),
-    ("cross_entropy", Shape, |d| {
-        t(d, &[])?.cross_entropy(&of(d, I32, &[])?, None, Default::default())
-    }),
+    ("cross_entropy", Shape, |d| t(d, &[])?.cross_entropy(&of(d, I32, &[])?, Default::default())),
     ("cross_entropy", Shape, |d| {
         let weight = t(d, &[4])?;
-        t(d, &[4, 3])?.cross_entropy(&of(d, I32, &[4])?, Some(&weight), Default::default())
+        t(d, &[4, 3])?.cross_entropy(
+            &of(d, I32, &[4])?,
+            CrossEntropyOptions { weight: Some(&weight), ..Default::default() },
+        )
     }),
-    ("cross_entropy", TYPE, |d| {
-        t(d, &[4, 3])?.cross_entropy(&t(d, &[4])?, None, Default::default())
-    }),
+    ("cross_entropy", TYPE, |d| t(d, &[4, 3])?.cross_entropy(&t(d, &[4])?, Default::default())),
     ("cross_entropy", InvalidArgument, |d| {
         let options =
             warpweft::nn::CrossEntropyOptions { label_smoothing: 2.0, ..Default::default() };
-        t(d, &[4, 3])?.cross_entropy(&of(d, I32, &[4])?, None, options)
+        t(d, &[4, 3])?.cross_entropy(&of(d, I32, &[4])?, options)
     }),
-    ("nll_loss", Shape, |d| t(d, &[4, 3])?.nll_loss(&of(d, I32, &[3])?, None, -100, Mean)),
-    ("nll_loss", TYPE, |d| t(d, &[4, 3])?.nll_loss(&t(d, &[4])?, None, -100, Mean)),
+    ("nll_loss", Shape, |d| {
+        t(d, &[4, 3])?
+            .nll_loss(&of(d, I32, &[3])?, NllOptions { reduction: Mean, ..Default::default() })
+    }),
+    ("nll_loss", TYPE, |d| {
+        t(d, &[4, 3])?.nll_loss(&t(d, &[4])?, NllOptions { reduction: Mean, ..Default::default() })
+    }),
 ];
 
 pub const LAYERS: &[Refusal] = &[

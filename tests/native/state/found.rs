@@ -419,7 +419,7 @@ fn loading_into_a_trainer_in_mixed_precision_keeps_the_model_usable(device: &Dev
     if !device.limits().f16 {
         return Ok(());
     }
-    let scale = LossScale { initial: 8.0, interval: 2, ..LossScale::default() };
+    let scale = LossScale { init_scale: 8.0, growth_interval: 2, ..LossScale::default() };
     save_and_load(device, trainer(device, Adam::new(0.1), Some(scale))?)
 }
 

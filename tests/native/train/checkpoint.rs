@@ -22,7 +22,7 @@ fn data(device: &Device, seed: u32, count: usize) -> Result<Dataset> {
 
 fn loss(model: &Sequential, x: &Tensor, y: &Tensor) -> Result<(Tensor, Tensor)> {
     let scores = model.forward(x)?;
-    Ok((scores.cross_entropy(y, None, CrossEntropyOptions::default())?, scores))
+    Ok((scores.cross_entropy(y, CrossEntropyOptions::default())?, scores))
 }
 
 /// Returns a trainer with eight steps per epoch and every kind of state.

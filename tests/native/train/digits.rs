@@ -55,7 +55,7 @@ fn accuracy(device: &Device, model: Sequential, epochs: u64, seed: u32) -> Resul
     let loader = DataLoader::new(&train, 32)?.shuffle(seed);
     let mut trainer = Trainer::new(model, optimizer, loader, |model, x, y| {
         let scores = model.forward(x)?;
-        Ok((scores.cross_entropy(y, None, CrossEntropyOptions::default())?, scores))
+        Ok((scores.cross_entropy(y, CrossEntropyOptions::default())?, scores))
     })?
     .metric(Accuracy::new())
     .epochs(epochs);

@@ -24,7 +24,7 @@ fn data(device: &Device, x: &[f32]) -> Result<Dataset> {
 }
 
 fn loss(model: &Sequential, x: &Tensor, y: &Tensor) -> Result<Tensor> {
-    model.forward(x)?.cross_entropy(y, None, CrossEntropyOptions::default())
+    model.forward(x)?.cross_entropy(y, CrossEntropyOptions::default())
 }
 
 type Forward = fn(&Sequential, &Tensor, &Tensor) -> Result<Tensor>;

@@ -27,7 +27,7 @@ fn data(device: &Device, seed: u32) -> Result<Dataset> {
 
 fn loss(model: &Sequential, x: &Tensor, y: &Tensor) -> Result<(Tensor, Tensor)> {
     let scores = model.forward(x)?;
-    Ok((scores.cross_entropy(y, None, CrossEntropyOptions::default())?, scores))
+    Ok((scores.cross_entropy(y, CrossEntropyOptions::default())?, scores))
 }
 
 fn trainer(device: &Device) -> Result<Trainer<Sequential>> {

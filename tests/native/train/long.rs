@@ -29,7 +29,7 @@ fn trainer(device: &Device) -> Result<Trainer<Sequential, Rc<RefCell<Optimizer>>
     let optimizer = Optimizer::new(Adam::new(0.01), &model.parameters())?;
     let loader = DataLoader::new(&data, 15)?.shuffle(5);
     Ok(Trainer::new(model, Rc::new(RefCell::new(optimizer)), loader, |model, x: &Tensor, y| {
-        model.forward(x)?.cross_entropy(y, None, CrossEntropyOptions::default())
+        model.forward(x)?.cross_entropy(y, CrossEntropyOptions::default())
     })?
     .validate_on(DataLoader::new(&data, 30)?)
     .epochs(steps() / 4))

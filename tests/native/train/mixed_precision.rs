@@ -86,7 +86,7 @@ fn item(x: &Tensor) -> Result<f32> {
 fn an_overflow_skips_the_step_and_halves_the_scale() {
     with_half("overflows", |device| {
         let w = Variable::new(&device.tensor(&[1.0f32], &[1])?);
-        let rule = LossScale { initial: 1024.0, interval: 3, ..LossScale::default() };
+        let rule = LossScale { init_scale: 1024.0, growth_interval: 3, ..LossScale::default() };
         let momentum = Sgd { lr: 0.1, momentum: 0.9, ..Sgd::default() };
         let mut optimizer =
             Optimizer::new(momentum, std::slice::from_ref(&w))?.mixed_precision(rule)?;
@@ -137,7 +137,7 @@ fn gradients_left_by_hand_are_scaled_by_hand() {
         let step = |by_hand: bool| -> Result<f32> {
             let w = Variable::new(&device.tensor(&[1.5f32], &[1])?);
             let mut optimizer = Optimizer::new(Sgd::new(0.25), std::slice::from_ref(&w))?
-                .mixed_precision(LossScale { initial: 8.0, ..LossScale::default() })?;
+                .mixed_precision(LossScale { init_scale: 8.0, ..LossScale::default() })?;
             let loss = w.value().square();
             match by_hand {
                 true => optimizer.scale_loss(&loss)?.backward(&[&w])?,
@@ -159,7 +159,7 @@ fn a_parameter_outside_the_loss_stays_under_a_scale() {
         let other = Variable::new(&device.tensor(&[1.0f32], &[1])?);
         let momentum = Sgd { momentum: 0.5, ..Sgd::new(0.5) };
         let mut optimizer = Optimizer::new(momentum, &[w.clone(), other.clone()])?
-            .mixed_precision(LossScale { initial: 1024.0, ..LossScale::default() })?;
+            .mixed_precision(LossScale { init_scale: 1024.0, ..LossScale::default() })?;
         optimizer.minimize(&w.value().add(other.value())?.sum(())?)?;
         optimizer.minimize(&w.value().sum(())?)?;
         assert_eq!((item(&w.value())?, item(&other.value())?), (-0.25, 0.5));
@@ -181,7 +181,7 @@ fn after(
     let w = Variable::new(&device.tensor(&[1.0f32, -2.0, 3.0, 0.5], &[2, 2])?);
     let mut optimizer = Optimizer::new(rule, std::slice::from_ref(&w))?;
     if scaled {
-        let scale = LossScale { initial: 1024.0, ..LossScale::default() };
+        let scale = LossScale { init_scale: 1024.0, ..LossScale::default() };
         optimizer = optimizer.mixed_precision(scale)?;
     }
     for gradient in gradients {
@@ -285,10 +285,10 @@ fn steps_that_count_are_saved() {
 fn rules_that_make_no_sense_are_refused() {
     with_half("rules of scales", |device| {
         for rule in [
-            LossScale { initial: 0.0, ..LossScale::default() },
-            LossScale { growth: f64::NAN, ..LossScale::default() },
-            LossScale { backoff: -0.5, ..LossScale::default() },
-            LossScale { interval: 0, ..LossScale::default() },
+            LossScale { init_scale: 0.0, ..LossScale::default() },
+            LossScale { growth_factor: f64::NAN, ..LossScale::default() },
+            LossScale { backoff_factor: -0.5, ..LossScale::default() },
+            LossScale { growth_interval: 0, ..LossScale::default() },
         ] {
             let w = Variable::new(&device.ones(&[1])?);
             let error: Error = Optimizer::new(Sgd::new(0.25), &[w])?

@@ -68,7 +68,7 @@ impl Training {
         }
         if chance(3, 3) == 0 && device.limits().f16 {
             // The first steps overflow and are skipped.
-            let rule = LossScale { initial: 1e38, interval: 3, ..LossScale::default() };
+            let rule = LossScale { init_scale: 1e38, growth_interval: 3, ..LossScale::default() };
             optimizer = optimizer.mixed_precision(rule)?;
         }
         let mut averages = Vec::new();
@@ -83,7 +83,7 @@ impl Training {
         let forward = move |model: &Sequential, x: &Tensor, y: &Tensor| {
             let scores =
                 model.forward(&x.add(&on.uniform(x.shape(), -0.1, 0.1, drawn.draw())?)?)?;
-            Ok((scores.cross_entropy(y, None, CrossEntropyOptions::default())?, scores))
+            Ok((scores.cross_entropy(y, CrossEntropyOptions::default())?, scores))
         };
         let mut trainer = if chance(5, 3) == 0 {
             let on = device.clone();
@@ -145,7 +145,7 @@ impl Training {
         let (x, y) = examples(&self.device, 4, 100 + seed)?;
         let x = x.add(&self.device.uniform(x.shape(), -0.1, 0.1, self.noise.draw())?)?;
         let scores = self.trainer().model.forward(&x)?;
-        scores.cross_entropy(&y, None, CrossEntropyOptions::default())
+        scores.cross_entropy(&y, CrossEntropyOptions::default())
     }
 
     /// Performs the action with this number. Returns all values that it read.

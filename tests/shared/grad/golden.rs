@@ -7,7 +7,7 @@ use super::super::tolerance::Tolerance;
 use std::collections::HashMap;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor};
+use warpweft::tensor::{AttentionOptions, Conv2dOptions, NormOptions, Padding, Tensor};
 
 const FILE: &str = include_str!("../../golden/grad.txt");
 
@@ -60,7 +60,7 @@ pub fn cases(suite: &mut Suite) {
     });
     golden(suite, "layer norm", |p| {
         let (weight, bias) = (Some(&p["weight"]), Some(&p["bias"]));
-        p["x"].layer_norm(&[-1], weight, bias, 1e-5)?.exp().sum(&[])
+        p["x"].layer_norm(&[-1], NormOptions { weight, bias, ..Default::default() })?.exp().sum(&[])
     });
     golden(suite, "softmax", |p| p["x"].mul(5)?.softmax(-1)?.mul(&p["weight"])?.sum(&[]));
     golden(suite, "attention", |p| {

@@ -10,7 +10,9 @@ use super::super::reduce::{logsumexp, variance};
 use super::super::tolerance::Tolerance;
 use super::{holds, twice};
 use warpweft::dtype::DType;
-use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Padding, Tensor};
+use warpweft::tensor::{
+    AttentionOptions, Axes, Conv2dOptions, NormOptions, Padding, RmsNormOptions, Tensor,
+};
 
 /// Returns numbers between -1 and 1, different for each seed.
 fn r(shape: &[usize], seed: u32) -> Array<f64> {
@@ -356,14 +358,19 @@ fn derived(suite: &mut Suite) {
         suite,
         "layer_norm",
         affine(),
-        |x| x[0].layer_norm(&[1], Some(&x[1]), Some(&x[2]), 1e-5),
+        |x| {
+            x[0].layer_norm(
+                &[1],
+                NormOptions { weight: Some(&x[1]), bias: Some(&x[2]), ..Default::default() },
+            )
+        },
         move |x| add(&mul(&each(&x[0], layer_norm), &x[1]), &x[2]),
     );
     holds(
         suite,
         "rms_norm",
         affine()[..2].to_vec(),
-        |x| x[0].rms_norm(&[1], Some(&x[1]), 1e-6),
+        |x| x[0].rms_norm(&[1], RmsNormOptions { weight: Some(&x[1]), eps: 1e-6 }),
         move |x| mul(&each(&x[0], rms_norm), &x[1]),
     );
     // If all elements are equal, the derivative does not exist. It is defined as 0.

@@ -7,7 +7,7 @@ use super::super::conv_nd::{conv, conv_transpose, convolve, transposed, Window};
 use super::super::norm::{layer_norm, rows};
 use super::super::pool::{meaning, pool, resized, windows, Kind, MODES, POOLS};
 use super::holds;
-use warpweft::tensor::PadMode;
+use warpweft::tensor::{NormOptions, PadMode};
 
 /// Returns numbers between -1 and 1, different for each seed.
 fn r(shape: &[usize], seed: u32) -> Array<f64> {
@@ -154,7 +154,12 @@ fn norms(suite: &mut Suite) {
         suite,
         "group_norm",
         affine(),
-        |x| x[0].group_norm(2, Some(&x[1]), Some(&x[2]), 1e-5),
+        |x| {
+            x[0].group_norm(
+                2,
+                NormOptions { weight: Some(&x[1]), bias: Some(&x[2]), ..Default::default() },
+            )
+        },
         |x| {
             let normal = rows(&x[0].reshape(&[2, 2, 10]), &[2], layer_norm).reshape(&[2, 4, 5]);
             let scaled = normal.zip(&x[1].reshape(&[4, 1]), |x, w| x * w);
@@ -167,7 +172,7 @@ fn norms(suite: &mut Suite) {
         affine()[..1].to_vec(),
         |x| {
             let (mean, variance) = (x[0].mean(&[0, 2])?, x[0].var(&[0, 2], 0.0)?);
-            x[0].batch_norm(&mean, &variance, None, None, 1e-5)
+            x[0].batch_norm(&mean, &variance, NormOptions::default())
         },
         |x| rows(&x[0], &[0, 2], layer_norm),
     );

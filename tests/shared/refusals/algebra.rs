@@ -3,7 +3,9 @@
 use super::{of, t, Refusal, TYPE};
 use warpweft::dtype::DType::{Bool, I32};
 use warpweft::error::ErrorKind::{InvalidArgument, Limit, Shape};
-use warpweft::tensor::{FftNorm, MatrixNorm, SampleMode, SamplePadding, Tensor};
+use warpweft::tensor::{
+    FftNorm, FftOptions, GridSampleOptions, MatrixNorm, SampleMode, SamplePadding, Tensor,
+};
 
 const BACK: FftNorm = FftNorm::Backward;
 const NEAR: SampleMode = SampleMode::Nearest;
@@ -30,28 +32,42 @@ pub const ALGEBRA: &[Refusal] = &[
     ("matrix_norm", Shape, |d| d.zeros(&[3, 0])?.matrix_norm(MatrixNorm::Nuclear)),
     ("matrix_norm", Limit, |d| d.zeros(&[129, 130])?.matrix_norm(MatrixNorm::Two)),
     ("matrix_norm", TYPE, |d| of(d, I32, &[2, 2])?.matrix_norm(MatrixNorm::Inf)),
-    ("fft", Shape, |d| t(d, &[4, 3])?.fft(None, -1, BACK)),
-    ("fft", Shape, |d| t(d, &[2])?.fft(None, -1, BACK)),
-    ("fft", Shape, |d| t(d, &[4, 2])?.fft(None, 1, BACK)),
-    ("fft", Shape, |d| t(d, &[4, 2])?.fft(Some(0), 0, BACK)),
-    ("fft", Limit, |d| t(d, &[4, 2])?.fft(Some(1 << 23), 0, BACK)),
-    ("ifft", TYPE, |d| of(d, I32, &[4, 2])?.ifft(None, -1, BACK)),
-    ("rfft", Shape, |d| t(d, &[])?.rfft(None, -1, BACK)),
-    ("rfft", Shape, |d| t(d, &[1; 8])?.rfft(None, -1, BACK)),
-    ("irfft", Shape, |d| t(d, &[1, 2])?.irfft(None, -1, BACK)),
+    ("fft", Shape, |d| t(d, &[4, 3])?.fft(FftOptions { norm: BACK, ..Default::default() })),
+    ("fft", Shape, |d| t(d, &[2])?.fft(FftOptions { norm: BACK, ..Default::default() })),
+    ("fft", Shape, |d| {
+        t(d, &[4, 2])?.fft(FftOptions { axis: 1, norm: BACK, ..Default::default() })
+    }),
+    ("fft", Shape, |d| t(d, &[4, 2])?.fft(FftOptions { n: Some(0), axis: 0, norm: BACK })),
+    ("fft", Limit, |d| t(d, &[4, 2])?.fft(FftOptions { n: Some(1 << 23), axis: 0, norm: BACK })),
+    ("ifft", TYPE, |d| of(d, I32, &[4, 2])?.ifft(FftOptions { norm: BACK, ..Default::default() })),
+    ("rfft", Shape, |d| t(d, &[])?.rfft(FftOptions { norm: BACK, ..Default::default() })),
+    ("rfft", Shape, |d| t(d, &[1; 8])?.rfft(FftOptions { norm: BACK, ..Default::default() })),
+    ("irfft", Shape, |d| t(d, &[1, 2])?.irfft(FftOptions { norm: BACK, ..Default::default() })),
     ("fft2", Shape, |d| t(d, &[3, 2])?.fft2(BACK)),
     ("complex_mul", Shape, |d| t(d, &[3])?.complex_mul(&t(d, &[2])?)),
     ("grid_sample", Shape, |d| {
-        t(d, &[1, 1, 2])?.grid_sample(&t(d, &[1, 2, 1])?, NEAR, ZEROS, true)
+        t(d, &[1, 1, 2])?.grid_sample(
+            &t(d, &[1, 2, 1])?,
+            GridSampleOptions { mode: NEAR, padding_mode: ZEROS, align_corners: true },
+        )
     }),
     ("grid_sample", Shape, |d| {
-        t(d, &[1, 1, 2, 2])?.grid_sample(&t(d, &[1, 2, 2, 3])?, NEAR, ZEROS, true)
+        t(d, &[1, 1, 2, 2])?.grid_sample(
+            &t(d, &[1, 2, 2, 3])?,
+            GridSampleOptions { mode: NEAR, padding_mode: ZEROS, align_corners: true },
+        )
     }),
     ("grid_sample", Shape, |d| {
-        t(d, &[1, 1, 2, 2])?.grid_sample(&t(d, &[2, 2, 2, 2])?, NEAR, ZEROS, true)
+        t(d, &[1, 1, 2, 2])?.grid_sample(
+            &t(d, &[2, 2, 2, 2])?,
+            GridSampleOptions { mode: NEAR, padding_mode: ZEROS, align_corners: true },
+        )
     }),
     ("grid_sample", TYPE, |d| {
-        t(d, &[1, 1, 2, 2])?.grid_sample(&of(d, I32, &[1, 2, 2, 2])?, NEAR, ZEROS, true)
+        t(d, &[1, 1, 2, 2])?.grid_sample(
+            &of(d, I32, &[1, 2, 2, 2])?,
+            GridSampleOptions { mode: NEAR, padding_mode: ZEROS, align_corners: true },
+        )
     }),
     ("adaptive_max_pool", Shape, |d| t(d, &[4])?.adaptive_max_pool(&[0])),
     ("adaptive_max_pool", Shape, |d| t(d, &[4])?.adaptive_max_pool(&[2, 2])),
@@ -60,7 +76,14 @@ pub const ALGEBRA: &[Refusal] = &[
     ("adaptive_max_pool_indices", TYPE, |d| of(d, Bool, &[4])?.adaptive_max_pool_indices(&[2])),
     ("grid_sample", Shape, |d| {
         let (x, grid) = (t(d, &[1, 1, 2, 2, 2])?, t(d, &[1, 1, 1, 1, 3])?);
-        x.grid_sample(&grid, SampleMode::Bicubic, ZEROS, true)
+        x.grid_sample(
+            &grid,
+            GridSampleOptions {
+                mode: SampleMode::Bicubic,
+                padding_mode: ZEROS,
+                align_corners: true,
+            },
+        )
     }),
     ("diagonal", Shape, |d| t(d, &[2, 2])?.diagonal(0, 1, -1)),
     ("trace", Shape, |d| t(d, &[2])?.trace()),

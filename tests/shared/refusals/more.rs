@@ -4,7 +4,9 @@ use super::{of, t, Refusal, TYPE};
 use warpweft::dtype::DType::{Bool, I32, U8};
 use warpweft::error::ErrorKind::{InvalidArgument, Limit, Shape};
 use warpweft::error::Result;
-use warpweft::tensor::{FftNorm, MatrixNorm, PoolOptions, Reduction, Tensor, Variable};
+use warpweft::tensor::{
+    FftNorm, FftOptions, MatrixNorm, NormOptions, PoolOptions, Reduction, Tensor, Variable,
+};
 
 const BACK: FftNorm = FftNorm::Backward;
 
@@ -54,7 +56,9 @@ pub const ARRANGED: &[Refusal] = &[
 ];
 
 pub const STATISTICS: &[Refusal] = &[
-    ("group_norm", TYPE, |d| of(d, I32, &[2, 4])?.group_norm(2, None, None, 0.1)),
+    ("group_norm", TYPE, |d| {
+        of(d, I32, &[2, 4])?.group_norm(2, NormOptions { eps: 0.1, ..Default::default() })
+    }),
     ("cov", TYPE, |d| of(d, I32, &[2, 2])?.cov(1.0)),
     ("quantile", TYPE, |d| of(d, I32, &[2])?.quantile(0.5, 0)),
     ("histc", TYPE, |d| of(d, I32, &[2])?.histc(2, 0.0, 1.0)),
@@ -73,12 +77,24 @@ pub const LINEAR: &[Refusal] = &[
     ("einsum", Shape, |d| Tensor::einsum("i1", &[t(d, &[2, 3])?])),
     ("einsum", TYPE, |d| Tensor::einsum("i,i", &[t(d, &[2])?, of(d, I32, &[2])?])),
     ("tensordot", TYPE, |d| t(d, &[2])?.tensordot(&of(d, I32, &[2])?, &[0], &[0])),
-    ("fft", TYPE, |d| of(d, I32, &[4, 2])?.fft(None, 0, BACK)),
-    ("ifft", Shape, |d| t(d, &[4, 3])?.ifft(None, 0, BACK)),
-    ("ifft", TYPE, |d| of(d, I32, &[4, 2])?.ifft(None, 0, BACK)),
-    ("rfft", TYPE, |d| of(d, I32, &[4])?.rfft(None, 0, BACK)),
-    ("irfft", TYPE, |d| of(d, I32, &[4, 2])?.irfft(None, 0, BACK)),
-    ("irfft", Shape, |d| t(d, &[4, 3])?.irfft(None, 0, BACK)),
+    ("fft", TYPE, |d| {
+        of(d, I32, &[4, 2])?.fft(FftOptions { axis: 0, norm: BACK, ..Default::default() })
+    }),
+    ("ifft", Shape, |d| {
+        t(d, &[4, 3])?.ifft(FftOptions { axis: 0, norm: BACK, ..Default::default() })
+    }),
+    ("ifft", TYPE, |d| {
+        of(d, I32, &[4, 2])?.ifft(FftOptions { axis: 0, norm: BACK, ..Default::default() })
+    }),
+    ("rfft", TYPE, |d| {
+        of(d, I32, &[4])?.rfft(FftOptions { axis: 0, norm: BACK, ..Default::default() })
+    }),
+    ("irfft", TYPE, |d| {
+        of(d, I32, &[4, 2])?.irfft(FftOptions { axis: 0, norm: BACK, ..Default::default() })
+    }),
+    ("irfft", Shape, |d| {
+        t(d, &[4, 3])?.irfft(FftOptions { axis: 0, norm: BACK, ..Default::default() })
+    }),
     ("fft2", Shape, |d| t(d, &[4, 3])?.fft2(BACK)),
     ("fft2", TYPE, |d| of(d, I32, &[4, 4, 2])?.fft2(BACK)),
     ("ifft2", Shape, |d| t(d, &[4, 3])?.ifft2(BACK)),

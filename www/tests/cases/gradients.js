@@ -100,7 +100,7 @@ test("a training step is compiled once", async ({ device }) => {
     return [loss, ...steps];
   });
   const x = device.uniform([16, 2], { seed: 1 });
-  const y = x.sum(1, { keepDims: true }).sin();
+  const y = x.sum(1, { keepdim: true }).sin();
   let weights = [device.normal([2, 8], { seed: 2 }), device.zeros([8]), device.normal([8, 1], { seed: 3 })];
   const step = async () => {
     const [loss, ...next] = program.run(...weights, x, y);

@@ -10,7 +10,7 @@ const CODES = ["Shape", "DType", "InvalidArgument", "InvalidState", "Format", "L
 const INNER = new Set("state load end place bring advance learn close score toFile resume asyncIterator".split(" "));
 
 /** Names of options of the classes. */
-const OPTIONS = ["lr", "momentum", "bias", "heads", "dropout", "layers", "hidden", "epsilon", "patience", "factor", "totalIters",
+const OPTIONS = ["lr", "momentum", "bias", "heads", "dropout", "numLayers", "hidden", "eps", "patience", "factor", "totalIters",
   "batchSize", "shuffle", "dropLast", "epochs", "validation", "metrics", "schedule", "scheduleByEpoch", "reduceOnPlateau",
   "earlyStopping", "reportEvery", "detectAnomaly", "generators", "signal", "betas", "weightDecay", "dimFeedforward", "activation", "affine"];
 

@@ -17,9 +17,9 @@ const NUMBERS = [0, 1, 2, 3, 4, 5, 7, -1, -2, -8, 0.5, -0, 64, 255, 2 ** 15, 2 *
 const WORDS = ["f32", "f16", "i32", "u32", "bool", "u8", "sum", "prod", "max", "min", "any", "all", "linear", "nearest",
   "cubic", "reflect", "edge", "wrap", "same", "valid", "", "constructor", "__proto__", "length"];
 
-const KEYS = ["stride", "padding", "dilation", "groups", "bias", "kernelSize", "ceilMode", "countIncludePad", "dtype", "std", "axes", "weight", "epsilon",
+const KEYS = ["stride", "padding", "dilation", "groups", "bias", "kernelSize", "ceilMode", "countIncludePad", "dtype", "std", "axes", "weight", "eps",
   "causal", "window", "mask", "scale", "seed", "low", "high", "mean", "exclusive", "reverse", "descending",
-  "axis", "largest", "correction", "keepDims", "outputPadding", "filter", "antialias", "first", "step", "includeSelf"];
+  "axis", "largest", "correction", "keepdim", "outputPadding", "filter", "antialias", "first", "step", "includeSelf"];
 
 /** Returns random numbers that depend only on the seed (Tommy Ettinger's mulberry32). */
 export function chance(seed) {

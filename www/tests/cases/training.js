@@ -94,7 +94,7 @@ test("layers of each kind", async ({ device, Generator, Layer }) => {
   const x = device.ones([2, 5, 8]);
   same(Layer.transformerDecoderLayer(g, 8, 2, { dimFeedforward: 16 }).forward([x, x], { causal: true }).shape, [2, 5, 8]);
   same(Layer.multiheadAttention(g, 8, 2).forward([x, x, x]).shape, [2, 5, 8]);
-  const lstm = Layer.lstm(g, 8, 6, { layers: 2, bidirectional: true });
+  const lstm = Layer.lstm(g, 8, 6, { numLayers: 2, bidirectional: true });
   same(lstm.run(x).map((y) => y.shape), [[2, 5, 12], [4, 2, 6], [4, 2, 6]]);
   const [, h, c] = lstm.run(x);
   same(lstm.run([x, h, c])[0].shape, [2, 5, 12]);
@@ -436,9 +436,9 @@ test("mixed precision skips a step that overflows, and halves the scale", async 
     refuses("Unsupported", "mixedPrecision", () => optimizer.mixedPrecision());
     return;
   }
-  refuses("InvalidArgument", "mixedPrecision: backoff must be positive and finite, got -1", () => optimizer.mixedPrecision({ backoff: -1 }));
+  refuses("InvalidArgument", "mixedPrecision: backoff_factor must be positive and finite, got -1", () => optimizer.mixedPrecision({ backoffFactor: -1 }));
   same(await optimizer.scaleLoss(w.value.sum()).item(), 1);
-  optimizer.mixedPrecision({ initial: 1024 });
+  optimizer.mixedPrecision({ initScale: 1024 });
   same(await optimizer.scaleLoss(w.value.sum()).item(), 1024);
   refuses("Shape", "scaleLoss", () => optimizer.scaleLoss(device.ones([2])));
   const step = async (x) => {

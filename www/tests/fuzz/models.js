@@ -62,7 +62,7 @@ function property(stage, device) {
   if (stage.is === "linear") {
     return `Layer.linear(new Generator(${device}, 1), ${stage.from}, ${stage.to}${stage.bias ? "" : ", { bias: false }"})`;
   }
-  if (stage.is === "norm") return `Layer.batchNorm(new Generator(${device}, 1), ${stage.width}, { epsilon: ${EPSILON} })`;
+  if (stage.is === "norm") return `Layer.batchNorm(new Generator(${device}, 1), ${stage.width}, { eps: ${EPSILON} })`;
   if (stage.is === "list") return `[${stage.stages.map((one) => property(one, device)).join(", ")}]`;
   if (stage.is === "residual") return `new Residual(${classOf(stage.stages, device)})`;
   return stage.is === "inner" || stage.is === "again" ? classOf(stage.stages, device) : undefined;

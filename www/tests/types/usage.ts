@@ -11,7 +11,7 @@ export async function usage(): Promise<void> {
   const device = await Device.new({ prefer: "cpu" });
   const x = device.tensor([[1, 2], [3, 4]]);
   is<typeof x, Tensor<"f32">>(true);
-  const floats = await x.add(1).relu().sum(0, { keepDims: true }).read();
+  const floats = await x.add(1).relu().sum(0, { keepdim: true }).read();
   is<typeof floats, Float32Array>(true);
   const file = new Blob([await device.saveNpz({ x }), await x.saveNpy()]);
   is<typeof file, Blob>(true);
@@ -53,7 +53,9 @@ export async function usage(): Promise<void> {
   device.arange(0, 5, 2, { dtype: "i32" });
   x.conv2d(x, { stride: [1, 2], padding: "same", bias: x });
   x.maxPool({ kernelSize: 2 });
-  x.layerNorm({ axes: [-1], epsilon: 1e-3 });
+  x.layerNorm({ axes: [-1], weight: x, eps: 1e-3 });
+  x.dequantize(x, { zeroPoint: x });
+  x.fft({ n: 4, norm: "ortho" });
   const w = new Variable(x);
   w.value.mean().backward([w]);
   const gradient: Tensor | undefined = w.takeGradient();

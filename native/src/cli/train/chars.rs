@@ -110,7 +110,7 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
     let steps = loader.steps().unwrap_or(0);
     let trainer = Trainer::new(model, optimizer, loader, |model, x, y| {
         let scores = model.forward(x)?.permute(&[0, 2, 1])?;
-        Ok((scores.cross_entropy(y, None, CrossEntropyOptions::default())?, scores))
+        Ok((scores.cross_entropy(y, CrossEntropyOptions::default())?, scores))
     })?
     .validate_on(DataLoader::new(&examples(device, validation)?, 32)?)
     .metric(Accuracy::new());

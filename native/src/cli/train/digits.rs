@@ -53,7 +53,7 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
     let steps = loader.steps().unwrap_or(0);
     let trainer = Trainer::new(model, optimizer, loader, |model, x, y| {
         let scores = model.forward(x)?;
-        Ok((scores.cross_entropy(y, None, CrossEntropyOptions::default())?, scores))
+        Ok((scores.cross_entropy(y, CrossEntropyOptions::default())?, scores))
     })?
     .validate_on(DataLoader::new(&part(&test)?, 500)?)
     .metric(Accuracy::new())

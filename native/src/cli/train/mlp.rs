@@ -4,7 +4,10 @@ use super::{learnt, Options, Work};
 use serde_json::json;
 use std::f64::consts::PI;
 use warpweft_native::files;
-use warpweft_native::nn::{Generator, Layer, Linear, LossReduction, Module, Sequential};
+use warpweft_native::nn::{
+    BinaryCrossEntropyWithLogitsOptions, Generator, Layer, Linear, LossReduction, Module,
+    Sequential,
+};
 use warpweft_native::optim::{Adam, Optimizer};
 use warpweft_native::prelude::*;
 use warpweft_native::train::metrics::Accuracy;
@@ -55,7 +58,10 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
         let score = model.forward(x)?.squeeze(1)?;
         let target = y.cast(DType::F32)?;
         let mean = LossReduction::Mean;
-        let loss = score.binary_cross_entropy_with_logits(&target, None, None, mean)?;
+        let loss = score.binary_cross_entropy_with_logits(
+            &target,
+            BinaryCrossEntropyWithLogitsOptions { reduction: mean, ..Default::default() },
+        )?;
         Ok((loss, score.gt(0.0)?.cast(DType::I32)?))
     })?
     .validate_on(DataLoader::new(&validation, 1000)?)

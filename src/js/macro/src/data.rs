@@ -5,7 +5,7 @@ use crate::settings::Settings;
 use crate::types;
 use proc_macro2::TokenStream;
 use quote::{quote, ToTokens};
-use syn::{Attribute, Fields, ItemEnum, ItemStruct, Result};
+use syn::{Attribute, Fields, Ident, ItemEnum, ItemStruct, Result, Type};
 
 /// Generates the object type for a struct. Structs are options that are read, or results with `#[js(result)]`.
 pub fn object(mut item: ItemStruct, settings: TokenStream) -> Result<TokenStream> {
@@ -37,12 +37,12 @@ pub fn object(mut item: ItemStruct, settings: TokenStream) -> Result<TokenStream
         shown += &comment(&field.attrs, &name, "  ");
         shown += &format!("  {read}{js}{before}: {ts}{after};\n");
         own.push(js);
-        fields.push((ident, field.ty.clone(), needed));
+        fields.push(OptionField { name: ident, ty: field.ty.clone(), is_needed: needed });
     }
     shown += "}\n";
     let ident = &item.ident;
     let made = if about.result {
-        let names = fields.iter().map(|(name, ..)| name);
+        let names = fields.iter().map(|field| &field.name);
         quote! {
             impl #generics IntoJs for &#ident #params #bounds {
                 type Js = JsValue;
@@ -56,21 +56,17 @@ pub fn object(mut item: ItemStruct, settings: TokenStream) -> Result<TokenStream
                 fn into_js(self) -> CoreResult<JsValue> { (&self).into_js() }
             }
         }
+    } else if item.generics.lifetimes().next().is_some() {
+        borrowed(ident, &fields, &own)
     } else {
-        let known = own.join(" ");
-        let (mut needed, mut taken) = (Vec::new(), Vec::new());
-        for (at, (name, ty, is_needed)) in fields.iter().enumerate() {
-            let what = &own[at];
-            let value = quote!(FromJs::from_js(&value, At { op: fields.op(), what: #what })?);
-            if *is_needed {
-                needed.push(quote!({ let value = fields.get(#at); let made: #ty = #value; made }));
-            } else {
-                taken.push(quote! {
-                    let value = fields.get(#at);
-                    if !value.is_undefined() { options.#name = #value; }
-                });
-            }
-        }
+        let (known, taken) = (own.join(" "), taken(&fields, &own));
+        let needed = fields.iter().enumerate().filter(|(_, field)| field.is_needed);
+        let needed: Vec<TokenStream> = needed
+            .map(|(at, field)| {
+                let (ty, value) = (&field.ty, converted(&own[at]));
+                quote!({ let value = fields.get(#at); let made: #ty = #value; made })
+            })
+            .collect();
         let begin = match needed.is_empty() {
             true => quote!(<Self as Default>::default()),
             false => quote!(Self::new(#(#needed),*)),
@@ -87,6 +83,68 @@ pub fn object(mut item: ItemStruct, settings: TokenStream) -> Result<TokenStream
         }
     };
     Ok(beside(item.to_token_stream(), &shown, made))
+}
+
+/// A field of options.
+struct OptionField {
+    name: Ident,
+    ty: Type,
+    is_needed: bool,
+}
+
+/// Returns the conversion of the variable `value`, which is the field with this name in JavaScript.
+fn converted(js: &str) -> TokenStream {
+    quote!(FromJs::from_js(&value, At { op: fields.op(), what: #js })?)
+}
+
+/// Returns the code that sets the fields of `options` that were passed.
+fn taken(fields: &[OptionField], own: &[String]) -> Vec<TokenStream> {
+    let each = fields.iter().zip(own).enumerate().filter(|(_, (field, _))| !field.is_needed);
+    each.map(|(at, (field, js))| {
+        let (name, value) = (&field.name, converted(js));
+        quote! {
+            let value = fields.get(#at);
+            if !value.is_undefined() { options.#name = #value; }
+        }
+    })
+    .collect()
+}
+
+/// Returns the conversion to options that borrow tensors. JavaScript's options are converted to a struct `Owned` with the same
+/// fields, which owns its tensors and lends them.
+fn borrowed(ident: &Ident, fields: &[OptionField], own: &[String]) -> TokenStream {
+    let (known, taken) = (own.join(" "), taken(fields, own));
+    let (mut declared, mut usual, mut lent) = (Vec::new(), Vec::new(), Vec::new());
+    for OptionField { name, ty, .. } in fields {
+        match types::inside(ty, "Option") {
+            Some(Type::Reference(to)) => {
+                let inner = &to.elem;
+                declared.push(quote!(#name: Option<#inner>));
+                usual.push(quote!(#name: None));
+                lent.push(quote!(#name: self.#name.as_ref()));
+            }
+            _ => {
+                declared.push(quote!(#name: #ty));
+                usual.push(quote!(#name: <#ident as Default>::default().#name));
+                lent.push(quote!(#name: self.#name));
+            }
+        }
+    }
+    quote! {
+        pub struct Owned { #(#declared),* }
+        impl BorrowedOptions for #ident<'static> { type Owned = Owned; }
+        impl FromOptions for Owned {
+            const KNOWN: &'static str = #known;
+            fn from_options(fields: Rest<'_>) -> CoreResult<Self> {
+                let mut options = Owned { #(#usual),* };
+                #(#taken)*
+                Ok(options)
+            }
+        }
+        impl Owned {
+            pub fn borrowed(&self) -> #ident<'_> { #ident { #(#lent),* } }
+        }
+    }
 }
 
 /// Generates the word type for an enum without fields: `NearestExact` becomes `"nearest-exact"`.

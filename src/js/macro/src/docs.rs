@@ -4,7 +4,7 @@ use quote::ToTokens;
 use syn::{Attribute, Expr, Lit, Meta};
 
 /// Names that differ in JavaScript. `where` is a Rust keyword.
-const KEYWORDS: &[(&str, &str)] = &[("where_cond", "where"), ("keepdim", "keepDims")];
+const KEYWORDS: &[(&str, &str)] = &[("where_cond", "where")];
 
 /// Classes that JavaScript has under the same name.
 const CLASSES: &[&str] =

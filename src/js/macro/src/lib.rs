@@ -12,15 +12,16 @@
 //! - `skip`: no generated method. JavaScript lacks it, or `src/js` has a hand-written one.
 //! - `name = "where"`: the name in JavaScript, instead of the Rust name in camel case.
 //! - `default(a = -2, b = -1)`: optional parameters and their defaults.
-//! - `options(weight, epsilon = 1e-5)`: parameters that are fields of an options object, the last argument, with their
+//! - `options(bias, eps = 1e-5)`: parameters that are fields of an options object, the last argument, with their
 //!   defaults.
 //! - `returns(values, indices)`: a tuple is returned as an object with these field names.
 //! - `dtype = I32`: the element type of the result, if it differs from this tensor's.
 //! - `types = Select`: the row's types. The result of a selection may have any type.
 //! - `returns = "Ordered<D>"`: the TypeScript type of the result.
 //! - `getter`: the method is a property.
-//! - `keepdims`: the axes have the option `keepDims`.
-//! - `spread(options)`: a struct of options, whose fields become fields of the options object.
+//! - `keepdims`: the axes have the option `keepdim`.
+//! - `spread(options)`: a struct of options, whose fields become fields of the options object. A struct that borrows tensors
+//!   has its lifetime in the type of the parameter, as in `NormOptions<'_>`.
 //! - `required`: the options object is not optional.
 //! - `example = "..."`: a JavaScript example for the documentation.
 //!

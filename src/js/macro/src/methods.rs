@@ -4,7 +4,7 @@ use crate::docs::{camel, jsdoc};
 use crate::settings::{Default, Settings};
 use crate::types::{self, Param};
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, ToTokens};
+use quote::{format_ident, quote};
 use syn::{Expr, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Pat, Result, ReturnType, Type};
 
 /// Returns the `impl` block followed by the class's methods.
@@ -300,13 +300,7 @@ impl<'a> Method<'a> {
     /// Returns the code that gets the core's object, and the call of its method.
     fn called(&self) -> (TokenStream, TokenStream) {
         let (rust, class) = (&self.rust.sig.ident, format_ident!("{}", self.class));
-        let passed = self.inputs.iter().map(|input| match input.place {
-            Place::Object => {
-                let name = &input.name;
-                quote!(#name)
-            }
-            _ => input.param.pass(&input.name).to_token_stream(),
-        });
+        let passed = self.inputs.iter().map(|input| input.param.pass(&input.name));
         match self.on_self {
             true => (quote!(let this = self.core(method_name)?;), quote!(this.#rust(#(#passed),*))),
             false => (quote!(), quote!(#class::#rust(#(#passed),*))),

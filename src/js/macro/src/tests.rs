@@ -30,14 +30,14 @@ fn documentation_is_javascript() {
         " ```",
     ]);
     let found = jsdoc(&rust, "Tensor", Some("x.indexSelect(0, y)"));
-    let wanted = "As {@link Tensor.indexSelect}, with `keepDims`, see {@link Device.submit}.\n\n\
+    let wanted = "As {@link Tensor.indexSelect}, with `keepdim`, see {@link Device.submit}.\n\n\
         @throws `Shape` if an axis does not exist.\n\n@example\n```ts\nx.indexSelect(0, y)\n```";
     assert_eq!(found, wanted);
     let only_rust =
         docs(&[" With [`Axes::keepdim`] they stay; `[a, b]` and `x + y` are as they are."]);
     assert_eq!(
         jsdoc(&only_rust, "Tensor", None),
-        "With `keepDims` they stay; `[a, b]` and `x + y` are as they are."
+        "With `keepdim` they stay; `[a, b]` and `x + y` are as they are."
     );
 }
 
@@ -52,18 +52,18 @@ fn methods_are_typed() {
             /// The sum.
             #[js(keepdims)]
             pub fn sum(&self, axes: impl Into<Axes>) -> Result<Tensor> { x }
-            #[cfg_attr(feature = "js", js(options(weight, epsilon = 1e-5)))]
-            pub fn rms_norm(&self, weight: Option<&Tensor>, epsilon: f64) -> Result<Tensor> { x }
+            #[cfg_attr(feature = "js", js(options(weight, eps = 1e-5)))]
+            pub fn rms_norm(&self, weight: Option<&Tensor>, eps: f64) -> Result<Tensor> { x }
             #[js(skip)]
             pub fn hidden(&self, callback: fn()) {}
             fn private(&self, callback: fn()) {}
         }
     });
     for part in [
-        "unchecked_optional_param_type = \"{ keepDims?: boolean }\"",
+        "unchecked_optional_param_type = \"{ keepdim?: boolean }\"",
         "unchecked_optional_param_type = \"Axes\"",
-        "unchecked_optional_param_type = \"{ weight?: Tensor; epsilon?: number }\"",
-        "`epsilon`: Default: 1e-5.",
+        "unchecked_optional_param_type = \"{ weight?: Tensor; eps?: number }\"",
+        "`eps`: Default: 1e-5.",
         "js_name = rmsNorm",
         "unchecked_return_type = \"Tensor<D>\"",
     ] {
@@ -97,4 +97,41 @@ fn enums_are_words() {
     });
     let text = text.expect("it is well formed").to_string();
     assert!(text.contains("export type Resize = \\\"nearest-exact\\\";"), "{text}");
+}
+
+#[test]
+fn options_that_borrow_are_owned_in_javascript() {
+    let text = data::object(
+        parse_quote! {
+            /// Options.
+            pub struct NormOptions<'a> {
+                /// The weight.
+                pub weight: Option<&'a Tensor>,
+                pub eps: f64,
+            }
+        },
+        Default::default(),
+    );
+    let text = text.expect("it is well formed").to_string();
+    for part in [
+        "weight?: Tensor;\\n  eps?: number;",
+        "pub struct Owned { weight : Option < Tensor > , eps : f64 }",
+        "NormOptions { weight : self . weight . as_ref () , eps : self . eps }",
+        "KNOWN : & 'static str = \"weight eps\"",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let text = made(parse_quote! {
+        impl Tensor {
+            #[js(options(axes = -1), spread(options))]
+            pub fn layer_norm(&self, axes: impl Into<Axes>, options: NormOptions<'_>) -> Result<Tensor> { x }
+        }
+    });
+    for part in [
+        "unchecked_optional_param_type = \"NormOptions & { axes?: Axes }\"",
+        "< NormOptions < 'static > as BorrowedOptions > :: Owned",
+        "options . borrowed ()",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
 }

@@ -32,7 +32,7 @@ pub type Field = (&'static str, &'static str, &'static str);
 /// Types that read more than their argument, namely these fields of the options object. `Axes` does so only with the setting
 /// `keepdims`.
 const MORE: &[(&str, &[Field])] = &[
-    ("Axes", &[("keepDims", "boolean", "Keep the axes, with extent 1. Default: false.")]),
+    ("Axes", &[("keepdim", "boolean", "Keep the axes, with extent 1. Default: false.")]),
     (
         "Scan",
         &[
@@ -72,6 +72,8 @@ enum Form {
     References,
     Slice,
     OptionalReference,
+    /// Options that borrow tensors. The converted value owns the tensors.
+    Borrowed,
 }
 
 impl Param {
@@ -82,6 +84,7 @@ impl Param {
             Form::Reference | Form::Slice => syn::parse_quote!(&#name),
             Form::References => syn::parse_quote!(&#name.iter().collect::<Vec<_>>()),
             Form::OptionalReference => syn::parse_quote!(#name.as_ref()),
+            Form::Borrowed => syn::parse_quote!(#name.borrowed()),
         }
     }
 }
@@ -110,6 +113,11 @@ pub fn param(ty: &Type, generics: &Generics) -> syn::Result<Param> {
         found.optional = true;
         return Ok(found);
     }
+    if let Some(options) = borrowing(ty) {
+        let mut found = plain(ty, Form::Borrowed)?;
+        found.owned = quote!(<#options<'static> as BorrowedOptions>::Owned);
+        return Ok(found);
+    }
     let Type::Reference(to) = ty else { return plain(ty, Form::Value) };
     let Type::Slice(list) = &*to.elem else { return plain(&to.elem, Form::Reference) };
     let (element, form) = match &*list.elem {
@@ -129,6 +137,15 @@ pub fn param(ty: &Type, generics: &Generics) -> syn::Result<Param> {
         one => format!("readonly {one}[]"),
     };
     Ok(found)
+}
+
+/// Returns the name of options with a lifetime, such as `NormOptions<'_>`.
+fn borrowing(ty: &Type) -> Option<&Ident> {
+    let Type::Path(path) = ty else { return None };
+    let segment = path.path.segments.last()?;
+    let PathArguments::AngleBracketed(list) = &segment.arguments else { return None };
+    let borrows = only_lifetimes(list) && segment.ident.to_string().ends_with("Options");
+    borrows.then_some(&segment.ident)
 }
 
 /// Returns the type without Rust-only parts: `impl Into<T>` and `T: Borrow<U>` become `T` and `U`.

@@ -28,9 +28,10 @@ const MAX_LENGTH: usize = 1 << 22;
 
 /// The normalization of Fourier transforms, with the names of NumPy and PyTorch.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FftNorm {
     /// The inverse transform is divided by the length.
+    #[default]
     Backward,
     /// Both transforms are divided by the square root of the length.
     Ortho,
@@ -50,12 +51,41 @@ impl FftNorm {
     }
 }
 
+/// Options of [`Tensor::fft`] and the other transforms along one axis.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, tensor::{FftNorm, FftOptions}};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let x = device.tensor(&[1.0f32, 0.0, -1.0, 0.0], &[4])?;
+/// let options = FftOptions { n: Some(2), norm: FftNorm::Forward, ..Default::default() };
+/// assert_eq!(x.rfft(options)?.read::<f32>().await?, [0.5, 0.0, 0.5, 0.0]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FftOptions {
+    /// The number of elements to transform, or for `irfft` the number of results. An axis is cropped or padded with zeros to
+    /// fit. The default is the length of the axis, or for `irfft` twice the length minus 2.
+    pub n: Option<usize>,
+    /// The axis, which is counted without the axis of the pairs. The default is -1.
+    pub axis: isize,
+    /// The normalization. The default is [`FftNorm::Backward`].
+    pub norm: FftNorm,
+}
+
+impl Default for FftOptions {
+    fn default() -> FftOptions {
+        FftOptions { n: None, axis: -1, norm: FftNorm::Backward }
+    }
+}
+
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// Computes the discrete Fourier transform along an axis, `X[k] = sum(x[j] e^(-2 pi i j k / n))`.
     ///
-    /// Complex numbers are pairs along a last axis of extent 2, like those of `view_as_real` in PyTorch. `axis` counts
-    /// the axes before that. With `n`, the axis is first cropped to this length, or padded with zeros.
+    /// Complex numbers are pairs along a last axis of extent 2, like those of `view_as_real` in PyTorch. The axis of
+    /// [`FftOptions`] counts the axes before that.
     ///
     /// Up to 64 numbers take one kernel, a matrix product. Longer axes take a few kernels for each factor of the length
     /// up to 64. A prime factor above 128 costs three transforms of a power of two that exceeds twice the factor.
@@ -69,26 +99,26 @@ impl Tensor {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// # use warpweft::{device::{Device, Preference}, tensor::FftNorm};
+    /// # use warpweft::{device::{Device, Preference}, tensor::FftOptions};
     /// let device = Device::with(Preference::Cpu).await?;
     /// // 1 + 2i and 3.
     /// let x = device.tensor(&[1.0f32, 2.0, 3.0, 0.0], &[2, 2])?;
-    /// let y = x.fft(None, -1, FftNorm::Backward)?;
+    /// let y = x.fft(FftOptions::default())?;
     /// assert_eq!(y.read::<f32>().await?, [4.0, 2.0, -2.0, 2.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js", js(options(n, axis = -1, norm = FftNorm::Backward)))]
-    pub fn fft(&self, n: Option<usize>, axis: isize, norm: FftNorm) -> Result<Tensor> {
-        self.complex_transform("fft", n, axis, norm, false)
+    #[cfg_attr(feature = "js", js(spread(options)))]
+    pub fn fft(&self, options: FftOptions) -> Result<Tensor> {
+        self.complex_transform("fft", options, false)
     }
 
     /// Computes the inverse of [`Tensor::fft`].
     ///
     /// # Errors
     /// The errors of [`Tensor::fft`].
-    #[cfg_attr(feature = "js", js(options(n, axis = -1, norm = FftNorm::Backward)))]
-    pub fn ifft(&self, n: Option<usize>, axis: isize, norm: FftNorm) -> Result<Tensor> {
-        self.complex_transform("ifft", n, axis, norm, true)
+    #[cfg_attr(feature = "js", js(spread(options)))]
+    pub fn ifft(&self, options: FftOptions) -> Result<Tensor> {
+        self.complex_transform("ifft", options, true)
     }
 
     /// Computes the transform of real numbers. Returns the first `n / 2 + 1` results, because the others are their mirror
@@ -99,16 +129,17 @@ impl Tensor {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// # use warpweft::{device::{Device, Preference}, tensor::FftNorm};
+    /// # use warpweft::{device::{Device, Preference}, tensor::FftOptions};
     /// let device = Device::with(Preference::Cpu).await?;
     /// let x = device.tensor(&[1.0f32, 0.0, -1.0, 0.0], &[4])?;
-    /// let y = x.rfft(None, -1, FftNorm::Backward)?;
+    /// let y = x.rfft(FftOptions::default())?;
     /// assert_eq!(y.read::<f32>().await?, [0.0, 0.0, 2.0, 0.0, 0.0, 0.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js", js(options(n, axis = -1, norm = FftNorm::Backward)))]
-    pub fn rfft(&self, n: Option<usize>, axis: isize, norm: FftNorm) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(spread(options)))]
+    pub fn rfft(&self, options: FftOptions) -> Result<Tensor> {
         let name = "rfft";
+        let FftOptions { n, axis, norm } = options;
         if self.rank() == MAX_RANK {
             let message =
                 format!("{name}: the input must have rank 7 or less, got shape {}", self.shape);
@@ -139,9 +170,10 @@ impl Tensor {
     ///
     /// # Errors
     /// The errors of [`Tensor::fft`].
-    #[cfg_attr(feature = "js", js(options(n, axis = -1, norm = FftNorm::Backward)))]
-    pub fn irfft(&self, n: Option<usize>, axis: isize, norm: FftNorm) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(spread(options)))]
+    pub fn irfft(&self, options: FftOptions) -> Result<Tensor> {
         let name = "irfft";
+        let FftOptions { n, axis, norm } = options;
         let at = self.complex_axis(name, axis)?;
         let count = match n {
             Some(n) => n,
@@ -168,7 +200,8 @@ impl Tensor {
     /// The errors of [`Tensor::fft`].
     #[cfg_attr(feature = "js", js(options(norm = FftNorm::Backward)))]
     pub fn fft2(&self, norm: FftNorm) -> Result<Tensor> {
-        with_op_name("fft2", || self.fft(None, -1, norm)?.fft(None, -2, norm))
+        let along = |axis| FftOptions { axis, norm, ..Default::default() };
+        with_op_name("fft2", || self.fft(along(-1))?.fft(along(-2)))
     }
 
     /// Computes the inverse of [`Tensor::fft2`].
@@ -177,7 +210,8 @@ impl Tensor {
     /// The errors of [`Tensor::fft`].
     #[cfg_attr(feature = "js", js(options(norm = FftNorm::Backward)))]
     pub fn ifft2(&self, norm: FftNorm) -> Result<Tensor> {
-        with_op_name("ifft2", || self.ifft(None, -1, norm)?.ifft(None, -2, norm))
+        let along = |axis| FftOptions { axis, norm, ..Default::default() };
+        with_op_name("ifft2", || self.ifft(along(-1))?.ifft(along(-2)))
     }
 
     /// Multiplies complex numbers, which are pairs along the last axis, as in [`Tensor::fft`]. The axes before broadcast.
@@ -257,14 +291,8 @@ impl Tensor {
         }
     }
 
-    fn complex_transform(
-        &self,
-        name: &str,
-        n: Option<usize>,
-        axis: isize,
-        norm: FftNorm,
-        inverse: bool,
-    ) -> Result<Tensor> {
+    fn complex_transform(&self, name: &str, options: FftOptions, inverse: bool) -> Result<Tensor> {
+        let FftOptions { n, axis, norm } = options;
         let at = self.complex_axis(name, axis)?;
         let count = self.transform_length(name, at, n)?;
         with_op_name(name, || {

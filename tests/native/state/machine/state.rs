@@ -293,7 +293,12 @@ pub fn optimizer(
         1 => optimizer.clip_norm(1.0),
         _ => optimizer.clip_value(0.5),
     };
-    let scale = LossScale { initial: SCALE, growth: GROWTH, interval: INTERVAL, backoff: BACKOFF };
+    let scale = LossScale {
+        init_scale: SCALE,
+        growth_factor: GROWTH,
+        growth_interval: INTERVAL,
+        backoff_factor: BACKOFF,
+    };
     if scaled {
         optimizer.mixed_precision(scale)
     } else {

@@ -175,7 +175,8 @@ export const optimizers = {
       return optimizer && { optimizer, initial: 8, growth: 2, interval: 2 };
     },
     write({ optimizer, initial, growth, interval }) {
-      return `${optimizer}.mixedPrecision(${options({ initial, growth, interval })});`;
+      const scale = { initScale: initial, growthFactor: growth, growthInterval: interval };
+      return `${optimizer}.mixedPrecision(${options(scale)});`;
     },
     run(world, { optimizer, initial, growth, interval }) {
       world.get("optimizers", optimizer).scale = { now: initial, growth, interval, good: 0 };
