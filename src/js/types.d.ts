@@ -101,29 +101,6 @@ export interface Ordered<D extends DType = DType> {
   indices: Tensor<"i32">;
 }
 
-/** The parameters of {@link Tensor.attention}. */
-export interface AttentionOptions {
-  /** Whether the i-th query attends only to keys up to position `i + keys - queries`. Default: false. */
-  causal?: boolean;
-  /**
-   * The window of local attention. The i-th query sees only keys less than this far from position `i + keys - queries`.
-   * Default: no limit.
-   */
-  window?: number;
-  /**
-   * The mask, which broadcasts to `[batch, heads, queries, keys]`. A `bool` mask is true where a query may attend; floats are
-   * added to the scores.
-   */
-  mask?: Tensor;
-  /** The factor that the scores are multiplied by. Default: `1 / sqrt(size)`. */
-  scale?: number;
-  /**
-   * The number of keys that are used, counted from the first. `keys` above means this number. A `k` and `v` that are only
-   * partly filled can therefore serve as a cache. The number is data, so another number reuses the plan. Default: all.
-   */
-  kvLength?: number;
-}
-
 /**
  * The interpolation filter: how elements around a position become one element.
  *
