@@ -188,9 +188,9 @@ export interface Tensor<D extends DType = DType> {
    */
   checkpoint(work: (x: Tensor) => Tensor): Tensor;
   /** Reads the tensor and formats its numbers as text, as NumPy does. Large tensors show only their corners. */
-  text(options?: { decimals?: number; most?: number }): Promise<string>;
+  text(options?: { precision?: number; threshold?: number }): Promise<string>;
   /** Reads the tensor and prints its numbers on the console, formatted as by {@link Tensor.text}. */
-  print(options?: { decimals?: number; most?: number }): Promise<void>;
+  print(options?: { precision?: number; threshold?: number }): Promise<void>;
   /** Returns a short description, such as `Tensor(f32 [2, 3] on webgpu)`. */
   toString(): string;
 }
