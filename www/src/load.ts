@@ -122,7 +122,7 @@ export function load(name: CoreName, sources: WasmSources = {}): Asked {
   const drop = () => {
     entry.waiting -= 1;
     if (entry.waiting > 0 || entry.compiled) return;
-    forget(name, entry);
+    remove(name, entry);
     entry.stop.abort();
   };
   return { core: entry.core, drop };
@@ -139,7 +139,7 @@ function begin(name: CoreName, source: WasmSources[CoreName]): Loading {
     return run(name, own.glue as Glue, module, size);
   };
   const core = start().catch((cause: unknown) => {
-    forget(name, entry);
+    remove(name, entry);
     throw failure(name, cause);
   });
   core.catch(() => {}); // The callers that await it receive the error.
@@ -221,7 +221,7 @@ async function run(name: CoreName, glue: Glue, module: WebAssembly.Module, size:
   return { host, open: (lowPower, fallback) => glue.Device.open(lowPower, fallback) };
 }
 
-function forget(name: CoreName, entry: Loading): void {
+function remove(name: CoreName, entry: Loading): void {
   if (loading.get(name) === entry) loading.delete(name);
 }
 

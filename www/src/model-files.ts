@@ -25,7 +25,7 @@ export interface Hasher {
 export interface Opening {
   /** The operation that errors name. */
   op: string;
-  tell: (progress: Progress) => void;
+  onProgress: (progress: Progress) => void;
   signal: AbortSignal | undefined;
   /** Whether files of URLs are kept in the browser. */
   keep: boolean;
@@ -36,7 +36,7 @@ export interface Opening {
 }
 
 /** Reports the received bytes and the total. Both are equal while the total is unknown. */
-type Tell = (done: number, total: number) => void;
+type Report = (done: number, total: number) => void;
 
 /** A file that ranges are read from. */
 interface File {
@@ -140,7 +140,7 @@ async function* bodyOf(op: string, name: string, response: Response, signal?: Ab
 }
 
 /** Receives all of a response. */
-async function responseFile(op: string, response: Response, tell: Tell, signal?: AbortSignal): Promise<File> {
+async function responseFile(op: string, response: Response, report: Report, signal?: AbortSignal): Promise<File> {
   const place = response.url || "the response";
   if (!response.ok) throw formatError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
   if (response.bodyUsed || response.body?.locked) throw argumentError(`${op}: ${place} must be unread, got one that was read`);
@@ -149,7 +149,7 @@ async function responseFile(op: string, response: Response, tell: Tell, signal?:
   let done = 0;
   for await (const part of bodyOf(op, place, response, signal)) {
     maker.add(part);
-    tell((done += part.length), Math.max(total, done));
+    report((done += part.length), Math.max(total, done));
   }
   return blobFile(op, place, maker.blob);
 }
@@ -176,7 +176,7 @@ class RemoteFile implements File {
   }
 
   /** Requests the beginning. A server without range support sends the whole file, which is then received. */
-  static async open(op: string, place: string, signal: AbortSignal | undefined, tell: Tell): Promise<Received> {
+  static async open(op: string, place: string, signal: AbortSignal | undefined, report: Report): Promise<Received> {
     let response = await asked(op, place, `bytes=0-${WINDOW - 1}`, signal);
     const [, length] = /\/(\d+)$/.exec(response.headers.get("content-range") ?? "") ?? [];
     if (response.status === 206 && length !== undefined) {
@@ -188,7 +188,7 @@ class RemoteFile implements File {
       await response.body?.cancel();
       response = await asked(op, place, undefined, signal);
     }
-    return { file: await responseFile(op, response, tell, signal), tag: tagOf(response) };
+    return { file: await responseFile(op, response, report, signal), tag: tagOf(response) };
   }
 
   async read(start: number, end: number): Promise<Uint8Array> {
@@ -392,7 +392,9 @@ export class Reader {
     if (typeof source === "string" || what === "URL") return this.#openedAddress(String(source));
     if (keep) throw refused(op, "the source", "an address, because keep is set", source);
     const opened = (file: File, name: string) => ({ file, name, isCounted: false });
-    if (what === "Response") return this.#openedResponse(name, (tell) => responseFile(op, source as Response, tell, signal));
+    if (what === "Response") {
+      return this.#openedResponse(name, (report) => responseFile(op, source as Response, report, signal));
+    }
     if (what === "Blob") return opened(blobFile(op, name, source as Blob), name);
     if (what === "File" || what === "FileSystemFileHandle") {
       const file = what === "File" ? (source as globalThis.File) : await (source as FileSystemFileHandle).getFile();
@@ -418,8 +420,8 @@ export class Reader {
       return { file: await pathFile(op, /^file:/i.test(name) ? new URL(name) : name, files), name, isCounted: false };
     }
     let tag: string | null = null;
-    const opened = await this.#openedResponse(name, async (tell) => {
-      const received = await RemoteFile.open(op, name, signal, tell);
+    const opened = await this.#openedResponse(name, async (report) => {
+      const received = await RemoteFile.open(op, name, signal, report);
       tag = received.tag;
       return received.file;
     });
@@ -427,12 +429,12 @@ export class Reader {
   }
 
   /** Opens a file that may be received as a whole, which then counts as progress. */
-  async #openedResponse(name: string, open: (tell: Tell) => Promise<File>): Promise<Opened> {
+  async #openedResponse(name: string, open: (report: Report) => Promise<File>): Promise<Opened> {
     const before = this.#done;
     const file = await open((done, total) => {
       this.#how.signal?.throwIfAborted();
       this.#done = before + done;
-      this.#tell(this.#total + total);
+      this.#report(this.#total + total);
     });
     return { file, name, isCounted: !(file instanceof RemoteFile) };
   }
@@ -441,15 +443,15 @@ export class Reader {
     return this.#files.reduce((sum, { file: { length } }) => sum + length, 0);
   }
 
-  #tell(total = this.#total): void {
+  #report(total = this.#total): void {
     const done = Math.min(this.#done, total);
-    this.#how.tell({ done, total, seconds: this.#pace.seconds(done, total) });
+    this.#how.onProgress({ done, total, seconds: this.#pace.seconds(done, total) });
   }
 
   /** Counts bytes, and reports the progress. */
   #count(bytes: number): void {
     this.#done += bytes;
-    this.#tell();
+    this.#report();
   }
 
   /** Counts bytes that are already stored. They are excluded from the pace. */

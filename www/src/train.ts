@@ -89,7 +89,7 @@ class Feed {
 
   async #fill(trainer: Trainer): Promise<boolean> {
     if (trainer.isOver) return false;
-    const [epoch, taken, , isTelling] = trainer.place() as [number, number, number, number];
+    const [epoch, taken, , hasUnreportedStep] = trainer.place() as [number, number, number, number];
     const isNew = !this.#batches || this.#epoch !== epoch;
     if (isNew) {
       await this.reset();
@@ -105,7 +105,7 @@ class Feed {
     const isEmpty = isNew && trainer.place()[2] === 0;
     // An epoch without batches is an error. The next call looks for batches again.
     if (isEmpty) this.#batches = undefined;
-    return isEmpty && taken > 0 && !isTelling;
+    return isEmpty && taken > 0 && !hasUnreportedStep;
   }
 
   async #next(): Promise<unknown> {
@@ -211,7 +211,7 @@ export class Trainer extends Shown {
   declare learn: (forward: Run, batch: readonly unknown[]) => Promise<Step>;
   declare close: (forward: Run) => Promise<object>;
   declare score: (forward: Run, data: readonly unknown[], size: unknown) => Promise<object>;
-  declare toFile: (notes: string[], said: unknown[]) => Promise<Uint8Array>;
+  declare toFile: (notes: string[], texts: unknown[]) => Promise<Uint8Array>;
   declare resume: (bytes: Uint8Array) => Promise<Named<string>>;
 
   // @ts-expect-error: the constructor returns the core's object instead.
@@ -229,8 +229,8 @@ export class Trainer extends Shown {
       const own = scheduleIn(host, known[name]);
       if (own !== known[name]) changed[name] = own;
     }
-    const told = Object.keys(changed).length === 0 ? options : { ...known, ...changed };
-    const trainer = new core([paths, objects], optimizer, isPair(data) ? data : [], forward, told);
+    const merged = Object.keys(changed).length === 0 ? options : { ...known, ...changed };
+    const trainer = new core([paths, objects], optimizer, isPair(data) ? data : [], forward, merged);
     setMode(model, true);
     const feed = isPair(data) ? undefined : new Feed(data);
     const rest = { loss: undefined, isBusy: false, isFitting: false };
