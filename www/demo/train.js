@@ -56,7 +56,7 @@ let optimizer;
 let accuracy = {};
 
 const loop = new Loop({ step: learn, show, reset, failed });
-const forgetSpeed = connectSpeed(loop, device, "points", () => ({ ...shape(), count }));
+const resetSpeed = connectSpeed(loop, device, "points", () => ({ ...shape(), count }));
 connect();
 const ready = Promise.all([choose(), showCode("code", "mlp.js").catch(failed)]);
 
@@ -157,7 +157,7 @@ function reset() {
   const rule = choice("optimizer").value;
   optimizer = Optimizer[rule](net, { lr: number("lr"), ...(rule === "sgd" ? { momentum: 0.9 } : {}) });
   curve.clear();
-  forgetSpeed();
+  resetSpeed();
 }
 
 /** Takes a step on all training points. */
@@ -190,7 +190,7 @@ async function show(loss, now) {
   drawPlane(layers[depth - 1].outputs);
   picture.draw(layers);
   curve.draw();
-  tellScores(loss);
+  showScores(loss);
   drawn = performance.now();
 }
 
@@ -227,7 +227,7 @@ function drawPlane(logits) {
 }
 
 /** @param {number | undefined} loss */
-function tellScores(loss) {
+function showScores(loss) {
   const percent = (part) => (accuracy[part] === undefined ? "–" : `${(100 * accuracy[part]).toFixed(1)} %`);
   byId("train-accuracy", HTMLElement).textContent = percent("train");
   byId("test-accuracy", HTMLElement).textContent = percent("test");
