@@ -54,7 +54,7 @@ export function coreEnv(name) {
   const std = join(read(env.RUSTC ?? "rustc", ["--print", "sysroot"], { env }), "lib", "rustlib", "src", "rust");
   // Panic messages name source files. Their paths on this machine are replaced.
   const places = { [cargoHome]: "cargo", [root]: "warpweft", [std]: "rust" }; // The last match applies.
-  const remap = Object.entries(places).map(([path, told]) => `--remap-path-prefix=${path}=${told}`);
+  const remap = Object.entries(places).map(([path, alias]) => `--remap-path-prefix=${path}=${alias}`);
   return { ...env, CARGO_ENCODED_RUSTFLAGS: [...rustflags, ...remap].join("\x1f") };
 }
 
