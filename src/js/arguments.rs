@@ -85,8 +85,8 @@ impl FromJs for TensorSpec {
 impl<const N: usize> FromJs for Padding<N> {
     #[inline(never)]
     fn from_js(value: &JsValue, at: At) -> Result<Padding<N>> {
-        if let Some(said) = value.as_string() {
-            return match said.as_str() {
+        if let Some(word) = value.as_string() {
+            return match word.as_str() {
                 "valid" => Ok(Padding::Valid),
                 "same" => Ok(Padding::Same),
                 _ => Err(at.refuse(value, "\"valid\", \"same\" or numbers")),

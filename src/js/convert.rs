@@ -42,8 +42,8 @@ impl<T: FromJs> FromJs for Option<T> {
 /// # Errors
 /// `InvalidArgument` if the word is not in the list.
 pub fn word(value: &JsValue, words: &[&str], at: At) -> Result<usize> {
-    let said = value.as_string();
-    let found = said.and_then(|said| words.iter().position(|word| *word == said));
+    let text = value.as_string();
+    let found = text.and_then(|text| words.iter().position(|word| *word == text));
     found.ok_or_else(|| at.refuse(value, &format!("one of {}", words.join(", "))))
 }
 

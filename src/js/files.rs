@@ -60,14 +60,14 @@ impl JsDevice {
         names: Vec<String>,
         values: Vec<JsValue>,
         notes: Vec<String>,
-        said: Vec<JsValue>,
+        texts: Vec<JsValue>,
     ) -> Answer<Promise> {
         let op = "saveSafetensors";
         self.core(op)?;
         let tensors = state(op, names, &values)?;
         let text = |note: &JsValue| String::from_js(note, At { op, what: "metadata" });
-        let said: Vec<String> = said.iter().map(text).collect::<Result<_>>()?;
-        let metadata = sorted::map(notes.into_iter().zip(said));
+        let texts: Vec<String> = texts.iter().map(text).collect::<Result<_>>()?;
+        let metadata = sorted::map(notes.into_iter().zip(texts));
         Ok(written(op, async move { io::save_safetensors(&tensors, &metadata).await }))
     }
 

@@ -96,9 +96,9 @@ impl JsTensor {
         let this = self.core("findNonFinite")?;
         Ok(promise(async move {
             let found = this.find_non_finite().await?;
-            let said: Result<JsValue> =
+            let text: Result<JsValue> =
                 Ok(found.map_or(JsValue::UNDEFINED, |found| found.to_string().into()));
-            said
+            text
         }))
     }
 }

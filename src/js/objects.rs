@@ -343,7 +343,7 @@ pub fn keep(tensor: Tensor) -> Result<JsTensor> {
     match tensor.error() {
         Some(error) => Err(error.clone()),
         None => {
-            tell_collector(tensor.device());
+            notify_collector(tensor.device());
             Ok(JsTensor(Place::new(Object::Tensor(tensor))))
         }
     }
@@ -351,7 +351,7 @@ pub fn keep(tensor: Tensor) -> Result<JsTensor> {
 
 /// Notifies the garbage collector when the memory held by tensors has grown much. The collector sees only their small
 /// JavaScript objects. It would otherwise keep unused ones until memory runs out.
-fn tell_collector(device: &Device) {
+fn notify_collector(device: &Device) {
     if let Some(bytes) = device.grown() {
         host(|host| host.grown(bytes as f64));
     }

@@ -189,7 +189,7 @@ where
     T: IntoJs + 'static,
     T::Js: Settled,
 {
-    settle(Box::pin(async move {
+    to_promise(Box::pin(async move {
         let done = work.await?;
         Ok(Box::new(move || Ok(done.into_js()?.settled())) as Made)
     }))
@@ -200,7 +200,7 @@ pub type Made = Box<dyn FnOnce() -> Answer<JsValue>>;
 
 /// Makes a promise of a future that may also end with a value thrown by user code. It is one function for all futures, which
 /// keeps the WebAssembly small.
-pub fn settle(mut work: Pin<Box<dyn Future<Output = Answer<Made>>>>) -> js_sys::Promise {
+pub fn to_promise(mut work: Pin<Box<dyn Future<Output = Answer<Made>>>>) -> js_sys::Promise {
     // The first part runs immediately, because other work may be waiting for its submission.
     let begun = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let promise = future_to_promise(async move {

@@ -5,7 +5,7 @@ use super::options;
 use super::{parsed, JsLanguageModel};
 use crate::error::Result;
 use crate::js::objects::{shells, unusable, Object as Any, Place};
-use crate::js::returns::{settle, Made};
+use crate::js::returns::{to_promise, Made};
 use crate::js::variable::object_of;
 use crate::js::{named, Answer, IntoJs, JsTensor, Shell, Value};
 use crate::model::{Example, LoraAdapter};
@@ -138,7 +138,7 @@ impl JsLoraAdapter {
     #[wasm_bindgen(unchecked_return_type = "Promise<AdapterFiles>")]
     pub fn save(&self) -> Answer<Promise> {
         let adapter = self.core("save")?;
-        Ok(settle(Box::pin(async move {
+        Ok(to_promise(Box::pin(async move {
             let files = adapter.save().await?;
             let made = move || {
                 let weights = JsValue::from(Uint8Array::from(&files.weights[..]));

@@ -9,7 +9,7 @@ mod source;
 
 use self::core::{Generation, Model, Object};
 use super::objects::{shells, unusable, Object as Any, Place};
-use super::returns::{promise, settle, Made};
+use super::returns::{promise, to_promise, Made};
 use super::{named, Answer, At, FromJs, IntoJs, JsDevice, Options, Shell, Value};
 use crate::error::{Error, Result};
 use crate::io::SafetensorsIndex;
@@ -233,9 +233,9 @@ impl JsGeneration {
     #[wasm_bindgen(js_name = nextToken, unchecked_return_type = "Promise<GeneratedToken | undefined>")]
     pub fn next_token(&self) -> Answer<Promise> {
         let generation = self.core("nextToken")?;
-        Ok(settle(Box::pin(async move {
+        Ok(to_promise(Box::pin(async move {
             let token = generation.next().await?;
-            Ok(Box::new(move || Ok(token.map_or(JsValue::UNDEFINED, told))) as Made)
+            Ok(Box::new(move || Ok(token.map_or(JsValue::UNDEFINED, token_object))) as Made)
         })))
     }
 
@@ -248,7 +248,7 @@ impl JsGeneration {
 }
 
 /// Makes an object of a generated token.
-fn told(token: Generated) -> JsValue {
+fn token_object(token: Generated) -> JsValue {
     let likeliest = token.likeliest.iter().map(|&(id, logprob)| {
         let pair = [f64::from(id), f64::from(logprob)];
         JsValue::from(pair.iter().map(|&number| JsValue::from(number)).collect::<Array>())

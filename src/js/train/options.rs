@@ -1,7 +1,7 @@
 //! The options of a trainer.
 
 use super::core::{Counted, Inner};
-use super::told::camel;
+use super::results::camel;
 use crate::error::{Error, Result};
 use crate::js::convert::object;
 use crate::js::host::host;
@@ -37,7 +37,7 @@ const METRICS: [&str; 9] = [
 ];
 
 /// The parsed options object.
-pub struct Told {
+pub struct ParsedOptions {
     options: Options,
     metrics: Vec<Box<dyn Metric>>,
     pub confusion: Option<Counted>,
@@ -51,29 +51,30 @@ fn field<T: FromJs>(options: &Options, n: usize, what: &'static str) -> Result<O
     Option::from_js(&options.get(n), at)
 }
 
-impl Told {
+impl ParsedOptions {
     /// Reads the options that were passed.
     ///
     /// # Errors
     /// `InvalidArgument` for unknown or invalid options.
-    pub fn open(given: &JsValue) -> Result<Told> {
+    pub fn open(given: &JsValue) -> Result<ParsedOptions> {
         const KNOWN: Known = &[
             "batchSize shuffle dropLast epochs reportEvery metrics schedule scheduleByEpoch",
             "reduceOnPlateau earlyStopping generators validation detectAnomaly",
         ];
         let options = Options::open(given, KNOWN, OP)?;
-        let mut told = Told { options, metrics: Vec::new(), confusion: None, names: Vec::new() };
-        let list = told.options.get(5);
+        let mut parsed =
+            ParsedOptions { options, metrics: Vec::new(), confusion: None, names: Vec::new() };
+        let list = parsed.options.get(5);
         if !list.is_undefined() {
             let at = At { op: OP, what: "metrics" };
             let items = host(|host| host.items(&list));
             for item in items.ok_or_else(|| at.refuse_list(&list, "a list of metrics"))? {
-                told.metric(&item)?;
+                parsed.metric(&item)?;
             }
         }
-        told.names = ["loss", "validation_loss"].map(str::to_string).to_vec();
-        told.names.extend(told.metrics.iter().map(|metric| metric.name()));
-        Ok(told)
+        parsed.names = ["loss", "validation_loss"].map(str::to_string).to_vec();
+        parsed.names.extend(parsed.metrics.iter().map(|metric| metric.name()));
+        Ok(parsed)
     }
 
     fn metric(&mut self, given: &JsValue) -> Result<()> {
@@ -171,7 +172,7 @@ impl Told {
     ///
     /// # Errors
     /// `InvalidArgument`, `Shape` for invalid options.
-    pub fn tell(self, mut trainer: Inner) -> Result<Inner> {
+    pub fn apply(self, mut trainer: Inner) -> Result<Inner> {
         let options = &self.options;
         trainer = trainer.epochs(field(options, 3, "epochs")?.unwrap_or(1));
         trainer = trainer.report_every(field(options, 4, "reportEvery")?.unwrap_or(0));
