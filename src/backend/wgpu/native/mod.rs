@@ -148,12 +148,12 @@ impl Gpu {
     }
 
     /// Calls `work` when the errors of all calls so far are known, which is now.
-    pub(super) fn when_heard(&self, work: impl FnOnce()) {
+    pub(super) fn on_outcomes_known(&self, work: impl FnOnce()) {
         work();
     }
 
     /// Resolves when the errors of all calls so far are known, which is at once.
-    pub(super) fn heard(&self) -> Pending<()> {
+    pub(super) fn outcomes_known(&self) -> Pending<()> {
         Box::pin(ready(()))
     }
 
@@ -236,9 +236,9 @@ impl Gpu {
             let submission = self.queue.submit([encoder.finish()]);
             for (part, readback, ticket) in &reads {
                 let mapped = ticket.clone();
-                let settle =
+                let on_mapped =
                     move |answer: std::result::Result<_, _>| mapped.resolve(answer.is_ok());
-                readback.buffer().map_async(wgpu::MapMode::Read, ..part.len, settle);
+                readback.buffer().map_async(wgpu::MapMode::Read, ..part.len, on_mapped);
             }
             submission
         });

@@ -85,11 +85,11 @@ impl Scopes {
         });
         let number = self.answers.borrow().next();
         self.answers.borrow_mut().known.push_back(false);
-        let told = JsFuture::from(Promise::all(&Array::from_iter(popped)));
+        let outcome = JsFuture::from(Promise::all(&Array::from_iter(popped)));
         let (errors, answers) = (self.errors.clone(), self.answers.clone());
         spawn_local(async move {
             // A promise is rejected only if the device is lost, which is reported elsewhere.
-            let caught = told.await.unwrap_or_default();
+            let caught = outcome.await.unwrap_or_default();
             let error = error(&what, &caught);
             if let Some(deferred) = deferred {
                 deferred.resolve(error.clone());
@@ -110,8 +110,8 @@ impl Scopes {
             Ok(promise) => promise,
             Err(thrown) => Promise::reject(&thrown).into(),
         });
-        let told = JsFuture::from(Promise::all(&Array::from_iter(popped)));
-        async move { error("the browser", &told.await.unwrap_or_default()) }
+        let outcome = JsFuture::from(Promise::all(&Array::from_iter(popped)));
+        async move { error("the browser", &outcome.await.unwrap_or_default()) }
     }
 
     /// Returns a completion that resolves when all calls so far have outcomes.
