@@ -216,7 +216,7 @@ impl Device {
             Ok(PlanOutputs { batch, outputs })
         });
         let mut state = self.state();
-        state.pool.settle(&*self.inner.backend);
+        state.pool.release_held(&*self.inner.backend);
         ran.map(|ran| (state, ran))
     }
 

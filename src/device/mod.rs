@@ -226,7 +226,7 @@ impl Device {
         }
         let submitted = self.evaluate(&turn, state, &sinks);
         let mut state = self.state();
-        (state.settled, state.uploaded) = (state.graph.live(), 0);
+        (state.nodes_at_submit, state.uploaded) = (state.graph.live(), 0);
         submitted
     }
 
