@@ -427,8 +427,8 @@ impl Device {
                 )
             })?);
         }
-        let place = |result: &NodeId| nodes.iter().position(|node| node == result);
-        let results = results.iter().filter_map(place).collect();
+        let position = |result: &NodeId| nodes.iter().position(|node| node == result);
+        let results = results.iter().filter_map(position).collect();
         Ok(Pullback { trace, sources: of, scalars, results })
     }
 

@@ -88,12 +88,12 @@ impl Rest<'_> {
     }
 
     /// Returns the n-th field as a boolean, or `usual` if it was omitted.
-    pub fn flag(&self, n: usize, what: &'static str, usual: bool) -> Result<bool> {
+    pub fn flag(&self, n: usize, argument: &'static str, usual: bool) -> Result<bool> {
         let value = self.get(n);
         if value.is_undefined() {
             return Ok(usual);
         }
-        let at = At { op: self.op(), what };
+        let at = At { op: self.op(), argument };
         value.as_bool().ok_or_else(|| at.refuse(&value, "true or false"))
     }
 }

@@ -1,7 +1,7 @@
 //! Conversion of results to JavaScript values.
 
 use super::host::host;
-use super::objects::{keep, JsDevice, JsPlan, JsTensor, Object, Place};
+use super::objects::{keep, JsDevice, JsPlan, JsTensor, Object, Slot};
 use super::{Answer, Thrown};
 use crate::device::{Device, Plan};
 use crate::dtype::DType;
@@ -97,14 +97,14 @@ pub fn device_object(device: &Device) -> JsValue {
     if !known.is_undefined() {
         return known;
     }
-    let made: JsValue = JsDevice(Place::new(Object::Device(device.clone()))).into();
+    let made: JsValue = JsDevice(Slot::new(Object::Device(device.clone()))).into();
     host(|host| host.remember(device.address(), &made));
     made
 }
 
 /// Makes the object for a plan.
 pub fn plan_object(device: &Device, plan: Arc<Plan>) -> JsPlan {
-    JsPlan(Place::new(Object::Plan(device.clone(), plan)))
+    JsPlan(Slot::new(Object::Plan(device.clone(), plan)))
 }
 
 /// Conversion of a field of a returned object.

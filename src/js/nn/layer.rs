@@ -376,7 +376,7 @@ impl JsLayer {
     ) -> Answer<JsValue> {
         let op = "parameter";
         let layer = self.core(op)?;
-        let name = String::from_js(name, At { op, what: "name" })?;
+        let name = String::from_js(name, At { op, argument: "name" })?;
         let kind = layer.module.kind();
         let found = Walked::layer(layer).variable(&name);
         let none =
@@ -389,10 +389,10 @@ impl JsLayer {
     fn made(&self, x: &JsValue, options: &JsValue) -> Answer<Vec<Tensor>> {
         let op = "forward";
         let layer = self.core(op)?;
-        let inputs = match Tensor::from_js(x, At { op, what: "x" }) {
+        let inputs = match Tensor::from_js(x, At { op, argument: "x" }) {
             Ok(one) => vec![one],
             Err(error) if !js_sys::Array::is_array(x) => return Err(error.into()),
-            Err(_) => Vec::<Tensor>::from_js(x, At { op, what: "x" })?,
+            Err(_) => Vec::<Tensor>::from_js(x, At { op, argument: "x" })?,
         };
         let attending = Attending::open(options, op)?;
         Ok(layer.outputs(&inputs, attending.options())?)
@@ -402,6 +402,6 @@ impl JsLayer {
 impl IntoJs for Layer {
     type Js = JsLayer;
     fn into_js(self) -> Result<JsLayer> {
-        Ok(JsLayer(Object::Layer(self).placed()))
+        Ok(JsLayer(Object::Layer(self).into_slot()))
     }
 }

@@ -46,8 +46,8 @@ pub struct ParsedOptions {
 }
 
 /// Returns a field of the options, if it was given.
-fn field<T: FromJs>(options: &Options, n: usize, what: &'static str) -> Result<Option<T>> {
-    let at = At { op: options.op(), what };
+fn field<T: FromJs>(options: &Options, n: usize, argument: &'static str) -> Result<Option<T>> {
+    let at = At { op: options.op(), argument };
     Option::from_js(&options.get(n), at)
 }
 
@@ -66,7 +66,7 @@ impl ParsedOptions {
             ParsedOptions { options, metrics: Vec::new(), confusion: None, names: Vec::new() };
         let list = parsed.options.get(5);
         if !list.is_undefined() {
-            let at = At { op: OP, what: "metrics" };
+            let at = At { op: OP, argument: "metrics" };
             let items = host(|host| host.items(&list));
             for item in items.ok_or_else(|| at.refuse_list(&list, "a list of metrics"))? {
                 parsed.metric(&item)?;
@@ -79,7 +79,7 @@ impl ParsedOptions {
 
     fn metric(&mut self, given: &JsValue) -> Result<()> {
         const KNOWN: Known = &["metric classes average k"];
-        let at = At { op: OP, what: "a metric" };
+        let at = At { op: OP, argument: "a metric" };
         let (word, options) = match given.as_string() {
             Some(_) => (given.clone(), Options::none(OP)),
             None => {
@@ -88,11 +88,11 @@ impl ParsedOptions {
             }
         };
         let which = METRICS[crate::js::word(&word, &METRICS, at)?];
-        let number = |n: usize, what: &'static str| -> Result<usize> {
-            field(&options, n, what)?.ok_or_else(|| {
-                let remedy = format!("{{ metric: \"{which}\", {what} }}");
+        let number = |n: usize, argument: &'static str| -> Result<usize> {
+            field(&options, n, argument)?.ok_or_else(|| {
+                let remedy = format!("{{ metric: \"{which}\", {argument} }}");
                 Error::argument(format!(
-                    "{OP}: the metric {which} must have {what}, got none; write {remedy}"
+                    "{OP}: the metric {which} must have {argument}, got none; write {remedy}"
                 ))
             })
         };
@@ -104,12 +104,12 @@ impl ParsedOptions {
             "topKAccuracy" => (false, false, true),
             _ => (false, false, false),
         };
-        for (n, what, fits) in
+        for (n, argument, fits) in
             [(1, "classes", of_classes), (2, "average", of_average), (3, "k", of_k)]
         {
             if taken(n) && !fits {
                 return Err(Error::argument(format!(
-                    "{OP}: the metric {which} must not have {what}, got it"
+                    "{OP}: the metric {which} must not have {argument}, got it"
                 )));
             }
         }
@@ -145,7 +145,7 @@ impl ParsedOptions {
         if given.is_undefined() {
             return Ok(None);
         }
-        let at = At { op: OP, what: "validation" };
+        let at = At { op: OP, argument: "validation" };
         let items = host(|host| host.items(&given));
         items.map(Some).ok_or_else(|| at.refuse_list(&given, "[x, y] or batches"))
     }
@@ -186,13 +186,13 @@ impl ParsedOptions {
             let must = "at most one of schedule, scheduleByEpoch and reduceOnPlateau must be given, got more";
             return Err(Error::argument(format!("{OP}: {must}")));
         }
-        let by_steps = |n, what| {
-            Ok(match field::<Schedule>(options, n, what)? {
+        let by_steps = |n, argument| {
+            Ok(match field::<Schedule>(options, n, argument)? {
                 None => None,
                 Some(Schedule::Steps(schedule)) => Some(Lent(schedule)),
                 Some(Schedule::Plateau(_)) => {
                     let must = "must be a schedule of steps, got reduceOnPlateau";
-                    return Err(Error::argument(format!("{OP}: {what} {must}")));
+                    return Err(Error::argument(format!("{OP}: {argument} {must}")));
                 }
             })
         };
@@ -236,7 +236,7 @@ impl ParsedOptions {
         }
         let generators = options.get(10);
         if !generators.is_undefined() {
-            let at = At { op: OP, what: "generators" };
+            let at = At { op: OP, argument: "generators" };
             let items = host(|host| host.items(&generators));
             for item in items.ok_or_else(|| at.refuse_list(&generators, "a list of generators"))? {
                 trainer = trainer.generator(&Generator::from_js(&item, at)?);

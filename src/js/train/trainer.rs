@@ -27,14 +27,15 @@ use wasm_bindgen::prelude::*;
 const OP: &str = "train";
 
 /// Converts a pair of tensors. An empty list gives nothing.
-fn pair(values: &[JsValue], what: &'static str) -> Result<Option<Batch>> {
-    let at = At { op: OP, what };
+fn pair(values: &[JsValue], argument: &'static str) -> Result<Option<Batch>> {
+    let at = At { op: OP, argument };
     match values {
         [] => Ok(None),
         [x, y] => Ok(Some((Tensor::from_js(x, at)?, Tensor::from_js(y, at)?))),
-        _ => {
-            Err(Error::argument(format!("{OP}: {what} must be two tensors, got {}", values.len())))
-        }
+        _ => Err(Error::argument(format!(
+            "{OP}: {argument} must be two tensors, got {}",
+            values.len()
+        ))),
     }
 }
 
@@ -43,7 +44,7 @@ fn called(shared: &Shared, x: &Tensor, y: &Tensor) -> Answer<ForwardOutput> {
     let build = shared.forward.borrow().clone();
     let inputs = keep_all(&[x.clone(), y.clone()])?;
     let made = host(|host| host.build(&build, inputs))?;
-    let at = |what| At { op: OP, what };
+    let at = |argument| At { op: OP, argument };
     let loss = made.first().cloned().unwrap_or(JsValue::UNDEFINED);
     let loss = Tensor::from_js(&loss, at("the loss"))?;
     let prediction = made.get(1).map(|made| Tensor::from_js(made, at("the prediction")));
@@ -159,7 +160,7 @@ impl JsTrainer {
         #[wasm_bindgen(unchecked_param_type = "Forward")] forward: &JsValue,
         #[wasm_bindgen(unchecked_optional_param_type = "TrainerOptions")] options: &JsValue,
     ) -> Answer<JsTrainer> {
-        let at = |what| At { op: OP, what };
+        let at = |argument| At { op: OP, argument };
         let optimizer = Optimizer::from_js(optimizer, at("the optimizer"))?;
         if !forward.is_function() {
             return Err(at("forward").refuse(forward, "a function").into());
@@ -171,15 +172,15 @@ impl JsTrainer {
         let paths = paths.iter().filter_map(JsValue::as_string).collect();
         let model = Walked::new(paths, &list(found.get(1).unwrap_or(model)))?;
         let trainer = Trainer::new(model, &optimizer, &list(data), ParsedOptions::open(options)?)?;
-        Ok(JsTrainer(Object::Trainer(trainer).placed()))
+        Ok(JsTrainer(Object::Trainer(trainer).into_slot()))
     }
 
     /// Splits data into two random parts.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn parted(data: Vec<JsValue>, fraction: &JsValue, seed: &JsValue) -> Answer<Vec<JsTensor>> {
         let op = "split";
-        let fraction = f64::from_js(fraction, At { op, what: "fraction" })?;
-        let seed = u32::from_js(seed, At { op, what: "seed" })?;
+        let fraction = f64::from_js(fraction, At { op, argument: "fraction" })?;
+        let seed = u32::from_js(seed, At { op, argument: "seed" })?;
         let (x, y) = pair(&data, "the data")?
             .ok_or_else(|| Error::argument("split: the data must be [x, y], got none"))?;
         let (first, second) = Dataset::new(&x, &y)?.split(fraction, seed)?;
@@ -208,7 +209,7 @@ impl JsTrainer {
     ) -> Answer<()> {
         let op = "epochs";
         let shared = self.core(op)?.shared;
-        let epochs = u64::from_js(epochs, At { op, what: "epochs" })?;
+        let epochs = u64::from_js(epochs, At { op, argument: "epochs" })?;
         let inner = shared.take(op)?;
         shared.put(inner.epochs(epochs));
         Ok(())
@@ -266,10 +267,10 @@ impl JsTrainer {
 
     /// Adds a batch of the epoch (0), of the validation (1) or of an evaluation (2). An empty list clears the batches.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
-    pub fn bring(&self, place: u32, batch: Vec<JsValue>) -> Answer<()> {
+    pub fn bring(&self, queue: u32, batch: Vec<JsValue>) -> Answer<()> {
         let shared = self.core(OP)?.shared;
-        let list = if place == 1 { &shared.validation } else { &shared.evaluated };
-        match (pair(&batch, "a batch")?, place) {
+        let list = if queue == 1 { &shared.validation } else { &shared.evaluated };
+        match (pair(&batch, "a batch")?, queue) {
             (Some(batch), 0) => shared.queue.push(batch),
             (None, 0) => shared.reopen(),
             (Some(batch), _) => list.push(batch),
@@ -327,7 +328,8 @@ impl JsTrainer {
         let core = self.core(op)?;
         let data: Box<dyn train::Batches> = match pair(&data, "the data")? {
             Some((x, y)) => {
-                let size = Option::from_js(size, At { op, what: "batchSize" })?.unwrap_or(BATCH);
+                let size =
+                    Option::from_js(size, At { op, argument: "batchSize" })?.unwrap_or(BATCH);
                 Box::new(DataLoader::new(&Dataset::new(&x, &y)?, size)?)
             }
             None => Box::new(core.shared.evaluated.clone()),
@@ -345,7 +347,7 @@ impl JsTrainer {
     #[wasm_bindgen(js_name = toFile, skip_typescript, skip_jsdoc)]
     pub fn to_file(&self, notes: Vec<String>, texts: Vec<JsValue>) -> Answer<Promise> {
         let op = "save";
-        let text = |note: &JsValue| String::from_js(note, At { op, what: "a note" });
+        let text = |note: &JsValue| String::from_js(note, At { op, argument: "a note" });
         let texts: Vec<String> = texts.iter().map(text).collect::<Result<_>>()?;
         let notes: BTreeMap<String, String> = sorted::map(notes.into_iter().zip(texts));
         self.core(op)?.work(

@@ -105,17 +105,17 @@ impl Gpu {
     }
 
     /// Does `work` inside error scopes, which resolve `deferred` later and add to the error log. The message of an error begins
-    /// with `what`.
+    /// with `context`.
     pub(super) fn watch<T>(
         &self,
-        what: impl Into<String>,
+        context: impl Into<String>,
         deferred: Option<&DeferredResult>,
         work: impl FnOnce() -> T,
     ) -> (T, Option<Error>) {
         self.flush();
         self.scopes.push();
         let made = work();
-        self.scopes.pop(what.into(), deferred.cloned());
+        self.scopes.pop(context.into(), deferred.cloned());
         (made, None)
     }
 
@@ -126,7 +126,7 @@ impl Gpu {
         self.held.set(!self.lent);
     }
 
-    /// Writes the params, and submits what `record` records.
+    /// Writes the params, and submits the commands that `record` records.
     pub(super) fn submit(
         self: &Arc<Self>,
         (uniform, params): (&wgpu::Buffer, &[u8]),

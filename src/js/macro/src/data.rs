@@ -94,7 +94,7 @@ struct OptionField {
 
 /// Returns the conversion of the variable `value`, which is the field with this name in JavaScript.
 fn converted(js: &str) -> TokenStream {
-    quote!(FromJs::from_js(&value, At { op: fields.op(), what: #js })?)
+    quote!(FromJs::from_js(&value, At { op: fields.op(), argument: #js })?)
 }
 
 /// Returns the code that sets the fields of `options` that were passed.

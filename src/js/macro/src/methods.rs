@@ -72,8 +72,8 @@ impl Input<'_> {
 
     /// Returns the conversion of the JavaScript value, which is an expression for a reference.
     fn converted(&self, value: &TokenStream, at: usize) -> TokenStream {
-        let (name, owned, what) = (&self.name, &self.param.owned, self.js_name());
-        let at_it = quote!(At { op: method_name, what: #what });
+        let (name, owned, js_name) = (&self.name, &self.param.owned, self.js_name());
+        let at_it = quote!(At { op: method_name, argument: #js_name });
         let converted = match self.param.more {
             [] => quote!(<#owned as FromJs>::from_js(#value, #at_it)?),
             _ => quote!(<#owned as FromJs>::from_call(#value, options.after(#at), #at_it)?),
@@ -246,9 +246,9 @@ impl<'a> Method<'a> {
         let (class, rust, op) = (format_ident!("{}", self.class), &self.rust.sig.ident, &self.js);
         let (mut given, mut taken, mut passed) = (Vec::new(), Vec::new(), Vec::new());
         for input in &self.inputs {
-            let (name, owned, what) = (&input.name, &input.param.owned, input.js_name());
+            let (name, owned, js_name) = (&input.name, &input.param.owned, input.js_name());
             let js = format_ident!("js_{}", name);
-            given.push(quote!((#js, #what)));
+            given.push(quote!((#js, #js_name)));
             let pass = input.param.pass(name);
             passed.push(quote!(#pass));
             taken.push(match input.default {
