@@ -111,7 +111,7 @@ function placeOf({ clientX, clientY }) {
 
 /**
  * Adds a training point.
- * @param {number[]} place
+ * @param {number[]} point
  * @param {0 | 1} label
  */
 function add([x, y], label) {
@@ -203,7 +203,7 @@ function crossEntropy(scores, list) {
 /** @param {Float32Array} logits of all positions. */
 function drawPlane(logits) {
   const { context, width } = sheet(plane);
-  context.drawImage(map.paint((place) => Math.tanh(logits[place] / 2)), 0, 0, width, width);
+  context.drawImage(map.paint((index) => Math.tanh(logits[index] / 2)), 0, 0, width, width);
   const colours = [colour("--thread"), colour("--accent")];
   context.strokeStyle = colour("--card");
   context.lineWidth = 1;

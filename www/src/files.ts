@@ -50,9 +50,11 @@ const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[o
 
 /** Receives the bytes of a response, and reports the progress. */
 async function received(op: string, response: Response, report: NonNullable<FileOptions["onProgress"]>): Promise<Uint8Array> {
-  const place = response.url || "the response";
-  if (!response.ok) throw formatError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
-  if (response.bodyUsed || response.body?.locked) throw argumentError(`${op}: ${place} must be unread, got one that was read`);
+  const address = response.url || "the response";
+  if (!response.ok) throw formatError(`${op}: ${address} must load, got ${response.status} ${response.statusText}`.trim());
+  if (response.bodyUsed || response.body?.locked) {
+    throw argumentError(`${op}: ${address} must be unread, got one that was read`);
+  }
   const length = response.headers.get("content-length");
   // A decoded body has another length.
   const total = length !== null && !response.headers.has("content-encoding") ? Number(length) : undefined;

@@ -46,8 +46,8 @@ export function borrow(make: Borrow | undefined, buffer: unknown, spec: BufferSp
   return make(buffer, dtype, shape);
 }
 
-/** A buffer, the tensor's bytes in it, and the number of the place that keeps the tensor alive. */
-export type Pinned = readonly [buffer: GpuBuffer, byteLength: number, place: number];
+/** A buffer, the tensor's bytes in it, and the number of the slot that keeps the tensor alive. */
+export type Pinned = readonly [buffer: GpuBuffer, byteLength: number, slot: number];
 
 /**
  * The buffer of a tensor, made by {@link Tensor.gpuBuffer}. The buffer remains the tensor's, and is not used for anything else,
@@ -61,12 +61,12 @@ export class SharedBuffer {
   #end: (() => void) | undefined;
 
   /** @internal */
-  constructor(pinned: Pinned | undefined, unpin: (place: number) => void) {
+  constructor(pinned: Pinned | undefined, unpin: (slot: number) => void) {
     if (!pinned) throw noGpu("gpuBuffer");
-    const [buffer, byteLength, place] = pinned;
+    const [buffer, byteLength, slot] = pinned;
     this.buffer = buffer;
     this.byteLength = byteLength;
-    this.#end = () => unpin(place);
+    this.#end = () => unpin(slot);
   }
 
   /** Releases the buffer, so that the tensor can be freed and the buffer reused. Later calls have no effect. */

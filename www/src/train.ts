@@ -35,7 +35,7 @@ export interface FitOptions {
   signal?: PlatformSignal;
 }
 
-/** The places that batches are passed to, by their numbers in the core. */
+/** The numbers of the queues that batches are added to. */
 const [epochs, validation, evaluated] = [0, 1, 2];
 
 const isPair = (data: unknown): data is Batch =>
@@ -56,10 +56,10 @@ function batchOf(value: unknown): unknown[] {
 }
 
 /** Passes all batches to the core. */
-async function gather(trainer: Trainer, data: unknown, place: number): Promise<void> {
-  trainer.bring(place, []);
+async function gather(trainer: Trainer, data: unknown, queue: number): Promise<void> {
+  trainer.bring(queue, []);
   const batches = await opened(data, 0);
-  for (let next; !(next = await batches.next()).done; ) trainer.bring(place, batchOf(next.value));
+  for (let next; !(next = await batches.next()).done; ) trainer.bring(queue, batchOf(next.value));
 }
 
 /** Passes the batches of an epoch to the core, two ahead, so that the core recognizes the last one. */
@@ -206,7 +206,7 @@ export class Trainer extends Shown {
   declare readonly isOver: boolean;
   declare readonly history: readonly object[];
   declare place: () => number[];
-  declare bring: (place: number, batch: readonly unknown[]) => void;
+  declare bring: (queue: number, batch: readonly unknown[]) => void;
   declare advance: (forward: Run) => Promise<Step | undefined>;
   declare learn: (forward: Run, batch: readonly unknown[]) => Promise<Step>;
   declare close: (forward: Run) => Promise<object>;
