@@ -90,8 +90,8 @@ fn the_environment_chooses_a_device_and_an_option_goes_before_it() {
     assert!(text(&output.stdout).contains("(cpu)"), "{}", text(&output.stdout));
     let output = taken(&[], "no such device");
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
-    assert!(said.contains("must match a device, got a name with no such device"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("must match a device, got a name with no such device"), "{stderr}");
 }
 
 #[test]
@@ -162,10 +162,10 @@ done
     let path = file.to_str().expect("a plain path");
     let timed = warpweft(&["bench", "--training", "--runs", "1", "--peers", path]);
     std::fs::remove_file(&file).expect("it can be removed");
-    let (table, said) = (text(&timed.stdout), text(&timed.stderr));
+    let (table, stderr) = (text(&timed.stdout), text(&timed.stderr));
     let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_string()).collect();
     let rows: Vec<Vec<String>> = table.lines().filter(|l| l.starts_with('|')).map(cells).collect();
-    assert_eq!(rows.len(), 7, "{table}{said}");
+    assert_eq!(rows.len(), 7, "{table}{stderr}");
     assert_eq!(
         rows[0][7..10],
         ["steady-cpu", "moody", "small"].map(|n| format!("{n}: ms (ratio)"))
@@ -173,12 +173,12 @@ done
     for (number, row) in rows[2..].iter().enumerate() {
         let cells = [true, number > 1, number != 2];
         for (cell, answers) in row[7..10].iter().zip(cells) {
-            assert_eq!(cell.starts_with("2.00 ("), answers, "{table}{said}");
-            assert_eq!(cell == "-", !answers, "{table}{said}");
+            assert_eq!(cell.starts_with("2.00 ("), answers, "{table}{stderr}");
+            assert_eq!(cell == "-", !answers, "{table}{stderr}");
         }
     }
-    assert!(said.contains("cnn-64 must have 206922 parameters, got 206921"), "{said}");
-    assert!(said.contains("moody must answer `new mlp-64` with numbers, got `-`"), "{said}");
+    assert!(stderr.contains("cnn-64 must have 206922 parameters, got 206921"), "{stderr}");
+    assert!(stderr.contains("moody must answer `new mlp-64` with numbers, got `-`"), "{stderr}");
     let absent = warpweft(&["bench", "--training", "--peers", "/no/such/program"]);
     assert_eq!(absent.status.code(), Some(1));
     assert!(text(&absent.stderr).contains("/no/such/program"));

@@ -70,12 +70,12 @@ fn a_file_is_shown_as_a_table_and_as_json() {
 #[test]
 fn a_file_that_is_incomplete_is_refused_with_the_tensor_and_the_byte() {
     let output = inspect(&file("cut", 1), &[]);
-    let said = String::from_utf8(output.stderr).expect("text");
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     for words in
         ["cut-", "at byte ", "tensor \"b\"", "12 bytes at offset 160", "it may be incomplete"]
     {
-        assert!(said.contains(words), "{words} in {said}");
+        assert!(stderr.contains(words), "{words} in {stderr}");
     }
     assert!(output.stdout.is_empty());
 }
@@ -84,6 +84,6 @@ fn a_file_that_is_incomplete_is_refused_with_the_tensor_and_the_byte() {
 fn a_file_that_is_missing_is_named() {
     let missing = File(std::env::temp_dir().join("no-such-file.gguf"));
     let output = inspect(&missing, &[]);
-    let said = String::from_utf8(output.stderr).expect("text");
-    assert!(!output.status.success() && said.contains("no-such-file.gguf"), "{said}");
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    assert!(!output.status.success() && stderr.contains("no-such-file.gguf"), "{stderr}");
 }

@@ -121,8 +121,8 @@ fn exchange(
     other.eval();
     let none = BTreeMap::new();
     files::save_safetensors(path("native"), &other.state_dict(), &none)?;
-    let told = BTreeMap::from([("prediction".to_string(), other.forward(x)?)]);
-    files::save_safetensors(path("told"), &told, &none)
+    let predicted = BTreeMap::from([("prediction".to_string(), other.forward(x)?)]);
+    files::save_safetensors(path("predicted"), &predicted, &none)
 }
 
 /// Resumes from a page's checkpoint. The next loss must equal the page's next loss.

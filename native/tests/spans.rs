@@ -5,9 +5,9 @@ use warpweft_native::prelude::*;
 
 /// A subscriber that stores the names of the spans.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<&'static str>>>);
+struct SpanNames(Arc<Mutex<Vec<&'static str>>>);
 
-impl tracing::Subscriber for Heard {
+impl tracing::Subscriber for SpanNames {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
         metadata.target() == "warpweft"
     }
@@ -24,11 +24,11 @@ impl tracing::Subscriber for Heard {
 
 #[test]
 fn subscribers_hear_of_spans() -> Result<()> {
-    let heard = Heard::default();
-    tracing::subscriber::set_global_default(heard.clone()).expect("the first");
+    let span_names = SpanNames::default();
+    tracing::subscriber::set_global_default(span_names.clone()).expect("the first");
     let device = Device::with_blocking(Preference::Cpu)?;
     let x = device.tensor(&[1.0f32, 2.0], &[2])?;
-    let names = || std::mem::take(&mut *heard.0.lock().expect("no panic"));
+    let names = || std::mem::take(&mut *span_names.0.lock().expect("no panic"));
     x.exp().read_blocking::<f32>()?;
     assert_eq!(names(), ["upload", "plan", "submit", "compile", "read"]);
     // A cached plan is neither planned nor compiled again.

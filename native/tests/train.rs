@@ -70,9 +70,9 @@ fn opened(file: &Temporary) -> (Vec<(String, Vec<u8>)>, Value) {
 #[test]
 fn two_moons_are_told_apart_and_drawn() {
     let (out, svg) = (Temporary::new("moons.safetensors"), Temporary::new("moons.svg"));
-    let said = printed(&["mlp", "--out", out.path(), "--loss-svg", svg.path()]);
-    assert!(number(&said, "accuracy ") > 0.95, "{said}");
-    assert!(said.contains("337 parameters, 30 epochs of 25 steps"), "{said}");
+    let output = printed(&["mlp", "--out", out.path(), "--loss-svg", svg.path()]);
+    assert!(number(&output, "accuracy ") > 0.95, "{output}");
+    assert!(output.contains("337 parameters, 30 epochs of 25 steps"), "{output}");
     let (tensors, note) = opened(&out);
     assert_eq!(note["layers"][0]["inputs"], 2);
     let weight = tensors.iter().find(|(name, _)| name == "0.weight").expect("a weight");
@@ -86,9 +86,9 @@ fn two_moons_are_told_apart_and_drawn() {
 
 #[test]
 fn digits_are_learnt() {
-    let said = printed(&["digits", "--epochs", "3"]);
-    assert!(number(&said, "accuracy ") > 0.85, "{said}");
-    assert!(said.contains("epoch 3: ") && !said.contains("epoch 4: "), "{said}");
+    let output = printed(&["digits", "--epochs", "3"]);
+    assert!(number(&output, "accuracy ") > 0.85, "{output}");
+    assert!(output.contains("epoch 3: ") && !output.contains("epoch 4: "), "{output}");
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn what_is_resumed_is_the_same_to_the_bit() {
             (Temporary::new("half"), Temporary::new("rest"), Temporary::new("whole"));
         let run = |more: &[&str]| printed(&[net, &["--seed", "3"], more].concat());
         run(&["--epochs", "2", "--out", half.path()]);
-        let said = run(&["--epochs", "4", "--resume", half.path(), "--out", rest.path()]);
-        assert!(said.contains(": 2 epochs, "), "{said}");
-        assert!(said.contains("epoch 3: ") && !said.contains("epoch 2: "), "{said}");
+        let output = run(&["--epochs", "4", "--resume", half.path(), "--out", rest.path()]);
+        assert!(output.contains(": 2 epochs, "), "{output}");
+        assert!(output.contains("epoch 3: ") && !output.contains("epoch 2: "), "{output}");
         run(&["--epochs", "4", "--out", whole.path()]);
         let (rest, whole) = (opened(&rest), opened(&whole));
         assert!(rest == whole, "{net:?}: other bits");
@@ -119,10 +119,10 @@ fn a_text_is_learnt_and_written() {
         (Temporary::new("song.safetensors"), Temporary::new("weights.safetensors"));
     let files = ["--out", out.path(), "--weights", weights.path()];
     let how = ["chars", "--data", words.path(), "--epochs", "15", "--lr", "0.005"];
-    let said = printed(&[&how[..], &files].concat());
-    assert!(number(&said, "accuracy ") > 0.9, "{said}");
-    let written = said.split("sample:\n").nth(1).expect("it writes");
-    assert!(written.contains("abcdefghabcdefgh"), "{said}");
+    let output = printed(&[&how[..], &files].concat());
+    assert!(number(&output, "accuracy ") > 0.9, "{output}");
+    let written = output.split("sample:\n").nth(1).expect("it writes");
+    assert!(written.contains("abcdefghabcdefgh"), "{output}");
     // A file of only the weights has the same weights and metadata.
     let (mut whole, note) = opened(&out);
     whole.retain(|(name, _)| !name.starts_with("trainer/"));
@@ -147,8 +147,11 @@ fn what_cannot_be_trained_is_refused() {
         (&["mlp", "--epochs", "1", "--out", "/no/such/folder/x"], "/no/such/folder/x"),
         (&["mlp", "--epochs", "1", "--lr", "1e38"], "must be finite"),
     ] {
-        let (code, said) = refused(arguments);
-        assert_eq!(code, Some(1), "{said}");
-        assert!(said.starts_with("warpweft: ") && said.contains(words), "{said}, not {words}");
+        let (code, stderr) = refused(arguments);
+        assert_eq!(code, Some(1), "{stderr}");
+        assert!(
+            stderr.starts_with("warpweft: ") && stderr.contains(words),
+            "{stderr}, not {words}"
+        );
     }
 }

@@ -142,7 +142,7 @@ pub struct Counters {
 ///   CPU does.
 /// - Work is done in the order of the calls. A kernel sees all earlier writes, and a read sees the results of all earlier runs.
 ///   Calls may come from several threads.
-/// - The same batch is run many times, as the same `Arc`. Prepared work for a batch is kept until [`forget`](Backend::forget).
+/// - The same batch is run many times, as the same `Arc`. Prepared work for a batch is kept until [`release`](Backend::release).
 ///   A batch may run with other buffers each time.
 /// - The limits are true, because plans rely on them.
 pub trait Backend: Shared {
@@ -183,7 +183,7 @@ pub trait Backend: Shared {
     /// Resolves when the work submitted so far is done.
     fn synchronize(&self) -> Pending<Result<()>>;
     /// Drops everything that was cached for a batch.
-    fn forget(&self, batch: &Arc<Plan>);
+    fn release(&self, batch: &Arc<Plan>);
     /// Limits the caches from now on. A backend need not limit what it does not cache.
     fn set_cache_limits(&self, _: &CacheLimits) {}
     /// Returns the counters.

@@ -13,12 +13,12 @@ pub(crate) struct Place(
 
 /// The JavaScript function that returns the current place.
 #[cfg(target_arch = "wasm32")]
-static TELLER: OnceLock<fn() -> String> = OnceLock::new();
+static CURRENT_PLACE: OnceLock<fn() -> String> = OnceLock::new();
 
 /// Sets the function that returns the current place. Later calls have no effect.
 #[cfg(all(target_arch = "wasm32", feature = "js"))]
-pub(crate) fn place_by(teller: fn() -> String) {
-    let _ = TELLER.set(teller);
+pub(crate) fn place_by(current_place: fn() -> String) {
+    let _ = CURRENT_PLACE.set(current_place);
 }
 
 impl Place {
@@ -31,7 +31,7 @@ impl Place {
     /// Returns the current place.
     #[cfg(target_arch = "wasm32")]
     pub fn here() -> Place {
-        Place(TELLER.get().map(|teller| teller()).unwrap_or_default().into())
+        Place(CURRENT_PLACE.get().map(|current_place| current_place()).unwrap_or_default().into())
     }
 
     /// Returns the file and line of the call into this library, or the name of the calling function if these are unknown.

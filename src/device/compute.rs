@@ -37,12 +37,12 @@ impl State {
         ran: PlanOutputs,
         sources: &[NodeId],
     ) -> Vec<(usize, Option<Arc<PooledBuffer>>)> {
-        let places = ran.batch.in_place.iter();
-        let places: Vec<(usize, Option<Arc<PooledBuffer>>)> =
-            places.map(|&(n, input)| (n, self.buffers.remove(&sources[input]))).collect();
-        let count = ran.outputs.len() + places.len();
+        let in_place = ran.batch.in_place.iter();
+        let in_place: Vec<(usize, Option<Arc<PooledBuffer>>)> =
+            in_place.map(|&(n, input)| (n, self.buffers.remove(&sources[input]))).collect();
+        let count = ran.outputs.len() + in_place.len();
         let mut outputs = ran.outputs.into_iter();
-        let mut in_place = places.into_iter().peekable();
+        let mut in_place = in_place.into_iter().peekable();
         let one = |n| match in_place.next_if(|&(result, _)| result == n) {
             Some(place) => place,
             None => (n, outputs.next().map(Arc::new)),
@@ -152,8 +152,8 @@ impl Device {
             let [results, recorded] = state.graph.play(recording, operands);
             let results = state.graph.behind_reshapes(&results);
             let mut capture = state.graph.trace(&results);
-            let places = donated.map(|(n, operand)| (results[n], operands[operand]));
-            state.graph.donate_sources(&mut capture, places);
+            let donated = donated.map(|(n, operand)| (results[n], operands[operand]));
+            state.graph.donate_sources(&mut capture, donated);
             for node in recorded {
                 state.graph.release(node);
             }
@@ -216,7 +216,7 @@ impl Device {
             Ok(PlanOutputs { batch, outputs })
         });
         let mut state = self.state();
-        state.pool.settle(&*self.inner.backend);
+        state.pool.release_held(&*self.inner.backend);
         ran.map(|ran| (state, ran))
     }
 

@@ -30,7 +30,7 @@ impl Device {
         }
         let mut state = self.state();
         state.config = Some(config);
-        state.forget_plans(&*self.inner.backend);
+        state.clear_plans(&*self.inner.backend);
         Ok(())
     }
 

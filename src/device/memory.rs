@@ -132,8 +132,8 @@ impl Device {
     pub(crate) fn freeze_history(&self, whether: bool) {
         let mut state = self.state();
         match whether {
-            true => state.graph.pause_forgetting(),
-            false => state.graph.resume_forgetting(),
+            true => state.graph.pause_history_drops(),
+            false => state.graph.resume_history_drops(),
         }
         state.reclaim(&*self.inner.backend);
     }

@@ -226,7 +226,7 @@ impl Device {
         }
         let submitted = self.evaluate(&turn, state, &sinks);
         let mut state = self.state();
-        (state.settled, state.uploaded) = (state.graph.live(), 0);
+        (state.nodes_at_submit, state.uploaded) = (state.graph.live(), 0);
         submitted
     }
 
@@ -427,8 +427,8 @@ impl Device {
                 )
             })?);
         }
-        let place = |result: &NodeId| nodes.iter().position(|node| node == result);
-        let results = results.iter().filter_map(place).collect();
+        let position = |result: &NodeId| nodes.iter().position(|node| node == result);
+        let results = results.iter().filter_map(position).collect();
         Ok(Pullback { trace, sources: of, scalars, results })
     }
 

@@ -260,13 +260,13 @@ impl Pool {
         self.stale.iter().map(|held| held.bytes).sum()
     }
 
-    /// Holds returned buffers back until [`Pool::settle`].
+    /// Holds returned buffers back until [`Pool::release_held`].
     pub fn hold(&mut self) {
         self.waiting.get_or_insert_default();
     }
 
     /// Releases the buffers that were held back.
-    pub fn settle(&mut self, backend: &dyn Backend) {
+    pub fn release_held(&mut self, backend: &dyn Backend) {
         for held in self.waiting.take().into_iter().flatten() {
             self.give(backend, held);
         }

@@ -35,7 +35,7 @@ pub(super) struct State {
     /// The sequence number at the last computation.
     pub computed_at: u64,
     /// The number of live nodes after the last submission, or fewer if some were dropped since.
-    pub settled: usize,
+    pub nodes_at_submit: usize,
     /// Bytes uploaded since the last submission.
     pub uploaded: u64,
     /// Whether each operation runs as it is recorded.
@@ -67,7 +67,7 @@ impl Default for State {
             last_plan: None,
             config: None,
             computed_at: 0,
-            settled: 0,
+            nodes_at_submit: 0,
             uploaded: 0,
             eager: false,
             check_indices: false,
@@ -91,8 +91,8 @@ impl State {
     /// Whether enough work is pending to submit it now.
     pub fn is_full(&mut self) -> bool {
         let live = self.graph.live();
-        self.settled = self.settled.min(live);
-        live - self.settled > MAX_PENDING_NODES || self.uploaded > MAX_PENDING_UPLOAD_BYTES
+        self.nodes_at_submit = self.nodes_at_submit.min(live);
+        live - self.nodes_at_submit > MAX_PENDING_NODES || self.uploaded > MAX_PENDING_UPLOAD_BYTES
     }
 
     /// Filters the nodes that are needed and uncomputed, without duplicates.
@@ -203,14 +203,14 @@ impl State {
     pub fn shrink_plans(&mut self, backend: &dyn Backend) {
         let CacheLimits { plans, plan_bytes, .. } = self.limits;
         while let Some((_, _, old)) = self.plans.evict(plans.max(1), plan_bytes) {
-            forget(backend, &old);
+            release_plan(backend, &old);
         }
     }
 
     /// Clears the plan cache, so that everything is planned again.
-    pub fn forget_plans(&mut self, backend: &dyn Backend) {
+    pub fn clear_plans(&mut self, backend: &dyn Backend) {
         for old in self.plans.drain() {
-            forget(backend, &old);
+            release_plan(backend, &old);
         }
     }
 
@@ -246,8 +246,8 @@ impl State {
 }
 
 /// Drops what the backend prepared for an evicted plan, unless a program still holds the plan.
-fn forget(backend: &dyn Backend, plan: &Arc<Plan>) {
+fn release_plan(backend: &dyn Backend, plan: &Arc<Plan>) {
     if Arc::strong_count(plan) == 1 {
-        backend.forget(plan);
+        backend.release(plan);
     }
 }

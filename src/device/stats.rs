@@ -88,11 +88,11 @@ impl Device {
     /// is small.
     pub(crate) fn grown(&self) -> Option<u64> {
         let mut state = self.state();
-        let (held, told) = (state.graph.bytes() + state.pool.used, state.reported_bytes);
-        let much = held > told + MUCH.max(told / 4);
-        if much || held < told {
+        let (held, reported) = (state.graph.bytes() + state.pool.used, state.reported_bytes);
+        let much = held > reported + MUCH.max(reported / 4);
+        if much || held < reported {
             state.reported_bytes = held;
         }
-        much.then(|| held - told)
+        much.then(|| held - reported)
     }
 }

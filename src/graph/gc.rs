@@ -108,12 +108,12 @@ impl Graph {
     }
 
     /// Pauses dropping of history, because tensors that are released now may be held again at once.
-    pub fn pause_forgetting(&mut self) {
+    pub fn pause_history_drops(&mut self) {
         self.is_frozen = true;
     }
 
     /// Ends the pause, and drops the history that was kept because of it.
-    pub fn resume_forgetting(&mut self) {
+    pub fn resume_history_drops(&mut self) {
         self.is_frozen = false;
         let thawing = std::mem::take(&mut self.deferred);
         self.pending.extend(thawing);

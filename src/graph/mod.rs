@@ -156,7 +156,7 @@ pub struct Graph {
     dirty: BinaryHeap<Reverse<(u64, u32)>>,
     /// Freed sources whose buffers have not been returned to the pool yet.
     freed_sources: Vec<NodeId>,
-    /// Whether dropping history is paused, because released tensors may be held again ([`Graph::pause_forgetting`]).
+    /// Whether dropping history is paused, because released tensors may be held again ([`Graph::pause_history_drops`]).
     is_frozen: bool,
     /// Nodes whose history is dropped once the pause ends.
     deferred: Vec<NodeId>,

@@ -77,7 +77,7 @@ impl FromJs for TensorSpec {
     }
 
     fn from_call(value: &JsValue, options: Rest<'_>, at: At) -> Result<TensorSpec> {
-        let dtype = Option::<DType>::from_js(&options.get(0), At { what: "dtype", ..at })?;
+        let dtype = Option::<DType>::from_js(&options.get(0), At { argument: "dtype", ..at })?;
         Ok(TensorSpec::new(&shape(value, at)?, dtype.unwrap_or(DType::F32)))
     }
 }
@@ -85,8 +85,8 @@ impl FromJs for TensorSpec {
 impl<const N: usize> FromJs for Padding<N> {
     #[inline(never)]
     fn from_js(value: &JsValue, at: At) -> Result<Padding<N>> {
-        if let Some(said) = value.as_string() {
-            return match said.as_str() {
+        if let Some(word) = value.as_string() {
+            return match word.as_str() {
                 "valid" => Ok(Padding::Valid),
                 "same" => Ok(Padding::Same),
                 _ => Err(at.refuse(value, "\"valid\", \"same\" or numbers")),
@@ -102,9 +102,9 @@ impl<const N: usize> FromJs for Padding<N> {
         let pairs = Vec::<(usize, usize)>::from_js(value, at)?;
         let count = pairs.len();
         pairs.try_into().map(Padding::Explicit).map_err(|_| {
-            let At { op, what } = at;
+            let At { op, argument } = at;
             Error::argument(format!(
-                "{op}: {what} must have one pair for each of {N} axes, got {count}"
+                "{op}: {argument} must have one pair for each of {N} axes, got {count}"
             ))
         })
     }
@@ -136,7 +136,7 @@ pub fn spatial(tensor: &Tensor, options: &Options) -> Result<usize> {
     let size = options.get(0);
     let count = match size.as_f64() {
         Some(_) => tensor.rank().saturating_sub(2),
-        None => match Vec::<f64>::from_js(&size, At { op: options.op(), what: "kernelSize" }) {
+        None => match Vec::<f64>::from_js(&size, At { op: options.op(), argument: "kernelSize" }) {
             Ok(list) => list.len(),
             Err(error) => return Err(error),
         },

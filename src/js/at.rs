@@ -8,24 +8,24 @@ use wasm_bindgen::prelude::*;
 #[derive(Clone, Copy)]
 pub struct At {
     pub op: &'static str,
-    pub what: &'static str,
+    pub argument: &'static str,
 }
 
 impl At {
     /// Returns the error for a value of the wrong kind: `add: y must be a number, got "1"`.
     #[inline(never)]
     pub fn refuse(self, value: &JsValue, wanted: &str) -> Error {
-        let At { op, what } = self;
+        let At { op, argument } = self;
         let found = host(|host| host.describe(value));
-        Error::argument(format!("{op}: {what} must be {wanted}, got {found}"))
+        Error::argument(format!("{op}: {argument} must be {wanted}, got {found}"))
     }
 
     /// Returns the error for a value that is not the required list, or that is too long a list.
     #[inline(never)]
     pub fn refuse_list(self, value: &JsValue, wanted: &str) -> Error {
-        let At { op, what } = self;
+        let At { op, argument } = self;
         match host(|host| host.too_long(value)) {
-            Some(why) => Error::new(ErrorKind::Limit, format!("{op}: {what} {why}")),
+            Some(why) => Error::new(ErrorKind::Limit, format!("{op}: {argument} {why}")),
             None => self.refuse(value, wanted),
         }
     }

@@ -15,7 +15,7 @@ macro_rules! calls {
             method: fn(&S::Core $(, $ty)*) -> R,
         ) -> Answer<R::Js> {
             let core = shell.core(op)?;
-            $(let $value = $ty::from_js($value.0, At { op, what: $value.1 })?;)*
+            $(let $value = $ty::from_js($value.0, At { op, argument: $value.1 })?;)*
             given(method(&core $(, $value)*), op)
         }
     )* };

@@ -42,8 +42,8 @@ impl<T: FromJs> FromJs for Option<T> {
 /// # Errors
 /// `InvalidArgument` if the word is not in the list.
 pub fn word(value: &JsValue, words: &[&str], at: At) -> Result<usize> {
-    let said = value.as_string();
-    let found = said.and_then(|said| words.iter().position(|word| *word == said));
+    let text = value.as_string();
+    let found = text.and_then(|text| words.iter().position(|word| *word == text));
     found.ok_or_else(|| at.refuse(value, &format!("one of {}", words.join(", "))))
 }
 
@@ -82,13 +82,13 @@ impl FromJs for String {
 /// Checks that a number is an integer from `low` to `high`. Above `high`, the error is `Limit` and not `Shape`, because
 /// WebAssembly's sizes have only 32 bits.
 fn whole(number: f64, (low, high): (f64, f64), at: At) -> Result<f64> {
-    let At { op, what } = at;
+    let At { op, argument } = at;
     if number.fract() != 0.0 || number.is_infinite() || number < low {
         let wanted = if low == 0.0 { "an integer of at least 0" } else { "an integer" };
-        return Err(Error::shape(format!("{op}: {what} must be {wanted}, got {number}")));
+        return Err(Error::shape(format!("{op}: {argument} must be {wanted}, got {number}")));
     }
     if number > high {
-        let message = format!("{op}: {what} must be at most {high}, got {number}");
+        let message = format!("{op}: {argument} must be at most {high}, got {number}");
         return Err(Error::new(crate::error::ErrorKind::Limit, message));
     }
     Ok(number)
@@ -144,9 +144,9 @@ impl<const N: usize> FromJs for [usize; N] {
         let list = Vec::<usize>::from_js(value, at)?;
         let count = list.len();
         list.try_into().map_err(|_| {
-            let At { op, what } = at;
+            let At { op, argument } = at;
             Error::argument(format!(
-                "{op}: {what} must have {N} numbers, one for each axis, got {count}"
+                "{op}: {argument} must have {N} numbers, one for each axis, got {count}"
             ))
         })
     }
@@ -181,10 +181,10 @@ pub fn object(value: &JsValue, at: At, wanted: &str) -> Result<Option<Object>> {
     match host(|host| host.handle(value)) {
         NUMBER => Ok(None),
         FOREIGN => {
-            let At { op, what } = at;
+            let At { op, argument } = at;
             let must =
                 "must be on the device of the others, got one of another core; move it with to()";
-            Err(Error::argument(format!("{op}: {what} {must}")))
+            Err(Error::argument(format!("{op}: {argument} {must}")))
         }
         handle if handle < 0 => Err(at.refuse(value, wanted)),
         handle => self::at(handle as u32).map(Some).ok_or_else(|| gone(at.op)),
@@ -229,12 +229,12 @@ impl FromJs for std::rc::Rc<super::objects::Held> {
 
 /// Implements conversion for lists of objects.
 macro_rules! lists {
-    ($($ty:ty, $what:literal;)*) => { $(
+    ($($ty:ty, $wanted:literal;)*) => { $(
         impl FromJs for Vec<$ty> {
             #[inline(never)]
             fn from_js(value: &JsValue, at: At) -> Result<Vec<$ty>> {
                 let items = host(|host| host.items(value));
-                let items = items.ok_or_else(|| at.refuse_list(value, $what))?;
+                let items = items.ok_or_else(|| at.refuse_list(value, $wanted))?;
                 items.iter().map(|item| <$ty>::from_js(item, at)).collect()
             }
         }

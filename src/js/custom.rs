@@ -1,6 +1,6 @@
 //! Custom WGSL: element functions and compute shaders.
 
-use super::objects::{keep, Object, Place};
+use super::objects::{keep, Object, Slot};
 use super::programs::{call, thrown};
 use super::Shell;
 use super::{named, promise, Answer, At, FromJs, JsDevice, JsElementFunction, JsShader, JsTensor};
@@ -16,11 +16,11 @@ fn all<T: FromJs>(values: &[JsValue], at: At) -> Result<Vec<T>> {
 }
 
 /// Returns the only tensor of a fallback's result.
-fn only(mut made: Vec<Tensor>, what: &str) -> Result<Tensor> {
+fn only(mut made: Vec<Tensor>, op: &str) -> Result<Tensor> {
     match (made.pop(), made.len()) {
         (Some(tensor), 0) => Ok(tensor),
         _ => Err(Error::argument(format!(
-            "{what}: the fallback must return one tensor, got another number of them"
+            "{op}: the fallback must return one tensor, got another number of them"
         ))),
     }
 }
@@ -37,7 +37,7 @@ impl JsDevice {
     ) -> Answer<Promise> {
         let op = "elementFunction";
         let device = self.core(op)?;
-        let given: Vec<Rc<ElementFunction>> = all(&gradients, At { op, what: "a gradient" })?;
+        let given: Vec<Rc<ElementFunction>> = all(&gradients, At { op, argument: "a gradient" })?;
         let made = device.element_function(&source);
         Ok(promise(async move {
             let mut function = made.await?;
@@ -51,7 +51,7 @@ impl JsDevice {
                 });
             }
             let object = Object::ElementFunction(device, Rc::new(function));
-            Ok(JsValue::from(JsElementFunction(Place::new(object))))
+            Ok(JsValue::from(JsElementFunction(Slot::new(object))))
         }))
     }
 
@@ -77,7 +77,7 @@ impl JsDevice {
                 });
             }
             let object = Object::Shader(device, Rc::new(shader));
-            Ok(JsValue::from(JsShader(Place::new(object))))
+            Ok(JsValue::from(JsShader(Slot::new(object))))
         }))
     }
 }
@@ -97,7 +97,7 @@ impl JsElementFunction {
     ) -> Answer<JsTensor> {
         let op = "elementFunction";
         let (_, function) = self.core(op)?;
-        let operands: Vec<Operand> = all(&operands, At { op, what: "an operand" })?;
+        let operands: Vec<Operand> = all(&operands, At { op, argument: "an operand" })?;
         Ok(keep(thrown(function.call(&operands))?)?)
     }
 
@@ -137,10 +137,10 @@ impl JsShader {
     ) -> Answer<Vec<JsTensor>> {
         let op = "shader";
         let (_, shader) = self.core(op)?;
-        let tensors: Vec<Tensor> = all(&tensors, At { op, what: "an input" })?;
-        let shapes: Vec<Vec<usize>> = all(&shapes, At { op, what: "the shape of an output" })?;
-        let numbers: Vec<f64> = all(&numbers, At { op, what: "a number" })?;
-        let grid: Vec<usize> = all(&workgroups, At { op, what: "workgroups" })?;
+        let tensors: Vec<Tensor> = all(&tensors, At { op, argument: "an input" })?;
+        let shapes: Vec<Vec<usize>> = all(&shapes, At { op, argument: "the shape of an output" })?;
+        let numbers: Vec<f64> = all(&numbers, At { op, argument: "a number" })?;
+        let grid: Vec<usize> = all(&workgroups, At { op, argument: "workgroups" })?;
         let count = |n: usize| u32::try_from(grid.get(n).copied().unwrap_or(1)).unwrap_or(u32::MAX);
         if grid.is_empty() || grid.len() > 3 {
             let message = format!("{op}: workgroups must have 1 to 3 numbers, got {}", grid.len());

@@ -1,6 +1,6 @@
 //! Devices: opening, data from JavaScript, plans of submissions, and the choice of kernels.
 
-use super::objects::{dispose_device, Object, Place};
+use super::objects::{dispose_device, Object, Slot};
 use super::reading::{elements, Part};
 use super::returns::{device_object, plan_object};
 use super::{named, promise, Answer, At, FromJs, IntoJs, Known, Options, Shell, Value};
@@ -66,8 +66,8 @@ impl JsDevice {
     ) -> Answer<JsTensor> {
         let op = "tensor";
         let device = self.core(op)?;
-        let dtype = DType::from_js(dtype, At { op, what: "dtype" })?;
-        let shape = Vec::<usize>::from_js(shape, At { op, what: "shape" })?;
+        let dtype = DType::from_js(dtype, At { op, argument: "dtype" })?;
+        let shape = Vec::<usize>::from_js(shape, At { op, argument: "shape" })?;
         let (bytes, most) = (u64::from(data.length()), device.limits().binding_bytes);
         if bytes > most {
             let message = format!(
@@ -83,7 +83,7 @@ impl JsDevice {
     pub fn batch(&self) -> Answer<JsBatch> {
         let device = self.core("batch")?;
         let batch = Rc::new(RefCell::new(device.batch()));
-        Ok(JsBatch(Place::new(Object::Batch(device, batch))))
+        Ok(JsBatch(Slot::new(Object::Batch(device, batch))))
     }
 
     /// Returns the plan of the last submission, or undefined before the first.
@@ -98,7 +98,7 @@ impl JsDevice {
     pub fn read(&self, tensors: &JsValue) -> Answer<Promise> {
         let op = "read";
         let device = self.core(op)?;
-        let tensors = Vec::<Tensor>::from_js(tensors, At { op, what: "tensors" })?;
+        let tensors = Vec::<Tensor>::from_js(tensors, At { op, argument: "tensors" })?;
         let parts: Vec<Part<'_>> =
             tensors.iter().map(|tensor| (tensor, 0, tensor.numel())).collect();
         let read = elements(&device, &parts);
@@ -146,7 +146,7 @@ impl JsDevice {
             return Ok(());
         }
         let Some(listener) = listener.dyn_ref::<Function>().cloned() else {
-            return Err(At { op, what: "listener" }.refuse(listener, "a function").into());
+            return Err(At { op, argument: "listener" }.refuse(listener, "a function").into());
         };
         device.on_compile(Some(Arc::new(move |Compiling { done, total }| {
             let progress = named(&["done", "total"], [done.value(), total.value()]);
@@ -182,16 +182,16 @@ impl JsDevice {
         let device = self.core(op)?;
         const KNOWN: Known = &["dtype"];
         let dtype = Options::open(options, KNOWN, op)?.get(0);
-        let dtype = match Option::from_js(&dtype, At { op, what: "dtype" })? {
+        let dtype = match Option::from_js(&dtype, At { op, argument: "dtype" })? {
             Some(dtype) => dtype,
             None if value.as_bool().is_some() => DType::Bool,
             None => DType::F32,
         };
         let shape = match shape.as_f64() {
-            Some(_) => vec![usize::from_js(shape, At { op, what: "shape" })?],
-            None => Vec::from_js(shape, At { op, what: "shape" })?,
+            Some(_) => vec![usize::from_js(shape, At { op, argument: "shape" })?],
+            None => Vec::from_js(shape, At { op, argument: "shape" })?,
         };
-        let value = f64::from_js(value, At { op, what: "value" })?;
+        let value = f64::from_js(value, At { op, argument: "value" })?;
         Ok(device.full(&shape, value, dtype)?.into_js()?)
     }
 
@@ -207,7 +207,7 @@ impl JsDevice {
         let op = "arange";
         let device = self.core(op)?;
         let alone = second.as_f64().is_none() && (second.is_undefined() || second.is_object());
-        let number = |value: &JsValue, what| f64::from_js(value, At { op, what });
+        let number = |value: &JsValue, argument| f64::from_js(value, At { op, argument });
         let (start, end, step, options) = match alone {
             true => (0.0, number(first, "end")?, 1.0, second),
             false => {
@@ -217,7 +217,7 @@ impl JsDevice {
         };
         const KNOWN: Known = &["dtype"];
         let dtype = Options::open(options, KNOWN, op)?.get(0);
-        let dtype = Option::from_js(&dtype, At { op, what: "dtype" })?.unwrap_or(DType::F32);
+        let dtype = Option::from_js(&dtype, At { op, argument: "dtype" })?.unwrap_or(DType::F32);
         Ok(device.arange_of(start, end, step, dtype)?.into_js()?)
     }
 

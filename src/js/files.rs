@@ -30,7 +30,7 @@ fn listed(tensors: BTreeMap<String, Tensor>) -> Answer<JsValue> {
 }
 
 /// Returns the type, the shape and the byte range of a tensor that was not loaded.
-fn place(skipped: &io::Skipped) -> JsValue {
+fn skipped_object(skipped: &io::Skipped) -> JsValue {
     let number = |n: u64| JsValue::from_f64(n as f64);
     let shape: Array = skipped.shape.iter().map(|&extent| number(extent)).collect();
     let (start, end) = (number(skipped.bytes.start), number(skipped.bytes.end));
@@ -49,7 +49,7 @@ impl JsDevice {
         let (names, notes): (Vec<_>, Vec<_>) = file.metadata.into_iter().unzip();
         let notes = pairs(&names, notes.iter().map(|note| JsValue::from_str(note)).collect());
         let (names, skipped): (Vec<_>, Vec<_>) = file.skipped.into_iter().unzip();
-        let skipped = pairs(&names, skipped.iter().map(place).collect());
+        let skipped = pairs(&names, skipped.iter().map(skipped_object).collect());
         Ok(named(&["tensors", "metadata", "skipped"], [listed(file.tensors)?, notes, skipped]))
     }
 
@@ -60,14 +60,14 @@ impl JsDevice {
         names: Vec<String>,
         values: Vec<JsValue>,
         notes: Vec<String>,
-        said: Vec<JsValue>,
+        texts: Vec<JsValue>,
     ) -> Answer<Promise> {
         let op = "saveSafetensors";
         self.core(op)?;
         let tensors = state(op, names, &values)?;
-        let text = |note: &JsValue| String::from_js(note, At { op, what: "metadata" });
-        let said: Vec<String> = said.iter().map(text).collect::<Result<_>>()?;
-        let metadata = sorted::map(notes.into_iter().zip(said));
+        let text = |note: &JsValue| String::from_js(note, At { op, argument: "metadata" });
+        let texts: Vec<String> = texts.iter().map(text).collect::<Result<_>>()?;
+        let metadata = sorted::map(notes.into_iter().zip(texts));
         Ok(written(op, async move { io::save_safetensors(&tensors, &metadata).await }))
     }
 

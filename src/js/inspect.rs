@@ -24,7 +24,7 @@ impl JsTensor {
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn checkpointed(&self, since: &JsValue) -> Answer<JsTensor> {
         let op = "checkpoint";
-        let since = f64::from_js(since, At { op, what: "since" })?;
+        let since = f64::from_js(since, At { op, argument: "since" })?;
         let tensor = self.core(op)?;
         tensor.set_checkpoint(since as u64)?;
         Ok(keep(tensor)?)
@@ -62,11 +62,11 @@ impl JsTensor {
         if let Some(names) = names.dyn_ref::<Object>() {
             for entry in Object::entries(names).iter() {
                 let entry = Array::from(&entry);
-                let name = String::from_js(&entry.get(0), At { op, what: "names" })?;
-                known.push((name, Tensor::from_js(&entry.get(1), At { op, what: "names" })?));
+                let name = String::from_js(&entry.get(0), At { op, argument: "names" })?;
+                known.push((name, Tensor::from_js(&entry.get(1), At { op, argument: "names" })?));
             }
         } else if !names.is_undefined() {
-            return Err(At { op, what: "names" }.refuse(names, "an object of tensors").into());
+            return Err(At { op, argument: "names" }.refuse(names, "an object of tensors").into());
         }
         let lent: Vec<(&str, &Tensor)> = known.iter().map(|(name, x)| (&name[..], x)).collect();
         let graph = this.graph(&lent)?;
@@ -96,9 +96,9 @@ impl JsTensor {
         let this = self.core("findNonFinite")?;
         Ok(promise(async move {
             let found = this.find_non_finite().await?;
-            let said: Result<JsValue> =
+            let text: Result<JsValue> =
                 Ok(found.map_or(JsValue::UNDEFINED, |found| found.to_string().into()));
-            said
+            text
         }))
     }
 }

@@ -1,7 +1,7 @@
 //! Sharing a `GPUDevice` with the page: the core's part of `www/src/share.ts`.
 
 use super::host::host;
-use super::objects::{Object, Place};
+use super::objects::{Object, Slot};
 use super::returns::device_object;
 use super::{promise, Answer, At, FromJs, IntoJs, JsDevice, JsTensor, Shell};
 use crate::backend::wgpu::{from_javascript, WgpuBackend};
@@ -27,11 +27,11 @@ impl JsDevice {
     pub fn borrow(&self, buffer: &JsValue, dtype: &JsValue, shape: &JsValue) -> Answer<JsTensor> {
         let op = "tensorFromBuffer";
         let device = self.core(op)?;
-        let dtype = DType::from_js(dtype, At { op, what: "dtype" })?;
-        let shape = Vec::<usize>::from_js(shape, At { op, what: "shape" })?;
+        let dtype = DType::from_js(dtype, At { op, argument: "dtype" })?;
+        let shape = Vec::<usize>::from_js(shape, At { op, argument: "shape" })?;
         let facts = host(|host| host.buffer(buffer));
         let Some(&[size, usage]) = facts.as_deref() else {
-            return Err(At { op, what: "buffer" }.refuse(buffer, "a GPUBuffer").into());
+            return Err(At { op, argument: "buffer" }.refuse(buffer, "a GPUBuffer").into());
         };
         let backend = device.backend::<WgpuBackend>().ok_or_else(|| no_gpu(op))?;
         let buffer = backend.adopt_buffer(buffer, size as u64, usage as u32)?;
@@ -42,7 +42,7 @@ impl JsDevice {
 
 #[wasm_bindgen(js_class = "Tensor")]
 impl JsTensor {
-    /// Returns the tensor's buffer, its length in bytes, and the number of a place that keeps the tensor alive until [`unpin`].
+    /// Returns the tensor's buffer, its length in bytes, and the number of a slot that keeps the tensor alive until [`unpin`].
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn pin(&self) -> Answer<Vec<JsValue>> {
         let op = "gpuBuffer";
@@ -50,15 +50,15 @@ impl JsTensor {
         let shown = tensor.wgpu_buffer().map_err(|error| error.within(op))?;
         let buffer: &JsValue = shown.as_webgpu().ok_or_else(|| no_gpu(op))?.as_ref();
         let (buffer, bytes) = (buffer.clone(), shown.byte_len() as f64);
-        let place = Place::new(Object::Tensor(tensor)).leave();
-        Ok(vec![buffer, bytes.into(), place.into()])
+        let slot = Slot::new(Object::Tensor(tensor)).leave();
+        Ok(vec![buffer, bytes.into(), slot.into()])
     }
 }
 
-/// Frees a place of [`JsTensor::pin`].
+/// Frees a slot of [`JsTensor::pin`].
 #[wasm_bindgen(skip_typescript, skip_jsdoc)]
-pub fn unpin(place: u32) {
-    drop(Place::left(place));
+pub fn unpin(slot: u32) {
+    drop(Slot::left(slot));
 }
 
 fn no_gpu(op: &str) -> Error {

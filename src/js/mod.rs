@@ -73,7 +73,7 @@ pub type Answer<T> = std::result::Result<T, Thrown>;
 /// Installs the panic hook. It prints the message and location of a panic on the console, and passes them to the host for later
 /// errors.
 #[wasm_bindgen(start, skip_typescript)]
-fn hear_panics() {
+fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         console_error_panic_hook::hook(panic);
         host::panicked(&panic.to_string());

@@ -1,8 +1,8 @@
-//! The objects behind the JavaScript classes. Each JavaScript object owns a place in a thread-local list, and frees it when it
-//! is collected. The place becomes empty when the object, or the device it is on, is disposed of.
+//! The objects behind the JavaScript classes. Each JavaScript object owns a slot in a thread-local list, and frees it when it
+//! is collected. The slot becomes empty when the object, or the device it is on, is disposed of.
 //!
-//! For example, `x.add(y)` takes the tensor of `x` from the place that its object owns. The host returns the handle of `y`,
-//! which leads to the place of the other tensor. The sum gets a new place, whose handle the new JavaScript object claims.
+//! For example, `x.add(y)` takes the tensor of `x` from the slot that its object owns. The host returns the handle of `y`,
+//! which leads to the slot of the other tensor. The sum gets a new slot, whose handle the new JavaScript object claims.
 
 use super::host::host;
 #[cfg(feature = "js-models")]
@@ -72,85 +72,85 @@ impl Object {
 }
 
 #[derive(Default)]
-struct Places {
+struct Slots {
     objects: Vec<Option<Object>>,
     vacant: Vec<u32>,
-    /// The number of places whose JavaScript object is being made.
+    /// The number of slots whose JavaScript object is being made.
     unclaimed: u32,
 }
 
-thread_local!(static PLACES: RefCell<Places> = RefCell::default());
+thread_local!(static SLOTS: RefCell<Slots> = RefCell::default());
 
-/// A place in the list, owned by a JavaScript object.
-pub struct Place {
-    /// The index plus 1. 0 is an empty place that is not in the list.
+/// A slot in the list, owned by a JavaScript object.
+pub struct Slot {
+    /// The index plus 1. 0 is an empty slot that is not in the list.
     handle: u32,
     claimed: Cell<bool>,
 }
 
-impl Place {
-    /// Makes a place for an object.
-    pub fn new(object: Object) -> Place {
-        let handle = PLACES.with_borrow_mut(|places| {
-            places.unclaimed += 1;
-            match places.vacant.pop() {
+impl Slot {
+    /// Makes a slot for an object.
+    pub fn new(object: Object) -> Slot {
+        let handle = SLOTS.with_borrow_mut(|slots| {
+            slots.unclaimed += 1;
+            match slots.vacant.pop() {
                 Some(handle) => {
-                    places.objects[handle as usize - 1] = Some(object);
+                    slots.objects[handle as usize - 1] = Some(object);
                     handle
                 }
                 None => {
-                    places.objects.push(Some(object));
-                    places.objects.len() as u32
+                    slots.objects.push(Some(object));
+                    slots.objects.len() as u32
                 }
             }
         });
-        Place { handle, claimed: Cell::new(false) }
+        Slot { handle, claimed: Cell::new(false) }
     }
 
-    /// Makes an empty place, for an object that is already disposed of.
-    pub fn gone() -> Place {
-        PLACES.with_borrow_mut(|places| places.unclaimed += 1);
-        Place { handle: 0, claimed: Cell::new(false) }
+    /// Makes an empty slot, for an object that is already disposed of.
+    pub fn empty() -> Slot {
+        SLOTS.with_borrow_mut(|slots| slots.unclaimed += 1);
+        Slot { handle: 0, claimed: Cell::new(false) }
     }
 
-    /// Marks the place as claimed by a JavaScript object, and returns its handle.
+    /// Marks the slot as claimed by a JavaScript object, and returns its handle.
     pub fn claim(&self) -> u32 {
         if !self.claimed.replace(true) {
-            PLACES.with_borrow_mut(|places| places.unclaimed -= 1);
+            SLOTS.with_borrow_mut(|slots| slots.unclaimed -= 1);
         }
         self.handle
     }
 
-    /// Gives up ownership without freeing the place, and returns its handle.
+    /// Gives up ownership without freeing the slot, and returns its handle.
     #[cfg(feature = "wgpu-interop")]
     pub fn leave(self) -> u32 {
         self.claim();
         std::mem::ManuallyDrop::new(self).handle
     }
 
-    /// Takes ownership of a place that `leave` gave up.
+    /// Takes ownership of a slot that `leave` gave up.
     #[cfg(feature = "wgpu-interop")]
-    pub fn left(handle: u32) -> Place {
-        Place { handle, claimed: Cell::new(true) }
+    pub fn left(handle: u32) -> Slot {
+        Slot { handle, claimed: Cell::new(true) }
     }
 
     pub fn get(&self) -> Option<Object> {
         at(self.handle)
     }
 
-    /// Empties the place.
+    /// Empties the slot.
     pub fn clear(&self) {
         // Dropped here, outside of the borrow, because dropping an object may use the list again.
-        drop(PLACES.with_borrow_mut(|places| places.objects.get_mut(index(self.handle)?)?.take()));
+        drop(SLOTS.with_borrow_mut(|slots| slots.objects.get_mut(index(self.handle)?)?.take()));
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.claim();
         self.clear();
         if self.handle > 0 {
-            PLACES.with_borrow_mut(|places| places.vacant.push(self.handle));
+            SLOTS.with_borrow_mut(|slots| slots.vacant.push(self.handle));
         }
     }
 }
@@ -159,25 +159,25 @@ fn index(handle: u32) -> Option<usize> {
     (handle as usize).checked_sub(1)
 }
 
-/// Returns the object at a place.
+/// Returns the object at a slot.
 pub fn at(handle: u32) -> Option<Object> {
-    PLACES.with_borrow(|places| places.objects.get(index(handle)?)?.clone())
+    SLOTS.with_borrow(|slots| slots.objects.get(index(handle)?)?.clone())
 }
 
 /// Whether the core is making a JavaScript object. Constructors refuse all other calls, so pages cannot forge handles.
 #[wasm_bindgen(skip_typescript)]
 pub fn unclaimed() -> bool {
-    PLACES.with_borrow(|places| places.unclaimed > 0)
+    SLOTS.with_borrow(|slots| slots.unclaimed > 0)
 }
 
-/// Empties the places of a device and of all objects on it.
+/// Empties the slots of a device and of all objects on it.
 pub fn dispose_device(device: &Device) {
-    let gone: Vec<Option<Object>> = PLACES.with_borrow_mut(|places| {
+    let gone: Vec<Option<Object>> = SLOTS.with_borrow_mut(|slots| {
         let lives = |object: &&mut Option<Object>| {
             let device_of = object.as_ref().and_then(Object::device);
             device_of.is_some_and(|own| own.is_same(device))
         };
-        places.objects.iter_mut().filter(lives).map(Option::take).collect()
+        slots.objects.iter_mut().filter(lives).map(Option::take).collect()
     });
     drop(gone);
 }
@@ -209,7 +209,7 @@ macro_rules! shells {
     ($($(#[$($doc:tt)*])+ $class:literal $shell:ident => $core:ty, $pattern:pat => $value:expr;)*) => { $(
         $(#[$($doc)*])+
         #[wasm_bindgen(js_name = $class)]
-        pub struct $shell(pub(super) Place);
+        pub struct $shell(pub(super) Slot);
 
         impl Shell for $shell {
             type Core = $core;
@@ -224,7 +224,7 @@ macro_rules! shells {
 
         #[wasm_bindgen(js_class = $class)]
         impl $shell {
-            /// Returns the handle of the object's place, and marks it as claimed.
+            /// Returns the handle of the object's slot, and marks it as claimed.
             #[wasm_bindgen(skip_typescript, skip_jsdoc)]
             pub fn claim(&self) -> u32 {
                 self.0.claim()
@@ -233,7 +233,7 @@ macro_rules! shells {
             /// Makes a disposed object.
             #[wasm_bindgen(skip_typescript, skip_jsdoc)]
             pub fn gone() -> $shell {
-                $shell(Place::gone())
+                $shell(Slot::empty())
             }
 
             /// Whether the object, or the device it is on, was disposed of.
@@ -343,15 +343,15 @@ pub fn keep(tensor: Tensor) -> Result<JsTensor> {
     match tensor.error() {
         Some(error) => Err(error.clone()),
         None => {
-            tell_collector(tensor.device());
-            Ok(JsTensor(Place::new(Object::Tensor(tensor))))
+            notify_collector(tensor.device());
+            Ok(JsTensor(Slot::new(Object::Tensor(tensor))))
         }
     }
 }
 
 /// Notifies the garbage collector when the memory held by tensors has grown much. The collector sees only their small
 /// JavaScript objects. It would otherwise keep unused ones until memory runs out.
-fn tell_collector(device: &Device) {
+fn notify_collector(device: &Device) {
     if let Some(bytes) = device.grown() {
         host(|host| host.grown(bytes as f64));
     }

@@ -12,12 +12,12 @@ pub type Known = &'static [&'static str];
 
 /// Returns the known names as a JavaScript string, which is made once and then cached.
 #[inline(never)]
-fn told(known: Known) -> &'static JsValue {
-    type Told = FxHashMap<(*const &'static str, usize), &'static JsValue>;
-    thread_local!(static TOLD: RefCell<Told> = RefCell::default());
-    TOLD.with_borrow_mut(|told| {
+fn known_names(known: Known) -> &'static JsValue {
+    type Cache = FxHashMap<(*const &'static str, usize), &'static JsValue>;
+    thread_local!(static CACHE: RefCell<Cache> = RefCell::default());
+    CACHE.with_borrow_mut(|cache| {
         let names = || &*Box::leak(Box::new(JsValue::from_str(known.join(" ").trim())));
-        *told.entry((known.as_ptr(), known.len())).or_insert_with(names)
+        *cache.entry((known.as_ptr(), known.len())).or_insert_with(names)
     })
 }
 
@@ -42,7 +42,7 @@ impl Options {
         if given.is_undefined() {
             return Ok(Options::none(op));
         }
-        let known = told(known);
+        let known = known_names(known);
         match host(|host| host.fields(given, known)) {
             Some(values) => Ok(Options { op, values }),
             None => {
@@ -88,12 +88,12 @@ impl Rest<'_> {
     }
 
     /// Returns the n-th field as a boolean, or `usual` if it was omitted.
-    pub fn flag(&self, n: usize, what: &'static str, usual: bool) -> Result<bool> {
+    pub fn flag(&self, n: usize, argument: &'static str, usual: bool) -> Result<bool> {
         let value = self.get(n);
         if value.is_undefined() {
             return Ok(usual);
         }
-        let at = At { op: self.op(), what };
+        let at = At { op: self.op(), argument };
         value.as_bool().ok_or_else(|| at.refuse(&value, "true or false"))
     }
 }

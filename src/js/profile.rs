@@ -1,7 +1,7 @@
 //! Profiles and debug output.
 
 use super::host::host;
-use super::objects::{Object, Place};
+use super::objects::{Object, Slot};
 use super::returns::{promise, Settled};
 use super::{named, Answer, IntoJs, JsDevice, JsProfile, Shell, Value};
 use crate::debug::{place_by, print_by, set_debug};
@@ -26,7 +26,7 @@ impl JsDevice {
         let device = self.core("profile")?;
         Ok(promise(async move {
             let profile = Arc::new(device.end_profile().await?);
-            Ok(JsProfile(Place::new(Object::Profile(device, profile))))
+            Ok(JsProfile(Slot::new(Object::Profile(device, profile))))
         }))
     }
 

@@ -1,7 +1,7 @@
 //! Batches, programs, and their plans.
 
 use super::host::host;
-use super::objects::{keep, keep_all, Object, Place};
+use super::objects::{keep, keep_all, Object, Slot};
 use super::returns::{plan_object, promise};
 use super::{Answer, At, FromJs, JsBatch, JsDevice, JsPlan, JsProgram, JsTensor, Shell, Thrown};
 use crate::dtype::DType;
@@ -19,7 +19,7 @@ impl JsBatch {
     pub fn push(&self, tensor: &JsValue) -> Answer<()> {
         let op = "batch";
         let (_, batch) = self.core(op)?;
-        let tensor = Tensor::from_js(tensor, At { op, what: "tensor" })?;
+        let tensor = Tensor::from_js(tensor, At { op, argument: "tensor" })?;
         batch.borrow_mut().add(&tensor)?;
         Ok(())
     }
@@ -54,7 +54,7 @@ impl JsProgram {
     ) -> Answer<Vec<JsTensor>> {
         let op = "program";
         let (_, program) = self.core(op)?;
-        let one = |input: &JsValue| Tensor::from_js(input, At { op, what: "an input" });
+        let one = |input: &JsValue| Tensor::from_js(input, At { op, argument: "an input" });
         let inputs = inputs.iter().map(one).collect::<Result<Vec<_>>>()?;
         let results = thrown(program.run(&inputs.iter().collect::<Vec<_>>()))?;
         Ok(results.into_iter().map(keep).collect::<Result<_>>()?)
@@ -120,7 +120,7 @@ fn called(op: &'static str, build: &JsValue, inputs: &[Tensor]) -> Result<Vec<Te
     let built = keep_all(inputs).and_then(|inputs| Ok(host(|host| host.build(build, inputs))?));
     match built {
         Ok(results) => {
-            let one = |result: &JsValue| Tensor::from_js(result, At { op, what: "a result" });
+            let one = |result: &JsValue| Tensor::from_js(result, At { op, argument: "a result" });
             results.iter().map(one).collect()
         }
         Err(error) => {
@@ -158,8 +158,8 @@ impl JsDevice {
         let device = self.core(op)?;
         let mut inputs = Vec::with_capacity(shapes.len());
         for (shape, dtype) in shapes.iter().zip(&dtypes) {
-            let dims = dims(shape, At { op, what: "shape" })?;
-            inputs.push((dims, DType::from_js(dtype, At { op, what: "dtype" })?));
+            let dims = dims(shape, At { op, argument: "shape" })?;
+            inputs.push((dims, DType::from_js(dtype, At { op, argument: "dtype" })?));
         }
         let program =
             if inputs.iter().flat_map(|(dims, _)| dims).any(|d| matches!(d, Dim::Named(_))) {
@@ -175,7 +175,7 @@ impl JsDevice {
                     shapes.iter().zip(&inputs).map(|(shape, (_, t))| (&shape[..], *t)).collect();
                 device.compile(&types, |inputs| call(op, build, inputs))
             };
-        Ok(JsProgram(Place::new(Object::Program(device, Rc::new(thrown(program)?)))))
+        Ok(JsProgram(Slot::new(Object::Program(device, Rc::new(thrown(program)?)))))
     }
 }
 

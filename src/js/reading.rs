@@ -99,12 +99,12 @@ fn pieces(
             }
             let (dtype, whole) = (tensor.dtype(), Rc::new(OnceCell::new()));
             for from in (0..length.max(1)).step_by(PIECE) {
-                let (place, size) = (whole.clone(), size(dtype));
+                let (array, size) = (whole.clone(), size(dtype));
                 let take: Take = Box::new(move |bytes| {
-                    if place.get().is_none() {
-                        let _ = place.set(room(length * size)?);
+                    if array.get().is_none() {
+                        let _ = array.set(room(length * size)?);
                     }
-                    place.get().into_iter().for_each(|whole| put(dtype, whole, from * size, bytes));
+                    array.get().into_iter().for_each(|whole| put(dtype, whole, from * size, bytes));
                     Ok(())
                 });
                 wanted.push(tensor.wanted(start + from, PIECE.min(length - from), take)?);

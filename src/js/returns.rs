@@ -1,7 +1,7 @@
 //! Conversion of results to JavaScript values.
 
 use super::host::host;
-use super::objects::{keep, JsDevice, JsPlan, JsTensor, Object, Place};
+use super::objects::{keep, JsDevice, JsPlan, JsTensor, Object, Slot};
 use super::{Answer, Thrown};
 use crate::device::{Device, Plan};
 use crate::dtype::DType;
@@ -97,14 +97,14 @@ pub fn device_object(device: &Device) -> JsValue {
     if !known.is_undefined() {
         return known;
     }
-    let made: JsValue = JsDevice(Place::new(Object::Device(device.clone()))).into();
+    let made: JsValue = JsDevice(Slot::new(Object::Device(device.clone()))).into();
     host(|host| host.remember(device.address(), &made));
     made
 }
 
 /// Makes the object for a plan.
 pub fn plan_object(device: &Device, plan: Arc<Plan>) -> JsPlan {
-    JsPlan(Place::new(Object::Plan(device.clone(), plan)))
+    JsPlan(Slot::new(Object::Plan(device.clone(), plan)))
 }
 
 /// Conversion of a field of a returned object.
@@ -189,7 +189,7 @@ where
     T: IntoJs + 'static,
     T::Js: Settled,
 {
-    settle(Box::pin(async move {
+    to_promise(Box::pin(async move {
         let done = work.await?;
         Ok(Box::new(move || Ok(done.into_js()?.settled())) as Made)
     }))
@@ -200,7 +200,7 @@ pub type Made = Box<dyn FnOnce() -> Answer<JsValue>>;
 
 /// Makes a promise of a future that may also end with a value thrown by user code. It is one function for all futures, which
 /// keeps the WebAssembly small.
-pub fn settle(mut work: Pin<Box<dyn Future<Output = Answer<Made>>>>) -> js_sys::Promise {
+pub fn to_promise(mut work: Pin<Box<dyn Future<Output = Answer<Made>>>>) -> js_sys::Promise {
     // The first part runs immediately, because other work may be waiting for its submission.
     let begun = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let promise = future_to_promise(async move {

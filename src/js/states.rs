@@ -19,6 +19,6 @@ pub fn state(
     names: Vec<String>,
     values: &[JsValue],
 ) -> Result<BTreeMap<String, Tensor>> {
-    let one = |value: &JsValue| Tensor::from_js(value, At { op, what: "a value" });
+    let one = |value: &JsValue| Tensor::from_js(value, At { op, argument: "a value" });
     names.into_iter().zip(values).map(|(name, value)| Ok((name, one(value)?))).collect()
 }

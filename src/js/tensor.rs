@@ -33,8 +33,8 @@ impl JsTensor {
     ) -> Answer<Promise> {
         let op = "readRange";
         let this = self.core(op)?;
-        let start = usize::from_js(start, At { op, what: "start" })?;
-        let length = usize::from_js(length, At { op, what: "length" })?;
+        let start = usize::from_js(start, At { op, argument: "start" })?;
+        let length = usize::from_js(length, At { op, argument: "length" })?;
         if start.checked_add(length).is_none_or(|end| end > this.numel()) {
             let message = format!(
                 "{op}: the range must be inside shape {:?}, got {length} elements from {start} on",
@@ -95,9 +95,9 @@ impl JsTensor {
     ) -> Answer<Vec<JsTensor>> {
         let op = "grad";
         let this = self.core(op)?;
-        let wrt = Vec::<Tensor>::from_js(wrt, At { op, what: "wrt" })?;
+        let wrt = Vec::<Tensor>::from_js(wrt, At { op, argument: "wrt" })?;
         let wrt: Vec<&Tensor> = wrt.iter().collect();
-        let gradients = match Option::<Tensor>::from_js(seed, At { op, what: "seed" })? {
+        let gradients = match Option::<Tensor>::from_js(seed, At { op, argument: "seed" })? {
             None => this.grad(&wrt),
             Some(seed) => this.vjp(&seed, &wrt),
         };
@@ -116,7 +116,7 @@ impl JsTensor {
         #[wasm_bindgen(unchecked_param_type = "readonly Tensor[]")] wrt: &JsValue,
     ) -> Answer<Vec<JsTensor>> {
         let op = "vjp";
-        let list = |value: &JsValue, what| Vec::<Tensor>::from_js(value, At { op, what });
+        let list = |value: &JsValue, argument| Vec::<Tensor>::from_js(value, At { op, argument });
         let (results, seeds) = (list(results, "results")?, list(seeds, "seeds")?);
         let wrt = list(wrt, "wrt")?;
         let (results, seeds): (Vec<&Tensor>, Vec<&Tensor>) =
@@ -135,7 +135,7 @@ impl JsTensor {
     ) -> Answer<()> {
         let op = "backward";
         let this = self.core(op)?;
-        let held = Vec::<Rc<Held>>::from_js(variables, At { op, what: "variables" })?;
+        let held = Vec::<Rc<Held>>::from_js(variables, At { op, argument: "variables" })?;
         let variables: Vec<&Variable> = held.iter().map(|held| &held.variable).collect();
         Ok(this.backward(&variables)?)
     }
@@ -179,10 +179,10 @@ impl JsTensor {
     ) -> Answer<JsTensor> {
         let op = "slice";
         let this = self.core(op)?;
-        let axis = isize::from_js(axis, At { op, what: "axis" })?;
-        let start = Option::from_js(start, At { op, what: "start" })?.unwrap_or(0);
-        let end = Option::<isize>::from_js(end, At { op, what: "end" })?;
-        let step = Option::from_js(step, At { op, what: "step" })?.unwrap_or(1);
+        let axis = isize::from_js(axis, At { op, argument: "axis" })?;
+        let start = Option::from_js(start, At { op, argument: "start" })?.unwrap_or(0);
+        let end = Option::<isize>::from_js(end, At { op, argument: "end" })?;
+        let step = Option::from_js(step, At { op, argument: "step" })?.unwrap_or(1);
         let sliced = match end {
             Some(end) => this.slice_step(axis, start..end, step),
             None => this.slice_step(axis, start.., step),
@@ -211,8 +211,8 @@ impl JsTensor {
     ) -> Answer<JsTensor> {
         let op = "flatten";
         let this = self.core(op)?;
-        let start = Option::<isize>::from_js(start, At { op, what: "startAxis" })?.unwrap_or(0);
-        let end = Option::<isize>::from_js(end, At { op, what: "endAxis" })?.unwrap_or(-1);
+        let start = Option::<isize>::from_js(start, At { op, argument: "startAxis" })?.unwrap_or(0);
+        let end = Option::<isize>::from_js(end, At { op, argument: "endAxis" })?.unwrap_or(-1);
         given(this.flatten(start..=end), op)
     }
 
@@ -228,8 +228,8 @@ impl JsTensor {
     ) -> Answer<JsTensor> {
         let op = "clamp";
         let this = self.core(op)?;
-        let min = Option::<Operand>::from_js(min, At { op, what: "min" })?;
-        let max = Option::<Operand>::from_js(max, At { op, what: "max" })?;
+        let min = Option::<Operand>::from_js(min, At { op, argument: "min" })?;
+        let max = Option::<Operand>::from_js(max, At { op, argument: "max" })?;
         let clamped = match (min, max) {
             (Some(min), Some(max)) => this.clamp(min, max),
             (Some(min), None) => this.clamp_min(min),
@@ -252,12 +252,12 @@ impl JsTensor {
     ) -> Answer<JsTensor> {
         let op = "resample";
         let this = self.core(op)?;
-        let axis = isize::from_js(axis, At { op, what: "axis" })?;
-        let size = usize::from_js(size, At { op, what: "size" })?;
+        let axis = isize::from_js(axis, At { op, argument: "axis" })?;
+        let size = usize::from_js(size, At { op, argument: "size" })?;
         const KNOWN: Known = &["first step filter sharpness antialias inside"];
         let options = Options::open(options, KNOWN, op)?;
-        let number = |n, what| Option::<f64>::from_js(&options.get(n), At { op, what });
-        let filter = Option::from_js(&options.get(2), At { op, what: "filter" })?;
+        let number = |n, argument| Option::<f64>::from_js(&options.get(n), At { op, argument });
+        let filter = Option::from_js(&options.get(2), At { op, argument: "filter" })?;
         let filter = match (filter.unwrap_or(Filter::Linear), number(3, "sharpness")?) {
             (Filter::Cubic(_), Some(sharpness)) => Filter::Cubic(sharpness),
             (filter, _) => filter,

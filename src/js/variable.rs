@@ -1,7 +1,7 @@
 //! Variables: which JavaScript object represents a value, and when it is disposed of.
 
 use super::host::host;
-use super::objects::{keep, Held, Object, Place};
+use super::objects::{keep, Held, Object, Slot};
 use super::programs::is_recording;
 use super::{Answer, At, FromJs, JsTensor, JsVariable, Shell};
 #[cfg(feature = "js-nn")]
@@ -20,14 +20,14 @@ impl JsVariable {
         #[wasm_bindgen(unchecked_param_type = "Tensor")] value: &JsValue,
     ) -> Answer<JsVariable> {
         let op = "variable";
-        let tensor = Tensor::from_js(value, At { op, what: "value" })?;
+        let tensor = Tensor::from_js(value, At { op, argument: "value" })?;
         let variable = Variable::new(&tensor);
         if let Some(error) = variable.value().error() {
             return Err(error.clone().into());
         }
         let held = Held::new(variable);
         held.take_over(value);
-        Ok(JsVariable(Place::new(Object::Variable(Rc::new(held)))))
+        Ok(JsVariable(Slot::new(Object::Variable(Rc::new(held)))))
     }
 
     /// The present value. It is the same object until another value is assigned or an optimizer takes a step. The variable owns
@@ -38,7 +38,7 @@ impl JsVariable {
         let now = held.variable.value();
         // An optimizer may have changed the value, or the object was disposed of.
         let is_now = |known: &JsValue| {
-            Tensor::from_js(known, At { op: "value", what: "value" })
+            Tensor::from_js(known, At { op: "value", argument: "value" })
                 .is_ok_and(|known| known.is_same(&now))
         };
         if let Some(known) = object_in(&held.value).filter(is_now) {
@@ -67,7 +67,7 @@ impl JsVariable {
     ) -> Answer<()> {
         let op = "assign";
         let held = self.core(op)?;
-        held.variable.assign(&Tensor::from_js(value, At { op, what: "value" })?)?;
+        held.variable.assign(&Tensor::from_js(value, At { op, argument: "value" })?)?;
         // A program assigns when it runs.
         if !is_recording() {
             held.take_over(value);
@@ -89,9 +89,9 @@ impl JsVariable {
     ) -> Answer<()> {
         let op = "assignSlice";
         let held = self.core(op)?;
-        let axis = isize::from_js(axis, At { op, what: "axis" })?;
-        let start = isize::from_js(start, At { op, what: "start" })?;
-        let source = Tensor::from_js(source, At { op, what: "source" })?;
+        let axis = isize::from_js(axis, At { op, argument: "axis" })?;
+        let start = isize::from_js(start, At { op, argument: "start" })?;
+        let source = Tensor::from_js(source, At { op, argument: "source" })?;
         let assigned = held.variable.assign_slice(axis, start, &source);
         assigned.map_err(|error| error.within(op))?;
         if is_recording() {
@@ -176,7 +176,7 @@ pub fn object_of(variable: &Variable) -> Result<JsValue> {
         return Ok(known);
     }
     let held = Held::new(variable.clone());
-    let made: JsValue = JsVariable(Place::new(Object::Variable(Rc::new(held)))).into();
+    let made: JsValue = JsVariable(Slot::new(Object::Variable(Rc::new(held)))).into();
     host(|host| host.remember(variable.address(), &made));
     Ok(made)
 }

@@ -117,7 +117,7 @@ pub struct CachedTokens {
     /// The number of tokens in the cache.
     length: usize,
     /// The number of first tokens that layers with a window have dropped.
-    forgotten: usize,
+    dropped: usize,
 }
 
 impl CachedTokens {
@@ -130,7 +130,7 @@ impl CachedTokens {
     ) -> Result<CachedTokens> {
         let cache = Arc::new(KvCache::new(device, config, tokens, dtype)?);
         let (window, room) = (config.window, capacity(tokens, config.window));
-        Ok(CachedTokens { cache, window, room, length: 0, forgotten: 0 })
+        Ok(CachedTokens { cache, window, room, length: 0, dropped: 0 })
     }
 
     /// Returns the number of tokens in the cache.
@@ -141,24 +141,24 @@ impl CachedTokens {
     /// Returns the slots of the next `tokens`: begin and end in layers that see all tokens, then begin and end in layers with
     /// a window.
     pub fn slots(&self, tokens: usize) -> [i32; 4] {
-        let within = self.length - self.forgotten;
+        let within = self.length - self.dropped;
         [self.length, self.length + tokens, within, within + tokens].map(|slot| slot as i32)
     }
 
     /// Makes room for `tokens` more. Moves the windows to the front if they are at the end.
     pub fn make_room(&mut self, tokens: usize) -> Result<()> {
         let Some(window) = self.window else { return Ok(()) };
-        if self.length + tokens - self.forgotten <= self.room {
+        if self.length + tokens - self.dropped <= self.room {
             return Ok(());
         }
-        let forgotten = self.length.saturating_sub(window - 1);
-        let kept = (forgotten - self.forgotten) as isize..(self.length - self.forgotten) as isize;
+        let dropped = self.length.saturating_sub(window - 1);
+        let kept = (dropped - self.dropped) as isize..(self.length - self.dropped) as isize;
         for layer in self.cache.layers.iter().filter(|layer| layer.window.is_some()) {
             for cache in [&layer.keys, &layer.values] {
                 cache.assign_slice(2, 0, &cache.value().slice(2, kept.clone())?.detach())?;
             }
         }
-        self.forgotten = forgotten;
+        self.dropped = dropped;
         Ok(())
     }
 
@@ -171,10 +171,10 @@ impl CachedTokens {
     pub fn truncate(&mut self, length: usize) {
         if length < self.length {
             let first = length.saturating_sub(self.window.map_or(length, |window| window - 1));
-            self.length = if self.forgotten <= first { length } else { 0 };
+            self.length = if self.dropped <= first { length } else { 0 };
         }
         if self.length == 0 {
-            self.forgotten = 0;
+            self.dropped = 0;
         }
     }
 }

@@ -163,7 +163,7 @@ pub struct Members<'a> {
 impl Members<'_> {
     /// Adds a learned variable.
     pub fn parameter(&mut self, name: &str, variable: &Variable) -> &mut Self {
-        self.tell(name, Member::Parameter(variable), |_| ())
+        self.add(name, Member::Parameter(variable), |_| ())
     }
 
     /// Adds a learned variable, if there is one.
@@ -176,7 +176,7 @@ impl Members<'_> {
 
     /// Adds a variable that is saved but not learned.
     pub fn buffer(&mut self, name: &str, variable: &Variable) -> &mut Self {
-        self.tell(name, Member::Buffer(variable), |_| ())
+        self.add(name, Member::Buffer(variable), |_| ())
     }
 
     /// Adds a child module. Its name is the prefix of its members' names.
@@ -186,7 +186,7 @@ impl Members<'_> {
 
     /// Adds a child module of any type.
     pub fn child_dyn(&mut self, name: &str, module: &dyn Module) -> &mut Self {
-        self.tell(name, Member::Child(module), |members| module.members(members))
+        self.add(name, Member::Child(module), |members| module.members(members))
     }
 
     /// Adds several modules of one type, named by their indices: `layers.0`, `layers.1`.
@@ -199,15 +199,15 @@ impl Members<'_> {
 
     /// Adds the flag for training mode.
     pub fn mode(&mut self, mode: &Mode) -> &mut Self {
-        self.tell("", Member::Mode(mode), |_| ())
+        self.add("", Member::Mode(mode), |_| ())
     }
 
     /// Adds the source of random seeds in training. A resumed training run continues its sequence of seeds.
     pub fn generator(&mut self, generator: &Generator) -> &mut Self {
-        self.tell("", Member::Generator(generator), |_| ())
+        self.add("", Member::Generator(generator), |_| ())
     }
 
-    fn tell(&mut self, name: &str, member: Member, then: impl FnOnce(&mut Self)) -> &mut Self {
+    fn add(&mut self, name: &str, member: Member, then: impl FnOnce(&mut Self)) -> &mut Self {
         let before = self.path.len();
         if before > 0 && !name.is_empty() {
             self.path.push('.');

@@ -141,7 +141,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
 
     /// Whether a step was taken that has not been returned yet.
     #[cfg(feature = "js-nn")]
-    pub(crate) fn is_telling(&self) -> bool {
+    pub(crate) fn has_unreported_step(&self) -> bool {
         self.last.is_some()
     }
 

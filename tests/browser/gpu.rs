@@ -136,8 +136,8 @@ async fn steps_share_what_they_can() {
     // All steps bind the same buffers, so there is one group for each output.
     assert_eq!(made, Some((2, 2, 3, 12_000)));
     assert_eq!(backend.counters().dispatches, 80);
-    // After `forget`, running the batch again still creates nothing.
-    backend.forget(&batch);
+    // After `release`, running the batch again still creates nothing.
+    backend.release(&batch);
     backend.run_sources(&batch, &sources, &[input, output], &[0; 4]).unwrap();
     assert_eq!(backend.counters().bind_groups, 2);
 }
@@ -318,9 +318,9 @@ async fn too_much_memory_is_told_and_the_device_goes_on() {
     let backend = device().await;
     let size = backend.limits().binding_bytes;
     let held: Vec<BufferId> = (0..24).map(|_| backend.allocate(size).unwrap()).collect();
-    let told = backend.synchronize().await;
+    let synchronized = backend.synchronize().await;
     // With enough memory, there is no error.
-    if let Err(error) = told {
+    if let Err(error) = synchronized {
         assert_eq!(error.kind(), ErrorKind::Memory);
         assert!(error.message().contains(&size.to_string()), "{error}");
         let last = held[held.len() - 1];

@@ -161,8 +161,8 @@ pub fn parse(json: &str, bytes: &[u8]) -> Result<Vec<Case>, String> {
     let cases = root["cases"].as_array().ok_or("there is no list of cases")?;
     let mut parsed = Vec::with_capacity(cases.len());
     for (n, case) in cases.iter().enumerate() {
-        let told = |what| format!("case {n}, {}: {what}", case["name"]);
-        parsed.push(parse_case(case, bytes).map_err(told)?);
+        let located = |what| format!("case {n}, {}: {what}", case["name"]);
+        parsed.push(parse_case(case, bytes).map_err(located)?);
     }
     Ok(parsed)
 }

@@ -284,9 +284,9 @@ mod alone {
         let child =
             Command::new("sh").args(["-c", &script]).arg(program).env(CHILD, &test).output();
         let child = child.expect("there is a shell");
-        let said = String::from_utf8_lossy(&child.stdout);
-        let passed = child.status.success() && said.contains("1 passed");
-        assert!(passed, "{said}{}", String::from_utf8_lossy(&child.stderr));
+        let stdout = String::from_utf8_lossy(&child.stdout);
+        let passed = child.status.success() && stdout.contains("1 passed");
+        assert!(passed, "{stdout}{}", String::from_utf8_lossy(&child.stderr));
     }
 
     /// Returns a computed tensor of 1 GiB.

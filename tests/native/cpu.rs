@@ -80,7 +80,7 @@ fn try_run(
     let results = outputs.iter().zip(&ids[inputs.len()..]);
     let results = results.map(|(&words, &id)| download(backend, id, words)).collect();
     ids.iter().for_each(|&id| backend.free(id));
-    backend.forget(&batch);
+    backend.release(&batch);
     Ok(results)
 }
 

@@ -51,7 +51,7 @@ fn a_function_is_freed_with_its_last_user() {
     graph.release(y);
     drop(taken);
     assert!(alive.upgrade().is_some(), "the plan uses it");
-    backend.forget(&batch);
+    backend.release(&batch);
     drop(batch);
     assert!(alive.upgrade().is_some(), "the prepared kernel is kept");
     backend.set_cache_limits(&CacheLimits { pipelines: 0, ..CacheLimits::default() });

@@ -54,7 +54,7 @@ impl Beside {
         let copies = copies.collect::<Result<Vec<BufferId>>>()?;
         reference.run(&one, &copies, scalars)?;
         self.inner.run(&one, buffers, scalars)?;
-        self.inner.forget(&one);
+        self.inner.release(&one);
         for &slot in &dispatch.outputs {
             let bytes = batch.slots[slot].bytes.next_multiple_of(4);
             let want = block_on(reference.read(copies[slot], 0, bytes))?;

@@ -102,8 +102,8 @@ fn a_machine_s_fault_is_told_as_a_test() {
     for seed in 0..60 {
         let program = generator::program(seed, Kind::Whole);
         let Err(what) = block_on(failure(&device, &program, true)) else { continue };
-        let said = block_on(told(&device, program, what));
-        let lines: Vec<&str> = said.lines().skip(2).collect();
+        let printed = block_on(told(&device, program, what));
+        let lines: Vec<&str> = printed.lines().skip(2).collect();
         assert_eq!(
             lines,
             [
@@ -111,9 +111,9 @@ fn a_machine_s_fault_is_told_as_a_test() {
                 "    let a1 = a0.matmul(&a0)?;",
                 "    Ok(vec![a1])"
             ],
-            "{said}"
+            "{printed}"
         );
-        assert!(said.contains("got 7.75e1, want 0e0"), "{said}");
+        assert!(printed.contains("got 7.75e1, want 0e0"), "{printed}");
         seen += 1;
         if seen == 3 {
             break;
@@ -176,14 +176,14 @@ fn every_step() -> Program {
 #[test]
 fn a_printed_program_is_a_test() {
     let program = every_step();
-    let said = format!(
+    let printed = format!(
         "//! What a program is printed as. `UPDATE_EXPECT=1` writes it anew.\n\n\
          use warpweft::device::Device;\nuse warpweft::dtype::DType;\nuse warpweft::error::Result;\n\
          use warpweft::tensor::{{Axes, Conv2dOptions, PadMode, Padding, PoolOptions, Scan, Tensor}};\n\n\
          pub fn pasted(device: &Device) -> Result<Vec<Tensor>> {{\n{}}}\n",
         text(&program)
     );
-    expect_file!["fuzz/pasted.rs"].assert_eq(&said);
+    expect_file!["fuzz/pasted.rs"].assert_eq(&printed);
     let device = reference::device();
     let tensors = pasted::pasted(&device).expect("all of it can be recorded");
     let values = program.values(None);

@@ -17,13 +17,13 @@ use wgsl_kernels::{batch, busy, pattern, source, to_words, two};
 
 /// Opens a separate device. Reports its absence to standard error. The absence is a failure if `WARPWEFT_REQUIRE` names wgpu.
 fn device() -> Option<WgpuBackend> {
-    static SAID: Once = Once::new();
+    static PRINTED: Once = Once::new();
     match block_on(open(AdapterOptions { software: true, ..AdapterOptions::default() })) {
         Ok(backend) => Some(backend),
         Err(error) => {
             let required = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
             assert!(!required.contains("wgpu"), "WARPWEFT_REQUIRE={required}, but {error}");
-            SAID.call_once(|| {
+            PRINTED.call_once(|| {
                 let _ = writeln!(
                     std::io::stderr(),
                     "wgpu: no adapter, {CASES} cases not run ({error})"
@@ -233,8 +233,8 @@ mod cases {
         let made =
             |c: warpweft::backend::Counters| (c.pipelines, c.bind_groups, c.buffers, c.bytes);
         assert_eq!(made(first), made(last));
-        // After `forget`, the batch compiles nothing, because the sources are cached.
-        backend.forget(&batch);
+        // After `release`, the batch compiles nothing, because the sources are cached.
+        backend.release(&batch);
         backend.run_sources(&batch, &sources, &buffers, &[1, 2]).unwrap();
         assert_eq!(made(first), made(backend.counters()));
     }

@@ -52,11 +52,11 @@ impl App {
         change(&adapter, &mut descriptor);
         let (device, queue) = block_on(adapter.request_device(&descriptor)).expect("it opens");
         let (errors, lost) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<AtomicBool>::default());
-        let (told, gone) = (errors.clone(), lost.clone());
+        let (reported, lost_flag) = (errors.clone(), lost.clone());
         device.on_uncaptured_error(Arc::new(move |error| {
-            told.lock().unwrap().push(error.to_string());
+            reported.lock().unwrap().push(error.to_string());
         }));
-        device.set_device_lost_callback(move |_, _| gone.store(true, Ordering::Relaxed));
+        device.set_device_lost_callback(move |_, _| lost_flag.store(true, Ordering::Relaxed));
         App { adapter, device, queue, errors, lost }
     }
 

@@ -262,10 +262,10 @@ fn class_indices_must_be_integers() -> Result<()> {
 #[test]
 fn messages_name_what_was_called() {
     let device = cpu();
-    let said = |result: Result<Tensor>| result.expect_err("it is refused").to_string();
+    let message_of = |result: Result<Tensor>| result.expect_err("it is refused").to_string();
     let huge = &[1 << 16, 1 << 16][..];
-    assert!(said(device.ones(huge)).contains("ones: "), "{}", said(device.ones(huge)));
-    assert!(said(device.zeros(huge)).contains("zeros: "));
+    assert!(message_of(device.ones(huge)).contains("ones: "), "{}", message_of(device.ones(huge)));
+    assert!(message_of(device.zeros(huge)).contains("zeros: "));
     let x = device.zeros((&[2, 3], DType::I32)).expect("it fits");
     for (name, result) in [
         ("mean", x.mean(-1)),
@@ -279,7 +279,7 @@ fn messages_name_what_was_called() {
         ("pad_with", x.pad_with(&[(1, 1)], PadMode::Edge)),
         ("softmax", x.softmax(-1)),
     ] {
-        let message = said(result);
+        let message = message_of(result);
         assert!(message.contains(&format!("{name}: ")), "{name}: {message}");
     }
 }

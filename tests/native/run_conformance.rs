@@ -120,7 +120,7 @@ fn made(change: (&str, &str)) -> Result<Vec<Case>, String> {
 #[test]
 fn damaged_vectors_are_refused() {
     assert_eq!(made(("abs", "abs")).expect("it is whole").len(), 1);
-    for (change, said) in [
+    for (change, message) in [
         (("\"format\": 1", "\"format\": 2"), "format 2"),
         (("[2], \"off\": 8", "[3], \"off\": 8"), "8 bytes for 3 elements"),
         (("\"off\": 8", "\"off\": 12"), "its bytes are not there"),
@@ -133,7 +133,7 @@ fn damaged_vectors_are_refused() {
         (("}]}", "}"), "EOF"),
     ] {
         let error = made(change).err().unwrap_or_else(|| panic!("{change:?} was taken"));
-        assert!(error.contains(said), "{change:?}: {error}");
+        assert!(error.contains(message), "{change:?}: {error}");
     }
 }
 
@@ -155,23 +155,23 @@ fn differences_are_seen() {
     let odd = ("{\"input\": \"x\"}", "{\"input\": \"x\"}, {\"odd\": 1}");
     let counts = Counts::default();
     assert_eq!(judged(same, &[]), (Counts { passed: 1, ..counts }, String::new()));
-    let (sum, said) = judged(wrong, &[]);
+    let (sum, failures) = judged(wrong, &[]);
     assert_eq!(sum, Counts { failed: 1, ..counts });
-    assert!(said.contains("1 of 2 differ, most at 1: got -2e0, want 2e0"), "{said}");
+    assert!(failures.contains("1 of 2 differ, most at 1: got -2e0, want 2e0"), "{failures}");
     assert_eq!(judged(wrong, &listed), (Counts { excepted: 1, ..counts }, String::new()));
-    let (sum, said) = judged(same, &listed);
+    let (sum, failures) = judged(same, &listed);
     assert_eq!(sum, Counts { failed: 1, ..counts });
-    assert!(said.contains("remove it"), "{said}");
-    let (sum, said) = judged(odd, &[]);
+    assert!(failures.contains("remove it"), "{failures}");
+    let (sum, failures) = judged(odd, &[]);
     assert_eq!(sum, Counts { failed: 1, ..counts });
-    assert!(said.contains("argument odd is not understood"), "{said}");
+    assert!(failures.contains("argument odd is not understood"), "{failures}");
     let missing = ("\"abs\", \"arguments\"", "\"sba\", \"arguments\"");
     assert_eq!(judged(missing, &[]).0, Counts { missing: 1, ..counts });
-    let (_, said) = judged(missing, &listed);
-    assert!(said.contains("does not run"), "{said}");
+    let (_, failures) = judged(missing, &listed);
+    assert!(failures.contains("does not run"), "{failures}");
     let elsewhere = [Exception { suite: "s", places: &["cpu"], why: "a reason", cases: &["m"] }];
-    let (_, said) = judged(same, &elsewhere);
-    assert!(said.contains("s: m: is listed as an exception and is no case"), "{said}");
+    let (_, failures) = judged(same, &elsewhere);
+    assert!(failures.contains("s: m: is listed as an exception and is no case"), "{failures}");
 }
 
 #[test]

@@ -111,15 +111,15 @@ fn a_wrong_number_is_told() {
         reads.take(&device.ones(&[2])?.mul(2 * steps)?);
         reads.all().await
     }
-    let told = |want: fn(usize) -> Vec<f64>| {
+    let failures = |want: fn(usize) -> Vec<f64>| {
         let devices = [(); 2].map(|()| Place::Cpu.open().expect("the CPU is there"));
         let program = program("doubled", 4, 1e-6, doubled, want);
         block_on(check("cpu", &program, [&devices[0], &devices[1]], (4, 3))).failures
     };
-    assert_eq!(told(|steps| vec![2.0 * steps as f64; 2]), [""; 0]);
-    let near = told(|steps| vec![2.0 * steps as f64, 2.0 * steps as f64 + 1e-3]);
+    assert_eq!(failures(|steps| vec![2.0 * steps as f64; 2]), [""; 0]);
+    let near = failures(|steps| vec![2.0 * steps as f64, 2.0 * steps as f64 + 1e-3]);
     assert!(near.len() == 1 && near[0].contains("number 1: got 4e0, want 4.001e0"), "{near:?}");
-    let count = told(|_| vec![4.0]);
+    let count = failures(|_| vec![4.0]);
     assert!(count.len() == 1 && count[0].contains("2 numbers instead of 1"), "{count:?}");
 }
 

@@ -328,8 +328,8 @@ const UNFINISHED: [&str; 7] = [
 fn finished(file: &File) -> Vec<String> {
     let mut findings = Vec::new();
     for (n, line) in file.lines() {
-        let said = UNFINISHED.iter().filter(|word| line.contains(**word));
-        findings.extend(said.map(|word| file.finding(n, format!("{word} is not finished"))));
+        let unfinished = UNFINISHED.iter().filter(|word| line.contains(**word));
+        findings.extend(unfinished.map(|word| file.finding(n, format!("{word} is not finished"))));
     }
     findings
 }
@@ -353,10 +353,10 @@ fn documented(file: &File) -> Vec<String> {
         }
         let above = lines[..n].iter().rev();
         let first = above.clone().find(|l| !l.starts_with("#[") || l.starts_with("#[doc"));
-        let said = first.is_some_and(|l| {
+        let is_documented = first.is_some_and(|l| {
             l.starts_with("///") || l.starts_with("#[doc") || l.starts_with("$(#[doc")
         });
-        if !said {
+        if !is_documented {
             findings.push(file.finding(n + 1, "a public function without a word"));
         }
     }
@@ -369,7 +369,7 @@ fn the_handle_is_documented() {
 }
 
 /// Returns the files of `tests/native` that are missing in its `main.rs`.
-fn forgotten(main: &str, files: &[File]) -> Vec<String> {
+fn uncompiled(main: &str, files: &[File]) -> Vec<String> {
     let names = files.iter().filter_map(|file| {
         let name = file.path.strip_prefix("tests/native/")?.strip_suffix(".rs")?;
         (!name.contains('/') && name != "main").then_some((file, name))
@@ -382,18 +382,18 @@ fn forgotten(main: &str, files: &[File]) -> Vec<String> {
 fn every_test_is_compiled() {
     let main =
         fs::read_to_string(root().join("tests/native/main.rs")).expect("the tests have a root");
-    let findings = forgotten(&main, &files());
+    let findings = uncompiled(&main, &files());
     assert!(findings.is_empty(), "\n{}", findings.join("\n"));
 }
 
 /// Returns the files of the library that name a dtype, in Rust or in TypeScript.
 fn naming(files: &[File], rust: &str, script: &str) -> Vec<String> {
-    let knows = |file: &&File| match (file.path.starts_with("src/"), file.extension()) {
+    let names_dtype = |file: &&File| match (file.path.starts_with("src/"), file.extension()) {
         (true, "rs") => file.code().any(|(_, code)| code.contains(rust)),
         (_, "ts") => file.path.contains("src/") && file.text.contains(script),
         _ => false,
     };
-    files.iter().filter(knows).map(|file| file.path.clone()).collect()
+    files.iter().filter(names_dtype).map(|file| file.path.clone()).collect()
 }
 
 /// Checks that one table has the facts about dtypes. A new dtype changes at most eight files, those that encode elements in
@@ -466,8 +466,8 @@ fn the_checks_see() {
     assert_eq!(naming(&files, "DType::I8", " i8: ").len(), 2);
     assert_eq!(naming(&files, "DType::U8", " u8: ").len(), 0);
     let files = [File::new("tests/native/a.rs", ""), File::new("tests/native/a/b.rs", "")];
-    assert_eq!(forgotten("mod b;\n", &files).len(), 1);
-    assert_eq!(forgotten("mod a;\n", &files).len(), 0);
+    assert_eq!(uncompiled("mod b;\n", &files).len(), 1);
+    assert_eq!(uncompiled("mod a;\n", &files).len(), 0);
     let bare = "    #[must_use]\n    pub fn f() {}\n";
     assert_eq!(count(documented, "src/tensor/x.rs", bare), 1);
     assert_eq!(count(documented, "src/tensor/x.rs", &format!("    /// What.\n{bare}")), 0);

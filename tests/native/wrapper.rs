@@ -40,7 +40,7 @@ forwarded! {
     fn run(batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
     fn read_parts(parts: Vec<ReadRange>) -> Pending<Result<()>>;
     fn synchronize() -> Pending<Result<()>>;
-    fn forget(batch: &Arc<Plan>);
+    fn release(batch: &Arc<Plan>);
     fn set_cache_limits(limits: &CacheLimits);
     fn counters() -> Counters;
     fn source(kernel: &Kernel, config: KernelConfig) -> Option<String>;

@@ -30,7 +30,7 @@ fn tensor(device: &Device, matrix: &Matrix) -> Result<Tensor> {
     up(device, &matrix.data, &[matrix.rows, matrix.columns])
 }
 
-fn heard(step: usize) -> Vec<f64> {
+fn input(step: usize) -> Vec<f64> {
     random(&[1, 3], -1.0, 1.0, 500 + step as u32).data
 }
 
@@ -39,7 +39,7 @@ async fn rnn(device: Device, steps: usize) -> Result<Vec<f64>> {
     let (w, u) = (tensor(&device, &weights(H, H, 71))?, tensor(&device, &weights(3, H, 72))?);
     let mut h = device.zeros(&[1, H])?;
     for step in 0..steps {
-        let x = up(&device, &heard(step), &[1, 3])?;
+        let x = up(&device, &input(step), &[1, 3])?;
         h = (h.matmul(&w)? + x.matmul(&u)?).tanh();
     }
     let mut reads = Reads::default();
@@ -51,7 +51,7 @@ fn rnn_wanted(steps: usize) -> Vec<f64> {
     let (w, u) = (weights(H, H, 71), weights(3, H, 72));
     let mut h = Matrix::new(1, H, &[0.0; H]);
     for step in 0..steps {
-        let x = Matrix::new(1, 3, &heard(step));
+        let x = Matrix::new(1, 3, &input(step));
         h = h.times(&w).with(&x.times(&u), |a, b| (a + b).tanh());
     }
     h.data

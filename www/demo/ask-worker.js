@@ -21,12 +21,12 @@ const methods = {
     model = undefined;
     stop = new AbortController();
     const device = await Device.new({ prefer: /^\d+$/.test(prefer) ? Number(prefer) : prefer });
-    let told = 0;
+    let lastReport = 0;
     model = await LanguageModel.load(source, {
       ...{ device, signal: stop.signal, keep },
       onProgress(progress) {
-        if (performance.now() - told < 50 && progress.done < progress.total) return;
-        told = performance.now();
+        if (performance.now() - lastReport < 50 && progress.done < progress.total) return;
+        lastReport = performance.now();
         post({ progress });
       },
     });

@@ -1,6 +1,6 @@
 // The page "Ask a model". Connects its controls to the worker with the language model.
 
-import { failed, listDevices, tell } from "./device.js";
+import { failed, listDevices, showNotice } from "./device.js";
 import { button, byId, make } from "./dom.js";
 import { ModelWorker } from "./model-worker.js";
 
@@ -58,8 +58,8 @@ function connect() {
   addEventListener("drop", (event) => {
     event.preventDefault();
     const dropped = event.dataTransfer?.files[0];
-    if (!dropped) tell("Drop a GGUF file here.");
-    else if (busy) tell(`${busy} ${dropped.name} was not loaded: drop it again afterwards.`);
+    if (!dropped) showNotice("Drop a GGUF file here.");
+    else if (busy) showNotice(`${busy} ${dropped.name} was not loaded: drop it again afterwards.`);
     else void load(dropped);
   });
   press("cancel").addEventListener("click", () => model.stop());
@@ -78,7 +78,7 @@ function connect() {
 }
 
 /** Enables the controls that can be used now. */
-function settle() {
+function updateControls() {
   const isBusy = busy !== undefined;
   for (const id of ["fetch", "file", "address", "load-url", "keep"]) Object.assign(text(id), { disabled: isBusy });
   for (const button of text("kept-list").querySelectorAll("button")) button.disabled = isBusy;
@@ -97,14 +97,14 @@ function settle() {
 async function alone(sentence, work) {
   if (busy) return;
   busy = sentence;
-  settle();
+  updateControls();
   try {
     await work();
   } catch (error) {
     failed(error);
   } finally {
     busy = undefined;
-    settle();
+    updateControls();
   }
 }
 
@@ -115,7 +115,7 @@ async function alone(sentence, work) {
  */
 function load(source, wantsKept = false) {
   return alone("A model is being loaded.", async () => {
-    tell("");
+    showNotice("");
     isLoaded = false;
     begin();
     showProgress({ done: 0, total: 1, seconds: undefined });
@@ -126,7 +126,7 @@ function load(source, wantsKept = false) {
       isLoaded = true;
       const name = typeof source === "string" ? (source.split("/").pop() ?? "") : source.name;
       const where = device.backend === "cpu" ? "the CPU, on one thread" : device.name;
-      tell(`${readable(name)} runs on ${where}.${fallback ? ` ${fallback}.` : ""}`);
+      showNotice(`${readable(name)} runs on ${where}.${fallback ? ` ${fallback}.` : ""}`);
       showFacts(facts);
     } finally {
       text("loading").hidden = true;
@@ -151,7 +151,7 @@ async function listKept() {
   text("keep-label").hidden = all === undefined;
   text("kept").hidden = !all?.length;
   text("kept-list").replaceChildren(...(all ?? []).map(keptItem));
-  settle();
+  updateControls();
 }
 
 /** @param {KeptModel} kept */
@@ -174,7 +174,7 @@ function close() {
     isLoaded = false;
     begin();
     for (const id of ["speed", "first", "context", "memory"]) text(id).textContent = "–";
-    tell("");
+    showNotice("");
   });
 }
 
@@ -184,7 +184,7 @@ function begin() {
   text("talk").replaceChildren();
   text("token").hidden = true;
   text("token-hint").hidden = false;
-  settle();
+  updateControls();
 }
 
 /** @param {string} question */
@@ -201,7 +201,7 @@ function answer(question) {
       const { finish, ...facts } = await model.ask("answer", messages, options);
       messages.push({ role: "assistant", content: writing.textContent ?? "" });
       showFacts(facts);
-      if (finish === "contextFull") tell("The context is full. Start a new conversation.");
+      if (finish === "contextFull") showNotice("The context is full. Start a new conversation.");
     } catch (error) {
       // A question without an answer is not part of the conversation.
       messages.pop();

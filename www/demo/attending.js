@@ -34,12 +34,12 @@ export function attention(device, layer, x, heads) {
  * @param {Device} device
  * @param {Transformer} net
  * @param {Int32Array} text the numbers of its characters, as many as the net's context has.
- * @param {number} place
+ * @param {number} position
  * @param {number} heads
  */
-export function attending(device, net, text, place, heads) {
+export function attending(device, net, text, position, heads) {
   // The position is a tensor, so that all positions share one plan.
-  const at = device.tensor(Int32Array.of(place));
+  const at = device.tensor(Int32Array.of(position));
   let x = net.embed(device.tensor(text, [1, text.length]));
   return net.layers.map((layer) => {
     const { weights } = attention(device, layer, x, heads);

@@ -3,7 +3,7 @@
 import { Generator, Optimizer } from "../dist/nn.js";
 import { attending, showAttending } from "./attending.js";
 import { Curve } from "./curve.js";
-import { failed, isSlow, openDevice, standing, tell } from "./device.js";
+import { failed, isSlow, openDevice, showNotice, standing } from "./device.js";
 import { byId } from "./dom.js";
 import { showCode } from "./ink.js";
 import { Loop } from "./loop.js";
@@ -55,7 +55,7 @@ let optimizer;
 let test;
 
 const loop = new Loop({ step: learn, show, reset, failed });
-const forgetSpeed = connectSpeed(loop, device, "text", () => ({ ...shape, characters: text.known.length, batch }));
+const resetSpeed = connectSpeed(loop, device, "text", () => ({ ...shape, characters: text.known.length, batch }));
 connect();
 // `warpweft train chars --epochs 60 --lr 0.004 --weights www/demo/chars.safetensors` makes the file next to the page.
 connectFiles("chars.safetensors", loop, device, { save: () => pack(device, net.stateDict(), shape), load });
@@ -108,7 +108,7 @@ async function take(words) {
     failed(new Error(`A text of ${found.numbers.length} characters is too short. It needs at least ${least}.`));
     return;
   }
-  tell(standing(device));
+  showNotice(standing(device));
   await loop.turn(() => {
     text = found;
     test?.dispose();
@@ -163,7 +163,7 @@ function begin(other, of) {
   byId("parameters", HTMLElement).textContent = net.parameterCount.toLocaleString("en");
   byId("written", HTMLElement).textContent = "";
   curve.clear();
-  forgetSpeed();
+  resetSpeed();
 }
 
 /** Takes a step on random pieces of the text without its last tenth. */

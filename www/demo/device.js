@@ -14,7 +14,7 @@ export async function openDevice() {
   try {
     const wanted = await listDevices();
     const device = await Device.new({ prefer: /^\d+$/.test(wanted) ? Number(wanted) : wanted });
-    tell(standing(device));
+    showNotice(standing(device));
     return device;
   } catch (error) {
     failed(error);
@@ -65,7 +65,7 @@ export const isSlow = ({ info }) => info.backend === "cpu" || isSoftware(info.ki
  * Shows a note at the top of the page. An empty text hides it.
  * @param {string} text
  */
-export function tell(text) {
+export function showNotice(text) {
   const notice = byId("notice", HTMLElement);
   notice.textContent = text;
   notice.className = "notice";
@@ -74,6 +74,6 @@ export function tell(text) {
 
 /** @param {unknown} error */
 export function failed(error) {
-  tell(error instanceof Error ? error.message : String(error));
+  showNotice(error instanceof Error ? error.message : String(error));
   byId("notice", HTMLElement).classList.add("error");
 }

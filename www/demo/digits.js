@@ -74,7 +74,7 @@ let readLast;
 let accuracy = 0;
 
 const loop = new Loop({ step: learn, show, reset, failed });
-const forgetSpeed = connectSpeed(loop, device, "digits", () => ({ count: data.train.digits.length, batch }));
+const resetSpeed = connectSpeed(loop, device, "digits", () => ({ count: data.train.digits.length, batch }));
 connect();
 // `warpweft train digits --epochs 20 --out www/demo/digits.safetensors` makes the file next to the page.
 connectFiles("digits.safetensors", loop, device, { save, load: take });
@@ -179,7 +179,7 @@ function reset() {
   order = new Int32Array();
   smooth = undefined;
   curve.clear();
-  forgetSpeed();
+  resetSpeed();
 }
 
 /** Takes a step on the next images. Batches are always full, so that all steps have one shape. */

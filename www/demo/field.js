@@ -2,7 +2,7 @@
 
 import { Optimizer } from "../dist/nn.js";
 import { Curve } from "./curve.js";
-import { failed, isSlow, openDevice, standing, tell } from "./device.js";
+import { failed, isSlow, openDevice, showNotice, standing } from "./device.js";
 import { byId, make } from "./dom.js";
 import { Field, step } from "./fourier.js";
 import { sheet, showCode } from "./ink.js";
@@ -52,7 +52,7 @@ let optimizer;
 
 for (const [name, title] of Object.entries(names)) choice("picture").append(make("option", { value: name }, title));
 const loop = new Loop({ step: learn, show, reset, failed });
-const forgetSpeed = connectSpeed(loop, device, "field", () => ({ ...shape(), side, batch }));
+const resetSpeed = connectSpeed(loop, device, "field", () => ({ ...shape(), side, batch }));
 const take = loop.latest(takePicture);
 const source = new Source(choice("picture"), (name) => own(name, side), () => void take(), failed);
 const look = loop.latest(() => loop.turn(showPart));
@@ -113,7 +113,7 @@ async function takePicture() {
     wanted = numbersOf(source.now(), side);
     data.colours?.dispose();
     data.colours = device.tensor(wanted, [side * side, 3]);
-    tell(standing(device));
+    showNotice(standing(device));
     return follows ? drawAll() : undefined;
   });
   if (!follows) await loop.reset();
@@ -128,7 +128,7 @@ function reset() {
   optimizer = Optimizer[rule](field, { lr: number("lr"), ...(rule === "sgd" ? { momentum: 0.9 } : {}) });
   say("parameters", `${field.parameterCount.toLocaleString("en")} parameters`);
   say("loss", "–");
-  forgetSpeed();
+  resetSpeed();
   byId("sharpness", HTMLSelectElement).disabled = number("frequencies") === 0;
   curve.clear();
 }

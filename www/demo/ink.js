@@ -48,18 +48,18 @@ export class HeatMap {
   }
 
   /**
-   * @param {(place: number) => number} value of a position, row by row.
+   * @param {(index: number) => number} value of a position, row by row.
    * @returns {OffscreenCanvas}
    */
   paint(value) {
     const { data } = this.#image;
     const ends = [channels("--thread"), channels("--card"), channels("--accent")];
-    for (let place = 0; place < data.length / 4; place++) {
-      const v = Math.max(-1, Math.min(1, value(place)));
+    for (let index = 0; index < data.length / 4; index++) {
+      const v = Math.max(-1, Math.min(1, value(index)));
       const end = ends[v < 0 ? 0 : 2];
       const part = 0.7 * Math.abs(v);
-      for (let n = 0; n < 3; n++) data[4 * place + n] = ends[1][n] + part * (end[n] - ends[1][n]);
-      data[4 * place + 3] = 255;
+      for (let n = 0; n < 3; n++) data[4 * index + n] = ends[1][n] + part * (end[n] - ends[1][n]);
+      data[4 * index + 3] = 255;
     }
     this.#context.putImageData(this.#image, 0, 0);
     return this.canvas;

@@ -2,7 +2,7 @@
 
 import * as attention from "./attention.js";
 import { ChainEditor } from "./chain.js";
-import { failed, openDevice, standing, tell } from "./device.js";
+import { failed, openDevice, showNotice, standing } from "./device.js";
 import { byId, latest, make, milliseconds, tiny } from "./dom.js";
 import { Engine } from "./engine.js";
 import { difference, figures, rowSums } from "./figures.js";
@@ -102,7 +102,7 @@ async function showTheirs() {
   const apart = difference(mine.values, theirs.values);
   const text = `The two images differ by at most ${tiny(apart)}, on a scale from 0 to 1.`;
   judge("image-difference", apart <= near, text);
-  tell(standing(engine.device));
+  showNotice(standing(engine.device));
   showPanel();
   if (source.live) {
     byId("cpu-time", HTMLElement).textContent = milliseconds(theirs.ms);

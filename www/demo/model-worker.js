@@ -23,13 +23,13 @@ export class ModelWorker {
 
   /**
    * @param {Worker} worker
-   * @param {(news: any) => void} hear is called with messages that are not answers
+   * @param {(news: any) => void} onMessage is called with messages that are not answers
    */
-  constructor(worker, hear) {
+  constructor(worker, onMessage) {
     this.#worker = worker;
     worker.addEventListener("message", ({ data }) => {
       this.#isStarted = true;
-      if (data.id === undefined) return hear(data);
+      if (data.id === undefined) return onMessage(data);
       const waiting = this.#waiting.get(data.id);
       this.#waiting.delete(data.id);
       if (data.error === undefined) waiting?.resolve(data.answer);

@@ -3,7 +3,7 @@
 import { colour, HeatMap, sheet } from "./ink.js";
 
 /**
- * The values of a layer to draw. `outputs` are the neurons' outputs at each position of the plane, `[places, neurons]`, and
+ * The values of a layer to draw. `outputs` are the neurons' outputs at each position of the plane, `[positions, neurons]`, and
  * `weights` are `[neurons, inputs]`.
  * @typedef {{ outputs: Float32Array, weights: Float32Array }} LayerValues
  */
@@ -26,8 +26,8 @@ export class NetPicture {
   /** @param {LayerValues[]} layers */
   draw(layers) {
     const { context, width, height } = sheet(this.#canvas);
-    const places = this.#side ** 2;
-    const sizes = [2, ...layers.map(({ outputs }) => outputs.length / places)];
+    const positions = this.#side ** 2;
+    const sizes = [2, ...layers.map(({ outputs }) => outputs.length / positions)];
     const tile = Math.min(48, (0.55 * width) / sizes.length, (0.84 * (height - 18)) / Math.max(...sizes));
     /** @type {(column: number, row: number) => [number, number]} */
     const centre = (column, row) => [
@@ -38,16 +38,16 @@ export class NetPicture {
       this.#wires(context, weights, sizes[n], (row) => centre(n, row), (row) => centre(n + 1, row));
     });
     const along = (/** @type {number} */ n) => (2 * n) / (this.#side - 1) - 1;
-    const inputs = [(place) => along(place % this.#side), (place) => -along(Math.floor(place / this.#side))];
+    const inputs = [(index) => along(index % this.#side), (index) => -along(Math.floor(index / this.#side))];
     inputs.forEach((value, row) => this.#tile(context, centre(0, row), tile, value));
     layers.forEach(({ outputs }, n) => {
       const count = sizes[n + 1];
       const last = n === layers.length - 1;
       for (let row = 0; row < count; row++) {
         let largest = 1e-6;
-        for (let place = row; place < outputs.length; place += count) largest = Math.max(largest, Math.abs(outputs[place]));
+        for (let index = row; index < outputs.length; index += count) largest = Math.max(largest, Math.abs(outputs[index]));
         // The last output is a logit, and is shown as a probability.
-        const value = (place) => (last ? Math.tanh(outputs[place] / 2) : outputs[place * count + row] / largest);
+        const value = (index) => (last ? Math.tanh(outputs[index] / 2) : outputs[index * count + row] / largest);
         this.#tile(context, centre(n + 1, row), tile, value);
       }
     });

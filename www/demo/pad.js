@@ -5,10 +5,10 @@ import { colour, sheet } from "./ink.js";
 /** The width of a line in a picture of width 32, as in the data set. */
 const pen = 4;
 
-/** @typedef {[x: number, y: number]} Place on the pad, from 0 to 1. */
+/** @typedef {[x: number, y: number]} Point on the pad, from 0 to 1. */
 
 export class Pad {
-  /** The drawn lines. @type {Place[][]} */
+  /** The drawn lines. @type {Point[][]} */
   #lines = [];
   #canvas;
   #changed;
@@ -52,8 +52,8 @@ export class Pad {
    * @returns {Float32Array}
    */
   pixels() {
-    const places = this.#lines.flat();
-    const [xs, ys] = [places.map(([x]) => x), places.map(([, y]) => y)];
+    const points = this.#lines.flat();
+    const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
     const [left, right, top, bottom] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
     // A small dot must not be scaled to fill the square.
     const scale = (32 - pen) / Math.max(right - left, bottom - top, 0.2);
@@ -80,9 +80,9 @@ export class Pad {
 
 /**
  * @param {CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D} context
- * @param {Place[][]} lines
+ * @param {Point[][]} lines
  * @param {number} width
- * @param {(place: Place) => Place} to
+ * @param {(point: Point) => Point} to
  */
 function stroke(context, lines, width, to) {
   context.lineWidth = width;
@@ -90,7 +90,7 @@ function stroke(context, lines, width, to) {
   for (const line of lines) {
     context.beginPath();
     context.moveTo(...to(line[0]));
-    for (const place of line) context.lineTo(...to(place));
+    for (const point of line) context.lineTo(...to(point));
     context.stroke();
   }
 }

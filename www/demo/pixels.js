@@ -118,12 +118,12 @@ export function pictureOf(numbers, side) {
  * @param {number} wide
  */
 export function placesOf(side, left = -1, top = -1, wide = 2) {
-  const places = new Float32Array(2 * side * side);
+  const positions = new Float32Array(2 * side * side);
   for (let n = 0; n < side * side; n++) {
-    places[2 * n] = left + (((n % side) + 0.5) / side) * wide;
-    places[2 * n + 1] = top + ((Math.trunc(n / side) + 0.5) / side) * wide;
+    positions[2 * n] = left + (((n % side) + 0.5) / side) * wide;
+    positions[2 * n + 1] = top + ((Math.trunc(n / side) + 0.5) / side) * wide;
   }
-  return places;
+  return positions;
 }
 
 /**

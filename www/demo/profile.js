@@ -82,11 +82,11 @@ function timeline(events, total) {
     for (const event of events.filter((event) => event.ph === "X" && event.tid === tid)) {
       const from = x(event.ts);
       const long = Math.max(1.5, x(event.ts + event.dur) - from);
-      const said = `${event.name}: ${time(event.dur / 1000)}`;
-      const bar = draw("rect", { x: from, y: y + 4, width: long, height: row - 8, rx: 3 }, draw("title", {}, said));
+      const tip = `${event.name}: ${time(event.dur / 1000)}`;
+      const bar = draw("rect", { x: from, y: y + 4, width: long, height: row - 8, rx: 3 }, draw("title", {}, tip));
       const group = draw("g", { class: `span ${event.cat}`, "data-span": event.cat }, bar);
       // The text is cut to about the width of the bar.
-      if (long > 60) group.append(draw("text", { x: from + 5, y: y + row / 2 + 4 }, said.slice(0, Math.floor(long / 6.6) - 1)));
+      if (long > 60) group.append(draw("text", { x: from + 5, y: y + row / 2 + 4 }, tip.slice(0, Math.floor(long / 6.6) - 1)));
       picture.append(group);
     }
   });

@@ -1,6 +1,6 @@
 // Weights files of a net: the page's own file, files that are saved here, and any other.
 
-import { failed, standing, tell } from "./device.js";
+import { failed, showNotice, standing } from "./device.js";
 import { byId, make } from "./dom.js";
 
 /**
@@ -19,7 +19,7 @@ import { byId, make } from "./dom.js";
 export function connectFiles(name, loop, device, net) {
   const load = (/** @type {Blob | Response} */ source) => {
     // A file that cannot be read does not stop the training.
-    const work = () => net.load(source).then(() => tell(standing(device)), failed);
+    const work = () => net.load(source).then(() => showNotice(standing(device)), failed);
     return loop.turn(work);
   };
   byId("trained", HTMLButtonElement).addEventListener("click", () => void fetch(name).then(load).catch(failed));

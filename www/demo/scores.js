@@ -44,11 +44,11 @@ export function showConfusion(scores, labels) {
   const head = make("tr", {}, make("th"), ...ten.map((digit) => make("th", { scope: "col" }, `${digit}`)));
   const rows = counts.map((row, digit) => {
     const all = row.reduce((sum, x) => sum + x, 0);
-    const cells = row.map((count, said) => {
-      const title = `${count} of ${all} images of ${digit} are classified as ${said}`;
+    const cells = row.map((count, predicted) => {
+      const title = `${count} of ${all} images of ${digit} are classified as ${predicted}`;
       // The square root makes a single wrong image visible, too.
       const style = `--share: ${Math.sqrt(count / Math.max(1, all)).toFixed(3)}`;
-      return make("td", { title, style, ...(digit === said ? {} : { class: "wrong" }) }, count ? `${count}` : "");
+      return make("td", { title, style, ...(digit === predicted ? {} : { class: "wrong" }) }, count ? `${count}` : "");
     });
     return make("tr", {}, make("th", { scope: "row" }, `${digit}`), ...cells);
   });
@@ -80,10 +80,10 @@ export function showExamples({ pixels, digits }) {
  * Makes an image with a caption.
  * @param {Float32Array} images
  * @param {number} n
- * @param {string} said
+ * @param {string} caption
  */
-function picture(images, n, said) {
-  const canvas = make("canvas", { class: "pixels", role: "img", "aria-label": `An image of ${said}` });
+function picture(images, n, caption) {
+  const canvas = make("canvas", { class: "pixels", role: "img", "aria-label": `An image of ${caption}` });
   drawPixels(canvas, images.subarray(64 * n, 64 * (n + 1)));
-  return make("figure", {}, canvas, make("span", {}, said));
+  return make("figure", {}, canvas, make("span", {}, caption));
 }

@@ -1,6 +1,6 @@
 // The page "Search by meaning". Connects its controls to the worker that computes.
 
-import { failed, listDevices, tell } from "./device.js";
+import { failed, listDevices, showNotice } from "./device.js";
 import { button, byId, latest, make, milliseconds } from "./dom.js";
 import { ModelWorker, WorkerError } from "./model-worker.js";
 
@@ -31,7 +31,7 @@ const area = byId("text", HTMLTextAreaElement);
 /** Starts a worker. */
 const startWorker = () => {
   const worker = new Worker(new URL("./search-worker.js", import.meta.url), { type: "module", name: "search" });
-  return new ModelWorker(worker, hear);
+  return new ModelWorker(worker, onMessage);
 };
 
 let model = startWorker();
@@ -121,7 +121,7 @@ function connect() {
 }
 
 /** Enables the controls that can be used now. */
-function settle() {
+function updateControls() {
   const isBusy = busy !== undefined;
   for (const id of ["fetch", "folder", "address", "load"]) Object.assign(text(id), { disabled: isBusy });
   for (const example of text("examples").querySelectorAll("button")) example.disabled = !isLoaded;
@@ -138,14 +138,14 @@ function settle() {
 async function alone(sentence, work) {
   if (busy) return;
   busy = sentence;
-  settle();
+  updateControls();
   try {
     await work();
   } catch (error) {
     report(error);
   } finally {
     busy = undefined;
-    settle();
+    updateControls();
   }
 }
 
@@ -169,7 +169,7 @@ function unload() {
   text("embedding").hidden = true;
   for (const id of ["time", "dimensions", "memory"]) text(id).textContent = "–";
   showNothing();
-  settle();
+  updateControls();
 }
 
 /**
@@ -178,7 +178,7 @@ function unload() {
  */
 function load(source, name) {
   return alone("A model is being loaded.", async () => {
-    tell("");
+    showNotice("");
     unload();
     last = { source, name };
     showProgress({ done: 0, total: 0, seconds: undefined });
@@ -187,7 +187,7 @@ function load(source, name) {
       const { device, fallback, dimensions, maxTokens, memory } = await model.ask("load", source, wanted);
       isLoaded = true;
       const where = device.backend === "cpu" ? "the CPU, on one thread" : device.name;
-      tell(`${name} runs on ${where}.${fallback ? ` ${fallback}.` : ""}`);
+      showNotice(`${name} runs on ${where}.${fallback ? ` ${fallback}.` : ""}`);
       text("dimensions").textContent = `${dimensions} numbers`;
       text("most-tokens").textContent = `the first ${maxTokens} tokens`;
       showMemory(memory);
@@ -204,7 +204,7 @@ function close() {
   return alone("The model is being closed.", async () => {
     unload();
     await model.ask("close");
-    tell("");
+    showNotice("");
   });
 }
 
@@ -258,10 +258,10 @@ async function dropped({ items, files }) {
   const all = [...files];
   const folder = [...items].map((item) => item.webkitGetAsEntry()).find((entry) => entry?.isDirectory);
   const isModel = folder || all.some(({ name }) => name.endsWith(".safetensors"));
-  if (isModel && busy) return tell(`${busy} ${folder?.name ?? "The folder"} was not loaded: drop it again afterwards.`);
+  if (isModel && busy) return showNotice(`${busy} ${folder?.name ?? "The folder"} was not loaded: drop it again afterwards.`);
   if (folder) return load(await filesOf(/** @type {FileSystemDirectoryEntry} */ (folder)), folder.name);
   if (isModel) return load(...filesByName(all));
-  if (all.length !== 1) return tell("Drop one text file, or the folder of a model.");
+  if (all.length !== 1) return showNotice("Drop one text file, or the folder of a model.");
   await openText(all[0]);
 }
 
@@ -273,7 +273,7 @@ async function openText(file) {
   try {
     const content = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
     if (content.includes("\0")) throw new TypeError("a zero byte");
-    tell("");
+    showNotice("");
     setText(content);
   } catch (error) {
     // The decoder throws a TypeError.
@@ -330,7 +330,7 @@ async function prepare() {
 }
 
 /** @param {News} news */
-function hear({ progress, prepared }) {
+function onMessage({ progress, prepared }) {
   if (progress) showProgress(progress);
   if (!prepared || !isLoaded) return;
   const { done, total, seconds } = prepared;

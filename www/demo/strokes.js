@@ -3,7 +3,7 @@
 import { randoms } from "./points.js";
 
 /**
- * @typedef {[x: number, y: number]} Place in a square from 0 to 1, from the top left.
+ * @typedef {[x: number, y: number]} Point in a square from 0 to 1, from the top left.
  * @typedef {{ pixels: Float32Array, digits: Int32Array }} Images of 64 numbers each, from 0 (paper) to 1 (ink), and their
  * labels.
  * @typedef {{ slant: number, noise: number }} Look the largest slant of digits in degrees, and the fraction of the
@@ -16,7 +16,7 @@ const [side, block] = [32, 4];
 /**
  * Returns an arc of an ellipse, between two turns that count clockwise from the top.
  * @param {number} x @param {number} y @param {number} wide @param {number} high @param {number} from @param {number} to
- * @returns {Place[]}
+ * @returns {Point[]}
  */
 function arc(x, y, wide, high, from = 0, to = 1) {
   const count = Math.ceil(16 * Math.abs(to - from));
@@ -26,7 +26,7 @@ function arc(x, y, wide, high, from = 0, to = 1) {
   });
 }
 
-/** The ways to draw each digit: strokes, which are lists of places. @type {Place[][][][]} */
+/** The ways to draw each digit: strokes, which are lists of points. @type {Point[][][][]} */
 const ways = [
   [[arc(0.5, 0.5, 0.32, 0.5)]],
   [
@@ -112,12 +112,12 @@ function hand(digit, slant, random) {
   // The data set's digits fill their square, so these nearly do, too.
   const size = between(0.85, 1) * (side - 4);
   const ends = [0, 1].map((axis) => {
-    const all = strokes.flat().map((place) => place[axis]);
+    const all = strokes.flat().map((point) => point[axis]);
     return [Math.min(...all), Math.max(...all)];
   });
   const scale = size / Math.max(...ends.map(([low, high]) => high - low));
   const middle = ends.map(([low, high]) => side / 2 + between(-1.5, 1.5) - (scale * (low + high)) / 2);
-  return strokes.map((stroke) => stroke.map((place) => place.map((at, axis) => middle[axis] + scale * at)));
+  return strokes.map((stroke) => stroke.map((point) => point.map((at, axis) => middle[axis] + scale * at)));
 }
 
 /**

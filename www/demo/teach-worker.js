@@ -96,11 +96,11 @@ const methods = {
     stop = new AbortController();
     const { signal } = stop;
     const device = await Device.new({ prefer: /^\d+$/.test(prefer) ? Number(prefer) : prefer });
-    let told = 0;
+    let lastReport = 0;
     /** @param {{ done: number, total: number }} progress */
     const onProgress = (progress) => {
-      if (performance.now() - told < REPORT && progress.done < progress.total) return;
-      told = performance.now();
+      if (performance.now() - lastReport < REPORT && progress.done < progress.total) return;
+      lastReport = performance.now();
       post({ progress });
     };
     try {
@@ -141,7 +141,7 @@ const methods = {
         await pause();
       }
     } catch (error) {
-      if (isNew && !lesson.steps) methods.forget();
+      if (isNew && !lesson.steps) methods.removeAdapter();
       throw error;
     }
     return { isStopped: lesson.steps < last, memory: memory() };
@@ -160,7 +160,7 @@ const methods = {
     for (const one of ended) if (one.status === "rejected") throw one.reason;
     return { memory: memory() };
   },
-  forget() {
+  removeAdapter() {
     lesson?.dispose();
     lesson = undefined;
     return { memory: model && memory() };
@@ -176,12 +176,12 @@ const methods = {
    */
   restore(config, weights) {
     const next = new Lesson(need(), need().loadAdapter(config, weights));
-    methods.forget();
+    methods.removeAdapter();
     lesson = next;
     return { rank: next.adapter.rank, memory: memory() };
   },
   close() {
-    methods.forget();
+    methods.removeAdapter();
     const device = model?.device;
     model?.dispose();
     model = undefined;

@@ -1,7 +1,7 @@
 // The page "Teach it". Connects its controls to the worker that trains and runs a language model.
 
 import { Curve } from "./curve.js";
-import { failed, listDevices, tell } from "./device.js";
+import { failed, listDevices, showNotice } from "./device.js";
 import { button, byId, make } from "./dom.js";
 import { ModelWorker, WorkerError } from "./model-worker.js";
 import { isSoftware } from "./figures.js";
@@ -39,7 +39,7 @@ const count = (/** @type {number} */ steps) => `${steps.toLocaleString("en")} ${
 /** Starts a worker. */
 const startWorker = () => {
   const worker = new Worker(new URL("./teach-worker.js", import.meta.url), { type: "module", name: "teach" });
-  return new ModelWorker(worker, hear);
+  return new ModelWorker(worker, onMessage);
 };
 
 let model = startWorker();
@@ -59,8 +59,8 @@ let followed = "";
 const wanted = await listDevices();
 for (const [question, answer] of FIRST) addLesson(question, answer);
 connect();
-forgotten();
-settle();
+showNoAdapter();
+updateControls();
 if (await model.ask("canKeep").catch(failed)) text("keep-label").hidden = false;
 // For programs that test the page.
 Object.assign(window, { demo: { device: {}, ready: Promise.resolve() } });
@@ -86,7 +86,7 @@ function connect() {
   press("add").addEventListener("click", () => addLesson("", "").querySelector("input")?.focus());
   text("lessons").addEventListener("input", follow);
   press("teach").addEventListener("click", () => void teach());
-  press("forget").addEventListener("click", () => void forget());
+  press("forget").addEventListener("click", () => void removeAdapter());
   press("save").addEventListener("click", () => void save());
   byId("ask", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
@@ -99,7 +99,7 @@ function connect() {
 }
 
 /** Enables the controls that can be used now. */
-function settle() {
+function updateControls() {
   const isBusy = busy !== undefined;
   const isIdle = isLoaded && !isBusy;
   for (const id of ["fetch", "file", "keep"]) Object.assign(text(id), { disabled: isBusy });
@@ -120,15 +120,15 @@ function settle() {
 async function alone(sentence, work) {
   if (busy) return;
   busy = sentence;
-  tell("");
-  settle();
+  showNotice("");
+  updateControls();
   try {
     await work();
   } catch (error) {
     report(error);
   } finally {
     busy = undefined;
-    settle();
+    updateControls();
   }
 }
 
@@ -150,13 +150,13 @@ function report(error) {
 function unloaded() {
   isLoaded = false;
   text("memory").textContent = "–";
-  forgotten();
+  showNoAdapter();
   showAnswer("before", undefined);
-  settle();
+  updateControls();
 }
 
 /** Shows the page without an adapter. */
-function forgotten() {
+function showNoAdapter() {
   isTaught = false;
   firstLoss = undefined;
   curve.clear();
@@ -193,8 +193,8 @@ function load(source, keep = false) {
       const { value, defaultValue } = field("steps");
       if (isSlow && value === defaultValue) field("steps").value = CPU_STEPS;
       const name = typeof source === "string" ? source.split("/").pop() : source.name;
-      tell(`${name} runs on ${isOnCpu ? "the CPU, on one thread" : device.name}.${fallback ? ` ${fallback}.` : ""}`);
-      forgotten();
+      showNotice(`${name} runs on ${isOnCpu ? "the CPU, on one thread" : device.name}.${fallback ? ` ${fallback}.` : ""}`);
+      showNoAdapter();
       showMemory(memory);
     } finally {
       text("loading").hidden = true;
@@ -216,11 +216,11 @@ function close() {
 function dropped(files) {
   const [first] = files;
   const isModel = files.length === 1 && !/\.(json|safetensors)$/.test(first.name);
-  if (!first) tell("Drop a GGUF file, or the two files of an adapter.");
-  else if (busy) tell(`${busy} ${first.name} was not loaded: drop it again afterwards.`);
+  if (!first) showNotice("Drop a GGUF file, or the two files of an adapter.");
+  else if (busy) showNotice(`${busy} ${first.name} was not loaded: drop it again afterwards.`);
   else if (isModel) void openModel(files);
   else if (isLoaded) void openAdapter(files);
-  else tell("Load a model first, and then the adapter.");
+  else showNotice("Load a model first, and then the adapter.");
 }
 
 /**
@@ -267,7 +267,7 @@ function follow() {
     void alone("An answer is being written.", answer);
   }));
   text("questions").replaceChildren(...chips);
-  settle();
+  updateControls();
 }
 
 /** Reads the examples to learn. Throws if there are none. @returns {Examples} */
@@ -342,10 +342,10 @@ async function answer() {
   }
 }
 
-function forget() {
+function removeAdapter() {
   return alone("The adapter is being forgotten.", async () => {
-    const { memory } = await model.ask("forget");
-    forgotten();
+    const { memory } = await model.ask("removeAdapter");
+    showNoAdapter();
     showMemory(memory);
   });
 }
@@ -369,7 +369,7 @@ function openAdapter(files) {
       throw new Error(`An adapter is two files. Choose ${CONFIG} and ${WEIGHTS} together.`);
     }
     const { rank, memory } = await model.ask("restore", await config.text(), new Uint8Array(await weights.arrayBuffer()));
-    forgotten();
+    showNoAdapter();
     isTaught = true;
     field("rank").value = `${rank}`;
     text("estimate").textContent = "The adapter was loaded. Teach again trains it further.";
@@ -379,7 +379,7 @@ function openAdapter(files) {
 }
 
 /** @param {News} news */
-function hear({ progress, step, piece }) {
+function onMessage({ progress, step, piece }) {
   if (progress) showProgress(progress);
   if (step) showStep(step);
   if (piece) text(piece.who).textContent += piece.text;

@@ -56,7 +56,7 @@ let optimizer;
 let accuracy = {};
 
 const loop = new Loop({ step: learn, show, reset, failed });
-const forgetSpeed = connectSpeed(loop, device, "points", () => ({ ...shape(), count }));
+const resetSpeed = connectSpeed(loop, device, "points", () => ({ ...shape(), count }));
 connect();
 const ready = Promise.all([choose(), showCode("code", "mlp.js").catch(failed)]);
 
@@ -111,7 +111,7 @@ function placeOf({ clientX, clientY }) {
 
 /**
  * Adds a training point.
- * @param {number[]} place
+ * @param {number[]} point
  * @param {0 | 1} label
  */
 function add([x, y], label) {
@@ -157,7 +157,7 @@ function reset() {
   const rule = choice("optimizer").value;
   optimizer = Optimizer[rule](net, { lr: number("lr"), ...(rule === "sgd" ? { momentum: 0.9 } : {}) });
   curve.clear();
-  forgetSpeed();
+  resetSpeed();
 }
 
 /** Takes a step on all training points. */
@@ -190,7 +190,7 @@ async function show(loss, now) {
   drawPlane(layers[depth - 1].outputs);
   picture.draw(layers);
   curve.draw();
-  tellScores(loss);
+  showScores(loss);
   drawn = performance.now();
 }
 
@@ -203,7 +203,7 @@ function crossEntropy(scores, list) {
 /** @param {Float32Array} logits of all positions. */
 function drawPlane(logits) {
   const { context, width } = sheet(plane);
-  context.drawImage(map.paint((place) => Math.tanh(logits[place] / 2)), 0, 0, width, width);
+  context.drawImage(map.paint((index) => Math.tanh(logits[index] / 2)), 0, 0, width, width);
   const colours = [colour("--thread"), colour("--accent")];
   context.strokeStyle = colour("--card");
   context.lineWidth = 1;
@@ -227,7 +227,7 @@ function drawPlane(logits) {
 }
 
 /** @param {number | undefined} loss */
-function tellScores(loss) {
+function showScores(loss) {
   const percent = (part) => (accuracy[part] === undefined ? "–" : `${(100 * accuracy[part]).toFixed(1)} %`);
   byId("train-accuracy", HTMLElement).textContent = percent("train");
   byId("test-accuracy", HTMLElement).textContent = percent("test");

@@ -1,4 +1,4 @@
-// The brand of objects: the core that an object belongs to, and its place there.
+// The brand of objects: the core that an object belongs to, and its slot there.
 //
 // wasm-bindgen stores the pointer of an object in an ordinary property. A page could therefore forge an object, or pass an
 // object of one core to another. `Brand` adds private fields to wasm-bindgen's objects, and the property becomes an accessor
@@ -38,7 +38,7 @@ export const inUse = "the object must not be in use, got one whose method calls 
 interface Kind {
   readonly name: string;
   readonly owner: Owner;
-  /** Returns the handle of the object at a pointer, and marks its place as claimed. */
+  /** Returns the handle of the object at a pointer, and marks its slot as claimed. */
   readonly claim: (pointer: number) => number;
 }
 
@@ -97,7 +97,7 @@ export class Brand extends Given {
     throw argumentError(`${name}: the object must be a ${name} of the ${owner.name} core, got another`);
   }
 
-  /** Returns the handle of an object's place: 0 if it was disposed of, -2 without a brand, -3 for an object of another core. */
+  /** Returns the handle of an object's slot: 0 if it was disposed of, -2 without a brand, -3 for an object of another core. */
   static handle(object: object, owner: Owner): number {
     if (!(#owner in object)) return -2;
     return object.#owner === owner ? object.#handle : -3;

@@ -90,7 +90,7 @@ export class Tensor extends Shown {
 
   gpuBuffer(): SharedBuffer {
     const { exports } = hostOf(this, "gpuBuffer");
-    return new SharedBuffer(this.pin?.(), (place) => exports.unpin!(place as never));
+    return new SharedBuffer(this.pin?.(), (slot) => exports.unpin!(slot as never));
   }
 
   async text(options?: TextOptions): Promise<string> {

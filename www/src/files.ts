@@ -40,7 +40,7 @@ export interface Skipped {
 /** Internal methods of a device for files. */
 export interface Files {
   fromSafetensors(bytes: Uint8Array): { tensors: Named<Tensor>; metadata: Named<string>; skipped: Named<Skipped> };
-  toSafetensors(names: string[], values: unknown[], notes: string[], said: unknown[]): Promise<Uint8Array>;
+  toSafetensors(names: string[], values: unknown[], notes: string[], texts: unknown[]): Promise<Uint8Array>;
   fromNpy(bytes: Uint8Array): Tensor;
   fromNpz(bytes: Uint8Array): Named<Tensor>;
   toNpz(names: string[], values: unknown[], compressed: boolean): Promise<Uint8Array>;
@@ -49,10 +49,12 @@ export interface Files {
 const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[object ".length, -1);
 
 /** Receives the bytes of a response, and reports the progress. */
-async function received(op: string, response: Response, tell: NonNullable<FileOptions["onProgress"]>): Promise<Uint8Array> {
-  const place = response.url || "the response";
-  if (!response.ok) throw formatError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
-  if (response.bodyUsed || response.body?.locked) throw argumentError(`${op}: ${place} must be unread, got one that was read`);
+async function received(op: string, response: Response, report: NonNullable<FileOptions["onProgress"]>): Promise<Uint8Array> {
+  const address = response.url || "the response";
+  if (!response.ok) throw formatError(`${op}: ${address} must load, got ${response.status} ${response.statusText}`.trim());
+  if (response.bodyUsed || response.body?.locked) {
+    throw argumentError(`${op}: ${address} must be unread, got one that was read`);
+  }
   const length = response.headers.get("content-length");
   // A decoded body has another length.
   const total = length !== null && !response.headers.has("content-encoding") ? Number(length) : undefined;
@@ -61,7 +63,7 @@ async function received(op: string, response: Response, tell: NonNullable<FileOp
   let done = 0;
   for (let part; reader && !(part = await reader.read()).done; ) {
     parts.push(part.value);
-    tell({ done: (done += part.value.length), total });
+    report({ done: (done += part.value.length), total });
   }
   const bytes = new Uint8Array(done);
   parts.reduce((at, part) => (bytes.set(part, at), at + part.length), 0);

@@ -30,9 +30,9 @@ export function guarded(exports: WebAssembly.Exports, host: Host): WebAssembly.E
       return lost;
     }
     // Messages of wasm-bindgen for invalid objects, and for objects in use.
-    const said = error instanceof Error ? error.message : "";
-    if (said.startsWith("null pointer")) return argumentError(`${host.name}: the object must be of this core, got: ${said}`);
-    if (/^(recursive use|attempted to take)/.test(said)) return stateError(`${host.name}: ${inUse}`);
+    const text = error instanceof Error ? error.message : "";
+    if (text.startsWith("null pointer")) return argumentError(`${host.name}: the object must be of this core, got: ${text}`);
+    if (/^(recursive use|attempted to take)/.test(text)) return stateError(`${host.name}: ${inUse}`);
     return error;
   };
   /** Wraps a method. WebAssembly ignores surplus arguments, so a fixed number is passed, which is faster than a list. */

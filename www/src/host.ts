@@ -64,7 +64,7 @@ export function needShort(op: string, what: string, value: unknown): void {
  * Returns the value of a browser's getter for an object, or undefined if the object is not of this kind. Objects cannot forge
  * it.
  */
-export function told(kind: "GPUDevice" | "GPUBuffer", name: string, object: unknown): unknown {
+export function getterValue(kind: "GPUDevice" | "GPUBuffer", name: string, object: unknown): unknown {
   const { prototype } = (globalThis as unknown as { [kind: string]: { prototype?: object } | undefined })[kind] ?? {};
   const { get } = (prototype && Object.getOwnPropertyDescriptor(prototype, name)) ?? {};
   try {
@@ -199,7 +199,7 @@ export class Host implements Owner {
 
   /** Returns the size in bytes and the usages of a `GPUBuffer`, or undefined for other values. */
   buffer(value: unknown): Float64Array | undefined {
-    const facts = ["size", "usage"].map((name) => told("GPUBuffer", name, value));
+    const facts = ["size", "usage"].map((name) => getterValue("GPUBuffer", name, value));
     return facts.every((fact) => typeof fact === "number") ? Float64Array.from(facts as number[]) : undefined;
   }
 
@@ -321,9 +321,9 @@ export class Host implements Owner {
   waiting<T>(promise: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.#rejects.add(reject);
-      const done = (settle: () => void) => {
+      const done = (finish: () => void) => {
         this.#rejects.delete(reject);
-        settle();
+        finish();
       };
       promise.then(
         (value) => done(() => resolve(value)),

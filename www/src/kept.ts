@@ -85,9 +85,9 @@ async function aboutOf(folder: Folder): Promise<About | undefined> {
 }
 
 /** Returns the URL as `fetch` resolves it, or undefined if it is not a URL of a web server. */
-export function webAddress(place: string): string | undefined {
+export function webAddress(address: string): string | undefined {
   try {
-    const { href } = new URL(new Request(place).url);
+    const { href } = new URL(new Request(address).url);
     return /^https?:/.test(href) ? href : undefined;
   } catch {
     return undefined;

@@ -63,7 +63,7 @@ function checkHashes(op: string, source: unknown, given: unknown): string[] | un
 
 /** Reads the bytes of a small file in a folder. */
 async function bytesOf(op: string, file: unknown, signal: AbortSignal | undefined): Promise<Uint8Array> {
-  const reader = await Reader.open([file], { op, tell: () => {}, signal, keep: false, isWhole: true });
+  const reader = await Reader.open([file], { op, onProgress: () => {}, signal, keep: false, isWhole: true });
   try {
     return await reader.read(0, 0, await reader.length(0));
   } finally {
@@ -122,7 +122,7 @@ async function reading<T>(
     // A signal aborts only the first loading.
     const reopen = async () => {
       const { sources } = await find(undefined);
-      return Reader.open(sources, { op, tell: onProgress ?? (() => {}), signal: undefined, ...how });
+      return Reader.open(sources, { op, onProgress: onProgress ?? (() => {}), signal: undefined, ...how });
     };
     const isReopened = inFolder ? canReopenFolder(source) : sources.every(canReopen);
     return work(core, device, reader, names, options, isReopened ? reopen : undefined);

@@ -82,17 +82,17 @@ const largest = (machine: CoreName) => [...sizes[machine]].reverse().find(({ cor
 
 /** Returns the default location of a core. */
 function usual({ wasm }: Provided): WasmSource {
-  let place: WasmSource;
+  let address: WasmSource;
   try {
-    place = wasm();
+    address = wasm();
   } catch (cause) {
     // A classic script that was bundled from modules may not know its URL.
     const help = `say where its .wasm is (\`wasm\`), or import "warpweft/inline"`;
     throw new Error(`this script does not know its own address: ${help}`, { cause });
   }
   // The development server of Vite 5 to 7 copies modules, but not the files next to them.
-  const { href } = place as URL;
-  return href?.includes("/.vite/deps/") ? href.replace("/.vite/deps/", "/warpweft/www/dist/") : place;
+  const { href } = address as URL;
+  return href?.includes("/.vite/deps/") ? href.replace("/.vite/deps/", "/warpweft/www/dist/") : address;
 }
 
 /** A core that is loaded or being loaded. */
@@ -122,7 +122,7 @@ export function load(name: CoreName, sources: WasmSources = {}): Asked {
   const drop = () => {
     entry.waiting -= 1;
     if (entry.waiting > 0 || entry.compiled) return;
-    forget(name, entry);
+    remove(name, entry);
     entry.stop.abort();
   };
   return { core: entry.core, drop };
@@ -139,7 +139,7 @@ function begin(name: CoreName, source: WasmSources[CoreName]): Loading {
     return run(name, own.glue as Glue, module, size);
   };
   const core = start().catch((cause: unknown) => {
-    forget(name, entry);
+    remove(name, entry);
     throw failure(name, cause);
   });
   core.catch(() => {}); // The callers that await it receive the error.
@@ -221,7 +221,7 @@ async function run(name: CoreName, glue: Glue, module: WebAssembly.Module, size:
   return { host, open: (lowPower, fallback) => glue.Device.open(lowPower, fallback) };
 }
 
-function forget(name: CoreName, entry: Loading): void {
+function remove(name: CoreName, entry: Loading): void {
   if (loading.get(name) === entry) loading.delete(name);
 }
 
@@ -248,28 +248,28 @@ async function compile(given: WasmSource | PromiseLike<WasmSource>, signal: Abor
 
 /** Node's modules, if available. They are not imported, because bundlers for browsers would try to resolve them. */
 interface Node {
-  process?: { getBuiltinModule?(name: "node:fs/promises"): { readFile(place: URL): Promise<BufferSource> } | undefined };
+  process?: { getBuiltinModule?(name: "node:fs/promises"): { readFile(address: URL): Promise<BufferSource> } | undefined };
 }
 
-async function get(place: string | URL, signal: AbortSignal): Promise<WebAssembly.Module> {
+async function get(address: string | URL, signal: AbortSignal): Promise<WebAssembly.Module> {
   // Node's `fetch` refuses file URLs.
-  const files = /^file:/i.test(String(place)) && (globalThis as Node).process?.getBuiltinModule?.("node:fs/promises");
-  if (files) return WebAssembly.compile(await files.readFile(new URL(place)));
-  const response = await fetch(place, { signal }).catch((cause: unknown) => {
-    throw new Error(`${place}: ${String(cause)}`, { cause });
+  const files = /^file:/i.test(String(address)) && (globalThis as Node).process?.getBuiltinModule?.("node:fs/promises");
+  if (files) return WebAssembly.compile(await files.readFile(new URL(address)));
+  const response = await fetch(address, { signal }).catch((cause: unknown) => {
+    throw new Error(`${address}: ${String(cause)}`, { cause });
   });
   return compileResponse(response);
 }
 
 async function compileResponse(response: Response): Promise<WebAssembly.Module> {
-  const place = response.url || "the response";
-  if (!response.ok) throw new Error(`${place}: ${response.status} ${response.statusText}`);
+  const address = response.url || "the response";
+  if (!response.ok) throw new Error(`${address}: ${response.status} ${response.statusText}`);
   const type = response.headers.get("content-type") ?? "no type";
   if (type === "application/wasm" && WebAssembly.compileStreaming !== undefined) return WebAssembly.compileStreaming(response);
   // Browsers compile a stream only if its content type is WebAssembly, and not every server sends that.
   const bytes = new Uint8Array(await response.arrayBuffer());
   if (["\0", "a", "s", "m"].every((letter, at) => bytes[at] === letter.charCodeAt(0))) return WebAssembly.compile(bytes);
-  const vite = place.includes("/node_modules/") ? '; with Vite 5 to 7 set `optimizeDeps: { exclude: ["warpweft"] }`' : "";
+  const vite = address.includes("/node_modules/") ? '; with Vite 5 to 7 set `optimizeDeps: { exclude: ["warpweft"] }`' : "";
   const help = `copy the package's .wasm there, or say where it is (\`wasm\`)${vite}`;
-  throw new Error(`${place} must be WebAssembly, got ${type}; ${help}`);
+  throw new Error(`${address} must be WebAssembly, got ${type}; ${help}`);
 }

@@ -25,7 +25,7 @@ export interface Hasher {
 export interface Opening {
   /** The operation that errors name. */
   op: string;
-  tell: (progress: Progress) => void;
+  onProgress: (progress: Progress) => void;
   signal: AbortSignal | undefined;
   /** Whether files of URLs are kept in the browser. */
   keep: boolean;
@@ -36,7 +36,7 @@ export interface Opening {
 }
 
 /** Reports the received bytes and the total. Both are equal while the total is unknown. */
-type Tell = (done: number, total: number) => void;
+type Report = (done: number, total: number) => void;
 
 /** A file that ranges are read from. */
 interface File {
@@ -140,18 +140,20 @@ async function* bodyOf(op: string, name: string, response: Response, signal?: Ab
 }
 
 /** Receives all of a response. */
-async function responseFile(op: string, response: Response, tell: Tell, signal?: AbortSignal): Promise<File> {
-  const place = response.url || "the response";
-  if (!response.ok) throw formatError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
-  if (response.bodyUsed || response.body?.locked) throw argumentError(`${op}: ${place} must be unread, got one that was read`);
+async function responseFile(op: string, response: Response, report: Report, signal?: AbortSignal): Promise<File> {
+  const address = response.url || "the response";
+  if (!response.ok) throw formatError(`${op}: ${address} must load, got ${response.status} ${response.statusText}`.trim());
+  if (response.bodyUsed || response.body?.locked) {
+    throw argumentError(`${op}: ${address} must be unread, got one that was read`);
+  }
   const total = Number(response.headers.get("content-length") ?? 0);
   const maker = new BlobMaker();
   let done = 0;
-  for await (const part of bodyOf(op, place, response, signal)) {
+  for await (const part of bodyOf(op, address, response, signal)) {
     maker.add(part);
-    tell((done += part.length), Math.max(total, done));
+    report((done += part.length), Math.max(total, done));
   }
-  return blobFile(op, place, maker.blob);
+  return blobFile(op, address, maker.blob);
 }
 
 const tagOf = ({ headers }: Response) => headers.get("etag") ?? headers.get("last-modified");
@@ -159,7 +161,7 @@ const tagOf = ({ headers }: Response) => headers.get("etag") ?? headers.get("las
 /** A file on a server, read by range requests. */
 class RemoteFile implements File {
   readonly #op: string;
-  readonly #place: string;
+  readonly #address: string;
   readonly #stop = new AbortController();
   readonly #unlink: () => void;
   readonly length: number;
@@ -167,8 +169,8 @@ class RemoteFile implements File {
   /** The windows in the cache by their numbers, the most recently used last. */
   readonly #windows = new Map<number, Promise<Uint8Array>>();
 
-  private constructor(op: string, place: string, signal: AbortSignal | undefined, first: Response, length: number) {
-    [this.#op, this.#place, this.length, this.tag] = [op, place, length, tagOf(first)];
+  private constructor(op: string, address: string, signal: AbortSignal | undefined, first: Response, length: number) {
+    [this.#op, this.#address, this.length, this.tag] = [op, address, length, tagOf(first)];
     const stop = () => this.#stop.abort(signal?.reason);
     signal?.addEventListener("abort", stop);
     this.#unlink = () => signal?.removeEventListener("abort", stop);
@@ -176,19 +178,19 @@ class RemoteFile implements File {
   }
 
   /** Requests the beginning. A server without range support sends the whole file, which is then received. */
-  static async open(op: string, place: string, signal: AbortSignal | undefined, tell: Tell): Promise<Received> {
-    let response = await asked(op, place, `bytes=0-${WINDOW - 1}`, signal);
+  static async open(op: string, address: string, signal: AbortSignal | undefined, report: Report): Promise<Received> {
+    let response = await asked(op, address, `bytes=0-${WINDOW - 1}`, signal);
     const [, length] = /\/(\d+)$/.exec(response.headers.get("content-range") ?? "") ?? [];
     if (response.status === 206 && length !== undefined) {
-      const file = new RemoteFile(op, place, signal, response, Number(length));
+      const file = new RemoteFile(op, address, signal, response, Number(length));
       return { file, tag: file.tag };
     }
     if (response.status === 206) {
       // A server of another origin may not expose the length to the page.
       await response.body?.cancel();
-      response = await asked(op, place, undefined, signal);
+      response = await asked(op, address, undefined, signal);
     }
-    return { file: await responseFile(op, response, tell, signal), tag: tagOf(response) };
+    return { file: await responseFile(op, response, report, signal), tag: tagOf(response) };
   }
 
   async read(start: number, end: number): Promise<Uint8Array> {
@@ -235,9 +237,9 @@ class RemoteFile implements File {
     let [at, failed] = [0, 0];
     for (let response = first; at < bytes.length; response = undefined) {
       try {
-        response ??= await asked(this.#op, this.#place, `bytes=${start + at}-${end - 1}`, signal);
+        response ??= await asked(this.#op, this.#address, `bytes=${start + at}-${end - 1}`, signal);
         if (response.status !== 206 || tagOf(response) !== this.tag) {
-          throw formatError(`${this.#op}: ${this.#place} must stay the same, got another file`);
+          throw formatError(`${this.#op}: ${this.#address} must stay the same, got another file`);
         }
         const reader = response.body!.getReader();
         for (let part; !(part = await reader.read()).done; ) {
@@ -247,7 +249,7 @@ class RemoteFile implements File {
         }
         if (at < bytes.length) throw new TypeError("the connection ended early");
       } catch (error) {
-        await again(error, ++failed, this.#op, this.#place, signal);
+        await again(error, ++failed, this.#op, this.#address, signal);
       }
     }
     return bytes;
@@ -255,10 +257,10 @@ class RemoteFile implements File {
 }
 
 /** Waits before a retry. Throws if there were too many failures, or if the connection was not the reason. */
-async function again(error: unknown, failed: number, op: string, place: string, signal?: AbortSignal): Promise<void> {
+async function again(error: unknown, failed: number, op: string, address: string, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted();
   if (!(error instanceof TypeError)) throw error;
-  if (failed >= TRIES) throw unreadable(op, place, error);
+  if (failed >= TRIES) throw unreadable(op, address, error);
   await new Promise<void>((resolve) => {
     const end = () => {
       clearTimeout(timer);
@@ -271,25 +273,25 @@ async function again(error: unknown, failed: number, op: string, place: string, 
 }
 
 /** Requests a range, or the whole file, from a server. */
-async function asked(op: string, place: string, range: string | undefined, signal?: AbortSignal): Promise<Response> {
+async function asked(op: string, address: string, range: string | undefined, signal?: AbortSignal): Promise<Response> {
   for (let failed = 1; ; failed++) {
     try {
-      const response = await fetch(place, { headers: range === undefined ? {} : { range }, signal: signal ?? null });
+      const response = await fetch(address, { headers: range === undefined ? {} : { range }, signal: signal ?? null });
       if (response.ok) return response;
       if (response.status < 500 || failed >= TRIES) {
-        throw formatError(`${op}: ${place} must load, got ${response.status} ${response.statusText}`.trim());
+        throw formatError(`${op}: ${address} must load, got ${response.status} ${response.statusText}`.trim());
       }
     } catch (error) {
-      await again(error, failed, op, place, signal);
+      await again(error, failed, op, address, signal);
     }
   }
 }
 
 /** Node's file functions, if available. They are not imported, because bundlers for browsers would try to resolve them. */
 interface NodeFiles {
-  access(place: string | URL): Promise<void>;
-  stat(place: string | URL): Promise<{ isDirectory(): boolean }>;
-  open(place: string | URL): Promise<{
+  access(path: string | URL): Promise<void>;
+  stat(path: string | URL): Promise<{ isDirectory(): boolean }>;
+  open(path: string | URL): Promise<{
     stat(): Promise<{ size: number }>;
     read(buffer: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesRead: number }>;
     close(): Promise<void>;
@@ -301,9 +303,9 @@ export const nodeFiles = () =>
     "node:fs/promises",
   ) as NodeFiles | undefined;
 
-async function pathFile(op: string, place: string | URL, files: NodeFiles): Promise<File> {
-  const failed = (cause: unknown) => unreadable(op, String(place), cause);
-  const file = await files.open(place).catch((cause: unknown) => {
+async function pathFile(op: string, path: string | URL, files: NodeFiles): Promise<File> {
+  const failed = (cause: unknown) => unreadable(op, String(path), cause);
+  const file = await files.open(path).catch((cause: unknown) => {
     throw failed(cause);
   });
   const { size } = await file.stat();
@@ -313,7 +315,7 @@ async function pathFile(op: string, place: string | URL, files: NodeFiles): Prom
       const { bytesRead } = await file.read(bytes, at, bytes.length - at, start + at).catch((cause: unknown) => {
         throw failed(cause);
       });
-      if (bytesRead === 0) throw formatError(`${op}: ${place} must have its ${size} bytes, got ${start + at}`);
+      if (bytesRead === 0) throw formatError(`${op}: ${path} must have its ${size} bytes, got ${start + at}`);
       at += bytesRead;
     }
     return bytes;
@@ -392,7 +394,9 @@ export class Reader {
     if (typeof source === "string" || what === "URL") return this.#openedAddress(String(source));
     if (keep) throw refused(op, "the source", "an address, because keep is set", source);
     const opened = (file: File, name: string) => ({ file, name, isCounted: false });
-    if (what === "Response") return this.#openedResponse(name, (tell) => responseFile(op, source as Response, tell, signal));
+    if (what === "Response") {
+      return this.#openedResponse(name, (report) => responseFile(op, source as Response, report, signal));
+    }
     if (what === "Blob") return opened(blobFile(op, name, source as Blob), name);
     if (what === "File" || what === "FileSystemFileHandle") {
       const file = what === "File" ? (source as globalThis.File) : await (source as FileSystemFileHandle).getFile();
@@ -418,8 +422,8 @@ export class Reader {
       return { file: await pathFile(op, /^file:/i.test(name) ? new URL(name) : name, files), name, isCounted: false };
     }
     let tag: string | null = null;
-    const opened = await this.#openedResponse(name, async (tell) => {
-      const received = await RemoteFile.open(op, name, signal, tell);
+    const opened = await this.#openedResponse(name, async (report) => {
+      const received = await RemoteFile.open(op, name, signal, report);
       tag = received.tag;
       return received.file;
     });
@@ -427,12 +431,12 @@ export class Reader {
   }
 
   /** Opens a file that may be received as a whole, which then counts as progress. */
-  async #openedResponse(name: string, open: (tell: Tell) => Promise<File>): Promise<Opened> {
+  async #openedResponse(name: string, open: (report: Report) => Promise<File>): Promise<Opened> {
     const before = this.#done;
     const file = await open((done, total) => {
       this.#how.signal?.throwIfAborted();
       this.#done = before + done;
-      this.#tell(this.#total + total);
+      this.#report(this.#total + total);
     });
     return { file, name, isCounted: !(file instanceof RemoteFile) };
   }
@@ -441,15 +445,15 @@ export class Reader {
     return this.#files.reduce((sum, { file: { length } }) => sum + length, 0);
   }
 
-  #tell(total = this.#total): void {
+  #report(total = this.#total): void {
     const done = Math.min(this.#done, total);
-    this.#how.tell({ done, total, seconds: this.#pace.seconds(done, total) });
+    this.#how.onProgress({ done, total, seconds: this.#pace.seconds(done, total) });
   }
 
   /** Counts bytes, and reports the progress. */
   #count(bytes: number): void {
     this.#done += bytes;
-    this.#tell();
+    this.#report();
   }
 
   /** Counts bytes that are already stored. They are excluded from the pace. */

@@ -13,8 +13,8 @@ export type Find = (name: string) => unknown;
  * Makes a folder on a server. A file exists unless the server answers 404 or sends an HTML page. Weights are not requested
  * here.
  */
-function remoteFolder(op: string, place: string, signal: AbortSignal | undefined): Find {
-  const folder = place.endsWith("/") ? place : `${place}/`;
+function remoteFolder(op: string, address: string, signal: AbortSignal | undefined): Find {
+  const folder = address.endsWith("/") ? address : `${address}/`;
   /** The text of `modules.json`, which names the folders inside, once it was found. */
   let known = "";
   return async (name) => {
@@ -37,10 +37,10 @@ function remoteFolder(op: string, place: string, signal: AbortSignal | undefined
 }
 
 /** Makes a folder on a disk, in Node. */
-const diskFolder = (place: string): Find => {
+const diskFolder = (address: string): Find => {
   const files = nodeFiles()!;
   return async (name) => {
-    const path = /^file:/i.test(place) ? new URL(name, place.replace(/\/?$/, "/")) : `${place}/${name}`;
+    const path = /^file:/i.test(address) ? new URL(name, address.replace(/\/?$/, "/")) : `${address}/${name}`;
     return files.access(path).then(
       () => String(path),
       () => undefined,
@@ -79,9 +79,9 @@ function pickedFolder(op: string, files: readonly unknown[]): Find {
 export function folderOf(op: string, source: unknown, signal: AbortSignal | undefined): Find {
   const what = kind(source);
   if (typeof source === "string" || what === "URL") {
-    const place = String(source);
-    const isOnDisk = nodeFiles() && !/^(https?|blob|data):/i.test(place);
-    return isOnDisk ? diskFolder(place) : remoteFolder(op, place, signal);
+    const address = String(source);
+    const isOnDisk = nodeFiles() && !/^(https?|blob|data):/i.test(address);
+    return isOnDisk ? diskFolder(address) : remoteFolder(op, address, signal);
   }
   if (what === "FileSystemDirectoryHandle") return openedFolder(source as FileSystemDirectoryHandle);
   if (Array.isArray(source) || what === "FileList") return pickedFolder(op, [...(source as Iterable<unknown>)]);
@@ -95,10 +95,10 @@ const isList = (source: unknown) => Array.isArray(source) || kind(source) === "F
 export async function isFolder(source: unknown): Promise<boolean> {
   const what = kind(source);
   if (typeof source === "string" || what === "URL") {
-    const place = String(source);
-    const files = /^(https?|blob|data):/i.test(place) ? undefined : nodeFiles();
-    if (!files) return /^[^?#]*\/$/.test(place);
-    const about = await files.stat(/^file:/i.test(place) ? new URL(place) : place).catch(() => undefined);
+    const address = String(source);
+    const files = /^(https?|blob|data):/i.test(address) ? undefined : nodeFiles();
+    if (!files) return /^[^?#]*\/$/.test(address);
+    const about = await files.stat(/^file:/i.test(address) ? new URL(address) : address).catch(() => undefined);
     return about?.isDirectory() ?? false;
   }
   if (isList(source)) {

@@ -26,7 +26,7 @@ export async function withFiles<T>(
   signal?.throwIfAborted();
   const device = own ?? (await Device.new());
   let reader: Reader | undefined;
-  const open: Open = async (sources, how) => (reader = await Reader.open(sources, { op, tell: onProgress, signal, ...how }));
+  const open: Open = async (sources, how) => (reader = await Reader.open(sources, { op, onProgress, signal, ...how }));
   try {
     return await work(device, open, signal);
   } catch (error) {

@@ -216,7 +216,7 @@ function checkStep(op: string, what: string, step: unknown): Step {
 }
 
 export class Sequential extends Module {
-  [place: number]: Step;
+  [index: number]: Step;
 
   constructor(...steps: Step[]) {
     super();

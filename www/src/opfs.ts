@@ -3,7 +3,7 @@
 import { WarpweftError } from "./errors.js";
 import { describe, refused } from "./host.js";
 
-const place = "warpweft";
+const directory = "warpweft";
 
 /** A file handle with `move`, which is not in the standard but in some browsers. */
 interface Movable extends FileSystemFileHandle {
@@ -23,7 +23,7 @@ async function folder(op: string): Promise<FileSystemDirectoryHandle> {
     throw new WarpweftError("Unsupported", `${op}: the origin private file system is not supported here`);
   }
   try {
-    return await (await storage.getDirectory()).getDirectoryHandle(place, { create: true });
+    return await (await storage.getDirectory()).getDirectoryHandle(directory, { create: true });
   } catch (cause) {
     const message = `${op}: the browser denies the origin private file system: ${String(cause)}`;
     throw new WarpweftError("Unsupported", message, { cause });

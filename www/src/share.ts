@@ -1,6 +1,6 @@
 // Sharing a `GPUDevice` with the page: its device, its buffers as tensors, and the buffers of tensors.
 
-import { checked, refused, told } from "./host.js";
+import { checked, getterValue, refused } from "./host.js";
 import { argumentError, WarpweftError } from "./errors.js";
 import { load, type WasmSources } from "./load.js";
 import type { GpuBuffer } from "./platform.js";
@@ -24,9 +24,9 @@ export interface BufferSpec<T extends string = string> {
 export async function share(device: unknown, options?: ShareOptions): Promise<object> {
   const op = "from";
   const { wasm = {} } = checked(op, options, ["wasm"]);
-  if (!told("GPUDevice", "limits", device)) throw refused(op, "the device", "a GPUDevice", device);
+  if (!getterValue("GPUDevice", "limits", device)) throw refused(op, "the device", "a GPUDevice", device);
   const { classes } = (await load("gpu", wasm).core).host;
-  const lost = told("GPUDevice", "lost", device) as Promise<{ message: string; reason: string }>;
+  const lost = getterValue("GPUDevice", "lost", device) as Promise<{ message: string; reason: string }>;
   const why = await Promise.race([lost, undefined]);
   if (why) throw new WarpweftError("DeviceLost", `${op}: the device was lost: ${why.message || why.reason}`);
   return (classes.Device as { share(device: unknown): Promise<object> }).share(device);
@@ -41,13 +41,13 @@ export function borrow(make: Borrow | undefined, buffer: unknown, spec: BufferSp
   const op = "tensorFromBuffer";
   const { shape, dtype = "f32" } = checked(op, spec, ["shape", "dtype"]);
   if (!make) throw noGpu(op);
-  const state = told("GPUBuffer", "mapState", buffer) ?? "unmapped";
+  const state = getterValue("GPUBuffer", "mapState", buffer) ?? "unmapped";
   if (state !== "unmapped") throw argumentError(`${op}: the buffer must be unmapped, got ${String(state)}; unmap() it first`);
   return make(buffer, dtype, shape);
 }
 
-/** A buffer, the tensor's bytes in it, and the number of the place that keeps the tensor alive. */
-export type Pinned = readonly [buffer: GpuBuffer, byteLength: number, place: number];
+/** A buffer, the tensor's bytes in it, and the number of the slot that keeps the tensor alive. */
+export type Pinned = readonly [buffer: GpuBuffer, byteLength: number, slot: number];
 
 /**
  * The buffer of a tensor, made by {@link Tensor.gpuBuffer}. The buffer remains the tensor's, and is not used for anything else,
@@ -61,12 +61,12 @@ export class SharedBuffer {
   #end: (() => void) | undefined;
 
   /** @internal */
-  constructor(pinned: Pinned | undefined, unpin: (place: number) => void) {
+  constructor(pinned: Pinned | undefined, unpin: (slot: number) => void) {
     if (!pinned) throw noGpu("gpuBuffer");
-    const [buffer, byteLength, place] = pinned;
+    const [buffer, byteLength, slot] = pinned;
     this.buffer = buffer;
     this.byteLength = byteLength;
-    this.#end = () => unpin(place);
+    this.#end = () => unpin(slot);
   }
 
   /** Releases the buffer, so that the tensor can be freed and the buffer reused. Later calls have no effect. */

@@ -25,7 +25,7 @@ export function show(list: ArrayLike<number>, shape: readonly number[], dtype: D
   const { precision = 8, threshold = 1000 } = checked("text", options, ["precision", "threshold"]);
   if (list.length === 0) return "[]";
   const short = list.length > threshold;
-  const shown = places(shape, short);
+  const shown = shownPositions(shape, short);
   const format = formatOf(list, shown, dtype, precision);
   if (shape.length === 0) return format(0).trim();
   return nested({ shape, short, format }, 0, 0, " ");
@@ -38,7 +38,7 @@ function along(extent: number, short: boolean): number[] {
 }
 
 /** Returns the positions of the shown elements. */
-function places(shape: readonly number[], short: boolean): number[] {
+function shownPositions(shape: readonly number[], short: boolean): number[] {
   let found = [0];
   for (const extent of shape) found = found.flatMap((start) => along(extent, short).map((i) => start * extent + i));
   return found;

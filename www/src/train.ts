@@ -35,7 +35,7 @@ export interface FitOptions {
   signal?: PlatformSignal;
 }
 
-/** The places that batches are passed to, by their numbers in the core. */
+/** The numbers of the queues that batches are added to. */
 const [epochs, validation, evaluated] = [0, 1, 2];
 
 const isPair = (data: unknown): data is Batch =>
@@ -56,10 +56,10 @@ function batchOf(value: unknown): unknown[] {
 }
 
 /** Passes all batches to the core. */
-async function gather(trainer: Trainer, data: unknown, place: number): Promise<void> {
-  trainer.bring(place, []);
+async function gather(trainer: Trainer, data: unknown, queue: number): Promise<void> {
+  trainer.bring(queue, []);
   const batches = await opened(data, 0);
-  for (let next; !(next = await batches.next()).done; ) trainer.bring(place, batchOf(next.value));
+  for (let next; !(next = await batches.next()).done; ) trainer.bring(queue, batchOf(next.value));
 }
 
 /** Passes the batches of an epoch to the core, two ahead, so that the core recognizes the last one. */
@@ -89,7 +89,7 @@ class Feed {
 
   async #fill(trainer: Trainer): Promise<boolean> {
     if (trainer.isOver) return false;
-    const [epoch, taken, , isTelling] = trainer.place() as [number, number, number, number];
+    const [epoch, taken, , hasUnreportedStep] = trainer.place() as [number, number, number, number];
     const isNew = !this.#batches || this.#epoch !== epoch;
     if (isNew) {
       await this.reset();
@@ -105,7 +105,7 @@ class Feed {
     const isEmpty = isNew && trainer.place()[2] === 0;
     // An epoch without batches is an error. The next call looks for batches again.
     if (isEmpty) this.#batches = undefined;
-    return isEmpty && taken > 0 && !isTelling;
+    return isEmpty && taken > 0 && !hasUnreportedStep;
   }
 
   async #next(): Promise<unknown> {
@@ -206,12 +206,12 @@ export class Trainer extends Shown {
   declare readonly isOver: boolean;
   declare readonly history: readonly object[];
   declare place: () => number[];
-  declare bring: (place: number, batch: readonly unknown[]) => void;
+  declare bring: (queue: number, batch: readonly unknown[]) => void;
   declare advance: (forward: Run) => Promise<Step | undefined>;
   declare learn: (forward: Run, batch: readonly unknown[]) => Promise<Step>;
   declare close: (forward: Run) => Promise<object>;
   declare score: (forward: Run, data: readonly unknown[], size: unknown) => Promise<object>;
-  declare toFile: (notes: string[], said: unknown[]) => Promise<Uint8Array>;
+  declare toFile: (notes: string[], texts: unknown[]) => Promise<Uint8Array>;
   declare resume: (bytes: Uint8Array) => Promise<Named<string>>;
 
   // @ts-expect-error: the constructor returns the core's object instead.
@@ -229,8 +229,8 @@ export class Trainer extends Shown {
       const own = scheduleIn(host, known[name]);
       if (own !== known[name]) changed[name] = own;
     }
-    const told = Object.keys(changed).length === 0 ? options : { ...known, ...changed };
-    const trainer = new core([paths, objects], optimizer, isPair(data) ? data : [], forward, told);
+    const merged = Object.keys(changed).length === 0 ? options : { ...known, ...changed };
+    const trainer = new core([paths, objects], optimizer, isPair(data) ? data : [], forward, merged);
     setMode(model, true);
     const feed = isPair(data) ? undefined : new Feed(data);
     const rest = { loss: undefined, isBusy: false, isFitting: false };

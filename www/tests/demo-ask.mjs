@@ -16,12 +16,12 @@ mkdirSync(out, { recursive: true });
 
 const server = await serve();
 const browser = await launch();
-const said = [];
+const consoleLines = [];
 
 for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844]]) {
   const page = await browser.newPage({ viewport: { width, height } });
   page.setDefaultTimeout(120_000);
-  listen(page, said);
+  listen(page, consoleLines);
   const button = (name) => page.getByRole("button", { name, exact: true });
   const question = page.locator("#question");
   const answers = page.locator("#talk li.model");
@@ -143,8 +143,8 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
     await button(`Delete ${name}`).click();
     await page.locator("#kept").waitFor({ state: "hidden" });
     delay = 0;
-    const left = said.filter((line) => !line.includes("/models/"));
-    said.splice(0, said.length, ...left); // The canceled requests.
+    const left = consoleLines.filter((line) => !line.includes("/models/"));
+    consoleLines.splice(0, consoleLines.length, ...left); // The canceled requests.
   });
 
   await test(`${where}: a file that is not to be kept`, async () => {
@@ -179,4 +179,4 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
 }
 await browser.close();
 server.close();
-await end(said);
+await end(consoleLines);

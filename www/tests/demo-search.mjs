@@ -16,7 +16,7 @@ mkdirSync(out, { recursive: true });
 
 const server = await serve();
 const browser = await launch();
-const said = [];
+const consoleLines = [];
 
 /** Returns the page's elements, and the actions of a visitor. */
 function visitor(page) {
@@ -62,7 +62,7 @@ function visitor(page) {
 for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844]]) {
   const page = await browser.newPage({ viewport: { width, height } });
   page.setDefaultTimeout(120_000);
-  listen(page, said);
+  listen(page, consoleLines);
   const { button, query, area, results, loaded, found, notice, summary, error, drop, replace, search } = visitor(page);
   const load = () => button("Load all-MiniLM-L6-v2 (91 MB)").click();
 
@@ -209,8 +209,8 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
     await button("Cancel").click();
     await error("Loading was cancelled.");
     await page.unroute("**/models/**", { behavior: "ignoreErrors" });
-    const left = said.filter((line) => !line.includes("/models/"));
-    said.splice(0, said.length, ...left); // The canceled requests.
+    const left = consoleLines.filter((line) => !line.includes("/models/"));
+    consoleLines.splice(0, consoleLines.length, ...left); // The canceled requests.
     await load();
     await loaded();
   });
@@ -226,7 +226,7 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
 await test("the search continues on a new device after a loss, and a loss without a new device is shown", async () => {
   const page = await browser.newPage();
   page.setDefaultTimeout(300_000);
-  listen(page, said);
+  listen(page, consoleLines);
   const { button, area, loaded, error, search, query, found } = visitor(page);
   await page.goto(`${server.url}/demo/search.html?device=software`);
   await page.waitForFunction(() => window.demo);
@@ -265,4 +265,4 @@ await browser.close();
 server.close();
 // An embedder's folder need not have all files, and Chromium reports those that are missing.
 const optional = /status of 404|\/models\/.*\/(config_sentence_transformers\.json|2_Dense\/)/;
-await end(said.filter((line) => !optional.test(line)));
+await end(consoleLines.filter((line) => !optional.test(line)));

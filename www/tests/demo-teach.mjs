@@ -16,7 +16,7 @@ const files = ["adapter_config.json", "adapter_model.safetensors"].map((name) =>
 
 const server = await serve();
 const browser = await launch();
-const said = [];
+const consoleLines = [];
 
 /** Returns the page's elements, and the actions of a visitor. */
 function visitor(page) {
@@ -49,7 +49,7 @@ function visitor(page) {
 async function open(width, height) {
   const page = await browser.newPage({ viewport: { width, height }, acceptDownloads: true });
   page.setDefaultTimeout(120_000);
-  listen(page, said);
+  listen(page, consoleLines);
   return { page, ...visitor(page) };
 }
 
@@ -225,4 +225,4 @@ await desktop();
 await phone();
 await browser.close();
 server.close();
-await end(said);
+await end(consoleLines);

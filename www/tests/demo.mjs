@@ -15,8 +15,8 @@ await context.grantPermissions(["camera"], { origin: server.url });
 const page = await context.newPage();
 page.setDefaultTimeout(60_000);
 
-const said = [];
-listen(page, said);
+const consoleLines = [];
+listen(page, consoleLines);
 
 /** Returns a digest of a canvas, and the fraction that differs from its first pixel. */
 const look = (id) =>
@@ -36,7 +36,7 @@ const look = (id) =>
   }, id);
 
 /** Waits until the page has processed the last change: both images are updated and checked. */
-async function settled() {
+async function untilIdle() {
   await page.evaluate(() => window.demo.idle());
 }
 
@@ -49,7 +49,7 @@ async function verdict(id) {
 
 /** Checks that both canvases show an image other than the one with the digest `before`. */
 async function shown(before) {
-  await settled();
+  await untilIdle();
   const [gpu, cpu] = [await look("gpu-canvas"), await look("cpu-canvas")];
   expect(gpu.varied > 0.02, `the device's picture is blank: ${JSON.stringify(gpu)}`);
   expect(cpu.varied > 0.02, `the CPU's picture is blank: ${JSON.stringify(cpu)}`);
@@ -124,14 +124,14 @@ await test("the order of the chain counts, and can be changed and undone", async
 
 await test("a run is profiled and drawn", async () => {
   await preset("Dusk");
-  await settled();
+  await untilIdle();
   await button("Profile a run").click();
   await page.locator("#profile-kernels tr").first().waitFor();
-  await settled();
+  await untilIdle();
   const kernels = await page.locator("#profile-kernels tr").count();
   const [drawn, submissions] = [page.locator("#timeline [data-span=kernel]"), page.locator("#timeline [data-span=submission]")];
-  const said = await page.locator("#profile-summary").textContent();
-  expect(/timestamps, in steps of/.test(said), `the clock is: ${said}`);
+  const summary = await page.locator("#profile-summary").textContent();
+  expect(/timestamps, in steps of/.test(summary), `the clock is: ${summary}`);
   expect(kernels > 0 && (await drawn.count()) >= kernels, `${await drawn.count()} spans of ${kernels} kernels`);
   expect((await submissions.count()) === 1, `${await submissions.count()} submissions`);
   const boxes = await drawn.evaluateAll((all) => all.map((one) => one.getBoundingClientRect().width));
@@ -140,7 +140,7 @@ await test("a run is profiled and drawn", async () => {
 
 await test("a slider makes no new plan and no new pipeline", async () => {
   await preset("Dusk");
-  await settled();
+  await untilIdle();
   const counters = () =>
     page.locator("[data-counter]").evaluateAll((cells) =>
       Object.fromEntries(cells.map((cell) => [cell.dataset.counter, Number(cell.textContent.replaceAll(",", ""))])),
@@ -148,7 +148,7 @@ await test("a slider makes no new plan and no new pipeline", async () => {
   const before = await counters();
   await page.locator("#chain input").first().focus();
   for (let i = 0; i < 5; i++) await page.keyboard.press("ArrowLeft");
-  await settled();
+  await untilIdle();
   const after = await counters();
   expect(after.submits > before.submits, "nothing was computed");
   for (const name of ["plans", "pipelines"]) expect(after[name] === before[name], `${name} grew`);
@@ -183,7 +183,7 @@ await test("a file that is no picture is refused, and the page goes on", async (
   await page.locator("#file").setInputFiles({ name: "no.png", mimeType: "image/png", buffer: Buffer.from("no") });
   await page.locator("#notice.error").waitFor();
   await preset("Crisp");
-  await settled();
+  await untilIdle();
   await page.locator("#notice.error").waitFor({ state: "hidden" });
   await verdict("image-difference");
 });
@@ -204,13 +204,13 @@ await test("the camera", async () => {
 await test("attention: causal or not, heads, another sentence", async () => {
   const cells = () => page.locator("#heat td[title]").evaluateAll((all) => all.map((cell) => cell.title));
   const share = (title) => Number(title.match(/([\d.]+) %$/)[1]);
-  await settled();
+  await untilIdle();
   const words = 12;
   const causal = await cells();
   expect(causal.length === words * words, `${causal.length} cells`);
   expect(causal.every((title, i) => i % words <= Math.trunc(i / words) || share(title) === 0), "a word sees the future");
   await page.getByLabel("Causal").uncheck();
-  await settled();
+  await untilIdle();
   await verdict("attention-difference");
   const all = await cells();
   expect(all.some((title, i) => i % words > Math.trunc(i / words) && share(title) > 1), "no word sees the future");
@@ -221,19 +221,19 @@ await test("attention: causal or not, heads, another sentence", async () => {
   await page.locator("#head").selectOption("2");
   expect((await cells()).join() !== all.join(), "two heads look alike");
   await page.locator("#sentence").fill("a rose is a rose is a rose");
-  await settled();
+  await untilIdle();
   await verdict("attention-difference");
   expect((await cells()).length === 64, `${(await cells()).length} cells`);
   await page.locator("#sentence").fill("");
-  await settled();
+  await untilIdle();
   await page.locator("#sentence").fill("alone");
-  await settled();
+  await untilIdle();
   expect((await cells()).join() === "alone attends to alone: 100.0 %", `${await cells()}`);
 });
 
 await test("the plan and the kernels are shown", async () => {
   await preset("Pencil");
-  await settled();
+  await untilIdle();
   await button("Image").click();
   const plan = await page.locator("#plan").textContent();
   expect(/\d+ kernels/.test(plan) && plan.includes("conv2d"), `the plan is: ${plan}`);
@@ -273,10 +273,10 @@ await test("a device that is not there is an error that can be read", async () =
   const notice = page.locator("#notice.error");
   await notice.waitFor();
   expect((await notice.textContent()).includes("no-such-device"), await notice.textContent());
-  const about = said.findIndex((line) => line.includes("no-such-device"));
-  if (about >= 0) said.splice(about, 1); // The expected exception.
+  const about = consoleLines.findIndex((line) => line.includes("no-such-device"));
+  if (about >= 0) consoleLines.splice(about, 1); // The expected exception.
 });
 
 await browser.close();
 server.close();
-await end(said);
+await end(consoleLines);

@@ -133,35 +133,35 @@ await onPage("the CPU's core has all entries, also those that are imported after
 });
 
 await onPage("language models need a larger core on the CPU, too", async (page, loaded) => {
-  const said = await page.evaluate(async () => {
+  const message = await page.evaluate(async () => {
     const { Device } = await import("/dist/nn.js");
     await Device.new({ prefer: "cpu" });
     return import("/dist/models.js").then(() => "none", String);
   });
-  says(said, '"warpweft/models" must be imported before', 'smaller CPU core of "warpweft"');
+  says(message, '"warpweft/models" must be imported before', 'smaller CPU core of "warpweft"');
   same(loaded, ["/dist/cpu.wasm"], "WebAssembly loaded");
 });
 
 await onPage("WebAssembly of another core than the page's is refused", async (page) => {
-  const said = await page.evaluate(async () => {
+  const messages = await page.evaluate(async () => {
     const { Device } = await import("/dist/index.js");
     const refusal = (wasm) => Device.new({ prefer: wasm.cpu ? "cpu" : "software", wasm }).then(() => "none", String);
-    const said = [];
-    for (const gpu of ["/dist/gpu-nn.wasm", "/dist/cpu.wasm"]) said.push(await refusal({ gpu }));
-    said.push(await refusal({ cpu: "/dist/gpu.wasm" }));
+    const messages = [];
+    for (const gpu of ["/dist/gpu-nn.wasm", "/dist/cpu.wasm"]) messages.push(await refusal({ gpu }));
+    messages.push(await refusal({ cpu: "/dist/gpu.wasm" }));
     await import("/dist/nn.js");
-    said.push(await refusal({ gpu: "/dist/gpu.wasm" }));
-    return said;
+    messages.push(await refusal({ gpu: "/dist/gpu.wasm" }));
+    return messages;
   });
   const needs = 'the page needs gpu.wasm, because it imports "warpweft"';
-  says(said[0], "the WebAssembly is gpu-nn.wasm", needs);
-  says(said[1], "the WebAssembly is cpu.wasm", needs);
-  says(said[2], "the WebAssembly is gpu.wasm", "needs cpu.wasm");
-  says(said[3], "the WebAssembly is gpu.wasm", 'needs gpu-nn.wasm, because it imports "warpweft/nn"');
+  says(messages[0], "the WebAssembly is gpu-nn.wasm", needs);
+  says(messages[1], "the WebAssembly is cpu.wasm", needs);
+  says(messages[2], "the WebAssembly is gpu.wasm", "needs cpu.wasm");
+  says(messages[3], "the WebAssembly is gpu.wasm", 'needs gpu-nn.wasm, because it imports "warpweft/nn"');
 });
 
 await onPage("objects of a second copy of the package are called so", async (page) => {
-  const said = await page.evaluate(async () => {
+  const message = await page.evaluate(async () => {
     const [one, other] = await Promise.all([import("/dist/index.js"), import("/copy1/index.js")]);
     const [x, y] = await Promise.all([one, other].map(async ({ Device }) => (await Device.new({ prefer: "cpu" })).ones([1])));
     try {
@@ -170,7 +170,7 @@ await onPage("objects of a second copy of the package are called so", async (pag
       return `${code}: ${message}`;
     }
   });
-  says(said, "InvalidArgument: add:", 'another copy of the package "warpweft"');
+  says(message, "InvalidArgument: add:", 'another copy of the package "warpweft"');
 });
 
 /** A separate project, with the package as npm installs it. */
@@ -191,9 +191,9 @@ const compute = `
   const device = await Device.new();
   const layer = Layer.linear(new Generator(device, 1), 2, 3);
   const y = Tensor.concat([layer.forward(device.ones([4, 2])), device.zeros([1, 3])]);
-  let said;
-  try { y.add(device.ones([7])); } catch (error) { said = error instanceof WarpweftError && error.code; }
-  const facts = [y instanceof Other, (await y.read()).length, String(y), said];`;
+  let code;
+  try { y.add(device.ones([7])); } catch (error) { code = error instanceof WarpweftError && error.code; }
+  const facts = [y instanceof Other, (await y.read()).length, String(y), code];`;
 const expected = [true, 15, "Tensor(f32 [5, 3] on cpu)", "Shape"];
 const names = "const { Device, Tensor, WarpweftError } = a, { Generator, Layer, Tensor: Other } = b;";
 const asked = (a, b) => `const a = ${a}, b = ${b}; ${names} ${compute}`;

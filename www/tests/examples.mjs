@@ -56,15 +56,15 @@ const options = { ...modules, strict: true, noEmit: true, skipLibCheck: true };
 const lib = ["esnext", "dom", "dom.iterable"];
 writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: { ...options, lib, types: [], paths } }));
 
-let said = "";
+let output = "";
 try {
   execFileSync(process.execPath, [join(root, "node_modules", "typescript", "bin", "tsc"), "-p", folder], { encoding: "utf8" });
 } catch (error) {
-  said = error.stdout;
+  output = error.stdout;
 }
 /** Errors about undeclared names and their consequences, and about modules of the user. */
 const aside = new Set(["TS2304", "TS2552", "TS2307", "TS18004"]);
-const found = [...said.matchAll(/(\d+)\.ts\((\d+),\d+\): error (TS\d+): (.*)/g)].filter(([, , , code]) => !aside.has(code));
+const found = [...output.matchAll(/(\d+)\.ts\((\d+),\d+\): error (TS\d+): (.*)/g)].filter(([, , , code]) => !aside.has(code));
 const results = examples.map(([where, code], n) => {
   // JavaScript in a document has no types.
   const untyped = (code) => code === "TS7006" && where.endsWith(".md");
@@ -73,7 +73,7 @@ const results = examples.map(([where, code], n) => {
   const error = own.length ? `${own.join("\n")}\n${code}` : undefined;
   return { name: `example ${n} of ${where}`, error };
 });
-const few = examples.length < 60 || /error TS(?!\d+:)|Cannot find module 'warpweft/.test(said);
-const all = `${examples.length} examples; ${said.slice(0, 300)}`;
+const few = examples.length < 60 || /error TS(?!\d+:)|Cannot find module 'warpweft/.test(output);
+const all = `${examples.length} examples; ${output.slice(0, 300)}`;
 results.push({ name: "examples were found and compiled", error: few ? all : undefined });
 finish(results);

@@ -61,23 +61,23 @@ const quiet = async (page) => same(await page.evaluate(() => globalThis.errors),
 
 await test("what it says of its adapter", async () => {
   const page = await open();
-  const { found, info, fallback, told } = await page.evaluate(async () => {
+  const { found, info, fallback, adapterFacts } = await page.evaluate(async () => {
     const { Device } = await import("/dist/nn.js");
     const found = await Device.discover();
     const [device, adapter] = [await Device.new(), await navigator.gpu.requestAdapter()];
     const { isFallbackAdapter, vendor, architecture, description } = adapter.info;
-    const told = { isFallbackAdapter, words: `${vendor}${architecture}${description}` };
+    const adapterFacts = { isFallbackAdapter, words: `${vendor}${architecture}${description}` };
     const opened = await Device.new({ prefer: isFallbackAdapter ? "software" : "gpu" });
-    return { found, info: opened.info, fallback: device.fallback, told };
+    return { found, info: opened.info, fallback: device.fallback, adapterFacts };
   });
   const webgpu = found.find(({ info }) => info.backend === "webgpu");
-  const kind = told.isFallbackAdapter ? "software" : "gpu";
+  const kind = adapterFacts.isFallbackAdapter ? "software" : "gpu";
   same([webgpu.info.kind, info.kind, webgpu.f16], [kind, kind, true], "kind, that of the open device, f16");
   same(webgpu.info.name, info.name, "the name before and after opening");
   console.log(`firefox ${browser.version()}: ${info.name} (${info.kind}); ${fallback}`);
-  if (!told.words) same(info.name, "WebGPU adapter (the browser does not name it)", "the name");
+  if (!adapterFacts.words) same(info.name, "WebGPU adapter (the browser does not name it)", "the name");
   const sentence = `${info.name} is a software GPU; computing on the CPU`;
-  same(fallback, told.isFallbackAdapter ? sentence : null, "why the CPU computes");
+  same(fallback, adapterFacts.isFallbackAdapter ? sentence : null, "why the CPU computes");
   await quiet(page);
   await page.close();
 });

@@ -54,8 +54,8 @@ for (const [name, wrong] of Object.entries(WRONG)) {
 /** Records the findings of a run. */
 function note(where, { programs, counts, findings }) {
   console.log(`fuzz, ${where}: ${programs} programs from seed ${seed} on: ${JSON.stringify(counts)}`);
-  const said = findings.map((one) => `seed ${one.seed}: ${one.kind}: ${one.message}\n\n${one.text}\n`);
-  results.push({ name: `fuzz, ${where}`, error: said.join("\n") || undefined });
+  const reports = findings.map((one) => `seed ${one.seed}: ${one.kind}: ${one.message}\n\n${one.text}\n`);
+  results.push({ name: `fuzz, ${where}`, error: reports.join("\n") || undefined });
 }
 
 note("Node, CPU", await fuzz({ load, prefers: ["cpu", "cpu"], seed, seconds, limit }));

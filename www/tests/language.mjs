@@ -52,28 +52,28 @@ async function follow({ entry, source, prefer, prompts, most }) {
     ...{ device, context: 1024, cache: "f32" },
     onProgress: ({ done, total }) => progress.push(done / total),
   });
-  const [grown, told] = [memory() - before, []];
+  const [grown, results] = [memory() - before, []];
   for (const ids of prompts) {
     const tokens = [];
     const generation = model.generate(ids, { maxTokens: most, likeliest: 20, ignoreEnd: true });
     for await (const token of generation.tokens()) tokens.push(token);
-    told.push({ tokens, finish: generation.finish });
+    results.push({ tokens, finish: generation.finish });
   }
   const messages = [{ role: "user", content: "Say <|im_end|> twice." }];
   const prompt = model.encode("<|im_end|>", true).length === 1 ? [...model.prompt(JSON.stringify(messages), true)] : [];
   const facts = [model.contextLength, device.info.backend, model.decode(model.encode("Grüße 😀"))];
   model.dispose();
   const grows = progress.every((part, at) => at === 0 || part >= progress[at - 1]);
-  return { told, prompt, facts, grown, progress: [grows, progress.length > 5, progress.at(-1) > 0.9] };
+  return { results, prompt, facts, grown, progress: [grows, progress.length > 5, progress.at(-1) > 0.9] };
 }
 
 /** Compares the result of `follow` with exact values. */
-function check(name, numbers, { told, progress }, most) {
+function check(name, numbers, { results, progress }, most) {
   const { prompts } = golden(name);
   same(progress, [true, true, true], "a progress that grows, of many steps, to the end");
   for (const [at, n] of numbers.entries()) {
     const { top, greedy, margins } = prompts[n];
-    const { tokens, finish: why } = told[at];
+    const { tokens, finish: why } = results[at];
     same([tokens.length, why], [most, "maxTokens"], `prompt ${n}: tokens, and why it ended`);
     const [[first, from]] = tokens[0].likeliest;
     const exact = new Map(top);

@@ -79,14 +79,14 @@ for (const early of [false, true]) {
     const seen = await page.evaluate(async (early) => {
       const { Device, preload } = await import("/dist/index.js");
       const asked = { adapter: 0, wasm: 0 };
-      const told = { adapter: Promise.withResolvers(), wasm: Promise.withResolvers() };
+      const requested = { adapter: Promise.withResolvers(), wasm: Promise.withResolvers() };
       // Each request waits until the other is made.
       const hold = (object, name, what, other) => {
         const real = object[name];
         object[name] = async function (...given) {
           asked[what] += 1;
-          told[what].resolve();
-          await told[other].promise;
+          requested[what].resolve();
+          await requested[other].promise;
           return real.apply(this, given);
         };
       };
@@ -94,7 +94,7 @@ for (const early of [false, true]) {
       hold(globalThis, "fetch", "wasm", "adapter");
       if (early) {
         preload({ prefer: "software" });
-        await Promise.all([told.adapter.promise, told.wasm.promise]);
+        await Promise.all([requested.adapter.promise, requested.wasm.promise]);
       }
       const device = await Device.new({ prefer: "software" });
       const [got] = await device.tensor([21]).mul(2).read();
@@ -335,9 +335,9 @@ for (const entry of entries) await test(`Node computes on the CPU by ${entry}`, 
     preload();
     const device = await Device.new();
     const [got] = await device.tensor([21]).mul(2).read();
-    console.log(JSON.stringify({ got, backend: device.info.backend, told: /no WebGPU/.test(device.fallback) }));`;
+    console.log(JSON.stringify({ got, backend: device.info.backend, hasReason: /no WebGPU/.test(device.fallback) }));`;
   const printed = execFileSync(process.execPath, ["--input-type=module", "-e", script], { cwd: root, encoding: "utf8" });
-  same(JSON.parse(printed), { got: 42, backend: "cpu", told: true }, "what Node says");
+  same(JSON.parse(printed), { got: 42, backend: "cpu", hasReason: true }, "what Node says");
 });
 
 await test("the tarball has what it needs", () => {

@@ -47,7 +47,7 @@ async function inPage(files) {
       model.eval();
       if (files) {
         model.loadStateDict((await device.loadSafetensors(bytes(files[`${name}.native`]))).tensors);
-        const { prediction } = (await device.loadSafetensors(bytes(files[`${name}.told`]))).tensors;
+        const { prediction } = (await device.loadSafetensors(bytes(files[`${name}.predicted`]))).tensors;
         const [have, want] = [await model.forward(input).read(), await prediction.read()];
         off[name] = Math.max(...Array.from(have, (value, n) => Math.abs(value - want[n])));
       } else {
@@ -88,14 +88,14 @@ await test("a native program reads them, goes on, and writes models of its own",
   }));
 
 await test("the page reads those, and predicts the same", async () => {
-  const files = names.flatMap((name) => [`${name}.native`, `${name}.told`]);
+  const files = names.flatMap((name) => [`${name}.native`, `${name}.predicted`]);
   const { off } = await inPage(Object.fromEntries(files.map((name) => [name, readFileSync(path(name), "base64")])));
   for (const name of names) if (!(off[name] < 1e-5)) throw new Error(`${name}: ${off[name]} off`);
 });
 
 await test("what is made without a device says that it waits for one", async () => {
   const { page, errors } = await open(browser, address);
-  const said = await page.evaluate(async () => {
+  const printed = await page.evaluate(async () => {
     const { Device, Schedule } = await import("/dist/nn.js");
     const make = () => {
       try {
@@ -110,7 +110,7 @@ await test("what is made without a device says that it waits for one", async () 
   });
   await page.close();
   const wanted = "InvalidState: cosineAnnealing: there must be a device, got none; call `await Device.new()` first; Schedule";
-  if (said !== wanted || errors.length) throw new Error(`${said}; ${errors.join("; ")}`);
+  if (printed !== wanted || errors.length) throw new Error(`${printed}; ${errors.join("; ")}`);
 });
 
 await browser.close();

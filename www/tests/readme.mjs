@@ -76,15 +76,15 @@ async function outcome(device, chosen, last) {
     const imports = { warpweft: "/dist/index.js", "warpweft/nn": "/dist/nn.js", "warpweft/models": "/dist/models.js" };
     Object.assign(map, { type: "importmap", textContent: JSON.stringify({ imports }) });
     document.head.append(map);
-    const said = [];
+    const printed = [];
     const log = console.log;
-    console.log = (...values) => said.push(values);
+    console.log = (...values) => printed.push(values);
     const read = last && `\nexport const made = { shape: ${last}.shape, values: [...(await ${last}.read())] };`;
     const body = code + (read ?? "\nexport const made = undefined;");
     const module = URL.createObjectURL(new Blob([body], { type: "text/javascript" }));
     const { made } = await import(module);
     console.log = log;
-    return [...said, [made]].map((values) => values.map((v) => (ArrayBuffer.isView(v) ? [...v] : v)));
+    return [...printed, [made]].map((values) => values.map((v) => (ArrayBuffer.isView(v) ? [...v] : v)));
   }, [code, last]);
   await page.close();
   if (errors.length) throw new Error(`errors on the console: ${errors.join("; ")}`);
@@ -115,7 +115,7 @@ async function check(device) {
 }
 
 async function checkLanguage() {
-  const printed = (await outcome("auto", [language])).map(([said]) => said);
+  const printed = (await outcome("auto", [language])).map(([text]) => text);
   const percents = printed.slice(0, -2).map((line) => parseInt(line));
   expect(percents.length > 10 && percents.at(-1) >= 99, `the progress is ${percents}`);
   expect(printed.at(-2) === "The capital of France is Paris.", `the answer is ${printed.at(-2)}`);
@@ -135,8 +135,8 @@ for (const device of ["software", "cpu"]) {
   const name = `the README's JavaScript, on ${device}`;
   await check(device).then(() => results.push({ name }), (error) => results.push({ name, error: String(error.stack) }));
   const other = `the JavaScript on kernels of one's own, on ${device}`;
-  const told = (error) => results.push({ name: other, error: String(error.stack) });
-  await checkKernels(device).then(() => results.push({ name: other }), told);
+  const failedOther = (error) => results.push({ name: other, error: String(error.stack) });
+  await checkKernels(device).then(() => results.push({ name: other }), failedOther);
   const training = `the JavaScript on training, on ${device}`;
   const failed = (error) => results.push({ name: training, error: String(error.stack) });
   await checkTraining(device).then(() => results.push({ name: training }), failed);

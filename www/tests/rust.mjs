@@ -25,8 +25,8 @@ for (const device of ["auto", "software", "cpu"]) {
   await test(`a line is fitted on ${device}`, async () => {
     const { page, errors } = await open(browser, `${address}/app/index.html?device=${device}`);
     const output = page.locator("output:not(:empty)");
-    const said = await output.textContent({ timeout: 60_000 });
-    if (said !== "y = 3.000 x + -0.500") throw new Error(`the page says: ${said}`);
+    const shown = await output.textContent({ timeout: 60_000 });
+    if (shown !== "y = 3.000 x + -0.500") throw new Error(`the page says: ${shown}`);
     if (errors.length) throw new Error(`errors on the console: ${errors.join("; ")}`);
     await page.close();
   });

@@ -114,8 +114,8 @@ const inPage = (name, body) =>
       const adapter = async () => navigator.gpu.requestAdapter();
       const opened = async (descriptor) => (await adapter()).requestDevice(descriptor);
       const gpu = await opened();
-      const heard = [];
-      const hears = (gpu.onuncapturederror = ({ error }) => heard.push(error.message));
+      const reported = [];
+      const onError = (gpu.onuncapturederror = ({ error }) => reported.push(error.message));
       /** Returns a buffer of the page with these numbers. */
       const filled = (numbers) => {
         const buffer = gpu.createBuffer({ size: 4 * numbers.length, usage: ALL });
@@ -135,8 +135,8 @@ const inPage = (name, body) =>
       };
       const page = { ...harness, Device, Tensor, Variable, ALL, adapter, opened, gpu, filled, bytes };
       await (0, eval)(`(${body})`)(page);
-      harness.same(heard, [], "errors that the page was told of");
-      harness.check(gpu.onuncapturederror === hears, "the page's own handler was replaced");
+      harness.same(reported, [], "errors that the page was told of");
+      harness.check(gpu.onuncapturederror === onError, "the page's own handler was replaced");
       harness.check(!Object.hasOwn(gpu, "createBuffer") && navigator instanceof Navigator, "something stayed behind");
     }, String(body)));
 

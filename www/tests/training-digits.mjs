@@ -4,7 +4,7 @@
 
 import { readFileSync } from "node:fs";
 import { drawings as drawn } from "../demo/strokes.js";
-import { expect, opened, press, settled, stands, steps, test, testPage } from "./support/demo.js";
+import { expect, opened, press, stands, steps, test, testPage, untilIdle } from "./support/demo.js";
 import { text, timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
 
 /** The number of test images of each digit: NumPy's `bincount(labels[::5])`. */
@@ -39,7 +39,7 @@ async function draw(page, lines) {
     for (const place of others) await page.mouse.move(...place);
     await page.mouse.up();
   }
-  await settled(page);
+  await untilIdle(page);
   return text(page, "guess");
 }
 
@@ -53,7 +53,7 @@ async function download(page) {
 /** Chooses data of the page, and the style of drawn ones. */
 async function choose(page, chosen) {
   for (const [id, value] of Object.entries(chosen)) await page.locator(`#${id}`).selectOption(value);
-  await settled(page);
+  await untilIdle(page);
 }
 
 /** Returns the numbers of the confusion table, row by row. */
@@ -155,10 +155,10 @@ await testPage(async (page, where, visit) => {
     const guess = await draw(page, drawings[0]);
     expect(guess === "0", `a nought is read as ${guess}`);
     await press(page, "Show a test image");
-    await settled(page);
+    await untilIdle(page);
     expect(/^\d$/.test(await text(page, "guess")), `a test image is read as ${await text(page, "guess")}`);
     await press(page, "Clear");
-    await settled(page);
+    await untilIdle(page);
     expect((await text(page, "guess")) === "?", "an empty pad is read");
   });
 
@@ -175,7 +175,7 @@ await testPage(async (page, where, visit) => {
     expect(Object.keys(shapes).length === 8 && JSON.parse(notes.architecture).net === "digits", JSON.stringify(header));
     const learnt = await text(page, "accuracy");
     await press(page, "Reset");
-    await settled(page);
+    await untilIdle(page);
     expect((await text(page, "accuracy")) !== learnt, "the net is not a new one");
     const kind = { name: "d.safetensors", mimeType: "application/octet-stream" };
     const upload = (buffer) => page.locator("#file").setInputFiles({ ...kind, buffer });
@@ -223,10 +223,10 @@ await testPage(async (page, where, visit) => {
     const shown = await page.locator("#examples figure").evaluateAll((figures) =>
       figures.map((figure) => {
         const { data } = figure.querySelector("canvas").getContext("2d").getImageData(0, 0, 8, 8);
-        return { said: figure.textContent, ink: Array.from({ length: 64 }, (_, n) => data[4 * n + 3] / 255) };
+        return { caption: figure.textContent, ink: Array.from({ length: 64 }, (_, n) => data[4 * n + 3] / 255) };
       }),
     );
-    const digits = shown.map(({ said }) => said).join("");
+    const digits = shown.map(({ caption }) => caption).join("");
     expect(digits === "01234567890123456789", `the images shown: ${digits}`);
     // The last ten are the last drawn ones.
     const wanted = drawn(1440, 1, { slant: 0, noise: 0 });

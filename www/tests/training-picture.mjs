@@ -3,7 +3,7 @@
 //
 // Prints `N passed, M failed`.
 
-import { expect, press, settled, stands, steps, test, testPage, text } from "./support/demo.js";
+import { expect, press, stands, steps, test, testPage, text, untilIdle } from "./support/demo.js";
 import { timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
 import { discPng } from "./support/png.js";
 
@@ -39,13 +39,13 @@ await testPage(async (page, where, visit) => {
     await visit("field.html");
     expect((await likeness(page)) < 16, `an untrained net has ${await likeness(page)} dB`);
     await press(page, "Step");
-    await settled(page);
+    await untilIdle(page);
     expect((await steps(page)) === 1 && (await text(page, "steps")) === "1", `${await text(page, "steps")} steps`);
     expect(/^0\.\d{5}$/.test(await text(page, "loss")), `the loss is ${await text(page, "loss")}`);
     // Sines and cosines of 64 waves, two layers of 64 neurons, three colors.
     const parameters = 128 * 64 + 64 + 64 * 64 + 64 + 64 * 3 + 3;
-    const said = await text(page, "parameters");
-    expect(said === `${parameters.toLocaleString("en")} parameters`, `it has ${said}`);
+    const shown = await text(page, "parameters");
+    expect(shown === `${parameters.toLocaleString("en")} parameters`, `it has ${shown}`);
     expect((await text(page, "code")).includes("places.matmul("), "the code is not shown");
   });
 
@@ -65,10 +65,10 @@ await testPage(async (page, where, visit) => {
     await page.waitForTimeout(300);
     expect((await steps(page)) === paused, "it goes on in the pause");
     await press(page, "Step");
-    await settled(page);
+    await untilIdle(page);
     expect((await steps(page)) === paused + 1, "a step is another number of them");
     await press(page, "Reset");
-    await settled(page);
+    await untilIdle(page);
     expect((await steps(page)) === 0 && (await likeness(page)) < 16, `anew it has ${await likeness(page)} dB`);
   });
 
@@ -77,7 +77,7 @@ await testPage(async (page, where, visit) => {
     for (const [across, down] of [[0, 0], [100, 0], [30, 100]]) {
       await slide(page, "across", across);
       await slide(page, "down", down);
-      await settled(page);
+      await untilIdle(page);
       // The net's image is finer. Each of its pixels is close to the image's pixel that contains it.
       const error = await apart(page, "original-part", "learnt-part", 16);
       expect(error < 0.03, `${across}, ${down}: ${error}`);
@@ -86,7 +86,7 @@ await testPage(async (page, where, visit) => {
     await canvas.scrollIntoViewIfNeeded();
     const { width } = await canvas.boundingBox();
     await canvas.click({ position: { x: 0.25 * width, y: 0.5 * width } });
-    await settled(page);
+    await untilIdle(page);
     const at = await Promise.all(["across", "down"].map((id) => page.locator(`#${id}`).inputValue()));
     // (0.25 - 0.125) / 0.75 and (0.5 - 0.125) / 0.75, of 100.
     expect(Math.abs(at[0] - 16.7) < 2 && Math.abs(at[1] - 50) < 2, `a click is at ${at}`);
@@ -94,11 +94,11 @@ await testPage(async (page, where, visit) => {
 
   await test(`${where}: Fourier features show it the fine things`, async () => {
     await choose(page, "picture", "threads");
-    await settled(page);
+    await untilIdle(page);
     await trainFor(page, 60);
     const featured = await likeness(page);
     await choose(page, "frequencies", "0");
-    await settled(page);
+    await untilIdle(page);
     expect(await page.locator("#sharpness").isDisabled(), "without waves there is no frequency");
     await trainFor(page, 60);
     const plain = await likeness(page);
@@ -111,7 +111,7 @@ await testPage(async (page, where, visit) => {
     for (const [id, value] of Object.entries(choices)) await choose(page, id, value);
     for (const rule of ["adamW", "rmsProp", "nAdam", "sgd", "adam"]) {
       await choose(page, "optimizer", rule);
-      await settled(page);
+      await untilIdle(page);
       expect((await steps(page)) === 0, "a new net begins at 0");
       await trainFor(page, 10);
       expect((await likeness(page)) > 5, `${rule}: ${await likeness(page)} dB`);
@@ -120,7 +120,7 @@ await testPage(async (page, where, visit) => {
       const before = await cells(page, "original", 16);
       await choose(page, "picture", name);
       await page.waitForFunction(() => window.demo.loop.steps === 0);
-      await settled(page);
+      await untilIdle(page);
       expect((await cells(page, "original", 16)).join() !== before.join(), `${name} looks like the one before`);
       await trainFor(page, 5);
     }
@@ -130,7 +130,7 @@ await testPage(async (page, where, visit) => {
     const file = { name: "disc.png", mimeType: "image/png", buffer: discPng(300, 201) };
     await page.locator("#file").setInputFiles(file);
     await page.waitForFunction(() => window.demo.loop.steps === 0);
-    await settled(page);
+    await untilIdle(page);
     // The center of the disc is red, and the corners of the image are not.
     const shown = await cells(page, "original", 3);
     const [corner, middle] = [0, 4].map((n) => shown.slice(3 * n, 3 * n + 3).map((part) => Math.round(255 * part)));
@@ -144,7 +144,7 @@ await testPage(async (page, where, visit) => {
       document.body.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
     });
     await page.waitForTimeout(500);
-    await settled(page);
+    await untilIdle(page);
     const dropped = (await cells(page, "original", 3)).slice(0, 3).join();
     expect(dropped === "0,0,1", `what was dropped is ${dropped}`);
     await page.locator("#file").setInputFiles({ name: "no.png", mimeType: "image/png", buffer: Buffer.from("no") });
@@ -163,7 +163,7 @@ await testPage(async (page, where, visit) => {
     await press(page, "Stop the camera");
     await page.getByRole("button", { name: "Camera", exact: true }).waitFor();
     await page.waitForTimeout(500);
-    await settled(page);
+    await untilIdle(page);
     expect((await steps(page)) === before, "the net is a new one");
   });
 

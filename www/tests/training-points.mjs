@@ -2,7 +2,7 @@
 //
 // Prints `N passed, M failed`.
 
-import { expect, press, settled, stands, steps, test, testPage, text } from "./support/demo.js";
+import { expect, press, stands, steps, test, testPage, text, untilIdle } from "./support/demo.js";
 import { timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
 
 /** Returns the color of the plane at a position, which is the predicted class. */
@@ -20,7 +20,7 @@ await testPage(async (page, where, visit) => {
   await test(`${where}: the points are there, and a step is one step`, async () => {
     await visit("train.html");
     await press(page, "Step");
-    await settled(page);
+    await untilIdle(page);
     expect((await steps(page)) === 1 && (await text(page, "steps")) === "1", `${await text(page, "steps")} steps`);
     expect(/^0\.\d{4}$/.test(await text(page, "loss")), `the loss is ${await text(page, "loss")}`);
     expect((await text(page, "code")).includes("Layer.linear("), "the code is not shown");
@@ -51,7 +51,7 @@ await testPage(async (page, where, visit) => {
       return longest;
     });
     await press(page, "Pause");
-    await settled(page);
+    await untilIdle(page);
     const taken = (await steps(page)) - before;
     expect(taken >= 10 && taken <= 30, `${taken} steps in 2 seconds`);
     expect(longest < 500, `the page slept for ${longest} ms`);
@@ -63,12 +63,12 @@ await testPage(async (page, where, visit) => {
   await test(`${where}: other points, nets and rules`, async () => {
     const choices = { data: "spirals", layers: "3", units: "8", activation: "relu", optimizer: "sgd", lr: "0.1" };
     for (const [id, value] of Object.entries(choices)) await page.locator(`#${id}`).selectOption(value);
-    await settled(page);
+    await untilIdle(page);
     expect((await steps(page)) === 0, "a new net begins at 0");
     await trainFor(page, 100);
     for (const rule of ["adamW", "rmsProp", "nAdam"]) {
       await page.locator("#optimizer").selectOption(rule);
-      await settled(page);
+      await untilIdle(page);
       await trainFor(page, 20);
       expect(Number.isFinite(Number(await text(page, "loss"))), `${rule}: the loss is ${await text(page, "loss")}`);
     }
@@ -79,7 +79,7 @@ await testPage(async (page, where, visit) => {
     for (const [id, value] of Object.entries(choices)) await page.locator(`#${id}`).selectOption(value);
     await press(page, "Remove all points");
     await press(page, "Step");
-    await settled(page);
+    await untilIdle(page);
     expect((await steps(page)) === 0, "there is nothing to learn");
     const plane = page.locator("#plane");
     await plane.scrollIntoViewIfNeeded();
@@ -93,7 +93,7 @@ await testPage(async (page, where, visit) => {
     await plane.focus();
     for (const key of ["ArrowLeft", "ArrowDown"]) for (let n = 0; n < 12; n++) await page.keyboard.press(key);
     await page.keyboard.press("Enter");
-    await settled(page);
+    await untilIdle(page);
     await trainUntil(page, () => window.demo.accuracy.train === 1 && window.demo.loop.steps > 100);
     const sides = [await sideOf(page, -1.1, 1.1), await sideOf(page, 1.1, 1.1), await sideOf(page, -1.1, -1.1)];
     expect(sides.join() === "green,orange,orange", `the corners are ${sides}`);

@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
-import { expect, press, settled, stands, test, testPage, text, timed, trainUntil, wellMade } from "./support/demo.js";
+import { expect, press, stands, test, testPage, text, timed, trainUntil, untilIdle, wellMade } from "./support/demo.js";
 
 /** A text that is all one sentence. */
 const sentence = "Warp threads are held, and weft threads go through. ";
@@ -25,7 +25,7 @@ async function upload(page, buffer) {
   await page.evaluate(() => (document.getElementById("notice").textContent = "–"));
   await page.locator("#file").setInputFiles({ name: "w.safetensors", mimeType: "application/octet-stream", buffer });
   await page.waitForFunction(() => document.getElementById("notice").textContent !== "–");
-  await settled(page);
+  await untilIdle(page);
   return (await page.locator("#notice.error").isVisible()) ? text(page, "notice") : "";
 }
 
@@ -53,11 +53,11 @@ await testPage(async (page, where, visit) => {
     await visit("chars.html");
     await page.locator("#width").selectOption("32");
     await press(page, "Step");
-    await settled(page);
-    const said = await text(page, "about-text");
-    const [, count, known] = said.match(/^([\d,]+) characters, (\d+) different/);
+    await untilIdle(page);
+    const shown = await text(page, "about-text");
+    const [, count, known] = shown.match(/^([\d,]+) characters, (\d+) different/);
     expect((await page.locator("#text").inputValue()) === prose, "it is not the text of native/data");
-    expect(Number(count.replace(",", "")) === [...(await page.locator("#text").inputValue())].length, said);
+    expect(Number(count.replace(",", "")) === [...(await page.locator("#text").inputValue())].length, shown);
     // Random embeddings of variance 1 make confident wrong predictions at first.
     const loss = await page.evaluate(() => window.demo.losses.test);
     expect(loss > 0.8 * Math.log(known) && loss < 1.5 * Math.log(known), `${loss} after one step, of ${known} characters`);
@@ -114,10 +114,10 @@ await testPage(async (page, where, visit) => {
   await test(`${where}: weights that were trained natively write words, and are saved as they were`, async () => {
     await press(page, "Load trained weights");
     await page.waitForFunction(() => window.demo.losses.test < 1.6);
-    await settled(page);
+    await untilIdle(page);
     expect((await page.locator("#width").inputValue()) === "64", "the width is another one");
     await page.waitForFunction(() => document.getElementById("written").textContent.length > 100);
-    await settled(page);
+    await untilIdle(page);
     const written = await text(page, "written");
     const words = written.match(/[a-z]{3,}/gi) ?? [];
     const known = new Set(prose.toLowerCase().match(/[a-z]{3,}/g));
@@ -146,20 +146,20 @@ await testPage(async (page, where, visit) => {
       [altered('\\"heads\\":4', '\\"heads\\":8'), "network of this size: heads 8."],
       [altered("head.bias", "head.bios"), "head.bias"],
     ]) {
-      const said = await upload(page, file);
-      expect(said.includes(words), `it says: ${said}, not ${words}`);
+      const shown = await upload(page, file);
+      expect(shown.includes(words), `it says: ${shown}, not ${words}`);
       expect((await loss()) === before, `${words}: a bad file changed the net`);
     }
     await page.locator("#layers").selectOption("1");
     await press(page, "Step");
-    await settled(page);
+    await untilIdle(page);
     const file = await download(page);
     const header = JSON.parse(file.subarray(8, 8 + Number(file.readBigUInt64LE(0))).toString());
     const { width, layers, dim_feedforward: wide } = JSON.parse(header.__metadata__.architecture);
     expect(width === 64 && layers === 1 && wide === 256, header.__metadata__.architecture);
     const learnt = await loss();
     await page.locator("#layers").selectOption("2");
-    await settled(page);
+    await untilIdle(page);
     expect((await upload(page, file)) === "", await text(page, "notice"));
     expect((await loss()) === learnt, `a loss of ${learnt} was saved, and ${await loss()} is back`);
     expect((await page.locator("#layers").inputValue()) === "1", "the layers are others");
@@ -176,13 +176,13 @@ await testPage(async (page, where, visit) => {
     for (const [id, value] of Object.entries({ width: "32", lr: "0.01", temperature: "0.2" })) {
       await page.locator(`#${id}`).selectOption(value);
     }
-    await settled(page);
+    await untilIdle(page);
     // No net can do better than 0.02, because the first characters of a piece may not determine its position in the sentence.
     await trainUntil(page, () => window.demo.losses.test < 0.03);
     // With weights from a file, the page writes a new text. Text from before the training would otherwise mislead the net.
     expect((await upload(page, await download(page))) === "", await text(page, "notice"));
     await press(page, "Continue writing");
-    await settled(page);
+    await untilIdle(page);
     const last = (await text(page, "written")).slice(-60);
     const threes = Array.from({ length: last.length - 2 }, (_, n) => last.slice(n, n + 3));
     const known = threes.filter((three) => sentence.repeat(2).includes(three));
@@ -191,9 +191,9 @@ await testPage(async (page, where, visit) => {
 
   await test(`${where}: weights of another text`, async () => {
     const before = await page.evaluate(() => window.demo.losses.test);
-    const said = await upload(page, trained);
+    const shown = await upload(page, trained);
     const words = `it has ${new Set(prose).size} different characters, and this one has ${new Set(sentence).size}`;
-    expect(said.includes(words), `it says: ${said}`);
+    expect(shown.includes(words), `it says: ${shown}`);
     expect((await page.evaluate(() => window.demo.losses.test)) === before, "weights of another text changed the net");
   });
 

@@ -24,7 +24,7 @@ const [LOOK, PATIENCE] = [5, 900];
 /** Installs packages for the whole system. Reports and waits while another package manager runs. */
 export async function aptInstall(packages, say = () => {}) {
   const begun = Date.now();
-  let told = false;
+  let isReported = false;
   const system = async (...args) => {
     const [cmd, ...rest] = [...asRoot(), "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", ...args];
     for (;;) {
@@ -33,8 +33,8 @@ export async function aptInstall(packages, say = () => {}) {
       } catch (error) {
         const isLate = Date.now() - begun > PATIENCE * 1000;
         if (isLate || !locked.test(`${error.message} ${error.output ?? ""}`)) throw error;
-        if (!told) say("waits for another package manager (apt or dpkg) to end");
-        told = true;
+        if (!isReported) say("waits for another package manager (apt or dpkg) to end");
+        isReported = true;
         await new Promise((resolve) => setTimeout(resolve, LOOK * 1000));
       }
     }

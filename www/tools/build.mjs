@@ -53,8 +53,8 @@ export function coreEnv(name) {
   const env = webEnv(target);
   const std = join(read(env.RUSTC ?? "rustc", ["--print", "sysroot"], { env }), "lib", "rustlib", "src", "rust");
   // Panic messages name source files. Their paths on this machine are replaced.
-  const places = { [cargoHome]: "cargo", [root]: "warpweft", [std]: "rust" }; // The last match applies.
-  const remap = Object.entries(places).map(([path, told]) => `--remap-path-prefix=${path}=${told}`);
+  const aliases = { [cargoHome]: "cargo", [root]: "warpweft", [std]: "rust" }; // The last match applies.
+  const remap = Object.entries(aliases).map(([path, alias]) => `--remap-path-prefix=${path}=${alias}`);
   return { ...env, CARGO_ENCODED_RUSTFLAGS: [...rustflags, ...remap].join("\x1f") };
 }
 
@@ -101,8 +101,8 @@ async function buildCore(name) {
   for (const file of unused) rmSync(join(out, file));
   const compiled = join(out, "warpweft_bg.wasm");
   // The output is next to the module that loads it.
-  const places = [compiled, "-o", join(dist, `${name}.wasm`)];
-  await run(process.execPath, [nodeTool("binaryen", "wasm-opt"), ...places, optimise, "--strip-producers"]);
+  const files = [compiled, "-o", join(dist, `${name}.wasm`)];
+  await run(process.execPath, [nodeTool("binaryen", "wasm-opt"), ...files, optimise, "--strip-producers"]);
   rmSync(compiled);
 }
 

@@ -74,8 +74,8 @@ const checks = {
 async function lint(command, args, env) {
   const own = rustWebTool(`cargo-${command}`);
   const forWasm = args.includes("wasm32-unknown-unknown");
-  const wantsOwn = forWasm ? usesRustWeb() : !read(`cargo-${command}`, ["--version"]);
-  if (!wantsOwn) return run("cargo", [command, ...args], { env });
+  const usesOwn = forWasm ? usesRustWeb() : !read(`cargo-${command}`, ["--version"]);
+  if (!usesOwn) return run("cargo", [command, ...args], { env });
   if (!own) throw new Error(`cargo ${command} is not installed; run: rustup component add clippy rustfmt`);
   const rustfmt = join(dirname(own), "rustfmt");
   await run(own, [command, ...args], { env: { ...(forWasm ? env : webEnv(`${webTarget}-lint`)), RUSTFMT: rustfmt } });

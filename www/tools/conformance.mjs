@@ -122,8 +122,8 @@ function reasons(notes) {
   return [...found].sort().map(([key, counts]) => {
     const numbers = Object.values(counts);
     const same = numbers.length === backends.length && numbers.every((n) => n === numbers[0]);
-    const told = same ? `${numbers[0]}` : backends.filter((b) => counts[b]).map((b) => `${counts[b]} on ${b}`).join(", ");
-    return `- ${key}: ${told}`;
+    const summary = same ? `${numbers[0]}` : backends.filter((b) => counts[b]).map((b) => `${counts[b]} on ${b}`).join(", ");
+    return `- ${key}: ${summary}`;
   });
 }
 

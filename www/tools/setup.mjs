@@ -228,8 +228,8 @@ function firefoxRelease() {
 
 /** The version is not checked if the environment names a geckodriver. */
 function haveGeckodriver() {
-  const said = read(geckodriver(), ["--version"]);
-  return Boolean(process.env.GECKODRIVER ? said : said?.split(/\s/)[1] === geckodriverVersion);
+  const version = read(geckodriver(), ["--version"]);
+  return Boolean(process.env.GECKODRIVER ? version : version?.split(/\s/)[1] === geckodriverVersion);
 }
 
 /** Installs a crate's programs. They are compiled in the subfolder `folder` of the tools. */

@@ -72,14 +72,14 @@ async function testPages() {
   const next = async () => {
     for (let name; (name = scripts.shift()); ) {
       const start = Date.now();
-      let said = "";
+      let output = "";
       const { passed, failed } = await counted(async () => {
         const work = run(process.execPath, [join(dir, name)], { env, quiet: true });
-        said = await work.catch((error) => error.output ?? "");
+        output = await work.catch((error) => error.output ?? "");
         return work;
       });
       // Printed at the end, because the output of parallel scripts would be mixed.
-      console.log(`page: ${name}: ${Math.round((Date.now() - start) / 1000)} s\n${said}`);
+      console.log(`page: ${name}: ${Math.round((Date.now() - start) / 1000)} s\n${output}`);
       sum.passed += failed || passed ? passed : 1; // A script that counts nothing is one test.
       sum.failed += failed;
     }

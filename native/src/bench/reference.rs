@@ -18,20 +18,20 @@ pub fn wrong(kind: &Kind, data: &[Vec<f32>], result: &[f32]) -> Option<String> {
         let part = (i as f64 * 0.618_033_988_7 + 0.37) % 1.0;
         (part * size as f64) as usize
     });
-    let places: Vec<usize> = [0, size - 1].into_iter().chain(spread).collect();
-    let wanted: Vec<f64> = value(kind, data, &places);
+    let indices: Vec<usize> = [0, size - 1].into_iter().chain(spread).collect();
+    let wanted: Vec<f64> = value(kind, data, &indices);
     let largest = wanted.iter().fold(0.0, |most: f64, want| most.max(want.abs()));
-    let mut pairs = places.iter().zip(&wanted);
+    let mut pairs = indices.iter().zip(&wanted);
     // A NaN is not near any number.
     let near = |at: usize, want: f64| (f64::from(result[at]) - want).abs() <= NEAR * largest;
     let (at, want) = pairs.find(|&(&at, &want)| !near(at, want))?;
     Some(format!("element {at} is {} instead of {want}", result[*at]))
 }
 
-/// Computes the values at `places`.
-fn value(kind: &Kind, data: &[Vec<f32>], places: &[usize]) -> Vec<f64> {
+/// Computes the values at `indices`.
+fn value(kind: &Kind, data: &[Vec<f32>], indices: &[usize]) -> Vec<f64> {
     let x = |i: usize| f64::from(data[0][i]);
-    let each = |f: &dyn Fn(usize) -> f64| places.iter().map(|&at| f(at)).collect();
+    let each = |f: &dyn Fn(usize) -> f64| indices.iter().map(|&at| f(at)).collect();
     match kind {
         &Kind::Matmul { .. } => each(&|at| product(kind, data, at)),
         &Kind::Conv { .. } => each(&|at| convolved(kind, data, at)),
@@ -126,13 +126,13 @@ fn convolved(kind: &Kind, data: &[Vec<f32>], at: usize) -> f64 {
     let one = |tap: usize| {
         let (channel, ky, kx) = (tap / (window * window), tap / window % window, tap % window);
         let (y, z) = (row * stride + ky, column * stride + kx);
-        let inside = |place: usize| (window / 2..size + window / 2).contains(&place);
+        let inside = |index: usize| (window / 2..size + window / 2).contains(&index);
         if !inside(y) || !inside(z) {
             return 0.0;
         }
-        let place = ((first + channel) * size + y - window / 2) * size + z - window / 2;
+        let index = ((first + channel) * size + y - window / 2) * size + z - window / 2;
         let weight = data[1][filter * depth * window * window + tap];
-        f64::from(data[0][place]) * f64::from(weight)
+        f64::from(data[0][index]) * f64::from(weight)
     };
     (0..depth * window * window).map(one).sum()
 }

@@ -187,7 +187,7 @@ impl<'a> Learner<'a> {
 }
 
 /// Returns the result of a peer. Prints the error of a peer that fails, which the table also marks.
-fn told<T>(result: Result<T>) -> Option<T> {
+fn ok_or_print<T>(result: Result<T>) -> Option<T> {
     result.inspect_err(|error| eprintln!("{error}")).ok()
 }
 
@@ -225,13 +225,13 @@ fn row(
     let mut optimizer = Optimizer::new(Adam::new(1e-4), &work.model.parameters())?;
     device.synchronize_blocking()?;
     let mut own = Learner::new(name.into(), || step(&work, &mut optimizer))?;
-    let other = |peer| told(Learner::other(peer, name, parameters));
+    let other = |peer| ok_or_print(Learner::other(peer, name, parameters));
     let mut others: Vec<Option<Learner>> = peers.iter_mut().map(other).collect();
     let before = device.stats();
     for _ in 0..runs {
         own.turn()?;
         for other in &mut others {
-            *other = other.take().and_then(|mut other| told(other.turn().map(|()| other)));
+            *other = other.take().and_then(|mut other| ok_or_print(other.turn().map(|()| other)));
         }
     }
     let after = device.stats();
@@ -246,11 +246,11 @@ fn row(
         each(after.kernels, before.kernels),
         format!("{:.1}", after.peak_bytes as f64 / 1e6),
     ];
-    row.extend(others.into_iter().map(
-        |other| match other.and_then(|other| told(other.median())) {
+    row.extend(others.into_iter().map(|other| {
+        match other.and_then(|other| ok_or_print(other.median())) {
             Some(peer) => format!("{peer:.2} ({:.2})", peer / ms),
             None => "-".into(),
-        },
-    ));
+        }
+    }));
     Ok(row)
 }

@@ -222,7 +222,7 @@ impl Backend for CpuBackend {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn forget(&self, batch: &Arc<Plan>) {
+    fn release(&self, batch: &Arc<Plan>) {
         self.state().batches.remove(&address(batch));
     }
 

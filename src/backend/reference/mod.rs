@@ -193,7 +193,7 @@ impl Backend for ReferenceBackend {
         Box::pin(ready(Ok(())))
     }
 
-    fn forget(&self, batch: &Arc<Plan>) {
+    fn release(&self, batch: &Arc<Plan>) {
         self.state().seen.retain(|seen| !Arc::ptr_eq(seen, batch));
     }
 

@@ -194,7 +194,7 @@ impl Prepared {
     }
 
     /// Whether the plan was dropped, so that nothing can run the batch any more.
-    pub(super) fn dead(&self) -> bool {
+    pub(super) fn is_dropped(&self) -> bool {
         self.batch.strong_count() == 0
     }
 
@@ -293,7 +293,7 @@ impl Kernels {
             let kernel = numbers.entry((Arc::as_ptr(&dispatch.kernel), arity));
             of_dispatch.push(*kernel.or_insert_with(|| {
                 let source = text(number);
-                let dynamic = seen.settle(&source, arity);
+                let dynamic = seen.choose_dynamic_sizes(&source, arity);
                 texts.push((dispatch, arity, source, dynamic));
                 texts.len() - 1
             }));

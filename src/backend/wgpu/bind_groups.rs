@@ -146,7 +146,7 @@ impl BindGroupCache {
     }
 
     /// Removes the groups of a freed buffer.
-    pub(super) fn forget(&mut self, number: u64) {
+    pub(super) fn remove_buffer(&mut self, number: u64) {
         for spot in self.of_buffer.remove(&number).unwrap_or_default() {
             if let Some((key, _)) = self.all.remove_at(spot) {
                 self.unlist(spot, &key);

@@ -47,7 +47,7 @@ type Key = (u64, (usize, usize), u32);
 pub(super) struct Dynamic {
     key: Key,
     /// The word that each size is read from, if it is read.
-    places: Vec<Option<usize>>,
+    positions: Vec<Option<usize>>,
     /// The values of the words.
     pub(super) sizes: Vec<u32>,
     /// The pipeline that was compiled before, if it still exists.
@@ -56,7 +56,7 @@ pub(super) struct Dynamic {
 
 impl Dynamic {
     pub(super) fn source(&self, source: &Source) -> Source {
-        source.dynamic(&self.places)
+        source.dynamic(&self.positions)
     }
 }
 
@@ -99,7 +99,11 @@ impl Shapes {
 
 impl StructureStats {
     /// Decides which sizes a kernel reads from params. `None` if all of them are constants.
-    pub(super) fn settle(&mut self, source: &Source, arity: (usize, usize)) -> Option<Dynamic> {
+    pub(super) fn choose_dynamic_sizes(
+        &mut self,
+        source: &Source,
+        arity: (usize, usize),
+    ) -> Option<Dynamic> {
         let structure = source.structure();
         let met = self.occurrences.entry((structure, arity)).or_default();
         *met += 1;
@@ -123,9 +127,9 @@ impl StructureStats {
                 read.push(value);
             }
         }
-        let places: Vec<_> = sizes.group.iter().map(|&group| of_group[group]).collect();
+        let positions: Vec<_> = sizes.group.iter().map(|&group| of_group[group]).collect();
         let pipeline = sizes.pipeline.upgrade();
-        (!read.is_empty()).then_some(Dynamic { key, places, sizes: read, pipeline })
+        (!read.is_empty()).then_some(Dynamic { key, positions, sizes: read, pipeline })
     }
 
     /// Stores the pipeline that was compiled.

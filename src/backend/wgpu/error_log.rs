@@ -83,8 +83,8 @@ impl ErrorLog {
         unresolved: &[ErrorDependencies],
     ) -> Result<()> {
         self.check(operation)?;
-        let unheard = self.take_before(at);
-        match unresolved.iter().find_map(ErrorDependencies::error).cloned().or(unheard) {
+        let unreported = self.take_before(at);
+        match unresolved.iter().find_map(ErrorDependencies::error).cloned().or(unreported) {
             Some(error) => Err(error),
             None => Ok(()),
         }

@@ -18,15 +18,15 @@ pub(super) struct GpuBuffer {
 
 /// The low bits of a buffer's number that are its position in the list of its device. The upper bits count the buffers made
 /// before by any device, so that no number is used twice.
-const PLACE_BITS: u32 = 24;
+const INDEX_BITS: u32 = 24;
 
-fn number(place: usize) -> u64 {
+fn number(index: usize) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed) << PLACE_BITS | place as u64
+    NEXT.fetch_add(1, Ordering::Relaxed) << INDEX_BITS | index as u64
 }
 
-fn place(id: BufferId) -> usize {
-    (id.0 & ((1 << PLACE_BITS) - 1)) as usize
+fn index_of(id: BufferId) -> usize {
+    (id.0 & ((1 << INDEX_BITS) - 1)) as usize
 }
 
 /// A buffer with its size.
@@ -79,7 +79,7 @@ impl Buffers {
             );
             return Err(Error::new(ErrorKind::Limit, message));
         }
-        let place = self.room("allocate")?;
+        let index = self.room("allocate")?;
         let bytes = bound_bytes(bytes);
         let there = DeferredResult::default();
         use wgpu::BufferUsages as Uses;
@@ -87,33 +87,33 @@ impl Buffers {
         let buffer = gpu.create("allocate", bytes, usage, false, Some(&there))?;
         self.made += 1;
         self.bytes += bytes;
-        Ok(self.put(place, buffer, bytes, there, 0))
+        Ok(self.put(index, buffer, bytes, there, 0))
     }
 
     /// Returns the position of the next buffer.
     fn room(&self, operation: &str) -> Result<usize> {
-        let place = self.vacant.last().copied().unwrap_or(self.all.len());
-        if place >> PLACE_BITS > 0 {
-            let message = format!("{operation}: there must be fewer buffers, got {place}");
+        let index = self.vacant.last().copied().unwrap_or(self.all.len());
+        if index >> INDEX_BITS > 0 {
+            let message = format!("{operation}: there must be fewer buffers, got {index}");
             return Err(Error::new(ErrorKind::Memory, message));
         }
-        Ok(place)
+        Ok(index)
     }
 
     fn put(
         &mut self,
-        place: usize,
+        index: usize,
         buffer: wgpu::Buffer,
         bytes: u64,
         there: DeferredResult,
         lent: usize,
     ) -> BufferId {
-        let held = GpuBuffer { number: number(place), buffer };
+        let held = GpuBuffer { number: number(index), buffer };
         let id = BufferId(held.number);
         let memory =
             Some(Memory { held, bytes, there, written: ErrorDependencies::default(), lent });
         match self.vacant.pop() {
-            Some(place) => self.all[place] = memory,
+            Some(index) => self.all[index] = memory,
             None => self.all.push(memory),
         }
         id
@@ -130,10 +130,10 @@ impl Buffers {
             memory.lent += 1;
             return Ok(BufferId(memory.held.number));
         }
-        let place = self.room("tensor_from_wgpu")?;
+        let index = self.room("tensor_from_wgpu")?;
         // Whole vectors are bound, so the size is rounded down.
         let bytes = buffer.size() / 16 * 16;
-        Ok(self.put(place, buffer.clone(), bytes, there, 1))
+        Ok(self.put(index, buffer.clone(), bytes, there, 1))
     }
 
     /// Returns a buffer of the app if it is borrowed.
@@ -145,13 +145,13 @@ impl Buffers {
 
     /// Removes a buffer, unless a borrowed buffer has other uses.
     pub(super) fn remove(&mut self, id: BufferId) -> Option<Memory> {
-        let found = self.all.get_mut(place(id))?;
+        let found = self.all.get_mut(index_of(id))?;
         let memory = found.as_mut().filter(|memory| memory.held.number == id.0)?;
         if memory.lent > 1 {
             memory.lent -= 1;
             return None;
         }
-        self.vacant.push(place(id));
+        self.vacant.push(index_of(id));
         let memory = found.take()?;
         if memory.lent == 0 {
             self.bytes -= memory.bytes;
@@ -165,7 +165,7 @@ impl Buffers {
     }
 
     fn find(&self, id: BufferId) -> Option<&Memory> {
-        self.all.get(place(id))?.as_ref().filter(|memory| memory.held.number == id.0)
+        self.all.get(index_of(id))?.as_ref().filter(|memory| memory.held.number == id.0)
     }
 
     /// Returns the buffer, or an error of `operation` if it was freed or its allocation failed.
@@ -213,7 +213,7 @@ impl Buffers {
 
     /// Sets the dependencies of a buffer's contents.
     pub(super) fn depend(&mut self, id: BufferId, on: &ErrorDependencies) {
-        let found = self.all.get_mut(place(id)).and_then(Option::as_mut);
+        let found = self.all.get_mut(index_of(id)).and_then(Option::as_mut);
         if let Some(memory) = found.filter(|memory| memory.held.number == id.0) {
             memory.written = on.clone();
         }

@@ -145,7 +145,7 @@ impl WgpuBackend {
             return Ok(());
         }
         if let Some(old) = uniform.make_room(gpu, prepared.image.len())? {
-            groups.forget(old.number);
+            groups.remove_buffer(old.number);
             gpu.discard(&old.buffer);
         }
         let (uniform, params) = uniform.ready(&prepared.image);
@@ -191,7 +191,7 @@ impl WgpuBackend {
         }
         let made = Prepared::new(&self.gpu, &self.limits, &mut pipelines, batch, text)?;
         let mut state = lock(&self.state);
-        state.batches.retain(|prepared| !prepared.dead());
+        state.batches.retain(|prepared| !prepared.is_dropped());
         state.batches.insert(address(batch), made, 0);
         let most = state.caches.pipelines;
         pipelines.all.shrink(most, &mut state.batches);
@@ -258,7 +258,7 @@ impl Backend for WgpuBackend {
         let freed = {
             let mut state = lock(&self.state);
             let Some(freed) = state.buffers.remove(buffer) else { return };
-            state.groups.forget(buffer.0);
+            state.groups.remove_buffer(buffer.0);
             freed
         };
         if let Some(own) = freed.own() {
@@ -292,7 +292,7 @@ impl Backend for WgpuBackend {
                 .map(|prepared| prepared.history.dependencies(None, [], []))
                 .unwrap_or_default())
         });
-        let (gpu, known) = (self.gpu.clone(), self.gpu.heard());
+        let (gpu, known) = (self.gpu.clone(), self.gpu.outcomes_known());
         Box::pin(async move {
             let unresolved = compiled?;
             known.await;
@@ -333,7 +333,7 @@ impl Backend for WgpuBackend {
         })
     }
 
-    fn forget(&self, batch: &Arc<Plan>) {
+    fn release(&self, batch: &Arc<Plan>) {
         lock(&self.state).batches.remove(&address(batch));
     }
 

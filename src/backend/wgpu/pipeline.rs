@@ -49,8 +49,8 @@ impl Recipe<'_> {
             return Pipeline { compiled: None, deferred };
         }
         let device = &gpu.device;
-        let what = format!("{kind}: the device rejects the kernel `{label}`");
-        let (pipeline, _) = gpu.watch(what, Some(&deferred), || {
+        let context = format!("{kind}: the device rejects the kernel `{label}`");
+        let (pipeline, _) = gpu.watch(context, Some(&deferred), || {
             let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
                 label: Some(kind),
                 source: wgpu::ShaderSource::Wgsl(Cow::Borrowed(&self.source.text)),

@@ -52,7 +52,7 @@ impl Pipelines {
             let recipe = &recipes[missing[n]];
             let made = recipe.compile(gpu, limits, &layouts[&recipe.arity]);
             if let Some(progress) = progress.clone() {
-                gpu.when_heard(move || progress.one_more());
+                gpu.on_outcomes_known(move || progress.one_more());
             }
             Arc::new(made)
         });

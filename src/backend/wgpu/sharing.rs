@@ -39,9 +39,9 @@ impl WgpuBackend {
             ("invocations per workgroup", has.workgroup_size.into(), 256),
             ("bytes of workgroup storage", has.workgroup_bytes.into(), 16 << 10),
         ];
-        if let Some((what, has, needed)) = needed.iter().find(|(_, has, needed)| has < needed) {
+        if let Some((limit, has, needed)) = needed.iter().find(|(_, has, needed)| has < needed) {
             let message =
-                format!("{operation}: the device must be opened with {needed} {what}, got {has}");
+                format!("{operation}: the device must be opened with {needed} {limit}, got {has}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         on(info, could, opened, true)

@@ -4,8 +4,8 @@ use super::core::{Model, Object};
 use super::options;
 use super::{parsed, JsLanguageModel};
 use crate::error::Result;
-use crate::js::objects::{shells, unusable, Object as Any, Place};
-use crate::js::returns::{settle, Made};
+use crate::js::objects::{shells, unusable, Object as Any, Slot};
+use crate::js::returns::{to_promise, Made};
 use crate::js::variable::object_of;
 use crate::js::{named, Answer, IntoJs, JsTensor, Shell, Value};
 use crate::model::{Example, LoraAdapter};
@@ -34,7 +34,7 @@ shells! {
 }
 
 fn shell(adapter: LoraAdapter) -> JsLoraAdapter {
-    JsLoraAdapter(Place::new(Any::Language(Object::Adapter(adapter))))
+    JsLoraAdapter(Slot::new(Any::Language(Object::Adapter(adapter))))
 }
 
 #[wasm_bindgen(js_class = "LanguageModel")]
@@ -69,7 +69,7 @@ impl JsLanguageModel {
         let (model, adapter) = (self.core(OP)?, adapter.core(OP)?);
         let tuned = model.model.with_adapter(&adapter).and_then(Model::new);
         let tuned = Rc::new(tuned.map_err(|error| error.within(OP))?);
-        Ok(JsLanguageModel(Object::Model(tuned).placed()))
+        Ok(JsLanguageModel(Object::Model(tuned).into_slot()))
     }
 }
 
@@ -138,7 +138,7 @@ impl JsLoraAdapter {
     #[wasm_bindgen(unchecked_return_type = "Promise<AdapterFiles>")]
     pub fn save(&self) -> Answer<Promise> {
         let adapter = self.core("save")?;
-        Ok(settle(Box::pin(async move {
+        Ok(to_promise(Box::pin(async move {
             let files = adapter.save().await?;
             let made = move || {
                 let weights = JsValue::from(Uint8Array::from(&files.weights[..]));

@@ -5,7 +5,7 @@ use super::options;
 use super::source::{reading, reading_again, JsSource, Reader};
 use crate::device::Device;
 use crate::error::Result;
-use crate::js::objects::{shells, unusable, Object as Any, Place};
+use crate::js::objects::{shells, unusable, Object as Any, Slot};
 use crate::js::returns::{promise, Made};
 use crate::js::{Answer, IntoJs, JsDevice, JsTensor, Shell};
 use crate::model::{EmbedOptions, Embedder};
@@ -60,9 +60,8 @@ impl JsEmbedder {
                     })
                 });
             }
-            let made = move || {
-                Ok(JsEmbedder(Place::new(Any::Language(Object::Embedder(embedder)))).into())
-            };
+            let made =
+                move || Ok(JsEmbedder(Slot::new(Any::Language(Object::Embedder(embedder)))).into());
             Ok(Box::new(made) as Made)
         }))
     }

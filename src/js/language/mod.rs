@@ -8,8 +8,8 @@ mod options;
 mod source;
 
 use self::core::{Generation, Model, Object};
-use super::objects::{shells, unusable, Object as Any, Place};
-use super::returns::{promise, settle, Made};
+use super::objects::{shells, unusable, Object as Any, Slot};
+use super::returns::{promise, to_promise, Made};
 use super::{named, Answer, At, FromJs, IntoJs, JsDevice, Options, Shell, Value};
 use crate::error::{Error, Result};
 use crate::io::SafetensorsIndex;
@@ -25,8 +25,8 @@ use wasm_bindgen::prelude::*;
 const TYPES: &str = include_str!("types.d.ts");
 
 impl Object {
-    fn placed(self) -> Place {
-        Place::new(Any::Language(self))
+    fn into_slot(self) -> Slot {
+        Slot::new(Any::Language(self))
     }
 }
 
@@ -56,7 +56,7 @@ shells! {
 
 /// Converts a list of token ids.
 fn ids(value: &JsValue, op: &'static str) -> Result<Vec<u32>> {
-    Vec::<u32>::from_js(value, At { op, what: "tokens" })
+    Vec::<u32>::from_js(value, At { op, argument: "tokens" })
 }
 
 /// Opens the files of a model: a folder's files with these names, or the parts of a GGUF file.
@@ -71,10 +71,10 @@ async fn model_files(
 }
 
 /// Parses JSON that the JavaScript side made of an argument.
-fn parsed<T: serde::de::DeserializeOwned>(json: &str, op: &str, what: &str) -> Result<T> {
+fn parsed<T: serde::de::DeserializeOwned>(json: &str, op: &str, argument: &str) -> Result<T> {
     let refuse = |error: serde_json::Error| {
         Error::argument(format!(
-            "{op}: {what} must be messages with a role and a content, got {error}"
+            "{op}: {argument} must be messages with a role and a content, got {error}"
         ))
     };
     serde_json::from_str(json).map_err(refuse)
@@ -123,7 +123,8 @@ impl JsLanguageModel {
                 });
             }
             let model = Rc::new(Model::new(model)?);
-            Ok(Box::new(move || Ok(JsLanguageModel(Object::Model(model).placed()).into())) as Made)
+            Ok(Box::new(move || Ok(JsLanguageModel(Object::Model(model).into_slot()).into()))
+                as Made)
         }))
     }
 
@@ -186,8 +187,8 @@ impl JsLanguageModel {
     ) -> Answer<Vec<u32>> {
         let op = "encode";
         let model = self.core(op)?;
-        let text = String::from_js(text, At { op, what: "text" })?;
-        let special = Option::<bool>::from_js(special, At { op, what: "special" })?;
+        let text = String::from_js(text, At { op, argument: "text" })?;
+        let special = Option::<bool>::from_js(special, At { op, argument: "special" })?;
         let encoded = model.model.tokenizer().encode(&text, special.unwrap_or(false));
         Ok(encoded.map_err(|error| error.within(op))?)
     }
@@ -223,7 +224,7 @@ impl JsLanguageModel {
         let model = self.core(op)?;
         let options = options::generate(&Options::open(options, options::GENERATE, "generate")?)?;
         let generation = Generation::begin(&model, tokens, options)?;
-        Ok(JsGeneration(Object::Generation(Rc::new(generation)).placed()))
+        Ok(JsGeneration(Object::Generation(Rc::new(generation)).into_slot()))
     }
 }
 
@@ -233,9 +234,9 @@ impl JsGeneration {
     #[wasm_bindgen(js_name = nextToken, unchecked_return_type = "Promise<GeneratedToken | undefined>")]
     pub fn next_token(&self) -> Answer<Promise> {
         let generation = self.core("nextToken")?;
-        Ok(settle(Box::pin(async move {
+        Ok(to_promise(Box::pin(async move {
             let token = generation.next().await?;
-            Ok(Box::new(move || Ok(token.map_or(JsValue::UNDEFINED, told))) as Made)
+            Ok(Box::new(move || Ok(token.map_or(JsValue::UNDEFINED, token_object))) as Made)
         })))
     }
 
@@ -248,7 +249,7 @@ impl JsGeneration {
 }
 
 /// Makes an object of a generated token.
-fn told(token: Generated) -> JsValue {
+fn token_object(token: Generated) -> JsValue {
     let likeliest = token.likeliest.iter().map(|&(id, logprob)| {
         let pair = [f64::from(id), f64::from(logprob)];
         JsValue::from(pair.iter().map(|&number| JsValue::from(number)).collect::<Array>())

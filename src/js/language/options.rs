@@ -14,8 +14,8 @@ pub const GENERATE: Known = &[
 ];
 
 /// Returns a field, if it was given.
-fn field<T: FromJs>(options: &Options, n: usize, what: &'static str) -> Result<Option<T>> {
-    Option::from_js(&options.get(n), At { op: options.op(), what })
+fn field<T: FromJs>(options: &Options, n: usize, argument: &'static str) -> Result<Option<T>> {
+    Option::from_js(&options.get(n), At { op: options.op(), argument })
 }
 
 /// Reads the options of loading a model.
@@ -26,7 +26,7 @@ pub fn load(given: &JsValue, op: &'static str) -> Result<LoadOptions> {
         cache if cache.is_undefined() => None,
         cache => {
             let types = [DType::F16, DType::F32];
-            let at = At { op, what: "cache" };
+            let at = At { op, argument: "cache" };
             Some(types[word(&cache, &types.map(DType::name), at)?])
         }
     };
@@ -37,7 +37,7 @@ pub fn load(given: &JsValue, op: &'static str) -> Result<LoadOptions> {
 /// Converts the options of a generation.
 pub fn generate(options: &Options) -> Result<GenerateOptions> {
     let usual = SamplingOptions::default();
-    let number = |n, what, usual| Ok(field::<f64>(options, n, what)?.unwrap_or(usual));
+    let number = |n, argument, usual| Ok(field::<f64>(options, n, argument)?.unwrap_or(usual));
     let sampling = SamplingOptions {
         temperature: number(1, "temperature", usual.temperature)?,
         top_k: field(options, 2, "topK")?.unwrap_or(usual.top_k),
@@ -68,7 +68,7 @@ fn items(list: &JsValue, at: At, wanted: &str) -> Result<Vec<JsValue>> {
 
 /// Reads the logit biases as pairs of a token and a number.
 fn biases(options: &Options) -> Result<Vec<(u32, f32)>> {
-    let at = At { op: options.op(), what: "logitBias" };
+    let at = At { op: options.op(), argument: "logitBias" };
     let list = options.get(8);
     if list.is_undefined() {
         return Ok(Vec::new());
@@ -84,8 +84,8 @@ fn biases(options: &Options) -> Result<Vec<(u32, f32)>> {
 }
 
 /// Reads a text or a list of texts.
-pub fn texts(given: &JsValue, op: &'static str, what: &'static str) -> Result<Vec<String>> {
-    let at = At { op, what };
+pub fn texts(given: &JsValue, op: &'static str, argument: &'static str) -> Result<Vec<String>> {
+    let at = At { op, argument };
     if given.as_string().is_some() {
         return Ok(vec![String::from_js(given, at)?]);
     }
@@ -108,7 +108,7 @@ pub fn adapter(given: &JsValue, op: &'static str) -> Result<LoraOptions> {
     let targets = match options.get(2) {
         targets if targets.is_undefined() => usual.targets,
         targets => {
-            let at = At { op, what: "targets" };
+            let at = At { op, argument: "targets" };
             let names = Projection::ALL.map(|projection| projection.name());
             let list = items(&targets, at, "a list of names")?;
             let named = |name: &JsValue| Ok(Projection::ALL[word(name, &names, at)?]);

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::io::Source;
-use crate::js::returns::{settle, Made};
+use crate::js::returns::{to_promise, Made};
 use crate::js::Thrown;
 use js_sys::{Function, Promise, Uint8Array};
 use std::cell::Cell;
@@ -54,7 +54,7 @@ pub fn reading(
     work: impl AsyncFnOnce(Vec<JsSource>) -> Result<Made> + 'static,
 ) -> Promise {
     let (files, thrown) = files(reader, parts);
-    settle(Box::pin(async move {
+    to_promise(Box::pin(async move {
         let made = work(files).await;
         match thrown.take() {
             Some(thrown) => Err(Thrown::from(thrown)),

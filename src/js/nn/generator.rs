@@ -18,9 +18,9 @@ impl JsGenerator {
         #[wasm_bindgen(unchecked_param_type = "number")] seed: &JsValue,
     ) -> Answer<JsGenerator> {
         let op = "generator";
-        let device = Device::from_js(device, At { op, what: "device" })?;
-        let seed = u32::from_js(seed, At { op, what: "seed" })?;
-        Ok(JsGenerator(Object::Generator(Generator::new(&device, seed)).placed()))
+        let device = Device::from_js(device, At { op, argument: "device" })?;
+        let seed = u32::from_js(seed, At { op, argument: "seed" })?;
+        Ok(JsGenerator(Object::Generator(Generator::new(&device, seed)).into_slot()))
     }
 
     /// The number of seeds drawn so far. Together with the seed, this is the generator's whole state. Set it to a saved number
@@ -37,7 +37,7 @@ impl JsGenerator {
         #[wasm_bindgen(unchecked_param_type = "number")] drawn: &JsValue,
     ) -> Answer<()> {
         let op = "drawn";
-        self.core(op)?.set_drawn(u32::from_js(drawn, At { op, what: "drawn" })?);
+        self.core(op)?.set_drawn(u32::from_js(drawn, At { op, argument: "drawn" })?);
         Ok(())
     }
 }

@@ -380,7 +380,7 @@ impl JsLayer {
     ) -> Answer<JsValue> {
         let op = "parameter";
         let layer = self.core(op)?;
-        let name = String::from_js(name, At { op, what: "name" })?;
+        let name = String::from_js(name, At { op, argument: "name" })?;
         let kind = layer.module.kind();
         let found = Walked::layer(layer).variable(&name);
         let none =
@@ -393,10 +393,10 @@ impl JsLayer {
     fn made(&self, x: &JsValue, options: &JsValue) -> Answer<Vec<Tensor>> {
         let op = "forward";
         let layer = self.core(op)?;
-        let inputs = match Tensor::from_js(x, At { op, what: "x" }) {
+        let inputs = match Tensor::from_js(x, At { op, argument: "x" }) {
             Ok(one) => vec![one],
             Err(error) if !js_sys::Array::is_array(x) => return Err(error.into()),
-            Err(_) => Vec::<Tensor>::from_js(x, At { op, what: "x" })?,
+            Err(_) => Vec::<Tensor>::from_js(x, At { op, argument: "x" })?,
         };
         let options = Options::open(options, &[Attending::KNOWN], op)?;
         let attending = Attending::from_options(options.after(0))?;
@@ -407,6 +407,6 @@ impl JsLayer {
 impl IntoJs for Layer {
     type Js = JsLayer;
     fn into_js(self) -> Result<JsLayer> {
-        Ok(JsLayer(Object::Layer(self).placed()))
+        Ok(JsLayer(Object::Layer(self).into_slot()))
     }
 }

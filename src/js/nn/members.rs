@@ -58,7 +58,7 @@ impl Walked {
     /// # Errors
     /// `InvalidArgument` if a part is neither a layer nor a variable.
     pub fn new(paths: Vec<String>, parts: &[JsValue]) -> Result<Walked> {
-        let at = At { op: "module", what: "a part" };
+        let at = At { op: "module", argument: "a part" };
         let one = |(path, part)| Ok((path, Part::from_js(part, at)?));
         Ok(Walked(paths.into_iter().zip(parts).map(one).collect::<Result<_>>()?))
     }

@@ -8,7 +8,7 @@ pub mod object;
 mod optimizer;
 mod schedule;
 
-use super::objects::{shells, unusable, Object as Any, Place};
+use super::objects::{shells, unusable, Object as Any, Slot};
 use super::train::core::Trainer;
 use super::Shell;
 use crate::error::Result;
@@ -22,9 +22,9 @@ use wasm_bindgen::prelude::*;
 const TYPES: &str = include_str!("types.d.ts");
 
 impl Object {
-    /// Makes a place for the object.
-    pub fn placed(self) -> Place {
-        Place::new(Any::Nn(self))
+    /// Makes a slot for the object.
+    pub fn into_slot(self) -> Slot {
+        Slot::new(Any::Nn(self))
     }
 }
 

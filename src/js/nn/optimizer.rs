@@ -207,7 +207,7 @@ impl JsOptimizer {
         #[wasm_bindgen(unchecked_param_type = "number")] lr: &JsValue,
     ) -> Answer<()> {
         let op = "lr";
-        let lr = f64::from_js(lr, At { op, what: "lr" })?;
+        let lr = f64::from_js(lr, At { op, argument: "lr" })?;
         optim::check_lr(op, lr)?;
         let set = |inner: &mut optim::Optimizer| {
             inner.set_lr(lr);
@@ -236,7 +236,7 @@ impl JsOptimizer {
     ) -> Answer<()> {
         let op = "addGroup";
         let own = self.core(op)?;
-        let taken = Optimizer::from_js(other, At { op, what: "other" })?;
+        let taken = Optimizer::from_js(other, At { op, argument: "other" })?;
         if Rc::ptr_eq(&own.inner, &taken.inner) {
             return Err(Error::argument(format!(
                 "{op}: the group must be another optimizer, got this one"
@@ -308,13 +308,13 @@ impl FromJs for Optimizer {
 impl IntoJs for Optimizer {
     type Js = JsOptimizer;
     fn into_js(self) -> Result<JsOptimizer> {
-        Ok(JsOptimizer(Object::Optimizer(self).placed()))
+        Ok(JsOptimizer(Object::Optimizer(self).into_slot()))
     }
 }
 
 impl IntoJs for Average {
     type Js = JsWeightAverage;
     fn into_js(self) -> Result<JsWeightAverage> {
-        Ok(JsWeightAverage(Object::WeightAverage(self).placed()))
+        Ok(JsWeightAverage(Object::WeightAverage(self).into_slot()))
     }
 }

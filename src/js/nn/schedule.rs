@@ -139,6 +139,6 @@ impl Schedule {
 impl IntoJs for Schedule {
     type Js = JsSchedule;
     fn into_js(self) -> Result<JsSchedule> {
-        Ok(JsSchedule(Object::Schedule(self).placed()))
+        Ok(JsSchedule(Object::Schedule(self).into_slot()))
     }
 }

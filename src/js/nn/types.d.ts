@@ -105,7 +105,7 @@ export abstract class Module {
 /** Modules and functions that run one after the other. The n-th part is property `n`, which is also its name in paths. */
 export class Sequential extends Module {
   constructor(...steps: Step[]);
-  [place: number]: Step;
+  [index: number]: Step;
   /** Returns the result for `x`. The result is a new object, even if the parts return their arguments. */
   forward(x: Tensor): Tensor;
 }

@@ -82,17 +82,18 @@ pub struct Known {
     pub position: u64,
     pub is_over: bool,
     /// Whether a step was taken that was not reported yet.
-    pub is_telling: bool,
+    pub has_unreported_step: bool,
     /// Results of epochs, the objects made of them, and the frozen list that JavaScript received.
     pub history: Vec<train::Epoch>,
-    pub told: Array,
+    pub epoch_objects: Array,
     pub listed: JsValue,
 }
 
 impl Known {
     /// Clears the history, because a checkpoint has another one.
-    pub fn forget(&mut self) {
-        (self.history, self.told, self.listed) = (Vec::new(), Array::new(), JsValue::UNDEFINED);
+    pub fn clear_history(&mut self) {
+        (self.history, self.epoch_objects, self.listed) =
+            (Vec::new(), Array::new(), JsValue::UNDEFINED);
     }
 }
 
@@ -136,7 +137,7 @@ impl Shared {
         known.steps = trainer.steps();
         (known.epochs, known.epoch) = (trainer.planned_epochs(), trainer.epoch());
         (known.position, known.is_over) = (trainer.position(), trainer.is_over());
-        known.is_telling = trainer.is_telling();
+        known.has_unreported_step = trainer.has_unreported_step();
         // A history only grows, except when a checkpoint is loaded.
         let seen = known.history.len();
         known.history.extend_from_slice(&trainer.history()[seen..]);

@@ -2,7 +2,7 @@
 
 pub mod core;
 mod options;
-mod told;
+mod results;
 mod trainer;
 
 use wasm_bindgen::prelude::*;

@@ -1,7 +1,7 @@
 //! The options of a trainer.
 
 use super::core::{Counted, Inner};
-use super::told::camel;
+use super::results::camel;
 use crate::error::{Error, Result};
 use crate::js::convert::object;
 use crate::js::host::host;
@@ -37,7 +37,7 @@ const METRICS: [&str; 9] = [
 ];
 
 /// The parsed options object.
-pub struct Told {
+pub struct ParsedOptions {
     options: Options,
     metrics: Vec<Box<dyn Metric>>,
     pub confusion: Option<Counted>,
@@ -46,39 +46,40 @@ pub struct Told {
 }
 
 /// Returns a field of the options, if it was given.
-fn field<T: FromJs>(options: &Options, n: usize, what: &'static str) -> Result<Option<T>> {
-    let at = At { op: options.op(), what };
+fn field<T: FromJs>(options: &Options, n: usize, argument: &'static str) -> Result<Option<T>> {
+    let at = At { op: options.op(), argument };
     Option::from_js(&options.get(n), at)
 }
 
-impl Told {
+impl ParsedOptions {
     /// Reads the options that were passed.
     ///
     /// # Errors
     /// `InvalidArgument` for unknown or invalid options.
-    pub fn open(given: &JsValue) -> Result<Told> {
+    pub fn open(given: &JsValue) -> Result<ParsedOptions> {
         const KNOWN: Known = &[
             "batchSize shuffle dropLast epochs reportEvery metrics schedule scheduleByEpoch",
             "reduceOnPlateau earlyStopping generators validation detectAnomaly",
         ];
         let options = Options::open(given, KNOWN, OP)?;
-        let mut told = Told { options, metrics: Vec::new(), confusion: None, names: Vec::new() };
-        let list = told.options.get(5);
+        let mut parsed =
+            ParsedOptions { options, metrics: Vec::new(), confusion: None, names: Vec::new() };
+        let list = parsed.options.get(5);
         if !list.is_undefined() {
-            let at = At { op: OP, what: "metrics" };
+            let at = At { op: OP, argument: "metrics" };
             let items = host(|host| host.items(&list));
             for item in items.ok_or_else(|| at.refuse_list(&list, "a list of metrics"))? {
-                told.metric(&item)?;
+                parsed.metric(&item)?;
             }
         }
-        told.names = ["loss", "validation_loss"].map(str::to_string).to_vec();
-        told.names.extend(told.metrics.iter().map(|metric| metric.name()));
-        Ok(told)
+        parsed.names = ["loss", "validation_loss"].map(str::to_string).to_vec();
+        parsed.names.extend(parsed.metrics.iter().map(|metric| metric.name()));
+        Ok(parsed)
     }
 
     fn metric(&mut self, given: &JsValue) -> Result<()> {
         const KNOWN: Known = &["metric classes average k"];
-        let at = At { op: OP, what: "a metric" };
+        let at = At { op: OP, argument: "a metric" };
         let (word, options) = match given.as_string() {
             Some(_) => (given.clone(), Options::none(OP)),
             None => {
@@ -87,11 +88,11 @@ impl Told {
             }
         };
         let which = METRICS[crate::js::word(&word, &METRICS, at)?];
-        let number = |n: usize, what: &'static str| -> Result<usize> {
-            field(&options, n, what)?.ok_or_else(|| {
-                let remedy = format!("{{ metric: \"{which}\", {what} }}");
+        let number = |n: usize, argument: &'static str| -> Result<usize> {
+            field(&options, n, argument)?.ok_or_else(|| {
+                let remedy = format!("{{ metric: \"{which}\", {argument} }}");
                 Error::argument(format!(
-                    "{OP}: the metric {which} must have {what}, got none; write {remedy}"
+                    "{OP}: the metric {which} must have {argument}, got none; write {remedy}"
                 ))
             })
         };
@@ -103,12 +104,12 @@ impl Told {
             "topKAccuracy" => (false, false, true),
             _ => (false, false, false),
         };
-        for (n, what, fits) in
+        for (n, argument, fits) in
             [(1, "classes", of_classes), (2, "average", of_average), (3, "k", of_k)]
         {
             if taken(n) && !fits {
                 return Err(Error::argument(format!(
-                    "{OP}: the metric {which} must not have {what}, got it"
+                    "{OP}: the metric {which} must not have {argument}, got it"
                 )));
             }
         }
@@ -144,7 +145,7 @@ impl Told {
         if given.is_undefined() {
             return Ok(None);
         }
-        let at = At { op: OP, what: "validation" };
+        let at = At { op: OP, argument: "validation" };
         let items = host(|host| host.items(&given));
         items.map(Some).ok_or_else(|| at.refuse_list(&given, "[x, y] or batches"))
     }
@@ -171,7 +172,7 @@ impl Told {
     ///
     /// # Errors
     /// `InvalidArgument`, `Shape` for invalid options.
-    pub fn tell(self, mut trainer: Inner) -> Result<Inner> {
+    pub fn apply(self, mut trainer: Inner) -> Result<Inner> {
         let options = &self.options;
         trainer = trainer.epochs(field(options, 3, "epochs")?.unwrap_or(1));
         trainer = trainer.report_every(field(options, 4, "reportEvery")?.unwrap_or(0));
@@ -185,13 +186,13 @@ impl Told {
             let must = "at most one of schedule, scheduleByEpoch and reduceOnPlateau must be given, got more";
             return Err(Error::argument(format!("{OP}: {must}")));
         }
-        let by_steps = |n, what| {
-            Ok(match field::<Schedule>(options, n, what)? {
+        let by_steps = |n, argument| {
+            Ok(match field::<Schedule>(options, n, argument)? {
                 None => None,
                 Some(Schedule::Steps(schedule)) => Some(Lent(schedule)),
                 Some(Schedule::Plateau(_)) => {
                     let must = "must be a schedule of steps, got reduceOnPlateau";
-                    return Err(Error::argument(format!("{OP}: {what} {must}")));
+                    return Err(Error::argument(format!("{OP}: {argument} {must}")));
                 }
             })
         };
@@ -235,7 +236,7 @@ impl Told {
         }
         let generators = options.get(10);
         if !generators.is_undefined() {
-            let at = At { op: OP, what: "generators" };
+            let at = At { op: OP, argument: "generators" };
             let items = host(|host| host.items(&generators));
             for item in items.ok_or_else(|| at.refuse_list(&generators, "a list of generators"))? {
                 trainer = trainer.generator(&Generator::from_js(&item, at)?);

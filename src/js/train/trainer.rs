@@ -1,8 +1,8 @@
 //! The core's part of the trainer's class. The JavaScript part is in `www/src/train.ts`.
 
 use super::core::{Inner, Model, Shared, Trainer};
-use super::options::{Told, BATCH};
-use super::told;
+use super::options::{ParsedOptions, BATCH};
+use super::results;
 use crate::error::{Error, Result};
 use crate::js::host::host;
 use crate::js::nn::members::Walked;
@@ -10,7 +10,7 @@ use crate::js::nn::models::Optimizer;
 use crate::js::nn::Object;
 use crate::js::objects::{keep, keep_all};
 use crate::js::reading::room;
-use crate::js::returns::{settle, Made};
+use crate::js::returns::{to_promise, Made};
 use crate::js::states::pairs;
 use crate::js::{Answer, At, FromJs, JsTensor, JsTrainer, Shell, Thrown, Value};
 use crate::nn::Module;
@@ -27,14 +27,15 @@ use wasm_bindgen::prelude::*;
 const OP: &str = "train";
 
 /// Converts a pair of tensors. An empty list gives nothing.
-fn pair(values: &[JsValue], what: &'static str) -> Result<Option<Batch>> {
-    let at = At { op: OP, what };
+fn pair(values: &[JsValue], argument: &'static str) -> Result<Option<Batch>> {
+    let at = At { op: OP, argument };
     match values {
         [] => Ok(None),
         [x, y] => Ok(Some((Tensor::from_js(x, at)?, Tensor::from_js(y, at)?))),
-        _ => {
-            Err(Error::argument(format!("{OP}: {what} must be two tensors, got {}", values.len())))
-        }
+        _ => Err(Error::argument(format!(
+            "{OP}: {argument} must be two tensors, got {}",
+            values.len()
+        ))),
     }
 }
 
@@ -43,7 +44,7 @@ fn called(shared: &Shared, x: &Tensor, y: &Tensor) -> Answer<ForwardOutput> {
     let build = shared.forward.borrow().clone();
     let inputs = keep_all(&[x.clone(), y.clone()])?;
     let made = host(|host| host.build(&build, inputs))?;
-    let at = |what| At { op: OP, what };
+    let at = |argument| At { op: OP, argument };
     let loss = made.first().cloned().unwrap_or(JsValue::UNDEFINED);
     let loss = Tensor::from_js(&loss, at("the loss"))?;
     let prediction = made.get(1).map(|made| Tensor::from_js(made, at("the prediction")));
@@ -67,12 +68,17 @@ fn forward(shared: &Shared, x: &Tensor, y: &Tensor) -> Result<ForwardOutput> {
 }
 
 impl Trainer {
-    fn new(model: Walked, optimizer: &Optimizer, data: &[JsValue], told: Told) -> Result<Trainer> {
+    fn new(
+        model: Walked,
+        optimizer: &Optimizer,
+        data: &[JsValue],
+        parsed: ParsedOptions,
+    ) -> Result<Trainer> {
         let first = model.parameters().into_iter().next();
         let first = first
             .ok_or_else(|| Error::argument("train: the model must have parameters, got none"))?;
         let device = first.value().device().clone();
-        let shared = Rc::new(Shared::new(told.confusion.clone()));
+        let shared = Rc::new(Shared::new(parsed.confusion.clone()));
         let weak = Rc::downgrade(&shared);
         let model = Model { module: Box::new(model), shared: weak.clone() };
         let forward = move |_: &Model, x: &Tensor, y: &Tensor| match weak.upgrade() {
@@ -82,17 +88,17 @@ impl Trainer {
         let optimizer = optimizer.inner.clone();
         let mut inner: Inner = match pair(data, "the data")? {
             Some((x, y)) => {
-                train::Trainer::new(model, optimizer, told.loader(&x, &y, true)?, forward)?
+                train::Trainer::new(model, optimizer, parsed.loader(&x, &y, true)?, forward)?
             }
             None => train::Trainer::new(model, optimizer, shared.queue.clone(), forward)?,
         };
-        if let Some(validation) = told.validation()? {
+        if let Some(validation) = parsed.validation()? {
             inner = match pair(&validation, "the validation")? {
-                Some((x, y)) => inner.validate_on(told.loader(&x, &y, false)?),
+                Some((x, y)) => inner.validate_on(parsed.loader(&x, &y, false)?),
                 None => inner.validate_on(shared.validation.clone()),
             };
         }
-        shared.put(told.tell(inner)?);
+        shared.put(parsed.apply(inner)?);
         Ok(Trainer { device, shared })
     }
 
@@ -101,7 +107,7 @@ impl Trainer {
         let shared = self.shared.clone();
         let mut inner = shared.take(op)?;
         shared.forward.replace(forward.clone());
-        Ok(settle(Box::pin(async move {
+        Ok(to_promise(Box::pin(async move {
             let done = work(&mut inner).await;
             shared.put(inner);
             shared.forward.replace(JsValue::UNDEFINED);
@@ -154,7 +160,7 @@ impl JsTrainer {
         #[wasm_bindgen(unchecked_param_type = "Forward")] forward: &JsValue,
         #[wasm_bindgen(unchecked_optional_param_type = "TrainerOptions")] options: &JsValue,
     ) -> Answer<JsTrainer> {
-        let at = |what| At { op: OP, what };
+        let at = |argument| At { op: OP, argument };
         let optimizer = Optimizer::from_js(optimizer, at("the optimizer"))?;
         if !forward.is_function() {
             return Err(at("forward").refuse(forward, "a function").into());
@@ -165,16 +171,16 @@ impl JsTrainer {
         let paths = list(found.first().unwrap_or(model));
         let paths = paths.iter().filter_map(JsValue::as_string).collect();
         let model = Walked::new(paths, &list(found.get(1).unwrap_or(model)))?;
-        let trainer = Trainer::new(model, &optimizer, &list(data), Told::open(options)?)?;
-        Ok(JsTrainer(Object::Trainer(trainer).placed()))
+        let trainer = Trainer::new(model, &optimizer, &list(data), ParsedOptions::open(options)?)?;
+        Ok(JsTrainer(Object::Trainer(trainer).into_slot()))
     }
 
     /// Splits data into two random parts.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn parted(data: Vec<JsValue>, fraction: &JsValue, seed: &JsValue) -> Answer<Vec<JsTensor>> {
         let op = "split";
-        let fraction = f64::from_js(fraction, At { op, what: "fraction" })?;
-        let seed = u32::from_js(seed, At { op, what: "seed" })?;
+        let fraction = f64::from_js(fraction, At { op, argument: "fraction" })?;
+        let seed = u32::from_js(seed, At { op, argument: "seed" })?;
         let (x, y) = pair(&data, "the data")?
             .ok_or_else(|| Error::argument("split: the data must be [x, y], got none"))?;
         let (first, second) = Dataset::new(&x, &y)?.split(fraction, seed)?;
@@ -203,7 +209,7 @@ impl JsTrainer {
     ) -> Answer<()> {
         let op = "epochs";
         let shared = self.core(op)?.shared;
-        let epochs = u64::from_js(epochs, At { op, what: "epochs" })?;
+        let epochs = u64::from_js(epochs, At { op, argument: "epochs" })?;
         let inner = shared.take(op)?;
         shared.put(inner.epochs(epochs));
         Ok(())
@@ -220,7 +226,7 @@ impl JsTrainer {
     #[wasm_bindgen(getter, unchecked_return_type = "readonly Epoch[]")]
     pub fn history(&self) -> Answer<JsValue> {
         let shared = self.core("history")?.shared;
-        let list = told::history(&mut shared.known.borrow_mut());
+        let list = results::history(&mut shared.known.borrow_mut());
         Ok(list)
     }
 
@@ -250,16 +256,21 @@ impl JsTrainer {
     pub fn place(&self) -> Answer<Vec<f64>> {
         let shared = self.core(OP)?.shared;
         let known = shared.known.borrow();
-        let is_telling = f64::from(u8::from(known.is_telling));
-        Ok(vec![known.epoch as f64, known.position as f64, shared.queue.len() as f64, is_telling])
+        let has_unreported_step = f64::from(u8::from(known.has_unreported_step));
+        Ok(vec![
+            known.epoch as f64,
+            known.position as f64,
+            shared.queue.len() as f64,
+            has_unreported_step,
+        ])
     }
 
     /// Adds a batch of the epoch (0), of the validation (1) or of an evaluation (2). An empty list clears the batches.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
-    pub fn bring(&self, place: u32, batch: Vec<JsValue>) -> Answer<()> {
+    pub fn bring(&self, queue: u32, batch: Vec<JsValue>) -> Answer<()> {
         let shared = self.core(OP)?.shared;
-        let list = if place == 1 { &shared.validation } else { &shared.evaluated };
-        match (pair(&batch, "a batch")?, place) {
+        let list = if queue == 1 { &shared.validation } else { &shared.evaluated };
+        match (pair(&batch, "a batch")?, queue) {
             (Some(batch), 0) => shared.queue.push(batch),
             (None, 0) => shared.reopen(),
             (Some(batch), _) => list.push(batch),
@@ -277,7 +288,7 @@ impl JsTrainer {
             forward,
             Box::new(move |trainer| {
                 Box::pin(async move {
-                    trainer.next_step().await?.map_or(Ok(JsValue::UNDEFINED), told::step)
+                    trainer.next_step().await?.map_or(Ok(JsValue::UNDEFINED), results::step)
                 })
             }),
         )
@@ -294,7 +305,7 @@ impl JsTrainer {
             op,
             forward,
             Box::new(move |trainer| {
-                Box::pin(async move { told::step(trainer.step(&x, &y).await?) })
+                Box::pin(async move { results::step(trainer.step(&x, &y).await?) })
             }),
         )
     }
@@ -304,7 +315,7 @@ impl JsTrainer {
     pub fn close(&self, forward: &JsValue) -> Answer<Promise> {
         let op = "endEpoch";
         let end: Work = Box::new(|trainer| {
-            Box::pin(async move { Ok(told::epoch(&trainer.end_epoch().await?)) })
+            Box::pin(async move { Ok(results::epoch(&trainer.end_epoch().await?)) })
         });
         self.core(op)?.work(op, forward, end)
     }
@@ -317,7 +328,8 @@ impl JsTrainer {
         let core = self.core(op)?;
         let data: Box<dyn train::Batches> = match pair(&data, "the data")? {
             Some((x, y)) => {
-                let size = Option::from_js(size, At { op, what: "batchSize" })?.unwrap_or(BATCH);
+                let size =
+                    Option::from_js(size, At { op, argument: "batchSize" })?.unwrap_or(BATCH);
                 Box::new(DataLoader::new(&Dataset::new(&x, &y)?, size)?)
             }
             None => Box::new(core.shared.evaluated.clone()),
@@ -326,18 +338,18 @@ impl JsTrainer {
             op,
             forward,
             Box::new(move |trainer| {
-                Box::pin(async move { Ok(told::scores(&trainer.evaluate(&*data).await?)) })
+                Box::pin(async move { Ok(results::scores(&trainer.evaluate(&*data).await?)) })
             }),
         )
     }
 
     /// Writes a checkpoint with notes.
     #[wasm_bindgen(js_name = toFile, skip_typescript, skip_jsdoc)]
-    pub fn to_file(&self, notes: Vec<String>, said: Vec<JsValue>) -> Answer<Promise> {
+    pub fn to_file(&self, notes: Vec<String>, texts: Vec<JsValue>) -> Answer<Promise> {
         let op = "save";
-        let text = |note: &JsValue| String::from_js(note, At { op, what: "a note" });
-        let said: Vec<String> = said.iter().map(text).collect::<Result<_>>()?;
-        let notes: BTreeMap<String, String> = sorted::map(notes.into_iter().zip(said));
+        let text = |note: &JsValue| String::from_js(note, At { op, argument: "a note" });
+        let texts: Vec<String> = texts.iter().map(text).collect::<Result<_>>()?;
+        let notes: BTreeMap<String, String> = sorted::map(notes.into_iter().zip(texts));
         self.core(op)?.work(
             op,
             &JsValue::UNDEFINED,
@@ -365,7 +377,7 @@ impl JsTrainer {
             Box::new(move |trainer| {
                 Box::pin(async move {
                     let notes = trainer.load(&bytes).await.map_err(|error| error.within(op))?;
-                    shared.known.borrow_mut().forget();
+                    shared.known.borrow_mut().clear_history();
                     let (names, notes): (Vec<_>, Vec<_>) = notes.into_iter().unzip();
                     let notes = notes.iter().map(|note: &String| note.value());
                     Ok(pairs(&names, Array::from_iter(notes)))

@@ -10,7 +10,7 @@ use naga::Module;
 ///
 /// # Errors
 /// `InvalidArgument`, with line and column.
-pub fn parsed(what: &str, text: &str, source: &str) -> Result<Module> {
+pub fn parsed(op: &str, text: &str, source: &str) -> Result<Module> {
     let module = naga::front::wgsl::parse_str(text).map_err(|error| {
         let mut message = error.message().to_string();
         let mut at = None;
@@ -20,7 +20,7 @@ pub fn parsed(what: &str, text: &str, source: &str) -> Result<Module> {
             }
             at = at.or(span.to_range().map(|range| range.start));
         }
-        told(what, source, at, &message)
+        error_at(op, source, at, &message)
     })?;
     let flags = ValidationFlags::all();
     match Validator::new(flags, Capabilities::SHADER_FLOAT16).validate(&module) {
@@ -33,7 +33,7 @@ pub fn parsed(what: &str, text: &str, source: &str) -> Result<Module> {
                 message += &format!(": {cause}");
                 source_of = cause.source();
             }
-            Err(told(what, source, at, &message))
+            Err(error_at(op, source, at, &message))
         }
     }
 }
@@ -47,9 +47,9 @@ pub fn shader(shader: &Shader) -> Result<()> {
 }
 
 /// Creates an error with its position in the user's text, if it is inside of that.
-fn told(what: &str, source: &str, at: Option<usize>, message: &str) -> Error {
+fn error_at(op: &str, source: &str, at: Option<usize>, message: &str) -> Error {
     match at {
-        Some(at) if at < source.len() => located(what, source, at, message),
-        _ => Error::argument(format!("{what}: {message}")),
+        Some(at) if at < source.len() => located(op, source, at, message),
+        _ => Error::argument(format!("{op}: {message}")),
     }
 }

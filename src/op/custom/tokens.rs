@@ -35,22 +35,22 @@ pub struct Text {
     pub tokens: Vec<Token>,
 }
 
-/// Creates an error at a position of a source. `what` names the source. Lines and columns count from 1, columns in
+/// Creates an error at a position of a source. `op` names the source. Lines and columns count from 1, columns in
 /// characters.
-pub fn located(what: &str, source: &str, at: usize, message: &str) -> Error {
+pub fn located(op: &str, source: &str, at: usize, message: &str) -> Error {
     let before = source.get(..at).unwrap_or(source);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    Error::argument(format!("{what}: line {line}, column {column}: {message}"))
+    Error::argument(format!("{op}: line {line}, column {column}: {message}"))
 }
 
 impl Text {
-    /// Splits `source` into tokens. Errors name `what`.
-    pub fn new(what: &str, source: &str) -> Result<Text> {
+    /// Splits `source` into tokens. Errors name `op`.
+    pub fn new(op: &str, source: &str) -> Result<Text> {
         if source.len() > MAX_SOURCE_BYTES {
             let (bytes, most) = (source.len(), MAX_SOURCE_BYTES);
             return Err(Error::argument(format!(
-                "{what}: the source must have at most {most} bytes, got {bytes}"
+                "{op}: the source must have at most {most} bytes, got {bytes}"
             )));
         }
         let (mut words, mut at) = (Vec::new(), 0);
@@ -67,7 +67,7 @@ impl Text {
             }
             if rest.starts_with("/*") {
                 at = after_comment(source, at)
-                    .ok_or_else(|| located(what, source, start, "a comment that does not end"))?;
+                    .ok_or_else(|| located(op, source, start, "a comment that does not end"))?;
                 continue;
             }
             let part = |c: char| c.is_alphanumeric() || c == '_';
@@ -90,18 +90,18 @@ impl Text {
                 }
                 _ => {
                     let message = format!("characters must be those of WGSL, got {first:?}");
-                    return Err(located(what, source, at, &message));
+                    return Err(located(op, source, at, &message));
                 }
             };
             words.push(Token { at: start..at, kind });
         }
         let text = Text { source: source.to_string(), tokens: words };
-        text.check_depth(what)?;
+        text.check_depth(op)?;
         Ok(text)
     }
 
     /// Limits the nesting of a source, because compilers recurse into it and could overflow the stack.
-    fn check_depth(&self, what: &str) -> Result<()> {
+    fn check_depth(&self, op: &str) -> Result<()> {
         let (mut depth, mut length, mut others) = (0usize, 0, 0);
         for n in 0..self.tokens.len() {
             length += 1;
@@ -121,7 +121,7 @@ impl Text {
             ];
             if let Some((_, most, of)) = excess.into_iter().find(|(count, most, _)| count > most) {
                 return Err(located(
-                    what,
+                    op,
                     &self.source,
                     self.at(n),
                     &format!("more than {most} {of}"),

@@ -58,7 +58,7 @@ pub fn merge(
             written[output] = written[output].max(Some(at));
         }
     }
-    forget(trace, &mut merged);
+    remove_unread_stores(trace, &mut merged);
     merged
 }
 
@@ -175,7 +175,7 @@ fn cut_as(whole: &[usize], fine: &[usize]) -> Option<Vec<Index>> {
 }
 
 /// Removes stores that no kernel reads any more.
-fn forget(trace: &Trace, planned_kernels: &mut [PlannedKernel]) {
+fn remove_unread_stores(trace: &Trace, planned_kernels: &mut [PlannedKernel]) {
     let mut needed = vec![false; trace.nodes.len()];
     trace.outputs.iter().for_each(|&node| needed[node] = true);
     for planned in planned_kernels.iter_mut().rev() {

@@ -110,7 +110,7 @@ impl Variable {
         let all = with_op_name("assign", || joined(&self.stored(), &loose))?;
         self.store(all)?;
         for part in &mut self.held().parts {
-            part.settle();
+            part.mark_contained();
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Variable {
         {
             let mut held = self.held();
             for (n, part) in held.parts.iter_mut().enumerate() {
-                part.settle();
+                part.mark_contained();
                 let stays = unchanged.contains(&n);
                 part.note_age(stays);
                 part.value = part.value.take().filter(|value| stays && value.is_used());
@@ -207,7 +207,7 @@ impl Variable {
     /// Discards what was assigned to the n-th part, which has its slice of the flat value again. `value` is that slice,
     /// if known.
     pub(super) fn cut_again(&self, n: usize, value: Option<Tensor>, since: Option<u64>) {
-        self.held().parts[n].settle();
+        self.held().parts[n].mark_contained();
         self.set_part(n, value, since);
     }
 
@@ -266,7 +266,7 @@ impl Part {
     }
 
     /// Marks the part as contained in the flat value.
-    fn settle(&mut self) {
+    fn mark_contained(&mut self) {
         if std::mem::take(&mut self.is_loose) {
             self.value.iter().for_each(Tensor::let_go);
         }

@@ -520,7 +520,7 @@ fn counters_stay_flat() {
     let counters = backend.counters();
     assert_eq!((counters.pipelines, counters.submits, counters.dispatches), (1, 100, 100));
     assert_eq!((counters.buffers, counters.bytes), (2, 512));
-    backend.forget(&batch);
+    backend.release(&batch);
     backend.run(&batch, &[x, y], &[]).unwrap();
     assert_eq!(backend.counters().pipelines, 1, "the kernel was kept");
     backend.free(x);

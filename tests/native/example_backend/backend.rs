@@ -64,8 +64,8 @@ impl Wrapper for Toy {
         let before = self.counters().pipelines;
         let compiled = self.plain.compile(&self.scheduled(batch));
         let total = (self.counters().pipelines - before) as usize;
-        if let Some(tell) = &*self.listener.lock().expect("nothing panics here") {
-            (1..=total).for_each(|done| tell(Compiling { done, total }));
+        if let Some(listener) = &*self.listener.lock().expect("nothing panics here") {
+            (1..=total).for_each(|done| listener(Compiling { done, total }));
         }
         compiled
     }
@@ -75,11 +75,11 @@ impl Wrapper for Toy {
     fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.plain.run(&self.scheduled(batch), buffers, scalars)
     }
-    fn forget(&self, batch: &Arc<Plan>) {
-        let forgotten = self.scheduled.lock().expect("nothing panics here");
-        let forgotten = { forgotten }.remove(&(Arc::as_ptr(batch) as usize));
-        if let Some([_, batch]) = forgotten {
-            self.plain.forget(&batch);
+    fn release(&self, batch: &Arc<Plan>) {
+        let scheduled = self.scheduled.lock().expect("nothing panics here");
+        let released = { scheduled }.remove(&(Arc::as_ptr(batch) as usize));
+        if let Some([_, batch]) = released {
+            self.plain.release(&batch);
         }
     }
     fn source(&self, _: &Kernel, _: KernelConfig) -> Option<String> {

@@ -26,8 +26,8 @@ fn a_registered_backend_is_discovered_preferred_and_fallen_back_from() {
         let mut alone = Command::new(this);
         alone.args([name, "--exact"]).env(ALONE, "1").env("WARPWEFT_DEVICE", "toy");
         let alone = alone.output().expect("it runs");
-        let said = String::from_utf8_lossy(&alone.stdout);
-        return assert!(alone.status.success() && said.contains("1 passed"), "{said}");
+        let stdout = String::from_utf8_lossy(&alone.stdout);
+        return assert!(alone.status.success() && stdout.contains("1 passed"), "{stdout}");
     }
     register(FAST);
     let found = block_on(Device::discover());

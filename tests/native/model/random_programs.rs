@@ -56,7 +56,7 @@ struct World {
     log: String,
 }
 
-fn told(error: &Error, log: &str) {
+fn expect_memory_error(error: &Error, log: &str) {
     assert_eq!(error.kind(), ErrorKind::Memory, "{error}{log}");
 }
 
@@ -103,7 +103,7 @@ impl World {
     }
 
     /// Clears contexts that use an adapter, because they store keys and values from before its change.
-    fn forget(&mut self, adapter: usize) {
+    fn clear_contexts(&mut self, adapter: usize) {
         for talk in self.talks.iter_mut().filter(|talk| talk.adapter == Some(adapter)) {
             talk.tokens.clear();
             talk.context.truncate(0);
@@ -173,7 +173,7 @@ impl World {
         let logits = match logits {
             Ok(logits) => logits,
             Err(error) => {
-                told(&error, if is_short { "" } else { &self.log });
+                expect_memory_error(&error, if is_short { "" } else { &self.log });
                 assert!(is_short, "{error}{}", self.log);
                 // The context has the tokens if only the result found no memory.
                 talk.tokens = talk.context.tokens().to_vec();
@@ -202,7 +202,7 @@ impl World {
         let want = loss(&trained.toy, &examples);
         assert!((got - want).abs() < 1e-3, "{got}, not {want}{}", self.log);
         trained.follow();
-        self.forget(n);
+        self.clear_contexts(n);
     }
 
     /// Generates tokens, each of which must be the most likely one.

@@ -103,8 +103,8 @@ fn operations(text: &str, known: &Known) -> Vec<Operation> {
             inside = TYPES.iter().any(|name| rest == format!("{name} {{"));
         }
         let inner = line.trim_start();
-        if let Some(said) = inner.strip_prefix("///") {
-            comment += said;
+        if let Some(text) = inner.strip_prefix("///") {
+            comment += text;
             continue;
         }
         let is_public = line.starts_with("    pub fn ") || line.starts_with("    pub async fn ");
@@ -162,11 +162,11 @@ fn every_operation_is_refused_in_some_list() {
     let mut missing = Vec::new();
     for (name, kinds) in &operations {
         let alias = ALIASES.iter().find(|(own, _)| own == name);
-        let said = alias.map_or(&name[..], |(_, other)| other);
+        let listed_name = alias.map_or(&name[..], |(_, other)| other);
         for kind in kinds {
             let is_never =
                 NEVER.iter().any(|(own, which, _)| own == name && [kind, "*"].contains(which));
-            let is_listed = listed.contains(&(said.to_string(), kind.to_string()));
+            let is_listed = listed.contains(&(listed_name.to_string(), kind.to_string()));
             if !is_never && !is_listed && !is_row(name) {
                 missing.push(format!("{name} {kind}"));
             }

@@ -160,8 +160,8 @@ fn judged(
         _ if may_fail => true,
         Outcome::Fails(names) => {
             let says = |place: &usize| {
-                let said = |word: &&str| error.message().contains(&format!("{word} {place}"));
-                ["variable", "parameter"].iter().any(said)
+                let is_named = |word: &&str| error.message().contains(&format!("{word} {place}"));
+                ["variable", "parameter"].iter().any(is_named)
             };
             if !names.is_empty() && !names.iter().any(says) {
                 let kind = format!("nameless error of {name}: {}", alike(&error));

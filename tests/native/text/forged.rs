@@ -12,7 +12,7 @@ fn tokenizer() -> Tokenizer {
 }
 
 /// Returns the text of a prompt with the names of special tokens, and their number.
-fn told(tokenizer: &Tokenizer, ids: &[u32]) -> (String, usize) {
+fn decoded(tokenizer: &Tokenizer, ids: &[u32]) -> (String, usize) {
     let mut decoder = tokenizer.decoder().with_special();
     let text: String = ids.iter().map(|&id| decoder.push(id)).collect();
     (text + &decoder.finish(), ids.iter().filter(|&&id| tokenizer.is_special(id)).count())
@@ -85,10 +85,10 @@ fn random_messages_never_write_special_tokens() {
         let Ok(prompt) = template.render(&messages, &options) else { continue };
         let harmless: Vec<Message> = messages.iter().map(|_| Message::new("user", "zz")).collect();
         let ids = template.encode(&tokenizer, &harmless, &options).expect("ids");
-        let (_, expected) = told(&tokenizer, &ids);
+        let (_, expected) = decoded(&tokenizer, &ids);
         match template.encode(&tokenizer, &messages, &options) {
             Ok(ids) => assert_eq!(
-                told(&tokenizer, &ids),
+                decoded(&tokenizer, &ids),
                 (prompt, expected),
                 "{messages:?} in {}",
                 template.source()
@@ -121,7 +121,7 @@ fn each_template_takes_ordinary_messages() {
             let options = ChatOptions::default();
             let prompt = template.render(&messages, &options).expect("a prompt");
             let ids = template.encode(&tokenizer, &messages, &options).expect(source);
-            assert_eq!(told(&tokenizer, &ids).0, prompt, "{source}");
+            assert_eq!(decoded(&tokenizer, &ids).0, prompt, "{source}");
         }
     }
 }
@@ -159,7 +159,7 @@ fn tools_and_variables_are_not_trusted_either() {
     };
     let prompt = template.render(std::slice::from_ref(&message), &options).expect("a prompt");
     let ids = template.encode(&tokenizer, &[message], &options).expect("ids");
-    assert_eq!(told(&tokenizer, &ids), (prompt, 1));
+    assert_eq!(decoded(&tokenizer, &ids), (prompt, 1));
 }
 
 #[test]
@@ -187,5 +187,5 @@ fn names_of_one_letter_stay_text() {
     let messages = [Message::new("user", "a\u{1}b\u{1}")];
     let ids = template.encode(&tokenizer, &messages, &ChatOptions::default()).expect("ids");
     assert_eq!(ids.iter().filter(|&&id| id == 900).count(), 2);
-    assert_eq!(told(&tokenizer, &ids).0, "\u{1}a\u{1}b\u{1}\u{1}");
+    assert_eq!(decoded(&tokenizer, &ids).0, "\u{1}a\u{1}b\u{1}\u{1}");
 }

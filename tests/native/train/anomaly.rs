@@ -15,7 +15,7 @@ fn found(x: &Tensor) -> Result<Option<NonFinite>> {
 }
 
 /// Returns the finding as a sentence.
-fn said(x: &Tensor) -> Result<String> {
+fn sentence(x: &Tensor) -> Result<String> {
     Ok(found(x)?.expect("it is not finite").to_string())
 }
 
@@ -24,13 +24,13 @@ fn the_first_operation_is_named_with_its_operands() {
     everywhere("values that are not finite", |device| {
         let x = device.tensor(&[3.0f32, 1.0, 0.5], &[3])?;
         let loss = x.sub(1)?.sqrt().exp().sum(())?;
-        assert_eq!(said(&loss)?, "sqrt gave a NaN, f32 [3], for sub f32 [3]");
+        assert_eq!(sentence(&loss)?, "sqrt gave a NaN, f32 [3], for sub f32 [3]");
         // The finding is the same after the loss was read.
         block_on(loss.item::<f32>())?;
-        assert_eq!(said(&loss)?, "sqrt gave a NaN, f32 [3], for sub f32 [3]");
+        assert_eq!(sentence(&loss)?, "sqrt gave a NaN, f32 [3], for sub f32 [3]");
         assert_eq!(found(&x.square().sum(())?)?, None);
         let far = x.mul(100)?.exp();
-        assert_eq!(said(&far.sum(())?)?, "exp gave an infinity, f32 [3], for mul f32 [3]");
+        assert_eq!(sentence(&far.sum(())?)?, "exp gave an infinity, f32 [3], for mul f32 [3]");
         let given = device.tensor(&[1.0f32, f32::NAN], &[2])?;
         let got = found(&given.add(1)?)?.expect("it is not finite");
         let want = NonFinite {
@@ -55,7 +55,7 @@ fn infinities_that_do_not_matter_are_passed_over() {
         let masked = x.gt(0)?.where_cond(&x, f64::NEG_INFINITY)?.softmax(-1)?;
         assert_eq!(found(&masked)?, None);
         assert_eq!(
-            said(&masked.log())?,
+            sentence(&masked.log())?,
             "log gave an infinity, f32 [3], for div f32 [3]",
             "the mask is older, and is not it"
         );
@@ -136,17 +136,17 @@ fn what_is_found_does_not_depend_on_what_was_read() {
                 .collect();
             let want = "log gave an infinity, f32 [2, 1], for matmul f32 [2, 1]";
             for round in 0..4 {
-                assert_eq!(said(&loss)?, want, "round {round}, {kept:b} held");
+                assert_eq!(sentence(&loss)?, want, "round {round}, {kept:b} held");
             }
             for part in &held {
                 block_on(part.read::<f32>())?;
-                assert_eq!(said(&loss)?, want, "{kept:b} held and read");
+                assert_eq!(sentence(&loss)?, want, "{kept:b} held and read");
             }
             block_on(loss.item::<f32>())?;
             for round in 0..4 {
-                assert_eq!(said(&loss)?, want, "round {round} after reading, {kept:b} held");
+                assert_eq!(sentence(&loss)?, want, "round {round} after reading, {kept:b} held");
             }
-            assert_eq!(said(&loss.sqrt().mul(2)?)?, want, "{kept:b} held");
+            assert_eq!(sentence(&loss.sqrt().mul(2)?)?, want, "{kept:b} held");
         }
         Ok(())
     });
@@ -171,7 +171,7 @@ fn what_only_renames_values_is_not_blamed() {
         let copy = Variable::new(&y);
         for _ in 0..2 {
             assert_eq!(
-                said(&copy.value().reshape(&[2, 1])?.sum(())?)?,
+                sentence(&copy.value().reshape(&[2, 1])?.sum(())?)?,
                 "log gave an infinity, f32 [2], for data f32 [2]"
             );
             block_on(copy.value().read::<f32>())?;

@@ -71,7 +71,7 @@ fn golden(net: &str) -> (f64, f64) {
 }
 
 /// Checks that one seed is within three standard deviations of PyTorch's mean, or the mean of several within half a percent.
-fn knows_digits(net: &str, make: fn(&Generator) -> Result<Sequential>, epochs: u64) {
+fn learns_digits(net: &str, make: fn(&Generator) -> Result<Sequential>, epochs: u64) {
     let device = Place::Cpu.open().expect("the CPU is there");
     let seeds = std::env::var("WARPWEFT_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     let seeds: u32 = seeds.unwrap_or(1);
@@ -89,12 +89,12 @@ fn knows_digits(net: &str, make: fn(&Generator) -> Result<Sequential>, epochs: u
 
 #[test]
 fn an_mlp_knows_digits() {
-    knows_digits("mlp", mlp, 20);
+    learns_digits("mlp", mlp, 20);
 }
 
 #[test]
 fn a_cnn_knows_digits() {
-    knows_digits("cnn", cnn, 10);
+    learns_digits("cnn", cnn, 10);
 }
 
 #[test]

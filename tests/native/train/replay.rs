@@ -151,8 +151,8 @@ impl Training {
     /// Performs the action with this number. Returns all values that it read.
     fn act(&mut self, number: u32) -> Result<Vec<f64>> {
         let what = pick(self.number, number, 24);
-        let mut told = vec![f64::from(what)];
-        let told_of = |step: &Step| -> Result<Vec<f64>> {
+        let mut values_read = vec![f64::from(what)];
+        let values_of = |step: &Step| -> Result<Vec<f64>> {
             let loss = f64::from(block_on(step.loss.item::<f32>())?);
             let ended = step.ended.as_ref().map_or(-1.0, |epoch| epoch.loss);
             let mean = step.mean_loss.unwrap_or(-1.0);
@@ -168,7 +168,7 @@ impl Training {
         };
         match what {
             0..=11 => match block_on(self.trainer().next_step())? {
-                Some(step) => told.extend(told_of(&step)?),
+                Some(step) => values_read.extend(values_of(&step)?),
                 // The training is over, and the program continues it.
                 None => {
                     let epochs = self.trainer().epoch().max(self.trainer().planned_epochs()) + 1;
@@ -177,11 +177,11 @@ impl Training {
             },
             12..=14 => {
                 let (x, y) = examples(&self.device, 4, number)?;
-                told.extend(told_of(&block_on(self.trainer().step(&x, &y))?)?);
+                values_read.extend(values_of(&block_on(self.trainer().step(&x, &y))?)?);
             }
             15 => {
                 let loader = DataLoader::new(&dataset(&self.device, 8, number)?, 4)?;
-                told.push(block_on(self.trainer().evaluate(&loader))?.loss);
+                values_read.push(block_on(self.trainer().evaluate(&loader))?.loss);
             }
             16 | 17 => {
                 let loss = self.loss(number)?;
@@ -198,20 +198,20 @@ impl Training {
             21 => self.averages.iter().take(1).try_for_each(WeightAverage::swap)?,
             22 => {
                 if self.trainer().batch() > 0 {
-                    told.push(block_on(self.trainer().end_epoch())?.loss);
+                    values_read.push(block_on(self.trainer().end_epoch())?.loss);
                 }
             }
             _ => self.trainer().optimizer.set_lr(0.02 + f64::from(number) / 1000.0),
         }
-        Ok(told)
+        Ok(values_read)
     }
 
     /// Performs these actions. Returns the values that they read, and the whole state after them.
     fn run(&mut self, numbers: std::ops::Range<u32>) -> Result<Outcome> {
-        let mut told = Vec::new();
+        let mut values_read = Vec::new();
         for number in numbers {
             let all = self.act(number)?;
-            told.push(all.into_iter().map(f64::to_bits).collect());
+            values_read.push(all.into_iter().map(f64::to_bits).collect());
         }
         let trainer = self.trainer();
         let state = trainer.optimizer.state_dict()?;
@@ -220,14 +220,14 @@ impl Training {
         let history = trainer.history().iter();
         let history = history.map(|epoch| Epoch { seconds: 0.0, ..epoch.clone() }).collect();
         let counts = [trainer.steps(), trainer.epoch(), trainer.batch()];
-        Ok(Outcome { told, weights: bits(&trainer.model), memory, history, counts })
+        Ok(Outcome { values_read, weights: bits(&trainer.model), memory, history, counts })
     }
 }
 
 /// The values that actions read, and the state after them.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    told: Vec<Vec<u64>>,
+    values_read: Vec<Vec<u64>>,
     weights: Vec<(String, Vec<u32>)>,
     memory: Vec<(String, Vec<u8>)>,
     history: Vec<Epoch>,
@@ -236,11 +236,11 @@ struct Outcome {
 
 /// Reports which parts of two outcomes differ.
 fn compare(got: &Outcome, want: &Outcome, what: &str) -> Result<()> {
-    let at = got.told.iter().zip(&want.told).position(|(got, want)| got != want);
+    let at = got.values_read.iter().zip(&want.values_read).position(|(got, want)| got != want);
     let names =
         |all: &[(String, Vec<u8>)]| all.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     let differ = [
-        ("what was told", got.told != want.told),
+        ("values read", got.values_read != want.values_read),
         ("weights", got.weights != want.weights),
         ("names of memory", names(&got.memory) != names(&want.memory)),
         ("memory", got.memory != want.memory),

@@ -74,8 +74,8 @@ test("absurd: what messages tell of long texts and lists", async ({ device, Tens
     () => x.sum(0, "f".repeat(2 ** 22)),
   ];
   for (const call of calls) {
-    const said = await message(call);
-    check(said.length < 400, `${said.length} letters: ${said.slice(0, 80)}`);
+    const shown = await message(call);
+    check(shown.length < 400, `${shown.length} letters: ${shown.slice(0, 80)}`);
   }
 });
 

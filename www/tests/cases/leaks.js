@@ -70,7 +70,7 @@ test("ten thousand tensors that are let go", async ({ device }) => {
 });
 
 /** Trains with a loss function that holds the trainer, as in real pages. */
-async function forgotten({ device, Generator, Layer, Optimizer, Trainer }) {
+async function trainOnce({ device, Generator, Layer, Optimizer, Trainer }) {
   const model = Layer.linear(new Generator(device, 1), 8, 8);
   const x = device.ones([32, 8]);
   const forward = (x, y) => model.forward(x).mseLoss(y).add(0 * trainer.steps);
@@ -80,9 +80,9 @@ async function forgotten({ device, Generator, Layer, Optimizer, Trainer }) {
 
 test("trainers that are let go", async (context) => {
   const { device } = context;
-  await forgotten(context);
+  await trainOnce(context);
   const before = await collected(device, 0);
-  for (let n = 0; n < 20; n++) await forgotten(context);
+  for (let n = 0; n < 20; n++) await trainOnce(context);
   await device.synchronize();
   check(device.stats().nodes > before.nodes, "nothing was there to collect");
   notMore(await collected(device, before.nodes + before.usedBytes), before, "after twenty trainings");

@@ -153,9 +153,9 @@ test("functions that must not be asynchronous", async ({ device, Generator, Laye
   const x = device.tensor(VALUES, [2, 2]);
   // A rejected promise without a handler ends a Node process.
   const unhandled = [];
-  const hear = (event) => unhandled.push(String(event?.reason ?? event));
-  if (globalThis.process?.on) process.on("unhandledRejection", hear);
-  else addEventListener("unhandledrejection", hear);
+  const onUnhandled = (event) => unhandled.push(String(event?.reason ?? event));
+  if (globalThis.process?.on) process.on("unhandledRejection", onUnhandled);
+  else addEventListener("unhandledrejection", onUnhandled);
   const late = async () => {
     await undefined;
     throw new RangeError("after the scope");
@@ -174,8 +174,8 @@ test("functions that must not be asynchronous", async ({ device, Generator, Laye
     refuses("InvalidArgument", "elementFunction: the function must not be async, got a promise", () => itself.call(x));
   }
   await new Promise((resolve) => setTimeout(resolve, 20));
-  if (globalThis.process?.off) process.off("unhandledRejection", hear);
-  else removeEventListener("unhandledrejection", hear);
+  if (globalThis.process?.off) process.off("unhandledRejection", onUnhandled);
+  else removeEventListener("unhandledrejection", onUnhandled);
   same(unhandled, [], "rejections that nobody handles");
 });
 

@@ -104,9 +104,9 @@ test("memory is what holds it", async ({ device, setDebug }) => {
 });
 
 test("what is planned is printed where that is wanted", async ({ device, setDebug }) => {
-  const said = [];
+  const printed = [];
   const { log } = console;
-  console.log = (text) => said.push(text);
+  console.log = (text) => printed.push(text);
   try {
     setDebug("plan,time");
     await device.ones([7, 11]).exp().add(0.25).read();
@@ -115,11 +115,11 @@ test("what is planned is printed where that is wanted", async ({ device, setDebu
   } finally {
     console.log = log;
   }
-  const text = said.join("\n");
+  const text = printed.join("\n");
   check(/1 kernels/.test(text) && /#0 map/.test(text) && /on the device; recording/.test(text), text);
-  const passes = said.filter((text) => /after [a-z ]+: \d+ kernels/.test(text));
+  const passes = printed.filter((text) => /after [a-z ]+: \d+ kernels/.test(text));
   check(passes.length >= 4, `${passes.length} passes of the planner`);
-  same(said.length - passes.length, 2, "texts besides those of passes");
+  same(printed.length - passes.length, 2, "texts besides those of passes");
   refuses("InvalidArgument", "debug", () => setDebug("plans"));
   refuses("InvalidArgument", "debug", () => setDebug(3));
 });

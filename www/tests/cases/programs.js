@@ -110,19 +110,19 @@ test("a program runs again with nothing new", async ({ device }) => {
 test("a listener hears of the kernels that are compiled", async ({ Device, device }) => {
   const own = await Device.new({ prefer: device.info.kind === "cpu" ? "cpu" : device.info.name });
   const program = own.compile([{ shape: [7, 5] }], (x) => [x.matmul(x.transpose()).softmax(), x.cumsum(0), x.exp().sum()]);
-  const heard = [];
-  own.onCompile((progress) => heard.push(progress));
+  const reports = [];
+  own.onCompile((progress) => reports.push(progress));
   await program.ready();
   const { pipelines } = own.stats();
   const total = own.info.backend === "webgpu" ? pipelines : 0;
-  same(heard, Array.from({ length: total }, (_, n) => ({ done: n + 1, total })));
+  same(reports, Array.from({ length: total }, (_, n) => ({ done: n + 1, total })));
   if (own.info.backend === "webgpu") check(total > 2, `${total} kernels`);
   own.onCompile();
   const [, , sum] = program.run(own.tensor(new Float32Array(35), [7, 5]));
   same(await sum.item(), 35);
   same(own.stats().pipelines, pipelines, "pipelines");
   await own.zeros([3, 3]).cos().sum().item();
-  same(heard.length, total, "heard after the end");
+  same(reports.length, total, "reports after the end");
   refuses("InvalidArgument", "onCompile", () => own.onCompile(1));
   own.dispose();
 });

@@ -231,7 +231,7 @@ test("metrics by scikit-learn's formulas", async ({ device, Module, Optimizer, T
   const data = [device.tensor(scores), device.tensor(classes, [20], "i32")];
   const trainer = new Trainer(model, Optimizer.sgd(model), data, forward, { metrics, batchSize: 7 });
   refuses("InvalidState", "confusionMatrix", () => trainer.confusionMatrix());
-  const { metrics: told } = await trainer.evaluate(data);
+  const { metrics: evaluated } = await trainer.evaluate(data);
   const guesses = scores.map((row) => row.indexOf(Math.max(...row)));
   const counts = [0, 1, 2].map((a) => [0, 1, 2].map((b) => classes.filter((c, n) => c === a && guesses[n] === b).length));
   const column = (k) => counts.reduce((sum, row) => sum + row[k], 0);
@@ -240,10 +240,10 @@ test("metrics by scikit-learn's formulas", async ({ device, Module, Optimizer, T
   const each = (of) => mean([0, 1, 2].map((k) => of(counts[k][k], column(k), row(k))));
   const accuracy = mean(classes.map((c, n) => Number(c === guesses[n])));
   const top = mean(classes.map((c, n) => Number(scores[n].filter((score) => score > scores[n][c]).length < 2)));
-  same(Object.keys(told), ["accuracy", "top2Accuracy", "precisionMacro", "recallMacro", "f1Macro", "f1Micro"]);
+  same(Object.keys(evaluated), ["accuracy", "top2Accuracy", "precisionMacro", "recallMacro", "f1Macro", "f1Micro"]);
   const f1 = each((right, taken, there) => ratio(2 * right, taken + there));
   const wanted = [accuracy, top, each((right, taken) => ratio(right, taken)), each((right, _, there) => ratio(right, there)), f1, accuracy];
-  close(Object.values(told), wanted);
+  close(Object.values(evaluated), wanted);
   same([...(await trainer.confusionMatrix().read())], counts.flat());
   const [x, y] = [randoms(12, 7), randoms(12, 8)];
   const numbers = [device.tensor(x, [12, 1]), device.tensor(y, [12, 1])];

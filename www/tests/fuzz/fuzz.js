@@ -9,8 +9,8 @@ const LENGTH = 60;
 
 /** Returns a finding's kind, which must stay the same while a program is shrunk. */
 function kindOf({ kind, action, message }) {
-  const told = ["trap", "error", "other error"].includes(kind) ? message.replace(/[\d.]+/g, "").slice(0, 80) : "";
-  return [kind, action.do, told].join(" ");
+  const words = ["trap", "error", "other error"].includes(kind) ? message.replace(/[\d.]+/g, "").slice(0, 80) : "";
+  return [kind, action.do, words].join(" ");
 }
 
 /** Returns the actions of a program that was played, without the final ones of every program. */
@@ -95,10 +95,10 @@ async function reduced(copies, prefers, { played: all, finding }, options, most)
 
 /**
  * Plays programs of one seed after the other: `limit` of them, or for some seconds, or until there are `most` findings of
- * different kinds. Calls `tell` with each finding after it is shrunk.
+ * different kinds. Calls `report` with each finding after it is shrunk.
  */
 export async function fuzz({ load, prefers, seed, seconds, limit = Infinity, most = 1, ...rest }) {
-  const { shrinking = 30, options = {}, tell = () => {} } = rest;
+  const { shrinking = 30, options = {}, report = () => {} } = rest;
   const copies = new Copies(load);
   const end = performance.now() + 1000 * seconds;
   const [findings, counts, kinds] = [[], {}, new Set()];
@@ -113,7 +113,7 @@ export async function fuzz({ load, prefers, seed, seconds, limit = Infinity, mos
     const small = await reduced(copies, prefers, result, options, 1000 * shrinking);
     const { kind, message } = small.finding;
     findings.push({ seed: at, kind, message, actions: small.actions, text: small.text });
-    tell(findings.at(-1));
+    report(findings.at(-1));
   }
   return { programs, counts, findings };
 }

@@ -128,23 +128,23 @@ async function playOne(world, library, action) {
   } catch (caught) {
     error = caught ?? new Error("nothing was thrown");
   }
-  const told = (kind, message) => ({ kind, source, expected, message });
-  if (error?.code === "DeviceLost") return told("trap", error.message);
+  const outcome = (kind, message) => ({ kind, source, expected, message });
+  if (error?.code === "DeviceLost") return outcome("trap", error.message);
   if (refused) {
     world.stays?.();
-    if (!error) return told("accepted", `it must be refused: ${refused.message}`);
+    if (!error) return outcome("accepted", `it must be refused: ${refused.message}`);
     const fits = refused.pattern ? refused.pattern.test(error.message) : isOwn(error);
-    return fits ? told("refused", error.message) : told("other error", `${error} (${refused.message})`);
+    return fits ? outcome("refused", error.message) : outcome("other error", `${error} (${refused.message})`);
   }
   if (error) {
-    if (!isAllowed(lenient, error)) return told("error", `${error.code ? `${error.code}: ` : ""}${error.message ?? error}`);
+    if (!isAllowed(lenient, error)) return outcome("error", `${error.code ? `${error.code}: ` : ""}${error.message ?? error}`);
     world.restore(before);
     world.stays?.();
     if (action.trainer) world.state.trainers.delete(action.trainer);
-    return told(`allowed: ${lenient}`, error.message);
+    return outcome(`allowed: ${lenient}`, error.message);
   }
   const differs = difference(expected, got);
-  return differs ? told("differs", differs) : told("done");
+  return differs ? outcome("differs", differs) : outcome("done");
 }
 
 /** Whether a kind of result is not a finding. */
@@ -192,9 +192,9 @@ export function written(played, prefers) {
   const lines = played.map(({ source: [statements, result], expected, kind, message }) => {
     const hasFailed = kind === "refused" || kind.startsWith("allowed");
     const fine = hasFailed ? `an error: ${message}` : result && shown(expected);
-    const said = isFine(kind) ? fine : `${kind}: ${message}`;
+    const note = isFine(kind) ? fine : `${kind}: ${message}`;
     const call = [statements, result && `console.log(${result});`].filter(Boolean).join("\n");
-    return said ? `${call} // ${said.split("\n")[0]}` : call;
+    return note ? `${call} // ${note.split("\n")[0]}` : call;
   });
   return [
     `import { ${used.join(", ")} } from "warpweft/nn";`,

@@ -94,11 +94,11 @@ export class World {
   drop(name) {
     const { of } = this.get("tensors", name);
     this.state.tensors.delete(name);
-    if (of) this.forget(of);
+    if (of) this.remove(of);
   }
 
   /** Disposes of the objects of a variable's values when the variable gets another value. */
-  forget(variable) {
+  remove(variable) {
     for (const [name, { of }] of this.state.tensors) if (of === variable) this.state.tensors.delete(name);
   }
 
@@ -179,7 +179,7 @@ export class World {
   change(id, value) {
     value.variable = id;
     this.get("variables", id).value = value;
-    this.forget(id);
+    this.remove(id);
   }
 
   variable(id, value, device) {

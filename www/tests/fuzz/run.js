@@ -24,7 +24,7 @@ const { programs, counts, findings } = await fuzz({
   most: number("MOST", 1),
   shrinking: number("SHRINK", 30),
   options: { without: (process.env.WARPWEFT_FUZZ_WITHOUT ?? "").split(","), length: number("LENGTH", 60) },
-  tell: ({ seed, kind, message, text }) => console.log(`\nseed ${seed}: ${kind}: ${message}\n\n${text}\n`),
+  report: ({ seed, kind, message, text }) => console.log(`\nseed ${seed}: ${kind}: ${message}\n\n${text}\n`),
 });
 console.log(`fuzz in Node: ${programs} programs: ${JSON.stringify(counts)}`);
 console.log(`${findings.length ? 0 : 1} passed, ${findings.length} failed`);

@@ -21,19 +21,19 @@ export function expect(holds, otherwise) {
 }
 
 /** Adds a page's console messages and failed requests to a list. */
-export function listen(page, said) {
-  page.on("console", (message) => said.push(`${message.type()}: ${message.text()}`));
-  page.on("pageerror", (error) => said.push(`exception: ${error.message}`));
+export function listen(page, consoleLines) {
+  page.on("console", (message) => consoleLines.push(`${message.type()}: ${message.text()}`));
+  page.on("pageerror", (error) => consoleLines.push(`exception: ${error.message}`));
   page.on("requestfailed", (request) => {
     // If the CPU is chosen in the end, the request for the GPU's core is canceled.
     const left = /\/gpu[-\w]*\.wasm$/.test(request.url()) && request.failure()?.errorText === "net::ERR_ABORTED";
-    if (!left) said.push(`not loaded: ${request.url()}`);
+    if (!left) consoleLines.push(`not loaded: ${request.url()}`);
   });
 }
 
 /** Ends the process after the last test. Checks that the list of messages is empty. */
-export async function end(said) {
-  await test("the console stayed silent", () => expect(said.length === 0, [...new Set(said)].join("; ")));
+export async function end(consoleLines) {
+  await test("the console stayed silent", () => expect(consoleLines.length === 0, [...new Set(consoleLines)].join("; ")));
   finish(results);
 }
 
@@ -44,13 +44,13 @@ export async function end(said) {
 export async function testPage(body) {
   const server = await serve();
   const browser = await launch(["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]);
-  const said = [];
+  const consoleLines = [];
   for (const [where, width, height, device] of [["desktop", 1180, 900, undefined], ["phone", 390, 844, "cpu"]]) {
     const context = await browser.newContext({ viewport: { width, height }, acceptDownloads: true });
     await context.grantPermissions(["camera"], { origin: server.url });
     const page = await context.newPage();
     page.setDefaultTimeout(60_000);
-    listen(page, said);
+    listen(page, consoleLines);
     await body(page, where, async (name) => {
       if (!device) return openDemo(page, server.url, name);
       await page.goto(`${server.url}/demo/${name}?device=${device}`);
@@ -60,7 +60,7 @@ export async function testPage(body) {
   }
   await browser.close();
   server.close();
-  await end(said);
+  await end(consoleLines);
 }
 
 /** Waits until a page shows its initial state. */
@@ -73,7 +73,7 @@ export const text = (page, id) => page.locator(`#${id}`).textContent();
 export const press = (page, name) => page.getByRole("button", { name, exact: true }).click();
 export const steps = (page) => page.evaluate(() => window.demo.loop.steps);
 /** Waits until the page has finished its work. */
-export const settled = (page) => page.evaluate(() => window.demo.loop.idle());
+export const untilIdle = (page) => page.evaluate(() => window.demo.loop.idle());
 
 /** Trains until a condition holds in the page, at most a minute, at the maximum speed. */
 export async function trainUntil(page, holds, argument) {
@@ -83,7 +83,7 @@ export async function trainUntil(page, holds, argument) {
     await page.waitForFunction(holds, argument);
   } finally {
     await press(page, "Pause");
-    await settled(page);
+    await untilIdle(page);
   }
 }
 
@@ -115,18 +115,18 @@ export async function stands(page, count, first = 100) {
  * remains.
  */
 export async function timed(page) {
-  await settled(page);
+  await untilIdle(page);
   const held = () => page.evaluate(() => window.demo.stats().nodes);
   const before = await held();
   await press(page, "Compare speed with the CPU");
   await page.waitForFunction(() => /\d steps per second/.test(document.getElementById("cpu-speed").textContent));
   const [own, cpu] = [await text(page, "device-speed"), await text(page, "cpu-speed")].map(Number.parseFloat);
   expect(own > 0 && cpu > 0, `${own} and ${cpu}`);
-  await settled(page);
+  await untilIdle(page);
   // A leftover net would have more nodes.
   expect((await held()) <= before + 3, `${await held()} nodes, ${before} before`);
   await press(page, "Reset");
-  await settled(page);
+  await untilIdle(page);
   expect((await text(page, "cpu-speed")) === "–", "the figures are of another net");
 }
 

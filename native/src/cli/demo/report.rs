@@ -148,10 +148,10 @@ fn device_json(r: &Report) -> Value {
 pub fn check(reports: &[Report]) -> Result<()> {
     let mut wrong = Vec::new();
     for r in reports {
-        let mut at_most = |what: &str, value: f64, limit: f64| {
+        let mut at_most = |quantity: &str, value: f64, limit: f64| {
             // A NaN compares as false, so it is tested separately.
             if value.is_nan() || value > limit {
-                wrong.push(format!("{}: {what} is {value:.1e}, over {limit:.0e}", r.info.name));
+                wrong.push(format!("{}: {quantity} is {value:.1e}, over {limit:.0e}", r.info.name));
             }
         };
         at_most("the image's difference from the CPU", r.image_difference, NEAR);

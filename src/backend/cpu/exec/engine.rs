@@ -2,7 +2,7 @@
 
 use super::inputs::Inputs;
 use super::memory::zeroed;
-use super::output::{settle, too_short, Outputs, Part, Piece};
+use super::output::{copy_to_output, too_short, Outputs, Part, Piece};
 use super::parallel;
 use super::reduce::{Accumulators, Rectangle};
 use super::worker::{Block, Worker};
@@ -59,7 +59,7 @@ impl LoopPlan {
         for after in &self.afters {
             let positions = after.positions.map(|target| &aside[number(target)][..]);
             let values = &aside[number(after.values)];
-            settle(after, buffers[after.output], values, positions)?;
+            copy_to_output(after, buffers[after.output], values, positions)?;
         }
         Ok(())
     }

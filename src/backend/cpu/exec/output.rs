@@ -171,7 +171,7 @@ pub struct Part {
 }
 
 /// Copies temporary words to their positions in an output.
-pub fn settle(
+pub fn copy_to_output(
     after: &SerialStore,
     buffer: &mut [u32],
     values: &[u32],

@@ -98,10 +98,11 @@ impl Gpu {
         }
     }
 
-    /// Does `work` inside error scopes, and resolves `deferred` with the outcome. The message of an error begins with `what`.
+    /// Does `work` inside error scopes, and resolves `deferred` with the outcome. The message of an error begins with
+    /// `context`.
     pub(super) fn watch<T>(
         &self,
-        what: impl Into<String>,
+        context: impl Into<String>,
         deferred: Option<&DeferredResult>,
         work: impl FnOnce() -> T,
     ) -> (T, Option<Error>) {
@@ -110,7 +111,7 @@ impl Gpu {
         let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let made = work();
         let answers = [now(validation.pop()), now(memory.pop()), now(internal.pop())];
-        let error = answers.iter().flatten().next().map(|error| convert(&what.into(), error));
+        let error = answers.iter().flatten().next().map(|error| convert(&context.into(), error));
         if let Some(deferred) = deferred {
             deferred.resolve(error.clone());
         }
@@ -148,12 +149,12 @@ impl Gpu {
     }
 
     /// Calls `work` when the errors of all calls so far are known, which is now.
-    pub(super) fn when_heard(&self, work: impl FnOnce()) {
+    pub(super) fn on_outcomes_known(&self, work: impl FnOnce()) {
         work();
     }
 
     /// Resolves when the errors of all calls so far are known, which is at once.
-    pub(super) fn heard(&self) -> Pending<()> {
+    pub(super) fn outcomes_known(&self) -> Pending<()> {
         Box::pin(ready(()))
     }
 
@@ -165,11 +166,11 @@ impl Gpu {
     /// Does `work` like `watch`, and stores an error for the next read.
     fn watch_for_read<T>(
         &self,
-        what: &str,
+        context: &str,
         deferred: Option<&DeferredResult>,
         work: impl FnOnce() -> T,
     ) -> T {
-        let (made, error) = self.watch(what, deferred, work);
+        let (made, error) = self.watch(context, deferred, work);
         if let Some(error) = error {
             self.errors.store(self.errors.tick(), error);
         }
@@ -179,7 +180,7 @@ impl Gpu {
     /// Announces a read after the next batch. No effect on this platform.
     pub(super) fn defer_submit(&self) {}
 
-    /// Writes the params, and submits what `record` records.
+    /// Writes the params, and submits the commands that `record` records.
     pub(super) fn submit(
         self: &Arc<Self>,
         (uniform, params): (&wgpu::Buffer, &[u8]),
@@ -236,9 +237,9 @@ impl Gpu {
             let submission = self.queue.submit([encoder.finish()]);
             for (part, readback, ticket) in &reads {
                 let mapped = ticket.clone();
-                let settle =
+                let on_mapped =
                     move |answer: std::result::Result<_, _>| mapped.resolve(answer.is_ok());
-                readback.buffer().map_async(wgpu::MapMode::Read, ..part.len, settle);
+                readback.buffer().map_async(wgpu::MapMode::Read, ..part.len, on_mapped);
             }
             submission
         });
@@ -348,13 +349,13 @@ fn now(answer: impl Future<Output = Option<wgpu::Error>>) -> Option<wgpu::Error>
 }
 
 /// Converts an error of wgpu.
-fn convert(what: &str, error: &wgpu::Error) -> Error {
+fn convert(context: &str, error: &wgpu::Error) -> Error {
     match error {
         wgpu::Error::OutOfMemory { .. } => {
-            Error::new(ErrorKind::Memory, format!("{what}: the device is out of memory"))
+            Error::new(ErrorKind::Memory, format!("{context}: the device is out of memory"))
         }
         wgpu::Error::Validation { description, .. } | wgpu::Error::Internal { description, .. } => {
-            Error::new(ErrorKind::Unsupported, format!("{what}: {}", description.trim()))
+            Error::new(ErrorKind::Unsupported, format!("{context}: {}", description.trim()))
         }
     }
 }

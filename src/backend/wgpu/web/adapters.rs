@@ -116,12 +116,12 @@ pub(in super::super) fn known(
     _: &wgpu::Adapter,
     device: &wgpu::Device,
 ) -> Result<(Info, Limits), String> {
-    Ok(told(raw(device)))
+    Ok(info_and_limits(raw(device)))
 }
 
 /// Returns the description and the limits of a `GPUDevice`.
 #[cfg(feature = "wgpu-interop")]
-pub(super) fn told(device: &JsValue) -> (Info, Limits) {
+pub(super) fn info_and_limits(device: &JsValue) -> (Info, Limits) {
     let (info, config) = introduce(&get(device, "adapterInfo"));
     (info, Limits { config, ..limits(device) })
 }
@@ -176,13 +176,14 @@ pub(in super::super) async fn open(
     set(&descriptor, "label", &"warpweft".into());
     set(&descriptor, "requiredFeatures", &features);
     set(&descriptor, "requiredLimits", &wanted);
-    let device =
-        call(adapter, "requestDevice", &descriptor).await.map_err(|thrown| said(&thrown))?;
+    let device = call(adapter, "requestDevice", &descriptor)
+        .await
+        .map_err(|thrown| exception_message(&thrown))?;
     adopt(device).await
 }
 
 /// Returns the message of an exception.
-pub(super) fn said(thrown: &JsValue) -> String {
+pub(super) fn exception_message(thrown: &JsValue) -> String {
     let message = get(thrown, "message").as_string().or_else(|| thrown.as_string());
     message.unwrap_or_else(|| format!("{thrown:?}"))
 }
@@ -197,16 +198,16 @@ pub(super) async fn adopt(device: JsValue) -> Result<(wgpu::Device, wgpu::Queue)
     set(&adapter, "requestDevice", &answer(device));
     set(&gpu, "requestAdapter", &answer(adapter.into()));
     set(&navigator, "gpu", &gpu);
-    let instance = while_it_is(&global(), "navigator", &navigator, || {
+    let instance = with_property(&global(), "navigator", &navigator, || {
         let make = || wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
         // wgpu detects its environment by these names, and panics if both are missing.
         let known = |name| get(&global(), name).is_truthy();
         match known("Window") || known("WorkerGlobalScope") {
             true => Ok(make()),
-            false => while_it_is(&global(), "Window", &JsValue::TRUE, make),
+            false => with_property(&global(), "Window", &JsValue::TRUE, make),
         }
     });
-    let instance = instance.and_then(|made| made).map_err(|thrown| said(&thrown))?;
+    let instance = instance.and_then(|made| made).map_err(|thrown| exception_message(&thrown))?;
     let adapter = instance.request_adapter(&Default::default()).await;
     let adapter = adapter.map_err(|error| error.to_string())?;
     let opened = adapter.request_device(&Default::default()).await;
@@ -214,7 +215,7 @@ pub(super) async fn adopt(device: JsValue) -> Result<(wgpu::Device, wgpu::Queue)
 }
 
 /// Does `work` while a property of an object has this value.
-pub(super) fn while_it_is<T>(
+pub(super) fn with_property<T>(
     object: &Object,
     name: &str,
     value: &JsValue,

@@ -23,10 +23,10 @@ impl Gpu {
                 .into_iter()
                 .find(|message| matches!(message.message_type, CompilationMessageType::Error));
             if let Some(message) = first {
-                let place = message
+                let position = message
                     .location
                     .map(|at| format!("line {}, column {}: ", at.line_number, at.line_position));
-                return Err(Error::argument(place.unwrap_or_default() + &message.message));
+                return Err(Error::argument(position.unwrap_or_default() + &message.message));
             }
             failed.await.map_or(Ok(()), Err)
         })

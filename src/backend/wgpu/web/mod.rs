@@ -105,17 +105,17 @@ impl Gpu {
     }
 
     /// Does `work` inside error scopes, which resolve `deferred` later and add to the error log. The message of an error begins
-    /// with `what`.
+    /// with `context`.
     pub(super) fn watch<T>(
         &self,
-        what: impl Into<String>,
+        context: impl Into<String>,
         deferred: Option<&DeferredResult>,
         work: impl FnOnce() -> T,
     ) -> (T, Option<Error>) {
         self.flush();
         self.scopes.push();
         let made = work();
-        self.scopes.pop(what.into(), deferred.cloned());
+        self.scopes.pop(context.into(), deferred.cloned());
         (made, None)
     }
 
@@ -126,7 +126,7 @@ impl Gpu {
         self.held.set(!self.lent);
     }
 
-    /// Writes the params, and submits what `record` records.
+    /// Writes the params, and submits the commands that `record` records.
     pub(super) fn submit(
         self: &Arc<Self>,
         (uniform, params): (&wgpu::Buffer, &[u8]),
@@ -206,9 +206,9 @@ impl Gpu {
             }
             for (part, readback, ticket) in &mapped {
                 let ticket = ticket.clone();
-                let settle =
+                let on_mapped =
                     move |answer: std::result::Result<_, _>| ticket.resolve(answer.is_ok());
-                readback.buffer().map_async(wgpu::MapMode::Read, ..part.len, settle);
+                readback.buffer().map_async(wgpu::MapMode::Read, ..part.len, on_mapped);
             }
         });
         for (.., ticket) in &mapped {
@@ -226,7 +226,7 @@ impl Gpu {
                 // The device may be lost before or after the buffer is mapped.
                 let range = mapped.then(|| readback.buffer().get_mapped_range(..len).ok());
                 let Some(range) = range.flatten() else {
-                    gpu.hear_of_loss().await;
+                    gpu.wait_for_loss().await;
                     return None;
                 };
                 let bytes = range.as_uint8array().to_vec();
@@ -313,7 +313,7 @@ impl Gpu {
     }
 
     /// Calls `work` when the outcomes of all calls so far are known.
-    pub(super) fn when_heard(&self, work: impl FnOnce() + 'static) {
+    pub(super) fn on_outcomes_known(&self, work: impl FnOnce() + 'static) {
         let known = self.known();
         spawn_local(async move {
             if known.succeeded().await {
@@ -323,7 +323,7 @@ impl Gpu {
     }
 
     /// Resolves when the outcomes of all calls so far are known.
-    pub(super) fn heard(&self) -> Pending<()> {
+    pub(super) fn outcomes_known(&self) -> Pending<()> {
         let known = self.known();
         Box::pin(async move {
             known.succeeded().await;
@@ -339,7 +339,7 @@ impl Gpu {
 
     /// Waits up to five seconds for the device loss to be reported. Browsers may reject a mapping first. Firefox reports the
     /// loss after the running kernel.
-    async fn hear_of_loss(&self) {
+    async fn wait_for_loss(&self) {
         let lost = Completion::new();
         self.tickets.open(&lost, ());
         let late = lost.clone();

@@ -77,7 +77,7 @@ impl Scopes {
     }
 
     /// Closes the error scopes of a call. Its outcome later resolves `deferred`, and an error goes to the error log.
-    pub(super) fn pop(&self, what: String, deferred: Option<DeferredResult>) {
+    pub(super) fn pop(&self, context: String, deferred: Option<DeferredResult>) {
         let at = self.errors.tick();
         let popped = FILTERS.map(|_| match self.device.pop_error_scope() {
             Ok(promise) => promise,
@@ -85,12 +85,12 @@ impl Scopes {
         });
         let number = self.answers.borrow().next();
         self.answers.borrow_mut().known.push_back(false);
-        let told = JsFuture::from(Promise::all(&Array::from_iter(popped)));
+        let outcome = JsFuture::from(Promise::all(&Array::from_iter(popped)));
         let (errors, answers) = (self.errors.clone(), self.answers.clone());
         spawn_local(async move {
             // A promise is rejected only if the device is lost, which is reported elsewhere.
-            let caught = told.await.unwrap_or_default();
-            let error = error(&what, &caught);
+            let caught = outcome.await.unwrap_or_default();
+            let error = error(&context, &caught);
             if let Some(deferred) = deferred {
                 deferred.resolve(error.clone());
             }
@@ -110,8 +110,8 @@ impl Scopes {
             Ok(promise) => promise,
             Err(thrown) => Promise::reject(&thrown).into(),
         });
-        let told = JsFuture::from(Promise::all(&Array::from_iter(popped)));
-        async move { error("the browser", &told.await.unwrap_or_default()) }
+        let outcome = JsFuture::from(Promise::all(&Array::from_iter(popped)));
+        async move { error("the browser", &outcome.await.unwrap_or_default()) }
     }
 
     /// Returns a completion that resolves when all calls so far have outcomes.
@@ -129,14 +129,17 @@ impl Scopes {
 }
 
 /// Converts the errors that the scopes of a call caught.
-fn error(what: &str, caught: &JsValue) -> Option<Error> {
+fn error(context: &str, caught: &JsValue) -> Option<Error> {
     let caught = |at: u32| {
         let error = Reflect::get_u32(caught, at).unwrap_or_default();
         error.is_object().then_some(error)
     };
     // A lack of memory explains all errors that follow from it.
     if caught(0).is_some() {
-        return Some(Error::new(ErrorKind::Memory, format!("{what}: the device is out of memory")));
+        return Some(Error::new(
+            ErrorKind::Memory,
+            format!("{context}: the device is out of memory"),
+        ));
     }
     let error = caught(2).or(caught(1))?;
     let message = Reflect::get(&error, &"message".into()).ok().and_then(|m| m.as_string());
@@ -145,5 +148,5 @@ fn error(what: &str, caught: &JsValue) -> Option<Error> {
         "" => "it failed",
         message => message,
     };
-    Some(Error::new(ErrorKind::Unsupported, format!("{what}: {message}")))
+    Some(Error::new(ErrorKind::Unsupported, format!("{context}: {message}")))
 }

@@ -1,7 +1,7 @@
 //! Sharing with a page: its `GPUDevice` and its `GPUBuffer`s. wgpu accepts neither. These functions therefore answer wgpu's
 //! calls to the browser with the objects of the page.
 
-use super::adapters::{adopt, said, told, while_it_is};
+use super::adapters::{adopt, exception_message, info_and_limits, with_property};
 use super::raw;
 use crate::backend::wgpu::WgpuBackend;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,7 +12,7 @@ use wasm_bindgen::prelude::*;
 /// # Errors
 /// `NoDevice` or `Limit` if the device cannot compute, or was opened with too low limits.
 pub async fn device(device: JsValue) -> Result<WgpuBackend> {
-    let (info, could) = told(&device);
+    let (info, could) = info_and_limits(&device);
     let opened = adopt(device).await.map_err(|why| {
         let message = format!("from: the device must be one that can be shared, got {why}");
         Error::new(ErrorKind::NoDevice, message)
@@ -36,11 +36,11 @@ impl WgpuBackend {
         let answer = buffer.clone();
         let create = Closure::<dyn Fn() -> JsValue>::new(move || answer.clone());
         let object = raw(device).unchecked_ref();
-        let made = while_it_is(object, "createBuffer", create.as_ref(), || {
+        let made = with_property(object, "createBuffer", create.as_ref(), || {
             device.create_buffer(&descriptor)
         });
         made.map_err(|thrown| {
-            let why = said(&thrown);
+            let why = exception_message(&thrown);
             let message = format!("tensorFromBuffer: the device must be open, got {why}");
             Error::new(ErrorKind::Unsupported, message)
         })

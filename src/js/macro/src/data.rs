@@ -94,7 +94,7 @@ struct OptionField {
 
 /// Returns the conversion of the variable `value`, which is the field with this name in JavaScript.
 fn converted(js: &str) -> TokenStream {
-    quote!(FromJs::from_js(&value, At { op: fields.op(), what: #js })?)
+    quote!(FromJs::from_js(&value, At { op: fields.op(), argument: #js })?)
 }
 
 /// Returns the code that sets the fields of `options` that were passed.
@@ -150,7 +150,7 @@ fn borrowed(ident: &Ident, fields: &[OptionField], own: &[String]) -> TokenStrea
 /// Generates the word type for an enum without fields: `NearestExact` becomes `"nearest-exact"`.
 pub fn words(mut item: ItemEnum) -> Result<TokenStream> {
     let name = item.ident.to_string();
-    let (mut listed, mut said, mut variants) = (Vec::new(), String::new(), Vec::new());
+    let (mut listed, mut descriptions, mut variants) = (Vec::new(), String::new(), Vec::new());
     for variant in &mut item.variants {
         let settings = Settings::take(&mut variant.attrs)?;
         if !matches!(variant.fields, Fields::Unit) {
@@ -159,12 +159,12 @@ pub fn words(mut item: ItemEnum) -> Result<TokenStream> {
         }
         let word = settings.name.unwrap_or_else(|| kebab(&variant.ident.to_string()));
         let doc = jsdoc(&variant.attrs, &name, None).replace('\n', " ");
-        said += &format!("\n- `\"{word}\"`: {doc}");
+        descriptions += &format!("\n- `\"{word}\"`: {doc}");
         listed.push(word);
         variants.push(variant.ident.clone());
     }
     let quoted: Vec<String> = listed.iter().map(|word| format!("\"{word}\"")).collect();
-    let doc = format!("{}\n{said}", jsdoc(&item.attrs, &name, None));
+    let doc = format!("{}\n{descriptions}", jsdoc(&item.attrs, &name, None));
     let shown = format!("{}export type {name} = {};\n", framed(&doc, ""), quoted.join(" | "));
     let ident = &item.ident;
     let made = quote! {

@@ -72,8 +72,8 @@ impl Input<'_> {
 
     /// Returns the conversion of the JavaScript value, which is an expression for a reference.
     fn converted(&self, value: &TokenStream, at: usize) -> TokenStream {
-        let (name, owned, what) = (&self.name, &self.param.owned, self.js_name());
-        let at_it = quote!(At { op: method_name, what: #what });
+        let (name, owned, js_name) = (&self.name, &self.param.owned, self.js_name());
+        let at_it = quote!(At { op: method_name, argument: #js_name });
         let converted = match self.param.more {
             [] => quote!(<#owned as FromJs>::from_js(#value, #at_it)?),
             _ => quote!(<#owned as FromJs>::from_call(#value, options.after(#at), #at_it)?),
@@ -149,8 +149,9 @@ impl<'a> Method<'a> {
             let mark = if input.optional() { "?" } else { "" };
             let (name, ts) =
                 (input.js_name(), format!("{}{mark}: {}", input.js_name(), input.param.ts));
-            let doc =
-                input.default.map_or(String::new(), |usual| format!("`{name}`: {}", said(usual)));
+            let doc = input
+                .default
+                .map_or(String::new(), |usual| format!("`{name}`: {}", describe_default(usual)));
             fields.push(Field { name, ts, doc });
         }
         fields
@@ -245,9 +246,9 @@ impl<'a> Method<'a> {
         let (class, rust, op) = (format_ident!("{}", self.class), &self.rust.sig.ident, &self.js);
         let (mut given, mut taken, mut passed) = (Vec::new(), Vec::new(), Vec::new());
         for input in &self.inputs {
-            let (name, owned, what) = (&input.name, &input.param.owned, input.js_name());
+            let (name, owned, js_name) = (&input.name, &input.param.owned, input.js_name());
             let js = format_ident!("js_{}", name);
-            given.push(quote!((#js, #what)));
+            given.push(quote!((#js, #js_name)));
             let pass = input.param.pass(name);
             passed.push(quote!(#pass));
             taken.push(match input.default {
@@ -283,8 +284,8 @@ impl<'a> Method<'a> {
             let fields: Vec<&str> = fields.iter().map(|field| field.ts.as_str()).collect();
             shown.push(format!("{{ {} }}", fields.join("; ")));
         }
-        let said = fields.iter().map(|field| field.doc.as_str()).filter(|doc| !doc.is_empty());
-        let doc = said.collect::<Vec<_>>().join(" ");
+        let docs = fields.iter().map(|field| field.doc.as_str()).filter(|doc| !doc.is_empty());
+        let doc = docs.collect::<Vec<_>>().join(" ");
         let doc = (!doc.is_empty()).then(|| quote!(, param_description = #doc));
         let shown = shown.join(" & ");
         let needed = self.settings.required
@@ -368,8 +369,8 @@ fn argument(input: &Input, typed: bool) -> TokenStream {
     let ts =
         if typed { input.param.ts.replace("Tensor", "Tensor<T>") } else { input.param.ts.clone() };
     let described = input.default.map(|usual| {
-        let said = said(usual);
-        quote!(, param_description = #said)
+        let description = describe_default(usual);
+        quote!(, param_description = #description)
     });
     match input.optional() {
         true => {
@@ -380,7 +381,7 @@ fn argument(input: &Input, typed: bool) -> TokenStream {
 }
 
 /// Describes a default value.
-pub fn said(value: &Expr) -> String {
+pub fn describe_default(value: &Expr) -> String {
     match crate::docs::text(value) {
         Some(text) => format!("Default: `\"{text}\"`."),
         None if matches!(value, Expr::Call(_)) => "Default: random.".to_string(),

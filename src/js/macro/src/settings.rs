@@ -52,7 +52,7 @@ impl Settings {
         let mut settings = Settings::default();
         let mut kept = Vec::new();
         for attribute in std::mem::take(attributes) {
-            match said(&attribute)? {
+            match js_tokens(&attribute)? {
                 Some(tokens) => settings.add(tokens)?,
                 None => kept.push(attribute),
             }
@@ -126,7 +126,7 @@ fn names(input: ParseStream) -> Result<Vec<String>> {
 }
 
 /// Returns the tokens in the parentheses, if the attribute belongs to this macro.
-fn said(attribute: &Attribute) -> Result<Option<TokenStream>> {
+fn js_tokens(attribute: &Attribute) -> Result<Option<TokenStream>> {
     let Meta::List(list) = &attribute.meta else { return Ok(None) };
     if list.path.is_ident("js") {
         return Ok(Some(list.tokens.clone()));

@@ -59,10 +59,10 @@ impl Device {
             let checked = device.check_source(&element.module());
             let compiled = checked.is_some();
             if let Some(checked) = checked {
-                let told = |error: Error| {
+                let prefixed = |error: Error| {
                     Error::new(error.kind(), format!("element function: {}", error.message()))
                 };
-                checked.await.map_err(told)?;
+                checked.await.map_err(prefixed)?;
             }
             Ok(ElementFunction { device, element: Arc::new(element), compiled, fallback: None })
         })

@@ -95,9 +95,9 @@ impl Device {
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             if let Some(checked) = checked {
-                let told =
+                let prefixed =
                     |error: Error| Error::new(error.kind(), format!("shader: {}", error.message()));
-                checked.await.map_err(told)?;
+                checked.await.map_err(prefixed)?;
             }
             let source = Arc::new(source);
             Ok(Shader { device, source, compiled, gradient: None, fallback: None })

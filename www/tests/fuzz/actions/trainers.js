@@ -144,17 +144,17 @@ function nextOf(world, trainer, hasToWork = false) {
     }
   });
   const { lr } = world.get("optimizers", optimizer).groups[0];
-  const told = [place.steps, place.epoch, place.batch, loss.value.data[0], lr];
+  const values = [place.steps, place.epoch, place.batch, loss.value.data[0], lr];
   place.sum += loss.value.data[0] * batch.rows;
   place.rows += batch.rows;
   place.steps += 1;
   place.batch += 1;
-  if (place.batch < batches.length) return [...told, undefined, undefined, undefined];
+  if (place.batch < batches.length) return [...values, undefined, undefined, undefined];
   const mean = place.isMixed ? ANY : place.sum / place.rows;
   const ended = [place.epoch, mean, spec.validates ? scored(world, trainer, validation(spec.data)) : undefined];
   const history = [...place.history, ended];
   Object.assign(place, { epoch: place.epoch + 1, batch: 0, sum: 0, rows: 0, isMixed: false, history });
-  return [...told, ...ended];
+  return [...values, ...ended];
 }
 
 /** Returns the contents of a trainer's checkpoint. */

@@ -144,7 +144,7 @@ export const variables = {
     write: ({ of }) => `${of}.dispose();`,
     run(world, { of }) {
       if (world.get("variables", of).owner) throw new Skip("it is in use");
-      world.forget(of);
+      world.remove(of);
       world.state.variables.delete(of);
     },
   },

@@ -22,9 +22,9 @@ pub fn camel(name: &str) -> String {
 
 /// Makes an object of a model's scores: the loss, and metrics by their names.
 pub fn scores(scores: &Scores) -> JsValue {
-    let told = scores.metrics.iter().filter(|(name, _)| name != COUNTED);
+    let reported = scores.metrics.iter().filter(|(name, _)| name != COUNTED);
     let (names, values): (Vec<_>, Vec<_>) =
-        told.map(|(name, value)| (camel(name), value.value())).unzip();
+        reported.map(|(name, value)| (camel(name), value.value())).unzip();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let metrics = match names.is_empty() {
         true => Object::new().into(),
@@ -49,12 +49,12 @@ pub fn epoch(epoch: &Epoch) -> JsValue {
 
 /// Returns the results of all epochs, as the same frozen list until another epoch ends.
 pub fn history(known: &mut Known) -> JsValue {
-    let told = known.told.length() as usize;
-    if told < known.history.len() || known.listed.is_undefined() {
-        for one in &known.history[told..] {
-            known.told.push(&epoch(one));
+    let converted = known.epoch_objects.length() as usize;
+    if converted < known.history.len() || known.listed.is_undefined() {
+        for one in &known.history[converted..] {
+            known.epoch_objects.push(&epoch(one));
         }
-        let list = known.told.slice(0, known.told.length());
+        let list = known.epoch_objects.slice(0, known.epoch_objects.length());
         known.listed = Object::freeze(&list).into();
     }
     known.listed.clone()
