@@ -20,6 +20,8 @@ pub use warpweft::*;
 
 #[cfg(feature = "cli")]
 pub mod bench;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "io")]
 pub mod files;
 #[cfg(feature = "model")]

@@ -5,6 +5,7 @@ mod demo;
 mod devices;
 mod inspect;
 mod language;
+mod ptx;
 mod train;
 mod tune;
 
@@ -26,6 +27,7 @@ Examples:
   warpweft chat model.gguf                     a conversation with a language model
   warpweft generate model.gguf --prompt \"Once upon a time\" --max-tokens 50
   warpweft embed all-MiniLM-L6-v2 \"A cat sits.\"  the vector of a text, by an encoder
+  warpweft ptx shader.wgsl --sm 90             the shader as PTX
   warpweft completions bash > ~/.local/share/bash-completion/completions/warpweft
 
 The device is chosen by --device or by WARPWEFT_DEVICE: auto, gpu, low-power, cpu, software, a number
@@ -87,6 +89,8 @@ enum Command {
     Embed(language::Embed),
     /// Time the cases of the benchmark on a device, each checked first against plain f64 loops
     Bench(bench::Options),
+    /// Translate a WGSL compute shader to PTX, the assembly language of NVIDIA GPUs
+    Ptx(ptx::Ptx),
     /// Print a script that completes warpweft's commands and options in a shell
     Completions { shell: Shell },
 }
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
         Command::Tokenize(tokenize) => tokenize.run(),
         Command::Perplexity(perplexity) => perplexity.run(),
         Command::Embed(embed) => embed.run(),
+        Command::Ptx(ptx) => ptx.run(),
         Command::Completions { shell } => {
             let mut command = Cli::command();
             clap_complete::generate(shell, &mut command, "warpweft", &mut std::io::stdout());

@@ -1,0 +1,382 @@
+//! The CUDA backend. It runs the same WGSL as GPUs do through wgpu: each kernel is scheduled, printed as WGSL, translated to PTX
+//! and launched on a stream. [`Stream`] has the calls of the driver, so that tests can run the backend without a GPU.
+
+use super::ptx::{self, Bounds, Options};
+use crate::backend::{Backend, BufferId, Counters, Info, Pending, ReadRange};
+use crate::codegen::{wgsl, Dialect, Source, PARAMS_HEAD};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::{Dispatch, Kernel, KernelConfig, Limits, Plan};
+use crate::schedule::schedule;
+use std::collections::HashMap;
+use std::future::ready;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A CUDA stream on one device: the calls that the backend makes. Work is done in the order of the calls.
+pub trait Stream: Send + Sync + 'static {
+    /// A loaded kernel.
+    type Function: Send + Sync;
+    /// Allocates device memory, and returns its address. The contents are undefined.
+    ///
+    /// # Errors
+    /// `Memory` if the device has too little.
+    fn allocate(&self, bytes: u64) -> Result<u64>;
+    /// Frees device memory after the work submitted so far.
+    fn free(&self, address: u64);
+    /// Copies bytes to the device.
+    ///
+    /// # Errors
+    /// `DeviceLost` if the device does not work any more.
+    fn write(&self, address: u64, data: &[u8]) -> Result<()>;
+    /// Copies bytes from the device, and waits for them.
+    ///
+    /// # Errors
+    /// `DeviceLost` if the device does not work any more.
+    fn read(&self, address: u64, len: usize) -> Result<Vec<u8>>;
+    /// Compiles a kernel for the device.
+    ///
+    /// # Errors
+    /// `InvalidState` with the log of the compiler.
+    fn load(&self, kernel: &ptx::Kernel) -> Result<Self::Function>;
+    /// Launches a kernel. `arguments` are its 64-bit parameters.
+    ///
+    /// # Errors
+    /// `DeviceLost` if the device does not work any more.
+    fn launch(&self, function: &Self::Function, launch: &Launch) -> Result<()>;
+    /// Waits until all work is done.
+    ///
+    /// # Errors
+    /// `DeviceLost` if the device does not work any more.
+    fn synchronize(&self) -> Result<()>;
+}
+
+/// The arguments of one launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// The number of workgroups (CUDA's blocks) along each dimension.
+    pub grid: [u32; 3],
+    /// The number of threads of a workgroup along each dimension.
+    pub workgroup_size: [u32; 3],
+    /// The address and the length in bytes of each binding of the kernel, in order.
+    pub bindings: Vec<(u64, u64)>,
+}
+
+/// The most workgroups along the second and the third dimension of a grid.
+const MAX_GRID: u32 = 65_535;
+
+/// A backend on a CUDA stream.
+pub struct CudaBackend<S: Stream> {
+    info: Info,
+    limits: Limits,
+    /// The compute capability of the device, such as 90.
+    sm: u32,
+    stream: S,
+    state: Mutex<State<S::Function>>,
+}
+
+struct State<F> {
+    buffers: HashMap<BufferId, Buffer>,
+    /// Batches that are ready to run, by address. Each holds its batch, so the address stays unique.
+    batches: HashMap<usize, Arc<Prepared<F>>>,
+    /// Loaded kernels by their WGSL.
+    loaded: HashMap<String, Arc<Loaded<F>>>,
+    counters: Counters,
+}
+
+#[derive(Clone, Copy)]
+struct Buffer {
+    address: u64,
+    bytes: u64,
+}
+
+struct Loaded<F> {
+    function: F,
+    workgroup_size: [u32; 3],
+    /// The number of each binding: 0 for the params, and then inputs and outputs.
+    bindings: Vec<u32>,
+}
+
+/// A batch with its kernels, and the image of its params.
+struct Prepared<F> {
+    batch: Arc<Plan>,
+    steps: Vec<Step<F>>,
+    /// The params of all kernels. The heads are filled in.
+    image: Vec<u8>,
+    /// Pairs of a byte offset in the image and the number of the scalar stored there.
+    words: Vec<(usize, usize)>,
+}
+
+struct Step<F> {
+    kernel: Arc<Loaded<F>>,
+    grid: [u32; 3],
+    /// The offset and the length of its params in the image.
+    params: (usize, usize),
+    /// The slot of each storage binding.
+    slots: Vec<usize>,
+}
+
+/// The alignment of each kernel's params in bytes.
+const ALIGNMENT: usize = 256;
+
+impl<S: Stream> CudaBackend<S> {
+    /// Creates a backend on a stream of a device with the compute capability `sm`, such as 90.
+    pub fn new(stream: S, info: Info, limits: Limits, sm: u32) -> CudaBackend<S> {
+        let state = State {
+            buffers: HashMap::new(),
+            batches: HashMap::new(),
+            loaded: HashMap::new(),
+            counters: Counters::default(),
+        };
+        CudaBackend { info, limits, sm, stream, state: Mutex::new(state) }
+    }
+
+    /// The limits of devices with a compute capability of at least 75.
+    pub const LIMITS: Limits = Limits {
+        buffers_per_kernel: 32,
+        binding_bytes: (4 << 30) - 4,
+        workgroups: MAX_GRID,
+        workgroup_size: 1024,
+        workgroup_bytes: 48 << 10,
+        f16: true,
+        subgroups: true,
+        ..Limits::WEBGPU
+    };
+
+    fn state(&self) -> MutexGuard<'_, State<S::Function>> {
+        // A panic in another thread leaves the state as it was between two calls.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn text(&self, kernel: &Kernel, config: KernelConfig) -> Source {
+        wgsl(kernel, &schedule(kernel, &self.limits, config), Dialect::NAGA)
+    }
+
+    /// Translates WGSL. Only kernels of users are checked for accesses out of bounds.
+    fn translate(&self, text: &str, bounds: Bounds) -> Result<ptx::Kernel> {
+        let options = Options { sm: self.sm, bounds, ..Options::default() };
+        ptx::translate_entry(text, "main", &options).map_err(|error| Error::state(error.to_string()))
+    }
+}
+
+impl<F> State<F> {
+    fn buffer(&self, id: BufferId) -> Result<Buffer> {
+        let missing = || Error::state(format!("cuda: the buffer must exist, got {}", id.0));
+        self.buffers.get(&id).copied().ok_or_else(missing)
+    }
+
+    /// Returns the address of a range of a buffer.
+    fn range(&self, id: BufferId, offset: u64, len: u64) -> Result<u64> {
+        let Buffer { address, bytes } = self.buffer(id)?;
+        match offset.checked_add(len).is_some_and(|end| end <= bytes) {
+            true => Ok(address + offset),
+            false => Err(Error::argument(format!(
+                "cuda: a range must be in its buffer of {bytes} bytes, got {len} bytes from {offset}"
+            ))),
+        }
+    }
+}
+
+impl<S: Stream> CudaBackend<S> {
+    fn prepared(
+        &self,
+        state: &mut State<S::Function>,
+        batch: &Arc<Plan>,
+    ) -> Result<Arc<Prepared<S::Function>>> {
+        let address = Arc::as_ptr(batch) as usize;
+        if let Some(known) = state.batches.get(&address) {
+            return Ok(known.clone());
+        }
+        let (steps, image, words) = Default::default();
+        let mut prepared = Prepared { batch: batch.clone(), steps, image, words };
+        for dispatch in &batch.dispatches {
+            let source = self.text(&dispatch.kernel, batch.config);
+            let kernel = self.loaded(state, dispatch, &source)?;
+            prepared.add(dispatch, &source, kernel, &self.limits)?;
+        }
+        let prepared = Arc::new(prepared);
+        state.batches.insert(address, prepared.clone());
+        Ok(prepared)
+    }
+
+    fn loaded(
+        &self,
+        state: &mut State<S::Function>,
+        dispatch: &Dispatch,
+        source: &Source,
+    ) -> Result<Arc<Loaded<S::Function>>> {
+        if let Some(known) = state.loaded.get(&source.text) {
+            return Ok(known.clone());
+        }
+        let bounds = match &*dispatch.kernel {
+            Kernel::Shader { .. } => Bounds::Checked,
+            _ => Bounds::Unchecked,
+        };
+        let kernel = self.translate(&source.text, bounds)?;
+        let loaded = Arc::new(Loaded {
+            function: self.stream.load(&kernel)?,
+            workgroup_size: kernel.workgroup_size,
+            bindings: kernel.bindings.iter().map(|binding| binding.binding).collect(),
+        });
+        state.counters.pipelines += 1;
+        state.counters.pipelines_held += 1;
+        state.loaded.insert(source.text.clone(), loaded.clone());
+        Ok(loaded)
+    }
+}
+
+impl<F> Prepared<F> {
+    fn add(
+        &mut self,
+        dispatch: &Dispatch,
+        source: &Source,
+        kernel: Arc<Loaded<F>>,
+        limits: &Limits,
+    ) -> Result<()> {
+        if source.workgroups == 0 {
+            return Ok(());
+        }
+        let grid = source.grid.or_else(|| fold(source.workgroups, limits.workgroups));
+        let grid = grid.ok_or_else(|| {
+            let (kind, got) = (dispatch.kernel.kind(), source.workgroups);
+            let most = u64::from(limits.workgroups).pow(2);
+            let message = format!("{kind}: there must be at most {most} workgroups, got {got}");
+            Error::new(ErrorKind::Limit, message)
+        })?;
+        let (start, head) = (self.image.len(), if source.head { &PARAMS_HEAD[..] } else { &[] });
+        let vectors = source.params.max((head.len() + dispatch.params.len()).div_ceil(4)).max(1);
+        for word in head {
+            self.image.extend_from_slice(&word.to_le_bytes());
+        }
+        for (n, &scalar) in dispatch.params.iter().enumerate() {
+            self.words.push((start + 4 * (head.len() + n), scalar));
+        }
+        self.image.resize(start + (16 * vectors).next_multiple_of(ALIGNMENT), 0);
+        let slots = dispatch.inputs.iter().chain(&dispatch.outputs).copied().collect();
+        self.steps.push(Step { kernel, grid, params: (start, 16 * vectors), slots });
+        Ok(())
+    }
+
+    /// Returns the image with the scalars filled in.
+    fn params(&self, scalars: &[u32]) -> Result<Vec<u8>> {
+        let mut image = self.image.clone();
+        for &(at, scalar) in &self.words {
+            let word = scalars.get(scalar).ok_or_else(|| {
+                let got = scalars.len();
+                Error::argument(format!("cuda: there must be a scalar {scalar}, got {got} scalars"))
+            })?;
+            image[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        Ok(image)
+    }
+}
+
+/// Folds a number of workgroups into two dimensions of a grid, each at most `limit`.
+fn fold(workgroups: u64, limit: u32) -> Option<[u32; 3]> {
+    let limit = u64::from(limit);
+    let rows = workgroups.div_ceil(limit).max(1);
+    (rows <= limit).then(|| [workgroups.div_ceil(rows) as u32, rows as u32, 1])
+}
+
+impl<S: Stream> Backend for CudaBackend<S> {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<BufferId> {
+        // Kernels may read whole vectors of 16 bytes.
+        let bytes = bytes.next_multiple_of(16);
+        let address = self.stream.allocate(bytes)?;
+        let mut state = self.state();
+        state.counters.buffers += 1;
+        state.counters.bytes += bytes;
+        let id = BufferId(state.counters.buffers);
+        state.buffers.insert(id, Buffer { address, bytes });
+        Ok(id)
+    }
+
+    fn free(&self, buffer: BufferId) {
+        let mut state = self.state();
+        if let Some(Buffer { address, bytes }) = state.buffers.remove(&buffer) {
+            state.counters.bytes -= bytes;
+            self.stream.free(address);
+        }
+    }
+
+    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
+        let address = self.state().range(buffer, offset, data.len() as u64)?;
+        self.stream.write(address, data)
+    }
+
+    fn compile(&self, batch: &Arc<Plan>) -> Pending<Result<()>> {
+        let compiled = self.prepared(&mut self.state(), batch).map(drop);
+        Box::pin(ready(compiled))
+    }
+
+    fn check(&self, text: &str) -> Option<Pending<Result<()>>> {
+        let checked = self.translate(text, Bounds::Checked).map(drop);
+        Some(Box::pin(ready(checked.map_err(|error| Error::argument(error.message())))))
+    }
+
+    fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+        let mut state = self.state();
+        let prepared = self.prepared(&mut state, batch)?;
+        let found = buffers.iter().map(|&id| state.buffer(id)).collect::<Result<Vec<Buffer>>>()?;
+        let short = batch.slots.iter().zip(&found).any(|(slot, buffer)| buffer.bytes < slot.bytes);
+        if short || found.len() != batch.slots.len() {
+            return Err(Error::argument("cuda: buffers must be those of the batch, got others"));
+        }
+        state.counters.submits += 1;
+        if prepared.steps.is_empty() {
+            return Ok(());
+        }
+        let image = prepared.params(scalars)?;
+        let params = self.stream.allocate(image.len() as u64)?;
+        let launched = self.stream.write(params, &image).and_then(|()| {
+            prepared.steps.iter().try_for_each(|step| {
+                state.counters.dispatches += 1;
+                let binding = |&number: &u32| match number.checked_sub(1) {
+                    None => Ok((params + step.params.0 as u64, step.params.1 as u64)),
+                    Some(n) => {
+                        let slot = step.slots.get(n as usize).and_then(|&slot| found.get(slot));
+                        let missing = || Error::state("cuda: a kernel must have its buffers, got fewer");
+                        slot.map(|buffer| (buffer.address, buffer.bytes)).ok_or_else(missing)
+                    }
+                };
+                let bindings = step.kernel.bindings.iter().map(binding).collect::<Result<_>>()?;
+                let workgroup_size = step.kernel.workgroup_size;
+                let launch = Launch { grid: step.grid, workgroup_size, bindings };
+                self.stream.launch(&step.kernel.function, &launch)
+            })
+        });
+        self.stream.free(params);
+        launched
+    }
+
+    fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>> {
+        let read = |ReadRange { buffer, offset, len, take }| {
+            let address = self.state().range(buffer, offset, len)?;
+            take(&self.stream.read(address, len as usize)?)
+        };
+        Box::pin(ready(parts.into_iter().try_for_each(read)))
+    }
+
+    fn synchronize(&self) -> Pending<Result<()>> {
+        Box::pin(ready(self.stream.synchronize()))
+    }
+
+    fn release(&self, batch: &Arc<Plan>) {
+        self.state().batches.remove(&(Arc::as_ptr(batch) as usize));
+    }
+
+    fn counters(&self) -> Counters {
+        self.state().counters
+    }
+
+    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
+        let text = self.text(kernel, config).text;
+        Some(self.translate(&text, Bounds::Unchecked).map_or(text, |kernel| kernel.ptx))
+    }
+}

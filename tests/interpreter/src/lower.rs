@@ -1,0 +1,616 @@
+//! Lowering: resolves names, places variables and decodes the instructions of all functions.
+
+use crate::decode;
+use crate::error::Error;
+use crate::parser;
+use crate::program::{
+    CONSTANT, Call, Guard, Instruction, Kernel, Layout, Op, Place, Placement, Program, SINK, SPECIAL_REGISTERS,
+    special_registers,
+};
+use crate::syntax::{FunctionTree, Item, Operand, Raw, Tree, Value, Variable};
+use crate::types::{FIRST_OFFSET, Space, Type, mask};
+use std::collections::HashMap;
+
+/// The registers of a module.
+const MAX_REGISTERS: usize = 1 << 16;
+/// The variables of a space with fixed addresses, in bytes. Each thread has its own local memory.
+const MAX_SPACE_BYTES: u64 = 1 << 20;
+/// The gap between shared or local variables in bytes, so that an access past an array is found.
+const GUARD_BYTES: u64 = 16;
+
+/// A named thing.
+#[derive(Clone, Debug)]
+enum Symbol {
+    Register(u32),
+    /// A variable: its space, its address, and its size.
+    Variable(Space, u64, usize),
+    Global(usize),
+    Label(u32),
+    Targets(Vec<String>),
+}
+
+/// The names of a block.
+#[derive(Default)]
+struct Scope {
+    symbols: HashMap<String, Symbol>,
+    /// Ranges such as `%r<9>`: prefix, first register, count.
+    ranges: Vec<(String, u32, u64)>,
+    parent: Option<usize>,
+}
+
+/// A formal parameter or result of a device function.
+#[derive(Clone, Copy)]
+struct Formal(Place);
+
+/// The state of lowering, and the interface of the decoders in `decode`.
+pub struct Lowering {
+    pub program: Program,
+    scopes: Vec<Scope>,
+    scope: usize,
+    functions: HashMap<String, usize>,
+    formals: Vec<(Vec<Formal>, Vec<Formal>)>,
+    constants: HashMap<u64, u32>,
+    opcodes: HashMap<String, u32>,
+    specials: HashMap<&'static str, u32>,
+    /// Branches to labels: instruction, scope, label or name of the targets, line.
+    fixups: Vec<(usize, usize, String, u32)>,
+    calls: Vec<(usize, usize, u32)>,
+    function: usize,
+    /// The hidden register of the carry flag.
+    pub carry: u32,
+}
+
+/// Parses and decodes a module.
+pub fn lower(text: &str) -> Result<Program, Error> {
+    let tree = parser::parse(text)?;
+    let mut lowering = Lowering {
+        program: Program { text: text.to_string(), ..Program::default() },
+        scopes: vec![Scope::default()],
+        scope: 0,
+        functions: HashMap::new(),
+        formals: Vec::new(),
+        constants: HashMap::new(),
+        opcodes: HashMap::new(),
+        specials: special_registers(),
+        fixups: Vec::new(),
+        calls: Vec::new(),
+        function: 0,
+        carry: 0,
+    };
+    for (name, bits) in SPECIAL_REGISTERS {
+        lowering.register((*name).to_string(), *bits);
+    }
+    lowering.carry = lowering.register("CC.CF".to_string(), 1);
+    lowering.module(&tree)?;
+    Ok(lowering.program)
+}
+
+fn align_up(value: u64, align: u64) -> u64 {
+    value.next_multiple_of(align.max(1))
+}
+
+impl Lowering {
+    fn register(&mut self, name: String, bits: u32) -> u32 {
+        self.program.widths.push(bits);
+        self.program.names.push(name);
+        self.program.widths.len() as u32 - 1
+    }
+
+    fn module(&mut self, tree: &Tree) -> Result<(), Error> {
+        self.program.version.clone_from(&tree.version);
+        self.program.target.clone_from(&tree.target);
+        for layout in [&mut self.program.shared, &mut self.program.local, &mut self.program.constant] {
+            layout.end = FIRST_OFFSET;
+        }
+        self.program.call.end = FIRST_OFFSET;
+        for variable in &tree.variables {
+            self.variable(variable)?;
+        }
+        let defined: Vec<&FunctionTree> = tree.functions.iter().filter(|function| function.body.is_some()).collect();
+        for (index, function) in defined.iter().enumerate() {
+            self.functions.insert(function.name.clone(), index);
+        }
+        // Signatures first, because calls can precede definitions.
+        let mut bodies = Vec::new();
+        for (index, function) in defined.iter().enumerate() {
+            self.scope = self.open_scope(0);
+            if function.is_entry {
+                self.kernel(index, function)?
+            } else {
+                self.signature(function)?
+            }
+            bodies.push(self.scope);
+        }
+        for (index, function) in defined.iter().enumerate() {
+            self.function = index;
+            self.program.entries.push(self.program.instructions.len() as u32);
+            self.scope = bodies[index];
+            self.items(function.body.as_deref().unwrap_or(&[]))?;
+            // The end of a body returns.
+            self.emit(Op::Return, Vec::new(), Vec::new(), function.line, (0, 0), "ret".to_string());
+            self.fix_branches()?;
+        }
+        self.check_recursion()?;
+        self.program.dynamic_shared = align_up(self.program.shared.end, 128);
+        Ok(())
+    }
+
+    fn open_scope(&mut self, parent: usize) -> usize {
+        self.scopes.push(Scope { parent: Some(parent), ..Scope::default() });
+        self.scopes.len() - 1
+    }
+
+    fn kernel(&mut self, index: usize, function: &FunctionTree) -> Result<(), Error> {
+        self.formals.push((Vec::new(), Vec::new()));
+        let mut end = FIRST_OFFSET;
+        let mut parameters = Vec::new();
+        for parameter in &function.parameters {
+            let offset = align_up(end, parameter.align as u64);
+            end = offset + parameter.size as u64;
+            parameters.push((offset, parameter.size));
+            self.define(&parameter.name, Symbol::Variable(Space::Param, offset, parameter.size), parameter.line)?;
+        }
+        self.program.kernels.push(Kernel {
+            name: function.name.clone(),
+            function: index,
+            parameters,
+            required_block: function.required_block,
+            max_block: function.max_block,
+        });
+        Ok(())
+    }
+
+    fn signature(&mut self, function: &FunctionTree) -> Result<(), Error> {
+        let mut formals = (Vec::new(), Vec::new());
+        for (list, variables) in [(&mut formals.0, &function.results), (&mut formals.1, &function.parameters)] {
+            for variable in variables {
+                let place = if variable.is_register {
+                    let register = self.register(variable.name.clone(), variable.ty.bits());
+                    self.define(&variable.name, Symbol::Register(register), variable.line)?;
+                    Place::Register(register)
+                } else {
+                    let offset = self.place(Space::CallParam, variable)?;
+                    let symbol = Symbol::Variable(Space::CallParam, offset, variable.size);
+                    self.define(&variable.name, symbol, variable.line)?;
+                    Place::Memory(offset, variable.size)
+                };
+                list.push(Formal(place));
+            }
+        }
+        self.formals.push(formals);
+        Ok(())
+    }
+
+    fn define(&mut self, name: &str, symbol: Symbol, line: u32) -> Result<(), Error> {
+        match self.scopes[self.scope].symbols.insert(name.to_string(), symbol) {
+            None => Ok(()),
+            Some(_) => Err(Error::parse(line, format!("`{name}`: must be declared once in its scope"))),
+        }
+    }
+
+    /// Allocates a variable of a space with fixed addresses.
+    fn place(&mut self, space: Space, variable: &Variable) -> Result<u64, Error> {
+        let (bytes, pointers) = initial_bytes(variable)?;
+        let layout: &mut Layout = match space {
+            Space::Shared => &mut self.program.shared,
+            Space::Local => &mut self.program.local,
+            Space::Const => &mut self.program.constant,
+            _ => &mut self.program.call,
+        };
+        let align = variable.align.max(1);
+        let address = align_up(layout.end + GUARD_BYTES, align as u64);
+        let (name, size) = (variable.name.clone(), variable.size);
+        layout.end = address + size as u64;
+        layout.variables.push(Placement { name, address, size, align, bytes, pointers });
+        if layout.end > MAX_SPACE_BYTES {
+            let message = format!("`{}`: the variables of a space must fit into 1 MiB", variable.name);
+            return Err(Error::parse(variable.line, message));
+        }
+        Ok(address)
+    }
+
+    fn variable(&mut self, variable: &Variable) -> Result<(), Error> {
+        let symbol = match variable.space {
+            Space::Global => {
+                let (bytes, pointers) = initial_bytes(variable)?;
+                let (name, size, align) = (variable.name.clone(), variable.size, variable.align);
+                self.program.globals.push(Placement { name, address: 0, size, align, bytes, pointers });
+                Symbol::Global(self.program.globals.len() - 1)
+            }
+            Space::Shared if variable.is_extern || variable.size == 0 => {
+                self.program.has_dynamic_shared = true;
+                Symbol::Variable(Space::Shared, u64::MAX, 0)
+            }
+            Space::Param => Symbol::Variable(Space::CallParam, self.place(Space::CallParam, variable)?, variable.size),
+            space => Symbol::Variable(space, self.place(space, variable)?, variable.size),
+        };
+        self.define(&variable.name, symbol, variable.line)
+    }
+
+    fn items(&mut self, items: &[Item]) -> Result<(), Error> {
+        for item in items {
+            match item {
+                Item::Registers(ty, names, line) => self.registers(*ty, names, *line)?,
+                Item::Variable(variable) => self.variable(variable)?,
+                Item::Block(items) => {
+                    let outer = self.scope;
+                    self.scope = self.open_scope(outer);
+                    self.items(items)?;
+                    self.scope = outer;
+                }
+                Item::Label(name, line) => {
+                    let at = self.program.instructions.len() as u32;
+                    self.define(name, Symbol::Label(at), *line)?;
+                }
+                Item::Targets(name, labels, line) => self.define(name, Symbol::Targets(labels.clone()), *line)?,
+                Item::Instruction(raw) => {
+                    let first = self.program.instructions.len();
+                    self.instruction(raw).map_err(|mut error| {
+                        if error.instruction.is_empty() {
+                            error.instruction = self.program.text[raw.start..raw.end].to_string();
+                        }
+                        error
+                    })?;
+                    let guard = self.guard(raw)?;
+                    for instruction in &mut self.program.instructions[first..] {
+                        instruction.guard = guard;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn registers(&mut self, ty: Type, names: &[(String, Option<u64>)], line: u32) -> Result<(), Error> {
+        for (name, count) in names {
+            let total = self.program.widths.len() + count.unwrap_or(1) as usize;
+            if total > MAX_REGISTERS {
+                return Err(Error::parse(line, format!(".reg: at most {MAX_REGISTERS} registers, got {total}")));
+            }
+            let Some(count) = count else {
+                let register = self.register(name.clone(), ty.bits());
+                self.define(name, Symbol::Register(register), line)?;
+                continue;
+            };
+            let first = self.program.widths.len() as u32;
+            for number in 0..*count {
+                self.register(format!("{name}{number}"), ty.bits());
+            }
+            self.scopes[self.scope].ranges.push((name.clone(), first, *count));
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, name: &str, mut scope: usize) -> Option<Symbol> {
+        loop {
+            let names = &self.scopes[scope];
+            if let Some(symbol) = names.symbols.get(name) {
+                return Some(symbol.clone());
+            }
+            for (prefix, first, count) in &names.ranges {
+                let Some(digits) = name.strip_prefix(prefix.as_str()) else { continue };
+                let canonical = !digits.is_empty() && (digits == "0" || !digits.starts_with('0'));
+                match digits.parse::<u64>() {
+                    Ok(number) if canonical && number < *count => return Some(Symbol::Register(first + number as u32)),
+                    _ => {}
+                }
+            }
+            scope = names.parent?;
+        }
+    }
+
+    fn guard(&self, raw: &Raw) -> Result<Option<Guard>, Error> {
+        let Some((name, negated)) = &raw.guard else { return Ok(None) };
+        match self.lookup(name, self.scope) {
+            Some(Symbol::Register(register)) if self.program.widths[register as usize] == 1 => {
+                Ok(Some(Guard { register, negated: *negated }))
+            }
+            _ => Err(Error::parse(raw.line, format!("guard: `{name}` must be a predicate register"))),
+        }
+    }
+
+    fn emit(
+        &mut self,
+        op: Op,
+        destinations: Vec<u32>,
+        sources: Vec<u32>,
+        line: u32,
+        text: (usize, usize),
+        name: String,
+    ) {
+        let next = self.program.opcodes.len() as u32;
+        let opcode = *self.opcodes.entry(name.clone()).or_insert(next);
+        if opcode == next {
+            self.program.opcodes.push(name);
+        }
+        self.program.instructions.push(Instruction { op, guard: None, destinations, sources, line, text, opcode });
+    }
+
+    fn instruction(&mut self, raw: &Raw) -> Result<(), Error> {
+        match raw.parts[0].as_str() {
+            "bra" => {
+                let name = self.label_operand(raw, 0)?;
+                self.fixups.push((self.program.instructions.len(), self.scope, name, raw.line));
+                self.push(raw, Op::Branch(0), Vec::new(), Vec::new());
+            }
+            "brx" => {
+                let index = self.source(raw, 0, Type::U(32))?;
+                let name = self.label_operand(raw, 1)?;
+                self.fixups.push((self.program.instructions.len(), self.scope, name, raw.line));
+                self.push(raw, Op::BranchIndex(Vec::new()), Vec::new(), vec![index]);
+            }
+            "call" => self.call(raw)?,
+            _ => {
+                let decoded = decode::decode(self, raw)?;
+                self.push(raw, decoded.op, decoded.destinations, decoded.sources);
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, raw: &Raw, op: Op, destinations: Vec<u32>, sources: Vec<u32>) {
+        self.emit(op, destinations, sources, raw.line, (raw.start, raw.end), raw.parts.join("."));
+    }
+
+    fn label_operand(&self, raw: &Raw, index: usize) -> Result<String, Error> {
+        match raw.operands.get(index) {
+            Some(Operand::Name(name, None)) => Ok(name.clone()),
+            other => Err(Error::parse(raw.line, format!("operand {index}: must be a label, got {other:?}"))),
+        }
+    }
+
+    fn fix_branches(&mut self) -> Result<(), Error> {
+        for (instruction, scope, name, line) in std::mem::take(&mut self.fixups) {
+            let label = |name: &str| match self.lookup(name, scope) {
+                Some(Symbol::Label(at)) => Ok(at),
+                _ => Err(Error::parse(line, format!("branch: `{name}` must be a label of the function"))),
+            };
+            let op = match &self.program.instructions[instruction].op {
+                Op::Branch(_) => Op::Branch(label(&name)?),
+                _ => match self.lookup(&name, scope) {
+                    Some(Symbol::Targets(labels)) => {
+                        Op::BranchIndex(labels.iter().map(|name| label(name)).collect::<Result<_, _>>()?)
+                    }
+                    _ => return Err(Error::parse(line, format!("brx.idx: `{name}` must be a list of branch targets"))),
+                },
+            };
+            self.program.instructions[instruction].op = op;
+        }
+        Ok(())
+    }
+
+    /// `call (results), function, (arguments)`, with results and arguments optional.
+    fn call(&mut self, raw: &Raw) -> Result<(), Error> {
+        let mut operands = raw.operands.as_slice();
+        let mut results: &[Operand] = &[];
+        if let [Operand::List(list), rest @ ..] = operands {
+            (results, operands) = (list, rest);
+        }
+        let [Operand::Name(name, None), rest @ ..] = operands else {
+            return Err(Error::parse(raw.line, "call: a function name must follow"));
+        };
+        let arguments: &[Operand] = match rest {
+            [] => &[],
+            [Operand::List(list)] => list,
+            _ => return Err(Error::parse(raw.line, "call: indirect calls are not supported")),
+        };
+        let Some(&function) = self.functions.get(name) else {
+            return Err(Error::parse(
+                raw.line,
+                format!("call: `{name}` must be a function with a body in this module"),
+            ));
+        };
+        let (formal_results, formal_arguments) = self.formals[function].clone();
+        if results.len() != formal_results.len() || arguments.len() != formal_arguments.len() {
+            let message = format!(
+                "call of `{name}`: must have {} results and {} arguments, got {} and {}",
+                formal_results.len(),
+                formal_arguments.len(),
+                results.len(),
+                arguments.len()
+            );
+            return Err(Error::parse(raw.line, message));
+        }
+        let mut call = Call { function, ..Call::default() };
+        for (actual, formal) in arguments.iter().zip(formal_arguments) {
+            call.arguments.push((self.actual(raw, actual, formal.0)?, formal.0));
+        }
+        for (actual, formal) in results.iter().zip(formal_results) {
+            call.results.push((formal.0, self.actual(raw, actual, formal.0)?));
+        }
+        self.calls.push((self.function, function, raw.line));
+        self.push(raw, Op::Call(Box::new(call)), Vec::new(), Vec::new());
+        Ok(())
+    }
+
+    fn actual(&mut self, raw: &Raw, actual: &Operand, formal: Place) -> Result<Place, Error> {
+        match (actual, formal) {
+            (Operand::Name(name, None), Place::Memory(_, size)) => match self.lookup(name, self.scope) {
+                Some(Symbol::Variable(Space::CallParam, offset, actual)) if actual == size => {
+                    Ok(Place::Memory(offset, size))
+                }
+                _ => Err(Error::parse(raw.line, format!("call: `{name}` must be a .param variable of {size} bytes"))),
+            },
+            (operand, Place::Register(register)) => {
+                let bits = self.program.widths[register as usize];
+                let ty = if bits == 1 { Type::Pred } else { Type::B(bits as u8) };
+                Ok(Place::Register(self.value(raw, operand, ty, false)?))
+            }
+            _ => Err(Error::parse(raw.line, "call: an argument must be a .param variable here")),
+        }
+    }
+
+    fn check_recursion(&self) -> Result<(), Error> {
+        let count = self.program.entries.len();
+        let mut depth = vec![0_usize; count];
+        for _ in 0..=count {
+            let mut changed = false;
+            for &(caller, callee, line) in &self.calls {
+                if depth[callee] < depth[caller] + 1 {
+                    depth[callee] = depth[caller] + 1;
+                    changed = true;
+                    if depth[callee] > count {
+                        return Err(Error::parse(line, "call: recursion is not supported"));
+                    }
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The operand index of a constant.
+    pub fn constant(&mut self, value: u64) -> u32 {
+        let next = self.program.constants.len() as u32;
+        let index = *self.constants.entry(value).or_insert(next);
+        if index == next {
+            self.program.constants.push(value);
+        }
+        CONSTANT | index
+    }
+
+    /// The operand index of the source at a position.
+    pub fn source(&mut self, raw: &Raw, index: usize, ty: Type) -> Result<u32, Error> {
+        let operand = raw.operands.get(index);
+        let operand = operand.ok_or_else(|| Error::parse(raw.line, format!("operand {index}: is missing")))?;
+        self.value(raw, operand, ty, false)
+    }
+
+    /// The operand index of a source. A wider register is accepted if `allows_wider` is set.
+    pub fn value(&mut self, raw: &Raw, operand: &Operand, ty: Type, allows_wider: bool) -> Result<u32, Error> {
+        let fail = |message: String| Err(Error::parse(raw.line, message));
+        match operand {
+            Operand::Integer(_) if ty.is_float() && ty.bits() > 16 && !ty.is_packed() => {
+                fail("operand: a float literal must be used here, got an integer".to_string())
+            }
+            Operand::Integer(value) => Ok(self.constant(value & ty.mask())),
+            Operand::Float(bits, width) => {
+                let value = match (ty.bits(), width) {
+                    (64, 64) | (32, 32) => *bits,
+                    (64, _) => f64::from(f32::from_bits(*bits as u32)).to_bits(),
+                    (32, _) => u64::from((f64::from_bits(*bits) as f32).to_bits()),
+                    _ => return fail(format!("operand: a float literal does not fit into {} bits", ty.bits())),
+                };
+                Ok(self.constant(value))
+            }
+            Operand::Name(name, part) => {
+                let full = part.as_ref().map_or_else(|| name.clone(), |part| format!("{name}.{part}"));
+                let register = match (self.specials.get(full.as_str()), part) {
+                    (Some(&special), _) => Some(special),
+                    (None, None) => match self.lookup(name, self.scope) {
+                        Some(Symbol::Register(register)) => Some(register),
+                        _ => None,
+                    },
+                    (None, Some(_)) => return fail(format!("operand: `{full}` is not a known register")),
+                };
+                let Some(register) = register else { return self.address_of(raw, name, 0) };
+                let bits = self.program.widths[register as usize];
+                let is_special = (register as usize) < SPECIAL_REGISTERS.len();
+                if bits != ty.bits() && !(allows_wider && bits > ty.bits() && ty.bits() > 1) && !is_special {
+                    return fail(format!("operand: `{full}` must have {} bits, got {bits}", ty.bits()));
+                }
+                Ok(register)
+            }
+            Operand::Sum(name, offset) => self.address_of(raw, name, *offset),
+            other => fail(format!("operand: a register or constant must be used here, got {other:?}")),
+        }
+    }
+
+    /// The address of a variable in its own space, as a constant.
+    fn address_of(&mut self, raw: &Raw, name: &str, offset: i64) -> Result<u32, Error> {
+        match self.lookup(name, self.scope) {
+            Some(Symbol::Global(variable)) => {
+                // Relocated constants are not shared.
+                self.program.constants.push(0);
+                let index = self.program.constants.len() as u32 - 1;
+                self.program.relocations.push((index, variable, offset));
+                Ok(CONSTANT | index)
+            }
+            Some(Symbol::Variable(Space::Shared, u64::MAX, _)) => {
+                self.program.constants.push(0);
+                let index = self.program.constants.len() as u32 - 1;
+                self.program.relocations.push((index, usize::MAX, offset));
+                Ok(CONSTANT | index)
+            }
+            // A pointer to call parameters, because `mov` gives them to functions that index them.
+            Some(Symbol::Variable(_, address, _)) => Ok(self.constant(address.wrapping_add_signed(offset))),
+            _ => Err(Error::parse(raw.line, format!("operand: `{name}` is not declared"))),
+        }
+    }
+
+    /// The space of a variable in an address operand.
+    pub fn space_of(&self, operand: &Operand) -> Option<Space> {
+        match operand {
+            Operand::Name(name, None) => match self.lookup(name, self.scope)? {
+                Symbol::Variable(space, ..) => Some(space),
+                Symbol::Global(_) => Some(Space::Global),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The register of a destination, or `SINK` for `_`.
+    pub fn destination(&mut self, raw: &Raw, operand: &Operand, ty: Type, allows_wider: bool) -> Result<u32, Error> {
+        match operand {
+            Operand::Name(name, None) if name == "_" => Ok(SINK),
+            Operand::Name(name, None) => match self.lookup(name, self.scope) {
+                Some(Symbol::Register(register)) => {
+                    let bits = self.program.widths[register as usize];
+                    if bits != ty.bits() && !(allows_wider && bits > ty.bits() && ty.bits() > 1) {
+                        let want = ty.bits();
+                        return Err(Error::parse(
+                            raw.line,
+                            format!("destination: `{name}` must have {want} bits, got {bits}"),
+                        ));
+                    }
+                    Ok(register)
+                }
+                _ => Err(Error::parse(raw.line, format!("destination: `{name}` must be a register"))),
+            },
+            other => Err(Error::parse(raw.line, format!("destination: must be a register, got {other:?}"))),
+        }
+    }
+
+    /// Whether the current function is a kernel.
+    pub fn is_entry(&self) -> bool {
+        self.program.kernels.iter().any(|kernel| kernel.function == self.function)
+    }
+
+    /// The width of a register or constant operand.
+    pub fn width(&self, operand: u32) -> u32 {
+        if operand & CONSTANT != 0 { 64 } else { self.program.widths[operand as usize] }
+    }
+}
+
+/// Initial bytes, and the addresses in them.
+type Initial = (Vec<u8>, Vec<(usize, String, i64)>);
+
+fn initial_bytes(variable: &Variable) -> Result<Initial, Error> {
+    let (mut bytes, mut pointers) = (Vec::new(), Vec::new());
+    for value in &variable.values {
+        let size = variable.ty.bytes();
+        let bits = match value {
+            Value::Integer(value) => *value,
+            Value::Float(bits, width) if *width as usize == size * 8 => *bits,
+            Value::Float(bits, 64) => u64::from((f64::from_bits(*bits) as f32).to_bits()),
+            Value::Float(bits, _) => f64::from(f32::from_bits(*bits as u32)).to_bits(),
+            Value::Symbol(name, offset) => {
+                pointers.push((bytes.len(), name.clone(), *offset));
+                0
+            }
+        };
+        bytes.extend_from_slice(&(bits & mask(size as u32 * 8)).to_le_bytes()[..size.min(8)]);
+    }
+    if bytes.len() > variable.size {
+        let (name, size) = (&variable.name, variable.size);
+        return Err(Error::parse(variable.line, format!("`{name}`: the initializer must fit into {size} bytes")));
+    }
+    if variable.values.is_empty() {
+        return Ok((Vec::new(), pointers));
+    }
+    bytes.resize(variable.size, 0);
+    Ok((bytes, pointers))
+}
