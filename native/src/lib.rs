@@ -51,9 +51,11 @@ pub mod prelude {
     pub use crate::error::{Error, ErrorKind, Result};
     pub use crate::tensor::{
         Amounts, AttentionOptions, Axes, Batch, Conv2dOptions, ConvOptions, ConvTransposeOptions,
-        Dim, ElementFunction, Extents, FftNorm, Filter, Integers, MatrixNorm, Operand, PadMode,
-        Padding, PoolOptions, Program, Reduction, Resize, SampleMode, SamplePadding, Sampling,
-        Scan, ScatterReduction, Sections, Shader, Tensor, TensorSpec, Variable,
+        DequantizeOptions, Dim, ElementFunction, Extents, FftNorm, FftOptions, Filter,
+        GridSampleOptions, Integers, MatrixNorm, NormOptions, Operand, PadMode, Padding,
+        PoolOptions, Program, Reduction, Resize, RmsNormOptions, SampleMode, SamplePadding,
+        Sampling, Scan, ScatterNdOptions, ScatterReduction, Sections, Shader, Tensor, TensorSpec,
+        Variable,
     };
     pub use crate::{
         ComputationGraphBlocking, DeviceBlocking, ProgramBlocking, TensorBlocking, TrainerBlocking,

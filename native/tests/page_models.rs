@@ -89,7 +89,8 @@ impl Layer for Transformer {
     fn forward(&self, text: &Tensor) -> Result<Tensor> {
         let mut x = self.token.forward(text)?.add(&self.position.weight.value())?;
         for layer in &self.layers {
-            x = layer.run(&x, AttentionOptions { causal: true, ..AttentionOptions::default() })?;
+            x = layer
+                .run(&x, AttentionOptions { is_causal: true, ..AttentionOptions::default() })?;
         }
         self.head.forward(&self.norm.forward(&x)?)
     }

@@ -4,7 +4,7 @@ use super::objects::{keep, Held};
 use super::reading::{elements_of, number, stored};
 use super::{given, promise, Answer, At, FromJs, IntoJs, JsTensor, Known, Options, Shell};
 use crate::error::{Error, Result};
-use crate::tensor::{AttentionOptions, Filter, Operand, Sampling, Tensor, Variable};
+use crate::tensor::{Filter, Operand, Sampling, Tensor, Variable};
 use js_sys::Promise;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
@@ -239,26 +239,6 @@ impl JsTensor {
         given(clamped, op)
     }
 
-    /// Computes scaled dot-product attention, `softmax(q k^T * scale + mask) v`, without storing the matrix of scores. This
-    /// tensor is q, `[batch, heads, queries, size]`. k is `[batch, kv heads, keys, size]`, and v is
-    /// `[batch, kv heads, keys, value size]`. Each kv head serves `heads / kv heads` heads. The result is
-    /// `[batch, heads, queries, value size]`. A query that sees no key gives zeros. Types are `f32` and `f16`.
-    ///
-    /// @throws `Shape` if sizes do not match; `DType` unless all have the same float type (the mask may be `bool`).
-    #[wasm_bindgen(unchecked_return_type = "Tensor<D>")]
-    pub fn attention(
-        &self,
-        #[wasm_bindgen(unchecked_param_type = "Tensor")] k: &JsValue,
-        #[wasm_bindgen(unchecked_param_type = "Tensor")] v: &JsValue,
-        #[wasm_bindgen(unchecked_optional_param_type = "AttentionOptions")] options: &JsValue,
-    ) -> Answer<JsTensor> {
-        let op = "attention";
-        let this = self.core(op)?;
-        let k = Tensor::from_js(k, At { op, argument: "k" })?;
-        let v = Tensor::from_js(v, At { op, argument: "v" })?;
-        given(this.attention(&k, &v, Attending::open(options, op)?.options()), op)
-    }
-
     /// Resamples an axis to `size` elements. The i-th is interpolated from elements around position `first + i * step` of this
     /// axis. Types are `f32` and `f16`.
     ///
@@ -290,38 +270,5 @@ impl JsTensor {
             inside: options.after(5).flag(0, "inside", false)?,
         };
         given(this.resample(axis, size, sampling), op)
-    }
-}
-
-/// The options of attention.
-pub struct Attending {
-    causal: bool,
-    window: Option<usize>,
-    mask: Option<Tensor>,
-    scale: Option<f64>,
-    kv_length: Option<usize>,
-}
-
-impl Attending {
-    /// Reads the options that were passed.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if it is not an object, or has an unknown field.
-    pub fn open(options: &JsValue, op: &'static str) -> Result<Attending> {
-        const KNOWN: Known = &["causal window mask scale kvLength"];
-        let options = Options::open(options, KNOWN, op)?;
-        Ok(Attending {
-            causal: options.after(0).flag(0, "causal", false)?,
-            window: Option::from_js(&options.get(1), At { op, argument: "window" })?,
-            mask: Option::from_js(&options.get(2), At { op, argument: "mask" })?,
-            scale: Option::from_js(&options.get(3), At { op, argument: "scale" })?,
-            kv_length: Option::from_js(&options.get(4), At { op, argument: "kvLength" })?,
-        })
-    }
-
-    /// Returns the options in the form of the core.
-    pub fn options(&self) -> AttentionOptions<'_> {
-        let Attending { causal, window, ref mask, scale, kv_length } = *self;
-        AttentionOptions { causal, window, mask: mask.as_ref(), scale, kv_length }
     }
 }

@@ -101,29 +101,6 @@ export interface Ordered<D extends DType = DType> {
   indices: Tensor<"i32">;
 }
 
-/** The parameters of {@link Tensor.attention}. */
-export interface AttentionOptions {
-  /** Whether the i-th query attends only to keys up to position `i + keys - queries`. Default: false. */
-  causal?: boolean;
-  /**
-   * The window of local attention. The i-th query sees only keys less than this far from position `i + keys - queries`.
-   * Default: no limit.
-   */
-  window?: number;
-  /**
-   * The mask, which broadcasts to `[batch, heads, queries, keys]`. A `bool` mask is true where a query may attend; floats are
-   * added to the scores.
-   */
-  mask?: Tensor;
-  /** The factor that the scores are multiplied by. Default: `1 / sqrt(size)`. */
-  scale?: number;
-  /**
-   * The number of keys that are used, counted from the first. `keys` above means this number. A `k` and `v` that are only
-   * partly filled can therefore serve as a cache. The number is data, so another number reuses the plan. Default: all.
-   */
-  kvLength?: number;
-}
-
 /**
  * The interpolation filter: how elements around a position become one element.
  *
@@ -211,9 +188,9 @@ export interface Tensor<D extends DType = DType> {
    */
   checkpoint(work: (x: Tensor) => Tensor): Tensor;
   /** Reads the tensor and formats its numbers as text, as NumPy does. Large tensors show only their corners. */
-  text(options?: { decimals?: number; most?: number }): Promise<string>;
+  text(options?: { precision?: number; threshold?: number }): Promise<string>;
   /** Reads the tensor and prints its numbers on the console, formatted as by {@link Tensor.text}. */
-  print(options?: { decimals?: number; most?: number }): Promise<void>;
+  print(options?: { precision?: number; threshold?: number }): Promise<void>;
   /** Returns a short description, such as `Tensor(f32 [2, 3] on webgpu)`. */
   toString(): string;
 }

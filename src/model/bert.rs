@@ -357,7 +357,7 @@ impl Bert {
         let (heads, width) = (self.config.num_attention_heads, self.config.hidden_size);
         let parts = projections.reshape(&[texts, tokens, 3, heads, width / heads])?;
         let part = |n: isize| parts.select(2, n)?.transpose(1, 2);
-        let options = AttentionOptions { mask: Some(seen), ..AttentionOptions::default() };
+        let options = AttentionOptions { attn_mask: Some(seen), ..AttentionOptions::default() };
         let seen = part(0)?.attention(&part(1)?, &part(2)?, options)?;
         seen.transpose(1, 2)?.reshape(&[texts * tokens, width])
     }

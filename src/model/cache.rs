@@ -64,8 +64,11 @@ impl KvCache {
             let new = across(new, 1)?.cast(self.dtype)?;
             cache.assign(&cache.value().slice_scatter_from(2, &slots.start, &new)?.detach())?;
         }
-        let options =
-            AttentionOptions { causal: tokens > 1, window: *window, ..AttentionOptions::default() };
+        let options = AttentionOptions {
+            is_causal: tokens > 1,
+            window: *window,
+            ..AttentionOptions::default()
+        };
         let (keys, values) = (keys.value().cast(DType::F32)?, values.value().cast(DType::F32)?);
         let seen =
             across(q, 1)?.attention_with_length(&keys, &values, options, Some(&slots.end))?;

@@ -61,7 +61,7 @@ impl<'a> Pass<'a> {
         };
         let (tokens, heads, size) = (q.shape()[0], q.shape()[1], q.shape()[2]);
         let window = config.layer_window(layer);
-        let options = AttentionOptions { causal: true, window, ..AttentionOptions::default() };
+        let options = AttentionOptions { is_causal: true, window, ..AttentionOptions::default() };
         let [q, k, v] = [across(q, lists)?, across(k, lists)?, across(v, lists)?];
         let seen = q.attention(&k, &v, options)?;
         seen.transpose(1, 2)?.reshape(&[tokens, heads * size])

@@ -17,7 +17,7 @@ use crate::tensor::{AttentionOptions, Tensor, Variable};
 /// # let device = Device::with(Preference::Cpu).await?;
 /// let attention = MultiheadAttention::new(&Generator::new(&device, 0), 16, 4, 0.0)?;
 /// let x = device.ones(&[2, 5, 16])?;
-/// let causal = AttentionOptions { causal: true, ..AttentionOptions::default() };
+/// let causal = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
 /// assert_eq!(attention.attend(&x, &x, &x, causal)?.shape(), [2, 5, 16]);
 /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 /// ```
@@ -113,7 +113,7 @@ impl MultiheadAttention {
         };
         let options = match &mask {
             Some(mask) => AttentionOptions {
-                mask: Some(mask),
+                attn_mask: Some(mask),
                 scale: options.scale,
                 ..AttentionOptions::default()
             },
@@ -172,7 +172,7 @@ impl MultiheadAttention {
 }
 
 /// Returns the mask for keys that were extended to `all`. Every query sees the added keys. For the other keys, the mask
-/// combines the mask, `causal`, `window` and `kv_length` of `options`.
+/// combines the mask, `is_causal`, `window` and `kv_length` of `options`.
 fn widened(
     query: &Tensor,
     [queries, keys, all]: [usize; 3],
@@ -185,14 +185,14 @@ fn widened(
     let count = options.kv_length.unwrap_or(keys) as i64;
     let own = device.iota(&[queries, 1], 0)?.add(count - queries as i64)?;
     let mut sees = place.lt(count)?.expand(&[queries, all])?;
-    if options.causal {
+    if options.is_causal {
         sees = sees.logical_and(place.le(&own)?)?;
     }
     if let Some(window) = options.window {
         sees = sees.logical_and(own.sub(&place)?.abs().lt(window as i64)?)?;
     }
     let sees = sees.logical_or(further)?;
-    let Some(mask) = options.mask else { return Ok(sees) };
+    let Some(mask) = options.attn_mask else { return Ok(sees) };
     let shape = mask.shape();
     let [before @ .., last] = shape else { return Err(mask_shape(mask, keys)) };
     let whole = match *last {

@@ -127,7 +127,7 @@ impl TransformerEncoderLayer {
     }
 
     /// Returns the result for `x` of `[batch, length, width]`. `options` apply to the attention, for example a mask or
-    /// `causal`.
+    /// `is_causal`.
     ///
     /// # Errors
     /// Same as [`MultiheadAttention::attend`].
@@ -185,7 +185,7 @@ impl TransformerDecoderLayer {
         })
     }
 
-    /// Returns the result for `x` of `[batch, length, width]`. `options` apply to the self-attention (usually `causal`), and
+    /// Returns the result for `x` of `[batch, length, width]`. `options` apply to the self-attention (usually `is_causal`), and
     /// `of_memory` applies to the cross-attention.
     ///
     /// # Errors

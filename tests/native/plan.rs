@@ -265,7 +265,7 @@ fn attention_block(d: &Device) -> Result<Tensor> {
     let all = normal.matmul(&data(d, &[width, 3 * width])?)?.add(&data(d, &[3 * width])?)?;
     let pieces = all.split(&[width; 3], -1)?;
     let head = |n: usize| pieces[n].reshape(&[batch, length, heads, size])?.permute(&[0, 2, 1, 3]);
-    let options = AttentionOptions { causal: true, ..Default::default() };
+    let options = AttentionOptions { is_causal: true, ..Default::default() };
     let seen = head(0)?.attention(&head(1)?, &head(2)?, options)?;
     let joined = seen.permute(&[0, 2, 1, 3])?.reshape(&[batch, length, width])?;
     joined.matmul(&data(d, &[width, width])?)?.add(&data(d, &[width])?)?.add(&x)
@@ -283,7 +283,7 @@ fn a_causal_mask_costs_no_kernel() {
     let plan = plan("attention-mask", |d| {
         let q = data(d, &[1, 2, 16, 8])?;
         let mask = d.tensor(&[true; 16], &[16])?;
-        let options = AttentionOptions { mask: Some(&mask), ..Default::default() };
+        let options = AttentionOptions { attn_mask: Some(&mask), ..Default::default() };
         Ok(vec![q.attention(&q, &q, options)?])
     });
     assert_eq!(kinds(&plan), ["attention"]);
@@ -293,7 +293,7 @@ fn a_causal_mask_costs_no_kernel() {
 fn attention_is_taken_apart_where_threads_work_alone() {
     let plan = plan_on(without_barriers(), "attention-apart", |d| {
         let (q, k) = (data(d, &[1, 4, 12, 8])?, data(d, &[1, 4, 20, 8])?);
-        let options = AttentionOptions { causal: true, ..Default::default() };
+        let options = AttentionOptions { is_causal: true, ..Default::default() };
         Ok(vec![q.attention(&k, &k, options)?])
     });
     assert_eq!(kinds(&plan), ["matmul", "row", "matmul"]);

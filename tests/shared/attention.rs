@@ -137,7 +137,8 @@ fn plain(suite: &mut Suite, name: String, sizes: Sizes) {
         let (a, b, c) = (q.f32(device)?, k.f32(device)?, v.f32(device)?);
         let mut checks = Vec::new();
         for causal in [false, true] {
-            let got = a.attention(&b, &c, AttentionOptions { causal, ..Default::default() })?;
+            let got =
+                a.attention(&b, &c, AttentionOptions { is_causal: causal, ..Default::default() })?;
             let want = attend(&q, &k, &v, causal, None, sizes.scale());
             checks.push(near(format!("causal: {causal}"), got, want, sizes.tolerance()));
         }
@@ -179,7 +180,8 @@ fn windows(suite: &mut Suite) {
                 let mut checks = Vec::new();
                 for causal in [false, true] {
                     let window = Some(window);
-                    let options = AttentionOptions { causal, window, ..Default::default() };
+                    let options =
+                        AttentionOptions { is_causal: causal, window, ..Default::default() };
                     let want = attend(&q, &k, &v, causal, Some(&mask), sizes.scale());
                     let got = a.attention(&b, &c, options)?;
                     checks.push(near(format!("causal: {causal}"), got, want, sizes.tolerance()));
@@ -219,12 +221,15 @@ fn lengths(suite: &mut Suite) {
                 let added = added.expand(&[2, 4, queries, length]);
                 let mut checks = Vec::new();
                 for causal in [false, true] {
-                    let plain =
-                        AttentionOptions { causal, kv_length: Some(length), ..Default::default() };
+                    let plain = AttentionOptions {
+                        is_causal: causal,
+                        kv_length: Some(length),
+                        ..Default::default()
+                    };
                     let want = attend(&q, &first, &values, causal, None, sizes.scale());
                     let got = a.attention(&b, &c, plain)?;
                     checks.push(near(format!("causal: {causal}"), got, want, sizes.tolerance()));
-                    let options = AttentionOptions { mask: Some(&mask), ..plain };
+                    let options = AttentionOptions { attn_mask: Some(&mask), ..plain };
                     let want = attend(&q, &first, &values, causal, Some(&added), sizes.scale());
                     let got = a.attention(&b, &c, options)?;
                     checks.push(near(format!("masked: {causal}"), got, want, sizes.tolerance()));
@@ -263,11 +268,19 @@ fn masks(suite: &mut Suite) {
             let mut checks = Vec::new();
             for causal in [false, true] {
                 let mask = added.f32(device)?;
-                let options = AttentionOptions { causal, mask: Some(&mask), ..Default::default() };
+                let options = AttentionOptions {
+                    is_causal: causal,
+                    attn_mask: Some(&mask),
+                    ..Default::default()
+                };
                 let want = attend(&q, &k, &v, causal, Some(&added), sizes.scale());
                 checks.push(near("added", a.attention(&b, &c, options)?, want, sizes.tolerance()));
                 let mask = seen.on(device, DType::Bool)?;
-                let options = AttentionOptions { causal, mask: Some(&mask), ..Default::default() };
+                let options = AttentionOptions {
+                    is_causal: causal,
+                    attn_mask: Some(&mask),
+                    ..Default::default()
+                };
                 let want = attend(&q, &k, &v, causal, Some(&hidden), sizes.scale());
                 checks.push(near("bool", a.attention(&b, &c, options)?, want, sizes.tolerance()));
             }
@@ -280,7 +293,7 @@ fn masks(suite: &mut Suite) {
         let seen = Array::from_fn(&[40, 70], |at| f64::from(at[0] % 3 != 0 && at[1] >= 65));
         let hidden = seen.map(|s| if s > 0.0 { 0.0 } else { f64::NEG_INFINITY });
         let mask = seen.on(device, DType::Bool)?;
-        let options = AttentionOptions { mask: Some(&mask), ..Default::default() };
+        let options = AttentionOptions { attn_mask: Some(&mask), ..Default::default() };
         let got = q.f32(device)?.attention(&k.f32(device)?, &v.f32(device)?, options)?;
         let want = attend(&q, &k, &v, false, Some(&hidden), sizes.scale());
         Ok(vec![near("attention", got, want, sizes.tolerance())])
@@ -288,7 +301,7 @@ fn masks(suite: &mut Suite) {
     suite.add("more queries than keys, causal", |device| {
         let sizes = Sizes { queries: 9, keys: 4, ..SMALL };
         let [q, k, v] = sizes.data();
-        let options = AttentionOptions { causal: true, ..Default::default() };
+        let options = AttentionOptions { is_causal: true, ..Default::default() };
         let got = q.f32(device)?.attention(&k.f32(device)?, &v.f32(device)?, options)?;
         let want = attend(&q, &k, &v, true, None, sizes.scale());
         Ok(vec![near("attention", got, want, sizes.tolerance())])
@@ -332,7 +345,7 @@ fn blocks(suite: &mut Suite) {
         let pieces = x.f32(device)?.split(&[heads * size; 3], -1)?;
         let head =
             |n: usize| pieces[n].reshape(&[batch, length, heads, size])?.permute(&[0, 2, 1, 3]);
-        let options = AttentionOptions { causal: true, ..Default::default() };
+        let options = AttentionOptions { is_causal: true, ..Default::default() };
         let got = head(0)?.attention(&head(1)?, &head(2)?, options)?;
         let got = got.permute(&[0, 2, 1, 3])?.reshape(&[batch, length, heads * size])?;
         let part = |n: usize| {

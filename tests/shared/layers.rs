@@ -184,7 +184,7 @@ fn norms(s: &mut Suite) {
     layer(s, "rms norm", |g| {
         let mut norm = RmsNorm::new(g, &[5])?;
         // PyTorch used this epsilon when it wrote the file in `f64`.
-        norm.epsilon = f64::EPSILON;
+        norm.eps = f64::EPSILON;
         Ok(norm)
     });
     layer(s, "group norm", |g| GroupNorm::new(g, 2, 4));
@@ -248,7 +248,7 @@ fn recurrent(s: &mut Suite) {
 
 fn transformers(s: &mut Suite) {
     let all = AttentionOptions::default;
-    let causal = || AttentionOptions { causal: true, ..AttentionOptions::default() };
+    let causal = || AttentionOptions { is_causal: true, ..AttentionOptions::default() };
     like(
         s,
         "attention",
@@ -274,7 +274,7 @@ fn transformers(s: &mut Suite) {
         like(s, &format!("attention, {case}"), make, move |m, x| {
             let is_causal = x.len() == 1;
             let (key, value) = (x.get(1).unwrap_or(&x[0]), x.get(2).unwrap_or(&x[0]));
-            let options = AttentionOptions { causal: is_causal, ..AttentionOptions::default() };
+            let options = AttentionOptions { is_causal, ..AttentionOptions::default() };
             Ok(vec![m.attend(&x[0], key, value, options)?])
         });
     }

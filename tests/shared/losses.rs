@@ -81,11 +81,8 @@ impl<'a> Title<'a> {
             "huber_loss" => x.huber_loss(of("target"), self.number("delta", 1.0), reduction),
             "gaussian_nll_loss" => {
                 let (full, eps) = (self.flag("full", false), self.number("eps", 1e-6));
-                x.gaussian_nll_loss(
-                    of("target"),
-                    of("variance"),
-                    GaussianNllOptions { full, eps, reduction },
-                )
+                let options = GaussianNllOptions { full, eps, reduction };
+                x.gaussian_nll_loss(of("target"), of("variance"), options)
             }
             "poisson_nll_loss" => {
                 let (log_input, full) = (self.flag("log_input", true), self.flag("full", false));
@@ -95,21 +92,20 @@ impl<'a> Title<'a> {
             }
             "cross_entropy" => {
                 let label_smoothing = self.number("label_smoothing", 0.0);
-                let options = CrossEntropyOptions { ignore_index, label_smoothing, reduction };
-                x.cross_entropy(of("target"), CrossEntropyOptions { weight: weight, ..options })
+                let options =
+                    CrossEntropyOptions { weight, ignore_index, label_smoothing, reduction };
+                x.cross_entropy(of("target"), options)
             }
             "nll_loss" => x.nll_loss(of("target"), NllOptions { weight, ignore_index, reduction }),
             "kl_div" => x.kl_div(of("target"), self.flag("log_target", false), reduction),
-            "binary_cross_entropy" => x.binary_cross_entropy(
-                of("target"),
-                BinaryCrossEntropyOptions { weight, reduction },
-            ),
+            "binary_cross_entropy" => {
+                let options = BinaryCrossEntropyOptions { weight, reduction };
+                x.binary_cross_entropy(of("target"), options)
+            }
             "binary_cross_entropy_with_logits" => {
-                let positive = inputs.get("pos_weight");
-                x.binary_cross_entropy_with_logits(
-                    of("target"),
-                    BinaryCrossEntropyWithLogitsOptions { weight, pos_weight: positive, reduction },
-                )
+                let pos_weight = inputs.get("pos_weight");
+                let options = BinaryCrossEntropyWithLogitsOptions { weight, pos_weight, reduction };
+                x.binary_cross_entropy_with_logits(of("target"), options)
             }
             "soft_margin_loss" => x.soft_margin_loss(of("target"), reduction),
             "hinge_embedding_loss" => {
@@ -370,7 +366,7 @@ fn ints(d: &Device, shape: &[usize]) -> Tensor {
 }
 
 const PLAIN: CrossEntropyOptions =
-    CrossEntropyOptions { ignore_index: -100, label_smoothing: 0.0, reduction: MEAN };
+    CrossEntropyOptions { weight: None, ignore_index: -100, label_smoothing: 0.0, reduction: MEAN };
 
 /// Rejected calls: the operation, the kind of error, a part of the message, and the call.
 const REFUSALS: &[(&str, ErrorKind, &str, Refused)] = &[

@@ -3,6 +3,7 @@
 use super::array::{random, Array};
 use super::check::{near, Suite};
 use super::tolerance::Tolerance;
+use warpweft::tensor::{NormOptions, RmsNormOptions};
 
 /// Applies `f` to each row along `axes`. `f` returns as many values as it takes.
 pub fn rows(x: &Array<f64>, axes: &[usize], f: impl Fn(&[f64]) -> Vec<f64>) -> Array<f64> {

@@ -418,7 +418,7 @@ fn attend(d: &Device, q: &[usize], k: &[usize], v: &[usize]) -> Result<Tensor> {
 
 fn masked(d: &Device, dtype: DType, mask: &[usize]) -> Result<Tensor> {
     let (q, mask) = (t(d, &[1, 2, 3, 4])?, of(d, dtype, mask)?);
-    q.attention(&q, &q, AttentionOptions { mask: Some(&mask), ..Default::default() })
+    q.attention(&q, &q, AttentionOptions { attn_mask: Some(&mask), ..Default::default() })
 }
 
 fn first(d: &Device, keys: &[usize], kv_length: usize) -> Result<Tensor> {

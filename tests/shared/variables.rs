@@ -373,7 +373,7 @@ async fn cached(device: Device, in_place: bool) -> Outcome {
         let mask = places.le(&position)?.reshape(&[1, 1, 1, ROOM])?;
         let options = match in_place {
             true => AttentionOptions { kv_length: Some(n + 1), ..Default::default() },
-            false => AttentionOptions { mask: Some(&mask), ..Default::default() },
+            false => AttentionOptions { attn_mask: Some(&mask), ..Default::default() },
         };
         let result = row(&q)?.attention(&keys.value(), &values.value(), options)?;
         device.submit()?;

@@ -43,7 +43,7 @@ export function attending(device, net, text, position, heads) {
   let x = net.embed(device.tensor(text, [1, text.length]));
   return net.layers.map((layer) => {
     const { weights } = attention(device, layer, x, heads);
-    x = layer.forward(x, { causal: true });
+    x = layer.forward(x, { isCausal: true });
     return weights.indexSelect(2, at).reshape([heads, text.length]);
   });
 }

@@ -61,7 +61,7 @@ export function program(device, count, causal) {
       scores = row.ge(column).where(scores, -1e9);
     }
     const weights = scores.softmax();
-    return [weights.reshape([heads, count, count]), weights.matmul(v), q.attention(k, v, { causal })];
+    return [weights.reshape([heads, count, count]), weights.matmul(v), q.attention(k, v, { isCausal: causal })];
   });
   for (const tensor of [table, query, own, value, key]) tensor.dispose();
   return compiled;

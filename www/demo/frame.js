@@ -3,10 +3,10 @@
 
 {
   const pages = {
-    "./": "Filters and attention",
     "ask.html": "Ask a model",
     "search.html": "Search by meaning",
     "teach.html": "Teach it",
+    "./": "Filters and attention",
     "train.html": "Classify points",
     "digits.html": "Handwritten digits",
     "chars.html": "Language model training",

@@ -29,7 +29,7 @@ export class Transformer extends Module {
    */
   forward(text) {
     let x = this.embed(text);
-    for (const layer of this.layers) x = layer.forward(x, { causal: true });
+    for (const layer of this.layers) x = layer.forward(x, { isCausal: true });
     return this.head.forward(this.norm.forward(x));
   }
 }

@@ -3,9 +3,9 @@
 import * as gpu from "./gpu-models/warpweft_bg.js";
 import * as cpu from "./cpu-models/warpweft_bg.js";
 import { addFile } from "./entry.js";
-import { shareNn } from "./gpu-nn.js";
 import { Embedder, Generation, LanguageModel, LoraAdapter } from "./language.js";
 import { provide, shareClasses } from "./load.js";
+import { shareNn } from "./share-nn.js";
 
 export * from "./base.js";
 export * from "./nn-classes.js";

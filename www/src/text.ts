@@ -6,12 +6,12 @@ import { checked } from "./host.js";
 /** The options of {@link Tensor.text}. */
 export interface TextOptions {
   /** The most decimals of a number. Default: 8. */
-  decimals?: number;
+  precision?: number;
   /**
    * The most elements that are all shown. Of larger tensors, only three elements at each end of an axis are shown. Default:
    * 1000.
    */
-  most?: number;
+  threshold?: number;
 }
 
 /** The columns of a line, and the elements at each end of a shortened axis. */
@@ -22,11 +22,11 @@ type Format = (at: number) => string;
 
 /** Formats row-major elements as text. */
 export function show(list: ArrayLike<number>, shape: readonly number[], dtype: DType, options?: TextOptions): string {
-  const { decimals = 8, most = 1000 } = checked("text", options, ["decimals", "most"]);
+  const { precision = 8, threshold = 1000 } = checked("text", options, ["precision", "threshold"]);
   if (list.length === 0) return "[]";
-  const short = list.length > most;
+  const short = list.length > threshold;
   const shown = shownPositions(shape, short);
-  const format = formatOf(list, shown, dtype, decimals);
+  const format = formatOf(list, shown, dtype, precision);
   if (shape.length === 0) return format(0).trim();
   return nested({ shape, short, format }, 0, 0, " ");
 }
@@ -73,19 +73,19 @@ function nested(shown: Shown, axis: number, start: number, indent: string): stri
   return `[${(text + line).slice(indent.length)}]`;
 }
 
-function formatOf(list: ArrayLike<number>, shown: readonly number[], dtype: DType, decimals: number): Format {
-  if (dtype === "f32" || dtype === "f16") return formatOfFloats(list, shown, dtype, decimals);
+function formatOf(list: ArrayLike<number>, shown: readonly number[], dtype: DType, precision: number): Format {
+  if (dtype === "f32" || dtype === "f16") return formatOfFloats(list, shown, dtype, precision);
   const word = (at: number) => (dtype === "bool" ? (list[at] ? "True" : "False") : String(list[at]));
   const width = Math.max(...shown.map((at) => word(at).length));
   return (at) => word(at).padStart(width);
 }
 
-function formatOfFloats(list: ArrayLike<number>, shown: readonly number[], dtype: "f32" | "f16", decimals: number): Format {
+function formatOfFloats(list: ArrayLike<number>, shown: readonly number[], dtype: "f32" | "f16", precision: number): Format {
   const numbers = shown.map((at) => list[at]!);
   const sizes = numbers.filter((x) => Number.isFinite(x) && x !== 0).map(Math.abs);
   const [least, largest] = [Math.min(...sizes), Math.max(...sizes)];
   const byPower = sizes.length > 0 && (largest >= 1e8 || least < 1e-4 || largest / least > 1000);
-  const digits = (x: number) => (byPower ? power(shortest(x, dtype), decimals) : fixed(shortest(x, dtype), decimals));
+  const digits = (x: number) => (byPower ? power(shortest(x, dtype), precision) : fixed(shortest(x, dtype), precision));
   const parts = numbers.filter(Number.isFinite).map((x) => digits(x).split("."));
   const before = Math.max(0, ...parts.map(([whole]) => whole!.length));
   const after = Math.max(0, ...parts.map(([, rest]) => (byPower ? rest!.split("e")[0]! : rest!).length));
@@ -117,19 +117,19 @@ function shortest(x: number, dtype: "f32" | "f16"): number {
 }
 
 /** Formats a number with a fixed point: `2.5`, `3.`. */
-function fixed(x: number, decimals: number): string {
-  const text = x !== 0 && Math.abs(x) < 1e-6 ? x.toFixed(decimals) : String(x);
-  const long = (text.split(".")[1] ?? "").length > decimals;
-  const kept = long ? x.toFixed(decimals).replace(/0+$/, "") : text;
+function fixed(x: number, precision: number): string {
+  const text = x !== 0 && Math.abs(x) < 1e-6 ? x.toFixed(precision) : String(x);
+  const long = (text.split(".")[1] ?? "").length > precision;
+  const kept = long ? x.toFixed(precision).replace(/0+$/, "") : text;
   const whole = kept.includes(".") ? kept : `${kept}.`;
   return Object.is(x, -0) ? `-${whole}` : whole;
 }
 
 /** Formats a number with an exponent: `2.5e+00`. */
-function power(x: number, decimals: number): string {
+function power(x: number, precision: number): string {
   const exact = x.toExponential();
-  const long = (exact.split("e")[0]!.split(".")[1] ?? "").length > decimals;
-  const [mantissa, exponent] = (long ? x.toExponential(decimals) : exact).split("e");
+  const long = (exact.split("e")[0]!.split(".")[1] ?? "").length > precision;
+  const [mantissa, exponent] = (long ? x.toExponential(precision) : exact).split("e");
   const [sign, count] = [exponent![0], exponent!.slice(1)];
   const digits = mantissa!.includes(".") ? mantissa : `${mantissa}.`;
   return `${Object.is(x, -0) ? "-" : ""}${digits}e${sign}${count.padStart(2, "0")}`;

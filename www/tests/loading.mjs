@@ -14,8 +14,8 @@ import { finish, launch, serve } from "./support/browser.js";
  * They are a twentieth above the current size, because other compilers and folders change the code by about a percent.
  */
 const GUIDES = {
-  "index.js shared.js gpu.wasm": 790_000,
-  "nn.js shared.js shared-nn.js gpu-nn.wasm": 960_000,
+  "index.js cpu.js shared.js gpu.wasm": 790_000,
+  "nn.js gpu-nn.js cpu.js shared.js shared-nn.js gpu-nn.wasm": 960_000,
   "models.js shared.js shared-nn.js gpu-models.wasm": 1_925_000,
 };
 
@@ -343,8 +343,8 @@ for (const entry of entries) await test(`Node computes on the CPU by ${entry}`, 
 await test("the tarball has what it needs", () => {
   const listed = execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: root, encoding: "utf8" });
   const files = JSON.parse(listed)[0].files.map(({ path }) => path);
-  const scripts = ["index.js", "index.js.map", "shared.js", "shared-nn.js", "nn.js", "models.js", "inline.js", "inside.js"];
-  const declared = ["index.d.ts", "nn.d.ts", "models.d.ts", "inline.d.ts"];
+  const scripts = ["index", "shared", "shared-nn", "cpu", "gpu-nn", "nn", "models", "inline", "inside"].map((name) => `${name}.js`);
+  const declared = ["index.js.map", "index.d.ts", "nn.d.ts", "models.d.ts", "inline.d.ts"];
   const required = ["index.cjs", "nn.cjs", "models.cjs", "shared.cjs"];
   const names = [...scripts, ...declared, ...required, ...cores.map((core) => `${core}.wasm`)];
   const built = names.map((name) => `www/dist/${name}`);

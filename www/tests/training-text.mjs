@@ -95,11 +95,11 @@ await testPage(async (page, where, visit) => {
       const net = shake(new Transformer(generator, { characters: 5, length: 8, width: 16, heads: 4, layers: 2 }));
       const text = Int32Array.of(3, 1, 4, 1, 0, 2, 0, 0);
       const [, looked] = attending(device, net, text, 5, 4);
-      const inner = net.layers[0].forward(net.embed(device.tensor(text, [1, 8])), { causal: true });
+      const inner = net.layers[0].forward(net.embed(device.tensor(text, [1, 8])), { isCausal: true });
       const wanted = attention(device, net.layers[1], inner, 4).weights.select(2, 5).squeeze(0);
       const results = {
         sums: await most(weights.sum(-1).sub(1)),
-        apart: await most(made.sub(layer.forward(x, { causal: true }))),
+        apart: await most(made.sub(layer.forward(x, { isCausal: true }))),
         ahead: await most(ahead),
         second: await most(looked.sub(wanted)),
       };

@@ -80,7 +80,7 @@ export async function build(entry) {
   const [title, make] = isWhole ? ["JavaScript", buildScript] : [`JavaScript of ${entry}`, () => buildEntry(entry)];
   if (!(await step(title, 20, script, "", isWhole ? "index.js" : `${entry}.js`, make)) || !isWhole) return;
   const wasm = Object.keys(cores).map((name) => `${name}.wasm`);
-  const made = [...wasm, "shared.js", "index.js", "shared-nn.js", "nn.js", "models.js"];
+  const made = [...wasm, "shared.js", "cpu.js", "index.js", "shared-nn.js", "gpu-nn.js", "nn.js", "models.js"];
   for (const file of made) say(`build: ${file}: ${sizes(join(dist, file))}`);
 }
 

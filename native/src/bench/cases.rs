@@ -329,9 +329,11 @@ impl Kind {
                 let options = Conv2dOptions { stride, groups, padding, ..Default::default() };
                 x[0].conv2d(&x[1], None, options)
             }
-            &Kind::Attention { causal, .. } => {
-                x[0].attention(&x[1], &x[2], AttentionOptions { causal, ..Default::default() })
-            }
+            &Kind::Attention { causal, .. } => x[0].attention(
+                &x[1],
+                &x[2],
+                AttentionOptions { is_causal: causal, ..Default::default() },
+            ),
             Kind::Softmax { .. } => x[0].softmax(-1),
             Kind::LayerNorm { .. } => x[0].layer_norm(
                 &[-1],

@@ -5,12 +5,16 @@ use super::models::{Layer, Run};
 use super::Object;
 use crate::error::{Error, Result};
 use crate::js::objects::keep;
-use crate::js::tensor::Attending;
-use crate::js::{Answer, At, FromJs, IntoJs, JsLayer, JsTensor, Shell};
+use crate::js::{
+    Answer, At, BorrowedOptions, FromJs, FromOptions, IntoJs, JsLayer, JsTensor, Options, Shell,
+};
 use crate::nn::{self, Generator, RecurrentOptions, TransformerOptions};
 use crate::tensor::{AttentionOptions, ConvOptions, ConvTransposeOptions, Tensor};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
+
+/// The options of attention that a call passed, with the mask.
+type Attending = <AttentionOptions<'static> as BorrowedOptions>::Owned;
 
 #[warpweft_macros::js]
 impl Layer {
@@ -394,8 +398,9 @@ impl JsLayer {
             Err(error) if !js_sys::Array::is_array(x) => return Err(error.into()),
             Err(_) => Vec::<Tensor>::from_js(x, At { op, argument: "x" })?,
         };
-        let attending = Attending::open(options, op)?;
-        Ok(layer.outputs(&inputs, attending.options())?)
+        let options = Options::open(options, &[Attending::KNOWN], op)?;
+        let attending = Attending::from_options(options.after(0))?;
+        Ok(layer.outputs(&inputs, attending.borrowed())?)
     }
 }
 

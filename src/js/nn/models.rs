@@ -62,7 +62,8 @@ impl Layer {
                 "forward: {kind} must have {wanted} inputs, got {count}"
             )));
         }
-        let AttentionOptions { causal, window, mask, scale, kv_length } = options;
+        let AttentionOptions { is_causal: causal, window, attn_mask: mask, scale, kv_length } =
+            options;
         let attends = causal || mask.is_some() || scale.is_some();
         match &self.run {
             Run::Attends(_, run) => Ok(vec![run(inputs, options)?]),

@@ -26,17 +26,18 @@ use crate::tensor::{number_bits, with_op_name, Tensor};
 /// }
 /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 /// ```
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AttentionOptions<'a> {
-    /// Whether the i-th query attends only to keys up to `i + keys - queries`.
-    pub causal: bool,
+    /// Whether the i-th query attends only to keys up to `i + keys - queries`. The default is `false`.
+    pub is_causal: bool,
     /// The size of a sliding window. The i-th query attends only to keys at less than this distance from
-    /// `i + keys - queries`.
+    /// `i + keys - queries`. The default is no limit.
     pub window: Option<usize>,
     /// A mask that broadcasts to `[batch, heads, queries, keys]`. A `bool` mask is true for visible keys. A float mask is
-    /// added to the scores.
-    pub mask: Option<&'a Tensor>,
-    /// The factor of the scores.
+    /// added to the scores. The default is none.
+    pub attn_mask: Option<&'a Tensor>,
+    /// The factor of the scores. The default is `1 / sqrt(size)`.
     pub scale: Option<f64>,
     /// The number of keys that count, from the first one on. The default is all.
     ///
@@ -100,8 +101,13 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if extents do not fit; `DType` unless all have one float type (the mask may be `bool`).
-    #[cfg_attr(feature = "js", js(skip))]
-    pub fn attention(&self, k: &Tensor, v: &Tensor, options: AttentionOptions) -> Result<Tensor> {
+    #[cfg_attr(feature = "js", js(spread(options)))]
+    pub fn attention(
+        &self,
+        k: &Tensor,
+        v: &Tensor,
+        options: AttentionOptions<'_>,
+    ) -> Result<Tensor> {
         let length = match options.kv_length {
             Some(length) if length > k.shape.get(2).copied().unwrap_or(0) => {
                 let message = format!(
@@ -132,11 +138,11 @@ impl Tensor {
         let scale = options.scale.unwrap_or(1.0 / (size as f64).sqrt());
         let bits = number_bits("attention", self.dtype, scale)?;
         let scale = Tensor::adopt(&self.device, self.device.scalar(self.dtype, bits));
-        let AttentionOptions { causal, window, .. } = options;
+        let AttentionOptions { is_causal: causal, window, .. } = options;
         if window == Some(0) {
             return Err(Error::shape("attention: the window must be at least 1, got 0"));
         }
-        let mask = match options.mask {
+        let mask = match options.attn_mask {
             Some(mask) if mask.dtype == DType::Bool => {
                 let zero = self.device.constant(&[], 0.0, self.dtype)?;
                 let hidden = self.device.constant(&[], f64::NEG_INFINITY, self.dtype)?;

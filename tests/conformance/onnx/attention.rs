@@ -158,7 +158,8 @@ impl Scores {
         };
         let &Scores { causal, window, .. } = self;
         let (mask, scale) = (bias.as_ref(), Some(scale));
-        let options = AttentionOptions { causal, window, mask, scale, kv_length: None };
+        let options =
+            AttentionOptions { is_causal: causal, window, attn_mask: mask, scale, kv_length: None };
         let first = |x: &Tensor| x.slice(2, ..self.keys as isize);
         Ok(q.attention(&first(k)?, &first(v)?, options)?)
     }

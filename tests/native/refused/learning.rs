@@ -222,7 +222,7 @@ pub const LAYERS: &[Refusal] = &[
         Ok(Lstm::new(&g(d), 3, 2, plain())?.run(&x, Some((&state, &state)))?.0)
     }),
     ("lstm", InvalidArgument, |d| {
-        none(d, Lstm::new(&g(d), 3, 2, RecurrentOptions { layers: 0, ..plain() }))
+        none(d, Lstm::new(&g(d), 3, 2, RecurrentOptions { num_layers: 0, ..plain() }))
     }),
     ("gru", Shape, |d| Gru::new(&g(d), 3, 2, plain())?.forward(&t(d, &[1, 2, 4])?)),
     ("gru", InvalidArgument, |d| {

@@ -64,7 +64,7 @@ pub fn cases(suite: &mut Suite) {
     });
     golden(suite, "softmax", |p| p["x"].mul(5)?.softmax(-1)?.mul(&p["weight"])?.sum(&[]));
     golden(suite, "attention", |p| {
-        let options = AttentionOptions { causal: true, ..Default::default() };
+        let options = AttentionOptions { is_causal: true, ..Default::default() };
         p["q"].attention(&p["k"], &p["v"], options)?.cos().sum(&[])
     });
     golden(suite, "embedding", |p| p["table"].index_select(0, &p["index"])?.exp().sum(&[]));

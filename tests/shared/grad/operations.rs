@@ -485,7 +485,7 @@ fn attentions(suite: &mut Suite) {
         vec![r(&[2, 4, queries, 3], 46), r(&[2, heads, keys, 3], 47), r(&[2, heads, keys, 5], 48)]
     };
     let plain = AttentionOptions { scale: Some(0.7), ..Default::default() };
-    let causal = AttentionOptions { causal: true, ..plain };
+    let causal = AttentionOptions { is_causal: true, ..plain };
     holds(
         suite,
         "attention",
@@ -493,7 +493,7 @@ fn attentions(suite: &mut Suite) {
         move |x| x[0].attention(&x[1], &x[2], plain),
         |x| attend(&x[0], &x[1], &x[2], false, None, 0.7),
     );
-    let some = AttentionOptions { kv_length: Some(4), causal: true, ..plain };
+    let some = AttentionOptions { kv_length: Some(4), is_causal: true, ..plain };
     holds(
         suite,
         "attention, some of the keys, causal",
@@ -534,7 +534,7 @@ fn attentions(suite: &mut Suite) {
         masked,
         |x| {
             let options =
-                AttentionOptions { mask: Some(&x[3]), scale: Some(0.7), ..Default::default() };
+                AttentionOptions { attn_mask: Some(&x[3]), scale: Some(0.7), ..Default::default() };
             x[0].attention(&x[1], &x[2], options)
         },
         |x| attend(&x[0], &x[1], &x[2], false, Some(&x[3].expand(&[2, 4, 3, 6])), 0.7),
@@ -546,7 +546,7 @@ fn attentions(suite: &mut Suite) {
         |x| {
             let seen = x[0].device().iota(&[3, 6], 1)?.fmod(3)?.ne(1)?;
             let options =
-                AttentionOptions { mask: Some(&seen), scale: Some(0.7), ..Default::default() };
+                AttentionOptions { attn_mask: Some(&seen), scale: Some(0.7), ..Default::default() };
             x[0].attention(&x[1], &x[2], options)
         },
         |x| {
@@ -616,7 +616,7 @@ fn second(suite: &mut Suite) {
         |x| x[0].prod(&[]),
         |x| x[0].data.iter().product(),
     );
-    let options = AttentionOptions { causal: true, scale: Some(0.7), ..Default::default() };
+    let options = AttentionOptions { is_causal: true, scale: Some(0.7), ..Default::default() };
     twice(
         suite,
         "twice: attention",

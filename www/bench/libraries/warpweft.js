@@ -3,7 +3,7 @@
 
 import { adam, inputsOfLengths, parametersOf, trained } from "../cases.js";
 
-const attention = (q, k, v, causal) => q.attention(k, v, { causal });
+const attention = (q, k, v, isCausal) => q.attention(k, v, { isCausal });
 
 /** From a case and its inputs to the result. */
 const kinds = {

@@ -89,7 +89,7 @@ test("numbers as NumPy shows them", async ({ device }) => {
   }
   const long = device.arange(2000);
   same(await long.text(), "[0.000e+00 1.000e+00 2.000e+00 ... 1.997e+03 1.998e+03 1.999e+03]");
-  same(await device.tensor([1 / 3]).text({ decimals: 3 }), "[0.333]");
+  same(await device.tensor([1 / 3]).text({ precision: 3 }), "[0.333]");
 });
 
 test("more arguments than a method takes are refused", ({ device }) => {

@@ -18,7 +18,7 @@ const WORDS = ["f32", "f16", "i32", "u32", "bool", "u8", "sum", "prod", "max", "
   "cubic", "reflect", "edge", "wrap", "same", "valid", "", "constructor", "__proto__", "length"];
 
 const KEYS = ["stride", "padding", "dilation", "groups", "bias", "kernelSize", "ceilMode", "countIncludePad", "dtype", "std", "axes", "weight", "eps",
-  "causal", "window", "mask", "scale", "seed", "low", "high", "mean", "exclusive", "reverse", "descending",
+  "isCausal", "window", "attnMask", "scale", "seed", "low", "high", "mean", "exclusive", "reverse", "descending",
   "axis", "largest", "correction", "keepdim", "outputPadding", "filter", "antialias", "first", "step", "includeSelf"];
 
 /** Returns random numbers that depend only on the seed (Tommy Ettinger's mulberry32). */

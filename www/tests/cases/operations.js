@@ -159,9 +159,9 @@ test("attention", async ({ device }) => {
   const [q, k, v] = lists.map((list) => device.tensor(list, [1, 1, 5, 4]));
   close(await all(q.attention(k, v)), reference.attention(...lists, 4), 1e-5, "plain");
   const causal = reference.attention(...lists, 4, { causal: true });
-  close(await all(q.attention(k, v, { causal: true })), causal, 1e-5, "causal");
+  close(await all(q.attention(k, v, { isCausal: true })), causal, 1e-5, "causal");
   const mask = device.ones([5, 5]).tril().gt(0);
-  close(await all(q.attention(k, v, { mask, scale: 0.5 })), causal, 1e-5, "masked");
+  close(await all(q.attention(k, v, { attnMask: mask, scale: 0.5 })), causal, 1e-5, "masked");
 });
 
 test("movement", async ({ device, Tensor }) => {

@@ -92,7 +92,7 @@ test("layers of each kind", async ({ device, Generator, Layer }) => {
   same(Layer.embedding(g, 10, 4).forward(device.tensor([1, 9], [2], "i32")).shape, [2, 4]);
   same(shape(Layer.transformerEncoderLayer(g, 8, 2, { dimFeedforward: 16 }), 2, 5, 8), [2, 5, 8]);
   const x = device.ones([2, 5, 8]);
-  same(Layer.transformerDecoderLayer(g, 8, 2, { dimFeedforward: 16 }).forward([x, x], { causal: true }).shape, [2, 5, 8]);
+  same(Layer.transformerDecoderLayer(g, 8, 2, { dimFeedforward: 16 }).forward([x, x], { isCausal: true }).shape, [2, 5, 8]);
   same(Layer.multiheadAttention(g, 8, 2).forward([x, x, x]).shape, [2, 5, 8]);
   const lstm = Layer.lstm(g, 8, 6, { numLayers: 2, bidirectional: true });
   same(lstm.run(x).map((y) => y.shape), [[2, 5, 12], [4, 2, 6], [4, 2, 6]]);
@@ -110,10 +110,10 @@ test("layers of each kind", async ({ device, Generator, Layer }) => {
     Layer.gru(g, 8, 6, { projSize: 3 }),
   );
   const more = Layer.multiheadAttention(g, 8, 2, { addBiasKv: true, addZeroAttn: true });
-  same(more.forward([x, x, x], { causal: true }).shape, [2, 5, 8]);
+  same(more.forward([x, x, x], { isCausal: true }).shape, [2, 5, 8]);
   same(more.parameter("bias_k").value.shape, [1, 1, 8]);
   refuses("InvalidArgument", "forward: Linear must have 1 inputs, got 2", () => Layer.linear(g, 8, 2).forward([x, x]));
-  refuses("InvalidArgument", "forward: Linear must not have options", () => Layer.linear(g, 8, 2).forward(x, { causal: true }));
+  refuses("InvalidArgument", "forward: Linear must not have options", () => Layer.linear(g, 8, 2).forward(x, { isCausal: true }));
   refuses("InvalidArgument", "forward: the state of Lstm must be", () => lstm.run([x, h]));
   refuses("InvalidArgument", "parameter: the name must be one of Linear, got `wieght`", () =>
     Layer.linear(g, 8, 2).parameter("wieght"),

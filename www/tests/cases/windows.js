@@ -81,5 +81,5 @@ test("norms by channel, rotary, sliding window", async ({ device }) => {
   same(await all(device.tensor([1, 2, 3, 4]).rotary(cos, sin, true)), [-2, 1, 3, 4], "rotary, neighbours");
   const q = device.zeros([1, 1, 3, 1]);
   const v = device.tensor([1, 3, 8], [1, 1, 3, 1]);
-  close(await all(q.attention(q, v, { causal: true, window: 2 })), [1, 2, 5.5], 1e-5, "a window of two");
+  close(await all(q.attention(q, v, { isCausal: true, window: 2 })), [1, 2, 5.5], 1e-5, "a window of two");
 });

@@ -51,7 +51,7 @@ pub fn program(device: &Device, count: usize, causal: bool) -> Result<Program> {
             scores = row.ge(&column)?.where_cond(&scores, -1e9)?;
         }
         let weights = scores.softmax(-1)?;
-        let options = AttentionOptions { causal, ..Default::default() };
+        let options = AttentionOptions { is_causal: causal, ..Default::default() };
         Ok(vec![
             weights.reshape(&[HEADS, count, count])?,
             weights.matmul(&v)?,

@@ -60,7 +60,7 @@ impl Layer for Chars {
     /// Computes the scores of the next character at each position, `[batch, length, characters]`, for characters
     /// `[batch, length]`.
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let causal = AttentionOptions { causal: true, ..AttentionOptions::default() };
+        let causal = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
         let mut x = self.token.forward(x)?.add(&self.position.weight.value())?;
         for layer in &self.layers {
             x = layer.run(&x, causal)?;

@@ -19,7 +19,7 @@ fn names_are_in_camel_case() {
 #[test]
 fn documentation_is_javascript() {
     let rust = docs(&[
-        " As [`Tensor::index_select`], with `keep_dims`, see [`Device::submit`](crate::device::Device::submit).",
+        " As [`Tensor::index_select`], with `align_corners`, see [`Device::submit`](crate::device::Device::submit).",
         "",
         " # Errors",
         " `Shape` if an axis does not exist.",
@@ -30,7 +30,8 @@ fn documentation_is_javascript() {
         " ```",
     ]);
     let found = jsdoc(&rust, "Tensor", Some("x.indexSelect(0, y)"));
-    let wanted = "As {@link Tensor.indexSelect}, with `keepdim`, see {@link Device.submit}.\n\n\
+    let wanted =
+        "As {@link Tensor.indexSelect}, with `alignCorners`, see {@link Device.submit}.\n\n\
         @throws `Shape` if an axis does not exist.\n\n@example\n```ts\nx.indexSelect(0, y)\n```";
     assert_eq!(found, wanted);
     let only_rust =
