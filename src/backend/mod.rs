@@ -142,8 +142,8 @@ pub struct Counters {
 ///   CPU does.
 /// - Work is done in the order of the calls. A kernel sees all earlier writes, and a read sees the results of all earlier runs.
 ///   Calls may come from several threads.
-/// - The same batch is run many times, as the same `Arc`. Prepared work for a batch is kept until [`release`](Backend::release).
-///   A batch may run with other buffers each time.
+/// - The same batch is run many times, as the same `Arc`. Prepared work for a batch is kept until
+///   [`release`](Backend::release). A batch may run with other buffers each time.
 /// - The limits are true, because plans rely on them.
 pub trait Backend: Shared {
     /// Returns the description of the machine.
