@@ -199,8 +199,8 @@ impl Stack {
         self.dropout.members(members);
     }
 
-    /// Returns the results, `[batch, steps, directions * width]`, and the last states, `[num_layers * directions, batch, width]`.
-    /// Cell states have `hidden` elements instead of `width`.
+    /// Returns the results, `[batch, steps, directions * width]`, and the last states,
+    /// `[num_layers * directions, batch, width]`. Cell states have `hidden` elements instead of `width`.
     fn run(&self, x: &Tensor, states: &[&Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
         let name = self.kind.name();
         let inputs = self.cells[0].weight_ih.shape()[1];

@@ -58,24 +58,9 @@ pub fn cases() -> Suite {
                 ..Default::default()
             })?;
             Ok(vec![
-                near(
-                    "fft",
-                    a.fft(FftOptions { norm: BACK, ..Default::default() })?,
-                    forward,
-                    by(n, 1.0),
-                ),
-                near(
-                    "ifft",
-                    a.ifft(FftOptions { norm: BACK, ..Default::default() })?,
-                    back,
-                    by(n, 1.0 / n as f64),
-                ),
-                near(
-                    "rfft",
-                    real.f32(device)?.rfft(FftOptions { norm: BACK, ..Default::default() })?,
-                    half,
-                    by(n, 1.0),
-                ),
+                near("fft", a.fft(FftOptions::default())?, forward, by(n, 1.0)),
+                near("ifft", a.ifft(FftOptions::default())?, back, by(n, 1.0 / n as f64)),
+                near("rfft", real.f32(device)?.rfft(FftOptions::default())?, half, by(n, 1.0)),
                 near("irfft", again, real, by(n, 0.5)),
             ])
         });
@@ -104,25 +89,25 @@ fn axes(suite: &mut Suite) {
         Ok(vec![
             near(
                 "axis 1",
-                a.fft(FftOptions { axis: 1, norm: BACK, ..Default::default() })?,
+                a.fft(FftOptions { axis: 1, ..Default::default() })?,
                 want.clone(),
                 by(6, 1.0),
             ),
             near(
                 "axis -2",
-                a.fft(FftOptions { axis: -2, norm: BACK, ..Default::default() })?,
+                a.fft(FftOptions { axis: -2, ..Default::default() })?,
                 want.clone(),
                 by(6, 1.0),
             ),
             near(
                 "cut",
-                a.fft(FftOptions { n: Some(4), axis: 1, norm: BACK })?,
+                a.fft(FftOptions { n: Some(4), axis: 1, ..Default::default() })?,
                 along(&x.slice(1, 0, 4, 1), -1.0),
                 by(4, 1.0),
             ),
             near(
                 "filled",
-                a.fft(FftOptions { n: Some(9), axis: 1, norm: BACK })?,
+                a.fft(FftOptions { n: Some(9), axis: 1, ..Default::default() })?,
                 along(&filled, -1.0),
                 by(9, 1.0),
             ),
@@ -157,12 +142,12 @@ fn axes(suite: &mut Suite) {
         let x = random(&[5, 3], -1.0, 1.0, 3);
         let a = x.f32(device)?;
         let done = dft(&complex(&x.permute(&[1, 0])), -1.0).slice(1, 0, 3, 1);
-        let half = a.rfft(FftOptions { axis: 0, norm: BACK, ..Default::default() })?;
+        let half = a.rfft(FftOptions { axis: 0, ..Default::default() })?;
         Ok(vec![
             near("rfft", half.clone(), done.permute(&[1, 0, 2]), by(5, 1.0)),
             near(
                 "irfft",
-                half.irfft(FftOptions { n: Some(5), axis: 0, norm: BACK })?,
+                half.irfft(FftOptions { n: Some(5), axis: 0, ..Default::default() })?,
                 x,
                 by(5, 1.0),
             ),
@@ -190,8 +175,7 @@ fn axes(suite: &mut Suite) {
     suite
         .add("halves", |device| {
             let x = random(&[1, 8, 2], -1.0, 1.0, 5);
-            let done =
-                x.on(device, DType::F16)?.fft(FftOptions { norm: BACK, ..Default::default() })?;
+            let done = x.on(device, DType::F16)?.fft(FftOptions::default())?;
             let by = Tolerance { absolute: 1e-2, relative: 0.0 };
             assert_eq!(done.dtype(), DType::F16);
             Ok(vec![near("fft", done.cast(DType::F32)?, dft(&x, -1.0), by)])
@@ -205,21 +189,21 @@ fn gradients(suite: &mut Suite) {
             suite,
             format!("the gradient of fft of {n}"),
             vec![random(&[1, n, 2], -1.0, 1.0, 6)],
-            |x| x[0].fft(FftOptions { norm: BACK, ..Default::default() }),
+            |x| x[0].fft(FftOptions::default()),
             |x| dft(&x[0], -1.0),
         );
         holds(
             suite,
             format!("the gradient of rfft of {n}"),
             vec![random(&[1, n], -1.0, 1.0, 7)],
-            |x| x[0].rfft(FftOptions { norm: BACK, ..Default::default() }),
+            |x| x[0].rfft(FftOptions::default()),
             move |x| dft(&complex(&x[0]), -1.0).slice(1, 0, n / 2 + 1, 1),
         );
         holds(
             suite,
             format!("the gradient of irfft of {n}"),
             vec![random(&[1, n / 2 + 1, 2], -1.0, 1.0, 8)],
-            move |x| x[0].irfft(FftOptions { n: Some(n), norm: BACK, ..Default::default() }),
+            move |x| x[0].irfft(FftOptions { n: Some(n), ..Default::default() }),
             move |x| {
                 let whole = Array::from_fn(&[1, n, 2], |at| {
                     let (k, turned) = (at[1], n - at[1]);

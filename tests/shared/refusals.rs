@@ -15,10 +15,8 @@ use warpweft::op::pointwise::TABLE;
 use warpweft::op::Row;
 use warpweft::tensor::{
     AttentionOptions, Axes, Conv2dOptions, ConvOptions, ConvTransposeOptions, DequantizeOptions,
-    NormOptions, Padding, RmsNormOptions, Scan, ScatterNdOptions,
-};
-use warpweft::tensor::{
-    Filter, Operand, PadMode, PoolOptions, Reduction, Resize, Sampling, Tensor,
+    Filter, NormOptions, Operand, PadMode, Padding, PoolOptions, Reduction, Resize, RmsNormOptions,
+    Sampling, Scan, Tensor,
 };
 
 pub const TYPE: ErrorKind = ErrorKind::DType;
@@ -267,17 +265,13 @@ const ORDERING: &[Refusal] = &[
     ("gather_nd", Shape, |d| t(d, &[4])?.gather_nd(&of(d, I32, &[])?)),
     ("gather_nd", TYPE, |d| t(d, &[4])?.gather_nd(&t(d, &[1])?)),
     ("scatter_nd", Shape, |d| {
-        t(d, &[4])?.scatter_nd(&of(d, I32, &[2, 2])?, &t(d, &[2])?, ScatterNdOptions::default())
+        t(d, &[4])?.scatter_nd(&of(d, I32, &[2, 2])?, &t(d, &[2])?, Default::default())
     }),
     ("scatter_nd", Shape, |d| {
-        t(d, &[4, 2])?.scatter_nd(&of(d, I32, &[3, 1])?, &t(d, &[3])?, ScatterNdOptions::default())
+        t(d, &[4, 2])?.scatter_nd(&of(d, I32, &[3, 1])?, &t(d, &[3])?, Default::default())
     }),
     ("scatter_nd", TYPE, |d| {
-        t(d, &[4])?.scatter_nd(
-            &of(d, I32, &[2, 1])?,
-            &of(d, U32, &[2])?,
-            ScatterNdOptions::default(),
-        )
+        t(d, &[4])?.scatter_nd(&of(d, I32, &[2, 1])?, &of(d, U32, &[2])?, Default::default())
     }),
     ("masked_fill", Shape, |d| t(d, &[4])?.masked_fill(&of(d, Bool, &[3])?, 0.0)),
     ("masked_fill", Shape, |d| t(d, &[4])?.masked_fill(&of(d, Bool, &[2, 4])?, &t(d, &[3, 1, 4])?)),
@@ -296,23 +290,15 @@ const ORDERING: &[Refusal] = &[
     ("unpack_bf16", TYPE, |d| t(d, &[4])?.unpack_bf16()),
     ("unpack_bf16", Shape, |d| of(d, U32, &[])?.unpack_bf16()),
     ("unpack_bf16", Limit, |d| d.full(&[1 << 30], 0.0, U32)?.unpack_bf16()),
-    ("dequantize", TYPE, |d| t(d, &[4])?.dequantize(&t(d, &[])?, DequantizeOptions::default())),
-    ("dequantize", TYPE, |d| {
-        of(d, I32, &[4])?.dequantize(&of(d, I32, &[])?, DequantizeOptions::default())
-    }),
+    ("dequantize", TYPE, |d| t(d, &[4])?.dequantize(&t(d, &[])?, Default::default())),
+    ("dequantize", TYPE, |d| of(d, I32, &[4])?.dequantize(&of(d, I32, &[])?, Default::default())),
     ("dequantize", TYPE, |d| {
         of(d, I32, &[4])?
             .dequantize(&t(d, &[])?, DequantizeOptions { zero_point: Some(&t(d, &[])?) })
     }),
-    ("dequantize", Shape, |d| {
-        of(d, I32, &[4])?.dequantize(&t(d, &[3])?, DequantizeOptions::default())
-    }),
-    ("dequantize", Shape, |d| {
-        of(d, I32, &[4])?.dequantize(&t(d, &[1, 4])?, DequantizeOptions::default())
-    }),
-    ("dequantize", Shape, |d| {
-        of(d, I32, &[4])?.dequantize(&t(d, &[0])?, DequantizeOptions::default())
-    }),
+    ("dequantize", Shape, |d| of(d, I32, &[4])?.dequantize(&t(d, &[3])?, Default::default())),
+    ("dequantize", Shape, |d| of(d, I32, &[4])?.dequantize(&t(d, &[1, 4])?, Default::default())),
+    ("dequantize", Shape, |d| of(d, I32, &[4])?.dequantize(&t(d, &[0])?, Default::default())),
     ("dequantize", Shape, |d| {
         of(d, I32, &[4])?
             .dequantize(&t(d, &[2])?, DequantizeOptions { zero_point: Some(&of(d, I32, &[4])?) })
@@ -374,8 +360,8 @@ const REDUCTIONS: &[Refusal] = &[
     ("log_softmax", Shape, |d| t(d, &[4])?.log_softmax(-2)),
     ("log_softmax", TYPE, |d| of(d, I32, &[4])?.log_softmax(0)),
     ("log_softmax", TYPE, |d| of(d, U32, &[4])?.log_softmax(0)),
-    ("layer_norm", Shape, |d| t(d, &[4])?.layer_norm(&[1], NormOptions::default())),
-    ("layer_norm", TYPE, |d| of(d, I32, &[4])?.layer_norm(&[0], NormOptions::default())),
+    ("layer_norm", Shape, |d| t(d, &[4])?.layer_norm(&[1], Default::default())),
+    ("layer_norm", TYPE, |d| of(d, I32, &[4])?.layer_norm(&[0], Default::default())),
     ("layer_norm", Shape, |d| {
         t(d, &[4])?
             .layer_norm(&[0], NormOptions { weight: Some(&t(d, &[3])?), ..Default::default() })
@@ -385,22 +371,20 @@ const REDUCTIONS: &[Refusal] = &[
             .layer_norm(&[0], NormOptions { bias: Some(&t(d, &[2, 4])?), ..Default::default() })
     }),
     ("layer_norm", TYPE, |d| {
-        t(d, &[4])?.layer_norm(
-            &[0],
-            NormOptions { weight: Some(&of(d, I32, &[4])?), ..Default::default() },
-        )
+        let weight = of(d, I32, &[4])?;
+        let options = NormOptions { weight: Some(&weight), ..Default::default() };
+        t(d, &[4])?.layer_norm(&[0], options)
     }),
+    ("rms_norm", Shape, |d| t(d, &[4])?.rms_norm(&[0, 0], Default::default())),
+    ("rms_norm", TYPE, |d| of(d, Bool, &[4])?.rms_norm(&[0], Default::default())),
     ("rms_norm", Shape, |d| {
-        t(d, &[4])?.rms_norm(&[0, 0], RmsNormOptions { eps: 1e-5, ..Default::default() })
+        t(d, &[4])?
+            .rms_norm(&[0], RmsNormOptions { weight: Some(&t(d, &[5])?), ..Default::default() })
     }),
     ("rms_norm", TYPE, |d| {
-        of(d, Bool, &[4])?.rms_norm(&[0], RmsNormOptions { eps: 1e-5, ..Default::default() })
-    }),
-    ("rms_norm", Shape, |d| {
-        t(d, &[4])?.rms_norm(&[0], RmsNormOptions { weight: Some(&t(d, &[5])?), eps: 1e-5 })
-    }),
-    ("rms_norm", TYPE, |d| {
-        t(d, &[4])?.rms_norm(&[0], RmsNormOptions { weight: Some(&of(d, U32, &[4])?), eps: 1e-5 })
+        let weight = of(d, U32, &[4])?;
+        let options = RmsNormOptions { weight: Some(&weight), ..Default::default() };
+        t(d, &[4])?.rms_norm(&[0], options)
     }),
 ];
 
@@ -605,51 +589,28 @@ const WINDOWS: &[Refusal] = &[
     ("pad_with", Shape, |d| t(d, &[0])?.pad_with(&[(1, 0)], PadMode::Wrap)),
     ("pad_with", Limit, |d| t(d, &[4])?.pad_with(&[(1usize << 31, 0)], PadMode::Edge)),
     ("batch_norm", Shape, |d| {
-        t(d, &[4])?.batch_norm(
-            &t(d, &[4])?,
-            &t(d, &[4])?,
-            NormOptions { eps: 0.1, ..Default::default() },
-        )
+        t(d, &[4])?.batch_norm(&t(d, &[4])?, &t(d, &[4])?, Default::default())
     }),
     ("batch_norm", Shape, |d| {
-        t(d, &[2, 4])?.batch_norm(
-            &t(d, &[2])?,
-            &t(d, &[4])?,
-            NormOptions { eps: 0.1, ..Default::default() },
-        )
+        t(d, &[2, 4])?.batch_norm(&t(d, &[2])?, &t(d, &[4])?, Default::default())
     }),
     ("batch_norm", TYPE, |d| {
         let m = of(d, I32, &[4])?;
-        of(d, I32, &[2, 4])?.batch_norm(&m, &m, NormOptions { eps: 0.1, ..Default::default() })
+        of(d, I32, &[2, 4])?.batch_norm(&m, &m, Default::default())
     }),
+    ("group_norm", Shape, |d| t(d, &[4])?.group_norm(2, Default::default())),
+    ("group_norm", Shape, |d| t(d, &[2, 4])?.group_norm(3, Default::default())),
+    ("group_norm", Shape, |d| t(d, &[2, 4])?.group_norm(0, Default::default())),
     ("group_norm", Shape, |d| {
-        t(d, &[4])?.group_norm(2, NormOptions { eps: 0.1, ..Default::default() })
+        t(d, &[2, 4])?
+            .group_norm(2, NormOptions { weight: Some(&t(d, &[2])?), ..Default::default() })
     }),
-    ("group_norm", Shape, |d| {
-        t(d, &[2, 4])?.group_norm(3, NormOptions { eps: 0.1, ..Default::default() })
-    }),
-    ("group_norm", Shape, |d| {
-        t(d, &[2, 4])?.group_norm(0, NormOptions { eps: 0.1, ..Default::default() })
-    }),
-    ("group_norm", Shape, |d| {
-        t(d, &[2, 4])?.group_norm(
-            2,
-            NormOptions { weight: Some(&t(d, &[2])?), eps: 0.1, ..Default::default() },
-        )
-    }),
+    ("instance_norm", Shape, |d| t(d, &[4])?.instance_norm(Default::default())),
     ("instance_norm", Shape, |d| {
-        t(d, &[4])?.instance_norm(NormOptions { eps: 0.1, ..Default::default() })
+        t(d, &[2, 4])?
+            .instance_norm(NormOptions { bias: Some(&t(d, &[2, 4])?), ..Default::default() })
     }),
-    ("instance_norm", Shape, |d| {
-        t(d, &[2, 4])?.instance_norm(NormOptions {
-            bias: Some(&t(d, &[2, 4])?),
-            eps: 0.1,
-            ..Default::default()
-        })
-    }),
-    ("instance_norm", TYPE, |d| {
-        of(d, Bool, &[2, 4])?.instance_norm(NormOptions { eps: 0.1, ..Default::default() })
-    }),
+    ("instance_norm", TYPE, |d| of(d, Bool, &[2, 4])?.instance_norm(Default::default())),
     ("rotary", Shape, |d| t(d, &[2, 4])?.rotary(&t(d, &[3])?, &t(d, &[3])?, false)),
     ("rotary", Shape, |d| t(d, &[2, 4])?.rotary(&t(d, &[2])?, &t(d, &[1])?, false)),
     ("rotary", Shape, |d| t(d, &[2, 4])?.rotary(&t(d, &[3, 1, 2])?, &t(d, &[3, 1, 2])?, true)),

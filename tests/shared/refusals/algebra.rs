@@ -32,17 +32,19 @@ pub const ALGEBRA: &[Refusal] = &[
     ("matrix_norm", Shape, |d| d.zeros(&[3, 0])?.matrix_norm(MatrixNorm::Nuclear)),
     ("matrix_norm", Limit, |d| d.zeros(&[129, 130])?.matrix_norm(MatrixNorm::Two)),
     ("matrix_norm", TYPE, |d| of(d, I32, &[2, 2])?.matrix_norm(MatrixNorm::Inf)),
-    ("fft", Shape, |d| t(d, &[4, 3])?.fft(FftOptions { norm: BACK, ..Default::default() })),
-    ("fft", Shape, |d| t(d, &[2])?.fft(FftOptions { norm: BACK, ..Default::default() })),
+    ("fft", Shape, |d| t(d, &[4, 3])?.fft(FftOptions::default())),
+    ("fft", Shape, |d| t(d, &[2])?.fft(FftOptions::default())),
+    ("fft", Shape, |d| t(d, &[4, 2])?.fft(FftOptions { axis: 1, ..Default::default() })),
     ("fft", Shape, |d| {
-        t(d, &[4, 2])?.fft(FftOptions { axis: 1, norm: BACK, ..Default::default() })
+        t(d, &[4, 2])?.fft(FftOptions { n: Some(0), axis: 0, ..Default::default() })
     }),
-    ("fft", Shape, |d| t(d, &[4, 2])?.fft(FftOptions { n: Some(0), axis: 0, norm: BACK })),
-    ("fft", Limit, |d| t(d, &[4, 2])?.fft(FftOptions { n: Some(1 << 23), axis: 0, norm: BACK })),
-    ("ifft", TYPE, |d| of(d, I32, &[4, 2])?.ifft(FftOptions { norm: BACK, ..Default::default() })),
-    ("rfft", Shape, |d| t(d, &[])?.rfft(FftOptions { norm: BACK, ..Default::default() })),
-    ("rfft", Shape, |d| t(d, &[1; 8])?.rfft(FftOptions { norm: BACK, ..Default::default() })),
-    ("irfft", Shape, |d| t(d, &[1, 2])?.irfft(FftOptions { norm: BACK, ..Default::default() })),
+    ("fft", Limit, |d| {
+        t(d, &[4, 2])?.fft(FftOptions { n: Some(1 << 23), axis: 0, ..Default::default() })
+    }),
+    ("ifft", TYPE, |d| of(d, I32, &[4, 2])?.ifft(FftOptions::default())),
+    ("rfft", Shape, |d| t(d, &[])?.rfft(FftOptions::default())),
+    ("rfft", Shape, |d| t(d, &[1; 8])?.rfft(FftOptions::default())),
+    ("irfft", Shape, |d| t(d, &[1, 2])?.irfft(FftOptions::default())),
     ("fft2", Shape, |d| t(d, &[3, 2])?.fft2(BACK)),
     ("complex_mul", Shape, |d| t(d, &[3])?.complex_mul(&t(d, &[2])?)),
     ("grid_sample", Shape, |d| {

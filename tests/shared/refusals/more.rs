@@ -77,24 +77,12 @@ pub const LINEAR: &[Refusal] = &[
     ("einsum", Shape, |d| Tensor::einsum("i1", &[t(d, &[2, 3])?])),
     ("einsum", TYPE, |d| Tensor::einsum("i,i", &[t(d, &[2])?, of(d, I32, &[2])?])),
     ("tensordot", TYPE, |d| t(d, &[2])?.tensordot(&of(d, I32, &[2])?, &[0], &[0])),
-    ("fft", TYPE, |d| {
-        of(d, I32, &[4, 2])?.fft(FftOptions { axis: 0, norm: BACK, ..Default::default() })
-    }),
-    ("ifft", Shape, |d| {
-        t(d, &[4, 3])?.ifft(FftOptions { axis: 0, norm: BACK, ..Default::default() })
-    }),
-    ("ifft", TYPE, |d| {
-        of(d, I32, &[4, 2])?.ifft(FftOptions { axis: 0, norm: BACK, ..Default::default() })
-    }),
-    ("rfft", TYPE, |d| {
-        of(d, I32, &[4])?.rfft(FftOptions { axis: 0, norm: BACK, ..Default::default() })
-    }),
-    ("irfft", TYPE, |d| {
-        of(d, I32, &[4, 2])?.irfft(FftOptions { axis: 0, norm: BACK, ..Default::default() })
-    }),
-    ("irfft", Shape, |d| {
-        t(d, &[4, 3])?.irfft(FftOptions { axis: 0, norm: BACK, ..Default::default() })
-    }),
+    ("fft", TYPE, |d| of(d, I32, &[4, 2])?.fft(FftOptions { axis: 0, ..Default::default() })),
+    ("ifft", Shape, |d| t(d, &[4, 3])?.ifft(FftOptions { axis: 0, ..Default::default() })),
+    ("ifft", TYPE, |d| of(d, I32, &[4, 2])?.ifft(FftOptions { axis: 0, ..Default::default() })),
+    ("rfft", TYPE, |d| of(d, I32, &[4])?.rfft(FftOptions { axis: 0, ..Default::default() })),
+    ("irfft", TYPE, |d| of(d, I32, &[4, 2])?.irfft(FftOptions { axis: 0, ..Default::default() })),
+    ("irfft", Shape, |d| t(d, &[4, 3])?.irfft(FftOptions { axis: 0, ..Default::default() })),
     ("fft2", Shape, |d| t(d, &[4, 3])?.fft2(BACK)),
     ("fft2", TYPE, |d| of(d, I32, &[4, 4, 2])?.fft2(BACK)),
     ("ifft2", Shape, |d| t(d, &[4, 3])?.ifft2(BACK)),
