@@ -86,56 +86,18 @@ fn axes(suite: &mut Suite) {
         let root = 6f64.sqrt();
         let (ortho, forward) = (FftNorm::Ortho, FftNorm::Forward);
         let want = along(&x, -1.0);
+        let of = |axis, n, norm| a.fft(FftOptions { n, axis, norm });
+        let (usual, back) = (FftNorm::default(), FftOptions { axis: 1, norm: ortho, n: None });
+        let unscaled = FftOptions { axis: 1, norm: forward, n: None };
         Ok(vec![
-            near(
-                "axis 1",
-                a.fft(FftOptions { axis: 1, ..Default::default() })?,
-                want.clone(),
-                by(6, 1.0),
-            ),
-            near(
-                "axis -2",
-                a.fft(FftOptions { axis: -2, ..Default::default() })?,
-                want.clone(),
-                by(6, 1.0),
-            ),
-            near(
-                "cut",
-                a.fft(FftOptions { n: Some(4), axis: 1, ..Default::default() })?,
-                along(&x.slice(1, 0, 4, 1), -1.0),
-                by(4, 1.0),
-            ),
-            near(
-                "filled",
-                a.fft(FftOptions { n: Some(9), axis: 1, ..Default::default() })?,
-                along(&filled, -1.0),
-                by(9, 1.0),
-            ),
-            near(
-                "ortho",
-                a.fft(FftOptions { axis: 1, norm: ortho, ..Default::default() })?,
-                want.map(|x| x / root),
-                by(6, 1.0),
-            ),
-            near(
-                "forward",
-                a.fft(FftOptions { axis: 1, norm: forward, ..Default::default() })?,
-                want.map(|x| x / 6.0),
-                by(6, 1.0),
-            ),
-            near(
-                "back",
-                a.fft(FftOptions { axis: 1, norm: ortho, ..Default::default() })?
-                    .ifft(FftOptions { axis: 1, norm: ortho, ..Default::default() })?,
-                x.clone(),
-                by(6, 1.0),
-            ),
-            near(
-                "as it was",
-                a.ifft(FftOptions { axis: 1, norm: forward, ..Default::default() })?,
-                along(&x, 1.0),
-                by(6, 1.0),
-            ),
+            near("axis 1", of(1, None, usual)?, want.clone(), by(6, 1.0)),
+            near("axis -2", of(-2, None, usual)?, want.clone(), by(6, 1.0)),
+            near("cut", of(1, Some(4), usual)?, along(&x.slice(1, 0, 4, 1), -1.0), by(4, 1.0)),
+            near("filled", of(1, Some(9), usual)?, along(&filled, -1.0), by(9, 1.0)),
+            near("ortho", of(1, None, ortho)?, want.map(|x| x / root), by(6, 1.0)),
+            near("forward", of(1, None, forward)?, want.map(|x| x / 6.0), by(6, 1.0)),
+            near("back", of(1, None, ortho)?.ifft(back)?, x.clone(), by(6, 1.0)),
+            near("as it was", a.ifft(unscaled)?, along(&x, 1.0), by(6, 1.0)),
         ])
     });
     suite.add("real numbers along other axes", |device| {

@@ -294,6 +294,11 @@ fn reductions() -> Vec<Statistic> {
     statistics
 }
 
+/// Returns the options of a norm whose weight is the second input, and whose bias is the third.
+fn scale_and_shift(x: &[Tensor]) -> NormOptions<'_> {
+    NormOptions { weight: Some(&x[1]), bias: Some(&x[2]), ..Default::default() }
+}
+
 fn norms() -> Vec<Statistic> {
     let mut statistics = Vec::new();
     for (what, x) in [("spiked", spiked()), ("loud", loud())] {
@@ -338,24 +343,13 @@ fn norms() -> Vec<Statistic> {
         statistic(
             "instance_norm",
             &all,
-            |x| {
-                x[0].instance_norm(NormOptions {
-                    weight: Some(&x[1]),
-                    bias: Some(&x[2]),
-                    ..Default::default()
-                })
-            },
+            |x| x[0].instance_norm(scale_and_shift(x)),
             move |x| scaled(rows(&x[0], &[2], layer_norm), x),
         ),
         statistic(
             "group_norm",
             &all,
-            |x| {
-                x[0].group_norm(
-                    2,
-                    NormOptions { weight: Some(&x[1]), bias: Some(&x[2]), ..Default::default() },
-                )
-            },
+            |x| x[0].group_norm(2, scale_and_shift(x)),
             move |x| {
                 let apart = rows(&x[0].reshape(&[2, 2 * 768]), &[1], layer_norm);
                 scaled(apart.reshape(&[1, 4, 768]), x)
@@ -380,13 +374,7 @@ fn norms() -> Vec<Statistic> {
     statistics.push(statistic(
         "batch_norm",
         &inputs,
-        |x| {
-            x[0].batch_norm(
-                &x[3],
-                &x[4],
-                NormOptions { weight: Some(&x[1]), bias: Some(&x[2]), ..Default::default() },
-            )
-        },
+        |x| x[0].batch_norm(&x[3], &x[4], scale_and_shift(x)),
         move |x| {
             let apart = x[0].zip(&x[3].reshape(&[4, 1]), |x, m| x - m);
             let root = x[4].reshape(&[4, 1]).map(|v| (v + 1e-5).sqrt());
@@ -480,12 +468,9 @@ fn pairs() -> Vec<Statistic> {
         losses(
             "gaussian_nll_loss",
             &spread,
-            |x, by| {
-                x[0].gaussian_nll_loss(
-                    &x[1],
-                    &x[2],
-                    GaussianNllOptions { reduction: by, ..Default::default() },
-                )
+            |x, reduction| {
+                let options = GaussianNllOptions { reduction, ..Default::default() };
+                x[0].gaussian_nll_loss(&x[1], &x[2], options)
             },
             move |x| apart(x).zip(&x[2], |d, v| 0.5 * (v.ln() + d * d / v)),
         ),
@@ -507,22 +492,19 @@ fn pairs() -> Vec<Statistic> {
         losses(
             "binary_cross_entropy",
             &chance,
-            |x, by| {
-                x[0].binary_cross_entropy(
-                    &x[1],
-                    BinaryCrossEntropyOptions { reduction: by, ..Default::default() },
-                )
+            |x, reduction| {
+                let options = BinaryCrossEntropyOptions { reduction, ..Default::default() };
+                x[0].binary_cross_entropy(&x[1], options)
             },
             |x| x[0].zip(&x[1], |x, t| -t * x.ln() - (1.0 - t) * (1.0 - x).ln()),
         ),
         losses(
             "binary_cross_entropy_with_logits",
             &score,
-            |x, by| {
-                x[0].binary_cross_entropy_with_logits(
-                    &x[1],
-                    BinaryCrossEntropyWithLogitsOptions { reduction: by, ..Default::default() },
-                )
+            |x, reduction| {
+                let options =
+                    BinaryCrossEntropyWithLogitsOptions { reduction, ..Default::default() };
+                x[0].binary_cross_entropy_with_logits(&x[1], options)
             },
             |x| x[0].zip(&x[1], |x, t| softplus(x) - t * x),
         ),

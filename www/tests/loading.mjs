@@ -343,7 +343,8 @@ for (const entry of entries) await test(`Node computes on the CPU by ${entry}`, 
 await test("the tarball has what it needs", () => {
   const listed = execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: root, encoding: "utf8" });
   const files = JSON.parse(listed)[0].files.map(({ path }) => path);
-  const scripts = ["index", "shared", "shared-nn", "cpu", "gpu-nn", "nn", "models", "inline", "inside"].map((name) => `${name}.js`);
+  const modules = ["index", "shared", "shared-nn", "cpu", "gpu-nn", "nn", "models", "inline", "inside"];
+  const scripts = modules.map((name) => `${name}.js`);
   const declared = ["index.js.map", "index.d.ts", "nn.d.ts", "models.d.ts", "inline.d.ts"];
   const required = ["index.cjs", "nn.cjs", "models.cjs", "shared.cjs"];
   const names = [...scripts, ...declared, ...required, ...cores.map((core) => `${core}.wasm`)];

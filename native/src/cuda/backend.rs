@@ -153,7 +153,8 @@ impl<S: Stream> CudaBackend<S> {
     /// Translates WGSL. Only kernels of users are checked for accesses out of bounds.
     fn translate(&self, text: &str, bounds: Bounds) -> Result<ptx::Kernel> {
         let options = Options { sm: self.sm, bounds, ..Options::default() };
-        ptx::translate_entry(text, "main", &options).map_err(|error| Error::state(error.to_string()))
+        ptx::translate_entry(text, "main", &options)
+            .map_err(|error| Error::state(error.to_string()))
     }
 }
 
@@ -341,7 +342,8 @@ impl<S: Stream> Backend for CudaBackend<S> {
                     None => Ok((params + step.params.0 as u64, step.params.1 as u64)),
                     Some(n) => {
                         let slot = step.slots.get(n as usize).and_then(|&slot| found.get(slot));
-                        let missing = || Error::state("cuda: a kernel must have its buffers, got fewer");
+                        let missing =
+                            || Error::state("cuda: a kernel must have its buffers, got fewer");
                         slot.map(|buffer| (buffer.address, buffer.bytes)).ok_or_else(missing)
                     }
                 };

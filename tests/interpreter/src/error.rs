@@ -44,7 +44,14 @@ pub struct Error {
 impl Error {
     /// An error without a thread.
     pub fn new(kind: ErrorKind, line: u32, message: impl Into<String>) -> Self {
-        Self { kind, line, instruction: String::new(), thread: None, address: None, message: message.into() }
+        Self {
+            kind,
+            line,
+            instruction: String::new(),
+            thread: None,
+            address: None,
+            message: message.into(),
+        }
     }
 
     /// An error of parsing.

@@ -63,7 +63,11 @@ impl Format {
 
     /// The lowest bits of the register that hold no mantissa.
     fn unused(self) -> u32 {
-        if self == Self::Tf32 { 13 } else { 0 }
+        if self == Self::Tf32 {
+            13
+        } else {
+            0
+        }
     }
 
     /// The NaN that arithmetic instructions return.
@@ -94,7 +98,11 @@ impl Format {
                     31 => f32::from_bits(0x7f80_0000 | mantissa << 13),
                     _ => f32::from_bits((exponent + 112) << 23 | mantissa << 13),
                 });
-                if bits & 0x8000 != 0 { -magnitude } else { magnitude }
+                if bits & 0x8000 != 0 {
+                    -magnitude
+                } else {
+                    magnitude
+                }
             }
         }
     }
@@ -107,14 +115,20 @@ impl Format {
 
     /// Zero with the sign of `bits` for a subnormal number, and other numbers unchanged.
     pub fn flush(self, bits: u64) -> u64 {
-        if self.is_subnormal(bits) { bits & self.sign_bit() } else { bits }
+        if self.is_subnormal(bits) {
+            bits & self.sign_bit()
+        } else {
+            bits
+        }
     }
 
     /// Rounds to the format and returns register bits.
     pub fn encode(self, value: f64, mode: Rounding) -> u64 {
         match self {
             Self::F64 => return value.to_bits(),
-            Self::F32 if mode == Rounding::Nearest && !value.is_nan() => return u64::from((value as f32).to_bits()),
+            Self::F32 if mode == Rounding::Nearest && !value.is_nan() => {
+                return u64::from((value as f32).to_bits())
+            }
             _ => {}
         }
         if value.is_nan() {
@@ -133,10 +147,12 @@ impl Format {
         let bits = value.to_bits();
         let field = ((bits >> 52) & 0x7ff) as i64;
         let fraction = bits & ((1 << 52) - 1);
-        let (whole, exponent) = if field == 0 { (fraction, -1022) } else { (fraction | 1 << 52, field - 1023) };
+        let (whole, exponent) =
+            if field == 0 { (fraction, -1022) } else { (fraction | 1 << 52, field - 1023) };
         let smallest = 1 - self.bias();
         let shift = (52 - i64::from(mantissa_bits) + (smallest - exponent).max(0)).min(63) as u32;
-        let (kept, dropped, half) = (whole >> shift, whole & ((1 << shift) - 1), 1_u64 << (shift - 1));
+        let (kept, dropped, half) =
+            (whole >> shift, whole & ((1 << shift) - 1), 1_u64 << (shift - 1));
         let up = match mode {
             Rounding::Nearest => dropped > half || dropped == half && kept & 1 == 1,
             Rounding::NearestAway => dropped >= half,
@@ -144,7 +160,11 @@ impl Format {
             Rounding::Down => sign != 0 && dropped != 0,
             Rounding::Up => sign == 0 && dropped != 0,
         };
-        let base = if exponent < smallest { 0 } else { ((exponent + self.bias() - 1) as u64) << mantissa_bits };
+        let base = if exponent < smallest {
+            0
+        } else {
+            ((exponent + self.bias() - 1) as u64) << mantissa_bits
+        };
         let result = (base + kept + u64::from(up)) << self.unused();
         if result < infinity {
             return sign | result;
@@ -262,7 +282,13 @@ pub fn arithmetic(operation: Operation, format: Format, mode: Rounding, bits: [u
             return if operation == Operation::Fma { a.mul_add(b, c) } else { sum }.to_bits();
         }
         let is_finite = a.is_finite() && b.is_finite() && c.is_finite();
-        return directed(sum, error, mode, is_finite && !(operation == Operation::Divide && b == 0.0)).to_bits();
+        return directed(
+            sum,
+            error,
+            mode,
+            is_finite && !(operation == Operation::Divide && b == 0.0),
+        )
+        .to_bits();
     }
     format.encode(to_odd(sum, error), mode)
 }
@@ -298,7 +324,11 @@ pub fn extremum(format: Format, is_max: bool, keeps_nan: bool, a: u64, b: u64) -
         };
     }
     let first_is_less = x < y || x == y && a & format.sign_bit() != 0;
-    if first_is_less == is_max { b } else { a }
+    if first_is_less == is_max {
+        b
+    } else {
+        a
+    }
 }
 
 /// The documented error of an approximate instruction.
@@ -313,10 +343,20 @@ pub enum Bound {
 }
 
 /// Rounds an approximate result. A seed moves the result by the documented error, up or down.
-pub fn approximate(format: Format, bound: Bound, seed: Option<u64>, operand: u64, value: f64) -> u64 {
+pub fn approximate(
+    format: Format,
+    bound: Bound,
+    seed: Option<u64>,
+    operand: u64,
+    value: f64,
+) -> u64 {
     let exact = format.encode(value, Rounding::Nearest);
     let Some(seed) = seed else { return exact };
-    if value == 0.0 || !value.is_finite() || format.decode(exact) == 0.0 || format.decode(exact).is_infinite() {
+    if value == 0.0
+        || !value.is_finite()
+        || format.decode(exact) == 0.0
+        || format.decode(exact).is_infinite()
+    {
         return exact;
     }
     let sign = if mix(seed ^ operand.rotate_left(17) ^ exact) & 1 == 0 { 1.0 } else { -1.0 };
@@ -331,7 +371,11 @@ pub fn approximate(format: Format, bound: Bound, seed: Option<u64>, operand: u64
         Bound::Relative(error) => value * (1.0 + sign * error),
         Bound::Logarithm(error) => {
             let operand = format.decode(operand);
-            if operand > 0.5 && operand < 2.0 { value + sign * error } else { value * (1.0 + sign * error) }
+            if operand > 0.5 && operand < 2.0 {
+                value + sign * error
+            } else {
+                value * (1.0 + sign * error)
+            }
         }
     };
     format.encode(moved, Rounding::Nearest)

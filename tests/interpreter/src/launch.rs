@@ -1,7 +1,7 @@
 //! Modules, and the execution of grids.
 
 use crate::error::{Error, ErrorKind, Fault};
-use crate::exec::state::{Block, Status, Warp, key, lanes, pc_of};
+use crate::exec::state::{key, lanes, pc_of, Block, Status, Warp};
 use crate::exec::sync::BARRIERS;
 use crate::float::mix;
 use crate::lower::lower;
@@ -9,7 +9,7 @@ use crate::memory::{Memory, Region};
 use crate::options::{Argument, Launch, Report, Schedule};
 use crate::program::{Kernel, Lanes, Placement, Program, SPECIAL_REGISTERS, WARP};
 use crate::shadow::Cell;
-use crate::types::{FIRST_OFFSET, Space};
+use crate::types::{Space, FIRST_OFFSET};
 
 /// The threads of a block, as on all CUDA devices.
 const MAX_BLOCK_THREADS: u64 = 1024;
@@ -62,7 +62,9 @@ impl Module {
         let program = &self.program;
         let Some(kernel) = program.kernels.iter().find(|kernel| kernel.name == entry) else {
             let names = self.entries().join(", ");
-            return Err(error(format!("run: the module must have a kernel `{entry}`, got {names}")));
+            return Err(error(format!(
+                "run: the module must have a kernel `{entry}`, got {names}"
+            )));
         };
         check_launch(kernel, launch)?;
         let parameters = parameters(kernel, arguments)?;
@@ -127,25 +129,40 @@ fn error(message: String) -> Error {
 }
 
 fn check_launch(kernel: &Kernel, launch: &Launch) -> Result<(), Error> {
-    let [grid, block] = [launch.grid, launch.block].map(|size| size.iter().map(|n| u64::from(*n)).product::<u64>());
+    let [grid, block] =
+        [launch.grid, launch.block].map(|size| size.iter().map(|n| u64::from(*n)).product::<u64>());
     if block == 0 || block > MAX_BLOCK_THREADS || launch.block[2] > 64 {
         return Err(error(format!(
             "launch: a block must have 1 to {MAX_BLOCK_THREADS} threads, got {:?}",
             launch.block
         )));
     }
-    if grid == 0 || launch.grid[0] > i32::MAX as u32 || launch.grid[1] > 65535 || launch.grid[2] > 65535 {
-        return Err(error(format!("launch: the grid must be within the limits of CUDA, got {:?}", launch.grid)));
+    if grid == 0
+        || launch.grid[0] > i32::MAX as u32
+        || launch.grid[1] > 65535
+        || launch.grid[2] > 65535
+    {
+        return Err(error(format!(
+            "launch: the grid must be within the limits of CUDA, got {:?}",
+            launch.grid
+        )));
     }
     if launch.dynamic_shared > 227 * 1024 {
         let size = launch.dynamic_shared;
-        return Err(error(format!("launch: dynamic shared memory must be at most 227 KiB, got {size} bytes")));
+        return Err(error(format!(
+            "launch: dynamic shared memory must be at most 227 KiB, got {size} bytes"
+        )));
     }
     if let Some(required) = kernel.required_block.filter(|required| *required != launch.block) {
-        return Err(error(format!("launch: .reqntid requires the block {required:?}, got {:?}", launch.block)));
+        return Err(error(format!(
+            "launch: .reqntid requires the block {required:?}, got {:?}",
+            launch.block
+        )));
     }
     match kernel.max_block.map(|max| max.iter().map(|n| u64::from(*n)).product::<u64>()) {
-        Some(max) if block > max => Err(error(format!("launch: .maxntid allows {max} threads, got {block}"))),
+        Some(max) if block > max => {
+            Err(error(format!("launch: .maxntid allows {max} threads, got {block}")))
+        }
         _ => Ok(()),
     }
 }
@@ -156,10 +173,14 @@ fn parameters(kernel: &Kernel, arguments: &[Argument]) -> Result<Region, Error> 
         return Err(error(format!("run: `{}` must have {want} arguments, got {got}", kernel.name)));
     }
     let mut region = Region::new("parameter", &crate::program::Layout::default());
-    for (index, ((address, size), argument)) in kernel.parameters.iter().zip(arguments).enumerate() {
+    for (index, ((address, size), argument)) in kernel.parameters.iter().zip(arguments).enumerate()
+    {
         let bytes = argument.bytes();
         if bytes.len() != *size {
-            return Err(error(format!("run: argument {index} must have {size} bytes, got {}", bytes.len())));
+            return Err(error(format!(
+                "run: argument {index} must have {size} bytes, got {}",
+                bytes.len()
+            )));
         }
         region.add(*address, *size);
         region.fill(*address, &bytes);
@@ -175,7 +196,11 @@ fn pointer(program: &Program, globals: &[u64], name: &str, offset: i64) -> Resul
         Some(index) => globals[index],
         None => match constant() {
             Some(variable) => variable.address + Space::Const.window(),
-            None => return Err(error(format!("initializer: `{name}` must be a global or constant variable"))),
+            None => {
+                return Err(error(format!(
+                    "initializer: `{name}` must be a global or constant variable"
+                )))
+            }
         },
     };
     Ok(address.wrapping_add_signed(offset))
@@ -285,7 +310,9 @@ fn special_values(block: &Block<'_>, launch: &Launch, warp: usize) -> Vec<Lanes>
         let (family, _) = name.split_once('.').unwrap_or((name, ""));
         let value = match (family, *name) {
             (_, "%tid.w" | "%ctaid.w") => 0,
-            ("%tid", _) => return each(&|lane| u64::from(block.thread_index(warp * WARP + lane)[axis(name)])),
+            ("%tid", _) => {
+                return each(&|lane| u64::from(block.thread_index(warp * WARP + lane)[axis(name)]))
+            }
             ("%ntid", _) => u64::from(launch.block[axis(name)]),
             ("%ctaid", _) => u64::from(block.index[axis(name)]),
             ("%nctaid", _) => u64::from(launch.grid[axis(name)]),
@@ -344,7 +371,8 @@ fn run_block(block: &mut Block<'_>) -> Result<(), Error> {
 
 /// The error of a block in which no thread can continue.
 fn deadlock(block: &Block<'_>) -> Error {
-    let exited: u32 = block.warps.iter().map(|warp| (warp.present & !warp.live()).count_ones()).sum();
+    let exited: u32 =
+        block.warps.iter().map(|warp| (warp.present & !warp.live()).count_ones()).sum();
     let mut places: Vec<(u32, u32)> = Vec::new();
     let mut first = None;
     for warp in &block.warps {
@@ -358,7 +386,8 @@ fn deadlock(block: &Block<'_>) -> Error {
         }
     }
     let (warp, lane) = first.unwrap_or((0, 0));
-    let waits: Vec<String> = places.iter().map(|(line, count)| format!("{count} at line {line}")).collect();
+    let waits: Vec<String> =
+        places.iter().map(|(line, count)| format!("{count} at line {line}")).collect();
     let message = format!(
         "barrier: all threads that it names must arrive, got {} waiting and {exited} exited of {} threads",
         waits.join(", "),
@@ -379,7 +408,8 @@ fn report(program: &Program, counts: &[(u64, u64)]) -> Report {
             report.unreached_lines.push(instruction.line);
             continue;
         }
-        let entry = report.opcodes.entry(program.opcodes[instruction.opcode as usize].clone()).or_default();
+        let entry =
+            report.opcodes.entry(program.opcodes[instruction.opcode as usize].clone()).or_default();
         entry.warps += warps;
         entry.threads += threads;
     }

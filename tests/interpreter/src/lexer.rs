@@ -68,7 +68,10 @@ impl Lexer<'_> {
                     self.at += 2;
                     while (self.peek(0), self.peek(1)) != (b'*', b'/') {
                         if self.at >= self.bytes.len() {
-                            return Err(Error::parse(line, "comment: `*/` must follow, got the end of the text"));
+                            return Err(Error::parse(
+                                line,
+                                "comment: `*/` must follow, got the end of the text",
+                            ));
                         }
                         self.line += u32::from(self.peek(0) == b'\n');
                         self.at += 1;
@@ -129,9 +132,10 @@ impl Lexer<'_> {
                 self.at += 1;
                 Ok(Token::Punct(byte as char))
             }
-            _ => {
-                Err(Error::parse(self.line, format!("token: a printable ASCII character must follow, got {byte:#04x}")))
-            }
+            _ => Err(Error::parse(
+                self.line,
+                format!("token: a printable ASCII character must follow, got {byte:#04x}"),
+            )),
         }
     }
 
@@ -150,7 +154,8 @@ impl Lexer<'_> {
                 ));
             }
             let bits = u64::from_str_radix(&digits, 16);
-            let bits = bits.map_err(|_| Error::parse(line, format!("float: `{digits}` is not hexadecimal")))?;
+            let bits = bits
+                .map_err(|_| Error::parse(line, format!("float: `{digits}` is not hexadecimal")))?;
             return Ok(Token::Float(bits, width as u32));
         }
         while is_name(self.peek(0)) || self.is_fraction(start) {
@@ -183,8 +188,12 @@ impl Lexer<'_> {
         let has_exponent = matches!(text.last(), Some(b'e' | b'E')) && text.first() != Some(&b'0')
             || matches!(text.last(), Some(b'e' | b'E')) && text.contains(&b'.');
         match self.peek(0) {
-            b'.' => !text.contains(&b'.') && (self.peek(1).is_ascii_digit() || !is_name(self.peek(1))),
-            b'+' | b'-' => has_exponent && self.peek(1).is_ascii_digit() && !text.starts_with(b"0x"),
+            b'.' => {
+                !text.contains(&b'.') && (self.peek(1).is_ascii_digit() || !is_name(self.peek(1)))
+            }
+            b'+' | b'-' => {
+                has_exponent && self.peek(1).is_ascii_digit() && !text.starts_with(b"0x")
+            }
             _ => false,
         }
     }

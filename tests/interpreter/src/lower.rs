@@ -4,11 +4,11 @@ use crate::decode;
 use crate::error::Error;
 use crate::parser;
 use crate::program::{
-    CONSTANT, Call, Guard, Instruction, Kernel, Layout, Op, Place, Placement, Program, SINK, SPECIAL_REGISTERS,
-    special_registers,
+    special_registers, Call, Guard, Instruction, Kernel, Layout, Op, Place, Placement, Program,
+    CONSTANT, SINK, SPECIAL_REGISTERS,
 };
 use crate::syntax::{FunctionTree, Item, Operand, Raw, Tree, Value, Variable};
-use crate::types::{FIRST_OFFSET, Space, Type, mask};
+use crate::types::{mask, Space, Type, FIRST_OFFSET};
 use std::collections::HashMap;
 
 /// The registers of a module.
@@ -99,14 +99,17 @@ impl Lowering {
     fn module(&mut self, tree: &Tree) -> Result<(), Error> {
         self.program.version.clone_from(&tree.version);
         self.program.target.clone_from(&tree.target);
-        for layout in [&mut self.program.shared, &mut self.program.local, &mut self.program.constant] {
+        for layout in
+            [&mut self.program.shared, &mut self.program.local, &mut self.program.constant]
+        {
             layout.end = FIRST_OFFSET;
         }
         self.program.call.end = FIRST_OFFSET;
         for variable in &tree.variables {
             self.variable(variable)?;
         }
-        let defined: Vec<&FunctionTree> = tree.functions.iter().filter(|function| function.body.is_some()).collect();
+        let defined: Vec<&FunctionTree> =
+            tree.functions.iter().filter(|function| function.body.is_some()).collect();
         for (index, function) in defined.iter().enumerate() {
             self.functions.insert(function.name.clone(), index);
         }
@@ -148,7 +151,11 @@ impl Lowering {
             let offset = align_up(end, parameter.align as u64);
             end = offset + parameter.size as u64;
             parameters.push((offset, parameter.size));
-            self.define(&parameter.name, Symbol::Variable(Space::Param, offset, parameter.size), parameter.line)?;
+            self.define(
+                &parameter.name,
+                Symbol::Variable(Space::Param, offset, parameter.size),
+                parameter.line,
+            )?;
         }
         self.program.kernels.push(Kernel {
             name: function.name.clone(),
@@ -162,7 +169,9 @@ impl Lowering {
 
     fn signature(&mut self, function: &FunctionTree) -> Result<(), Error> {
         let mut formals = (Vec::new(), Vec::new());
-        for (list, variables) in [(&mut formals.0, &function.results), (&mut formals.1, &function.parameters)] {
+        for (list, variables) in
+            [(&mut formals.0, &function.results), (&mut formals.1, &function.parameters)]
+        {
             for variable in variables {
                 let place = if variable.is_register {
                     let register = self.register(variable.name.clone(), variable.ty.bits());
@@ -184,7 +193,9 @@ impl Lowering {
     fn define(&mut self, name: &str, symbol: Symbol, line: u32) -> Result<(), Error> {
         match self.scopes[self.scope].symbols.insert(name.to_string(), symbol) {
             None => Ok(()),
-            Some(_) => Err(Error::parse(line, format!("`{name}`: must be declared once in its scope"))),
+            Some(_) => {
+                Err(Error::parse(line, format!("`{name}`: must be declared once in its scope")))
+            }
         }
     }
 
@@ -203,7 +214,8 @@ impl Lowering {
         layout.end = address + size as u64;
         layout.variables.push(Placement { name, address, size, align, bytes, pointers });
         if layout.end > MAX_SPACE_BYTES {
-            let message = format!("`{}`: the variables of a space must fit into 1 MiB", variable.name);
+            let message =
+                format!("`{}`: the variables of a space must fit into 1 MiB", variable.name);
             return Err(Error::parse(variable.line, message));
         }
         Ok(address)
@@ -214,14 +226,25 @@ impl Lowering {
             Space::Global => {
                 let (bytes, pointers) = initial_bytes(variable)?;
                 let (name, size, align) = (variable.name.clone(), variable.size, variable.align);
-                self.program.globals.push(Placement { name, address: 0, size, align, bytes, pointers });
+                self.program.globals.push(Placement {
+                    name,
+                    address: 0,
+                    size,
+                    align,
+                    bytes,
+                    pointers,
+                });
                 Symbol::Global(self.program.globals.len() - 1)
             }
             Space::Shared if variable.is_extern || variable.size == 0 => {
                 self.program.has_dynamic_shared = true;
                 Symbol::Variable(Space::Shared, u64::MAX, 0)
             }
-            Space::Param => Symbol::Variable(Space::CallParam, self.place(Space::CallParam, variable)?, variable.size),
+            Space::Param => Symbol::Variable(
+                Space::CallParam,
+                self.place(Space::CallParam, variable)?,
+                variable.size,
+            ),
             space => Symbol::Variable(space, self.place(space, variable)?, variable.size),
         };
         self.define(&variable.name, symbol, variable.line)
@@ -242,7 +265,9 @@ impl Lowering {
                     let at = self.program.instructions.len() as u32;
                     self.define(name, Symbol::Label(at), *line)?;
                 }
-                Item::Targets(name, labels, line) => self.define(name, Symbol::Targets(labels.clone()), *line)?,
+                Item::Targets(name, labels, line) => {
+                    self.define(name, Symbol::Targets(labels.clone()), *line)?
+                }
                 Item::Instruction(raw) => {
                     let first = self.program.instructions.len();
                     self.instruction(raw).map_err(|mut error| {
@@ -261,11 +286,19 @@ impl Lowering {
         Ok(())
     }
 
-    fn registers(&mut self, ty: Type, names: &[(String, Option<u64>)], line: u32) -> Result<(), Error> {
+    fn registers(
+        &mut self,
+        ty: Type,
+        names: &[(String, Option<u64>)],
+        line: u32,
+    ) -> Result<(), Error> {
         for (name, count) in names {
             let total = self.program.widths.len() + count.unwrap_or(1) as usize;
             if total > MAX_REGISTERS {
-                return Err(Error::parse(line, format!(".reg: at most {MAX_REGISTERS} registers, got {total}")));
+                return Err(Error::parse(
+                    line,
+                    format!(".reg: at most {MAX_REGISTERS} registers, got {total}"),
+                ));
             }
             let Some(count) = count else {
                 let register = self.register(name.clone(), ty.bits());
@@ -291,7 +324,9 @@ impl Lowering {
                 let Some(digits) = name.strip_prefix(prefix.as_str()) else { continue };
                 let canonical = !digits.is_empty() && (digits == "0" || !digits.starts_with('0'));
                 match digits.parse::<u64>() {
-                    Ok(number) if canonical && number < *count => return Some(Symbol::Register(first + number as u32)),
+                    Ok(number) if canonical && number < *count => {
+                        return Some(Symbol::Register(first + number as u32))
+                    }
                     _ => {}
                 }
             }
@@ -305,7 +340,9 @@ impl Lowering {
             Some(Symbol::Register(register)) if self.program.widths[register as usize] == 1 => {
                 Ok(Some(Guard { register, negated: *negated }))
             }
-            _ => Err(Error::parse(raw.line, format!("guard: `{name}` must be a predicate register"))),
+            _ => {
+                Err(Error::parse(raw.line, format!("guard: `{name}` must be a predicate register")))
+            }
         }
     }
 
@@ -323,7 +360,15 @@ impl Lowering {
         if opcode == next {
             self.program.opcodes.push(name);
         }
-        self.program.instructions.push(Instruction { op, guard: None, destinations, sources, line, text, opcode });
+        self.program.instructions.push(Instruction {
+            op,
+            guard: None,
+            destinations,
+            sources,
+            line,
+            text,
+            opcode,
+        });
     }
 
     fn instruction(&mut self, raw: &Raw) -> Result<(), Error> {
@@ -355,7 +400,10 @@ impl Lowering {
     fn label_operand(&self, raw: &Raw, index: usize) -> Result<String, Error> {
         match raw.operands.get(index) {
             Some(Operand::Name(name, None)) => Ok(name.clone()),
-            other => Err(Error::parse(raw.line, format!("operand {index}: must be a label, got {other:?}"))),
+            other => Err(Error::parse(
+                raw.line,
+                format!("operand {index}: must be a label, got {other:?}"),
+            )),
         }
     }
 
@@ -363,15 +411,23 @@ impl Lowering {
         for (instruction, scope, name, line) in std::mem::take(&mut self.fixups) {
             let label = |name: &str| match self.lookup(name, scope) {
                 Some(Symbol::Label(at)) => Ok(at),
-                _ => Err(Error::parse(line, format!("branch: `{name}` must be a label of the function"))),
+                _ => Err(Error::parse(
+                    line,
+                    format!("branch: `{name}` must be a label of the function"),
+                )),
             };
             let op = match &self.program.instructions[instruction].op {
                 Op::Branch(_) => Op::Branch(label(&name)?),
                 _ => match self.lookup(&name, scope) {
-                    Some(Symbol::Targets(labels)) => {
-                        Op::BranchIndex(labels.iter().map(|name| label(name)).collect::<Result<_, _>>()?)
+                    Some(Symbol::Targets(labels)) => Op::BranchIndex(
+                        labels.iter().map(|name| label(name)).collect::<Result<_, _>>()?,
+                    ),
+                    _ => {
+                        return Err(Error::parse(
+                            line,
+                            format!("brx.idx: `{name}` must be a list of branch targets"),
+                        ))
                     }
-                    _ => return Err(Error::parse(line, format!("brx.idx: `{name}` must be a list of branch targets"))),
                 },
             };
             self.program.instructions[instruction].op = op;
@@ -425,12 +481,17 @@ impl Lowering {
 
     fn actual(&mut self, raw: &Raw, actual: &Operand, formal: Place) -> Result<Place, Error> {
         match (actual, formal) {
-            (Operand::Name(name, None), Place::Memory(_, size)) => match self.lookup(name, self.scope) {
-                Some(Symbol::Variable(Space::CallParam, offset, actual)) if actual == size => {
-                    Ok(Place::Memory(offset, size))
+            (Operand::Name(name, None), Place::Memory(_, size)) => {
+                match self.lookup(name, self.scope) {
+                    Some(Symbol::Variable(Space::CallParam, offset, actual)) if actual == size => {
+                        Ok(Place::Memory(offset, size))
+                    }
+                    _ => Err(Error::parse(
+                        raw.line,
+                        format!("call: `{name}` must be a .param variable of {size} bytes"),
+                    )),
                 }
-                _ => Err(Error::parse(raw.line, format!("call: `{name}` must be a .param variable of {size} bytes"))),
-            },
+            }
             (operand, Place::Register(register)) => {
                 let bits = self.program.widths[register as usize];
                 let ty = if bits == 1 { Type::Pred } else { Type::B(bits as u8) };
@@ -474,12 +535,19 @@ impl Lowering {
     /// The operand index of the source at a position.
     pub fn source(&mut self, raw: &Raw, index: usize, ty: Type) -> Result<u32, Error> {
         let operand = raw.operands.get(index);
-        let operand = operand.ok_or_else(|| Error::parse(raw.line, format!("operand {index}: is missing")))?;
+        let operand = operand
+            .ok_or_else(|| Error::parse(raw.line, format!("operand {index}: is missing")))?;
         self.value(raw, operand, ty, false)
     }
 
     /// The operand index of a source. A wider register is accepted if `allows_wider` is set.
-    pub fn value(&mut self, raw: &Raw, operand: &Operand, ty: Type, allows_wider: bool) -> Result<u32, Error> {
+    pub fn value(
+        &mut self,
+        raw: &Raw,
+        operand: &Operand,
+        ty: Type,
+        allows_wider: bool,
+    ) -> Result<u32, Error> {
         let fail = |message: String| Err(Error::parse(raw.line, message));
         match operand {
             Operand::Integer(_) if ty.is_float() && ty.bits() > 16 && !ty.is_packed() => {
@@ -491,30 +559,46 @@ impl Lowering {
                     (64, 64) | (32, 32) => *bits,
                     (64, _) => f64::from(f32::from_bits(*bits as u32)).to_bits(),
                     (32, _) => u64::from((f64::from_bits(*bits) as f32).to_bits()),
-                    _ => return fail(format!("operand: a float literal does not fit into {} bits", ty.bits())),
+                    _ => {
+                        return fail(format!(
+                            "operand: a float literal does not fit into {} bits",
+                            ty.bits()
+                        ))
+                    }
                 };
                 Ok(self.constant(value))
             }
             Operand::Name(name, part) => {
-                let full = part.as_ref().map_or_else(|| name.clone(), |part| format!("{name}.{part}"));
+                let full =
+                    part.as_ref().map_or_else(|| name.clone(), |part| format!("{name}.{part}"));
                 let register = match (self.specials.get(full.as_str()), part) {
                     (Some(&special), _) => Some(special),
                     (None, None) => match self.lookup(name, self.scope) {
                         Some(Symbol::Register(register)) => Some(register),
                         _ => None,
                     },
-                    (None, Some(_)) => return fail(format!("operand: `{full}` is not a known register")),
+                    (None, Some(_)) => {
+                        return fail(format!("operand: `{full}` is not a known register"))
+                    }
                 };
                 let Some(register) = register else { return self.address_of(raw, name, 0) };
                 let bits = self.program.widths[register as usize];
                 let is_special = (register as usize) < SPECIAL_REGISTERS.len();
-                if bits != ty.bits() && !(allows_wider && bits > ty.bits() && ty.bits() > 1) && !is_special {
-                    return fail(format!("operand: `{full}` must have {} bits, got {bits}", ty.bits()));
+                if bits != ty.bits()
+                    && !(allows_wider && bits > ty.bits() && ty.bits() > 1)
+                    && !is_special
+                {
+                    return fail(format!(
+                        "operand: `{full}` must have {} bits, got {bits}",
+                        ty.bits()
+                    ));
                 }
                 Ok(register)
             }
             Operand::Sum(name, offset) => self.address_of(raw, name, *offset),
-            other => fail(format!("operand: a register or constant must be used here, got {other:?}")),
+            other => {
+                fail(format!("operand: a register or constant must be used here, got {other:?}"))
+            }
         }
     }
 
@@ -535,7 +619,9 @@ impl Lowering {
                 Ok(CONSTANT | index)
             }
             // A pointer to call parameters, because `mov` gives them to functions that index them.
-            Some(Symbol::Variable(_, address, _)) => Ok(self.constant(address.wrapping_add_signed(offset))),
+            Some(Symbol::Variable(_, address, _)) => {
+                Ok(self.constant(address.wrapping_add_signed(offset)))
+            }
             _ => Err(Error::parse(raw.line, format!("operand: `{name}` is not declared"))),
         }
     }
@@ -553,7 +639,13 @@ impl Lowering {
     }
 
     /// The register of a destination, or `SINK` for `_`.
-    pub fn destination(&mut self, raw: &Raw, operand: &Operand, ty: Type, allows_wider: bool) -> Result<u32, Error> {
+    pub fn destination(
+        &mut self,
+        raw: &Raw,
+        operand: &Operand,
+        ty: Type,
+        allows_wider: bool,
+    ) -> Result<u32, Error> {
         match operand {
             Operand::Name(name, None) if name == "_" => Ok(SINK),
             Operand::Name(name, None) => match self.lookup(name, self.scope) {
@@ -568,9 +660,14 @@ impl Lowering {
                     }
                     Ok(register)
                 }
-                _ => Err(Error::parse(raw.line, format!("destination: `{name}` must be a register"))),
+                _ => {
+                    Err(Error::parse(raw.line, format!("destination: `{name}` must be a register")))
+                }
             },
-            other => Err(Error::parse(raw.line, format!("destination: must be a register, got {other:?}"))),
+            other => Err(Error::parse(
+                raw.line,
+                format!("destination: must be a register, got {other:?}"),
+            )),
         }
     }
 
@@ -581,7 +678,11 @@ impl Lowering {
 
     /// The width of a register or constant operand.
     pub fn width(&self, operand: u32) -> u32 {
-        if operand & CONSTANT != 0 { 64 } else { self.program.widths[operand as usize] }
+        if operand & CONSTANT != 0 {
+            64
+        } else {
+            self.program.widths[operand as usize]
+        }
     }
 }
 
@@ -606,7 +707,10 @@ fn initial_bytes(variable: &Variable) -> Result<Initial, Error> {
     }
     if bytes.len() > variable.size {
         let (name, size) = (&variable.name, variable.size);
-        return Err(Error::parse(variable.line, format!("`{name}`: the initializer must fit into {size} bytes")));
+        return Err(Error::parse(
+            variable.line,
+            format!("`{name}`: the initializer must fit into {size} bytes"),
+        ));
     }
     if variable.values.is_empty() {
         return Ok((Vec::new(), pointers));

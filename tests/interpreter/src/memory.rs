@@ -46,8 +46,10 @@ impl Memory {
 
     /// Allocates a buffer whose address is a multiple of `align` and of 256.
     pub(crate) fn alloc_aligned(&mut self, bytes: usize, align: usize) -> u64 {
-        let end =
-            self.buffers.last().map_or(FIRST_ADDRESS, |last| last.address + last.bytes.len() as u64 + GUARD_BYTES);
+        let end = self
+            .buffers
+            .last()
+            .map_or(FIRST_ADDRESS, |last| last.address + last.bytes.len() as u64 + GUARD_BYTES);
         let address = end.next_multiple_of(BUFFER_ALIGN.max(align as u64));
         self.buffers.push(Buffer { address, bytes: vec![0; bytes], cells: Vec::new(), launch: 0 });
         address
@@ -81,7 +83,8 @@ impl Memory {
     pub(crate) fn find(&mut self, address: u64, bytes: usize) -> Result<(usize, usize), Fault> {
         let is_in = |buffer: &Buffer| {
             let offset = address.wrapping_sub(buffer.address);
-            offset <= buffer.bytes.len() as u64 && bytes as u64 <= buffer.bytes.len() as u64 - offset
+            offset <= buffer.bytes.len() as u64
+                && bytes as u64 <= buffer.bytes.len() as u64 - offset
         };
         if let Some(buffer) = self.buffers.get(self.last).filter(|buffer| is_in(buffer)) {
             return Ok((self.last, (address - buffer.address) as usize));
@@ -103,7 +106,9 @@ impl Memory {
                 Err(Fault::new(ErrorKind::OutOfBounds, message).at(address))
             }
             None => {
-                let message = format!("global access: must be inside a buffer, got {bytes} bytes below all buffers");
+                let message = format!(
+                    "global access: must be inside a buffer, got {bytes} bytes below all buffers"
+                );
                 Err(Fault::new(ErrorKind::OutOfBounds, message).at(address))
             }
         }
@@ -125,11 +130,17 @@ impl Memory {
     pub fn read(&self, address: u64, bytes: usize) -> Result<Vec<u8>, Error> {
         for buffer in &self.buffers {
             let offset = address.wrapping_sub(buffer.address);
-            if offset <= buffer.bytes.len() as u64 && bytes as u64 <= buffer.bytes.len() as u64 - offset {
+            if offset <= buffer.bytes.len() as u64
+                && bytes as u64 <= buffer.bytes.len() as u64 - offset
+            {
                 return Ok(buffer.bytes[offset as usize..offset as usize + bytes].to_vec());
             }
         }
-        Err(Error::new(ErrorKind::OutOfBounds, 0, format!("read: {bytes} bytes at {address:#x} must be in one buffer")))
+        Err(Error::new(
+            ErrorKind::OutOfBounds,
+            0,
+            format!("read: {bytes} bytes at {address:#x} must be in one buffer"),
+        ))
     }
 
     /// Writes bytes from the host.
@@ -233,7 +244,8 @@ impl Region {
 
     #[cold]
     fn outside(&self, address: u64, bytes: usize) -> Fault {
-        let message = format!("{} access: must be inside a variable, got {bytes} bytes outside", self.name);
+        let message =
+            format!("{} access: must be inside a variable, got {bytes} bytes outside", self.name);
         Fault::new(ErrorKind::OutOfBounds, message).at(address)
     }
 

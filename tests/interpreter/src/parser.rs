@@ -1,7 +1,7 @@
 //! Parser: from tokens to the syntax tree.
 
 use crate::error::Error;
-use crate::lexer::{Placed, Token, tokens};
+use crate::lexer::{tokens, Placed, Token};
 use crate::syntax::{FunctionTree, Item, Operand, Raw, Tree, Value, Variable};
 use crate::types::{Space, Type};
 
@@ -45,7 +45,8 @@ impl Parser {
     }
 
     fn fail<T>(&self, want: &str) -> Result<T, Error> {
-        let got = self.peek().map_or("the end of the text".to_string(), |token| format!("{token:?}"));
+        let got =
+            self.peek().map_or("the end of the text".to_string(), |token| format!("{token:?}"));
         Err(Error::parse(self.line(), format!("syntax: {want} must follow, got {got}")))
     }
 
@@ -60,7 +61,11 @@ impl Parser {
     }
 
     fn expect(&mut self, punct: char) -> Result<(), Error> {
-        if self.take_punct(punct) { Ok(()) } else { self.fail(&format!("`{punct}`")) }
+        if self.take_punct(punct) {
+            Ok(())
+        } else {
+            self.fail(&format!("`{punct}`"))
+        }
     }
 
     fn peek_dot(&self) -> Option<&str> {
@@ -173,7 +178,10 @@ impl Parser {
             Some("entry" | "func") => {
                 let function = self.function()?;
                 if tree.functions.iter().any(|f| f.name == function.name && f.body.is_some()) {
-                    return Err(Error::parse(function.line, format!("`{}` is defined twice", function.name)));
+                    return Err(Error::parse(
+                        function.line,
+                        format!("`{}` is defined twice", function.name),
+                    ));
                 }
                 tree.functions.push(function);
                 Ok(())
@@ -228,7 +236,16 @@ impl Parser {
             self.expect('{')?;
             Some(self.body(0)?)
         };
-        Ok(FunctionTree { name, is_entry, results, parameters, required_block, max_block, body, line })
+        Ok(FunctionTree {
+            name,
+            is_entry,
+            results,
+            parameters,
+            required_block,
+            max_block,
+            body,
+            line,
+        })
     }
 
     fn parameters(&mut self) -> Result<Vec<Variable>, Error> {
@@ -245,7 +262,14 @@ impl Parser {
     }
 
     fn prefix(&mut self) -> Result<Prefix, Error> {
-        let mut prefix = Prefix { space: None, is_register: false, ty: None, align: 0, lanes: 1, is_extern: false };
+        let mut prefix = Prefix {
+            space: None,
+            is_register: false,
+            ty: None,
+            align: 0,
+            lanes: 1,
+            is_extern: false,
+        };
         while let Some(word) = self.peek_dot().map(str::to_string) {
             let line = self.line();
             self.at += 1;
@@ -272,12 +296,20 @@ impl Parser {
                 }
                 _ => match Type::parse(&word) {
                     Some(ty) => prefix.ty = Some(ty),
-                    None => return Err(Error::parse(line, format!("declaration: `.{word}` is not supported"))),
+                    None => {
+                        return Err(Error::parse(
+                            line,
+                            format!("declaration: `.{word}` is not supported"),
+                        ))
+                    }
                 },
             }
         }
         if prefix.align & prefix.align.wrapping_sub(1) != 0 {
-            return Err(Error::parse(self.line(), format!(".align: must be a power of two, got {}", prefix.align)));
+            return Err(Error::parse(
+                self.line(),
+                format!(".align: must be a power of two, got {}", prefix.align),
+            ));
         }
         Ok(prefix)
     }
@@ -286,20 +318,33 @@ impl Parser {
         let line = self.line();
         let name = self.name()?;
         let Some(ty) = prefix.ty else {
-            return Err(Error::parse(line, format!("declaration of `{name}`: a type must precede the name")));
+            return Err(Error::parse(
+                line,
+                format!("declaration of `{name}`: a type must precede the name"),
+            ));
         };
         if prefix.space.is_none() && !prefix.is_register {
-            return Err(Error::parse(line, format!("declaration of `{name}`: a state space must precede the name")));
+            return Err(Error::parse(
+                line,
+                format!("declaration of `{name}`: a state space must precede the name"),
+            ));
         }
         let mut count = 1_u64;
         while self.take_punct('[') {
-            count = if self.is_punct(']') { 0 } else { count.saturating_mul(self.size(MAX_VARIABLE_BYTES)? as u64) };
+            count = if self.is_punct(']') {
+                0
+            } else {
+                count.saturating_mul(self.size(MAX_VARIABLE_BYTES)? as u64)
+            };
             self.expect(']')?;
         }
         let size = count.saturating_mul((ty.bytes() * prefix.lanes) as u64);
         if size > MAX_VARIABLE_BYTES {
             let limit = MAX_VARIABLE_BYTES;
-            return Err(Error::parse(line, format!("`{name}`: must have at most {limit} bytes, got {size}")));
+            return Err(Error::parse(
+                line,
+                format!("`{name}`: must have at most {limit} bytes, got {size}"),
+            ));
         }
         let mut values = Vec::new();
         if self.take_punct('=') {
@@ -365,7 +410,11 @@ impl Parser {
 
     /// `+ 4`, `- 4` or nothing.
     fn offset(&mut self) -> Result<i64, Error> {
-        if self.take_punct('+') || self.is_punct('-') { Ok(self.integer()? as i64) } else { Ok(0) }
+        if self.take_punct('+') || self.is_punct('-') {
+            Ok(self.integer()? as i64)
+        } else {
+            Ok(0)
+        }
     }
 
     /// The items up to the closing brace.
@@ -517,7 +566,9 @@ impl Parser {
         }
         let negative = self.take_punct('-');
         let operand = match self.peek().cloned() {
-            Some(Token::Integer(value)) => Operand::Integer(if negative { value.wrapping_neg() } else { value }),
+            Some(Token::Integer(value)) => {
+                Operand::Integer(if negative { value.wrapping_neg() } else { value })
+            }
             Some(Token::Float(bits, width)) => {
                 Operand::Float(if negative { bits ^ (1 << (width - 1)) } else { bits }, width)
             }

@@ -42,7 +42,13 @@ impl Record {
     fn new(actor: &Actor<'_>, bytes: u64, atomic: bool) -> Self {
         let time = u64::from(actor.time.min(0x7f_ffff));
         let block = u64::from(actor.block + 1) & 0xff_ffff;
-        Self(block << 40 | (actor.thread as u64 & 1023) << 30 | time << 7 | bytes << 5 | u64::from(atomic))
+        Self(
+            block << 40
+                | (actor.thread as u64 & 1023) << 30
+                | time << 7
+                | bytes << 5
+                | u64::from(atomic),
+        )
     }
 
     #[inline]
@@ -80,7 +86,8 @@ impl Record {
         } else if self.has(MANY_WARPS) {
             self.time() > actor.known.iter().copied().min().unwrap_or(0)
         } else {
-            (self.has(MANY_LANES) || self.thread() != actor.thread) && self.time() > actor.known[self.thread() / 32]
+            (self.has(MANY_LANES) || self.thread() != actor.thread)
+                && self.time() > actor.known[self.thread() / 32]
         }
     }
 
@@ -95,7 +102,8 @@ impl Record {
         if self.is_of_other_block(actor) {
             new.0 |= MANY_BLOCKS | self.0 & BYTES;
         } else if self.is_concurrent(actor) {
-            let flag = if self.thread() / 32 == actor.thread / 32 { MANY_LANES } else { MANY_WARPS };
+            let flag =
+                if self.thread() / 32 == actor.thread / 32 { MANY_LANES } else { MANY_WARPS };
             new.0 |= flag | self.0 & (MANY_LANES | MANY_WARPS | MANY_BLOCKS | BYTES);
         } else if self.thread() == actor.thread && self.time() > actor.known[actor.thread / 32] {
             new.0 |= self.0 & BYTES;
@@ -145,18 +153,27 @@ impl Cell {
     #[inline]
     pub fn access(&mut self, actor: &Actor<'_>, kind: Kind, bytes: u64) -> Option<Conflict> {
         // The common case of a thread that reads again what only it has read, after an ordered write.
-        if kind == Kind::Read && self.read == Record::new(actor, bytes, false) && !self.write.is_concurrent(actor) {
+        if kind == Kind::Read
+            && self.read == Record::new(actor, bytes, false)
+            && !self.write.is_concurrent(actor)
+        {
             return None;
         }
         let atomic = matches!(kind, Kind::AtomicRead | Kind::AtomicWrite);
         let writes = matches!(kind, Kind::Write | Kind::AtomicWrite);
         let overlaps = |record: Record| record.0 >> 5 & bytes != 0;
         let is_checked = |record: Record| {
-            if record.is_of_other_block(actor) { actor.check_blocks } else { actor.check_threads }
+            if record.is_of_other_block(actor) {
+                actor.check_blocks
+            } else {
+                actor.check_threads
+            }
         };
         let races = |record: Record, was_write: bool| {
             // Barriers do not order `.nc` reads and writes.
-            if overlaps(record) && (kind == Kind::ConstantRead && was_write || record.has(CONSTANT) && writes) {
+            if overlaps(record)
+                && (kind == Kind::ConstantRead && was_write || record.has(CONSTANT) && writes)
+            {
                 return true;
             }
             if !overlaps(record) || !record.is_concurrent(actor) || !is_checked(record) {
@@ -165,7 +182,8 @@ impl Cell {
             let was_atomic = record.has(ATOMIC);
             let other_block = record.is_of_other_block(actor);
             // An atomic write and a plain read in different blocks are accepted. They are how blocks publish counters.
-            let accepted = was_atomic && atomic || other_block && (was_atomic || !was_write) && (atomic || !writes);
+            let accepted = was_atomic && atomic
+                || other_block && (was_atomic || !was_write) && (atomic || !writes);
             !accepted
         };
         let mut conflict = None;
@@ -189,7 +207,13 @@ impl Cell {
 }
 
 /// Records an access to a range of bytes.
-pub fn access(cells: &mut [Cell], at: usize, bytes: usize, actor: &Actor<'_>, kind: Kind) -> Option<Conflict> {
+pub fn access(
+    cells: &mut [Cell],
+    at: usize,
+    bytes: usize,
+    actor: &Actor<'_>,
+    kind: Kind,
+) -> Option<Conflict> {
     let mut first = None;
     let (begin, end) = (at, at + bytes);
     let mut cell = begin / 2;

@@ -101,7 +101,11 @@ impl Type {
 
 /// The lowest `bits` bits.
 pub fn mask(bits: u32) -> u64 {
-    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
+    if bits >= 64 {
+        u64::MAX
+    } else {
+        (1 << bits) - 1
+    }
 }
 
 /// The value of the lowest `bits` bits, sign-extended.

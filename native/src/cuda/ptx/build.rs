@@ -123,7 +123,9 @@ impl Builder {
         }
         let mut key = [UNUSED; 3];
         key[..args.len()].copy_from_slice(args);
-        if let Some(value) = self.known_at_entry.get(&(op, key)).or_else(|| self.known.get(&(op, key))) {
+        if let Some(value) =
+            self.known_at_entry.get(&(op, key)).or_else(|| self.known.get(&(op, key)))
+        {
             return *value;
         }
         let is_uniform = args.iter().all(|arg| self.is_uniform(*arg));
@@ -157,7 +159,13 @@ impl Builder {
     }
 
     /// Emits a load of as many numbers as there are registers.
-    pub fn load(&mut self, address: Address, access: crate::cuda::ptx::ir::Access, bytes: u32, dst: Vec<Reg>) {
+    pub fn load(
+        &mut self,
+        address: Address,
+        access: crate::cuda::ptx::ir::Access,
+        bytes: u32,
+        dst: Vec<Reg>,
+    ) {
         self.emit(Inst::Load { address, access, bytes, dst });
     }
 
@@ -223,10 +231,15 @@ impl Builder {
             if same {
                 continue;
             }
-            let uniform = join.incoming.iter().all(|(_, values)| values.get(slot).is_some_and(|value| self.is_uniform(*value)));
+            let uniform = join
+                .incoming
+                .iter()
+                .all(|(_, values)| values.get(slot).is_some_and(|value| self.is_uniform(*value)));
             let reg = self.reg(merged.class(), uniform && join.is_uniform);
             for (at, values) in &join.incoming {
-                if let (Some(Inst::Copies(copies)), Some(value)) = (self.insts.get_mut(*at), values.get(slot)) {
+                if let (Some(Inst::Copies(copies)), Some(value)) =
+                    (self.insts.get_mut(*at), values.get(slot))
+                {
                     copies.push((reg, *value));
                 }
             }
@@ -259,7 +272,8 @@ impl Builder {
         self.env = reject;
         for (slot, accept) in accept.into_iter().enumerate() {
             let reject = self.env[slot];
-            self.env[slot] = if accept == reject { reject } else { self.select(condition, accept, reject) };
+            self.env[slot] =
+                if accept == reject { reject } else { self.select(condition, accept, reject) };
         }
         true
     }

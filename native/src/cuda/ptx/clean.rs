@@ -9,7 +9,8 @@ pub fn clean(insts: Vec<Inst>, registers: &mut u32) -> Vec<Inst> {
     let mut result = Vec::with_capacity(insts.len());
     for inst in insts {
         match inst {
-            Inst::Pure { dst, .. } | Inst::Shuffle { dst, .. } | Inst::Vote { dst, .. } if !is_live(&dst) => {}
+            Inst::Pure { dst, .. } | Inst::Shuffle { dst, .. } | Inst::Vote { dst, .. }
+                if !is_live(&dst) => {}
             Inst::Load { ref dst, .. } if !dst.iter().any(is_live) => {}
             Inst::Atomic { address, op, ty, dst, value } => {
                 result.push(Inst::Atomic { address, op, ty, dst: dst.filter(is_live), value });
@@ -41,7 +42,9 @@ fn reads(inst: &Inst, visit: &mut impl FnMut(Operand)) {
                 visit(*compare);
             }
         }
-        Inst::Shuffle { value, lane, mask, .. } => [value, lane, mask].into_iter().for_each(|arg| visit(*arg)),
+        Inst::Shuffle { value, lane, mask, .. } => {
+            [value, lane, mask].into_iter().for_each(|arg| visit(*arg))
+        }
         Inst::Vote { value, mask, .. } => [value, mask].into_iter().for_each(|arg| visit(*arg)),
         Inst::WarpBarrier { mask } => visit(*mask),
         Inst::Jump { condition: Some((condition, _)), .. } => visit(*condition),
@@ -73,9 +76,13 @@ fn live_registers(insts: &[Inst], registers: u32) -> Vec<bool> {
             }
         };
         match inst {
-            Inst::Pure { dst, .. } | Inst::Shuffle { dst, .. } | Inst::Vote { dst, .. } => define(dst, 0),
+            Inst::Pure { dst, .. } | Inst::Shuffle { dst, .. } | Inst::Vote { dst, .. } => {
+                define(dst, 0)
+            }
             Inst::Load { dst, .. } => dst.iter().for_each(|dst| define(dst, 0)),
-            Inst::Copies(copies) => copies.iter().enumerate().for_each(|(part, (dst, _))| define(dst, part)),
+            Inst::Copies(copies) => {
+                copies.iter().enumerate().for_each(|(part, (dst, _))| define(dst, part))
+            }
             inst => reads(inst, &mut |operand| mark(operand, &mut live, &mut work)),
         }
     }
@@ -144,7 +151,9 @@ fn remove_jumps(insts: Vec<Inst>) -> Vec<Inst> {
             loop {
                 let count = result.len();
                 match result.as_slice() {
-                    [.., Inst::Jump { label: to, .. }] if *to == label => result.truncate(count - 1),
+                    [.., Inst::Jump { label: to, .. }] if *to == label => {
+                        result.truncate(count - 1)
+                    }
                     [.., Inst::Jump { label: over, condition: Some((c, expected)) }, Inst::Jump { label: to, condition: None }]
                         if *over == label =>
                     {

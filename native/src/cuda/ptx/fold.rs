@@ -28,7 +28,13 @@ fn evaluate(op: Op, [a, b, c]: [u64; 3], args: &[Operand]) -> Option<u64> {
         Op::MulHigh => (u64::from(x) * u64::from(y)) >> 32,
         Op::Min(Ty::U64) => a.min(b),
         Op::ShrU64 => a.checked_shr(y).unwrap_or(0),
-        Op::Select => if c != 0 { a } else { b },
+        Op::Select => {
+            if c != 0 {
+                a
+            } else {
+                b
+            }
+        }
         Op::And => a & b,
         Op::Or => a | b,
         Op::Xor => a ^ b,
@@ -51,16 +57,26 @@ fn evaluate(op: Op, [a, b, c]: [u64; 3], args: &[Operand]) -> Option<u64> {
         Op::Convert(from, to) => convert(from, to, a)?,
         Op::Sqrt => f(f32::from_bits(x).sqrt()),
         Op::Round(mode) => f(round(mode, f32::from_bits(x))),
-        Op::Add(ty) | Op::Sub(ty) | Op::Mul(ty) | Op::Div(ty) | Op::Rem(ty) | Op::Min(ty) | Op::Max(ty) => {
-            arithmetic(op, ty, a, b)?
-        }
+        Op::Add(ty)
+        | Op::Sub(ty)
+        | Op::Mul(ty)
+        | Op::Div(ty)
+        | Op::Rem(ty)
+        | Op::Min(ty)
+        | Op::Max(ty) => arithmetic(op, ty, a, b)?,
         Op::Neg(ty) | Op::Abs(ty) => unary(op, ty, a)?,
-        Op::Fma(Ty::F32) => f(f32::from_bits(x).mul_add(f32::from_bits(y), f32::from_bits(c as u32))),
+        Op::Fma(Ty::F32) => {
+            f(f32::from_bits(x).mul_add(f32::from_bits(y), f32::from_bits(c as u32)))
+        }
         Op::Fma(Ty::F16) => {
             let [x, y, z] = [a, b, c].map(|bits| f64::from(half::to_f32(bits as u16)));
             // The product of two f16 is exact in f64. The sum may round once more, which is exact enough only if it is exact.
             let sum = x * y + z;
-            if sum - x * y == z && sum - z == x * y { u64::from(half::from_f64(sum)) } else { return None }
+            if sum - x * y == z && sum - z == x * y {
+                u64::from(half::from_f64(sum))
+            } else {
+                return None;
+            }
         }
         _ => return None,
     })
@@ -114,8 +130,20 @@ fn float_arithmetic(op: Op, x: f32, y: f32) -> Option<f32> {
         Op::Mul(_) => x * y,
         Op::Div(_) => x / y,
         // Rust leaves the sign of a zero open where PTX orders -0 below +0.
-        Op::Min(_) if x == y => if x.is_sign_negative() { x } else { y },
-        Op::Max(_) if x == y => if x.is_sign_negative() { y } else { x },
+        Op::Min(_) if x == y => {
+            if x.is_sign_negative() {
+                x
+            } else {
+                y
+            }
+        }
+        Op::Max(_) if x == y => {
+            if x.is_sign_negative() {
+                y
+            } else {
+                x
+            }
+        }
         Op::Min(_) => x.min(y),
         Op::Max(_) => x.max(y),
         _ => return None,

@@ -200,7 +200,9 @@ impl Op {
     /// Returns the class of the result, given the first operand's class.
     pub fn result(self, first: Class) -> Class {
         match self {
-            Op::Add(ty) | Op::Sub(ty) | Op::Mul(ty) | Op::Fma(ty) | Op::Div(ty) | Op::Rem(ty) => ty.class(),
+            Op::Add(ty) | Op::Sub(ty) | Op::Mul(ty) | Op::Fma(ty) | Op::Div(ty) | Op::Rem(ty) => {
+                ty.class()
+            }
             Op::Neg(ty) | Op::Abs(ty) | Op::Min(ty) | Op::Max(ty) | Op::Shr(ty) => ty.class(),
             Op::Convert(_, to) => to.class(),
             Op::And | Op::Or | Op::Xor | Op::Not | Op::Select | Op::Move => first,
@@ -218,7 +220,13 @@ impl Op {
         match self {
             Op::Special(_) | Op::Param(_) | Op::SharedBase | Op::LocalBase | Op::TableBase(_) => 0,
             Op::MulAddWide | Op::Fma(_) | Op::Select | Op::Dot4(_) => 3,
-            Op::Move | Op::Neg(_) | Op::Abs(_) | Op::Not | Op::Sqrt | Op::Round(_) | Op::Convert(..) => 1,
+            Op::Move
+            | Op::Neg(_)
+            | Op::Abs(_)
+            | Op::Not
+            | Op::Sqrt
+            | Op::Round(_)
+            | Op::Convert(..) => 1,
             Op::Widen | Op::Narrow | Op::Popc | Op::Clz | Op::Brev | Op::GlobalAddress => 1,
             _ => 2,
         }
@@ -293,25 +301,63 @@ pub enum Vote {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Inst {
     /// An operation without side effects. Operands beyond the operation's arity are not used.
-    Pure { op: Op, dst: Reg, args: [Operand; 3] },
+    Pure {
+        op: Op,
+        dst: Reg,
+        args: [Operand; 3],
+    },
     /// Loads 1, 2 or 4 numbers of `bytes` bytes each.
-    Load { address: Address, access: Access, bytes: u32, dst: Vec<Reg> },
+    Load {
+        address: Address,
+        access: Access,
+        bytes: u32,
+        dst: Vec<Reg>,
+    },
     /// Stores 1, 2 or 4 numbers of `bytes` bytes each.
-    Store { address: Address, access: Access, bytes: u32, values: Vec<Operand> },
+    Store {
+        address: Address,
+        access: Access,
+        bytes: u32,
+        values: Vec<Operand>,
+    },
     /// A relaxed read-modify-write operation, which returns the old value.
-    Atomic { address: Address, op: AtomicOp, ty: Ty, dst: Option<Reg>, value: Operand },
+    Atomic {
+        address: Address,
+        op: AtomicOp,
+        ty: Ty,
+        dst: Option<Reg>,
+        value: Operand,
+    },
     /// Exchanges 32 bits between the lanes of a mask.
-    Shuffle { mode: Shuffle, dst: Reg, value: Operand, lane: Operand, mask: Operand },
-    Vote { mode: Vote, dst: Reg, value: Operand, mask: Operand },
+    Shuffle {
+        mode: Shuffle,
+        dst: Reg,
+        value: Operand,
+        lane: Operand,
+        mask: Operand,
+    },
+    Vote {
+        mode: Vote,
+        dst: Reg,
+        value: Operand,
+        mask: Operand,
+    },
     /// The mask of the lanes that execute the instruction together.
-    ActiveMask { dst: Reg },
+    ActiveMask {
+        dst: Reg,
+    },
     /// Waits for all threads of the workgroup, and orders their memory accesses.
     Barrier,
     /// Waits for the lanes of a mask, and orders their memory accesses.
-    WarpBarrier { mask: Operand },
+    WarpBarrier {
+        mask: Operand,
+    },
     Label(u32),
     /// Jumps if the predicate equals the `bool`.
-    Jump { label: u32, condition: Option<(Operand, bool)> },
+    Jump {
+        label: u32,
+        condition: Option<(Operand, bool)>,
+    },
     /// Copies that take place at the same time.
     Copies(Vec<(Reg, Operand)>),
     /// Ends the thread.

@@ -45,7 +45,10 @@ pub use options::{Binding, Bounds, Kernel, Options, ARCHITECTURES};
 
 use naga::back::pipeline_constants::process_overrides;
 use naga::back::PipelineConstants;
-use naga::valid::{Capabilities, FunctionInfo, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags, Validator};
+use naga::valid::{
+    Capabilities, FunctionInfo, ModuleInfo, ShaderStages, SubgroupOperationSet, ValidationFlags,
+    Validator,
+};
 use naga::{AddressSpace, Module, ShaderStage, StorageAccess};
 use types::Type;
 
@@ -132,10 +135,15 @@ fn validate(module: &Module, wgsl: &str) -> Result<ModuleInfo> {
         | Capabilities::SHADER_FLOAT32_ATOMIC
         | Capabilities::COOPERATIVE_MATRIX;
     let mut validator = Validator::new(ValidationFlags::all(), capabilities);
-    validator.subgroup_stages(ShaderStages::COMPUTE).subgroup_operations(SubgroupOperationSet::all());
+    validator
+        .subgroup_stages(ShaderStages::COMPUTE)
+        .subgroup_operations(SubgroupOperationSet::all());
     validator.validate(module).map_err(|error| {
         let location = error.location(wgsl).map(|at| (at.line_number, at.line_position));
-        Error { message: with_causes(error.as_inner()), location: location.filter(|_| !wgsl.is_empty()) }
+        Error {
+            message: with_causes(error.as_inner()),
+            location: location.filter(|_| !wgsl.is_empty()),
+        }
     })
 }
 
@@ -151,7 +159,13 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     message
 }
 
-fn kernel(module: &Module, info: &ModuleInfo, name: &str, wgsl: &str, options: &Options) -> Result<Kernel> {
+fn kernel(
+    module: &Module,
+    info: &ModuleInfo,
+    name: &str,
+    wgsl: &str,
+    options: &Options,
+) -> Result<Kernel> {
     let mut constants = PipelineConstants::default();
     constants.extend(options.overrides.iter().map(|(name, value)| (name.clone(), *value)));
     let stage = ShaderStage::Compute;
@@ -162,16 +176,21 @@ fn kernel(module: &Module, info: &ModuleInfo, name: &str, wgsl: &str, options: &
         return Err(Error::new(format!("the shader has no compute entry point {name:?}")));
     };
     let (entry, info) = (&module.entry_points[index], info.get_entry_point(index));
-    let threads = entry.workgroup_size.iter().map(|size| u64::from(*size)).fold(1, u64::saturating_mul);
+    let threads =
+        entry.workgroup_size.iter().map(|size| u64::from(*size)).fold(1, u64::saturating_mul);
     if threads == 0 || threads > MAX_THREADS {
-        return Err(Error::new(format!("a workgroup must have from 1 to {MAX_THREADS} threads, got {threads}")));
+        return Err(Error::new(format!(
+            "a workgroup must have from 1 to {MAX_THREADS} threads, got {threads}"
+        )));
     }
     let bindings = bindings(&module, info)?;
     let program = lower::lower(&module, info, entry, &bindings, options)
         .map_err(|(error, span)| if wgsl.is_empty() { error } else { error.locate(span, wgsl) })?;
     let shared_bytes = program.shared_bytes;
     if shared_bytes > MAX_SHARED_BYTES {
-        return Err(Error::new(format!("workgroup memory must have at most {MAX_SHARED_BYTES} bytes, got {shared_bytes}")));
+        return Err(Error::new(format!(
+            "workgroup memory must have at most {MAX_SHARED_BYTES} bytes, got {shared_bytes}"
+        )));
     }
     let symbol = symbol(name);
     Ok(Kernel {
@@ -181,7 +200,11 @@ fn kernel(module: &Module, info: &ModuleInfo, name: &str, wgsl: &str, options: &
         workgroup_size: entry.workgroup_size,
         bindings,
         shared_bytes,
-        dynamic_shared_bytes: if shared_bytes > print::MAX_STATIC_SHARED_BYTES { shared_bytes } else { 0 },
+        dynamic_shared_bytes: if shared_bytes > print::MAX_STATIC_SHARED_BYTES {
+            shared_bytes
+        } else {
+            0
+        },
         local_bytes: program.local_bytes,
     })
 }
@@ -213,7 +236,9 @@ fn min_bytes(ty: &Type) -> u64 {
     match ty {
         Type::Array(array) if array.count.is_none() => u64::from(array.stride),
         Type::Struct(members) => match members.members.last() {
-            Some((Type::Array(array), offset)) if array.count.is_none() => u64::from(*offset) + u64::from(array.stride),
+            Some((Type::Array(array), offset)) if array.count.is_none() => {
+                u64::from(*offset) + u64::from(array.stride)
+            }
             _ => ty.bytes(),
         },
         _ => ty.bytes(),
@@ -223,10 +248,16 @@ fn min_bytes(ty: &Type) -> u64 {
 /// Returns a name for PTX, which has only ASCII letters and reserves its opcodes.
 fn symbol(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if name.len() < 200 && name.chars().all(is_plain) && !RESERVED.contains(&name) && !name.starts_with('_') {
+    if name.len() < 200
+        && name.chars().all(is_plain)
+        && !RESERVED.contains(&name)
+        && !name.starts_with('_')
+    {
         return name.to_string();
     }
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
     format!("kernel_{hash:016x}")
 }
 

@@ -2,7 +2,10 @@
 //!
 //! Rounding is always explicit (`add.rn`), because an assembler may otherwise combine a product and a sum with one rounding.
 
-use crate::cuda::ptx::ir::{Access, Address, AtomicOp, Class, Cmp, Inst, Op, Operand, Program, Reg, Rounding, Shuffle, Space};
+use crate::cuda::ptx::ir::{
+    Access, Address, AtomicOp, Class, Cmp, Inst, Op, Operand, Program, Reg, Rounding, Shuffle,
+    Space,
+};
 use crate::cuda::ptx::ir::{Special, Ty, Vote};
 use crate::cuda::ptx::options::Options;
 use std::fmt::Write;
@@ -27,9 +30,15 @@ const TARGETS: [(u32, &str); 12] = [
 pub const MAX_STATIC_SHARED_BYTES: u32 = 49_152;
 
 /// Prints a kernel as a PTX module for the newest known architecture that is not newer than that of the options.
-pub fn print(program: &Program, symbol: &str, workgroup_size: [u32; 3], options: &Options) -> String {
+pub fn print(
+    program: &Program,
+    symbol: &str,
+    workgroup_size: [u32; 3],
+    options: &Options,
+) -> String {
     let sm = options.sm;
-    let (target, version) = TARGETS.iter().rev().find(|(target, _)| *target <= sm).copied().unwrap_or(TARGETS[0]);
+    let (target, version) =
+        TARGETS.iter().rev().find(|(target, _)| *target <= sm).copied().unwrap_or(TARGETS[0]);
     let mut printer = Printer {
         body: String::with_capacity(program.instructions.len() * 32),
         names: vec![u32::MAX; program.registers as usize],
@@ -42,22 +51,33 @@ pub fn print(program: &Program, symbol: &str, workgroup_size: [u32; 3], options:
     let _ = write!(text, ".version {version}\n.target sm_{target}\n.address_size 64\n\n");
     for (at, words) in program.tables.iter().enumerate() {
         let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();
-        let _ = writeln!(text, ".const .align 4 .b32 table_{at}[{}] = {{{}}};", words.len(), words.join(", "));
+        let _ = writeln!(
+            text,
+            ".const .align 4 .b32 table_{at}[{}] = {{{}}};",
+            words.len(),
+            words.join(", ")
+        );
     }
     let is_dynamic = program.shared_bytes > MAX_STATIC_SHARED_BYTES;
     if is_dynamic {
         text.push_str(".extern .shared .align 16 .b8 shared_memory[];\n");
     }
-    let params: Vec<String> = (0..program.params).map(|at| format!("    .param .u64 param_{at}")).collect();
+    let params: Vec<String> =
+        (0..program.params).map(|at| format!("    .param .u64 param_{at}")).collect();
     let [x, y, z] = workgroup_size;
-    let _ = write!(text, ".visible .entry {symbol}(\n{}\n)\n.reqntid {x}, {y}, {z}\n", params.join(",\n"));
+    let _ = write!(
+        text,
+        ".visible .entry {symbol}(\n{}\n)\n.reqntid {x}, {y}, {z}\n",
+        params.join(",\n")
+    );
     if let Some(registers) = options.max_registers {
         let _ = writeln!(text, ".maxnreg {}", registers.clamp(16, 255));
     }
     text.push_str("{\n");
     for (class, count) in [("pred", 0), ("b16", 1), ("b32", 2), ("b64", 3)] {
         if printer.counts[count] > 0 {
-            let _ = writeln!(text, "    .reg .{class} {}<{}>;", PREFIXES[count], printer.counts[count]);
+            let _ =
+                writeln!(text, "    .reg .{class} {}<{}>;", PREFIXES[count], printer.counts[count]);
         }
     }
     if program.shared_bytes > 0 && !is_dynamic {
@@ -201,7 +221,8 @@ impl Printer {
                 line!(self, "    ld{access}{vector}.{} {list}, {at};", memory_type(*bytes));
             }
             Inst::Store { address, access, bytes, values } => {
-                let names: Vec<Text> = values.iter().map(|value| self.in_register(*value)).collect();
+                let names: Vec<Text> =
+                    values.iter().map(|value| self.in_register(*value)).collect();
                 let at = self.address(address);
                 let (vector, list) = self.vector(&names);
                 let access = match (access, address.space) {
@@ -211,7 +232,9 @@ impl Printer {
                 };
                 line!(self, "    st{access}{vector}.{} {at}, {list};", memory_type(*bytes));
             }
-            Inst::Atomic { address, op, ty, dst, value } => self.atomic(address, *op, *ty, *dst, *value),
+            Inst::Atomic { address, op, ty, dst, value } => {
+                self.atomic(address, *op, *ty, *dst, *value)
+            }
             Inst::Shuffle { mode, dst, value, lane, mask } => {
                 let value = self.in_register(*value);
                 let (lane, mask) = (self.operand(*lane, Ty::U32), self.operand(*mask, Ty::U32));
@@ -278,7 +301,14 @@ impl Printer {
         }
     }
 
-    fn atomic(&mut self, address: &Address, op: AtomicOp, ty: Ty, dst: Option<Reg>, value: Operand) {
+    fn atomic(
+        &mut self,
+        address: &Address,
+        op: AtomicOp,
+        ty: Ty,
+        dst: Option<Reg>,
+        value: Operand,
+    ) {
         let value = self.in_register(value);
         let compare = match op {
             AtomicOp::CompareExchange(compare) => Some(self.in_register(compare)),
@@ -446,8 +476,11 @@ fn opcode(op: Op, first: Class) -> (String, [Ty; 3]) {
         Op::Brev => same("brev.b32".to_string(), Ty::U32),
         Op::Dot4(ty) => same(format!("dp4a.{0}.{0}", name(ty)), Ty::U32),
         Op::GlobalAddress => same("cvta.to.global.u64".to_string(), Ty::U64),
-        Op::Move | Op::Special(_) | Op::Param(_) | Op::SharedBase | Op::LocalBase | Op::TableBase(_) => {
-            same(String::new(), Ty::U32)
-        }
+        Op::Move
+        | Op::Special(_)
+        | Op::Param(_)
+        | Op::SharedBase
+        | Op::LocalBase
+        | Op::TableBase(_) => same(String::new(), Ty::U32),
     }
 }

@@ -59,16 +59,21 @@ impl Type {
                 let count = match size.resolve(module.to_ctx()) {
                     Ok(IndexableLength::Known(count)) => Some(count),
                     Ok(IndexableLength::Dynamic) => None,
-                    Err(_) => return Err(Error::new("the array's size is an override without a value")),
+                    Err(_) => {
+                        return Err(Error::new("the array's size is an override without a value"))
+                    }
                 };
                 let leaves = element.leaves().saturating_mul(count.unwrap_or(0) as usize);
                 Type::Array(Rc::new(Array { element, count, stride: *stride, leaves }))
             }
             TypeInner::Struct { members, span } => {
-                let members: Result<Vec<_>> =
-                    members.iter().map(|member| Ok((Type::new(module, member.ty)?, member.offset))).collect();
+                let members: Result<Vec<_>> = members
+                    .iter()
+                    .map(|member| Ok((Type::new(module, member.ty)?, member.offset)))
+                    .collect();
                 let members = members?;
-                let leaves = members.iter().fold(0usize, |sum, (ty, _)| sum.saturating_add(ty.leaves()));
+                let leaves =
+                    members.iter().fold(0usize, |sum, (ty, _)| sum.saturating_add(ty.leaves()));
                 Type::Struct(Rc::new(Struct { members, bytes: *span, leaves }))
             }
             inner => return Err(Error::new(format!("{} are not supported", plural(inner)))),
@@ -107,7 +112,9 @@ impl Type {
     /// Returns the type of the scalars of a scalar, vector or matrix.
     pub fn scalar(&self) -> Option<Ty> {
         match self {
-            Type::Scalar(ty) | Type::Vector(_, ty) | Type::Matrix(_, _, ty) | Type::Atomic(ty) => Some(*ty),
+            Type::Scalar(ty) | Type::Vector(_, ty) | Type::Matrix(_, _, ty) | Type::Atomic(ty) => {
+                Some(*ty)
+            }
             Type::Array(_) | Type::Struct(_) => None,
         }
     }
@@ -128,7 +135,9 @@ impl Type {
     pub fn leaf_types(&self) -> Result<Vec<Ty>> {
         if self.leaves() > MAX_VALUE_LEAVES {
             let count = self.leaves();
-            return Err(Error::new(format!("a value must have at most {MAX_VALUE_LEAVES} scalars, got {count}")));
+            return Err(Error::new(format!(
+                "a value must have at most {MAX_VALUE_LEAVES} scalars, got {count}"
+            )));
         }
         let mut leaves = Vec::with_capacity(self.leaves());
         self.push_leaves(&mut leaves);
@@ -140,7 +149,9 @@ impl Type {
             Type::Array(array) => {
                 (0..array.count.unwrap_or(0)).for_each(|_| array.element.push_leaves(leaves));
             }
-            Type::Struct(members) => members.members.iter().for_each(|(ty, _)| ty.push_leaves(leaves)),
+            Type::Struct(members) => {
+                members.members.iter().for_each(|(ty, _)| ty.push_leaves(leaves))
+            }
             _ => {
                 let ty = self.scalar().unwrap_or(Ty::U32);
                 leaves.extend((0..self.leaves()).map(|_| ty));
@@ -180,7 +191,9 @@ impl Type {
     pub fn elements(&self) -> Option<(Type, Option<u32>, u32)> {
         Some(match self {
             Type::Vector(size, ty) => (Type::Scalar(*ty), Some(*size), ty.bytes()),
-            Type::Matrix(columns, rows, ty) => (Type::Vector(*rows, *ty), Some(*columns), column_stride(*rows, *ty)),
+            Type::Matrix(columns, rows, ty) => {
+                (Type::Vector(*rows, *ty), Some(*columns), column_stride(*rows, *ty))
+            }
             Type::Array(array) => (array.element.clone(), array.count, array.stride),
             _ => return None,
         })
@@ -207,7 +220,10 @@ pub fn scalar_type(scalar: Scalar) -> Result<Ty> {
                 ScalarKind::Uint => "unsigned",
                 _ => "abstract",
             };
-            return Err(Error::new(format!("{name} numbers of {} bits are not supported", u32::from(width) * 8)));
+            return Err(Error::new(format!(
+                "{name} numbers of {} bits are not supported",
+                u32::from(width) * 8
+            )));
         }
     })
 }

@@ -1,18 +1,18 @@
 //! Comparison and selection.
 
 use super::floating::{format, packed};
-use super::{Decoded, Result, check_suffixes, expect_operands, last_type, map3, unsupported};
+use super::{check_suffixes, expect_operands, last_type, map3, unsupported, Decoded, Result};
 use crate::error::Error;
 use crate::float::Format;
 use crate::lower::Lowering;
 use crate::program::{Op, WARP};
 use crate::syntax::{Operand, Raw};
-use crate::types::{Type, sign_extend};
+use crate::types::{sign_extend, Type};
 use std::cmp::Ordering;
 
 const SUFFIXES: &[&str] = &[
-    "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan",
-    "and", "or", "xor", "ftz",
+    "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu",
+    "geu", "num", "nan", "and", "or", "xor", "ftz",
 ];
 
 /// Decodes an instruction of this family.
@@ -31,7 +31,9 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
         }
         _ => {
             // `slct.type.selector d, a, b, c`: a if c >= 0.
-            let [ty, selector] = raw.types()[..] else { return Err(unsupported(raw, "`slct` without two types")) };
+            let [ty, selector] = raw.types()[..] else {
+                return Err(unsupported(raw, "`slct` without two types"));
+            };
             let op = if selector == Type::F32 {
                 map3(|a, b, c| if f32::from_bits(c as u32) >= 0.0 { a } else { b })
             } else {
@@ -120,9 +122,10 @@ fn combined_operand(lowering: &mut Lowering, raw: &Raw, index: usize) -> Result<
 /// Destinations of a comparison: one, or two as `p|q`.
 fn destinations(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Vec<u32>> {
     match &raw.operands[0] {
-        Operand::Pair(p, q) => {
-            Ok(vec![lowering.destination(raw, p, ty, false)?, lowering.destination(raw, q, ty, false)?])
-        }
+        Operand::Pair(p, q) => Ok(vec![
+            lowering.destination(raw, p, ty, false)?,
+            lowering.destination(raw, q, ty, false)?,
+        ]),
         p => Ok(vec![lowering.destination(raw, p, ty, false)?]),
     }
 }
@@ -161,13 +164,18 @@ fn set_predicate(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
         })),
     };
     if ty.is_packed() && destinations.len() != 2 {
-        return Err(Error::parse(raw.line, "setp: a packed comparison must have two destinations `p|q`"));
+        return Err(Error::parse(
+            raw.line,
+            "setp: a packed comparison must have two destinations `p|q`",
+        ));
     }
     Ok(Decoded { op, destinations, sources })
 }
 
 fn set(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
-    let [result, ty] = raw.types()[..] else { return Err(unsupported(raw, "`set` without two types")) };
+    let [result, ty] = raw.types()[..] else {
+        return Err(unsupported(raw, "`set` without two types"));
+    };
     let compare = comparison(raw, ty)?;
     let combine = combination(raw);
     expect_operands(raw, if combine.is_some() { 4 } else { 3 })?;
@@ -189,7 +197,13 @@ fn set(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     };
     let packs = ty.is_packed();
     let op = map3(move |a, b, c| {
-        let element = |v: [u64; 3]| if combine(compare.run(v[0], v[1]), (c & 1 == 1) != negated) { yes } else { 0 };
+        let element = |v: [u64; 3]| {
+            if combine(compare.run(v[0], v[1]), (c & 1 == 1) != negated) {
+                yes
+            } else {
+                0
+            }
+        };
         packed(packs, element, [a, b, 0])
     });
     Ok(Decoded { op, destinations: vec![destination], sources })

@@ -1,11 +1,11 @@
 //! Conversions between types.
 
 use super::floating::{format, rounding};
-use super::{Decoded, Result, expect_operands, map2, unsupported};
-use crate::float::{Format, Rounding, round_pair, saturate};
+use super::{expect_operands, map2, unsupported, Decoded, Result};
+use crate::float::{round_pair, saturate, Format, Rounding};
 use crate::lower::Lowering;
 use crate::syntax::Raw;
-use crate::types::{Type, sign_extend};
+use crate::types::{sign_extend, Type};
 
 /// Rounding to an integral value.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,8 @@ enum Integral {
 
 impl Integral {
     fn of(raw: &Raw) -> Self {
-        let modes = [("rni", Self::Nearest), ("rzi", Self::Zero), ("rmi", Self::Down), ("rpi", Self::Up)];
+        let modes =
+            [("rni", Self::Nearest), ("rzi", Self::Zero), ("rmi", Self::Down), ("rpi", Self::Up)];
         modes.iter().find(|(name, _)| raw.has(name)).map_or(Self::None, |(_, mode)| *mode)
     }
 
@@ -51,8 +52,12 @@ const SUFFIXES: &[&str] =
 
 /// Decodes `cvt`.
 pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
-    let [to, from] = raw.types()[..] else { return Err(unsupported(raw, "a conversion without two types")) };
-    if let Some(part) = raw.parts[1..].iter().find(|p| Type::parse(p).is_none() && !SUFFIXES.contains(&p.as_str())) {
+    let [to, from] = raw.types()[..] else {
+        return Err(unsupported(raw, "a conversion without two types"));
+    };
+    if let Some(part) =
+        raw.parts[1..].iter().find(|p| Type::parse(p).is_none() && !SUFFIXES.contains(&p.as_str()))
+    {
         return Err(unsupported(raw, &format!("the suffix `.{part}`")));
     }
     let conversion = Conversion {
@@ -85,7 +90,11 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     let op = super::map1(move |value| {
         let result = conversion.run(value & from.mask());
         // A wider register holds the sign-extended or zero-extended result.
-        if is_signed { sign_extend(result, bits) as u64 & ones } else { result }
+        if is_signed {
+            sign_extend(result, bits) as u64 & ones
+        } else {
+            result
+        }
     });
     Ok(Decoded { op, destinations: vec![destination], sources: vec![source] })
 }
@@ -101,12 +110,20 @@ impl Conversion {
     }
 
     fn integer(self, bits: u64) -> i128 {
-        if self.from.is_signed() { i128::from(sign_extend(bits, self.from.bits())) } else { i128::from(bits) }
+        if self.from.is_signed() {
+            i128::from(sign_extend(bits, self.from.bits()))
+        } else {
+            i128::from(bits)
+        }
     }
 
     fn range(self) -> (i128, i128) {
         let bits = self.to.bits();
-        if self.to.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+        if self.to.is_signed() {
+            (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        } else {
+            (0, (1 << bits) - 1)
+        }
     }
 
     fn integer_to_integer(self, bits: u64) -> u64 {
@@ -120,7 +137,11 @@ impl Conversion {
         let sum = value as f64;
         let error = (value - sum as i128) as f64;
         let result = round_pair(to, self.mode, sum, error);
-        if self.sat { saturate(to, result) } else { result }
+        if self.sat {
+            saturate(to, result)
+        } else {
+            result
+        }
     }
 
     fn float_to_integer(self, bits: u64, from: Format) -> u64 {

@@ -1,6 +1,6 @@
 //! Moves, packing, and conversions of addresses.
 
-use super::{Decoded, Result, expect_operands, last_type, map1, map4, unsupported};
+use super::{expect_operands, last_type, map1, map4, unsupported, Decoded, Result};
 use crate::error::Error;
 use crate::lower::Lowering;
 use crate::program::Op;
@@ -47,7 +47,9 @@ pub fn space(raw: &Raw) -> Option<Space> {
 fn mov(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     let ty = last_type(raw)?;
     let part = |count: usize| match ty.bits() as usize / count.max(1) {
-        bits @ (8 | 16 | 32) if count.is_power_of_two() && count <= 4 && bits * count == ty.bits() as usize => {
+        bits @ (8 | 16 | 32)
+            if count.is_power_of_two() && count <= 4 && bits * count == ty.bits() as usize =>
+        {
             Ok(Type::B(bits as u8))
         }
         _ => Err(Error::parse(raw.line, format!("mov: {count} elements do not fit the type"))),
@@ -76,7 +78,11 @@ fn mov(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
                 let shift = |v: u64, i: u32| v.checked_shl(i * bits).unwrap_or(0);
                 a | shift(b, 1) | shift(c, 2) | shift(d, 3)
             });
-            Ok(Decoded { op, destinations: vec![lowering.destination(raw, destination, ty, false)?], sources })
+            Ok(Decoded {
+                op,
+                destinations: vec![lowering.destination(raw, destination, ty, false)?],
+                sources,
+            })
         }
         (destination, source) => {
             let sources = vec![lowering.value(raw, source, ty, false)?];

@@ -1,7 +1,9 @@
 //! Floating-point arithmetic and approximate functions.
 
-use super::{Decoded, Result, check_suffixes, last_type, map1, map2, map3, typed, uniform, unsupported};
-use crate::float::{Bound, Format, Operation, Rounding, arithmetic, extremum, saturate};
+use super::{
+    check_suffixes, last_type, map1, map2, map3, typed, uniform, unsupported, Decoded, Result,
+};
+use crate::float::{arithmetic, extremum, saturate, Bound, Format, Operation, Rounding};
 use crate::lower::Lowering;
 use crate::program::{Approximation, Op};
 use crate::syntax::Raw;
@@ -74,10 +76,14 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     let Some(format) = format(ty) else { return Err(unsupported(raw, "this type")) };
     let approximate = raw.has("approx") || raw.has("full");
     match raw.parts[0].as_str() {
-        "div" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" if approximate => {
+        "div" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh"
+            if approximate =>
+        {
             approximation(lowering, raw, ty, format)
         }
-        "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => Err(unsupported(raw, "this function without `.approx`")),
+        "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => {
+            Err(unsupported(raw, "this function without `.approx`"))
+        }
         "div" | "rcp" | "sqrt" if rounding_suffix_is_missing(raw) => {
             Err(unsupported(raw, "this function without a rounding mode"))
         }
@@ -89,7 +95,13 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
             let packs = ty.is_packed();
             if raw.operands.len() == 4 {
                 let f3 = move |v: [u64; 3]| f([f(v), v[2], 0]);
-                return uniform(lowering, raw, map3(move |a, b, c| packed(packs, f3, [a, b, c])), ty, 3);
+                return uniform(
+                    lowering,
+                    raw,
+                    map3(move |a, b, c| packed(packs, f3, [a, b, c])),
+                    ty,
+                    3,
+                );
             }
             uniform(lowering, raw, map2(move |a, b| packed(packs, f, [a, b, 0])), ty, 2)
         }
@@ -151,7 +163,11 @@ fn f(bits: u64) -> f32 {
 
 /// The bits of an `f32`, with the NaN of the hardware.
 fn bits(value: f32) -> u64 {
-    if value.is_nan() { Format::F32.nan() } else { u64::from(value.to_bits()) }
+    if value.is_nan() {
+        Format::F32.nan()
+    } else {
+        u64::from(value.to_bits())
+    }
 }
 
 fn single(operation: Operation) -> Op {
@@ -183,8 +199,20 @@ fn sign(lowering: &mut Lowering, raw: &Raw, ty: Type, format: Format) -> Result<
     let (ftz, packs, sign) = (raw.has("ftz"), ty.is_packed(), format.sign_bit());
     let input = move |v| if ftz { format.flush(v) } else { v };
     match raw.parts[0].as_str() {
-        "abs" => uniform(lowering, raw, map1(move |a| packed(packs, |v| input(v[0]) & !sign, [a, 0, 0])), ty, 1),
-        "neg" => uniform(lowering, raw, map1(move |a| packed(packs, |v| input(v[0]) ^ sign, [a, 0, 0])), ty, 1),
+        "abs" => uniform(
+            lowering,
+            raw,
+            map1(move |a| packed(packs, |v| input(v[0]) & !sign, [a, 0, 0])),
+            ty,
+            1,
+        ),
+        "neg" => uniform(
+            lowering,
+            raw,
+            map1(move |a| packed(packs, |v| input(v[0]) ^ sign, [a, 0, 0])),
+            ty,
+            1,
+        ),
         // `copysign d, a, b` takes the sign of a and the magnitude of b.
         _ => uniform(lowering, raw, map2(move |a, b| a & sign | b & !sign), ty, 2),
     }
@@ -192,7 +220,9 @@ fn sign(lowering: &mut Lowering, raw: &Raw, ty: Type, format: Format) -> Result<
 
 fn test(raw: &Raw, format: Format) -> Result<impl Fn(u64) -> bool + Send + Sync + 'static> {
     let name = raw.parts.get(1).cloned().unwrap_or_default();
-    if !["finite", "infinite", "number", "notanumber", "normal", "subnormal"].contains(&name.as_str()) {
+    if !["finite", "infinite", "number", "notanumber", "normal", "subnormal"]
+        .contains(&name.as_str())
+    {
         return Err(unsupported(raw, "this test"));
     }
     Ok(move |bits| {
@@ -214,9 +244,16 @@ fn approximation(lowering: &mut Lowering, raw: &Raw, ty: Type, format: Format) -
     let single: (Approximation, Bound) = match raw.parts[0].as_str() {
         "div" if raw.has("full") => (|a, b| a / b, Bound::Ulp(2)),
         // The hardware multiplies by the reciprocal, which is flushed to zero for large divisors.
-        "div" => {
-            (|a, b| if b.abs() > 2f64.powi(126) && b.is_finite() { a * 0.0 * b.signum() } else { a / b }, Bound::Ulp(2))
-        }
+        "div" => (
+            |a, b| {
+                if b.abs() > 2f64.powi(126) && b.is_finite() {
+                    a * 0.0 * b.signum()
+                } else {
+                    a / b
+                }
+            },
+            Bound::Ulp(2),
+        ),
         "rcp" if format == Format::F64 => return coarse(lowering, raw, |a| 1.0 / a),
         "rsqrt" if format == Format::F64 => return coarse(lowering, raw, |a| 1.0 / a.sqrt()),
         "rcp" => (|a, _| 1.0 / a, Bound::Ulp(1)),
@@ -238,7 +275,8 @@ fn approximation(lowering: &mut Lowering, raw: &Raw, ty: Type, format: Format) -
     };
     let (function, bound) = single;
     let count = if raw.parts[0] == "div" { 2 } else { 1 };
-    let op = Op::Approximate { function, bound, format, is_packed: ty.is_packed(), ftz: raw.has("ftz") };
+    let op =
+        Op::Approximate { function, bound, format, is_packed: ty.is_packed(), ftz: raw.has("ftz") };
     uniform(lowering, raw, op, ty, count)
 }
 
@@ -247,7 +285,11 @@ fn coarse(lowering: &mut Lowering, raw: &Raw, function: fn(f64) -> f64) -> Resul
     let upper = |bits: u64| Format::F64.flush(bits & 0xffff_ffff_0000_0000);
     let op = map1(move |a| {
         let result = function(f64::from_bits(upper(a)));
-        if result.is_nan() { Format::F64.nan() } else { upper(result.to_bits()) }
+        if result.is_nan() {
+            Format::F64.nan()
+        } else {
+            upper(result.to_bits())
+        }
     });
     uniform(lowering, raw, op, Type::F64, 1)
 }

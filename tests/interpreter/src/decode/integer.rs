@@ -1,16 +1,17 @@
 //! Integer arithmetic, logic and bit operations.
 
 use super::{
-    Decoded, Result, check_suffixes, expect_operands, immediate, last_type, map1, map2, map3, map4, typed, uniform,
-    unsupported,
+    check_suffixes, expect_operands, immediate, last_type, map1, map2, map3, map4, typed, uniform,
+    unsupported, Decoded, Result,
 };
 use crate::lower::Lowering;
 use crate::program::{Op, WARP};
 use crate::syntax::Raw;
-use crate::types::{Type, mask, sign_extend};
+use crate::types::{mask, sign_extend, Type};
 
 const SUFFIXES: &[&str] = &[
-    "lo", "hi", "wide", "cc", "sat", "l", "r", "clamp", "wrap", "shiftamt", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16",
+    "lo", "hi", "wide", "cc", "sat", "l", "r", "clamp", "wrap", "shiftamt", "f4e", "b4e", "rc8",
+    "ecl", "ecr", "rc16",
 ];
 
 /// Decodes an instruction of this family.
@@ -31,19 +32,40 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     match name {
         "add" | "sub" if raw.has("sat") => {
             let op = if name == "add" { i64::saturating_add } else { i64::saturating_sub };
-            let clamp = move |v: i64| v.clamp(-(1 << (bits - 1)), (1 << (bits - 1)) - 1) as u64 & ones;
-            uniform(lowering, raw, map2(move |a, b| clamp(op(sign_extend(a, bits), sign_extend(b, bits)))), ty, 2)
+            let clamp =
+                move |v: i64| v.clamp(-(1 << (bits - 1)), (1 << (bits - 1)) - 1) as u64 & ones;
+            uniform(
+                lowering,
+                raw,
+                map2(move |a, b| clamp(op(sign_extend(a, bits), sign_extend(b, bits)))),
+                ty,
+                2,
+            )
         }
         "add" => uniform(lowering, raw, map2(move |a, b| a.wrapping_add(b) & ones), ty, 2),
         "sub" => uniform(lowering, raw, map2(move |a, b| a.wrapping_sub(b) & ones), ty, 2),
         "mul" | "mad" | "mul24" | "mad24" => multiply(lowering, raw, ty),
         "div" | "rem" => uniform(lowering, raw, divide(ty, name == "div"), ty, 2),
-        "abs" => uniform(lowering, raw, map1(move |a| sign_extend(a, bits).unsigned_abs() & ones), ty, 1),
+        "abs" => {
+            uniform(lowering, raw, map1(move |a| sign_extend(a, bits).unsigned_abs() & ones), ty, 1)
+        }
         "neg" => uniform(lowering, raw, map1(move |a| a.wrapping_neg() & ones), ty, 1),
         "min" | "max" => {
             let (is_max, is_signed) = (name == "max", ty.is_signed());
-            let less = move |a, b| if is_signed { sign_extend(a, bits) < sign_extend(b, bits) } else { a < b };
-            uniform(lowering, raw, map2(move |a, b| if less(a, b) == is_max { b } else { a }), ty, 2)
+            let less = move |a, b| {
+                if is_signed {
+                    sign_extend(a, bits) < sign_extend(b, bits)
+                } else {
+                    a < b
+                }
+            };
+            uniform(
+                lowering,
+                raw,
+                map2(move |a, b| if less(a, b) == is_max { b } else { a }),
+                ty,
+                2,
+            )
         }
         "and" => uniform(lowering, raw, map2(|a, b| a & b), ty, 2),
         "or" => uniform(lowering, raw, map2(|a, b| a | b), ty, 2),
@@ -78,7 +100,13 @@ fn bit_operation(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded
         }
         "brev" => uniform(lowering, raw, map1(move |a| a.reverse_bits() >> (64 - bits)), ty, 1),
         "popc" => typed(lowering, raw, map1(|a| u64::from(a.count_ones())), word, &[ty]),
-        "clz" => typed(lowering, raw, map1(move |a| u64::from(a.leading_zeros() - (64 - bits))), word, &[ty]),
+        "clz" => typed(
+            lowering,
+            raw,
+            map1(move |a| u64::from(a.leading_zeros() - (64 - bits))),
+            word,
+            &[ty],
+        ),
         "bfind" => {
             let (is_signed, as_shift) = (ty.is_signed(), raw.has("shiftamt"));
             let op = map1(move |a| {
@@ -92,7 +120,10 @@ fn bit_operation(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded
             typed(lowering, raw, op, word, &[ty])
         }
         "prmt" => {
-            let mode = raw.parts.iter().find(|p| ["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"].contains(&p.as_str()));
+            let mode = raw
+                .parts
+                .iter()
+                .find(|p| ["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"].contains(&p.as_str()));
             let mode = mode.cloned().unwrap_or_default();
             uniform(lowering, raw, map3(move |a, b, c| permute(&mode, a, b, c)), word, 3)
         }
@@ -107,8 +138,11 @@ fn bit_operation(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded
         "sad" => {
             let is_signed = ty.is_signed();
             let op = map3(move |a, b, c| {
-                let difference =
-                    if is_signed { sign_extend(a, bits).abs_diff(sign_extend(b, bits)) } else { a.abs_diff(b) };
+                let difference = if is_signed {
+                    sign_extend(a, bits).abs_diff(sign_extend(b, bits))
+                } else {
+                    a.abs_diff(b)
+                };
                 difference.wrapping_add(c) & ones
             });
             uniform(lowering, raw, op, ty, 3)
@@ -118,14 +152,24 @@ fn bit_operation(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded
             let op = map2(move |a, b| {
                 let width = if wraps { b as u32 & 31 } else { b.min(32) as u32 };
                 let kept = a & mask(width);
-                if is_signed && width > 0 { sign_extend(kept, width) as u64 & ones } else { kept }
+                if is_signed && width > 0 {
+                    sign_extend(kept, width) as u64 & ones
+                } else {
+                    kept
+                }
             });
             uniform(lowering, raw, op, ty, 2)
         }
         "bmsk" => {
             let wraps = raw.has("wrap");
             let limit = move |v: u64| if wraps { v as u32 & 31 } else { v.min(32) as u32 };
-            uniform(lowering, raw, map2(move |a, b| mask(limit(b)) << limit(a) & 0xffff_ffff), ty, 2)
+            uniform(
+                lowering,
+                raw,
+                map2(move |a, b| mask(limit(b)) << limit(a) & 0xffff_ffff),
+                ty,
+                2,
+            )
         }
         name => Err(unsupported(raw, &format!("`{name}` with these suffixes"))),
     }
@@ -167,7 +211,9 @@ fn multiply(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded> {
         return multiply_operands(lowering, raw, op, wide, ty, adds);
     }
     let op = if raw.has("hi") {
-        map3(move |a, b, c| ((product(a, b, bits, is_signed) >> bits) as u64).wrapping_add(c) & ones)
+        map3(move |a, b, c| {
+            ((product(a, b, bits, is_signed) >> bits) as u64).wrapping_add(c) & ones
+        })
     } else if raw.has("lo") {
         map3(move |a, b, c| a.wrapping_mul(b).wrapping_add(c) & ones)
     } else {
@@ -202,7 +248,11 @@ fn divide(ty: Type, is_quotient: bool) -> Op {
         }
         let value = if is_signed {
             let (a, b) = (sign_extend(a, bits), sign_extend(b, bits));
-            if is_quotient { a.wrapping_div(b) as u64 } else { a.wrapping_rem(b) as u64 }
+            if is_quotient {
+                a.wrapping_div(b) as u64
+            } else {
+                a.wrapping_rem(b) as u64
+            }
         } else if is_quotient {
             a / b
         } else {
@@ -238,7 +288,11 @@ fn funnel(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     let op = map3(move |low, high, amount| {
         let amount = if wraps { amount & 31 } else { amount.min(32) };
         let both = high << 32 | low;
-        if is_left { both << amount >> 32 } else { both >> amount & 0xffff_ffff }
+        if is_left {
+            both << amount >> 32
+        } else {
+            both >> amount & 0xffff_ffff
+        }
     });
     typed(lowering, raw, op, Type::B(32), &[Type::B(32), Type::B(32), Type::U(32)])
 }
@@ -251,7 +305,11 @@ fn extract(a: u64, start: u64, len: u64, bits: u32, is_signed: bool) -> u64 {
     let taken = len.min(bits.saturating_sub(start));
     let field = if start >= bits { 0 } else { a >> start & mask(taken) };
     // Bits beyond the operand are copies of the sign.
-    if negative { (field | !mask(taken)) & mask(bits) } else { field }
+    if negative {
+        (field | !mask(taken)) & mask(bits)
+    } else {
+        field
+    }
 }
 
 fn permute(mode: &str, a: u64, b: u64, c: u64) -> u64 {
@@ -288,23 +346,32 @@ fn lookup(a: u64, b: u64, c: u64, table: u64) -> u64 {
 }
 
 fn dot(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
-    let [a_type, b_type] = raw.types()[..] else { return Err(unsupported(raw, "a dot product without two types")) };
+    let [a_type, b_type] = raw.types()[..] else {
+        return Err(unsupported(raw, "a dot product without two types"));
+    };
     let (a_signed, b_signed) = (a_type.is_signed(), b_type.is_signed());
     let part = |value: u64, index: u32, bits: u32, is_signed: bool| {
         let field = value >> (index * bits) & mask(bits);
-        if is_signed { sign_extend(field, bits) } else { field as i64 }
+        if is_signed {
+            sign_extend(field, bits)
+        } else {
+            field as i64
+        }
     };
     let word = Type::B(32);
     if raw.parts[0] == "dp4a" {
         let op = map3(move |a, b, c| {
-            let sum = (0..4).fold(c as i64, |sum, i| sum + part(a, i, 8, a_signed) * part(b, i, 8, b_signed));
+            let sum = (0..4)
+                .fold(c as i64, |sum, i| sum + part(a, i, 8, a_signed) * part(b, i, 8, b_signed));
             sum as u64 & 0xffff_ffff
         });
         return uniform(lowering, raw, op, word, 3);
     }
     let first = if raw.has("hi") { 2 } else { 0 };
     let op = map3(move |a, b, c| {
-        let sum = (0..2).fold(c as i64, |sum, i| sum + part(a, i, 16, a_signed) * part(b, i + first, 8, b_signed));
+        let sum = (0..2).fold(c as i64, |sum, i| {
+            sum + part(a, i, 16, a_signed) * part(b, i + first, 8, b_signed)
+        });
         sum as u64 & 0xffff_ffff
     });
     uniform(lowering, raw, op, word, 3)
@@ -323,7 +390,10 @@ fn with_carry(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded> {
         let carry = if reads { u128::from(carry) } else { 0 };
         if subtracts {
             let taken = u128::from(b) + carry;
-            return ((u128::from(a).wrapping_sub(taken) as u64) & ones, u64::from(u128::from(a) < taken));
+            return (
+                (u128::from(a).wrapping_sub(taken) as u64) & ones,
+                u64::from(u128::from(a) < taken),
+            );
         }
         let (left, right) = if is_product {
             let all = product(a, b, bits, is_signed);

@@ -1,6 +1,6 @@
 //! Matrix products, and loads of matrix fragments.
 
-use super::{Decoded, Result, expect_operands, unsupported};
+use super::{expect_operands, unsupported, Decoded, Result};
 use crate::decode::memory::address;
 use crate::error::Error;
 use crate::float::Format;
@@ -49,8 +49,12 @@ fn is_supported(shape: [usize; 3], a: Element, c: Element) -> bool {
         (Element::Float(Format::F16), Element::Float(Format::F16 | Format::F32)) => {
             (m, n) == (16, 8) && matches!(k, 8 | 16)
         }
-        (Element::Float(Format::Bf16), Element::Float(Format::F32)) => (m, n) == (16, 8) && matches!(k, 8 | 16),
-        (Element::Float(Format::Tf32), Element::Float(Format::F32)) => (m, n) == (16, 8) && matches!(k, 4 | 8),
+        (Element::Float(Format::Bf16), Element::Float(Format::F32)) => {
+            (m, n) == (16, 8) && matches!(k, 8 | 16)
+        }
+        (Element::Float(Format::Tf32), Element::Float(Format::F32)) => {
+            (m, n) == (16, 8) && matches!(k, 4 | 8)
+        }
         (Element::Signed(bits) | Element::Unsigned(bits), Element::Signed(32)) if bits < 32 => {
             let words = k * bits as usize / 32;
             (m, n) == (16, 8) && matches!(words, 4 | 8) || (m, n) == (8, 8) && words == 4
@@ -65,10 +69,13 @@ fn product(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
         return Err(unsupported(raw, "a product without a shape"));
     };
     let elements: Vec<Element> = raw.parts[1..].iter().filter_map(|part| element(part)).collect();
-    let [d, a, b, c] = elements[..] else { return Err(unsupported(raw, "a product without four element types")) };
+    let [d, a, b, c] = elements[..] else {
+        return Err(unsupported(raw, "a product without four element types"));
+    };
     let known = ["sync", "aligned", "row", "col", "satfinite"];
-    let unknown =
-        raw.parts[1..].iter().find(|p| element(p).is_none() && shape(p).is_none() && !known.contains(&p.as_str()));
+    let unknown = raw.parts[1..]
+        .iter()
+        .find(|p| element(p).is_none() && shape(p).is_none() && !known.contains(&p.as_str()));
     let joins = !raw.has("row") || !raw.has("col") || !raw.has("sync");
     if unknown.is_some()
         || joins
@@ -79,18 +86,29 @@ fn product(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
         return Err(unsupported(raw, "this shape, layout or combination of element types"));
     }
     let register = |bits: u32| if bits == 64 { 64 } else { 32 };
-    let count = |elements: usize, bits: u32| elements * bits as usize / (32 * register(bits) as usize);
+    let count =
+        |elements: usize, bits: u32| elements * bits as usize / (32 * register(bits) as usize);
     let registers = [count(m * k, a.bits()), count(k * n, b.bits()), count(m * n, c.bits())];
     let result_registers = count(m * n, d.bits());
     let mut destinations = Vec::new();
     for operand in fragment(raw, 0, result_registers)? {
-        destinations.push(lowering.destination(raw, &operand, Type::B(register(d.bits())), false)?);
+        destinations.push(lowering.destination(
+            raw,
+            &operand,
+            Type::B(register(d.bits())),
+            false,
+        )?);
     }
     let mut sources = Vec::new();
     for (index, element) in [a, b, c].into_iter().enumerate() {
         for operand in fragment(raw, index + 1, registers[index])? {
             // `value` accepts float literals for bits of the same width.
-            sources.push(lowering.value(raw, &operand, Type::B(register(element.bits())), false)?);
+            sources.push(lowering.value(
+                raw,
+                &operand,
+                Type::B(register(element.bits())),
+                false,
+            )?);
         }
     }
     let saturates = raw.has("satfinite");
@@ -107,14 +125,20 @@ fn fragment(raw: &Raw, index: usize, count: usize) -> Result<Vec<Operand>> {
     if all.len() == count {
         Ok(all)
     } else {
-        Err(Error::parse(raw.line, format!("operand {index}: must have {count} registers, got {}", all.len())))
+        Err(Error::parse(
+            raw.line,
+            format!("operand {index}: must have {count} registers, got {}", all.len()),
+        ))
     }
 }
 
 /// `ldmatrix` and `stmatrix` of 8 by 8 matrices with 16-bit elements.
 fn matrices(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     expect_operands(raw, 2)?;
-    let count = [("x1", 1), ("x2", 2), ("x4", 4)].iter().find(|(name, _)| raw.has(name)).map(|(_, count)| *count);
+    let count = [("x1", 1), ("x2", 2), ("x4", 4)]
+        .iter()
+        .find(|(name, _)| raw.has(name))
+        .map(|(_, count)| *count);
     let (Some(count), true, true) = (count, raw.has("m8n8"), raw.has("b16")) else {
         return Err(unsupported(raw, "this form of matrix load or store"));
     };

@@ -1,7 +1,7 @@
 //! Loads, stores, atomics and asynchronous copies.
 
 use super::data::space;
-use super::{Decoded, Result, last_type, plain, unsupported};
+use super::{last_type, plain, unsupported, Decoded, Result};
 use crate::error::Error;
 use crate::lower::Lowering;
 use crate::program::{Access, Atomic, Op};
@@ -18,9 +18,17 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
 }
 
 /// The address of an operand in brackets: the register or constant, the constant offset, and the space.
-pub fn address(lowering: &mut Lowering, raw: &Raw, index: usize, space: Space) -> Result<(u32, i64, Space)> {
+pub fn address(
+    lowering: &mut Lowering,
+    raw: &Raw,
+    index: usize,
+    space: Space,
+) -> Result<(u32, i64, Space)> {
     let Some(Operand::Address(base, offset)) = raw.operands.get(index) else {
-        return Err(Error::parse(raw.line, format!("operand {index}: must be an address in brackets")));
+        return Err(Error::parse(
+            raw.line,
+            format!("operand {index}: must be an address in brackets"),
+        ));
     };
     let named = lowering.space_of(base);
     let is_param = |space| matches!(space, Space::Param | Space::CallParam);
@@ -28,7 +36,8 @@ pub fn address(lowering: &mut Lowering, raw: &Raw, index: usize, space: Space) -
         Some(named) if named == space || is_param(named) && space == Space::Param => named,
         Some(named) if space == Space::Generic && named == Space::Global => named,
         Some(named) => {
-            let message = format!("address: the variable is in .{}, not in .{}", named.name(), space.name());
+            let message =
+                format!("address: the variable is in .{}, not in .{}", named.name(), space.name());
             return Err(Error::parse(raw.line, message));
         }
         None if space == Space::Param && !lowering.is_entry() => Space::CallParam,
@@ -56,9 +65,19 @@ fn access(raw: &Raw, ty: Type) -> Result<Access> {
     if bytes * count > 32 || bytes > 8 {
         return Err(unsupported(raw, "a memory access of this size"));
     }
-    let is_strong = ["volatile", "relaxed", "acquire", "release", "mmio", "acq_rel"].iter().any(|part| raw.has(part));
+    let is_strong = ["volatile", "relaxed", "acquire", "release", "mmio", "acq_rel"]
+        .iter()
+        .any(|part| raw.has(part));
     let space = space(raw).unwrap_or(Space::Generic);
-    Ok(Access { space, offset: 0, bytes, count, is_signed: ty.is_signed(), is_strong, is_constant: raw.has("nc") })
+    Ok(Access {
+        space,
+        offset: 0,
+        bytes,
+        count,
+        is_signed: ty.is_signed(),
+        is_strong,
+        is_constant: raw.has("nc"),
+    })
 }
 
 /// The elements of a vector operand.
@@ -71,7 +90,10 @@ fn elements(raw: &Raw, index: usize, count: usize) -> Result<Vec<Operand>> {
     if all.len() == count {
         Ok(all)
     } else {
-        Err(Error::parse(raw.line, format!("operand {index}: must have {count} elements, got {}", all.len())))
+        Err(Error::parse(
+            raw.line,
+            format!("operand {index}: must have {count} elements, got {}", all.len()),
+        ))
     }
 }
 
@@ -133,7 +155,11 @@ fn atomic(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     if !matches!(space, Space::Global | Space::Shared | Space::Generic) {
         return Err(unsupported(raw, "an atomic operation in this space"));
     }
-    let destinations = if returns { vec![lowering.destination(raw, &raw.operands[0], ty, true)?] } else { Vec::new() };
+    let destinations = if returns {
+        vec![lowering.destination(raw, &raw.operands[0], ty, true)?]
+    } else {
+        Vec::new()
+    };
     let mut sources = vec![base, lowering.source(raw, first + 1, ty)?];
     if operation == Atomic::CompareAndSwap {
         sources.push(lowering.source(raw, first + 2, ty)?);

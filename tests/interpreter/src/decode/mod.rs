@@ -28,29 +28,31 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Decodes an instruction other than branches and calls.
 pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     match raw.parts[0].as_str() {
-        "add" | "sub" | "mul" | "mad" | "div" | "abs" | "neg" | "min" | "max" if floating::is_float(raw) => {
+        "add" | "sub" | "mul" | "mad" | "div" | "abs" | "neg" | "min" | "max"
+            if floating::is_float(raw) =>
+        {
             floating::decode(lowering, raw)
         }
-        "fma" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign" | "testp" => {
-            floating::decode(lowering, raw)
-        }
-        "addc" | "subc" | "madc" | "add" | "sub" | "mul" | "mul24" | "mad" | "mad24" | "div" | "rem" | "abs"
-        | "neg" | "min" | "max" | "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "bfe" | "bfi"
-        | "brev" | "popc" | "clz" | "bfind" | "prmt" | "lop3" | "dp4a" | "dp2a" | "sad" | "szext" | "bmsk" => {
-            integer::decode(lowering, raw)
-        }
+        "fma" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign"
+        | "testp" => floating::decode(lowering, raw),
+        "addc" | "subc" | "madc" | "add" | "sub" | "mul" | "mul24" | "mad" | "mad24" | "div"
+        | "rem" | "abs" | "neg" | "min" | "max" | "and" | "or" | "xor" | "not" | "cnot" | "shl"
+        | "shr" | "shf" | "bfe" | "bfi" | "brev" | "popc" | "clz" | "bfind" | "prmt" | "lop3"
+        | "dp4a" | "dp2a" | "sad" | "szext" | "bmsk" => integer::decode(lowering, raw),
         "setp" | "set" | "selp" | "slct" => compare::decode(lowering, raw),
         "cvt" => convert::decode(lowering, raw),
         "mov" | "cvta" | "isspacep" => data::decode(lowering, raw),
         "ld" | "ldu" | "st" | "atom" | "red" => memory::decode(lowering, raw),
         "cp" => memory::copy(lowering, raw),
         "mma" | "ldmatrix" | "stmatrix" => matrix::decode(lowering, raw),
-        "shfl" | "vote" | "match" | "redux" | "activemask" | "bar" | "barrier" | "elect" => warp::decode(lowering, raw),
+        "shfl" | "vote" | "match" | "redux" | "activemask" | "bar" | "barrier" | "elect" => {
+            warp::decode(lowering, raw)
+        }
         "ret" => Ok(plain(Op::Return)),
         "exit" => Ok(plain(Op::Exit)),
         "trap" | "brkpt" => Ok(plain(Op::Trap)),
-        "membar" | "fence" | "prefetch" | "prefetchu" | "discard" | "applypriority" | "nanosleep" | "pmevent"
-        | "griddepcontrol" | "setmaxnreg" => Ok(plain(Op::Nothing)),
+        "membar" | "fence" | "prefetch" | "prefetchu" | "discard" | "applypriority"
+        | "nanosleep" | "pmevent" | "griddepcontrol" | "setmaxnreg" => Ok(plain(Op::Nothing)),
         name => Err(unsupported(raw, &format!("the instruction `{name}`"))),
     }
 }
@@ -74,13 +76,20 @@ fn check_suffixes(raw: &Raw, known: &[&str]) -> Result<()> {
 
 /// The last type suffix, which is the type of most instructions.
 fn last_type(raw: &Raw) -> Result<Type> {
-    raw.types().last().copied().ok_or_else(|| Error::parse(raw.line, "opcode: a type suffix is missing"))
+    raw.types()
+        .last()
+        .copied()
+        .ok_or_else(|| Error::parse(raw.line, "opcode: a type suffix is missing"))
 }
 
 /// Checks the number of operands.
 fn expect_operands(raw: &Raw, count: usize) -> Result<()> {
     let got = raw.operands.len();
-    if got == count { Ok(()) } else { Err(Error::parse(raw.line, format!("must have {count} operands, got {got}"))) }
+    if got == count {
+        Ok(())
+    } else {
+        Err(Error::parse(raw.line, format!("must have {count} operands, got {got}")))
+    }
 }
 
 /// Decodes a destination and sources that all have one type.
@@ -89,7 +98,13 @@ fn uniform(lowering: &mut Lowering, raw: &Raw, op: Op, ty: Type, count: usize) -
 }
 
 /// Decodes a destination and sources with their types.
-fn typed(lowering: &mut Lowering, raw: &Raw, op: Op, result: Type, sources: &[Type]) -> Result<Decoded> {
+fn typed(
+    lowering: &mut Lowering,
+    raw: &Raw,
+    op: Op,
+    result: Type,
+    sources: &[Type],
+) -> Result<Decoded> {
     expect_operands(raw, sources.len() + 1)?;
     let destination = lowering.destination(raw, &raw.operands[0], result, false)?;
     let mut all = Vec::new();
@@ -135,6 +150,9 @@ fn map4(f: impl Fn(u64, u64, u64, u64) -> u64 + Send + Sync + 'static) -> Op {
 fn immediate(raw: &Raw, index: usize) -> Result<u64> {
     match raw.operands.get(index) {
         Some(Operand::Integer(value)) => Ok(*value),
-        other => Err(Error::parse(raw.line, format!("operand {index}: must be an integer constant, got {other:?}"))),
+        other => Err(Error::parse(
+            raw.line,
+            format!("operand {index}: must be an integer constant, got {other:?}"),
+        )),
     }
 }

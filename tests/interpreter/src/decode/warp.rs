@@ -1,6 +1,6 @@
 //! Barriers and communication between the lanes of a warp.
 
-use super::{Decoded, Result, expect_operands, last_type, plain, unsupported};
+use super::{expect_operands, last_type, plain, unsupported, Decoded, Result};
 use crate::error::Error;
 use crate::lower::Lowering;
 use crate::program::{Atomic, BarrierReduction, Op, Shuffle, Vote};
@@ -36,7 +36,8 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
                 ("or", Atomic::Or),
                 ("xor", Atomic::Xor),
             ];
-            let Some((_, operation)) = operations.iter().find(|(name, _)| raw.has(name)).filter(|_| ty.is_integer())
+            let Some((_, operation)) =
+                operations.iter().find(|(name, _)| raw.has(name)).filter(|_| ty.is_integer())
             else {
                 return Err(unsupported(raw, "this reduction"));
             };
@@ -46,7 +47,11 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
         "elect" => {
             expect_operands(raw, 2)?;
             let destinations = one_or_two(lowering, raw, true)?;
-            Ok(Decoded { op: Op::ElectOne, destinations, sources: vec![lowering.source(raw, 1, WORD)?] })
+            Ok(Decoded {
+                op: Op::ElectOne,
+                destinations,
+                sources: vec![lowering.source(raw, 1, WORD)?],
+            })
         }
         "activemask" => {
             expect_operands(raw, 1)?;
@@ -60,9 +65,10 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
 /// A destination `d`, or `d|p` with a predicate.
 fn one_or_two(lowering: &mut Lowering, raw: &Raw, accepts_pair: bool) -> Result<Vec<u32>> {
     match &raw.operands[0] {
-        Operand::Pair(d, p) if accepts_pair => {
-            Ok(vec![lowering.destination(raw, d, WORD, false)?, lowering.destination(raw, p, Type::Pred, false)?])
-        }
+        Operand::Pair(d, p) if accepts_pair => Ok(vec![
+            lowering.destination(raw, d, WORD, false)?,
+            lowering.destination(raw, p, Type::Pred, false)?,
+        ]),
         d => Ok(vec![lowering.destination(raw, d, WORD, false)?]),
     }
 }
@@ -77,7 +83,12 @@ fn predicate(lowering: &mut Lowering, raw: &Raw, index: usize) -> Result<(u32, b
 
 fn shuffle(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     expect_operands(raw, 5)?;
-    let modes = [("up", Shuffle::Up), ("down", Shuffle::Down), ("bfly", Shuffle::Butterfly), ("idx", Shuffle::Index)];
+    let modes = [
+        ("up", Shuffle::Up),
+        ("down", Shuffle::Down),
+        ("bfly", Shuffle::Butterfly),
+        ("idx", Shuffle::Index),
+    ];
     let Some((_, mode)) = modes.iter().find(|(name, _)| raw.has(name)) else {
         return Err(unsupported(raw, "this mode of `shfl`"));
     };
@@ -91,7 +102,8 @@ fn shuffle(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
 
 fn vote(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     expect_operands(raw, 3)?;
-    let modes = [("all", Vote::All), ("any", Vote::Any), ("uni", Vote::Uniform), ("ballot", Vote::Ballot)];
+    let modes =
+        [("all", Vote::All), ("any", Vote::Any), ("uni", Vote::Uniform), ("ballot", Vote::Ballot)];
     let Some((_, vote)) = modes.iter().find(|(name, _)| raw.has(name)) else {
         return Err(unsupported(raw, "this mode of `vote`"));
     };
@@ -117,12 +129,18 @@ fn barrier(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     let mut at = 0;
     let mut reduction = None;
     if raw.has("red") {
-        let kinds = [("popc", BarrierReduction::Count), ("and", BarrierReduction::And), ("or", BarrierReduction::Or)];
+        let kinds = [
+            ("popc", BarrierReduction::Count),
+            ("and", BarrierReduction::And),
+            ("or", BarrierReduction::Or),
+        ];
         let Some((_, kind)) = kinds.iter().find(|(name, _)| raw.has(name)) else {
             return Err(unsupported(raw, "this reduction of a barrier"));
         };
         let ty = if *kind == BarrierReduction::Count { WORD } else { Type::Pred };
-        let Some(operand) = raw.operands.first() else { return Err(unsupported(raw, "a barrier without operands")) };
+        let Some(operand) = raw.operands.first() else {
+            return Err(unsupported(raw, "a barrier without operands"));
+        };
         decoded.destinations.push(lowering.destination(raw, operand, ty, false)?);
         reduction = Some(*kind);
         at = 1;
@@ -133,7 +151,12 @@ fn barrier(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     let has_count = match end - at.min(end) {
         1 => false,
         2 => true,
-        _ => return Err(Error::parse(raw.line, "barrier: a number and optionally a thread count must follow")),
+        _ => {
+            return Err(Error::parse(
+                raw.line,
+                "barrier: a number and optionally a thread count must follow",
+            ))
+        }
     };
     decoded.sources.push(lowering.source(raw, at, WORD)?);
     if has_count {

@@ -1,12 +1,12 @@
 //! Loads, stores, atomics and asynchronous copies.
 
 use crate::error::{ErrorKind, Fault};
-use crate::exec::state::{Block, PendingCopy, Warp, lanes};
-use crate::float::{Format, Operation, Rounding, arithmetic};
+use crate::exec::state::{lanes, Block, PendingCopy, Warp};
+use crate::float::{arithmetic, Format, Operation, Rounding};
 use crate::memory::Region;
 use crate::program::{Access, Atomic, Instruction, WARP};
 use crate::shadow::{self, Actor, Conflict, Kind};
-use crate::types::{Space, Type, mask, sign_extend};
+use crate::types::{mask, sign_extend, Space, Type};
 
 /// The largest access in bytes.
 const MAX_ACCESS_BYTES: usize = 32;
@@ -27,12 +27,16 @@ fn race(address: u64, block: &Block<'_>, conflict: Conflict, kind: Kind) -> Faul
     } else {
         format!("thread {:?} of the block", block.thread_index(conflict.thread))
     };
-    Fault::new(ErrorKind::Race, format!("{what}: must be ordered after the {was} by {by}")).at(address)
+    Fault::new(ErrorKind::Race, format!("{what}: must be ordered after the {was} by {by}"))
+        .at(address)
 }
 
 fn misaligned(address: u64, bytes: usize) -> Fault {
-    Fault::new(ErrorKind::Misaligned, format!("access of {bytes} bytes: the address must be a multiple of {bytes}"))
-        .at(address)
+    Fault::new(
+        ErrorKind::Misaligned,
+        format!("access of {bytes} bytes: the address must be a multiple of {bytes}"),
+    )
+    .at(address)
 }
 
 #[inline]
@@ -65,7 +69,8 @@ impl Block<'_> {
         size: usize,
         kind: Kind,
     ) -> Result<Bytes, Fault> {
-        let (space, place) = if space == Space::Generic { Space::of_generic(address) } else { (space, address) };
+        let (space, place) =
+            if space == Space::Generic { Space::of_generic(address) } else { (space, address) };
         if place & (size as u64 - 1) != 0 {
             return Err(misaligned(address, size));
         }
@@ -80,8 +85,10 @@ impl Block<'_> {
             copy(&mut result[..size], &region.bytes[at..at + size]);
             Ok(at)
         };
-        let missing =
-            || Fault::new(ErrorKind::OutOfBounds, "access: the kernel has no variables in this space").at(address);
+        let missing = || {
+            Fault::new(ErrorKind::OutOfBounds, "access: the kernel has no variables in this space")
+                .at(address)
+        };
         match space {
             Space::Shared => {
                 let at = region(&self.shared, &mut result)?;
@@ -101,7 +108,10 @@ impl Block<'_> {
             }
             Space::Global | Space::Generic => {
                 let (index, offset) = self.memory.find(place, size)?;
-                copy(&mut result[..size], &self.memory.buffer(index, false).bytes[offset..offset + size]);
+                copy(
+                    &mut result[..size],
+                    &self.memory.buffer(index, false).bytes[offset..offset + size],
+                );
                 self.check_global(warp, lane, (index, offset), size, kind, place)?;
             }
         }
@@ -118,20 +128,24 @@ impl Block<'_> {
         bytes: &[u8],
         kind: Kind,
     ) -> Result<(), Fault> {
-        let (space, place) = if space == Space::Generic { Space::of_generic(address) } else { (space, address) };
+        let (space, place) =
+            if space == Space::Generic { Space::of_generic(address) } else { (space, address) };
         let size = bytes.len();
         if place & (size as u64 - 1) != 0 {
             return Err(misaligned(address, size));
         }
         let thread = warp * WARP + lane;
-        let missing =
-            || Fault::new(ErrorKind::OutOfBounds, "access: the kernel has no variables in this space").at(address);
+        let missing = || {
+            Fault::new(ErrorKind::OutOfBounds, "access: the kernel has no variables in this space")
+                .at(address)
+        };
         match space {
             Space::Shared => {
                 let at = self.shared.place(place, size)?;
                 let allows_equal = self.options.allow_equal_writes;
-                let is_equal =
-                    allows_equal && self.shared.is_defined(at, size) && self.shared.bytes[at..at + size] == *bytes;
+                let is_equal = allows_equal
+                    && self.shared.is_defined(at, size)
+                    && self.shared.bytes[at..at + size] == *bytes;
                 let result = self.check_shared(warp, lane, at, size, kind, place);
                 if !is_equal {
                     result?;
@@ -153,7 +167,8 @@ impl Block<'_> {
             Space::Global | Space::Generic => {
                 let (index, offset) = self.memory.find(place, size)?;
                 let allows_equal = self.options.allow_equal_writes;
-                let is_equal = allows_equal && self.memory.buffer(index, false).bytes[offset..offset + size] == *bytes;
+                let is_equal = allows_equal
+                    && self.memory.buffer(index, false).bytes[offset..offset + size] == *bytes;
                 let result = self.check_global(warp, lane, (index, offset), size, kind, place);
                 if !is_equal {
                     result?;
@@ -223,7 +238,8 @@ impl Block<'_> {
             (false, false) => Kind::Read,
         };
         let addresses = *self.operand(warp, instruction.sources[0]);
-        let uniform = instruction.sources[0] & crate::program::CONSTANT != 0 && access.space == Space::Param;
+        let uniform =
+            instruction.sources[0] & crate::program::CONSTANT != 0 && access.space == Space::Param;
         let mut known: Option<Bytes> = None;
         for lane in lanes(active) {
             let address = addresses[lane].wrapping_add_signed(access.offset);
@@ -259,13 +275,16 @@ impl Block<'_> {
         let kind = if access.is_strong { Kind::AtomicWrite } else { Kind::Write };
         let size = access.bytes * access.count;
         for lane in lanes(active) {
-            let address = self.operand(warp, instruction.sources[0])[lane].wrapping_add_signed(access.offset);
+            let address =
+                self.operand(warp, instruction.sources[0])[lane].wrapping_add_signed(access.offset);
             let mut bytes = [0; MAX_ACCESS_BYTES];
             for (index, &source) in instruction.sources[1..].iter().enumerate() {
                 let value = self.operand(warp, source)[lane].to_le_bytes();
-                bytes[index * access.bytes..(index + 1) * access.bytes].copy_from_slice(&value[..access.bytes]);
+                bytes[index * access.bytes..(index + 1) * access.bytes]
+                    .copy_from_slice(&value[..access.bytes]);
             }
-            let written = self.write(warp.number, lane, access.space, address, &bytes[..size], kind);
+            let written =
+                self.write(warp.number, lane, access.space, address, &bytes[..size], kind);
             written.map_err(|fault| fault.of_lane(lane))?;
         }
         Ok(())
@@ -280,14 +299,24 @@ impl Block<'_> {
         active: u32,
     ) -> Result<(), Fault> {
         for lane in lanes(active) {
-            let address = self.operand(warp, instruction.sources[0])[lane].wrapping_add_signed(access.offset);
+            let address =
+                self.operand(warp, instruction.sources[0])[lane].wrapping_add_signed(access.offset);
             let value = self.operand(warp, instruction.sources[1])[lane];
-            let third = instruction.sources.get(2).map_or(0, |&source| self.operand(warp, source)[lane]);
+            let third =
+                instruction.sources.get(2).map_or(0, |&source| self.operand(warp, source)[lane]);
             // The write checks races of both, because it conflicts with all that the read conflicts with.
-            let old = self.read(warp.number, lane, access.space, address, access.bytes, Kind::AtomicRead);
+            let old =
+                self.read(warp.number, lane, access.space, address, access.bytes, Kind::AtomicRead);
             let old = element(&old.map_err(|fault| fault.of_lane(lane))?[..access.bytes]);
             let new = combine(operation, ty, old, value, third).to_le_bytes();
-            let written = self.write(warp.number, lane, access.space, address, &new[..access.bytes], Kind::AtomicWrite);
+            let written = self.write(
+                warp.number,
+                lane,
+                access.space,
+                address,
+                &new[..access.bytes],
+                Kind::AtomicWrite,
+            );
             written.map_err(|fault| fault.of_lane(lane))?;
             if let Some(&register) = instruction.destinations.first() {
                 let mut result = old;
@@ -310,11 +339,17 @@ impl Block<'_> {
         active: u32,
     ) -> Result<(), Fault> {
         for lane in lanes(active) {
-            let to = self.operand(warp, instruction.sources[0])[lane].wrapping_add_signed(destination);
+            let to =
+                self.operand(warp, instruction.sources[0])[lane].wrapping_add_signed(destination);
             let from = self.operand(warp, instruction.sources[1])[lane].wrapping_add_signed(source);
-            let count = if has_source_size { self.operand(warp, instruction.sources[2])[lane] as usize } else { size };
+            let count = if has_source_size {
+                self.operand(warp, instruction.sources[2])[lane] as usize
+            } else {
+                size
+            };
             if count > size {
-                let message = format!("cp.async: the source size must be at most {size}, got {count}");
+                let message =
+                    format!("cp.async: the source size must be at most {size}, got {count}");
                 return Err(Fault::new(ErrorKind::Operand, message).of_lane(lane));
             }
             if from % size as u64 != 0 {
@@ -324,8 +359,16 @@ impl Block<'_> {
             // A partial copy reads only its first bytes, and fills the rest with zeros.
             let step = if count == size { size } else { 1 };
             for at in (0..count).step_by(step) {
-                let read = self.read(warp.number, lane, Space::Global, from.wrapping_add(at as u64), step, Kind::Read);
-                bytes[at..at + step].copy_from_slice(&read.map_err(|fault| fault.of_lane(lane))?[..step]);
+                let read = self.read(
+                    warp.number,
+                    lane,
+                    Space::Global,
+                    from.wrapping_add(at as u64),
+                    step,
+                    Kind::Read,
+                );
+                bytes[at..at + step]
+                    .copy_from_slice(&read.map_err(|fault| fault.of_lane(lane))?[..step]);
             }
             self.write(warp.number, lane, Space::Shared, to, &bytes, Kind::Write)
                 .map_err(|fault| fault.of_lane(lane))?;
@@ -339,16 +382,30 @@ impl Block<'_> {
     }
 
     /// Completes copies until at most `pending` groups of each lane are left, or all.
-    pub fn wait_copies(&mut self, warp: &mut Warp, pending: Option<u32>, active: u32) -> Result<(), Fault> {
+    pub fn wait_copies(
+        &mut self,
+        warp: &mut Warp,
+        pending: Option<u32>,
+        active: u32,
+    ) -> Result<(), Fault> {
         let copies = std::mem::take(&mut warp.copies);
         for copy in copies {
             let is_complete = active >> copy.lane & 1 == 1
-                && pending.is_none_or(|pending| copy.group.saturating_add(pending) < warp.committed[copy.lane]);
+                && pending.is_none_or(|pending| {
+                    copy.group.saturating_add(pending) < warp.committed[copy.lane]
+                });
             if !is_complete {
                 warp.copies.push(copy);
                 continue;
             }
-            let written = self.write(warp.number, copy.lane, Space::Shared, copy.address, &copy.bytes, Kind::Write);
+            let written = self.write(
+                warp.number,
+                copy.lane,
+                Space::Shared,
+                copy.address,
+                &copy.bytes,
+                Kind::Write,
+            );
             written.map_err(|fault| fault.of_lane(copy.lane))?;
         }
         Ok(())
@@ -373,8 +430,11 @@ fn combine(operation: Atomic, ty: Type, old: u64, value: u64, third: u64) -> u64
             add(old, value)
         };
     }
-    let is_less =
-        if ty.is_signed() { sign_extend(value, ty.bits()) < sign_extend(old, ty.bits()) } else { value < old };
+    let is_less = if ty.is_signed() {
+        sign_extend(value, ty.bits()) < sign_extend(old, ty.bits())
+    } else {
+        value < old
+    };
     match operation {
         Atomic::Add => old.wrapping_add(value) & ones,
         Atomic::Min => {

@@ -7,10 +7,10 @@
 
 use crate::error::Fault;
 use crate::exec::state::{Block, Warp};
-use crate::float::{Format, Operation, Rounding, arithmetic};
+use crate::float::{arithmetic, Format, Operation, Rounding};
 use crate::program::{Element, Instruction, Lanes, Op, Product, WARP};
 use crate::shadow::Kind;
-use crate::types::{Space, mask, sign_extend};
+use crate::types::{mask, sign_extend, Space};
 
 /// A matrix in rows, as floats or integers.
 #[derive(Clone)]
@@ -38,12 +38,20 @@ enum Side {
 }
 
 /// Row and column of an element of a fragment.
-fn position(side: Side, element: Element, lane: usize, register: usize, index: usize) -> (usize, usize) {
+fn position(
+    side: Side,
+    element: Element,
+    lane: usize,
+    register: usize,
+    index: usize,
+) -> (usize, usize) {
     let (group, part) = (lane / 4, lane % 4);
     let per_register = (32 / element.bits() as usize).max(1);
     let along = 4 * per_register;
     match side {
-        Side::A => (group + 8 * (register % 2), along * (register / 2) + per_register * part + index),
+        Side::A => {
+            (group + 8 * (register % 2), along * (register / 2) + per_register * part + index)
+        }
         Side::B => (along * register + per_register * part + index, group),
         Side::C => {
             let at = register * per_register + index;
@@ -53,7 +61,12 @@ fn position(side: Side, element: Element, lane: usize, register: usize, index: u
 }
 
 /// Calls `f` with lane, register, bit offset, row and column of each element of a fragment.
-fn each(side: Side, element: Element, registers: usize, mut f: impl FnMut(usize, usize, u32, usize, usize)) {
+fn each(
+    side: Side,
+    element: Element,
+    registers: usize,
+    mut f: impl FnMut(usize, usize, u32, usize, usize),
+) {
     let per_register = (32 / element.bits() as usize).max(1);
     for lane in 0..WARP {
         for register in 0..registers {
@@ -65,7 +78,13 @@ fn each(side: Side, element: Element, registers: usize, mut f: impl FnMut(usize,
     }
 }
 
-fn gather(side: Side, element: Element, registers: &[Lanes], rows: usize, columns: usize) -> Matrix {
+fn gather(
+    side: Side,
+    element: Element,
+    registers: &[Lanes],
+    rows: usize,
+    columns: usize,
+) -> Matrix {
     let mut matrix = Matrix::new(rows, columns);
     each(side, element, registers.len(), |lane, register, shift, row, column| {
         *matrix.at(row, column) = registers[register][lane] >> shift & mask(element.bits());
@@ -84,8 +103,9 @@ fn integer(element: Element, bits: u64) -> i64 {
 fn multiply(product: &Product, a: &Matrix, b: &Matrix, c: &Matrix) -> Matrix {
     match (product.c, product.d) {
         (Element::Float(Format::F64), _) => products(product, &a.bits, &b.bits, |at, pairs| {
-            pairs
-                .fold(c.bits[at], |sum, (x, y)| arithmetic(Operation::Fma, Format::F64, Rounding::Nearest, [x, y, sum]))
+            pairs.fold(c.bits[at], |sum, (x, y)| {
+                arithmetic(Operation::Fma, Format::F64, Rounding::Nearest, [x, y, sum])
+            })
         }),
         (Element::Float(from), Element::Float(to)) => {
             let decode = |element: Element, matrix: &Matrix| -> Vec<f64> {
@@ -104,7 +124,11 @@ fn multiply(product: &Product, a: &Matrix, b: &Matrix, c: &Matrix) -> Matrix {
             };
             products(product, &decode(product.a, a), &decode(product.b, b), |at, pairs| {
                 let sum = pairs.fold(sign_extend(c.bits[at], 32), |sum, (x, y)| sum + x * y);
-                let limit = if product.saturates { sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) } else { sum };
+                let limit = if product.saturates {
+                    sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX))
+                } else {
+                    sum
+                };
                 limit as u64 & 0xffff_ffff
             })
         }
@@ -115,7 +139,12 @@ fn multiply(product: &Product, a: &Matrix, b: &Matrix, c: &Matrix) -> Matrix {
 type Pairs<'a, T> = &'a mut dyn Iterator<Item = (T, T)>;
 
 /// Calls `sum` for each element of the result, with its position and pairs.
-fn products<T: Copy>(product: &Product, a: &[T], b: &[T], sum: impl Fn(usize, Pairs<'_, T>) -> u64) -> Matrix {
+fn products<T: Copy>(
+    product: &Product,
+    a: &[T],
+    b: &[T],
+    sum: impl Fn(usize, Pairs<'_, T>) -> u64,
+) -> Matrix {
     let (n, k) = (product.n, product.k);
     let mut result = Matrix::new(product.m, n);
     for (at, target) in result.bits.iter_mut().enumerate() {
@@ -142,7 +171,8 @@ impl Block<'_> {
     }
 
     fn product(&self, warp: &mut Warp, instruction: &Instruction, product: &Product) {
-        let all: Vec<Lanes> = instruction.sources.iter().map(|&source| *self.operand(warp, source)).collect();
+        let all: Vec<Lanes> =
+            instruction.sources.iter().map(|&source| *self.operand(warp, source)).collect();
         let [count_a, count_b, _] = product.registers;
         let (a, rest) = all.split_at(count_a);
         let (b, c) = rest.split_at(count_b);
@@ -182,7 +212,11 @@ impl Block<'_> {
             for (lane, target) in register.iter_mut().enumerate() {
                 let (group, first) = (lane / 4, lane % 4 * 2);
                 let element = |index: usize| {
-                    u64::from(if is_transposed { values[first + index][group] } else { values[group][first + index] })
+                    u64::from(if is_transposed {
+                        values[first + index][group]
+                    } else {
+                        values[group][first + index]
+                    })
                 };
                 *target = element(0) | element(1) << 16;
             }

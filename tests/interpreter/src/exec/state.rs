@@ -3,7 +3,7 @@
 use crate::error::{ErrorKind, Fault};
 use crate::memory::{Memory, Region};
 use crate::options::Options;
-use crate::program::{CONSTANT, Instruction, Lanes, Program, SINK, WARP};
+use crate::program::{Instruction, Lanes, Program, CONSTANT, SINK, WARP};
 use crate::shadow::{Actor, Cell, Known};
 
 /// The depth of calls that a scheduling key can hold.
@@ -79,7 +79,10 @@ pub fn lanes(mask: u32) -> impl Iterator<Item = usize> {
 impl Warp {
     /// The lanes with a status.
     pub fn having(&self, test: impl Fn(Status) -> bool) -> u32 {
-        self.status.iter().enumerate().fold(0, |mask, (lane, status)| mask | u32::from(test(*status)) << lane)
+        self.status
+            .iter()
+            .enumerate()
+            .fold(0, |mask, (lane, status)| mask | u32::from(test(*status)) << lane)
     }
 
     pub fn runnable(&self) -> u32 {
@@ -192,7 +195,11 @@ impl Block<'_> {
 
     /// The lanes in which an operand has a value.
     pub fn defined(&self, warp: &Warp, operand: u32) -> u32 {
-        if operand & CONSTANT == 0 { warp.defined[operand as usize] } else { u32::MAX }
+        if operand & CONSTANT == 0 {
+            warp.defined[operand as usize]
+        } else {
+            u32::MAX
+        }
     }
 
     /// Checks that the sources of an instruction have values.

@@ -1,7 +1,7 @@
 //! Execution of the instructions of a warp.
 
 use crate::error::{Error, ErrorKind, Fault};
-use crate::exec::state::{Block, Frame, MAX_DEPTH, Status, Warp, key, lanes, pc_of};
+use crate::exec::state::{key, lanes, pc_of, Block, Frame, Status, Warp, MAX_DEPTH};
 use crate::float::approximate;
 use crate::options::Schedule;
 use crate::program::{Call, Instruction, Lanes, Op, Place, WARP};
@@ -63,8 +63,11 @@ impl Block<'_> {
             group = if part == 0 { group } else { part };
         }
         // A random group runs for a while, whoever waits.
-        let next =
-            if is_random { 0 } else { lanes(runnable & !group).map(|lane| warp.keys[lane]).min().unwrap_or(u64::MAX) };
+        let next = if is_random {
+            0
+        } else {
+            lanes(runnable & !group).map(|lane| warp.keys[lane]).min().unwrap_or(u64::MAX)
+        };
         (pc_of(chosen), group, next)
     }
 
@@ -84,12 +87,16 @@ impl Block<'_> {
         let first = group.trailing_zeros() as usize % WARP;
         loop {
             let Some(instruction) = program.instructions.get(pc as usize) else {
-                return Err((Fault::new(ErrorKind::Operand, "the program counter left the program"), 0));
+                return Err((
+                    Fault::new(ErrorKind::Operand, "the program counter left the program"),
+                    0,
+                ));
             };
             let active = match instruction.guard {
                 None => group,
                 Some(guard) => {
-                    self.check_defined(warp, &[guard.register], group).map_err(|fault| (fault, pc))?;
+                    self.check_defined(warp, &[guard.register], group)
+                        .map_err(|fault| (fault, pc))?;
                     warp.where_true(&warp.registers[guard.register as usize], group, guard.negated)
                 }
             };
@@ -99,8 +106,10 @@ impl Block<'_> {
             self.executed += u64::from(group.count_ones());
             if self.executed > self.options.instruction_limit {
                 let limit = self.options.instruction_limit;
-                let fault =
-                    Fault::new(ErrorKind::Limit, format!("the launch must end within {limit} thread instructions"));
+                let fault = Fault::new(
+                    ErrorKind::Limit,
+                    format!("the launch must end within {limit} thread instructions"),
+                );
                 return Err((fault.of_lane(first), pc));
             }
             *left = left.saturating_sub(1);
@@ -133,7 +142,8 @@ impl Block<'_> {
         active: u32,
         group: u32,
     ) -> Result<Flow, Fault> {
-        let is_strict = self.options.check_uninitialized && !matches!(instruction.op, Op::Move | Op::Select);
+        let is_strict =
+            self.options.check_uninitialized && !matches!(instruction.op, Op::Move | Op::Select);
         if is_strict {
             self.check_defined(warp, &instruction.sources, active)?;
         }
@@ -150,7 +160,9 @@ impl Block<'_> {
                 warp.write(instruction.destinations[1], active, &second);
             }
             Op::Approximate { .. } => self.approximate(warp, instruction, active),
-            Op::Move => self.move_value(warp, instruction.destinations[0], instruction.sources[0], active),
+            Op::Move => {
+                self.move_value(warp, instruction.destinations[0], instruction.sources[0], active)
+            }
             Op::Select => self.select_value(warp, instruction, active)?,
             Op::Unpack(bits) => {
                 let value = *self.operand(warp, instruction.sources[0]);
@@ -170,7 +182,9 @@ impl Block<'_> {
             }
             Op::CommitGroup => lanes(active).for_each(|lane| warp.committed[lane] += 1),
             Op::WaitGroup(pending) => self.wait_copies(warp, *pending, active)?,
-            Op::ActiveMask => warp.write(instruction.destinations[0], active, &[u64::from(active); WARP]),
+            Op::ActiveMask => {
+                warp.write(instruction.destinations[0], active, &[u64::from(active); WARP])
+            }
             Op::Nothing => {}
             Op::Trap => {
                 let fault = Fault::new(ErrorKind::Trap, "trap: a thread must not reach it");
@@ -201,8 +215,11 @@ impl Block<'_> {
                 warp.set_pc(group & !active, pc + 1);
                 for lane in lanes(active) {
                     let Some(&target) = targets.get(values[lane] as usize) else {
-                        let message =
-                            format!("brx.idx: the index must be below {}, got {}", targets.len(), values[lane]);
+                        let message = format!(
+                            "brx.idx: the index must be below {}, got {}",
+                            targets.len(),
+                            values[lane]
+                        );
                         return Err(Fault::new(ErrorKind::Operand, message).of_lane(lane));
                     };
                     warp.set_pc(1 << lane, target);
@@ -251,14 +268,20 @@ impl Block<'_> {
     }
 
     fn approximate(&self, warp: &mut Warp, instruction: &Instruction, active: u32) {
-        let Op::Approximate { function, bound, format, is_packed, ftz } = &instruction.op else { return };
+        let Op::Approximate { function, bound, format, is_packed, ftz } = &instruction.op else {
+            return;
+        };
         let sources = self.sources(warp, instruction);
         let (seed, mut result) = (self.options.perturb, [0; WARP]);
         let element = |a: u64, b: u64| {
             let (a, b) = if *ftz { (format.flush(a), format.flush(b)) } else { (a, b) };
             let value = function(format.decode(a), format.decode(b));
             let bits = approximate(*format, *bound, seed, a ^ b.rotate_left(9), value);
-            if *ftz { format.flush(bits) } else { bits }
+            if *ftz {
+                format.flush(bits)
+            } else {
+                bits
+            }
         };
         for lane in lanes(active) {
             let (a, b) = (sources[0][lane], sources[1][lane]);
@@ -281,7 +304,12 @@ impl Block<'_> {
         }
     }
 
-    fn select_value(&self, warp: &mut Warp, instruction: &Instruction, active: u32) -> Result<(), Fault> {
+    fn select_value(
+        &self,
+        warp: &mut Warp,
+        instruction: &Instruction,
+        active: u32,
+    ) -> Result<(), Fault> {
         let [a, b, predicate] = instruction.sources[..] else { return Ok(()) };
         if self.options.check_uninitialized {
             self.check_defined(warp, &[predicate], active)?;
@@ -301,9 +329,16 @@ impl Block<'_> {
         Ok(())
     }
 
-    fn copy_place(&mut self, warp: &mut Warp, (from, to): (Place, Place), lane: usize) -> Result<(), Fault> {
+    fn copy_place(
+        &mut self,
+        warp: &mut Warp,
+        (from, to): (Place, Place),
+        lane: usize,
+    ) -> Result<(), Fault> {
         match (from, to) {
-            (Place::Register(from), Place::Register(to)) => self.move_value(warp, to, from, 1 << lane),
+            (Place::Register(from), Place::Register(to)) => {
+                self.move_value(warp, to, from, 1 << lane)
+            }
             (Place::Memory(from, size), Place::Memory(to, _)) => {
                 let thread = warp.number * WARP + lane;
                 let Some(region) = self.call.get_mut(thread) else { return Ok(()) };
@@ -318,7 +353,9 @@ impl Block<'_> {
     fn call(&mut self, warp: &mut Warp, call: &Call, pc: u32, active: u32) -> Result<(), Fault> {
         for lane in lanes(active) {
             if warp.stacks[lane].len() >= MAX_DEPTH {
-                return Err(Fault::new(ErrorKind::Limit, "call: too many nested calls").of_lane(lane));
+                return Err(
+                    Fault::new(ErrorKind::Limit, "call: too many nested calls").of_lane(lane)
+                );
             }
             for &copy in &call.arguments {
                 self.copy_place(warp, copy, lane)?;

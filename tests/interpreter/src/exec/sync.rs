@@ -1,7 +1,7 @@
 //! Communication between the lanes of a warp, and barriers of the block.
 
 use crate::error::{ErrorKind, Fault};
-use crate::exec::state::{Arrival, Block, Status, Warp, lanes, pc_of};
+use crate::exec::state::{lanes, pc_of, Arrival, Block, Status, Warp};
 use crate::program::{Atomic, BarrierReduction, Instruction, Op, Shuffle, Vote, WARP};
 
 /// The number of barriers of a block.
@@ -29,11 +29,15 @@ impl Block<'_> {
             let first = rest.trailing_zeros() as usize;
             let mask_of = |lane: usize| members.map_or(u32::MAX, |members| members[lane] as u32);
             let mask = mask_of(first);
-            let group = lanes(rest).filter(|&lane| mask_of(lane) == mask).fold(0, |all, lane| all | 1 << lane);
+            let group = lanes(rest)
+                .filter(|&lane| mask_of(lane) == mask)
+                .fold(0, |all, lane| all | 1 << lane);
             rest &= !group;
             if group & !mask != 0 {
-                let message = format!("membermask: must contain the executing lane, got {mask:#010x}");
-                return Err(Fault::new(ErrorKind::Operand, message).of_lane((group & !mask).trailing_zeros() as usize));
+                let message =
+                    format!("membermask: must contain the executing lane, got {mask:#010x}");
+                return Err(Fault::new(ErrorKind::Operand, message)
+                    .of_lane((group & !mask).trailing_zeros() as usize));
             }
             let key = warp.keys[first];
             let waiting = self.waiting(warp, mask, key, any_place);
@@ -57,7 +61,8 @@ impl Block<'_> {
         lanes(warp.having(|status| status == Status::WarpWait(mask)))
             .filter(|&lane| {
                 let place = warp.keys[lane];
-                place == key || any_place && matches!(self.instruction(pc_of(place)).op, Op::WarpBarrier)
+                place == key
+                    || any_place && matches!(self.instruction(pc_of(place)).op, Op::WarpBarrier)
             })
             .fold(0, |all, lane| all | 1 << lane)
     }
@@ -102,8 +107,9 @@ impl Block<'_> {
             }
             Op::Match { is_all } => {
                 let values = *self.operand(warp, instruction.sources[0]);
-                let same =
-                    |lane: usize| lanes(all).filter(|&o| values[o] == values[lane]).fold(0_u32, |m, o| m | 1 << o);
+                let same = |lane: usize| {
+                    lanes(all).filter(|&o| values[o] == values[lane]).fold(0_u32, |m, o| m | 1 << o)
+                };
                 for lane in lanes(all) {
                     let found = same(lane);
                     let result = if *is_all && found != all { 0 } else { found };
@@ -132,7 +138,8 @@ impl Block<'_> {
                 if all != u32::MAX {
                     let message =
                         format!("all 32 lanes of the warp must execute it together, got the lanes {all:#010x}");
-                    return Err(Fault::new(ErrorKind::Barrier, message).of_lane(all.trailing_zeros() as usize % WARP));
+                    return Err(Fault::new(ErrorKind::Barrier, message)
+                        .of_lane(all.trailing_zeros() as usize % WARP));
                 }
                 self.matrix(warp, instruction)?;
             }
@@ -142,7 +149,10 @@ impl Block<'_> {
 
     fn shuffle(&self, warp: &mut Warp, instruction: &Instruction, mode: Shuffle, all: u32) {
         let values = *self.operand(warp, instruction.sources[0]);
-        let (b, c) = (*self.operand(warp, instruction.sources[1]), *self.operand(warp, instruction.sources[2]));
+        let (b, c) = (
+            *self.operand(warp, instruction.sources[1]),
+            *self.operand(warp, instruction.sources[2]),
+        );
         for lane in lanes(all) {
             let (at, b, c) = (lane as i64, (b[lane] & 31) as i64, c[lane]);
             let (clamp, segment) = ((c & 31) as i64, (c >> 8 & 31) as i64);
@@ -173,15 +183,19 @@ impl Block<'_> {
     pub fn arrive(&mut self, warp: &mut Warp, pc: u32, active: u32) -> Result<(), Fault> {
         let program = self.program;
         let instruction = &program.instructions[pc as usize];
-        let Op::Barrier { arrives_only, has_count, reduction, negated, .. } = instruction.op else { return Ok(()) };
+        let Op::Barrier { arrives_only, has_count, reduction, negated, .. } = instruction.op else {
+            return Ok(());
+        };
         let uniform = |operand: u32, what: &str| -> Result<u32, Fault> {
             let values = self.operand(warp, operand);
             let first = values[active.trailing_zeros() as usize % WARP];
             match lanes(active).find(|&lane| values[lane] != first) {
                 None => Ok(first as u32),
                 Some(lane) => {
-                    let message =
-                        format!("barrier: the {what} must be equal in a warp, got {first} and {}", values[lane]);
+                    let message = format!(
+                        "barrier: the {what} must be equal in a warp, got {first} and {}",
+                        values[lane]
+                    );
                     Err(Fault::new(ErrorKind::Barrier, message).of_lane(lane))
                 }
             }
@@ -193,13 +207,18 @@ impl Block<'_> {
                 format!("barrier: the number must be below {BARRIERS}, got {id}"),
             ));
         }
-        let expected = if has_count { Some(uniform(instruction.sources[1], "thread count")?) } else { None };
+        let expected =
+            if has_count { Some(uniform(instruction.sources[1], "thread count")?) } else { None };
         if let Some(count) = expected.filter(|count| *count == 0 || count % WARP as u32 != 0) {
-            let message = format!("barrier: the thread count must be a positive multiple of {WARP}, got {count}");
+            let message = format!(
+                "barrier: the thread count must be a positive multiple of {WARP}, got {count}"
+            );
             return Err(Fault::new(ErrorKind::Operand, message));
         }
         let predicate = match (reduction, instruction.sources.last()) {
-            (Some(_), Some(&operand)) => warp.where_true(self.operand(warp, operand), active, negated),
+            (Some(_), Some(&operand)) => {
+                warp.where_true(self.operand(warp, operand), active, negated)
+            }
             _ => 0,
         };
         let known = if arrives_only {
@@ -211,7 +230,14 @@ impl Block<'_> {
             warp.set_status(active, Status::BarrierWait(id));
             None
         };
-        let arrival = Arrival { warp: warp.number, mask: active, instruction: pc, predicate, expected, known };
+        let arrival = Arrival {
+            warp: warp.number,
+            mask: active,
+            instruction: pc,
+            predicate,
+            expected,
+            known,
+        };
         self.arrivals[id as usize].push(arrival);
         Ok(())
     }
@@ -227,7 +253,11 @@ impl Block<'_> {
             let fail = |message: String| {
                 let last = &arrivals[arrivals.len() - 1];
                 let lane = last.mask.trailing_zeros() as usize % WARP;
-                Err((Fault::new(ErrorKind::Barrier, message).of_lane(lane), last.warp, last.instruction))
+                Err((
+                    Fault::new(ErrorKind::Barrier, message).of_lane(lane),
+                    last.warp,
+                    last.instruction,
+                ))
             };
             let expected = arrivals[0].expected;
             if let Some(other) = arrivals.iter().find(|arrival| arrival.expected != expected) {
@@ -251,9 +281,14 @@ impl Block<'_> {
             }
             let first = arrivals[0].instruction;
             let other = arrivals.iter().find(|arrival| arrival.instruction != first);
-            if let (Some(other), None, true) = (other, expected, self.options.require_uniform_barriers) {
-                let lines = (self.instruction(first).line, self.instruction(other.instruction).line);
-                let message = format!("barrier {id}: all threads must wait at one instruction, got lines {lines:?}");
+            if let (Some(other), None, true) =
+                (other, expected, self.options.require_uniform_barriers)
+            {
+                let lines =
+                    (self.instruction(first).line, self.instruction(other.instruction).line);
+                let message = format!(
+                    "barrier {id}: all threads must wait at one instruction, got lines {lines:?}"
+                );
                 return fail(message);
             }
             if let Some((warp, missing)) = self.unaligned(&self.arrivals[id]) {
@@ -269,12 +304,14 @@ impl Block<'_> {
 
     /// A warp of which only some threads arrived at a barrier that requires all, and the lanes that have not.
     fn unaligned(&self, arrivals: &[Arrival]) -> Option<(usize, u32)> {
-        let is_aligned = |pc: u32| matches!(self.instruction(pc).op, Op::Barrier { is_aligned: true, .. });
+        let is_aligned =
+            |pc: u32| matches!(self.instruction(pc).op, Op::Barrier { is_aligned: true, .. });
         arrivals.iter().filter(|arrival| is_aligned(arrival.instruction)).find_map(|arrival| {
             let warp = &self.warps[arrival.warp];
             let same = arrivals.iter().filter(|other| other.warp == arrival.warp);
             let missing = warp.present & !same.fold(0, |all, other| all | other.mask);
-            let missing = if self.options.allow_exited_at_barrier { missing & warp.live() } else { missing };
+            let missing =
+                if self.options.allow_exited_at_barrier { missing & warp.live() } else { missing };
             (missing != 0).then_some((arrival.warp, missing))
         })
     }

@@ -1,6 +1,6 @@
 //! Elementwise kernels, byte access, structs by value, constant, global and local memory.
 
-use crate::common::{Random, address, run};
+use crate::common::{address, run, Random};
 use ptx_interpreter::{Argument, Launch, Memory, Module};
 
 #[test]
@@ -34,8 +34,9 @@ fn struct_by_value() {
     bytes.extend(7i32.to_le_bytes());
     bytes.extend([1, 0, 0, 0, 0, 0, 0, 0]);
     bytes.extend(0.125f64.to_le_bytes());
-    let setup =
-        |m: &mut Memory| vec![Argument::Bytes(bytes.clone()), Argument::U32(40), Argument::Pointer(m.alloc(320))];
+    let setup = |m: &mut Memory| {
+        vec![Argument::Bytes(bytes.clone()), Argument::U32(40), Argument::Pointer(m.alloc(320))]
+    };
     run(("basic", "by_value"), &Launch::linear(1, 64), setup, |m, a, _| {
         let out = m.read(address(&a[2]), 320).unwrap();
         for (i, bytes) in out.chunks_exact(8).enumerate() {
@@ -62,7 +63,8 @@ fn constant_memory() {
 #[test]
 fn byte_access() {
     let mut random = Random(3);
-    let (a, b): (Vec<u8>, Vec<u8>) = (0..500).map(|_| (random.next() as u8, random.next() as u8)).unzip();
+    let (a, b): (Vec<u8>, Vec<u8>) =
+        (0..500).map(|_| (random.next() as u8, random.next() as u8)).unzip();
     let setup = |m: &mut Memory| {
         let (pa, pb) = (m.alloc_bytes(&a), m.alloc_bytes(&b));
         vec![
@@ -74,7 +76,10 @@ fn byte_access() {
         ]
     };
     run(("basic", "bytes"), &Launch::linear(4, 128), setup, |m, args, _| {
-        let (c, d) = (m.read_u16(address(&args[3]), 500).unwrap(), m.read_u16(address(&args[4]), 500).unwrap());
+        let (c, d) = (
+            m.read_u16(address(&args[3]), 500).unwrap(),
+            m.read_u16(address(&args[4]), 500).unwrap(),
+        );
         for i in 0..500 {
             let s = i32::from(a[i] as i8) * i32::from(b[i]);
             assert_eq!(c[i], s as u16);
@@ -89,7 +94,9 @@ fn global_variables_keep_their_values() {
     let mut memory = Memory::new();
     let out = memory.alloc(64 * 4);
     for launch in 1..3 {
-        module.run("globals", &Launch::linear(1, 64), &mut memory, &[Argument::Pointer(out)]).unwrap();
+        module
+            .run("globals", &Launch::linear(1, 64), &mut memory, &[Argument::Pointer(out)])
+            .unwrap();
         let total = memory.symbol("total").expect("a symbol");
         assert_eq!(memory.read_u32(total, 1).unwrap(), [100 + launch * 128]);
     }
@@ -100,7 +107,9 @@ fn global_variables_keep_their_values() {
 #[test]
 fn local_memory() {
     let index: Vec<u32> = (0..128).map(|i| i * 13 % 29).collect();
-    let setup = |m: &mut Memory| vec![Argument::Pointer(m.alloc_u32(&index)), Argument::Pointer(m.alloc(128))];
+    let setup = |m: &mut Memory| {
+        vec![Argument::Pointer(m.alloc_u32(&index)), Argument::Pointer(m.alloc(128))]
+    };
     run(("basic", "local_array"), &Launch::linear(1, 32), setup, |m, a, report| {
         let mut values = [0.0; 16];
         for i in 0..16 {
@@ -108,7 +117,8 @@ fn local_memory() {
         }
         let out = m.read_f32(address(&a[1]), 32).unwrap();
         for (t, got) in out.iter().enumerate() {
-            let want = (0..4).fold(0.0, |sum, i| sum * 2.0 + values[index[t * 4 + i] as usize & 15]);
+            let want =
+                (0..4).fold(0.0, |sum, i| sum * 2.0 + values[index[t * 4 + i] as usize & 15]);
             assert_eq!(*got, want);
         }
         assert!(report.count("st.local").threads + report.count("st").threads > 0);

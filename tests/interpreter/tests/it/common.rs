@@ -18,8 +18,13 @@ pub fn run(
     check: impl Fn(&Memory, &[Argument], &Report),
 ) {
     for architecture in ARCHITECTURES {
-        let module = Module::parse(&golden(file, architecture)).unwrap_or_else(|error| panic!("{file}: {error}"));
-        let orders = [(Schedule::Converging, None), (Schedule::Random(1), Some(5)), (Schedule::Random(2), Some(6))];
+        let module = Module::parse(&golden(file, architecture))
+            .unwrap_or_else(|error| panic!("{file}: {error}"));
+        let orders = [
+            (Schedule::Converging, None),
+            (Schedule::Random(1), Some(5)),
+            (Schedule::Random(2), Some(6)),
+        ];
         for (schedule, block_order) in orders {
             let mut memory = Memory::new();
             let arguments = setup(&mut memory);
@@ -36,7 +41,12 @@ pub fn run(
 }
 
 /// Runs a kernel of PTX text once.
-pub fn run_text(text: &str, launch: &Launch, memory: &mut Memory, arguments: &[Argument]) -> Result<Report, Error> {
+pub fn run_text(
+    text: &str,
+    launch: &Launch,
+    memory: &mut Memory,
+    arguments: &[Argument],
+) -> Result<Report, Error> {
     let module = Module::parse(text)?;
     let entry = module.entries()[0].to_string();
     module.run(&entry, launch, memory, arguments)
@@ -71,8 +81,22 @@ impl Random {
 
 /// Integers with many special values.
 pub fn special_integers(count: usize, seed: u64) -> Vec<u32> {
-    let special =
-        [0, 1, 2, 3, 7, 31, 32, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xffff_ffff, 0xffff_fffe, 0xffff, 0x10000];
+    let special = [
+        0,
+        1,
+        2,
+        3,
+        7,
+        31,
+        32,
+        0x7fff_ffff,
+        0x8000_0000,
+        0x8000_0001,
+        0xffff_ffff,
+        0xffff_fffe,
+        0xffff,
+        0x10000,
+    ];
     let mut random = Random(seed);
     (0..count)
         .map(|_| match random.next() % 4 {
@@ -85,6 +109,8 @@ pub fn special_integers(count: usize, seed: u64) -> Vec<u32> {
 }
 
 pub fn close(got: f64, want: f64, tolerance: f64, what: &str) {
-    let same = got == want || got.is_nan() && want.is_nan() || (got - want).abs() <= tolerance * want.abs().max(1.0);
+    let same = got == want
+        || got.is_nan() && want.is_nan()
+        || (got - want).abs() <= tolerance * want.abs().max(1.0);
     assert!(same, "{what}: got {got:e}, want {want:e}");
 }

@@ -1,6 +1,6 @@
 //! Switches, calls, loops that diverge.
 
-use crate::common::{Random, address, run, special_integers};
+use crate::common::{address, run, special_integers, Random};
 use ptx_interpreter::{Argument, Launch, Memory};
 
 #[test]
@@ -8,7 +8,11 @@ fn switches() {
     let a: Vec<i32> = special_integers(300, 4).into_iter().map(|x| x as i32 >> 1).collect();
     let bits: Vec<u32> = a.iter().map(|x| *x as u32).collect();
     let setup = |m: &mut Memory| {
-        vec![Argument::U32(300), Argument::Pointer(m.alloc_u32(&bits)), Argument::Pointer(m.alloc(2400))]
+        vec![
+            Argument::U32(300),
+            Argument::Pointer(m.alloc_u32(&bits)),
+            Argument::Pointer(m.alloc(2400)),
+        ]
     };
     run(("control", "switches"), &Launch::linear(3, 128), setup, |m, args, report| {
         let out = m.read_u32(address(&args[2]), 600).unwrap();
@@ -36,8 +40,9 @@ fn switches() {
 #[test]
 fn calls() {
     let x = Random(9).floats(50, -3.0, 3.0);
-    let setup =
-        |m: &mut Memory| vec![Argument::U32(50), Argument::Pointer(m.alloc_f32(&x)), Argument::Pointer(m.alloc(200))];
+    let setup = |m: &mut Memory| {
+        vec![Argument::U32(50), Argument::Pointer(m.alloc_f32(&x)), Argument::Pointer(m.alloc(200))]
+    };
     run(("control", "calls"), &Launch::linear(1, 64), setup, |m, args, report| {
         let out = m.read_f32(address(&args[2]), 50).unwrap();
         for (i, &x) in x.iter().enumerate() {
@@ -58,8 +63,13 @@ fn calls() {
 #[test]
 fn collatz() {
     let a: Vec<u32> = (1..=200).collect();
-    let setup =
-        |m: &mut Memory| vec![Argument::U32(200), Argument::Pointer(m.alloc_u32(&a)), Argument::Pointer(m.alloc(800))];
+    let setup = |m: &mut Memory| {
+        vec![
+            Argument::U32(200),
+            Argument::Pointer(m.alloc_u32(&a)),
+            Argument::Pointer(m.alloc(800)),
+        ]
+    };
     run(("control", "collatz"), &Launch::linear(2, 128), setup, |m, args, _| {
         let out = m.read_u32(address(&args[2]), 200).unwrap();
         for (i, &start) in a.iter().enumerate() {
@@ -79,7 +89,11 @@ fn nested_loops() {
     let a: Vec<i32> = (0..150).map(|_| random.next() as i32 % 100).collect();
     let bits: Vec<u32> = a.iter().map(|x| *x as u32).collect();
     let setup = |m: &mut Memory| {
-        vec![Argument::U32(150), Argument::Pointer(m.alloc_u32(&bits)), Argument::Pointer(m.alloc(600))]
+        vec![
+            Argument::U32(150),
+            Argument::Pointer(m.alloc_u32(&bits)),
+            Argument::Pointer(m.alloc(600)),
+        ]
     };
     run(("control", "nested"), &Launch::linear(2, 96), setup, |m, args, _| {
         let out = m.read_u32(address(&args[2]), 150).unwrap();
@@ -107,10 +121,23 @@ fn nested_loops() {
 #[test]
 fn dense_switch() {
     let x: Vec<u32> = (0..64).map(|i| (i * 7 % 13) as u32).collect();
-    let setup = |m: &mut Memory| vec![Argument::Pointer(m.alloc_u32(&x)), Argument::Pointer(m.alloc(512))];
+    let setup =
+        |m: &mut Memory| vec![Argument::Pointer(m.alloc_u32(&x)), Argument::Pointer(m.alloc(512))];
     run(("control", "dense_switch"), &Launch::linear(1, 64), setup, |m, args, _| {
-        let table = [[5, 1], [11, 0], [20, 2], [31, 0], [44, 4], [0, 5], [7, 0], [70, 71], [0, 80], [1000, 0]];
-        let want: Vec<u32> = x.iter().flat_map(|v| table.get(*v as usize).copied().unwrap_or([0, 0])).collect();
+        let table = [
+            [5, 1],
+            [11, 0],
+            [20, 2],
+            [31, 0],
+            [44, 4],
+            [0, 5],
+            [7, 0],
+            [70, 71],
+            [0, 80],
+            [1000, 0],
+        ];
+        let want: Vec<u32> =
+            x.iter().flat_map(|v| table.get(*v as usize).copied().unwrap_or([0, 0])).collect();
         assert_eq!(m.read_u32(address(&args[1]), 128).unwrap(), want);
     });
 }

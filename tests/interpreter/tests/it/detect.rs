@@ -1,6 +1,6 @@
 //! Each kind of undefined behavior is found, and the error names the place.
 
-use crate::common::{Random, golden, run_text};
+use crate::common::{golden, run_text, Random};
 use ptx_interpreter::{Argument, Error, ErrorKind, Launch, Memory, Module, Schedule};
 
 /// PTX of a kernel with one pointer parameter in `%rd1` and the thread number in `%r1`.
@@ -28,7 +28,10 @@ fn fails(body: &str, kind: ErrorKind) -> Error {
     let error = launch(body, &Launch::linear(1, 64)).expect_err(body);
     assert_eq!(error.kind, kind, "{error}");
     if kind != ErrorKind::Parse {
-        assert!(error.line > 0 && error.thread.is_some() && !error.instruction.is_empty(), "{error:?}");
+        assert!(
+            error.line > 0 && error.thread.is_some() && !error.instruction.is_empty(),
+            "{error:?}"
+        );
     }
     error
 }
@@ -42,7 +45,10 @@ fn out_of_bounds() {
     passes("st.global.u32 [%rd3], %r1;");
     let error = fails("st.global.u32 [%rd3+4], %r1;", ErrorKind::OutOfBounds);
     let text = error.to_string();
-    assert!(text.contains("`st.global.u32 [%rd3+4], %r1;`") && text.contains("thread [63, 0, 0]"), "{text}");
+    assert!(
+        text.contains("`st.global.u32 [%rd3+4], %r1;`") && text.contains("thread [63, 0, 0]"),
+        "{text}"
+    );
     assert!(text.contains("offset 256 of the buffer of 256 bytes"), "{text}");
     for body in [
         "ld.global.u32 %r5, [%rd1+-4];",
@@ -81,7 +87,10 @@ fn uninitialized() {
     fails("ld.shared.u32 %r5, [%r4];", ErrorKind::Uninitialized);
     fails("ld.local.u32 %r5, [own];", ErrorKind::Uninitialized);
     fails("st.shared.u16 [%r4], 1; ld.shared.u32 %r5, [%r4];", ErrorKind::Uninitialized);
-    fails("setp.lt.u32 %p1, %r1, 5; @%p1 mov.u32 %r5, 1; st.global.u32 [%rd3], %r5;", ErrorKind::Uninitialized);
+    fails(
+        "setp.lt.u32 %p1, %r1, 5; @%p1 mov.u32 %r5, 1; st.global.u32 [%rd3], %r5;",
+        ErrorKind::Uninitialized,
+    );
     fails("@%p1 mov.u32 %r5, 1;", ErrorKind::Uninitialized);
     // Copies are allowed, and uses of the copies are not.
     passes("mov.u32 %r5, %r6; setp.lt.u32 %p1, %r1, 99; selp.b32 %r7, %r1, %r5, %p1; st.global.u32 [%rd3], %r7;");
@@ -92,7 +101,8 @@ fn uninitialized() {
     let short = Launch::linear(1, 20);
     let shuffle = "shfl.sync.down.b32 %r5, %r1, 1, 31, 0xffffffff;";
     launch(shuffle, &short).unwrap();
-    let error = launch(&format!("{shuffle} st.global.u32 [%rd3], %r5;"), &short).expect_err("an undefined value");
+    let error = launch(&format!("{shuffle} st.global.u32 [%rd3], %r5;"), &short)
+        .expect_err("an undefined value");
     assert_eq!((error.kind, error.thread.unwrap().1), (ErrorKind::Uninitialized, [19, 0, 0]));
 }
 
@@ -102,8 +112,13 @@ fn missing_wait_of_a_copy() {
     passes(&format!("{copy} cp.async.wait_group 0; ld.shared.u32 %r5, [%r4];"));
     passes(&format!("{copy} cp.async.wait_all; ld.shared.u32 %r5, [%r4];"));
     fails(&format!("{copy} ld.shared.u32 %r5, [%r4];"), ErrorKind::Uninitialized);
-    fails(&format!("{copy} cp.async.wait_group 1; ld.shared.u32 %r5, [%r4];"), ErrorKind::Uninitialized);
-    passes(&format!("{copy} cp.async.commit_group; cp.async.wait_group 1; ld.shared.u32 %r5, [%r4];"));
+    fails(
+        &format!("{copy} cp.async.wait_group 1; ld.shared.u32 %r5, [%r4];"),
+        ErrorKind::Uninitialized,
+    );
+    passes(&format!(
+        "{copy} cp.async.commit_group; cp.async.wait_group 1; ld.shared.u32 %r5, [%r4];"
+    ));
     // The bytes of other threads also need a barrier.
     let neighbor = "xor.b32 %r6, %r4, 4; ld.shared.u32 %r5, [%r6];";
     let far = "st.shared.u32 [%r4], 0; bar.sync 0;";
@@ -115,7 +130,8 @@ fn missing_wait_of_a_copy() {
     let reuse =
         "st.shared.u32 [%r4], 1; bar.sync 0; xor.b32 %r6, %r2, 128; add.u32 %r6, %r6, %r3; ld.shared.u32 %r5, [%r6];";
     // Depending on the order of warps, the copy meets an earlier read, or a later read meets the pending copy.
-    let error = launch(&format!("{reuse} {copy}"), &Launch::linear(1, 64)).expect_err("an early copy");
+    let error =
+        launch(&format!("{reuse} {copy}"), &Launch::linear(1, 64)).expect_err("an early copy");
     assert!(matches!(error.kind, ErrorKind::Race | ErrorKind::Uninitialized), "{error}");
     passes(&format!("{reuse} bar.sync 0; {copy}"));
 }
@@ -130,7 +146,10 @@ fn divergent_barriers() {
     fails("setp.lt.u32 %p1, %r1, 5; @%p1 exit; bar.sync 0;", ErrorKind::Barrier);
     fails(&format!("{half} @%p1 bra L; bar.sync 0; bra M; L: bar.sync 0; M:"), ErrorKind::Barrier);
     fails(&format!("{half} @%p1 bra L; bar.sync 0; bra M; L: bar.sync 1; M:"), ErrorKind::Barrier);
-    fails(&format!("{half} @%p1 bra L; bar.sync 0, 32; bra M; L: bar.sync 0, 64; M:"), ErrorKind::Barrier);
+    fails(
+        &format!("{half} @%p1 bra L; bar.sync 0, 32; bra M; L: bar.sync 0, 64; M:"),
+        ErrorKind::Barrier,
+    );
     fails("bar.sync 1, 48;", ErrorKind::Operand);
     fails("bar.sync 16;", ErrorKind::Operand);
     fails("bar.sync 0, 96;", ErrorKind::Barrier);
@@ -149,7 +168,10 @@ fn divergent_barriers() {
 
 #[test]
 fn warp_synchronization() {
-    fails("setp.lt.u32 %p1, %r1, 5; @%p1 shfl.sync.bfly.b32 %r5, %r1, 1, 31, 0xfffffff0;", ErrorKind::Operand);
+    fails(
+        "setp.lt.u32 %p1, %r1, 5; @%p1 shfl.sync.bfly.b32 %r5, %r1, 1, 31, 0xfffffff0;",
+        ErrorKind::Operand,
+    );
     let stuck = "and.b32 %r6, %r1, 31; setp.lt.u32 %p1, %r6, 5; @%p1 bra L; \
                  vote.sync.any.pred %p2, %p1, 0xffffffff; bra M; L: bar.warp.sync 0xffffffff; M:";
     fails(stuck, ErrorKind::Barrier);
@@ -160,8 +182,10 @@ fn warp_synchronization() {
     );
     // Exited lanes do not block the others.
     passes("and.b32 %r6, %r1, 31; setp.gt.u32 %p1, %r6, 5; @%p1 exit; bar.warp.sync 0xffffffff;");
-    let partial =
-        launch("mov.u32 %r5, 0; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r5}, [%r3];", &Launch::linear(1, 20));
+    let partial = launch(
+        "mov.u32 %r5, 0; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r5}, [%r3];",
+        &Launch::linear(1, 20),
+    );
     assert_eq!(partial.expect_err("a partial warp").kind, ErrorKind::Barrier);
 }
 
@@ -170,7 +194,8 @@ fn races_in_shared_memory() {
     let write = "st.shared.u32 [%r4], %r1; ";
     let read = "xor.b32 %r5, %r2, 128; add.u32 %r5, %r5, %r3; ld.shared.u32 %r6, [%r5];";
     passes(&format!("{write} bar.sync 0; {read}"));
-    let error = fails(&format!("{write} bar.sync 0; {write} bar.warp.sync -1; {read}"), ErrorKind::Race);
+    let error =
+        fails(&format!("{write} bar.sync 0; {write} bar.warp.sync -1; {read}"), ErrorKind::Race);
     assert!(error.message.contains("ordered after the read by thread"), "{error}");
     // A write after reads.
     fails(&format!("{write} bar.sync 0; {read} {write}"), ErrorKind::Race);
@@ -184,13 +209,21 @@ fn races_in_shared_memory() {
     fails("st.shared.u32 [data], 7;", ErrorKind::Race);
     let equal = Launch::linear(1, 64).with(|options| options.allow_equal_writes = true);
     launch("st.shared.u32 [data], 7;", &equal).unwrap();
-    assert_eq!(launch("st.shared.u32 [data], %r1;", &equal).expect_err("other values").kind, ErrorKind::Race);
+    assert_eq!(
+        launch("st.shared.u32 [data], %r1;", &equal).expect_err("other values").kind,
+        ErrorKind::Race
+    );
     // Atomics race with plain accesses only.
     let start = "setp.eq.u32 %p1, %r1, 0; @%p1 st.shared.u32 [data], 0; ";
     passes(&format!("{start} bar.sync 0; atom.shared.add.u32 %r5, [data], 1;"));
     fails(&format!("{start} atom.shared.add.u32 %r5, [data], 1;"), ErrorKind::Race);
-    fails(&format!("{start} bar.sync 0; red.shared.add.u32 [data], 1; ld.shared.u32 %r5, [data];"), ErrorKind::Race);
-    passes(&format!("{start} bar.sync 0; red.shared.add.u32 [data], 1; ld.volatile.shared.u32 %r5, [data];"));
+    fails(
+        &format!("{start} bar.sync 0; red.shared.add.u32 [data], 1; ld.shared.u32 %r5, [data];"),
+        ErrorKind::Race,
+    );
+    passes(&format!(
+        "{start} bar.sync 0; red.shared.add.u32 [data], 1; ld.volatile.shared.u32 %r5, [data];"
+    ));
     // Halves of a word are separate.
     passes("shl.b32 %r5, %r1, 1; add.u32 %r5, %r5, %r3; cvt.u16.u32 %h1, %r1; st.shared.u16 [%r5], %h1;");
     // A barrier of one warp only orders that warp.
@@ -229,8 +262,14 @@ fn races_in_global_memory() {
     check("ld.global.u32 %r5, [%rd3];", None);
     check("red.global.add.u32 [%rd3], 1;", None);
     let first = "mov.u32 %r5, %ctaid.x; setp.eq.u32 %p1, %r5, 0; ";
-    check(&format!("{first} @%p1 st.global.u32 [%rd3], %r1; @!%p1 ld.global.u32 %r6, [%rd3];"), Some(ErrorKind::Race));
-    check(&format!("{first} @!%p1 st.global.u32 [%rd3], %r1; @%p1 ld.global.u32 %r6, [%rd3];"), Some(ErrorKind::Race));
+    check(
+        &format!("{first} @%p1 st.global.u32 [%rd3], %r1; @!%p1 ld.global.u32 %r6, [%rd3];"),
+        Some(ErrorKind::Race),
+    );
+    check(
+        &format!("{first} @!%p1 st.global.u32 [%rd3], %r1; @%p1 ld.global.u32 %r6, [%rd3];"),
+        Some(ErrorKind::Race),
+    );
     check(
         &format!("{first} @%p1 st.global.u32 [%rd3], %r1; @!%p1 red.global.add.u32 [%rd3], 1;"),
         Some(ErrorKind::Race),
@@ -245,11 +284,16 @@ fn races_in_global_memory() {
     let one = |body: &str| launch(body, &Launch::linear(1, 64));
     let other = "xor.b32 %r5, %r2, 128; cvt.u64.u32 %rd4, %r5; add.u64 %rd4, %rd1, %rd4; ld.global.u32 %r6, [%rd4];";
     assert!(one(&format!("st.global.u32 [%rd3], %r1; bar.sync 0; {other}")).is_ok());
-    assert_eq!(one(&format!("st.global.u32 [%rd3], %r1; {other}")).expect_err("a race").kind, ErrorKind::Race);
+    assert_eq!(
+        one(&format!("st.global.u32 [%rd3], %r1; {other}")).expect_err("a race").kind,
+        ErrorKind::Race
+    );
     // A read through the constant cache sees no write of its launch, also not after a barrier.
-    let cached = one("st.global.u32 [%rd3], %r1; bar.sync 0; ld.global.nc.u32 %r6, [%rd3];").expect_err("a cached read");
+    let cached = one("st.global.u32 [%rd3], %r1; bar.sync 0; ld.global.nc.u32 %r6, [%rd3];")
+        .expect_err("a cached read");
     assert_eq!(cached.kind, ErrorKind::Race, "{cached}");
-    let cached = one("ld.global.nc.u32 %r6, [%rd3]; bar.sync 0; st.global.u32 [%rd3], %r1;").expect_err("a later write");
+    let cached = one("ld.global.nc.u32 %r6, [%rd3]; bar.sync 0; st.global.u32 [%rd3], %r1;")
+        .expect_err("a later write");
     assert_eq!(cached.kind, ErrorKind::Race, "{cached}");
     assert!(one("ld.global.nc.u32 %r6, [%rd3]; bar.sync 0; ld.global.u32 %r6, [%rd3];").is_ok());
     let off = two.clone().with(|options| options.check_block_races = false);
@@ -263,18 +307,22 @@ fn every_barrier_of_the_matrix_product_is_needed() {
     let start = text.find(".entry matmul").expect("the kernel");
     let end = start + text[start..].find("\n}").expect("its end");
     let (mut at, mut count) = (start, 0);
-    while let Some(found) = text[at..end].find("bar.sync \t0;").or_else(|| text[at..end].find("barrier.sync \t0;")) {
+    while let Some(found) =
+        text[at..end].find("bar.sync \t0;").or_else(|| text[at..end].find("barrier.sync \t0;"))
+    {
         let place = at + found;
         let stop = place + text[place..].find(';').expect("a semicolon");
         let without = format!("{}{}", &text[..place], &text[stop..]);
         let module = Module::parse(&without).unwrap();
         let mut memory = Memory::new();
         let values = Random(1).floats(32 * 48, -1.0, 1.0);
-        let (a, b, c) = (memory.alloc_f32(&values), memory.alloc_f32(&values), memory.alloc(32 * 32 * 4));
+        let (a, b, c) =
+            (memory.alloc_f32(&values), memory.alloc_f32(&values), memory.alloc(32 * 32 * 4));
         let mut arguments = vec![Argument::I32(32), Argument::I32(32), Argument::I32(48)];
         arguments.extend([a, b, c].map(Argument::Pointer));
         let launch = Launch::new([2, 2, 1], [16, 16, 1]);
-        let error = module.run("matmul", &launch, &mut memory, &arguments).expect_err("a missing barrier");
+        let error =
+            module.run("matmul", &launch, &mut memory, &arguments).expect_err("a missing barrier");
         assert!(matches!(error.kind, ErrorKind::Race | ErrorKind::Uninitialized), "{error}");
         (at, count) = (stop, count + 1);
     }
@@ -287,7 +335,8 @@ fn endless_loops() {
     let error = launch("L: add.u32 %r1, %r1, 1; bra L;", &limited).expect_err("an endless loop");
     assert_eq!(error.kind, ErrorKind::Limit);
     let spin = "L: ld.volatile.shared.u32 %r5, [data]; setp.eq.u32 %p1, %r5, 0; @%p1 bra L;";
-    let error = launch(&format!("st.volatile.shared.u32 [data], 0; {spin}"), &limited).expect_err("an endless loop");
+    let error = launch(&format!("st.volatile.shared.u32 [data], 0; {spin}"), &limited)
+        .expect_err("an endless loop");
     assert_eq!(error.kind, ErrorKind::Limit);
 }
 
@@ -319,7 +368,10 @@ fn other_errors() {
         ("mov.u32 %r5, {%h1, %h2, %h3};", "do not fit"),
         ("call nothing;", "nothing"),
         ("cp.async.ca.shared.global [%r4], [%rd3], 5;", "size must be"),
-        ("mma.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r1}, {%f1};", "not supported"),
+        (
+            "mma.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r1}, {%f1};",
+            "not supported",
+        ),
         (".reg .u32 %r<3>; .reg .pred %r1; add.u32 %r5, %r1, 1;", "must have 32 bits"),
     ] {
         let error = fails(body, ErrorKind::Parse);

@@ -1,9 +1,10 @@
 //! Malformed PTX gives errors. It never panics and never hangs.
 
-use crate::common::{ARCHITECTURES, Random, golden};
+use crate::common::{golden, Random, ARCHITECTURES};
 use ptx_interpreter::{Argument, Launch, Memory, Module};
 
-const FILES: [&str; 9] = ["basic", "integer", "control", "shared", "warp", "half", "math", "fast", "tensor"];
+const FILES: [&str; 9] =
+    ["basic", "integer", "control", "shared", "warp", "half", "math", "fast", "tensor"];
 const ROUNDS: usize = 10_000;
 
 /// Cuts one kernel out of a module, because short texts give more different failures per second.
@@ -59,12 +60,16 @@ fn mutate(text: &str, random: &mut Random) -> String {
         }
         5 => {
             // Swap two words, so that types, registers and opcodes change.
-            let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+            let words: Vec<&str> = text
+                .split(|c: char| !c.is_alphanumeric())
+                .filter(|word| !word.is_empty())
+                .collect();
             let (from, to) = (words[pick(words.len())], words[pick(words.len())]);
             text.replacen(from, to, 1 + pick(30))
         }
         _ => {
-            let digits: Vec<usize> = text.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(i, _)| i).collect();
+            let digits: Vec<usize> =
+                text.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(i, _)| i).collect();
             let at = digits[pick(digits.len())];
             format!(
                 "{}{}{}",
@@ -98,31 +103,42 @@ fn mutated_kernels_give_errors() {
         }
     }
     // Both outcomes must be common, so that the test means something.
-    assert!(parsed > ROUNDS / 10 && rejected > ROUNDS / 10 && ran > ROUNDS / 100, "{parsed} {rejected} {ran}");
+    assert!(
+        parsed > ROUNDS / 10 && rejected > ROUNDS / 10 && ran > ROUNDS / 100,
+        "{parsed} {rejected} {ran}"
+    );
 }
 
 /// Executes the first kernel with arguments of the sizes that it declares. Returns whether it succeeded.
 fn execute(module: &Module, random: &mut Random) -> bool {
-    let Some(entry) = module.entries().first().map(|name| (*name).to_string()) else { return false };
+    let Some(entry) = module.entries().first().map(|name| (*name).to_string()) else {
+        return false;
+    };
     let mut memory = Memory::new();
     let arguments: Vec<Argument> = module
         .parameter_sizes(&entry)
         .unwrap_or_default()
         .into_iter()
         .map(|size| match size {
-            8 => Argument::Pointer(memory.alloc_u32(&(0..2048).map(|_| random.next() % 64).collect::<Vec<u32>>())),
+            8 => Argument::Pointer(
+                memory.alloc_u32(&(0..2048).map(|_| random.next() % 64).collect::<Vec<u32>>()),
+            ),
             4 => Argument::U32(random.next() % 48),
             _ => Argument::Bytes(vec![1; size.min(1 << 16)]),
         })
         .collect();
-    let launch = Launch::linear(1, 32).with_shared(1024).with(|options| options.instruction_limit = 200_000);
+    let launch =
+        Launch::linear(1, 32).with_shared(1024).with(|options| options.instruction_limit = 200_000);
     module.run(&entry, &launch, &mut memory, &arguments).is_ok()
 }
 
 #[test]
 fn nesting_is_limited() {
     for open in ["{", "(", "[", "!", "{{[(", "/*", "\""] {
-        let text = format!(".version 7.0\n.target sm_80\n.visible .entry k() {{ mov.u32 {}", open.repeat(100_000));
+        let text = format!(
+            ".version 7.0\n.target sm_80\n.visible .entry k() {{ mov.u32 {}",
+            open.repeat(100_000)
+        );
         assert!(Module::parse(&text).is_err());
     }
     let text = format!(".version 7.0\n.global .b32 x[4] = {};", "{".repeat(100_000));

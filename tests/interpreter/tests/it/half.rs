@@ -1,6 +1,6 @@
 //! Half and bf16 arithmetic against rounding of exact `f64` values.
 
-use crate::common::{Random, address, run};
+use crate::common::{address, run, Random};
 use ptx_interpreter::{Argument, Launch, Memory};
 
 const N: usize = 128;
@@ -12,7 +12,11 @@ fn table(is_half: bool) -> Vec<f64> {
         .map(|v: i32| {
             let (e, m) = (v >> bits, f64::from(v & ((1 << bits) - 1)));
             let one = f64::from(1 << bits);
-            if e == 0 { m / one * 2f64.powi(1 - bias) } else { (1.0 + m / one) * 2f64.powi(e - bias) }
+            if e == 0 {
+                m / one * 2f64.powi(1 - bias)
+            } else {
+                (1.0 + m / one) * 2f64.powi(e - bias)
+            }
         })
         .collect()
 }
@@ -29,7 +33,8 @@ impl Format {
 
     fn value(&self, bits: u16) -> f64 {
         let magnitude = self.values.get(usize::from(bits & 0x7fff)).copied();
-        let special = if usize::from(bits & 0x7fff) == self.values.len() { f64::INFINITY } else { f64::NAN };
+        let special =
+            if usize::from(bits & 0x7fff) == self.values.len() { f64::INFINITY } else { f64::NAN };
         magnitude.unwrap_or(special) * if bits & 0x8000 == 0 { 1.0 } else { -1.0 }
     }
 
@@ -58,7 +63,8 @@ impl Format {
 
 fn inputs(seed: u64) -> Vec<u16> {
     let mut random = Random(seed);
-    let special = [0, 0x8000, 1, 0x3ff, 0x400, 0x3c00, 0xbc00, 0x3c01, 0x3f80, 0x7bff, 0x4000, 0x83ff];
+    let special =
+        [0, 0x8000, 1, 0x3ff, 0x400, 0x3c00, 0xbc00, 0x3c01, 0x3f80, 0x7bff, 0x4000, 0x83ff];
     (0..2 * N)
         .map(|_| match random.next() % 4 {
             0 => special[random.next() as usize % special.len()],
@@ -70,7 +76,11 @@ fn inputs(seed: u64) -> Vec<u16> {
 }
 
 fn min(a: f64, b: f64) -> f64 {
-    if a < b || a == b && a.is_sign_negative() { a } else { b }
+    if a < b || a == b && a.is_sign_negative() {
+        a
+    } else {
+        b
+    }
 }
 
 /// Sum that is exact, or rounded to an odd mantissa so that a second rounding is right.
@@ -112,7 +122,16 @@ fn half_math() {
         for i in 0..N {
             for half in 0..2 {
                 let (x, y) = (f.value(a[i * 2 + half]), f.value(b[i * 2 + half]));
-                let results = [sum(x, y), x * y, sum(x * y, x), sum(x, -y), -min(-x, -y), min(x, y), -x, x.abs()];
+                let results = [
+                    sum(x, y),
+                    x * y,
+                    sum(x * y, x),
+                    sum(x, -y),
+                    -min(-x, -y),
+                    min(x, y),
+                    -x,
+                    x.abs(),
+                ];
                 for (k, exact) in results.iter().enumerate() {
                     let what = format!("result {k} of {x:e} and {y:e}");
                     same(out[(i * 10 + k) * 2 + half], f.round(*exact, 'n'), &what);
@@ -121,7 +140,11 @@ fn half_math() {
             let [x, y] = [&a, &b].map(|v| [f.value(v[i * 2]), f.value(v[i * 2 + 1])]);
             let quotient = f.round(f64::from(x[0] as f32 / y[0] as f32), 'n');
             same(out[(i * 10 + 8) * 2], quotient, "quotient");
-            same(out[(i * 10 + 8) * 2 + 1], f.round(f64::from((y[1].abs() as f32).sqrt()), 'n'), "root");
+            same(
+                out[(i * 10 + 8) * 2 + 1],
+                f.round(f64::from((y[1].abs() as f32).sqrt()), 'n'),
+                "root",
+            );
             let first = if x[0] > y[0] { a[i * 2] } else { b[i * 2 + 1] };
             let second = if x[1] <= y[1] { sum(x[0], y[1]) } else { x[1] * y[0] };
             same(out[(i * 10 + 9) * 2], first, "greater");
@@ -139,7 +162,8 @@ fn bf16_math() {
         for i in 0..N {
             for half in 0..2 {
                 let (x, y) = (f.value(a[i * 2 + half]), f.value(b[i * 2 + half]));
-                let results = [sum(x, y), x * y, sum(x * y, x), sum(x, -y), -min(-x, -y), min(x, y)];
+                let results =
+                    [sum(x, y), x * y, sum(x * y, x), sum(x, -y), -min(-x, -y), min(x, y)];
                 for (k, exact) in results.iter().enumerate() {
                     let what = format!("result {k} of {x:e} and {y:e}");
                     same(out[(i * 8 + k) * 2 + half], f.round(*exact, 'n'), &what);
@@ -149,7 +173,11 @@ fn bf16_math() {
             same(out[(i * 8 + 6) * 2], f.round(f64::from(x[0] as f32 * 1.2345), 'n'), "scaled");
             same(out[(i * 8 + 6) * 2 + 1], f.round(f64::from(y[1] as f32 + 3.0), 'n'), "shifted");
             same(out[(i * 8 + 7) * 2], if x[0] < y[0] { a[i * 2] } else { b[i * 2 + 1] }, "less");
-            same(out[(i * 8 + 7) * 2 + 1], if x[1] >= y[1] { a[i * 2 + 1] } else { b[i * 2] }, "greater or equal");
+            same(
+                out[(i * 8 + 7) * 2 + 1],
+                if x[1] >= y[1] { a[i * 2 + 1] } else { b[i * 2] },
+                "greater or equal",
+            );
         }
     });
 }
@@ -157,7 +185,8 @@ fn bf16_math() {
 #[test]
 fn half_conversions() {
     let mut random = Random(5);
-    let mut x: Vec<f32> = (0..480).map(|_| f32::from_bits(random.next() & 0x8fff_ffff | 0x3000_0000)).collect();
+    let mut x: Vec<f32> =
+        (0..480).map(|_| f32::from_bits(random.next() & 0x8fff_ffff | 0x3000_0000)).collect();
     x.extend([
         0.0,
         -0.0,
@@ -176,7 +205,11 @@ fn half_conversions() {
     let (half, bf16) = (Format::new(true), Format::new(false));
     let n = x.len();
     let setup = |m: &mut Memory| {
-        vec![Argument::U32(n as u32), Argument::Pointer(m.alloc_f32(&x)), Argument::Pointer(m.alloc(n * 16))]
+        vec![
+            Argument::U32(n as u32),
+            Argument::Pointer(m.alloc_f32(&x)),
+            Argument::Pointer(m.alloc(n * 16)),
+        ]
     };
     run(("half", "half_convert"), &Launch::linear(4, 128), setup, |m, args, _| {
         let out = m.read_u16(address(&args[2]), n * 8).unwrap();

@@ -23,14 +23,18 @@ fn warp(body: &str) -> Vec<Vec<u32>> {
     }
     let mut memory = Memory::new();
     let out = memory.alloc(32 * 128);
-    run_text(&text, &Launch::linear(1, 32), &mut memory, &[Argument::Pointer(out)]).unwrap_or_else(|e| panic!("{e}"));
+    run_text(&text, &Launch::linear(1, 32), &mut memory, &[Argument::Pointer(out)])
+        .unwrap_or_else(|e| panic!("{e}"));
     memory.read_u32(out, 1024).unwrap().chunks(32).map(<[u32]>::to_vec).collect()
 }
 
 /// The words of lane 0 after `%rN = ...` lines, each stored in order.
 fn words(lines: &[&str]) -> Vec<u32> {
-    let body: String =
-        lines.iter().enumerate().map(|(i, line)| format!("{line} st.global.u32 [%rd1+{}], %r2;\n", 4 * i)).collect();
+    let body: String = lines
+        .iter()
+        .enumerate()
+        .map(|(i, line)| format!("{line} st.global.u32 [%rd1+{}], %r2;\n", 4 * i))
+        .collect();
     warp(&body)[0][..lines.len()].to_vec()
 }
 
@@ -158,7 +162,10 @@ fn comparisons() {
         ("set.lt.u32.s32 %r2, -1, 0;", u32::MAX),
         ("set.lt.f32.s32 %f1, -1, 0; mov.b32 %r2, %f1;", 1f32.to_bits()),
         ("set.gt.u32.f32 %r2, 0f3f800000, 0f40000000;", 0),
-        ("mov.b32 %r5, 0x40004000; mov.b32 %r6, 0x44003c00; set.lt.f16x2.f16x2 %r2, %r5, %r6;", 0x3c00_0000),
+        (
+            "mov.b32 %r5, 0x40004000; mov.b32 %r6, 0x44003c00; set.lt.f16x2.f16x2 %r2, %r5, %r6;",
+            0x3c00_0000,
+        ),
         ("slct.u32.s32 %r2, 7, 8, -1;", 8),
         ("slct.u32.s32 %r2, 7, 8, 0;", 7),
         ("slct.f32.f32 %f1, 0f3f800000, 0f40000000, 0fbf800000; mov.b32 %r2, %f1;", 2f32.to_bits()),
@@ -387,7 +394,8 @@ fn functions() {
           st.global.u32 [%rd1], %r2; ret; }\n";
     let mut memory = Memory::new();
     let out = memory.alloc(128);
-    run_text(text, &Launch::linear(1, 32), &mut memory, &[Argument::Pointer(out)]).unwrap_or_else(|e| panic!("{e}"));
+    run_text(text, &Launch::linear(1, 32), &mut memory, &[Argument::Pointer(out)])
+        .unwrap_or_else(|e| panic!("{e}"));
     let want: Vec<u32> = (0..32).map(|t| if t > 20 { 7 } else { 2 * t + 100 }).collect();
     assert_eq!(memory.read_u32(out, 32).unwrap(), want);
 }
@@ -410,8 +418,16 @@ fn warp_forms() {
     for (lane, words) in lanes.iter().enumerate() {
         let lane = lane as u32;
         let shifted = if lane < 4 { [lane, 0] } else { [lane - 4, 1] };
-        assert_eq!(words[..9], [15, 0, shifted[0], shifted[1], 0, u32::from(lane == 0), 28, 1, 0], "{lane}");
-        assert_eq!(words[9..12], [u32::from(lane < 16), u32::from(lane >= 16), lane & 16], "{lane}");
+        assert_eq!(
+            words[..9],
+            [15, 0, shifted[0], shifted[1], 0, u32::from(lane == 0), 28, 1, 0],
+            "{lane}"
+        );
+        assert_eq!(
+            words[9..12],
+            [u32::from(lane < 16), u32::from(lane >= 16), lane & 16],
+            "{lane}"
+        );
     }
 }
 
@@ -436,7 +452,10 @@ fn matrix_loads_and_stores() {
             assert_eq!(words[m as usize], element(8 * m + g, p) | element(8 * m + g, p + 1) << 16);
         }
         for m in 0..2 {
-            assert_eq!(words[4 + m as usize], element(8 * m + p, g) | element(8 * m + p + 1, g) << 16);
+            assert_eq!(
+                words[4 + m as usize],
+                element(8 * m + p, g) | element(8 * m + p + 1, g) << 16
+            );
         }
         assert_eq!(words[6], words[0]);
     }

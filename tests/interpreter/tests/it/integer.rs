@@ -72,7 +72,11 @@ fn bit_fields() {
             let (start, len) = (y & 63, y >> 8 & 63);
             let bfi = (0..32).fold(y, |all, bit| {
                 let inside = bit >= start && bit - start < len;
-                if inside { all & !(1 << bit) | (x >> (bit - start) & 1) << bit } else { all }
+                if inside {
+                    all & !(1 << bit) | (x >> (bit - start) & 1) << bit
+                } else {
+                    all
+                }
             });
             let find = |v: u32| if v == 0 { u32::MAX } else { 31 - v.leading_zeros() };
             let lop = (0..32).fold(0, |all, bit| {
@@ -103,7 +107,12 @@ fn division() {
     b.iter_mut().for_each(|y| *y = (*y).max(1));
     let setup = |m: &mut Memory| {
         let (pa, pb) = (m.alloc_u32(&a), m.alloc_u32(&b));
-        vec![Argument::U32(N as u32), Argument::Pointer(pa), Argument::Pointer(pb), Argument::Pointer(m.alloc(N * 40))]
+        vec![
+            Argument::U32(N as u32),
+            Argument::Pointer(pa),
+            Argument::Pointer(pb),
+            Argument::Pointer(m.alloc(N * 40)),
+        ]
     };
     run(("integer", "division"), &Launch::linear(4, 128), setup, |m, args, _| {
         let out = m.read_u32(address(&args[3]), N * 10).unwrap();
@@ -133,15 +142,22 @@ fn words(seed: u64) -> Vec<i64> {
 
 #[test]
 fn wide() {
-    let (a, b) = (words(1), words(2).into_iter().map(|y| if y == 0 { 5 } else { y }).collect::<Vec<_>>());
+    let (a, b) =
+        (words(1), words(2).into_iter().map(|y| if y == 0 { 5 } else { y }).collect::<Vec<_>>());
     let bytes = |v: &[i64]| v.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
     let setup = |m: &mut Memory| {
         let (pa, pb) = (m.alloc_bytes(&bytes(&a)), m.alloc_bytes(&bytes(&b)));
-        vec![Argument::U32(N as u32), Argument::Pointer(pa), Argument::Pointer(pb), Argument::Pointer(m.alloc(N * 96))]
+        vec![
+            Argument::U32(N as u32),
+            Argument::Pointer(pa),
+            Argument::Pointer(pb),
+            Argument::Pointer(m.alloc(N * 96)),
+        ]
     };
     run(("integer", "wide"), &Launch::linear(4, 128), setup, |m, args, _| {
         let out = m.read(address(&args[3]), N * 96).unwrap();
-        let out: Vec<i64> = out.chunks_exact(8).map(|c| i64::from_le_bytes(c.try_into().unwrap())).collect();
+        let out: Vec<i64> =
+            out.chunks_exact(8).map(|c| i64::from_le_bytes(c.try_into().unwrap())).collect();
         for i in 0..N {
             let (x, y) = (a[i], b[i]);
             let (ux, uy) = (x as u64, y as u64);
@@ -172,7 +188,12 @@ fn carries() {
     let n = N / 4;
     let setup = |m: &mut Memory| {
         let (pa, pb) = (m.alloc_u32(&a), m.alloc_u32(&b));
-        vec![Argument::U32(n as u32), Argument::Pointer(pa), Argument::Pointer(pb), Argument::Pointer(m.alloc(n * 48))]
+        vec![
+            Argument::U32(n as u32),
+            Argument::Pointer(pa),
+            Argument::Pointer(pb),
+            Argument::Pointer(m.alloc(n * 48)),
+        ]
     };
     run(("integer", "carries"), &Launch::linear(1, 128), setup, |m, args, _| {
         let out = m.read_u32(address(&args[3]), n * 12).unwrap();

@@ -1,6 +1,6 @@
 //! The CUDA library functions in single and double precision, conversions and rounding modes.
 
-use crate::common::{ARCHITECTURES, Random, address, golden, run};
+use crate::common::{address, golden, run, Random, ARCHITECTURES};
 use ptx_interpreter::{Argument, Launch, Memory, Module};
 
 const N: usize = 400;
@@ -55,7 +55,12 @@ fn functions() {
     let (x, y) = pair();
     let setup = |m: &mut Memory| {
         let (px, py) = (m.alloc_f32(&x), m.alloc_f32(&y));
-        vec![Argument::U32(N as u32), Argument::Pointer(px), Argument::Pointer(py), Argument::Pointer(m.alloc(N * 80))]
+        vec![
+            Argument::U32(N as u32),
+            Argument::Pointer(px),
+            Argument::Pointer(py),
+            Argument::Pointer(m.alloc(N * 80)),
+        ]
     };
     run(("math", "functions"), &Launch::linear(4, 128), setup, |m, args, _| {
         let out = m.read_f32(address(&args[3]), N * 20).unwrap();
@@ -78,7 +83,10 @@ fn functions() {
                 (a.tan(), 4.5),
                 (a.atan2(b), 3.5),
                 (f64::from(fa % fb), 0.5),
-                (f64::from(fa.floor() + fb.ceil() + fa.round_ties_even() + fb.trunc() + round), 0.5),
+                (
+                    f64::from(fa.floor() + fb.ceil() + fa.round_ties_even() + fb.trunc() + round),
+                    0.5,
+                ),
                 (a.exp2(), 2.5),
                 (b.log2(), 1.5),
                 (b.ln_1p(), 1.5),
@@ -96,14 +104,22 @@ fn functions() {
 #[test]
 fn doubles() {
     let (x, y) = pair();
-    let bytes = |v: &[f32]| v.iter().flat_map(|v| (f64::from(*v) * 1.001).to_le_bytes()).collect::<Vec<u8>>();
+    let bytes = |v: &[f32]| {
+        v.iter().flat_map(|v| (f64::from(*v) * 1.001).to_le_bytes()).collect::<Vec<u8>>()
+    };
     let setup = |m: &mut Memory| {
         let (px, py) = (m.alloc_bytes(&bytes(&x)), m.alloc_bytes(&bytes(&y)));
-        vec![Argument::U32(N as u32), Argument::Pointer(px), Argument::Pointer(py), Argument::Pointer(m.alloc(N * 96))]
+        vec![
+            Argument::U32(N as u32),
+            Argument::Pointer(px),
+            Argument::Pointer(py),
+            Argument::Pointer(m.alloc(N * 96)),
+        ]
     };
     run(("math", "doubles"), &Launch::linear(4, 128), setup, |m, args, _| {
         let out = m.read(address(&args[3]), N * 96).unwrap();
-        let out: Vec<f64> = out.chunks_exact(8).map(|c| f64::from_le_bytes(c.try_into().unwrap())).collect();
+        let out: Vec<f64> =
+            out.chunks_exact(8).map(|c| f64::from_le_bytes(c.try_into().unwrap())).collect();
         for i in 0..N {
             let (a, b) = (f64::from(x[i]) * 1.001, f64::from(y[i]) * 1.001);
             let want = [
@@ -154,7 +170,8 @@ fn conversions() {
         255.9,
         1e-40,
     ]);
-    let y: Vec<f64> = x.iter().map(|v| f64::from(*v) * 1.3).map(|v| if v.is_nan() { 7.5 } else { v }).collect();
+    let y: Vec<f64> =
+        x.iter().map(|v| f64::from(*v) * 1.3).map(|v| if v.is_nan() { 7.5 } else { v }).collect();
     let z: Vec<u32> = crate::common::special_integers(x.len(), 7);
     let n = x.len();
     let ybytes: Vec<u8> = y.iter().flat_map(|v| v.to_le_bytes()).collect();
@@ -166,7 +183,8 @@ fn conversions() {
     };
     run(("math", "conversions"), &Launch::linear(1, 128), setup, |m, args, _| {
         let out = m.read(address(&args[4]), n * 112).unwrap();
-        let out: Vec<i64> = out.chunks_exact(8).map(|c| i64::from_le_bytes(c.try_into().unwrap())).collect();
+        let out: Vec<i64> =
+            out.chunks_exact(8).map(|c| i64::from_le_bytes(c.try_into().unwrap())).collect();
         let fout = m.read_f32(address(&args[5]), n * 8).unwrap();
         for i in 0..n {
             let (a, b, c) = (x[i], y[i], z[i] as i32);
@@ -220,7 +238,12 @@ fn conversions() {
 }
 
 /// A float near an exact value: `exact` compares the exact value with a float.
-fn directed(exact: impl Fn(f64) -> std::cmp::Ordering, near: f32, mode: char, negative: bool) -> f32 {
+fn directed(
+    exact: impl Fn(f64) -> std::cmp::Ordering,
+    near: f32,
+    mode: char,
+    negative: bool,
+) -> f32 {
     use std::cmp::Ordering::{Greater, Less};
     let order = exact(f64::from(near));
     let down = mode == 'd' || mode == 'z' && !negative;
@@ -237,22 +260,35 @@ fn rounding_modes() {
     let y = Random(4).floats(N, 0.001, 3.0);
     let setup = |m: &mut Memory| {
         let mut all = vec![Argument::U32(N as u32)];
-        all.extend([m.alloc_f32(&x), m.alloc_f32(&y), m.alloc(N * 56), m.alloc(N * 48)].map(Argument::Pointer));
+        all.extend(
+            [m.alloc_f32(&x), m.alloc_f32(&y), m.alloc(N * 56), m.alloc(N * 48)]
+                .map(Argument::Pointer),
+        );
         all
     };
     run(("math", "rounding"), &Launch::linear(4, 128), setup, |m, args, _| {
         let out = m.read_f32(address(&args[3]), N * 14).unwrap();
         let wide = m.read(address(&args[4]), N * 48).unwrap();
-        let wide: Vec<f64> = wide.chunks_exact(8).map(|c| f64::from_le_bytes(c.try_into().unwrap())).collect();
+        let wide: Vec<f64> =
+            wide.chunks_exact(8).map(|c| f64::from_le_bytes(c.try_into().unwrap())).collect();
         for i in 0..N {
             let (fa, fb) = (x[i], y[i]);
             let (a, b) = (f64::from(fa), f64::from(fb));
-            let sum = |m| directed(|v| (a - v + b).partial_cmp(&0.0).unwrap(), fa + fb, m, a + b < 0.0);
+            let sum =
+                |m| directed(|v| (a - v + b).partial_cmp(&0.0).unwrap(), fa + fb, m, a + b < 0.0);
             let product = |m| directed(|v| (a * b).partial_cmp(&v).unwrap(), fa * fb, m, a < 0.0);
-            let fma = |m| directed(|v| a.mul_add(b, a - v).partial_cmp(&0.0).unwrap(), fa.mul_add(fb, fa), m, a < 0.0);
+            let fma = |m| {
+                directed(
+                    |v| a.mul_add(b, a - v).partial_cmp(&0.0).unwrap(),
+                    fa.mul_add(fb, fa),
+                    m,
+                    a < 0.0,
+                )
+            };
             let quotient = |m| directed(|v| a.partial_cmp(&(v * b)).unwrap(), fa / fb, m, a < 0.0);
             let root = directed(|v| b.partial_cmp(&(v * v)).unwrap(), fb.sqrt(), 'd', false);
-            let reciprocal = directed(|v| 1f64.partial_cmp(&(v * b)).unwrap(), 1.0 / fb, 'u', false);
+            let reciprocal =
+                directed(|v| 1f64.partial_cmp(&(v * b)).unwrap(), 1.0 / fb, 'u', false);
             let want = [
                 sum('z'),
                 sum('d'),
@@ -274,7 +310,9 @@ fn rounding_modes() {
             }
             let (p, q) = (a.mul_add(0.0, f64::from(fa) * 1.1), f64::from(fb) * 0.7);
             let d = &wide[i * 6..i * 6 + 6];
-            let is_next = |got: f64, near: f64| got == near || got == near.next_up() || got == near.next_down();
+            let is_next = |got: f64, near: f64| {
+                got == near || got == near.next_up() || got == near.next_down()
+            };
             assert!(is_next(d[0], p + q) && d[0].abs() <= (p + q).abs());
             assert!(d[1] >= p + q && is_next(d[1], p + q));
             assert!(p.mul_add(q, -d[2]) >= 0.0 && is_next(d[2], p * q), "product down");
@@ -302,10 +340,11 @@ fn approximate_functions_and_perturbation() {
             let got = m.read_f32(out, N * 8).unwrap();
             for i in 0..N {
                 let (a, b) = (f64::from(x[i]), f64::from(y[i]));
-                let want = [a.exp(), b.ln(), a.sin(), a.cos(), a / b, b.sqrt(), 1.0 / b.sqrt(), a.tanh()];
+                let want =
+                    [a.exp(), b.ln(), a.sin(), a.cos(), a / b, b.sqrt(), 1.0 / b.sqrt(), a.tanh()];
                 for (k, want) in want.into_iter().enumerate() {
-                    let tolerance =
-                        if perturb.is_none() && k < 7 { 3e-7 } else { 2e-6 } + if k == 7 { 6e-4 } else { 0.0 };
+                    let tolerance = if perturb.is_none() && k < 7 { 3e-7 } else { 2e-6 }
+                        + if k == 7 { 6e-4 } else { 0.0 };
                     let error = (f64::from(got[i * 8 + k]) - want).abs();
                     let scale = if (1..4).contains(&k) { 1f64.max(want.abs()) } else { want.abs() };
                     assert!(

@@ -1,28 +1,38 @@
 //! Kernels with shared memory and atomics.
 
-use crate::common::{Random, address, close, run};
+use crate::common::{address, close, run, Random};
 use ptx_interpreter::{Argument, Launch, Memory};
 
 #[test]
 fn block_sum() {
     let x = Random(1).floats(3000, -1.0, 1.0);
-    let setup =
-        |m: &mut Memory| vec![Argument::U32(3000), Argument::Pointer(m.alloc_f32(&x)), Argument::Pointer(m.alloc(16))];
+    let setup = |m: &mut Memory| {
+        vec![
+            Argument::U32(3000),
+            Argument::Pointer(m.alloc_f32(&x)),
+            Argument::Pointer(m.alloc(16)),
+        ]
+    };
     run(("shared", "block_sum"), &Launch::linear(4, 256), setup, |m, a, report| {
         let out = m.read_f32(address(&a[2]), 4).unwrap();
         for (block, got) in out.iter().enumerate() {
-            let want: f64 = (0..3000).filter(|i| i / 256 % 4 == block).map(|i| f64::from(x[i])).sum();
+            let want: f64 =
+                (0..3000).filter(|i| i / 256 % 4 == block).map(|i| f64::from(x[i])).sum();
             close(f64::from(*got), want, 1e-5, "sum");
         }
-        assert_eq!(report.count("bar.sync").threads + report.count("barrier.sync").threads, 4 * 256 * 9);
+        assert_eq!(
+            report.count("bar.sync").threads + report.count("barrier.sync").threads,
+            4 * 256 * 9
+        );
     });
 }
 
 #[test]
 fn shuffle_sum() {
     let x: Vec<f32> = (0..1000).map(|i| (i % 17) as f32 - 8.0).collect();
-    let setup =
-        |m: &mut Memory| vec![Argument::U32(1000), Argument::Pointer(m.alloc_f32(&x)), Argument::Pointer(m.alloc(4))];
+    let setup = |m: &mut Memory| {
+        vec![Argument::U32(1000), Argument::Pointer(m.alloc_f32(&x)), Argument::Pointer(m.alloc(4))]
+    };
     run(("shared", "shuffle_sum"), &Launch::linear(4, 256), setup, |m, a, report| {
         assert_eq!(m.read_f32(address(&a[2]), 1).unwrap(), [x.iter().sum::<f32>()]);
         assert_eq!(report.count("shfl.sync.bfly").threads, 1024 * 5);
@@ -33,8 +43,13 @@ fn shuffle_sum() {
 #[test]
 fn scan() {
     let x: Vec<u32> = (0..200).map(|i| (i * 37 % 101) as u32).collect();
-    let setup =
-        |m: &mut Memory| vec![Argument::U32(200), Argument::Pointer(m.alloc_u32(&x)), Argument::Pointer(m.alloc(800))];
+    let setup = |m: &mut Memory| {
+        vec![
+            Argument::U32(200),
+            Argument::Pointer(m.alloc_u32(&x)),
+            Argument::Pointer(m.alloc(800)),
+        ]
+    };
     run(("shared", "scan"), &Launch::linear(1, 256).with_shared(2048), setup, |m, a, _| {
         let want: Vec<u32> = (0..200).map(|i| x[..=i].iter().sum()).collect();
         assert_eq!(m.read_u32(address(&a[2]), 200).unwrap(), want);
@@ -56,7 +71,8 @@ fn matmul() {
         let out = memory.read_f32(address(&args[5]), m * n).unwrap();
         for i in 0..m {
             for j in 0..n {
-                let want: f64 = (0..k).map(|l| f64::from(a[i * k + l]) * f64::from(b[l * n + j])).sum();
+                let want: f64 =
+                    (0..k).map(|l| f64::from(a[i * k + l]) * f64::from(b[l * n + j])).sum();
                 close(f64::from(out[i * n + j]), want, 1e-5, "element");
             }
         }
@@ -70,11 +86,17 @@ fn transpose() {
     let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
     let setup = |m: &mut Memory| {
         let (from, to) = (m.alloc_bytes(&bytes), m.alloc(bytes.len()));
-        vec![Argument::I32(rows as i32), Argument::I32(columns as i32), Argument::Pointer(from), Argument::Pointer(to)]
+        vec![
+            Argument::I32(rows as i32),
+            Argument::I32(columns as i32),
+            Argument::Pointer(from),
+            Argument::Pointer(to),
+        ]
     };
     run(("shared", "transpose"), &Launch::new([3, 2, 1], [32, 8, 1]), setup, |m, a, _| {
         let out = m.read(address(&a[3]), bytes.len()).unwrap();
-        let out: Vec<f64> = out.chunks_exact(8).map(|c| f64::from_le_bytes(c.try_into().unwrap())).collect();
+        let out: Vec<f64> =
+            out.chunks_exact(8).map(|c| f64::from_le_bytes(c.try_into().unwrap())).collect();
         for r in 0..rows {
             for c in 0..columns {
                 assert_eq!(out[c * rows + r], x[r * columns + c]);
@@ -88,7 +110,11 @@ fn histogram() {
     let mut random = Random(8);
     let x: Vec<u8> = (0..2000).map(|_| (random.next() % 40) as u8 * 5).collect();
     let setup = |m: &mut Memory| {
-        vec![Argument::U32(2000), Argument::Pointer(m.alloc_bytes(&x)), Argument::Pointer(m.alloc(256))]
+        vec![
+            Argument::U32(2000),
+            Argument::Pointer(m.alloc_bytes(&x)),
+            Argument::Pointer(m.alloc(256)),
+        ]
     };
     run(("shared", "histogram"), &Launch::linear(3, 128), setup, |m, a, _| {
         let mut want = vec![0; 64];
@@ -123,7 +149,8 @@ fn softmax() {
 #[test]
 fn barrier_votes() {
     let x: Vec<u32> = (0..100).map(|i| i % 50 + 1).collect();
-    let setup = |m: &mut Memory| vec![Argument::Pointer(m.alloc_u32(&x)), Argument::Pointer(m.alloc(400))];
+    let setup =
+        |m: &mut Memory| vec![Argument::Pointer(m.alloc_u32(&x)), Argument::Pointer(m.alloc(400))];
     run(("shared", "barrier_votes"), &Launch::linear(1, 100), setup, |m, a, _| {
         let count = x.iter().filter(|v| **v > 10).count() as u32;
         assert_eq!(m.read_u32(address(&a[1]), 100).unwrap(), vec![count * 100 + 10; 100]);
@@ -149,7 +176,10 @@ fn atomics() {
         let u = m.read_u32(address(&a[3]), 7).unwrap();
         let sum: i32 = x.iter().sum();
         let (min, max) = (*x.iter().min().unwrap(), *x.iter().max().unwrap());
-        assert_eq!(s.iter().map(|v| *v as i32).collect::<Vec<_>>(), [min.min(0), max.max(0), 50 - sum, 77]);
+        assert_eq!(
+            s.iter().map(|v| *v as i32).collect::<Vec<_>>(),
+            [min.min(0), max.max(0), 50 - sum, 77]
+        );
         let set = x.iter().fold(0, |all, v| all | 1 << (v & 31));
         let xor = bits.iter().fold(0, |all, v| all ^ v);
         // `inc` wraps after 12, and `dec` wraps to 9.

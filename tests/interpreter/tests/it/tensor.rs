@@ -1,6 +1,6 @@
 //! Matrix products of tensor cores.
 
-use crate::common::{Random, address, run};
+use crate::common::{address, run, Random};
 use ptx_interpreter::{Argument, Launch, Memory};
 
 /// Small integers are exact in all formats, so fragments can be compared exactly.
@@ -80,19 +80,28 @@ fn tf32() {
     let bytes = |x: &[f64]| x.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect::<Vec<u8>>();
     let setup = |m: &mut Memory| arguments(m, &bytes(&fine), &bytes(&b), 512);
     run(("tensor", "mma_tf32"), &Launch::linear(1, 32), setup, |m, args, _| {
-        assert_eq!(m.read_f32(address(&args[2]), 128).unwrap(), floats(&product(&a, &b, [16, 8, 8])));
+        assert_eq!(
+            m.read_f32(address(&args[2]), 128).unwrap(),
+            floats(&product(&a, &b, [16, 8, 8]))
+        );
     });
 }
 
 #[test]
 fn s8() {
     let mut random = Random(7);
-    let mut next = |count: usize| (0..count).map(|_| f64::from(random.next() as i8)).collect::<Vec<f64>>();
+    let mut next =
+        |count: usize| (0..count).map(|_| f64::from(random.next() as i8)).collect::<Vec<f64>>();
     let (a, b) = (next(16 * 32), next(32 * 8));
     let bytes = |x: &[f64]| x.iter().map(|v| *v as i8 as u8).collect::<Vec<u8>>();
     let setup = |m: &mut Memory| arguments(m, &bytes(&a), &bytes(&transpose(&b, 32, 8)), 512);
     run(("tensor", "mma_s8"), &Launch::linear(1, 32), setup, |m, args, _| {
-        let got: Vec<f64> = m.read_u32(address(&args[2]), 128).unwrap().iter().map(|v| f64::from(*v as i32)).collect();
+        let got: Vec<f64> = m
+            .read_u32(address(&args[2]), 128)
+            .unwrap()
+            .iter()
+            .map(|v| f64::from(*v as i32))
+            .collect();
         assert_eq!(got, with_start(&product(&a, &b, [16, 8, 32]), 7.0));
     });
 }
@@ -100,7 +109,9 @@ fn s8() {
 #[test]
 fn f16_accumulators() {
     let (a, b) = (integers(128, 8), integers(64, 9));
-    let setup = |m: &mut Memory| arguments(m, &bytes16(&a, half), &bytes16(&transpose(&b, 8, 8), half), 256);
+    let setup = |m: &mut Memory| {
+        arguments(m, &bytes16(&a, half), &bytes16(&transpose(&b, 8, 8), half), 256)
+    };
     run(("tensor", "mma_f16_k8"), &Launch::linear(1, 32), setup, |m, args, _| {
         let want: Vec<u16> = product(&a, &b, [16, 8, 8]).into_iter().map(half).collect();
         assert_eq!(m.read_u16(address(&args[2]), 128).unwrap(), want);
@@ -114,9 +125,11 @@ fn f64_product() {
     let setup = |m: &mut Memory| arguments(m, &bytes(&a), &bytes(&b), 512);
     run(("tensor", "mma_f64"), &Launch::linear(1, 32), setup, |m, args, _| {
         let got = m.read(address(&args[2]), 512).unwrap();
-        let got: Vec<f64> = got.chunks_exact(8).map(|c| f64::from_le_bytes(c.try_into().unwrap())).collect();
+        let got: Vec<f64> =
+            got.chunks_exact(8).map(|c| f64::from_le_bytes(c.try_into().unwrap())).collect();
         let want: Vec<f64> = product(&a, &b, [8, 8, 4]);
-        let want: Vec<f64> = want.iter().enumerate().map(|(i, v)| v + if i % 2 == 0 { 0.5 } else { -0.5 }).collect();
+        let want: Vec<f64> =
+            want.iter().enumerate().map(|(i, v)| v + if i % 2 == 0 { 0.5 } else { -0.5 }).collect();
         assert_eq!(got, want);
     });
 }
@@ -131,11 +144,16 @@ fn pipelined_product() {
         all.extend(arguments(memory, &bytes16(&a, half), &bytes16(&b, half), m * n * 4));
         all
     };
-    run(("tensor", "hgemm"), &Launch::new([1, 2, 1], [128, 1, 1]), setup, |memory, args, report| {
-        let got = memory.read_f32(address(&args[4]), m * n).unwrap();
-        assert_eq!(got, floats(&product(&a, &b, [m, n, k])));
-        assert_eq!(report.count("mma.sync").threads, 2 * 128 * 8 * 5);
-    });
+    run(
+        ("tensor", "hgemm"),
+        &Launch::new([1, 2, 1], [128, 1, 1]),
+        setup,
+        |memory, args, report| {
+            let got = memory.read_f32(address(&args[4]), m * n).unwrap();
+            assert_eq!(got, floats(&product(&a, &b, [m, n, k])));
+            assert_eq!(report.count("mma.sync").threads, 2 * 128 * 8 * 5);
+        },
+    );
 }
 
 /// Weakening a wait or removing a barrier of the pipeline is found.
@@ -147,15 +165,23 @@ fn broken_pipelines_are_found() {
     let start = text.find(".entry hgemm").expect("the kernel");
     let kernel = &text[start..];
     let weaker = kernel.replacen("cp.async.wait_group 1;", "cp.async.wait_group 2;", 1);
-    let barrier = ["bar.sync \t0;", "barrier.sync \t0;"].into_iter().find(|b| kernel.contains(b)).expect("a barrier");
-    for broken in [weaker, kernel.replacen(barrier, "", 1), kernel.replacen(barrier, "bar.warp.sync -1;", 1)] {
+    let barrier = ["bar.sync \t0;", "barrier.sync \t0;"]
+        .into_iter()
+        .find(|b| kernel.contains(b))
+        .expect("a barrier");
+    for broken in
+        [weaker, kernel.replacen(barrier, "", 1), kernel.replacen(barrier, "bar.warp.sync -1;", 1)]
+    {
         assert_ne!(broken, kernel);
-        let module = Module::parse(&format!("{}{broken}", &text[..start])).unwrap_or_else(|error| panic!("{error}"));
+        let module = Module::parse(&format!("{}{broken}", &text[..start]))
+            .unwrap_or_else(|error| panic!("{error}"));
         let mut memory = Memory::new();
         let data = vec![0; 128 * 128 * 2];
         let mut args = vec![Argument::I32(64), Argument::I32(80)];
         args.extend(arguments(&mut memory, &data, &data, 64 * 64 * 4));
-        let error = module.run("hgemm", &Launch::linear(1, 128), &mut memory, &args).expect_err("a broken pipeline");
+        let error = module
+            .run("hgemm", &Launch::linear(1, 128), &mut memory, &args)
+            .expect_err("a broken pipeline");
         assert!(matches!(error.kind, ErrorKind::Race | ErrorKind::Uninitialized), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! Communication between lanes.
 
-use crate::common::{Random, address, close, run};
+use crate::common::{address, close, run, Random};
 use ptx_interpreter::{Argument, Launch, Memory};
 
 fn values() -> Vec<i32> {
@@ -99,9 +99,16 @@ fn divergent_lanes_communicate() {
         let leader = (0..32).find(|l| !is_in(*l)).unwrap();
         let grown = x[leader] + (0..40 - leader).map(|i| x[(i + leader) & 31]).sum::<i32>();
         let r: Vec<i32> = (0..32usize)
-            .map(|t| if is_in(t) { (0..t).fold(sum, |r, i| r ^ i as i32) + mask.count_ones() as i32 } else { grown })
+            .map(|t| {
+                if is_in(t) {
+                    (0..t).fold(sum, |r, i| r ^ i as i32) + mask.count_ones() as i32
+                } else {
+                    grown
+                }
+            })
             .collect();
-        let want: Vec<u32> = (0..32).map(|t| if t == 31 { r[31] + 1 } else { r[t + 1] } as u32).collect();
+        let want: Vec<u32> =
+            (0..32).map(|t| if t == 31 { r[31] + 1 } else { r[t + 1] } as u32).collect();
         assert_eq!(m.read_u32(address(&a[1]), 32).unwrap(), want);
     });
 }
@@ -109,7 +116,8 @@ fn divergent_lanes_communicate() {
 #[test]
 fn warp_barriers_order_shared_memory() {
     let x = Random(2).floats(64, -1.0, 1.0);
-    let setup = |m: &mut Memory| vec![Argument::Pointer(m.alloc_f32(&x)), Argument::Pointer(m.alloc(256))];
+    let setup =
+        |m: &mut Memory| vec![Argument::Pointer(m.alloc_f32(&x)), Argument::Pointer(m.alloc(256))];
     run(("warp", "warp_shared"), &Launch::linear(1, 64), setup, |m, a, _| {
         let out = m.read_f32(address(&a[1]), 64).unwrap();
         for (t, got) in out.iter().enumerate() {

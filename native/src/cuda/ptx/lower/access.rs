@@ -18,12 +18,20 @@ impl Lowerer<'_> {
     /// Returns the element or member of a value, or a reference to that of a variable.
     pub(super) fn index(&mut self, base: Value, index: Operand) -> Result<Value> {
         match (base, index.bits32()) {
-            (Value::Pointer(pointer), Some(index)) => Ok(Value::Pointer(self.part_of_pointer(pointer, index)?)),
-            (Value::Pointer(pointer), None) => Ok(Value::Pointer(self.element_of_pointer(pointer, index)?)),
+            (Value::Pointer(pointer), Some(index)) => {
+                Ok(Value::Pointer(self.part_of_pointer(pointer, index)?))
+            }
+            (Value::Pointer(pointer), None) => {
+                Ok(Value::Pointer(self.element_of_pointer(pointer, index)?))
+            }
             (Value::Data(ty, leaves), Some(index)) => {
-                let last = ty.elements().and_then(|(_, count, _)| count).map_or(u32::MAX, |count| count.saturating_sub(1));
+                let last = ty
+                    .elements()
+                    .and_then(|(_, count, _)| count)
+                    .map_or(u32::MAX, |count| count.saturating_sub(1));
                 let part = ty.part(index.min(last));
-                let (part, first, _) = part.ok_or_else(|| Error::new("an index is out of bounds"))?;
+                let (part, first, _) =
+                    part.ok_or_else(|| Error::new("an index is out of bounds"))?;
                 let slice = leaves.get(first..first + part.leaves());
                 let slice = slice.ok_or_else(|| Error::new("an index is out of bounds"))?;
                 Ok(Value::Data(part, Rc::from(slice)))
@@ -40,7 +48,9 @@ impl Lowerer<'_> {
             // The length is only known at run time.
             return self.element_of_pointer(pointer, Operand::u32(index));
         }
-        let last = elements.and_then(|(_, count, _)| count).map_or(u32::MAX, |count| count.saturating_sub(1));
+        let last = elements
+            .and_then(|(_, count, _)| count)
+            .map_or(u32::MAX, |count| count.saturating_sub(1));
         let part = pointer.ty.part(index.min(last));
         let (ty, leaf, bytes) = part.ok_or_else(|| Error::new("an index is out of bounds"))?;
         let place = match pointer.place {
@@ -58,7 +68,8 @@ impl Lowerer<'_> {
 
     fn element_of_pointer(&mut self, pointer: Pointer, index: Operand) -> Result<Pointer> {
         let elements = pointer.ty.elements();
-        let (ty, count, stride) = elements.ok_or_else(|| Error::new("only arrays, vectors and matrices have an index"))?;
+        let (ty, count, stride) = elements
+            .ok_or_else(|| Error::new("only arrays, vectors and matrices have an index"))?;
         let place = match pointer.place {
             Place::Promoted { first } => match count {
                 Some(count) if count <= MAX_SELECTED_ELEMENTS => {
@@ -84,7 +95,13 @@ impl Lowerer<'_> {
         Place::Promoted { first }
     }
 
-    fn clamp_index(&mut self, index: Operand, count: Option<u32>, stride: u32, memory: &Memory) -> Result<Operand> {
+    fn clamp_index(
+        &mut self,
+        index: Operand,
+        count: Option<u32>,
+        stride: u32,
+        memory: &Memory,
+    ) -> Result<Operand> {
         if self.options.bounds == Bounds::Unchecked {
             return Ok(index);
         }
@@ -92,7 +109,8 @@ impl Lowerer<'_> {
             Some(count) => Operand::u32(count.saturating_sub(1)),
             None => {
                 let length = self.array_length(memory, stride)?;
-                let at_least_one = self.b.entry_op(Op::Max(Ty::U32), &[length, Operand::u32(1)], true);
+                let at_least_one =
+                    self.b.entry_op(Op::Max(Ty::U32), &[length, Operand::u32(1)], true);
                 self.b.entry_op(Op::Sub(Ty::U32), &[at_least_one, Operand::u32(1)], true)
             }
         };
@@ -101,7 +119,9 @@ impl Lowerer<'_> {
 
     /// Returns the number of elements of an array that ends with its buffer.
     pub(super) fn array_length(&mut self, memory: &Memory, stride: u32) -> Result<Operand> {
-        let Some(binding) = memory.binding else { return Err(Error::new("an array without a length is not in a buffer")) };
+        let Some(binding) = memory.binding else {
+            return Err(Error::new("an array without a length is not in a buffer"));
+        };
         let bytes = self.b.entry_op(Op::Param(2 * binding + 1), &[], true);
         let before = Operand::Const(Class::B64, memory.offset.wrapping_neg() as u64);
         let room = self.b.entry_op(Op::Add(Ty::U64), &[bytes, before], true);
@@ -117,7 +137,13 @@ impl Lowerer<'_> {
     }
 
     /// Returns `base + index * stride`. Addresses of workgroup memory have 32 bits.
-    pub(super) fn scaled_address(&mut self, space: Space, base: Operand, index: Operand, stride: u32) -> Operand {
+    pub(super) fn scaled_address(
+        &mut self,
+        space: Space,
+        base: Operand,
+        index: Operand,
+        stride: u32,
+    ) -> Operand {
         let stride = Operand::u32(stride);
         if space == Space::Shared {
             let offset = self.b.op(Op::Mul(Ty::U32), &[index, stride]);
@@ -126,7 +152,12 @@ impl Lowerer<'_> {
         self.b.op(Op::MulAddWide, &[index, stride, base])
     }
 
-    fn element_of_value(&mut self, ty: &Type, leaves: &Rc<[Operand]>, index: Operand) -> Result<Value> {
+    fn element_of_value(
+        &mut self,
+        ty: &Type,
+        leaves: &Rc<[Operand]>,
+        index: Operand,
+    ) -> Result<Value> {
         let Some((element, Some(count), stride)) = ty.elements() else {
             return Err(Error::new("only arrays, vectors and matrices have an index"));
         };
@@ -188,7 +219,9 @@ impl Lowerer<'_> {
             None => {
                 let bytes = 4 * (words.len() + self.tables.iter().map(Vec::len).sum::<usize>());
                 if bytes > MAX_TABLE_BYTES {
-                    return Err(Error::new(format!("constant arrays must take at most {MAX_TABLE_BYTES} bytes, got {bytes}")));
+                    return Err(Error::new(format!(
+                        "constant arrays must take at most {MAX_TABLE_BYTES} bytes, got {bytes}"
+                    )));
                 }
                 self.tables.push(words);
                 self.tables.len() - 1

@@ -50,7 +50,8 @@ impl Lowerer<'_> {
         let old = Operand::Reg(dst);
         let value = match (compare, self.expression(result)?) {
             (Some(compare), Expression::AtomicResult { ty: structure, .. }) => {
-                let is_exchanged = self.b.op(Op::Compare(crate::cuda::ptx::ir::Cmp::Eq, Ty::U32), &[old, compare]);
+                let is_exchanged =
+                    self.b.op(Op::Compare(crate::cuda::ptx::ir::Cmp::Eq, Ty::U32), &[old, compare]);
                 Value::Data(Type::new(self.module, *structure)?, Rc::from([old, is_exchanged]))
             }
             _ => Value::Data(Type::Scalar(*ty), Rc::from([old])),
@@ -62,6 +63,11 @@ impl Lowerer<'_> {
     /// Stores a number atomically.
     pub(super) fn store_atomic(&mut self, memory: &Memory, value: Operand) {
         let address = memory.address();
-        self.b.emit(Inst::Store { address, access: Access::Relaxed, bytes: 4, values: vec![value] });
+        self.b.emit(Inst::Store {
+            address,
+            access: Access::Relaxed,
+            bytes: 4,
+            values: vec![value],
+        });
     }
 }

@@ -38,7 +38,9 @@ impl Lowerer<'_> {
                 b.op(Op::Sub(Ty::U32), &[last, zeros])
             }
             F::ExtractBits => {
-                let (Some(offset), Some(count)) = (args.get(1), args.get(2)) else { return Err(few()) };
+                let (Some(offset), Some(count)) = (args.get(1), args.get(2)) else {
+                    return Err(few());
+                };
                 let (offset, count) = self.bit_range(*offset, *count);
                 let b = &mut self.b;
                 let end = b.op(Op::Add(Ty::U32), &[offset, count]);
@@ -54,7 +56,9 @@ impl Lowerer<'_> {
                 b.select(is_empty, Operand::u32(0), bits)
             }
             F::InsertBits => {
-                let (Some(new), Some(offset), Some(count)) = (args.get(1), args.get(2), args.get(3)) else {
+                let (Some(new), Some(offset), Some(count)) =
+                    (args.get(1), args.get(2), args.get(3))
+                else {
                     return Err(few());
                 };
                 let (offset, count) = self.bit_range(*offset, *count);
@@ -72,7 +76,11 @@ impl Lowerer<'_> {
                 let old = b.op(Op::And, &[x, outside]);
                 b.op(Op::Or, &[old, new])
             }
-            _ => return Err(Error::new(format!("the function {fun:?} is not supported for integers"))),
+            _ => {
+                return Err(Error::new(format!(
+                    "the function {fun:?} is not supported for integers"
+                )))
+            }
         })
     }
 

@@ -30,7 +30,10 @@ impl<'m> Lowerer<'m> {
             return Err(Stop::TooLarge);
         }
         if self.b.insts.len() > MAX_INSTRUCTIONS || self.evaluations > MAX_EVALUATIONS {
-            return Err(Error::new(format!("a kernel must have at most {MAX_INSTRUCTIONS} instructions")).into());
+            return Err(Error::new(format!(
+                "a kernel must have at most {MAX_INSTRUCTIONS} instructions"
+            ))
+            .into());
         }
         Ok(())
     }
@@ -43,16 +46,22 @@ impl<'m> Lowerer<'m> {
                 }
             }
             Statement::Block(block) => self.block(block)?,
-            Statement::If { condition, accept, reject } => self.branch(*condition, accept, reject)?,
+            Statement::If { condition, accept, reject } => {
+                self.branch(*condition, accept, reject)?
+            }
             Statement::Switch { selector, cases } => self.switch(*selector, cases)?,
-            Statement::Loop { body, continuing, break_if } => self.repeat(body, continuing, *break_if)?,
+            Statement::Loop { body, continuing, break_if } => {
+                self.repeat(body, continuing, *break_if)?
+            }
             Statement::Break => self.leave(true)?,
             Statement::Continue => self.leave(false)?,
             Statement::Return { value } => self.ret(*value)?,
             Statement::ControlBarrier(barrier) => self.barrier(*barrier)?,
             Statement::MemoryBarrier(_) => self.b.emit(Inst::Barrier),
             Statement::Store { pointer, value } => self.store(*pointer, *value)?,
-            Statement::Atomic { pointer, fun, value, result } => self.atomic(*pointer, fun, *value, *result)?,
+            Statement::Atomic { pointer, fun, value, result } => {
+                self.atomic(*pointer, fun, *value, *result)?
+            }
             Statement::WorkGroupUniformLoad { pointer, result } => {
                 self.b.emit(Inst::Barrier);
                 let pointer = self.pointer(*pointer)?;
@@ -74,7 +83,9 @@ impl<'m> Lowerer<'m> {
                 }
             }
             Statement::SubgroupBallot { result, predicate } => self.ballot(*result, *predicate)?,
-            Statement::SubgroupGather { mode, argument, result } => self.gather(mode, *argument, *result)?,
+            Statement::SubgroupGather { mode, argument, result } => {
+                self.gather(mode, *argument, *result)?
+            }
             Statement::SubgroupCollectiveOperation { op, collective_op, argument, result } => {
                 self.collective(*op, *collective_op, *argument, *result)?;
             }
@@ -84,7 +95,9 @@ impl<'m> Lowerer<'m> {
             Statement::ImageStore { .. } | Statement::ImageAtomic { .. } => {
                 return Err(Error::new("textures are not supported").into());
             }
-            Statement::Kill => return Err(Error::new("discard is not supported in compute shaders").into()),
+            Statement::Kill => {
+                return Err(Error::new("discard is not supported in compute shaders").into())
+            }
             Statement::RayQuery { .. } | Statement::RayPipelineFunction(_) => {
                 return Err(Error::new("ray queries are not supported").into());
             }
@@ -109,9 +122,13 @@ impl<'m> Lowerer<'m> {
     fn leave(&mut self, is_break: bool) -> Flow {
         let join = self.controls.iter().rev().find_map(|control| match control {
             Control::Switch { break_join } => is_break.then_some(*break_join),
-            Control::Loop { break_join, continue_join, .. } => Some(if is_break { *break_join } else { *continue_join }),
+            Control::Loop { break_join, continue_join, .. } => {
+                Some(if is_break { *break_join } else { *continue_join })
+            }
         });
-        let Some(join) = join else { return Err(Error::new("break and continue must be in a loop or switch").into()) };
+        let Some(join) = join else {
+            return Err(Error::new("break and continue must be in a loop or switch").into());
+        };
         self.is_partial |= self.divergence > 0;
         self.b.jump(join, &[], self.divergence == 0);
         Ok(())
@@ -139,9 +156,15 @@ impl<'m> Lowerer<'m> {
         Ok(())
     }
 
-    fn branch(&mut self, condition: Handle<Expression>, accept: &'m Block, reject: &'m Block) -> Flow {
+    fn branch(
+        &mut self,
+        condition: Handle<Expression>,
+        accept: &'m Block,
+        reject: &'m Block,
+    ) -> Flow {
         let condition = self.scalar(condition)?;
-        let is_unrolling = matches!(self.controls.last(), Some(Control::Loop { unroll: Some(_), .. }));
+        let is_unrolling =
+            matches!(self.controls.last(), Some(Control::Loop { unroll: Some(_), .. }));
         if is_unrolling && (has_exit(accept, false) || has_exit(reject, false)) {
             self.note_exit(condition.bits().is_some())?;
         }
@@ -207,14 +230,16 @@ impl<'m> Lowerer<'m> {
         // Cases that fall through have no body, so they share the label of the next one.
         let mut labels = vec![0; cases.len()];
         for at in (0..cases.len()).rev() {
-            let shares = cases[at].fall_through && cases[at].body.is_empty() && at + 1 < cases.len();
+            let shares =
+                cases[at].fall_through && cases[at].body.is_empty() && at + 1 < cases.len();
             labels[at] = if shares { labels[at + 1] } else { self.b.label() };
         }
         let mut default = None;
         for (case, label) in cases.iter().zip(&labels) {
             match case_value(case) {
                 Some(value) => {
-                    let is_equal = self.b.op(Op::Compare(Cmp::Eq, Ty::U32), &[selector, Operand::u32(value)]);
+                    let is_equal =
+                        self.b.op(Op::Compare(Cmp::Eq, Ty::U32), &[selector, Operand::u32(value)]);
                     self.b.emit(Inst::Jump { label: *label, condition: Some((is_equal, true)) });
                 }
                 None => default = Some(*label),
@@ -251,16 +276,21 @@ impl<'m> Lowerer<'m> {
                 let first = *first;
                 match self.b.env.get_mut(first..first + leaves.len()) {
                     Some(slots) => slots.copy_from_slice(&leaves),
-                    None => return Err(Error::new("a variable is used outside its function").into()),
+                    None => {
+                        return Err(Error::new("a variable is used outside its function").into())
+                    }
                 }
             }
             Place::Element { first, index, count, stride } => {
                 for element in 0..*count {
-                    let is_this = self.b.op(Op::Compare(Cmp::Eq, Ty::U32), &[*index, Operand::u32(element)]);
+                    let is_this =
+                        self.b.op(Op::Compare(Cmp::Eq, Ty::U32), &[*index, Operand::u32(element)]);
                     for (leaf, value) in leaves.iter().enumerate() {
                         let slot = first + element as usize * stride + leaf;
                         let Some(old) = self.b.env.get(slot).copied() else {
-                            return Err(Error::new("a variable is used outside its function").into());
+                            return Err(
+                                Error::new("a variable is used outside its function").into()
+                            );
                         };
                         self.b.env[slot] = self.b.select(is_this, *value, old);
                     }
@@ -279,7 +309,8 @@ impl<'m> Lowerer<'m> {
 
     /// Sets the value of an expression of the current function.
     pub(super) fn define(&mut self, handle: Handle<Expression>, value: Value) -> Result<()> {
-        let frame = self.frames.last_mut().ok_or_else(|| Error::new("no function is being lowered"))?;
+        let frame =
+            self.frames.last_mut().ok_or_else(|| Error::new("no function is being lowered"))?;
         match frame.values.get_mut(handle.index()) {
             Some(slot) => *slot = Some(value),
             None => return Err(Error::new("an expression does not exist")),
@@ -303,9 +334,13 @@ fn has_exit(block: &Block, is_nested: bool) -> bool {
         Statement::Break => !is_nested,
         Statement::Return { .. } => true,
         Statement::Block(block) => has_exit(block, is_nested),
-        Statement::If { accept, reject, .. } => has_exit(accept, is_nested) || has_exit(reject, is_nested),
+        Statement::If { accept, reject, .. } => {
+            has_exit(accept, is_nested) || has_exit(reject, is_nested)
+        }
         Statement::Switch { cases, .. } => cases.iter().any(|case| has_exit(&case.body, true)),
-        Statement::Loop { body, continuing, .. } => has_exit(body, true) || has_exit(continuing, true),
+        Statement::Loop { body, continuing, .. } => {
+            has_exit(body, true) || has_exit(continuing, true)
+        }
         _ => false,
     })
 }

@@ -90,12 +90,16 @@ impl<'m> Lowerer<'m> {
                 let (Some(scalar), Some(leaf)) = (ty.scalar(), leaves.first()) else {
                     return Err(Error::new("only a scalar can be repeated as a vector"));
                 };
-                Ok(Value::Data(Type::Vector(*size as u32, scalar), Rc::from(vec![*leaf; *size as usize])))
+                Ok(Value::Data(
+                    Type::Vector(*size as u32, scalar),
+                    Rc::from(vec![*leaf; *size as usize]),
+                ))
             }
             Expression::Swizzle { size, vector, pattern } => {
                 let (ty, leaves) = self.data(*vector)?;
                 let components = pattern[..*size as usize].iter();
-                let chosen: Option<Vec<_>> = components.map(|at| leaves.get(*at as usize).copied()).collect();
+                let chosen: Option<Vec<_>> =
+                    components.map(|at| leaves.get(*at as usize).copied()).collect();
                 match (ty.scalar(), chosen) {
                     (Some(scalar), Some(chosen)) => {
                         Ok(Value::Data(Type::Vector(*size as u32, scalar), Rc::from(chosen)))
@@ -118,7 +122,9 @@ impl<'m> Lowerer<'m> {
             }
             Expression::GlobalVariable(variable) => {
                 let pointer = self.variables.get(variable).cloned();
-                Ok(Value::Pointer(pointer.ok_or_else(|| Error::new("this kind of variable is not supported"))?))
+                Ok(Value::Pointer(
+                    pointer.ok_or_else(|| Error::new("this kind of variable is not supported"))?,
+                ))
             }
             Expression::LocalVariable(variable) => {
                 let pointer = self.frame()?.locals.get(variable.index()).cloned();
@@ -130,7 +136,9 @@ impl<'m> Lowerer<'m> {
             }
             Expression::ArrayLength(pointer) => {
                 let pointer = self.pointer(*pointer)?;
-                let (Place::Memory(memory), Some((_, None, stride))) = (&pointer.place, pointer.ty.elements()) else {
+                let (Place::Memory(memory), Some((_, None, stride))) =
+                    (&pointer.place, pointer.ty.elements())
+                else {
                     return Err(Error::new("arrayLength needs an array without a length"));
                 };
                 let length = self.array_length(memory, stride)?;
@@ -138,7 +146,9 @@ impl<'m> Lowerer<'m> {
             }
             Expression::Unary { op, expr } => self.unary(*op, *expr),
             Expression::Binary { op, left, right } => self.binary(*op, *left, *right),
-            Expression::Select { condition, accept, reject } => self.select(*condition, *accept, *reject),
+            Expression::Select { condition, accept, reject } => {
+                self.select(*condition, *accept, *reject)
+            }
             Expression::Relational { fun, argument } => self.relational(*fun, *argument),
             Expression::Math { fun, arg, arg1, arg2, arg3 } => {
                 let handles = [Some(*arg), *arg1, *arg2, *arg3];
@@ -156,7 +166,9 @@ impl<'m> Lowerer<'m> {
 
     /// Returns the value of a constant expression of the module.
     fn module_constant(&mut self, init: Handle<Expression>) -> Result<Value> {
-        let Some(frame) = self.frames.first_mut() else { return Err(Error::new("no module is being lowered")) };
+        let Some(frame) = self.frames.first_mut() else {
+            return Err(Error::new("no module is being lowered"));
+        };
         if let Some(Some(value)) = frame.values.get(init.index()) {
             return Ok(value.clone());
         }
@@ -185,7 +197,9 @@ fn constant(literal: Literal) -> Result<Value> {
             Err(_) => return Err(Error::new("an integer does not fit into 32 bits")),
         },
         Literal::AbstractFloat(value) => (Ty::F32, u64::from((value as f32).to_bits())),
-        _ => return Err(Error::new("numbers of 64 bits and integers of 16 bits are not supported")),
+        _ => {
+            return Err(Error::new("numbers of 64 bits and integers of 16 bits are not supported"))
+        }
     };
     let class: Class = ty.class();
     Ok(Value::Data(Type::Scalar(ty), Rc::from([Operand::Const(class, bits)])))
@@ -194,9 +208,9 @@ fn constant(literal: Literal) -> Result<Value> {
 /// Returns why an expression is not supported.
 fn unsupported(expression: &Expression) -> Option<&'static str> {
     Some(match expression {
-        Expression::ImageSample { .. } | Expression::ImageLoad { .. } | Expression::ImageQuery { .. } => {
-            "textures are not supported"
-        }
+        Expression::ImageSample { .. }
+        | Expression::ImageLoad { .. }
+        | Expression::ImageQuery { .. } => "textures are not supported",
         Expression::CooperativeLoad { .. } | Expression::CooperativeMultiplyAdd { .. } => {
             "cooperative matrices are not supported"
         }

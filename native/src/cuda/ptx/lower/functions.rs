@@ -30,7 +30,10 @@ impl<'m> Lowerer<'m> {
         path: u64,
     ) -> std::result::Result<Option<Value>, super::Stop> {
         if self.frames.len() > MAX_CALL_DEPTH {
-            return Err(Error::new(format!("functions must call each other at most {MAX_CALL_DEPTH} levels deep")).into());
+            return Err(Error::new(format!(
+                "functions must call each other at most {MAX_CALL_DEPTH} levels deep"
+            ))
+            .into());
         }
         let outside = self.b.env.len();
         let return_join = self.b.open_join(outside);
@@ -57,7 +60,11 @@ impl<'m> Lowerer<'m> {
             return Ok(None);
         };
         let ty = Type::new(self.module, result.ty)?;
-        let leaves = if self.b.is_reachable { self.b.env.split_off(outside.min(self.b.env.len())) } else { ty.zeros()? };
+        let leaves = if self.b.is_reachable {
+            self.b.env.split_off(outside.min(self.b.env.len()))
+        } else {
+            ty.zeros()?
+        };
         self.b.env.truncate(outside);
         self.owners.truncate(outside);
         if leaves.len() != ty.leaves() {
@@ -83,7 +90,12 @@ impl<'m> Lowerer<'m> {
     }
 
     /// Declares a variable and initializes it.
-    pub(super) fn declare_variable(&mut self, id: VariableId, ty: &Type, init: Option<Rc<[Operand]>>) -> Result<Place> {
+    pub(super) fn declare_variable(
+        &mut self,
+        id: VariableId,
+        ty: &Type,
+        init: Option<Rc<[Operand]>>,
+    ) -> Result<Place> {
         if ty.leaves() <= MAX_PROMOTED_LEAVES && !self.attempt.in_memory.contains(&id) {
             let first = self.b.env.len();
             match init {
@@ -103,7 +115,10 @@ impl<'m> Lowerer<'m> {
                 let end = self.allocate_local(0)?;
                 self.local_top = self.local_top.max(end).max(start + bytes);
                 self.local_bytes = self.local_bytes.max(self.local_top);
-                let first = self.b.op(Op::Add(crate::cuda::ptx::ir::Ty::U64), &[base, Operand::Const(crate::cuda::ptx::ir::Class::B64, u64::from(start))]);
+                let first = self.b.op(
+                    Op::Add(crate::cuda::ptx::ir::Ty::U64),
+                    &[base, Operand::Const(crate::cuda::ptx::ir::Class::B64, u64::from(start))],
+                );
                 self.zero_memory(Space::Local, first, bytes, Operand::u32(0), 1);
             }
         }

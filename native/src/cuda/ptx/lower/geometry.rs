@@ -14,26 +14,48 @@ impl Lowerer<'_> {
     pub(super) fn geometry(&mut self, fun: F, args: &[Data]) -> Result<Option<Value>> {
         let is_geometry = matches!(
             fun,
-            F::Dot | F::Outer | F::Cross | F::Distance | F::Length | F::Normalize | F::FaceForward | F::Reflect
-        ) || matches!(fun, F::Refract | F::Transpose | F::Determinant | F::Modf | F::Frexp | F::Inverse);
+            F::Dot
+                | F::Outer
+                | F::Cross
+                | F::Distance
+                | F::Length
+                | F::Normalize
+                | F::FaceForward
+                | F::Reflect
+        ) || matches!(
+            fun,
+            F::Refract | F::Transpose | F::Determinant | F::Modf | F::Frexp | F::Inverse
+        );
         if !is_geometry {
             return Ok(None);
         }
-        let Some((ty, _)) = args.first() else { return Err(Error::new("a function has no argument")) };
+        let Some((ty, _)) = args.first() else {
+            return Err(Error::new("a function has no argument"));
+        };
         if scalar_of(ty)? != Ty::F16 {
             return self.geometry_f32(fun, args).map(Some);
         }
         // Functions of f16 are computed in f32.
-        let wide: Vec<Data> = args.iter().map(|(ty, leaves)| {
-            let leaves = leaves.iter().map(|leaf| self.b.op(Op::Convert(Ty::F16, Ty::F32), &[*leaf])).collect();
-            (ty.with_scalar(Ty::F32), leaves)
-        }).collect();
+        let wide: Vec<Data> = args
+            .iter()
+            .map(|(ty, leaves)| {
+                let leaves = leaves
+                    .iter()
+                    .map(|leaf| self.b.op(Op::Convert(Ty::F16, Ty::F32), &[*leaf]))
+                    .collect();
+                (ty.with_scalar(Ty::F32), leaves)
+            })
+            .collect();
         let Value::Data(ty, leaves) = self.geometry_f32(fun, &wide)? else { return Ok(None) };
         let types = ty.leaf_types()?;
-        let leaves: Vec<Operand> = leaves.iter().zip(&types).map(|(leaf, scalar)| match scalar {
-            Ty::F32 => self.b.op(Op::Convert(Ty::F32, Ty::F16), &[*leaf]),
-            _ => *leaf,
-        }).collect();
+        let leaves: Vec<Operand> = leaves
+            .iter()
+            .zip(&types)
+            .map(|(leaf, scalar)| match scalar {
+                Ty::F32 => self.b.op(Op::Convert(Ty::F32, Ty::F16), &[*leaf]),
+                _ => *leaf,
+            })
+            .collect();
         let ty = match &ty {
             Type::Struct(_) => result_structure(&args[0].0, fun),
             ty => ty.with_scalar(Ty::F16),
@@ -62,14 +84,21 @@ impl Lowerer<'_> {
             F::Cross => vector(self.cross(&x, &y.ok_or_else(missing)?)?),
             F::Outer => {
                 let y = y.ok_or_else(missing)?;
-                let leaves: Vec<Operand> =
-                    y.iter().flat_map(|b| x.iter().map(move |a| (*a, *b))).map(|(a, b)| self.b.mul(a, b)).collect();
+                let leaves: Vec<Operand> = y
+                    .iter()
+                    .flat_map(|b| x.iter().map(move |a| (*a, *b)))
+                    .map(|(a, b)| self.b.mul(a, b))
+                    .collect();
                 Value::Data(Type::Matrix(y.len() as u32, x.len() as u32, scalar), Rc::from(leaves))
             }
             F::Transpose => {
-                let Type::Matrix(columns, rows, _) = ty else { return Err(Error::new("transpose takes a matrix")) };
+                let Type::Matrix(columns, rows, _) = ty else {
+                    return Err(Error::new("transpose takes a matrix"));
+                };
                 let at = |row: u32, column: u32| x[(column * rows + row) as usize];
-                let leaves: Vec<Operand> = (0..rows).flat_map(|row| (0..columns).map(move |column| at(row, column))).collect();
+                let leaves: Vec<Operand> = (0..rows)
+                    .flat_map(|row| (0..columns).map(move |column| at(row, column)))
+                    .collect();
                 Value::Data(Type::Matrix(rows, columns, scalar), Rc::from(leaves))
             }
             F::Determinant => {
@@ -101,9 +130,12 @@ impl Lowerer<'_> {
                 vector(self.refract(&x, &y.ok_or_else(missing)?, *eta))
             }
             F::Modf | F::Frexp => {
-                let parts: Vec<[Operand; 2]> =
-                    x.iter().map(|leaf| if fun == F::Modf { self.modf(*leaf) } else { self.frexp(*leaf) }).collect();
-                let leaves = (0..2).flat_map(|part| parts.iter().map(move |parts| parts[part])).collect();
+                let parts: Vec<[Operand; 2]> = x
+                    .iter()
+                    .map(|leaf| if fun == F::Modf { self.modf(*leaf) } else { self.frexp(*leaf) })
+                    .collect();
+                let leaves =
+                    (0..2).flat_map(|part| parts.iter().map(move |parts| parts[part])).collect();
                 Value::Data(result_structure(&ty, fun), leaves)
             }
             _ => return Err(Error::new(format!("the function {fun:?} is not supported"))),
@@ -127,23 +159,35 @@ impl Lowerer<'_> {
     }
 
     fn cross(&mut self, x: &[Operand], y: &[Operand]) -> Result<Vec<Operand>> {
-        let ([x0, x1, x2], [y0, y1, y2]) = (x, y) else { return Err(Error::new("cross takes vectors of three numbers")) };
+        let ([x0, x1, x2], [y0, y1, y2]) = (x, y) else {
+            return Err(Error::new("cross takes vectors of three numbers"));
+        };
         let pairs = [[x1, y2, x2, y1], [x2, y0, x0, y2], [x0, y1, x1, y0]];
-        Ok(pairs.into_iter().map(|[a, b, c, d]| {
-            let (first, second) = (self.b.mul(*a, *b), self.b.mul(*c, *d));
-            self.b.sub(first, second)
-        }).collect())
+        Ok(pairs
+            .into_iter()
+            .map(|[a, b, c, d]| {
+                let (first, second) = (self.b.mul(*a, *b), self.b.mul(*c, *d));
+                self.b.sub(first, second)
+            })
+            .collect())
     }
 
     /// Returns the determinant of the rows from `row` on and of some columns, by expansion.
-    fn determinant(&mut self, m: &[Operand], size: usize, row: usize, columns: &[usize]) -> Operand {
+    fn determinant(
+        &mut self,
+        m: &[Operand],
+        size: usize,
+        row: usize,
+        columns: &[usize],
+    ) -> Operand {
         let at = |column: usize| m.get(column * size + row).copied().unwrap_or(Operand::f32(0.0));
         if let [column] = columns {
             return at(*column);
         }
         let mut sum = None;
         for (index, column) in columns.iter().enumerate() {
-            let rest: Vec<usize> = columns.iter().copied().filter(|other| other != column).collect();
+            let rest: Vec<usize> =
+                columns.iter().copied().filter(|other| other != column).collect();
             let minor = self.determinant(m, size, row + 1, &rest);
             let product = self.b.mul(at(*column), minor);
             sum = Some(match sum {
@@ -168,12 +212,15 @@ impl Lowerer<'_> {
         let along = b.mul(eta, dot);
         let factor = b.add(along, root);
         let is_total = b.cmp(Cmp::Lt, k, Operand::f32(0.0));
-        x.iter().zip(normal).map(|(x, normal)| {
-            let first = b.mul(eta, *x);
-            let second = b.mul(factor, *normal);
-            let difference = b.sub(first, second);
-            b.select(is_total, Operand::f32(0.0), difference)
-        }).collect()
+        x.iter()
+            .zip(normal)
+            .map(|(x, normal)| {
+                let first = b.mul(eta, *x);
+                let second = b.mul(factor, *normal);
+                let difference = b.sub(first, second);
+                b.select(is_total, Operand::f32(0.0), difference)
+            })
+            .collect()
     }
 
     /// Returns the fraction and the whole part.

@@ -24,11 +24,14 @@ impl<'m> Lowerer<'m> {
             self.span = self.module.global_variables.get_span(handle);
             let ty = Type::new(self.module, variable.ty)?;
             let place = match variable.space {
-                AddressSpace::Storage { .. } | AddressSpace::Uniform => self.declare_buffer(variable)?,
+                AddressSpace::Storage { .. } | AddressSpace::Uniform => {
+                    self.declare_buffer(variable)?
+                }
                 AddressSpace::WorkGroup => {
                     let start = self.shared_bytes.next_multiple_of(16);
                     let end = u64::from(start) + ty.bytes();
-                    self.shared_bytes = u32::try_from(end).map_err(|_| Error::new("workgroup memory is too large"))?;
+                    self.shared_bytes = u32::try_from(end)
+                        .map_err(|_| Error::new("workgroup memory is too large"))?;
                     let base = self.b.entry_op(Op::SharedBase, &[], true);
                     Place::Memory(Memory::new(Space::Shared, base, i64::from(start)))
                 }
@@ -40,8 +43,15 @@ impl<'m> Lowerer<'m> {
                     };
                     self.declare_variable(id, &ty, init)?
                 }
-                AddressSpace::Immediate => return Err(Error::new("immediates are not supported").into()),
-                _ => return Err(Error::new("only buffers, workgroup and private variables are supported").into()),
+                AddressSpace::Immediate => {
+                    return Err(Error::new("immediates are not supported").into())
+                }
+                _ => {
+                    return Err(Error::new(
+                        "only buffers, workgroup and private variables are supported",
+                    )
+                    .into())
+                }
             };
             self.variables.insert(handle, Pointer { ty, place });
         }
@@ -57,18 +67,31 @@ impl<'m> Lowerer<'m> {
 
     fn declare_buffer(&mut self, variable: &naga::GlobalVariable) -> Result<Place> {
         let Some(at) = &variable.binding else { return Err(Error::new("a buffer has no binding")) };
-        let is_this = |binding: &crate::cuda::ptx::options::Binding| (binding.group, binding.binding) == (at.group, at.binding);
+        let is_this = |binding: &crate::cuda::ptx::options::Binding| {
+            (binding.group, binding.binding) == (at.group, at.binding)
+        };
         let Some(index) = self.bindings.iter().position(is_this) else {
             return Err(Error::new("a buffer has no parameter"));
         };
         let generic = self.b.entry_op(Op::Param(2 * index as u32), &[], true);
         let base = self.b.entry_op(Op::GlobalAddress, &[generic], true);
         let is_read_only = self.bindings[index].is_read_only;
-        Ok(Place::Memory(Memory { is_read_only, binding: Some(index as u32), ..Memory::new(Space::Global, base, 0) }))
+        Ok(Place::Memory(Memory {
+            is_read_only,
+            binding: Some(index as u32),
+            ..Memory::new(Space::Global, base, 0)
+        }))
     }
 
     /// Zeroes `bytes`, rounded up to 16, at the base. The thread stores every `step`-th 16 bytes from the index `first`.
-    pub(super) fn zero_memory(&mut self, space: Space, base: Operand, bytes: u32, first: Operand, step: u32) {
+    pub(super) fn zero_memory(
+        &mut self,
+        space: Space,
+        base: Operand,
+        bytes: u32,
+        first: Operand,
+        step: u32,
+    ) {
         let count = bytes.div_ceil(16);
         let zero = |lowerer: &mut Self, index: Operand, offset: u32| {
             let base = lowerer.scaled_address(space, base, index, 16);
@@ -82,7 +105,9 @@ impl<'m> Lowerer<'m> {
             let (again, end) = (self.b.label(), self.b.label());
             self.b.emit(Inst::Copies(vec![(index, first)]));
             self.b.place(again);
-            let is_done = self.b.op(Op::Compare(Cmp::Ge, Ty::U32), &[Operand::Reg(index), Operand::u32(count)]);
+            let is_done = self
+                .b
+                .op(Op::Compare(Cmp::Ge, Ty::U32), &[Operand::Reg(index), Operand::u32(count)]);
             self.b.emit(Inst::Jump { label: end, condition: Some((is_done, true)) });
             zero(self, Operand::Reg(index), 0);
             let next = self.b.op(Op::Add(Ty::U32), &[Operand::Reg(index), Operand::u32(step)]);
@@ -112,7 +137,8 @@ impl<'m> Lowerer<'m> {
         match &argument.binding {
             Some(binding) => self.built_in(binding, &mut leaves)?,
             None => {
-                let TypeInner::Struct { members, .. } = &self.module.types[argument.ty].inner else {
+                let TypeInner::Struct { members, .. } = &self.module.types[argument.ty].inner
+                else {
                     return Err(Error::new("an argument of the entry point has no @builtin"));
                 };
                 for member in members {
@@ -134,8 +160,12 @@ impl<'m> Lowerer<'m> {
         let threads = Operand::u32(x.saturating_mul(y).saturating_mul(z));
         match built_in {
             BuiltIn::LocalInvocationId => (0..3).for_each(|axis| leaves.push(self.thread(axis))),
-            BuiltIn::WorkGroupId => (0..3).for_each(|axis| leaves.push(self.special(Special::Group(axis)))),
-            BuiltIn::NumWorkGroups => (0..3).for_each(|axis| leaves.push(self.special(Special::Groups(axis)))),
+            BuiltIn::WorkGroupId => {
+                (0..3).for_each(|axis| leaves.push(self.special(Special::Group(axis))))
+            }
+            BuiltIn::NumWorkGroups => {
+                (0..3).for_each(|axis| leaves.push(self.special(Special::Groups(axis))))
+            }
             BuiltIn::WorkGroupSize => leaves.extend([x, y, z].map(Operand::u32)),
             BuiltIn::GlobalInvocationId => {
                 for axis in 0..3 {
@@ -148,7 +178,9 @@ impl<'m> Lowerer<'m> {
             }
             BuiltIn::LocalInvocationIndex => leaves.push(self.local_index()),
             BuiltIn::SubgroupSize => leaves.push(Operand::u32(LANES)),
-            BuiltIn::NumSubgroups => leaves.push(Operand::u32(threads.bits32().unwrap_or(0).div_ceil(LANES))),
+            BuiltIn::NumSubgroups => {
+                leaves.push(Operand::u32(threads.bits32().unwrap_or(0).div_ceil(LANES)))
+            }
             BuiltIn::SubgroupInvocationId => leaves.push(self.lane()),
             BuiltIn::SubgroupId => {
                 let index = self.local_index();

@@ -5,7 +5,8 @@ use super::Lowerer;
 use crate::cuda::ptx::ir::{Cmp, Op, Operand};
 
 /// `(tanh(x) / x - 1) / x^2` by `x^2`, for `|x| <= 0.6`.
-const TANH: [f32; 6] = [0.002344931221, -0.008388773672, 0.02178224669, -0.05396085443, 0.1333331012, -0.3333333321];
+const TANH: [f32; 6] =
+    [0.002344931221, -0.008388773672, 0.02178224669, -0.05396085443, 0.1333331012, -0.3333333321];
 /// `(sinh(x) / x - 1) / x^2` by `x^2`, for `|x| <= 1`.
 const SINH: [f32; 4] = [2.806280258e-6, 0.0001983810197, 0.008333339676, 0.1666666665];
 /// The argument from which `asinh` and `acosh` are `log(2 x)`, so that `x^2` does not overflow.

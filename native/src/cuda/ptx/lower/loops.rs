@@ -19,7 +19,12 @@ const EVALUATIONS_PER_INSTRUCTION: usize = 2;
 
 impl<'m> Lowerer<'m> {
     /// Lowers a loop.
-    pub(super) fn repeat(&mut self, body: &'m Block, continuing: &'m Block, break_if: Option<Handle<Expression>>) -> Flow {
+    pub(super) fn repeat(
+        &mut self,
+        body: &'m Block,
+        continuing: &'m Block,
+        break_if: Option<Handle<Expression>>,
+    ) -> Flow {
         let key = (identity(body), self.frame()?.path);
         if self.attempt.max_unrolled > 0 && !self.rolled.contains(&key) {
             if self.try_unroll(body, continuing, break_if)? {
@@ -39,7 +44,8 @@ impl<'m> Lowerer<'m> {
     ) -> std::result::Result<bool, Stop> {
         let checkpoint = self.b.checkpoint();
         let lengths = (self.frames.len(), self.controls.len(), self.owners.len());
-        let flags = (self.divergence, self.is_partial, self.has_returned, self.local_top, self.span);
+        let flags =
+            (self.divergence, self.is_partial, self.has_returned, self.local_top, self.span);
         let dynamic = self.dynamic.clone();
         let is_outermost = self.unroll_limit.is_none();
         if is_outermost {
@@ -69,12 +75,21 @@ impl<'m> Lowerer<'m> {
         Ok(false)
     }
 
-    fn rounds(&mut self, body: &'m Block, continuing: &'m Block, break_if: Option<Handle<Expression>>) -> Flow {
+    fn rounds(
+        &mut self,
+        body: &'m Block,
+        continuing: &'m Block,
+        break_if: Option<Handle<Expression>>,
+    ) -> Flow {
         let divergence = self.divergence;
         let break_join = self.b.open_join(self.b.env.len());
         for _ in 0..MAX_ROUNDS {
             let continue_join = self.b.open_join(self.b.env.len());
-            self.controls.push(Control::Loop { break_join, continue_join, unroll: Some(Unroll::default()) });
+            self.controls.push(Control::Loop {
+                break_join,
+                continue_join,
+                unroll: Some(Unroll::default()),
+            });
             self.block(body)?;
             self.b.jump(continue_join, &[], self.divergence == 0);
             self.b.close_join();
@@ -117,7 +132,12 @@ impl<'m> Lowerer<'m> {
         Ok(())
     }
 
-    fn rolled_loop(&mut self, body: &'m Block, continuing: &'m Block, break_if: Option<Handle<Expression>>) -> Flow {
+    fn rolled_loop(
+        &mut self,
+        body: &'m Block,
+        continuing: &'m Block,
+        break_if: Option<Handle<Expression>>,
+    ) -> Flow {
         let mut assigned = BTreeSet::new();
         self.find_assigned(body, &mut assigned)?;
         self.find_assigned(continuing, &mut assigned)?;
@@ -222,7 +242,9 @@ impl<'m> Lowerer<'m> {
 fn add_slots(pointer: &super::Pointer, assigned: &mut BTreeSet<usize>) {
     match &pointer.place {
         Place::Promoted { first } => assigned.extend(*first..first + pointer.ty.leaves()),
-        Place::Element { first, count, stride, .. } => assigned.extend(*first..first + *count as usize * stride),
+        Place::Element { first, count, stride, .. } => {
+            assigned.extend(*first..first + *count as usize * stride)
+        }
         Place::Memory(_) => {}
     }
 }

@@ -20,7 +20,9 @@ impl Lowerer<'_> {
         if let Some(value) = self.packing(fun, args)? {
             return Ok(value);
         }
-        let Some((ty, first)) = args.first() else { return Err(Error::new("a function has no argument")) };
+        let Some((ty, first)) = args.first() else {
+            return Err(Error::new("a function has no argument"));
+        };
         let scalar = scalar_of(ty)?;
         let mut leaves = Vec::with_capacity(first.len());
         for index in 0..first.len() {

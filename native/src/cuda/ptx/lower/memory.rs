@@ -27,11 +27,14 @@ impl Lowerer<'_> {
         let size = pointer.ty.leaves();
         let outside = || Error::new("a variable is used outside its function");
         let leaves = match &pointer.place {
-            Place::Promoted { first } => self.b.env.get(*first..first + size).ok_or_else(outside)?.to_vec(),
+            Place::Promoted { first } => {
+                self.b.env.get(*first..first + size).ok_or_else(outside)?.to_vec()
+            }
             Place::Element { first, index, count, stride } => {
                 let mut result = self.b.env.get(*first..first + size).ok_or_else(outside)?.to_vec();
                 for element in 1..*count {
-                    let is_this = self.b.op(Op::Compare(Cmp::Eq, Ty::U32), &[*index, Operand::u32(element)]);
+                    let is_this =
+                        self.b.op(Op::Compare(Cmp::Eq, Ty::U32), &[*index, Operand::u32(element)]);
                     for (leaf, value) in result.iter_mut().enumerate() {
                         let slot = first + element as usize * stride + leaf;
                         let other = self.b.env.get(slot).copied().ok_or_else(outside)?;
@@ -67,9 +70,14 @@ impl Lowerer<'_> {
             Type::Scalar(Ty::Pred) => {
                 let byte = self.b.reg(Class::B32, is_uniform);
                 self.b.load(memory.address(), Access::Plain, 1, vec![byte]);
-                leaves.push(self.b.op(Op::Compare(Cmp::Ne, Ty::U32), &[Operand::Reg(byte), Operand::u32(0)]));
+                leaves.push(
+                    self.b
+                        .op(Op::Compare(Cmp::Ne, Ty::U32), &[Operand::Reg(byte), Operand::u32(0)]),
+                );
             }
-            Type::Scalar(scalar) | Type::Atomic(scalar) => self.load_numbers(memory, *scalar, 1, is_uniform, leaves),
+            Type::Scalar(scalar) | Type::Atomic(scalar) => {
+                self.load_numbers(memory, *scalar, 1, is_uniform, leaves)
+            }
             Type::Vector(size, scalar) if *scalar != Ty::Pred => {
                 for (first, count) in chunks(*size).iter().copied() {
                     let memory = memory.at(u64::from(first * scalar.bytes()));
@@ -86,7 +94,14 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    fn load_numbers(&mut self, memory: &Memory, ty: Ty, count: u32, is_uniform: bool, leaves: &mut Vec<Operand>) {
+    fn load_numbers(
+        &mut self,
+        memory: &Memory,
+        ty: Ty,
+        count: u32,
+        is_uniform: bool,
+        leaves: &mut Vec<Operand>,
+    ) {
         let is_uniform = is_uniform || memory.is_read_only && self.b.is_uniform(memory.base);
         let access = if memory.is_read_only { Access::ReadOnly } else { Access::Plain };
         let dst: Vec<Reg> = (0..count).map(|_| self.b.reg(ty.class(), is_uniform)).collect();
@@ -95,17 +110,28 @@ impl Lowerer<'_> {
     }
 
     /// Stores all leaves of a type.
-    pub(super) fn store_memory(&mut self, memory: &Memory, ty: &Type, leaves: &[Operand]) -> Result<()> {
+    pub(super) fn store_memory(
+        &mut self,
+        memory: &Memory,
+        ty: &Type,
+        leaves: &[Operand],
+    ) -> Result<()> {
         match ty {
             Type::Scalar(Ty::Pred) => {
                 let byte = self.b.op(Op::Select, &[Operand::u32(1), Operand::u32(0), leaves[0]]);
                 self.store_numbers(memory, 1, &[byte]);
             }
-            Type::Scalar(scalar) | Type::Atomic(scalar) => self.store_numbers(memory, scalar.bytes(), &leaves[..1]),
+            Type::Scalar(scalar) | Type::Atomic(scalar) => {
+                self.store_numbers(memory, scalar.bytes(), &leaves[..1])
+            }
             Type::Vector(size, scalar) if *scalar != Ty::Pred => {
                 for (first, count) in chunks(*size).iter().copied() {
                     let memory = memory.at(u64::from(first * scalar.bytes()));
-                    self.store_numbers(&memory, scalar.bytes(), &leaves[first as usize..(first + count) as usize]);
+                    self.store_numbers(
+                        &memory,
+                        scalar.bytes(),
+                        &leaves[first as usize..(first + count) as usize],
+                    );
                 }
             }
             _ => {
@@ -123,7 +149,12 @@ impl Lowerer<'_> {
 
     fn store_numbers(&mut self, memory: &Memory, bytes: u32, values: &[Operand]) {
         let values = values.to_vec();
-        self.b.emit(Inst::Store { address: memory.address(), access: Access::Plain, bytes, values });
+        self.b.emit(Inst::Store {
+            address: memory.address(),
+            access: Access::Plain,
+            bytes,
+            values,
+        });
     }
 }
 

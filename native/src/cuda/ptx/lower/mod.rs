@@ -69,9 +69,16 @@ struct Pointer {
 #[derive(Clone, Debug)]
 enum Place {
     /// A promoted variable, by its first value in the environment.
-    Promoted { first: usize },
+    Promoted {
+        first: usize,
+    },
     /// One of `count` elements of a promoted variable, `stride` values apart. The index is less than `count`.
-    Element { first: usize, index: Operand, count: u32, stride: usize },
+    Element {
+        first: usize,
+        index: Operand,
+        count: u32,
+        stride: usize,
+    },
     Memory(Memory),
 }
 
@@ -188,8 +195,12 @@ pub fn lower(
     bindings: &[crate::cuda::ptx::options::Binding],
     options: &Options,
 ) -> std::result::Result<Program, (Error, Span)> {
-    let globals = Function { expressions: module.global_expressions.clone(), ..Function::default() };
-    let mut attempt = Attempt { max_unrolled: options.max_unrolled.min(MAX_UNROLLED_INSTRUCTIONS), ..Attempt::default() };
+    let globals =
+        Function { expressions: module.global_expressions.clone(), ..Function::default() };
+    let mut attempt = Attempt {
+        max_unrolled: options.max_unrolled.min(MAX_UNROLLED_INSTRUCTIONS),
+        ..Attempt::default()
+    };
     loop {
         let mut lowerer = Lowerer::new(module, options, &globals, attempt.clone(), entry, bindings);
         let outcome = lowerer.run(entry, info);
@@ -204,7 +215,9 @@ pub fn lower(
         match outcome {
             Ok(()) => return Ok(lowerer.finish()),
             Err(Stop::Error(error)) => return Err((error, lowerer.span)),
-            Err(Stop::NotConstant | Stop::TooLarge) => return Err((Error::new("a loop cannot be lowered"), lowerer.span)),
+            Err(Stop::NotConstant | Stop::TooLarge) => {
+                return Err((Error::new("a loop cannot be lowered"), lowerer.span))
+            }
         }
     }
 }
@@ -287,7 +300,9 @@ impl<'m> Lowerer<'m> {
         let end = u64::from(start) + bytes;
         // The limit of PTX is 512 KiB for each thread.
         if end > 512 << 10 {
-            return Err(Error::new(format!("the variables of a thread must take at most 524288 bytes, got {end}")));
+            return Err(Error::new(format!(
+                "the variables of a thread must take at most 524288 bytes, got {end}"
+            )));
         }
         self.local_top = end as u32;
         self.local_bytes = self.local_bytes.max(self.local_top);

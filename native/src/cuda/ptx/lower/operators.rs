@@ -4,14 +4,20 @@ use super::{Lowerer, Value};
 use crate::cuda::ptx::error::{Error, Result};
 use crate::cuda::ptx::ir::{Class, Cmp, Op, Operand, Ty};
 use crate::cuda::ptx::types::{scalar_type, Type};
-use naga::{BinaryOperator, Expression, Handle, RelationalFunction, Scalar, ScalarKind, UnaryOperator};
+use naga::{
+    BinaryOperator, Expression, Handle, RelationalFunction, Scalar, ScalarKind, UnaryOperator,
+};
 use std::rc::Rc;
 
 /// The type and the leaves of a value.
 type Data = (Type, Rc<[Operand]>);
 
 impl Lowerer<'_> {
-    pub(super) fn unary(&mut self, op: UnaryOperator, operand: Handle<Expression>) -> Result<Value> {
+    pub(super) fn unary(
+        &mut self,
+        op: UnaryOperator,
+        operand: Handle<Expression>,
+    ) -> Result<Value> {
         let (ty, leaves) = self.data(operand)?;
         let scalar = scalar_of(&ty)?;
         let op = match op {
@@ -36,9 +42,11 @@ impl Lowerer<'_> {
         }
         let scalar = scalar_of(&left.0)?;
         let size = left.1.len().max(right.1.len());
-        let ty = if right.1.len() > left.1.len() { right.0.with_scalar(scalar) } else { left.0.clone() };
+        let ty =
+            if right.1.len() > left.1.len() { right.0.with_scalar(scalar) } else { left.0.clone() };
         let is_comparison = comparison(op).is_some();
-        let at = |leaves: &Rc<[Operand]>, index: usize| leaves.get(index).or(leaves.first()).copied();
+        let at =
+            |leaves: &Rc<[Operand]>, index: usize| leaves.get(index).or(leaves.first()).copied();
         let mut leaves = Vec::with_capacity(size);
         for index in 0..size {
             let (Some(a), Some(b)) = (at(&left.1, index), at(&right.1, index)) else {
@@ -50,7 +58,13 @@ impl Lowerer<'_> {
         Ok(Value::Data(ty, Rc::from(leaves)))
     }
 
-    fn binary_scalar(&mut self, op: BinaryOperator, ty: Ty, a: Operand, b: Operand) -> Result<Operand> {
+    fn binary_scalar(
+        &mut self,
+        op: BinaryOperator,
+        ty: Ty,
+        a: Operand,
+        b: Operand,
+    ) -> Result<Operand> {
         if let Some(cmp) = comparison(op) {
             return Ok(self.compare(cmp, ty, a, b));
         }
@@ -79,7 +93,11 @@ impl Lowerer<'_> {
             return self.b.op(Op::Compare(cmp, ty), &[a, b]);
         }
         let differs = self.b.op(Op::Xor, &[a, b]);
-        if cmp == Cmp::Ne { differs } else { self.b.op(Op::Not, &[differs]) }
+        if cmp == Cmp::Ne {
+            differs
+        } else {
+            self.b.op(Op::Not, &[differs])
+        }
     }
 
     /// Returns the product. A power of two becomes a shift.
@@ -99,7 +117,9 @@ impl Lowerer<'_> {
     pub(super) fn divide(&mut self, ty: Ty, a: Operand, b: Operand) -> Operand {
         match ty {
             Ty::F32 => return self.b.div(a, b),
-            Ty::F16 => return self.in_f32(&[a, b], |lowerer, args| lowerer.b.div(args[0], args[1])),
+            Ty::F16 => {
+                return self.in_f32(&[a, b], |lowerer, args| lowerer.b.div(args[0], args[1]))
+            }
             Ty::U32 if b.bits32().is_some_and(u32::is_power_of_two) => {
                 let shift = b.bits32().unwrap_or(1).trailing_zeros();
                 return self.b.op(Op::Shr(Ty::U32), &[a, Operand::u32(shift)]);
@@ -114,7 +134,9 @@ impl Lowerer<'_> {
     fn modulo(&mut self, ty: Ty, a: Operand, b: Operand) -> Operand {
         match ty {
             Ty::F32 => return self.float_modulo(a, b),
-            Ty::F16 => return self.in_f32(&[a, b], |lowerer, args| lowerer.float_modulo(args[0], args[1])),
+            Ty::F16 => {
+                return self.in_f32(&[a, b], |lowerer, args| lowerer.float_modulo(args[0], args[1]))
+            }
             Ty::U32 if b.bits32().is_some_and(u32::is_power_of_two) => {
                 let mask = b.bits32().unwrap_or(1) - 1;
                 return self.b.op(Op::And, &[a, Operand::u32(mask)]);
@@ -149,8 +171,13 @@ impl Lowerer<'_> {
     }
 
     /// Computes a function of `f16` in `f32`, and rounds its result.
-    pub(super) fn in_f32(&mut self, args: &[Operand], f: impl FnOnce(&mut Self, &[Operand]) -> Operand) -> Operand {
-        let wide: Vec<Operand> = args.iter().map(|arg| self.b.op(Op::Convert(Ty::F16, Ty::F32), &[*arg])).collect();
+    pub(super) fn in_f32(
+        &mut self,
+        args: &[Operand],
+        f: impl FnOnce(&mut Self, &[Operand]) -> Operand,
+    ) -> Operand {
+        let wide: Vec<Operand> =
+            args.iter().map(|arg| self.b.op(Op::Convert(Ty::F16, Ty::F32), &[*arg])).collect();
         let result = f(self, &wide);
         self.b.op(Op::Convert(Ty::F32, Ty::F16), &[result])
     }
@@ -182,7 +209,11 @@ impl Lowerer<'_> {
     }
 
     /// Returns the sum of products, added in order.
-    pub(super) fn dot_product(&mut self, ty: Ty, pairs: impl Iterator<Item = (Operand, Operand)>) -> Operand {
+    pub(super) fn dot_product(
+        &mut self,
+        ty: Ty,
+        pairs: impl Iterator<Item = (Operand, Operand)>,
+    ) -> Operand {
         let mut sum = None;
         for (a, b) in pairs {
             let product = self.b.op(Op::Mul(ty), &[a, b]);
@@ -211,7 +242,11 @@ impl Lowerer<'_> {
         Ok(Value::Data(ty, Rc::from(leaves)))
     }
 
-    pub(super) fn relational(&mut self, fun: RelationalFunction, argument: Handle<Expression>) -> Result<Value> {
+    pub(super) fn relational(
+        &mut self,
+        fun: RelationalFunction,
+        argument: Handle<Expression>,
+    ) -> Result<Value> {
         let (ty, leaves) = self.data(argument)?;
         let op = match fun {
             RelationalFunction::All => Op::And,
@@ -224,7 +259,11 @@ impl Lowerer<'_> {
                         self.b.op(Op::Compare(Cmp::Ne, scalar), &[*leaf, *leaf])
                     } else {
                         let size = self.b.op(Op::Abs(scalar), &[*leaf]);
-                        let infinity = if scalar == Ty::F16 { Operand::Const(Class::B16, 0x7c00) } else { Operand::f32(f32::INFINITY) };
+                        let infinity = if scalar == Ty::F16 {
+                            Operand::Const(Class::B16, 0x7c00)
+                        } else {
+                            Operand::f32(f32::INFINITY)
+                        };
                         self.b.op(Op::Compare(Cmp::Eq, scalar), &[size, infinity])
                     });
                 }
@@ -236,7 +275,12 @@ impl Lowerer<'_> {
         Ok(Value::Data(Type::Scalar(Ty::Pred), Rc::from([result])))
     }
 
-    pub(super) fn cast(&mut self, operand: Handle<Expression>, kind: ScalarKind, convert: Option<u8>) -> Result<Value> {
+    pub(super) fn cast(
+        &mut self,
+        operand: Handle<Expression>,
+        kind: ScalarKind,
+        convert: Option<u8>,
+    ) -> Result<Value> {
         let (ty, leaves) = self.data(operand)?;
         let from = scalar_of(&ty)?;
         let width = convert.unwrap_or(from.bytes() as u8);
@@ -257,9 +301,11 @@ impl Lowerer<'_> {
             _ if from == to => value,
             (Ty::U32 | Ty::S32, Ty::U32 | Ty::S32) => value,
             (Ty::Pred, Ty::F32) => self.b.select(value, Operand::f32(1.0), Operand::f32(0.0)),
-            (Ty::Pred, Ty::F16) => {
-                self.b.select(value, Operand::Const(Class::B16, 0x3c00), Operand::Const(Class::B16, 0))
-            }
+            (Ty::Pred, Ty::F16) => self.b.select(
+                value,
+                Operand::Const(Class::B16, 0x3c00),
+                Operand::Const(Class::B16, 0),
+            ),
             (Ty::Pred, _) => self.b.select(value, Operand::u32(1), Operand::u32(0)),
             (_, Ty::Pred) => {
                 let zero = Operand::Const(from.class(), 0);

@@ -11,7 +11,9 @@ use std::rc::Rc;
 impl Lowerer<'_> {
     /// Calls a function that packs or unpacks. Returns `None` if it is another function.
     pub(super) fn packing(&mut self, fun: F, args: &[Data]) -> Result<Option<Value>> {
-        let Some((_, x)) = args.first() else { return Err(Error::new("a function has no argument")) };
+        let Some((_, x)) = args.first() else {
+            return Err(Error::new("a function has no argument"));
+        };
         let first = x.first().copied().ok_or_else(|| Error::new("a value is empty"))?;
         let word = |value: Operand, ty: Ty| Some(Value::Data(Type::Scalar(ty), Rc::from([value])));
         let vector = |leaves: Vec<Operand>, ty: Ty| {
@@ -30,10 +32,13 @@ impl Lowerer<'_> {
             F::Pack2x16snorm => word(self.pack_normalized(x, 16, -1.0, 32_767.0), Ty::U32),
             F::Pack2x16unorm => word(self.pack_normalized(x, 16, 0.0, 65_535.0), Ty::U32),
             F::Pack2x16float => {
-                let halves: Vec<Operand> = x.iter().map(|leaf| {
-                    let half = self.b.op(Op::Convert(Ty::F32, Ty::F16), &[*leaf]);
-                    self.b.op(Op::Widen, &[half])
-                }).collect();
+                let halves: Vec<Operand> = x
+                    .iter()
+                    .map(|leaf| {
+                        let half = self.b.op(Op::Convert(Ty::F32, Ty::F16), &[*leaf]);
+                        self.b.op(Op::Widen, &[half])
+                    })
+                    .collect();
                 word(self.join_fields(&halves, 16), Ty::U32)
             }
             F::Pack4xI8 | F::Pack4xU8 => word(self.join_fields(x, 8), Ty::U32),
@@ -41,8 +46,12 @@ impl Lowerer<'_> {
             F::Pack4xU8Clamp => word(self.pack_clamped(x, Ty::U32, 0, 255), Ty::U32),
             F::Unpack4x8snorm => vector(self.unpack_normalized(first, 8, Ty::S32, 127.0), Ty::F32),
             F::Unpack4x8unorm => vector(self.unpack_normalized(first, 8, Ty::U32, 255.0), Ty::F32),
-            F::Unpack2x16snorm => vector(self.unpack_normalized(first, 16, Ty::S32, 32_767.0), Ty::F32),
-            F::Unpack2x16unorm => vector(self.unpack_normalized(first, 16, Ty::U32, 65_535.0), Ty::F32),
+            F::Unpack2x16snorm => {
+                vector(self.unpack_normalized(first, 16, Ty::S32, 32_767.0), Ty::F32)
+            }
+            F::Unpack2x16unorm => {
+                vector(self.unpack_normalized(first, 16, Ty::U32, 65_535.0), Ty::F32)
+            }
             F::Unpack2x16float => {
                 let halves = self.split_fields(first, 16, Ty::U32);
                 let numbers = halves.into_iter().map(|half| {
@@ -59,35 +68,44 @@ impl Lowerer<'_> {
 
     /// Packs numbers from `least` to 1 as multiples of `1 / scale`.
     fn pack_normalized(&mut self, x: &[Operand], bits: u32, least: f32, scale: f32) -> Operand {
-        let fields: Vec<Operand> = x.iter().map(|leaf| {
-            let b = &mut self.b;
-            let above = b.op(Op::Max(Ty::F32), &[*leaf, Operand::f32(least)]);
-            let inside = b.op(Op::Min(Ty::F32), &[above, Operand::f32(1.0)]);
-            let scaled = b.mul(inside, Operand::f32(scale));
-            let shifted = b.add(scaled, Operand::f32(0.5));
-            let whole = b.op(Op::Round(Rounding::Down), &[shifted]);
-            b.op(Op::Convert(Ty::F32, Ty::S32), &[whole])
-        }).collect();
+        let fields: Vec<Operand> = x
+            .iter()
+            .map(|leaf| {
+                let b = &mut self.b;
+                let above = b.op(Op::Max(Ty::F32), &[*leaf, Operand::f32(least)]);
+                let inside = b.op(Op::Min(Ty::F32), &[above, Operand::f32(1.0)]);
+                let scaled = b.mul(inside, Operand::f32(scale));
+                let shifted = b.add(scaled, Operand::f32(0.5));
+                let whole = b.op(Op::Round(Rounding::Down), &[shifted]);
+                b.op(Op::Convert(Ty::F32, Ty::S32), &[whole])
+            })
+            .collect();
         self.join_fields(&fields, bits)
     }
 
     fn unpack_normalized(&mut self, word: Operand, bits: u32, ty: Ty, scale: f32) -> Vec<Operand> {
         let fields = self.split_fields(word, bits, ty);
-        fields.into_iter().map(|field| {
-            let number = self.b.op(Op::Convert(ty, Ty::F32), &[field]);
-            let number = self.b.div(number, Operand::f32(scale));
-            match ty {
-                Ty::S32 => self.b.op(Op::Max(Ty::F32), &[number, Operand::f32(-1.0)]),
-                _ => number,
-            }
-        }).collect()
+        fields
+            .into_iter()
+            .map(|field| {
+                let number = self.b.op(Op::Convert(ty, Ty::F32), &[field]);
+                let number = self.b.div(number, Operand::f32(scale));
+                match ty {
+                    Ty::S32 => self.b.op(Op::Max(Ty::F32), &[number, Operand::f32(-1.0)]),
+                    _ => number,
+                }
+            })
+            .collect()
     }
 
     fn pack_clamped(&mut self, x: &[Operand], ty: Ty, least: u32, most: u32) -> Operand {
-        let fields: Vec<Operand> = x.iter().map(|leaf| {
-            let above = self.b.op(Op::Max(ty), &[*leaf, Operand::u32(least)]);
-            self.b.op(Op::Min(ty), &[above, Operand::u32(most)])
-        }).collect();
+        let fields: Vec<Operand> = x
+            .iter()
+            .map(|leaf| {
+                let above = self.b.op(Op::Max(ty), &[*leaf, Operand::u32(least)]);
+                self.b.op(Op::Min(ty), &[above, Operand::u32(most)])
+            })
+            .collect();
         self.join_fields(&fields, 8)
     }
 
@@ -104,10 +122,12 @@ impl Lowerer<'_> {
     /// Splits a word into integers, the lowest bits first.
     fn split_fields(&mut self, word: Operand, bits: u32, ty: Ty) -> Vec<Operand> {
         let down = Operand::u32(32 - bits);
-        (0..32 / bits).map(|at| {
-            let up = Operand::u32(32 - bits - bits * at);
-            let top = self.b.op(Op::Shl, &[word, up]);
-            self.b.op(Op::Shr(ty), &[top, down])
-        }).collect()
+        (0..32 / bits)
+            .map(|at| {
+                let up = Operand::u32(32 - bits - bits * at);
+                let top = self.b.op(Op::Shl, &[word, up]);
+                self.b.op(Op::Shr(ty), &[top, down])
+            })
+            .collect()
     }
 }

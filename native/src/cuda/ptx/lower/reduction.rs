@@ -35,7 +35,8 @@ impl Lowerer<'_> {
             None => {}
         }
         let is_uniform = self.b.is_uniform(size);
-        let (quarter, rest) = (self.b.reg(Class::B32, is_uniform), self.b.reg(Class::B32, is_uniform));
+        let (quarter, rest) =
+            (self.b.reg(Class::B32, is_uniform), self.b.reg(Class::B32, is_uniform));
         let end = self.b.label();
         self.b.emit(Inst::Copies(vec![(quarter, n), (rest, r)]));
         self.b.emit(Inst::Jump { label: end, condition: Some((is_small, true)) });
@@ -59,7 +60,8 @@ impl Lowerer<'_> {
             *chosen = Operand::u32(TWO_OVER_PI[at]);
             for first in 1..5 {
                 let is_first = b.op(Op::Compare(Cmp::Eq, Ty::U32), &[word, Operand::u32(first)]);
-                *chosen = b.select(is_first, Operand::u32(TWO_OVER_PI[at + first as usize]), *chosen);
+                *chosen =
+                    b.select(is_first, Operand::u32(TWO_OVER_PI[at + first as usize]), *chosen);
             }
         }
         let [w0, w1, w2] = [0, 1, 2].map(|at| self.shift_pair(words[at], words[at + 1], shift));

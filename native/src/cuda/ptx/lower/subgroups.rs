@@ -35,7 +35,11 @@ impl Lowerer<'_> {
         Operand::Reg(dst)
     }
 
-    pub(super) fn ballot(&mut self, result: Handle<Expression>, predicate: Option<Handle<Expression>>) -> Flow {
+    pub(super) fn ballot(
+        &mut self,
+        result: Handle<Expression>,
+        predicate: Option<Handle<Expression>>,
+    ) -> Flow {
         let value = match predicate {
             Some(predicate) => self.scalar(predicate)?,
             None => Operand::bool(true),
@@ -60,7 +64,9 @@ impl Lowerer<'_> {
         let own = self.lane();
         let (mode, lane) = match mode {
             GatherMode::BroadcastFirst => (Shuffle::Index, self.first_lane(mask)),
-            GatherMode::Broadcast(lane) | GatherMode::Shuffle(lane) => (Shuffle::Index, self.lane_operand(*lane)?),
+            GatherMode::Broadcast(lane) | GatherMode::Shuffle(lane) => {
+                (Shuffle::Index, self.lane_operand(*lane)?)
+            }
             GatherMode::ShuffleDown(lane) => (Shuffle::Down, self.lane_operand(*lane)?),
             GatherMode::ShuffleUp(lane) => (Shuffle::Up, self.lane_operand(*lane)?),
             GatherMode::ShuffleXor(lane) => (Shuffle::Xor, self.lane_operand(*lane)?),
@@ -80,8 +86,11 @@ impl Lowerer<'_> {
             }
         };
         let types = ty.leaf_types()?;
-        let leaves: Vec<Operand> =
-            leaves.iter().zip(types).map(|(leaf, ty)| self.shuffle(mode, ty, *leaf, lane, mask)).collect();
+        let leaves: Vec<Operand> = leaves
+            .iter()
+            .zip(types)
+            .map(|(leaf, ty)| self.shuffle(mode, ty, *leaf, lane, mask))
+            .collect();
         self.define(result, Value::Data(ty, Rc::from(leaves)))?;
         Ok(())
     }
@@ -97,7 +106,14 @@ impl Lowerer<'_> {
     }
 
     /// Shuffles a scalar. Numbers of 16 bits and `bool` are widened to 32 bits.
-    fn shuffle(&mut self, mode: Shuffle, ty: Ty, value: Operand, lane: Operand, mask: Operand) -> Operand {
+    fn shuffle(
+        &mut self,
+        mode: Shuffle,
+        ty: Ty,
+        value: Operand,
+        lane: Operand,
+        mask: Operand,
+    ) -> Operand {
         let wide = match ty {
             Ty::F16 => self.b.op(Op::Widen, &[value]),
             Ty::Pred => self.b.select(value, Operand::u32(1), Operand::u32(0)),
@@ -163,7 +179,8 @@ impl Lowerer<'_> {
         for distance in [1, 2, 4, 8, 16] {
             let other = self.shuffle(Shuffle::Up, ty, sum, Operand::u32(distance), ALL);
             let next = self.combine(op, ty, other, sum);
-            let is_inside = self.b.op(Op::Compare(Cmp::Ge, Ty::U32), &[lane, Operand::u32(distance)]);
+            let is_inside =
+                self.b.op(Op::Compare(Cmp::Ge, Ty::U32), &[lane, Operand::u32(distance)]);
             sum = self.b.select(is_inside, next, sum);
         }
         sum
@@ -186,7 +203,8 @@ impl Lowerer<'_> {
         let next = match kind {
             CollectiveOperation::Reduce => next,
             CollectiveOperation::InclusiveScan | CollectiveOperation::ExclusiveScan => {
-                let cmp = if kind == CollectiveOperation::InclusiveScan { Cmp::Le } else { Cmp::Lt };
+                let cmp =
+                    if kind == CollectiveOperation::InclusiveScan { Cmp::Le } else { Cmp::Lt };
                 let is_before = self.b.op(Op::Compare(cmp, Ty::U32), &[from, lane]);
                 self.b.select(is_before, next, Operand::Reg(result))
             }
