@@ -9,6 +9,7 @@ mod conformance;
 mod conversions;
 mod costs;
 mod cpu;
+mod cuda;
 mod custom_lifetimes;
 mod deferred;
 mod devices;

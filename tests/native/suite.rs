@@ -31,6 +31,8 @@ pub enum Place {
     Dynamic,
     /// With cooperative matrices for `f16`, on the first GPU that has them.
     Matrices,
+    /// The CUDA backend on an interpreter of PTX, with subgroups.
+    Interpreter,
 }
 
 impl Place {
@@ -44,6 +46,7 @@ impl Place {
             Place::Middle => "wgpu with middle tiles",
             Place::Dynamic => "wgpu with dynamic shapes",
             Place::Matrices => "wgpu with matrices",
+            Place::Interpreter => "cuda on an interpreter",
         }
     }
 
@@ -58,6 +61,7 @@ impl Place {
             Place::Reference => Ok(Box::new(ReferenceBackend::default())),
             Place::Cpu => Ok(Box::new(CpuBackend::new())),
             Place::Matrices => Ok(Box::new(gpu_with_matrices()?)),
+            Place::Interpreter => Ok(crate::cuda::interpreter(self.config())),
             place => {
                 let backend = gpu(place.config())?;
                 if place == Place::Dynamic {
@@ -73,7 +77,7 @@ impl Place {
         let [together, alone, large, middle] = kernels::configs();
         match self {
             Place::Plain => alone,
-            Place::Large => large,
+            Place::Large | Place::Interpreter => large,
             Place::Middle | Place::Dynamic => middle,
             _ => together,
         }
@@ -91,7 +95,16 @@ impl Place {
 
     /// Whether the place is fast enough for big cases.
     fn takes_big(self) -> bool {
-        self != Place::Reference
+        !matches!(self, Place::Reference | Place::Interpreter)
+    }
+
+    /// Returns how many times fewer cases run here than in other places, because they take long.
+    fn sparsity(self) -> usize {
+        if self == Place::Interpreter {
+            8
+        } else {
+            1
+        }
     }
 }
 
@@ -134,7 +147,7 @@ fn tally(place: Place, device: String, report: &Report) {
         Some((.., all)) => all.join(report.clone()),
         None => tally.reports.push((place, device, report.clone())),
     }
-    if tally.groups == 6 * GROUPS.len() + WITH_MATRICES {
+    if tally.groups == 7 * GROUPS.len() + WITH_MATRICES {
         let each = tally.reports.iter().map(|(place, device, report)| {
             format!("{} on {} {device}", report.count(), place.name())
         });
@@ -203,7 +216,7 @@ fn run(place: Place, name: &str) {
     let group: &Group = GROUPS.iter().find(|group| group.name == name).expect(name);
     let mut cases = (group.cases)().cases;
     if place != Place::Cpu {
-        cases = sampled(cases, place.first());
+        cases = sampled(cases, place.first()).into_iter().step_by(place.sparsity()).collect();
     }
     let device = match place.open() {
         Ok(device) => device,
@@ -268,6 +281,9 @@ macro_rules! groups {
         }
         mod on_wgpu_with_middle_tiles {
             $( #[test] fn $group() { super::run_middle(stringify!($group)); } )*
+        }
+        mod on_cuda_interpreter {
+            $( #[test] fn $group() { super::run(super::Place::Interpreter, stringify!($group)); } )*
         }
         mod on_wgpu { $( #[test] fn $group() { super::run(super::Place::Wgpu, stringify!($group)); } )* }
     };

@@ -9,7 +9,7 @@ use crate::kernel::{Dispatch, Kernel, KernelConfig, Limits, Plan};
 use crate::schedule::schedule;
 use std::collections::HashMap;
 use std::future::ready;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A CUDA stream on one device: the calls that the backend makes. Work is done in the order of the calls.
 pub trait Stream: Send + Sync + 'static {
@@ -75,7 +75,7 @@ pub struct CudaBackend<S: Stream> {
 
 struct State<F> {
     buffers: HashMap<BufferId, Buffer>,
-    /// Batches that are ready to run, by address. Each holds its batch, so the address stays unique.
+    /// Batches that are ready to run, by address.
     batches: HashMap<usize, Arc<Prepared<F>>>,
     /// Loaded kernels by their WGSL.
     loaded: HashMap<String, Arc<Loaded<F>>>,
@@ -97,7 +97,8 @@ struct Loaded<F> {
 
 /// A batch with its kernels, and the image of its params.
 struct Prepared<F> {
-    batch: Arc<Plan>,
+    /// The plan. While a weak reference exists, no other plan gets the same address.
+    _batch: Weak<Plan>,
     steps: Vec<Step<F>>,
     /// The params of all kernels. The heads are filled in.
     image: Vec<u8>,
@@ -152,7 +153,9 @@ impl<S: Stream> CudaBackend<S> {
 
     /// Translates WGSL. Only kernels of users are checked for accesses out of bounds.
     fn translate(&self, text: &str, bounds: Bounds) -> Result<ptx::Kernel> {
-        let options = Options { sm: self.sm, bounds, ..Options::default() };
+        // The assembler would otherwise spill registers of a few kernels, so that more threads fit into a multiprocessor.
+        let max_registers = Some(255);
+        let options = Options { sm: self.sm, bounds, max_registers, ..Options::default() };
         ptx::translate_entry(text, "main", &options)
             .map_err(|error| Error::state(error.to_string()))
     }
@@ -187,7 +190,7 @@ impl<S: Stream> CudaBackend<S> {
             return Ok(known.clone());
         }
         let (steps, image, words) = Default::default();
-        let mut prepared = Prepared { batch: batch.clone(), steps, image, words };
+        let mut prepared = Prepared { _batch: Arc::downgrade(batch), steps, image, words };
         for dispatch in &batch.dispatches {
             let source = self.text(&dispatch.kernel, batch.config);
             let kernel = self.loaded(state, dispatch, &source)?;

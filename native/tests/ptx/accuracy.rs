@@ -1,21 +1,34 @@
 //! The error of each function in units of the last place (ULP), measured with the interpreter.
 
-mod common;
-use common::{evaluate, ulp, words};
+use crate::common::{evaluate, ulp, words};
 
 /// Runs a function of one argument and returns its largest error.
 fn measure(expression: &str, inputs: &[f32], exact: impl Fn(f64) -> f64) -> (f64, f32) {
     let rows: Vec<[u32; 3]> = inputs.iter().map(|x| [x.to_bits(), 0, 0]).collect();
     let results = evaluate("f32", "f32", expression, &rows);
-    let errors = inputs.iter().zip(results).map(|(x, y)| (ulp(f32::from_bits(y), exact(f64::from(*x))), *x));
+    let errors =
+        inputs.iter().zip(results).map(|(x, y)| (ulp(f32::from_bits(y), exact(f64::from(*x))), *x));
     errors.fold((0.0, 0.0), |worst, error| if error.0 > worst.0 { error } else { worst })
 }
 
 /// Numbers spread over an interval, and special numbers.
 fn range(from: f32, to: f32) -> Vec<f32> {
     let random = words(3000, 7);
-    let mut inputs: Vec<f32> = random.iter().map(|bits| from + (to - from) * (*bits as f32 / 4_294_967_296.0)).collect();
-    inputs.extend([0.0, -0.0, 1.0, -1.0, 0.5, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MIN_POSITIVE, 1e-40, -1e-40]);
+    let mut inputs: Vec<f32> =
+        random.iter().map(|bits| from + (to - from) * (*bits as f32 / 4_294_967_296.0)).collect();
+    inputs.extend([
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MIN_POSITIVE,
+        1e-40,
+        -1e-40,
+    ]);
     inputs.extend([f32::MAX, f32::MIN, 1e-10, 0.1, 2.0, 3.0, 4.0, 10.0]);
     inputs
 }

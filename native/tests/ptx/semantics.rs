@@ -1,7 +1,6 @@
 //! The meaning of WGSL: each construct, run with the interpreter and compared with values computed in Rust.
 
-mod common;
-use common::{evaluate, kernel, run, run_body, run_kernel, run_module, words};
+use crate::common::{evaluate, kernel, run, run_body, run_kernel, run_module, words};
 
 fn floats(values: &[u32]) -> Vec<f32> {
     values.iter().map(|bits| f32::from_bits(*bits)).collect()
@@ -9,7 +8,22 @@ fn floats(values: &[u32]) -> Vec<f32> {
 
 /// Pairs of integers with the corner cases of division and shifts.
 fn integers() -> Vec<[u32; 3]> {
-    let corners = [0, 1, 2, 3, 7, 31, 32, 33, 0x7fff_ffff, 0x8000_0000, u32::MAX, u32::MAX - 1, 100, 12_345_678];
+    let corners = [
+        0,
+        1,
+        2,
+        3,
+        7,
+        31,
+        32,
+        33,
+        0x7fff_ffff,
+        0x8000_0000,
+        u32::MAX,
+        u32::MAX - 1,
+        100,
+        12_345_678,
+    ];
     let mut rows: Vec<[u32; 3]> = Vec::new();
     for a in corners {
         for b in corners {
@@ -31,18 +45,45 @@ fn check_integers(ty: &str, result: &str, expression: &str, expected: impl Fn([u
 #[test]
 fn integer_operators() {
     let signed = |f: fn(i32, i32) -> i32| move |[a, b, _]: [u32; 3]| f(a as i32, b as i32) as u32;
-    check_integers("i32", "i32", "a / b", signed(|a, b| if b == 0 { a } else { a.wrapping_div(b) }));
-    check_integers("i32", "i32", "a % b", signed(|a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }));
+    check_integers(
+        "i32",
+        "i32",
+        "a / b",
+        signed(|a, b| if b == 0 { a } else { a.wrapping_div(b) }),
+    );
+    check_integers(
+        "i32",
+        "i32",
+        "a % b",
+        signed(|a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }),
+    );
     check_integers("u32", "u32", "a / b", |[a, b, _]| a.checked_div(b).unwrap_or(a));
     check_integers("u32", "u32", "a % b", |[a, b, _]| a.checked_rem(b).unwrap_or(0));
-    check_integers("u32", "u32", "a % 8u + a / 16u + a / 10u", |[a, ..]| (a % 8).wrapping_add(a / 16).wrapping_add(a / 10));
-    check_integers("i32", "i32", "a / 7 - a % -3 - a / 4", signed(|a, _| (a / 7).wrapping_sub(a % -3).wrapping_sub(a / 4)));
+    check_integers("u32", "u32", "a % 8u + a / 16u + a / 10u", |[a, ..]| {
+        (a % 8).wrapping_add(a / 16).wrapping_add(a / 10)
+    });
+    check_integers(
+        "i32",
+        "i32",
+        "a / 7 - a % -3 - a / 4",
+        signed(|a, _| (a / 7).wrapping_sub(a % -3).wrapping_sub(a / 4)),
+    );
     check_integers("u32", "u32", "a << (b & 31u)", |[a, b, _]| a << (b & 31));
     check_integers("i32", "i32", "a >> u32(b & 31)", signed(|a, b| a >> (b & 31)));
     check_integers("u32", "u32", "a >> (b & 31u)", |[a, b, _]| a >> (b & 31));
-    check_integers("i32", "i32", "a * b - a + 3", signed(|a, b| a.wrapping_mul(b).wrapping_sub(a).wrapping_add(3)));
+    check_integers(
+        "i32",
+        "i32",
+        "a * b - a + 3",
+        signed(|a, b| a.wrapping_mul(b).wrapping_sub(a).wrapping_add(3)),
+    );
     check_integers("i32", "i32", "-a", signed(|a, _| a.wrapping_neg()));
-    check_integers("i32", "i32", "abs(a) + sign(b)", signed(|a, b| a.wrapping_abs().wrapping_add(b.signum())));
+    check_integers(
+        "i32",
+        "i32",
+        "abs(a) + sign(b)",
+        signed(|a, b| a.wrapping_abs().wrapping_add(b.signum())),
+    );
     check_integers("i32", "i32", "min(a, b) ^ max(a, b)", signed(|a, b| a.min(b) ^ a.max(b)));
     check_integers("i32", "u32", "u32(a < b) + 2u * u32(a <= b) + 4u * u32(a == b)", |[a, b, _]| {
         let (a, b) = (a as i32, b as i32);
@@ -52,7 +93,9 @@ fn integer_operators() {
         u32::from(a > b) + 2 * u32::from(a >= b) + 4 * u32::from(a != b)
     });
     check_integers("u32", "u32", "clamp(a, 5u, 1000u)", |[a, ..]| a.clamp(5, 1000));
-    check_integers("u32", "u32", "select(a, ~b, (a & 1u) == 1u) | c", |[a, b, c]| (if a & 1 == 1 { !b } else { a }) | c);
+    check_integers("u32", "u32", "select(a, ~b, (a & 1u) == 1u) | c", |[a, b, c]| {
+        (if a & 1 == 1 { !b } else { a }) | c
+    });
     check_integers("u32", "u32", "dot(vec3(a, b, c), vec3(b, c, a))", |[a, b, c]| {
         a.wrapping_mul(b).wrapping_add(b.wrapping_mul(c)).wrapping_add(c.wrapping_mul(a))
     });
@@ -61,24 +104,43 @@ fn integer_operators() {
 #[test]
 fn bit_functions() {
     let first = |a: u32| if a == 0 { u32::MAX } else { 31 - a.leading_zeros() };
-    check_integers("u32", "u32", "countOneBits(a) + 100u * countLeadingZeros(b) + 10000u * countTrailingZeros(c)", |[a, b, c]| {
-        a.count_ones() + 100 * b.leading_zeros() + 10_000 * c.trailing_zeros()
-    });
+    check_integers(
+        "u32",
+        "u32",
+        "countOneBits(a) + 100u * countLeadingZeros(b) + 10000u * countTrailingZeros(c)",
+        |[a, b, c]| a.count_ones() + 100 * b.leading_zeros() + 10_000 * c.trailing_zeros(),
+    );
     check_integers("u32", "u32", "reverseBits(a)", |[a, ..]| a.reverse_bits());
     check_integers("u32", "u32", "firstLeadingBit(a)", |[a, ..]| first(a));
-    check_integers("i32", "i32", "firstLeadingBit(a)", |[a, ..]| first(if (a as i32) < 0 { !a } else { a }));
-    check_integers("u32", "u32", "firstTrailingBit(a)", |[a, ..]| if a == 0 { u32::MAX } else { a.trailing_zeros() });
+    check_integers("i32", "i32", "firstLeadingBit(a)", |[a, ..]| {
+        first(if (a as i32) < 0 { !a } else { a })
+    });
+    check_integers("u32", "u32", "firstTrailingBit(a)", |[a, ..]| {
+        if a == 0 {
+            u32::MAX
+        } else {
+            a.trailing_zeros()
+        }
+    });
     let range = |offset: u32, count: u32| {
         let offset = offset.min(32);
         (offset, count.min(32 - offset))
     };
     check_integers("u32", "u32", "extractBits(a, b % 40u, c % 40u)", |[a, b, c]| {
         let (offset, count) = range(b % 40, c % 40);
-        if count == 0 { 0 } else { ((u64::from(a) >> offset) & ((1u64 << count) - 1)) as u32 }
+        if count == 0 {
+            0
+        } else {
+            ((u64::from(a) >> offset) & ((1u64 << count) - 1)) as u32
+        }
     });
     check_integers("i32", "i32", "extractBits(a, u32(b) % 40u, u32(c) % 40u)", |[a, b, c]| {
         let (offset, count) = range(b % 40, c % 40);
-        if count == 0 { 0 } else { ((a << (32 - offset - count)) as i32 >> (32 - count)) as u32 }
+        if count == 0 {
+            0
+        } else {
+            ((a << (32 - offset - count)) as i32 >> (32 - count)) as u32
+        }
     });
     check_integers("u32", "u32", "insertBits(a, b, b % 40u, c % 40u)", |[a, b, c]| {
         let (offset, count) = range(b % 40, c % 40);
@@ -90,9 +152,18 @@ fn bit_functions() {
         pairs.map(|(a, b)| i32::from(a as i8) * i32::from(b as i8)).sum::<i32>() as u32
     });
     check_integers("u32", "u32", "dot4U8Packed(a, b)", |[a, b, _]| {
-        a.to_le_bytes().into_iter().zip(b.to_le_bytes()).map(|(a, b)| u32::from(a) * u32::from(b)).sum()
+        a.to_le_bytes()
+            .into_iter()
+            .zip(b.to_le_bytes())
+            .map(|(a, b)| u32::from(a) * u32::from(b))
+            .sum()
     });
-    check_integers("u32", "u32", "pack4xI8(unpack4xI8(a)) ^ pack4xU8(unpack4xU8(b))", |[a, b, _]| a ^ b);
+    check_integers(
+        "u32",
+        "u32",
+        "pack4xI8(unpack4xI8(a)) ^ pack4xU8(unpack4xU8(b))",
+        |[a, b, _]| a ^ b,
+    );
     check_integers("u32", "u32", "pack4xU8Clamp(vec4(a, b, c, 7u))", |[a, b, c]| {
         u32::from_le_bytes([a.min(255) as u8, b.min(255) as u8, c.min(255) as u8, 7])
     });
@@ -100,7 +171,12 @@ fn bit_functions() {
         let byte = |x: u32| (x as i32).clamp(-128, 127) as u8;
         u32::from_le_bytes([byte(a), byte(b), byte(c), 0x80])
     });
-    check_integers("u32", "u32", "pack4x8unorm(unpack4x8unorm(a)) ^ pack2x16unorm(unpack2x16unorm(b))", |[a, b, _]| a ^ b);
+    check_integers(
+        "u32",
+        "u32",
+        "pack4x8unorm(unpack4x8unorm(a)) ^ pack2x16unorm(unpack2x16unorm(b))",
+        |[a, b, _]| a ^ b,
+    );
     check_integers("u32", "u32", "pack4x8snorm(unpack4x8snorm(a))", |[a, ..]| {
         u32::from_le_bytes(a.to_le_bytes().map(|byte| if byte == 0x80 { 0x81 } else { byte }))
     });
@@ -108,7 +184,25 @@ fn bit_functions() {
 
 #[test]
 fn conversions() {
-    let inputs = [0.0f32, -0.0, 1.5, -1.5, 2.5, 1e9, -1e9, 3e9, 5e9, -3e9, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-40, 65504.0, 65520.0, 7e4];
+    let inputs = [
+        0.0f32,
+        -0.0,
+        1.5,
+        -1.5,
+        2.5,
+        1e9,
+        -1e9,
+        3e9,
+        5e9,
+        -3e9,
+        f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        1e-40,
+        65504.0,
+        65520.0,
+        7e4,
+    ];
     let rows: Vec<[u32; 3]> = inputs.iter().map(|x| [x.to_bits(), 0, 0]).collect();
     let check = |result: &str, expression: &str, expected: &dyn Fn(f32) -> u32| {
         for (x, y) in inputs.iter().zip(evaluate("f32", result, expression, &rows)) {
@@ -122,17 +216,31 @@ fn conversions() {
     check("f32", "f32(u32(a))", &|x| (x as u32 as f32).to_bits());
     check("f32", "min(a, 1.0) + max(a, -1.0)", &|x| {
         let sum = x.min(1.0) + x.max(-1.0);
-        if sum.is_nan() { 0x7fff_ffff } else { sum.to_bits() }
+        if sum.is_nan() {
+            0x7fff_ffff
+        } else {
+            sum.to_bits()
+        }
     });
-    check("u32", "u32(a != a) + 2u * u32(a == a) + 4u * u32(a < 1.0) + 8u * u32(!(a < 1.0))", &|x| {
-        u32::from(x.is_nan()) + 2 * u32::from(!x.is_nan()) + 4 * u32::from(x < 1.0) + 8 * u32::from(!(x < 1.0))
-    });
+    check(
+        "u32",
+        "u32(a != a) + 2u * u32(a == a) + 4u * u32(a < 1.0) + 8u * u32(!(a < 1.0))",
+        &|x| {
+            u32::from(x.is_nan())
+                + 2 * u32::from(!x.is_nan())
+                + 4 * u32::from(x < 1.0)
+                + 8 * u32::from(!(x < 1.0))
+        },
+    );
 }
 
 #[test]
 fn products_and_sums_are_rounded_separately() {
     let random = words(3000, 17);
-    let rows: Vec<[u32; 3]> = random.chunks(3).map(|c| [c[0], c[1], c[2]].map(|x| (x as f32 / 1e6 - 2000.0).to_bits())).collect();
+    let rows: Vec<[u32; 3]> = random
+        .chunks(3)
+        .map(|c| [c[0], c[1], c[2]].map(|x| (x as f32 / 1e6 - 2000.0).to_bits()))
+        .collect();
     for (row, result) in rows.iter().zip(evaluate("f32", "f32", "a * b + c", &rows)) {
         let [a, b, c] = row.map(f32::from_bits);
         assert_eq!(f32::from_bits(result), a * b + c);
@@ -163,8 +271,12 @@ fn loops_and_branches() {
         let (mut a, mut b, mut sum) = (1u32, i, 0u32);
         for k in 0..n {
             (a, b) = (b, a.wrapping_add(b));
-            if k % 3 == 1 { continue; }
-            if sum > 100_000 { break; }
+            if k % 3 == 1 {
+                continue;
+            }
+            if sum > 100_000 {
+                break;
+            }
             sum = sum.wrapping_add(a);
         }
         sum.wrapping_add(b)
@@ -203,7 +315,13 @@ fn classify(n: u32) -> u32 {
     let x = words(32, 2);
     let classify = |n: u32| match n % 7 {
         0 => 10,
-        1 | 2 => if n > 20 { 99 } else { 20 },
+        1 | 2 => {
+            if n > 20 {
+                99
+            } else {
+                20
+            }
+        }
         3 => (0..n).find(|k| k * k > n).unwrap_or(99),
         _ => n * 3,
     };
@@ -211,7 +329,9 @@ fn classify(n: u32) -> u32 {
         let (mut sum, mut k) = (0u32, 0u32);
         while k < i {
             for j in 0..4 {
-                if j == 2 && k % 2 == 0 { continue; }
+                if j == 2 && k % 2 == 0 {
+                    continue;
+                }
                 match x[((k + j) % 32) as usize] % 3 {
                     0 => sum = sum.wrapping_add(1),
                     1 => sum = sum.wrapping_add(classify(k + j + x[i as usize] % 50)),
@@ -220,7 +340,9 @@ fn classify(n: u32) -> u32 {
                 sum = sum.wrapping_mul(3);
             }
             k += 1;
-            if sum > 1_000_000 { break; }
+            if sum > 1_000_000 {
+                break;
+            }
         }
         sum.wrapping_add(k)
     };
@@ -270,8 +392,15 @@ const TABLE = array<u32, 24>(3u, 1u, 4u, 1u, 5u, 9u, 2u, 6u, 5u, 3u, 5u, 8u, 9u,
         let mut v = [1u32, 2, 3, 4];
         v[(i % 4) as usize] = 50;
         v.reverse();
-        small[((i + 1) % 6) as usize] + small[5] + large[(n.wrapping_mul(3) % 40) as usize] * 3 + counter[(i % 20) as usize] * 100
-            + pairs[1][2] + pairs[0][0] + i + v[((i + 1) % 4) as usize] + table[(n % 24) as usize] * 7
+        small[((i + 1) % 6) as usize]
+            + small[5]
+            + large[(n.wrapping_mul(3) % 40) as usize] * 3
+            + counter[(i % 20) as usize] * 100
+            + pairs[1][2]
+            + pairs[0][0]
+            + i
+            + v[((i + 1) % 4) as usize]
+            + table[(n % 24) as usize] * 7
     };
     let y = run_module(declarations, body, &x, 32);
     for i in 0..32 {
@@ -299,7 +428,22 @@ fn matrices() {
     let v = |r: usize| m[0][r] + 2.0 * m[1][r] + 3.0 * m[2][r];
     let w = |c: usize| 4.0 * m[c][0] + 5.0 * m[c][1];
     let d = f[0] * (2.0 - 5.0 * f[3]) - 1.0 * (f[1] - f[2] * f[3]);
-    let expected = [p(0, 0), p(0, 1), p(1, 0), p(1, 1), v(0), v(1), w(0), w(1), w(2), d, m[0][0], m[1][1] + 1.0, m[2][0], 2.0 * m[2][1]];
+    let expected = [
+        p(0, 0),
+        p(0, 1),
+        p(1, 0),
+        p(1, 1),
+        v(0),
+        v(1),
+        w(0),
+        w(1),
+        w(2),
+        d,
+        m[0][0],
+        m[1][1] + 1.0,
+        m[2][0],
+        2.0 * m[2][1],
+    ];
     assert_eq!(y, expected);
 }
 
@@ -396,11 +540,16 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     // An item has 20 words: p 0..3, id 3, q 4..6, m 8..11 and 12..15, tail 16..20.
     let f = |x: f32| x.to_bits();
     let mut uniforms = vec![0; 8];
-    (uniforms[0], uniforms[4], uniforms[5], uniforms[6], uniforms[7]) = (f(2.0), f(1.0), f(2.0), f(3.0), 5);
+    (uniforms[0], uniforms[4], uniforms[5], uniforms[6], uniforms[7]) =
+        (f(2.0), f(1.0), f(2.0), f(3.0), 5);
     let mut src = vec![0; 4 + 40];
     for item in 0..2 {
         for word in 0..20 {
-            src[4 + 20 * item + word] = if word == 3 || word >= 16 { (100 * item + word) as u32 } else { f((100 * item + word) as f32) };
+            src[4 + 20 * item + word] = if word == 3 || word >= 16 {
+                (100 * item + word) as u32
+            } else {
+                f((100 * item + word) as f32)
+            };
         }
     }
     let out = run_kernel(&kernel(wgsl), 1, &[uniforms, src.clone(), vec![0; 44], vec![0; 5]]);
@@ -409,11 +558,17 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     for item in 0..2 {
         let (before, after) = (&src[4 + 20 * item..][..20], &out[2][4 + 20 * item..][..20]);
         let base = (100 * item) as f32;
-        assert_eq!(floats(&after[..3]), [base * 2.0 + 1.0, (base + 1.0) * 2.0 + 2.0, (base + 2.0) * 2.0 + 3.0]);
+        assert_eq!(
+            floats(&after[..3]),
+            [base * 2.0 + 1.0, (base + 1.0) * 2.0 + 2.0, (base + 2.0) * 2.0 + 3.0]
+        );
         assert_eq!(after[3], before[3] + 5);
         assert_eq!(floats(&after[4..6]), [base + 4.0, 8.0]);
         assert_eq!(floats(&after[12..15]), [base + 9.0, base + 11.0, base + 13.0]);
-        assert_eq!([after[16], after[17], after[18], after[19]], [before[16], before[17], before[17], before[16]]);
+        assert_eq!(
+            [after[16], after[17], after[18], after[19]],
+            [before[16], before[17], before[17], before[16]]
+        );
     }
 }
 
@@ -465,5 +620,30 @@ fn floating_point_structures() {
         let exponent = y[4 * i + 3] as i32;
         assert_eq!(f64::from(mantissa) * 2f64.powi(exponent), f64::from(*v));
         assert!(*v == 0.0 || (0.5..1.0).contains(&mantissa.abs()));
+    }
+}
+
+/// Variables that exchange their values in a loop need parallel copies.
+#[test]
+fn loops_that_rotate_variables() {
+    let body = "
+  var a = x[0] + i; var b = x[1]; var c = x[2]; var d = 5u; var e = i;
+  for (var k = 0u; k < x[i] % 9u; k++) {
+    let t = a; a = b; b = c; c = t;
+    let s = d; d = e; e = s;
+  }
+  y[i] = ((a * 3u + b) * 3u + c) * 7u + d * 11u + e;";
+    let x = words(32, 12);
+    let y = run_body(body, &x, 32);
+    for i in 0..32u32 {
+        let (mut a, mut b, mut c) = (x[0].wrapping_add(i), x[1], x[2]);
+        let (mut d, mut e) = (5, i);
+        for _ in 0..x[i as usize] % 9 {
+            (a, b, c) = (b, c, a);
+            (d, e) = (e, d);
+        }
+        let sum = [a, b, c].into_iter().fold(0u32, |sum, v| sum.wrapping_mul(3).wrapping_add(v));
+        let expected = sum.wrapping_mul(7).wrapping_add(d * 11 + e);
+        assert_eq!(y[i as usize], expected, "{i}");
     }
 }

@@ -1,7 +1,6 @@
 //! Subgroup operations, with all lanes, with a part of them, and in workgroups that are not a multiple of 32.
 
-mod common;
-use common::{kernel, run_kernel, words};
+use crate::common::{kernel, run_kernel, words};
 
 /// Runs a kernel of `threads` threads that writes `count` words for each.
 fn run(threads: u32, body: &str, x: &[u32], count: usize) -> Vec<Vec<u32>> {
@@ -15,7 +14,9 @@ fn main(@builtin(local_invocation_index) i: u32, @builtin(subgroup_invocation_id
   {body}
 }}"
     );
-    let y = run_kernel(&kernel(&wgsl), 1, &[x.to_vec(), vec![0; count * threads as usize]]).pop().unwrap();
+    let y = run_kernel(&kernel(&wgsl), 1, &[x.to_vec(), vec![0; count * threads as usize]])
+        .pop()
+        .unwrap();
     y.chunks(count).map(<[u32]>::to_vec).collect()
 }
 
@@ -27,12 +28,15 @@ const ALL: &str = "
   y[at + 11u] = subgroupBallot(v % 2u == 0u).x; y[at + 12u] = u32(subgroupAll(v > 100u)) + 2u * u32(subgroupAny(v % 64u == 0u));
   y[at + 13u] = subgroupBroadcastFirst(v); y[at + 14u] = bitcast<u32>(subgroupAdd(f32(v % 1000u)));";
 
-/// What `ALL` writes in a lane, of the values in the lanes that execute it.
+/// The words that `ALL` writes in a lane, given the values of the lanes that execute it.
 fn expected(values: &[(usize, u32)], lane: usize) -> Vec<u32> {
     let all = || values.iter().map(|(_, v)| *v);
-    let before = |is_inclusive: bool| values.iter().filter(move |(l, _)| *l < lane || is_inclusive && *l == lane).map(|(_, v)| *v);
+    let before = |is_inclusive: bool| {
+        values.iter().filter(move |(l, _)| *l < lane || is_inclusive && *l == lane).map(|(_, v)| *v)
+    };
     let sum = |values: &mut dyn Iterator<Item = u32>| values.fold(0u32, |a, b| a.wrapping_add(b));
-    let product = |values: &mut dyn Iterator<Item = u32>| values.fold(1u32, |a, b| a.wrapping_mul(b | 1));
+    let product =
+        |values: &mut dyn Iterator<Item = u32>| values.fold(1u32, |a, b| a.wrapping_mul(b | 1));
     vec![
         sum(&mut all()),
         all().min().unwrap(),
@@ -78,7 +82,9 @@ fn workgroups_that_are_not_a_multiple_of_32() {
 fn some_lanes() {
     check(64, &format!("if (v % 3u != 0u) {{ {ALL} }}"), |i| words(64, 21)[i] % 3 != 0);
     check(64, &format!("if (lane > 20u) {{ return; }} {ALL}"), |i| i % 32 <= 20);
-    check(32, &format!("for (var k = 0u; k < v % 4u; k++) {{ if (k == 2u) {{ {ALL} }} }}"), |i| words(32, 21)[i] % 4 == 3);
+    check(32, &format!("for (var k = 0u; k < v % 4u; k++) {{ if (k == 2u) {{ {ALL} }} }}"), |i| {
+        words(32, 21)[i] % 4 == 3
+    });
 }
 
 #[test]
@@ -103,7 +109,10 @@ fn shuffles() {
         if lane < 30 {
             assert_eq!(y[i][3], of(lane + 2));
         }
-        assert_eq!(y[i][4..9], [of(9), of(lane & !3 | 2), of(lane ^ 1), of(lane ^ 2), of(lane ^ 3)]);
+        assert_eq!(
+            y[i][4..9],
+            [of(9), of(lane & !3 | 2), of(lane ^ 1), of(lane ^ 2), of(lane ^ 3)]
+        );
         assert_eq!(y[i][9], (32 + 100 * (i / 32) + 2000 + 10_000 * lane) as u32);
         assert_eq!(y[i][10], (lane ^ 1) as u32 + 2);
     }

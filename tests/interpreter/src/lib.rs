@@ -7,6 +7,8 @@
 //! text --lexer--> tokens --parser--> syntax tree --lower, decode--> program --launch, exec--> memory and report
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod decode;
 mod error;
 mod exec;
@@ -18,6 +20,7 @@ mod memory;
 mod options;
 mod parser;
 mod program;
+mod resolve;
 mod shadow;
 mod syntax;
 mod types;

@@ -55,6 +55,19 @@ impl Memory {
         address
     }
 
+    /// Frees a buffer. Later accesses to it are errors.
+    pub fn free(&mut self, address: u64) {
+        let Ok(index) = self.buffers.binary_search_by_key(&address, |buffer| buffer.address) else {
+            return;
+        };
+        self.last = 0;
+        match index + 1 == self.buffers.len() {
+            // The last buffer stays without bytes, so that its address is not used again.
+            true => self.buffers[index].bytes = Vec::new(),
+            false => drop(self.buffers.remove(index)),
+        }
+    }
+
     /// Allocates a buffer with these bytes.
     pub fn alloc_bytes(&mut self, bytes: &[u8]) -> u64 {
         let address = self.alloc(bytes.len());

@@ -25,8 +25,8 @@ pub fn clean(insts: Vec<Inst>, registers: &mut u32) -> Vec<Inst> {
     remove_jumps(result)
 }
 
-/// Returns the operands that an instruction reads, apart from `Copies`.
-fn reads(inst: &Inst, visit: &mut impl FnMut(Operand)) {
+/// Visits the operands that an instruction reads, apart from `Copies`.
+pub fn reads(inst: &Inst, visit: &mut impl FnMut(Operand)) {
     let address = |address: &Address, visit: &mut dyn FnMut(Operand)| visit(address.base);
     match inst {
         Inst::Pure { op, args, .. } => args[..op.arity()].iter().for_each(|arg| visit(*arg)),

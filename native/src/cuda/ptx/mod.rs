@@ -26,13 +26,15 @@
 //!
 //! # Arithmetic
 //!
-//! `+`, `-`, `*`, `/`, `sqrt` and `fma` are rounded correctly. Products and sums are never combined, subnormal numbers are kept,
-//! and infinities and NaN are those of IEEE 754. `accuracy.md` lists the error of all functions.
+//! `+`, `-`, `*`, `/`, `sqrt` and `fma` are rounded correctly. Products and sums are only combined with
+//! [`Options::fuse_multiply_add`]. Subnormal numbers are kept, and infinities and NaN are those of IEEE 754. `accuracy.md` lists
+//! the error of all functions.
 
 mod build;
 mod clean;
 mod error;
 mod fold;
+mod fuse;
 mod half;
 mod ir;
 mod lower;
@@ -247,11 +249,13 @@ fn min_bytes(ty: &Type) -> u64 {
 
 /// Returns a name for PTX, which has only ASCII letters and reserves its opcodes.
 fn symbol(name: &str) -> String {
+    let has_prefix =
+        |name: &str| ["_", "param_", "table_"].iter().any(|prefix| name.starts_with(prefix));
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if name.len() < 200
         && name.chars().all(is_plain)
         && !RESERVED.contains(&name)
-        && !name.starts_with('_')
+        && !has_prefix(name)
     {
         return name.to_string();
     }
@@ -262,4 +266,4 @@ fn symbol(name: &str) -> String {
 }
 
 /// Words that PTX does not accept as names, and names that the printer uses.
-const RESERVED: [&str; 2] = ["shared_memory", "local_memory"];
+const RESERVED: [&str; 3] = ["shared_memory", "local_memory", "WARP_SZ"];

@@ -27,6 +27,8 @@ pub struct Options {
     pub zero_workgroup_memory: bool,
     /// The most instructions of an unrolled loop. 0 unrolls no loop.
     pub max_unrolled: usize,
+    /// Whether `a * b + c` is rounded once. It is faster, but results differ from those of other backends.
+    pub fuse_multiply_add: bool,
     /// The most registers of a thread (`.maxnreg`). With `None`, the assembler chooses, and may keep a value in memory to run
     /// more threads at once. With 255, it uses as many registers as it can.
     pub max_registers: Option<u32>,
@@ -41,6 +43,7 @@ impl Default for Options {
             overrides: BTreeMap::new(),
             zero_workgroup_memory: true,
             max_unrolled: 10_240,
+            fuse_multiply_add: false,
             max_registers: None,
         }
     }

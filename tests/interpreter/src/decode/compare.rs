@@ -1,11 +1,13 @@
 //! Comparison and selection.
 
+use super::common::{
+    check_suffixes, expect_operands, last_type, map3, unsupported, Decoded, Result,
+};
 use super::floating::{format, packed};
-use super::{check_suffixes, expect_operands, last_type, map3, unsupported, Decoded, Result};
 use crate::error::Error;
 use crate::float::Format;
-use crate::lower::Lowering;
 use crate::program::{Op, WARP};
+use crate::resolve::Resolver;
 use crate::syntax::{Operand, Raw};
 use crate::types::{sign_extend, Type};
 use std::cmp::Ordering;
@@ -16,17 +18,17 @@ const SUFFIXES: &[&str] = &[
 ];
 
 /// Decodes an instruction of this family.
-pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+pub fn decode(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     check_suffixes(raw, SUFFIXES)?;
     match raw.parts[0].as_str() {
-        "setp" => set_predicate(lowering, raw),
-        "set" => set(lowering, raw),
+        "setp" => set_predicate(resolver, raw),
+        "set" => set(resolver, raw),
         "selp" => {
             expect_operands(raw, 4)?;
             let ty = last_type(raw)?;
-            let destination = lowering.destination(raw, &raw.operands[0], ty, false)?;
-            let mut sources = vec![lowering.source(raw, 1, ty)?, lowering.source(raw, 2, ty)?];
-            sources.push(lowering.source(raw, 3, Type::Pred)?);
+            let destination = resolver.destination(raw, &raw.operands[0], ty, false)?;
+            let mut sources = vec![resolver.source(raw, 1, ty)?, resolver.source(raw, 2, ty)?];
+            sources.push(resolver.source(raw, 3, Type::Pred)?);
             Ok(Decoded { op: Op::Select, destinations: vec![destination], sources })
         }
         _ => {
@@ -39,7 +41,7 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
             } else {
                 map3(|a, b, c| if c as u32 as i32 >= 0 { a } else { b })
             };
-            super::typed(lowering, raw, op, ty, &[ty, ty, selector])
+            super::common::typed(resolver, raw, op, ty, &[ty, ty, selector])
         }
     }
 }
@@ -111,39 +113,39 @@ fn combination(raw: &Raw) -> Option<fn(bool, bool) -> bool> {
 }
 
 /// The predicate operand of a combination, and whether it is negated.
-fn combined_operand(lowering: &mut Lowering, raw: &Raw, index: usize) -> Result<(u32, bool)> {
+fn combined_operand(resolver: &mut Resolver, raw: &Raw, index: usize) -> Result<(u32, bool)> {
     match raw.operands.get(index) {
-        Some(Operand::Not(inner)) => Ok((lowering.value(raw, inner, Type::Pred, false)?, true)),
-        Some(operand) => Ok((lowering.value(raw, operand, Type::Pred, false)?, false)),
+        Some(Operand::Not(inner)) => Ok((resolver.value(raw, inner, Type::Pred, false)?, true)),
+        Some(operand) => Ok((resolver.value(raw, operand, Type::Pred, false)?, false)),
         None => Err(Error::parse(raw.line, format!("operand {index}: is missing"))),
     }
 }
 
 /// Destinations of a comparison: one, or two as `p|q`.
-fn destinations(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Vec<u32>> {
+fn destinations(resolver: &mut Resolver, raw: &Raw, ty: Type) -> Result<Vec<u32>> {
     match &raw.operands[0] {
         Operand::Pair(p, q) => Ok(vec![
-            lowering.destination(raw, p, ty, false)?,
-            lowering.destination(raw, q, ty, false)?,
+            resolver.destination(raw, p, ty, false)?,
+            resolver.destination(raw, q, ty, false)?,
         ]),
-        p => Ok(vec![lowering.destination(raw, p, ty, false)?]),
+        p => Ok(vec![resolver.destination(raw, p, ty, false)?]),
     }
 }
 
-fn set_predicate(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+fn set_predicate(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     let ty = last_type(raw)?;
     let compare = comparison(raw, ty)?;
     let combine = combination(raw);
     expect_operands(raw, if combine.is_some() { 4 } else { 3 })?;
-    let destinations = destinations(lowering, raw, Type::Pred)?;
-    let mut sources = vec![lowering.source(raw, 1, ty)?, lowering.source(raw, 2, ty)?];
+    let destinations = destinations(resolver, raw, Type::Pred)?;
+    let mut sources = vec![resolver.source(raw, 1, ty)?, resolver.source(raw, 2, ty)?];
     let mut negated = false;
     if combine.is_some() {
-        let (register, is_negated) = combined_operand(lowering, raw, 3)?;
+        let (register, is_negated) = combined_operand(resolver, raw, 3)?;
         sources.push(register);
         negated = is_negated;
     } else {
-        sources.push(lowering.constant(0));
+        sources.push(resolver.constant(0));
     }
     let combine = combine.unwrap_or(|a, _| a);
     let join = move |result: bool, c: u64| u64::from(combine(result, (c & 1 == 1) != negated));
@@ -172,22 +174,22 @@ fn set_predicate(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     Ok(Decoded { op, destinations, sources })
 }
 
-fn set(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+fn set(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     let [result, ty] = raw.types()[..] else {
         return Err(unsupported(raw, "`set` without two types"));
     };
     let compare = comparison(raw, ty)?;
     let combine = combination(raw);
     expect_operands(raw, if combine.is_some() { 4 } else { 3 })?;
-    let destination = lowering.destination(raw, &raw.operands[0], result, false)?;
-    let mut sources = vec![lowering.source(raw, 1, ty)?, lowering.source(raw, 2, ty)?];
+    let destination = resolver.destination(raw, &raw.operands[0], result, false)?;
+    let mut sources = vec![resolver.source(raw, 1, ty)?, resolver.source(raw, 2, ty)?];
     let mut negated = false;
     if combine.is_some() {
-        let (register, is_negated) = combined_operand(lowering, raw, 3)?;
+        let (register, is_negated) = combined_operand(resolver, raw, 3)?;
         sources.push(register);
         negated = is_negated;
     } else {
-        sources.push(lowering.constant(0));
+        sources.push(resolver.constant(0));
     }
     let combine = combine.unwrap_or(|a, _| a);
     let yes = match format(result) {

@@ -1,9 +1,9 @@
 //! Conversions between types.
 
+use super::common::{expect_operands, map2, unsupported, Decoded, Result};
 use super::floating::{format, rounding};
-use super::{expect_operands, map2, unsupported, Decoded, Result};
 use crate::float::{round_pair, saturate, Format, Rounding};
-use crate::lower::Lowering;
+use crate::resolve::Resolver;
 use crate::syntax::Raw;
 use crate::types::{sign_extend, Type};
 
@@ -51,7 +51,7 @@ const SUFFIXES: &[&str] =
     &["rn", "rna", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "relu", "satfinite"];
 
 /// Decodes `cvt`.
-pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+pub fn decode(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     let [to, from] = raw.types()[..] else {
         return Err(unsupported(raw, "a conversion without two types"));
     };
@@ -74,8 +74,8 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
             return Err(unsupported(raw, "a packed conversion of this type"));
         }
         expect_operands(raw, 3)?;
-        let destination = lowering.destination(raw, &raw.operands[0], to, false)?;
-        let sources = vec![lowering.source(raw, 1, from)?, lowering.source(raw, 2, from)?];
+        let destination = resolver.destination(raw, &raw.operands[0], to, false)?;
+        let sources = vec![resolver.source(raw, 1, from)?, resolver.source(raw, 2, from)?];
         let op = map2(move |high, low| conversion.run(high) << 16 | conversion.run(low));
         return Ok(Decoded { op, destinations: vec![destination], sources });
     }
@@ -83,11 +83,11 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
         return Err(unsupported(raw, "a conversion of these types"));
     }
     expect_operands(raw, 2)?;
-    let destination = lowering.destination(raw, &raw.operands[0], to, true)?;
-    let source = lowering.value(raw, &raw.operands[1], from, true)?;
-    let width = lowering.width(destination);
+    let destination = resolver.destination(raw, &raw.operands[0], to, true)?;
+    let source = resolver.value(raw, &raw.operands[1], from, true)?;
+    let width = resolver.width(destination);
     let (bits, is_signed, ones) = (to.bits(), to.is_signed(), crate::types::mask(width));
-    let op = super::map1(move |value| {
+    let op = super::common::map1(move |value| {
         let result = conversion.run(value & from.mask());
         // A wider register holds the sign-extended or zero-extended result.
         if is_signed {

@@ -1,20 +1,20 @@
 //! Moves, packing, and conversions of addresses.
 
-use super::{expect_operands, last_type, map1, map4, unsupported, Decoded, Result};
+use super::common::{expect_operands, last_type, map1, map4, unsupported, Decoded, Result};
 use crate::error::Error;
-use crate::lower::Lowering;
 use crate::program::Op;
+use crate::resolve::Resolver;
 use crate::syntax::{Operand, Raw};
 use crate::types::{Space, Type};
 
 /// Decodes an instruction of this family.
-pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+pub fn decode(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     expect_operands(raw, 2)?;
     match raw.parts[0].as_str() {
-        "mov" => mov(lowering, raw),
+        "mov" => mov(resolver, raw),
         "cvta" => {
             let space = space(raw).ok_or_else(|| unsupported(raw, "`cvta` without a space"))?;
-            let is_call = space == Space::Param && !lowering.is_entry();
+            let is_call = space == Space::Param && !resolver.is_entry();
             let window = if is_call { Space::CallParam } else { space }.window();
             let ty = Type::U(64);
             let op = if raw.has("to") {
@@ -22,12 +22,12 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
             } else {
                 map1(move |a| a.wrapping_add(window))
             };
-            super::uniform(lowering, raw, op, ty, 1)
+            super::common::uniform(resolver, raw, op, ty, 1)
         }
         _ => {
             let space = space(raw).ok_or_else(|| unsupported(raw, "`isspacep` without a space"))?;
             let op = map1(move |a| u64::from(Space::of_generic(a).0 == space));
-            super::typed(lowering, raw, op, Type::Pred, &[Type::U(64)])
+            super::common::typed(resolver, raw, op, Type::Pred, &[Type::U(64)])
         }
     }
 }
@@ -44,7 +44,7 @@ pub fn space(raw: &Raw) -> Option<Space> {
     })
 }
 
-fn mov(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+fn mov(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     let ty = last_type(raw)?;
     let part = |count: usize| match ty.bits() as usize / count.max(1) {
         bits @ (8 | 16 | 32)
@@ -57,10 +57,10 @@ fn mov(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     match (&raw.operands[0], &raw.operands[1]) {
         (Operand::Vector(parts), source) => {
             let element = part(parts.len())?;
-            let sources = vec![lowering.value(raw, source, ty, false)?];
+            let sources = vec![resolver.value(raw, source, ty, false)?];
             let mut destinations = Vec::new();
             for part in parts {
-                destinations.push(lowering.destination(raw, part, element, false)?);
+                destinations.push(resolver.destination(raw, part, element, false)?);
             }
             Ok(Decoded { op: Op::Unpack(element.bits()), destinations, sources })
         }
@@ -69,10 +69,10 @@ fn mov(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
             let bits = element.bits();
             let mut sources = Vec::new();
             for part in parts {
-                sources.push(lowering.value(raw, part, element, false)?);
+                sources.push(resolver.value(raw, part, element, false)?);
             }
             while sources.len() < 4 {
-                sources.push(lowering.constant(0));
+                sources.push(resolver.constant(0));
             }
             let op = map4(move |a, b, c, d| {
                 let shift = |v: u64, i: u32| v.checked_shl(i * bits).unwrap_or(0);
@@ -80,15 +80,15 @@ fn mov(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
             });
             Ok(Decoded {
                 op,
-                destinations: vec![lowering.destination(raw, destination, ty, false)?],
+                destinations: vec![resolver.destination(raw, destination, ty, false)?],
                 sources,
             })
         }
         (destination, source) => {
-            let sources = vec![lowering.value(raw, source, ty, false)?];
+            let sources = vec![resolver.value(raw, source, ty, false)?];
             Ok(Decoded {
                 op: Op::Move,
-                destinations: vec![lowering.destination(raw, destination, ty, false)?],
+                destinations: vec![resolver.destination(raw, destination, ty, false)?],
                 sources,
             })
         }

@@ -1,11 +1,11 @@
 //! Floating-point arithmetic and approximate functions.
 
-use super::{
+use super::common::{
     check_suffixes, last_type, map1, map2, map3, typed, uniform, unsupported, Decoded, Result,
 };
 use crate::float::{arithmetic, extremum, saturate, Bound, Format, Operation, Rounding};
-use crate::lower::Lowering;
 use crate::program::{Approximation, Op};
+use crate::resolve::Resolver;
 use crate::syntax::Raw;
 use crate::types::Type;
 
@@ -70,7 +70,7 @@ const SUFFIXES: &[&str] = &[
 ];
 
 /// Decodes an instruction of this family.
-pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+pub fn decode(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     let ty = last_type(raw)?;
     check_suffixes(raw, SUFFIXES)?;
     let Some(format) = format(ty) else { return Err(unsupported(raw, "this type")) };
@@ -79,7 +79,7 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
         "div" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh"
             if approximate =>
         {
-            approximation(lowering, raw, ty, format)
+            approximation(resolver, raw, ty, format)
         }
         "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => {
             Err(unsupported(raw, "this function without `.approx`"))
@@ -87,7 +87,7 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
         "div" | "rcp" | "sqrt" if rounding_suffix_is_missing(raw) => {
             Err(unsupported(raw, "this function without a rounding mode"))
         }
-        "abs" | "neg" | "copysign" => sign(lowering, raw, ty, format),
+        "abs" | "neg" | "copysign" => sign(resolver, raw, ty, format),
         "min" | "max" => {
             let (is_max, keeps, ftz) = (raw.parts[0] == "max", raw.has("NaN"), raw.has("ftz"));
             let input = move |v| if ftz { format.flush(v) } else { v };
@@ -96,18 +96,18 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
             if raw.operands.len() == 4 {
                 let f3 = move |v: [u64; 3]| f([f(v), v[2], 0]);
                 return uniform(
-                    lowering,
+                    resolver,
                     raw,
                     map3(move |a, b, c| packed(packs, f3, [a, b, c])),
                     ty,
                     3,
                 );
             }
-            uniform(lowering, raw, map2(move |a, b| packed(packs, f, [a, b, 0])), ty, 2)
+            uniform(resolver, raw, map2(move |a, b| packed(packs, f, [a, b, 0])), ty, 2)
         }
         "testp" => {
             let test = test(raw, format)?;
-            typed(lowering, raw, map1(move |a| u64::from(test(a))), Type::Pred, &[ty])
+            typed(resolver, raw, map1(move |a| u64::from(test(a))), Type::Pred, &[ty])
         }
         name => {
             let (operation, count) = match name {
@@ -119,7 +119,7 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
                 "rcp" => (Operation::Reciprocal, 1),
                 _ => (Operation::SquareRoot, 1),
             };
-            uniform(lowering, raw, exact(raw, operation, ty, format), ty, count)
+            uniform(resolver, raw, exact(raw, operation, ty, format), ty, count)
         }
     }
 }
@@ -195,26 +195,26 @@ fn double(operation: Operation) -> Op {
     }
 }
 
-fn sign(lowering: &mut Lowering, raw: &Raw, ty: Type, format: Format) -> Result<Decoded> {
+fn sign(resolver: &mut Resolver, raw: &Raw, ty: Type, format: Format) -> Result<Decoded> {
     let (ftz, packs, sign) = (raw.has("ftz"), ty.is_packed(), format.sign_bit());
     let input = move |v| if ftz { format.flush(v) } else { v };
     match raw.parts[0].as_str() {
         "abs" => uniform(
-            lowering,
+            resolver,
             raw,
             map1(move |a| packed(packs, |v| input(v[0]) & !sign, [a, 0, 0])),
             ty,
             1,
         ),
         "neg" => uniform(
-            lowering,
+            resolver,
             raw,
             map1(move |a| packed(packs, |v| input(v[0]) ^ sign, [a, 0, 0])),
             ty,
             1,
         ),
         // `copysign d, a, b` takes the sign of a and the magnitude of b.
-        _ => uniform(lowering, raw, map2(move |a, b| a & sign | b & !sign), ty, 2),
+        _ => uniform(resolver, raw, map2(move |a, b| a & sign | b & !sign), ty, 2),
     }
 }
 
@@ -239,7 +239,7 @@ fn test(raw: &Raw, format: Format) -> Result<impl Fn(u64) -> bool + Send + Sync 
 }
 
 /// Functions of approximate instructions, with the error that the PTX specification states.
-fn approximation(lowering: &mut Lowering, raw: &Raw, ty: Type, format: Format) -> Result<Decoded> {
+fn approximation(resolver: &mut Resolver, raw: &Raw, ty: Type, format: Format) -> Result<Decoded> {
     let narrow = format.bits() == 16;
     let single: (Approximation, Bound) = match raw.parts[0].as_str() {
         "div" if raw.has("full") => (|a, b| a / b, Bound::Ulp(2)),
@@ -254,8 +254,8 @@ fn approximation(lowering: &mut Lowering, raw: &Raw, ty: Type, format: Format) -
             },
             Bound::Ulp(2),
         ),
-        "rcp" if format == Format::F64 => return coarse(lowering, raw, |a| 1.0 / a),
-        "rsqrt" if format == Format::F64 => return coarse(lowering, raw, |a| 1.0 / a.sqrt()),
+        "rcp" if format == Format::F64 => return coarse(resolver, raw, |a| 1.0 / a),
+        "rsqrt" if format == Format::F64 => return coarse(resolver, raw, |a| 1.0 / a.sqrt()),
         "rcp" => (|a, _| 1.0 / a, Bound::Ulp(1)),
         "sqrt" => (|a, _| a.sqrt(), Bound::Relative(2f64.powi(-23))),
         "rsqrt" => (|a, _| 1.0 / a.sqrt(), Bound::Relative(1.072 * 2f64.powi(-23))),
@@ -277,11 +277,11 @@ fn approximation(lowering: &mut Lowering, raw: &Raw, ty: Type, format: Format) -
     let count = if raw.parts[0] == "div" { 2 } else { 1 };
     let op =
         Op::Approximate { function, bound, format, is_packed: ty.is_packed(), ftz: raw.has("ftz") };
-    uniform(lowering, raw, op, ty, count)
+    uniform(resolver, raw, op, ty, count)
 }
 
 /// Double-precision functions that use and return only the upper 32 bits.
-fn coarse(lowering: &mut Lowering, raw: &Raw, function: fn(f64) -> f64) -> Result<Decoded> {
+fn coarse(resolver: &mut Resolver, raw: &Raw, function: fn(f64) -> f64) -> Result<Decoded> {
     let upper = |bits: u64| Format::F64.flush(bits & 0xffff_ffff_0000_0000);
     let op = map1(move |a| {
         let result = function(f64::from_bits(upper(a)));
@@ -291,5 +291,5 @@ fn coarse(lowering: &mut Lowering, raw: &Raw, function: fn(f64) -> f64) -> Resul
             upper(result.to_bits())
         }
     });
-    uniform(lowering, raw, op, Type::F64, 1)
+    uniform(resolver, raw, op, Type::F64, 1)
 }

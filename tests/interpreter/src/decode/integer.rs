@@ -1,11 +1,11 @@
 //! Integer arithmetic, logic and bit operations.
 
-use super::{
+use super::common::{
     check_suffixes, expect_operands, immediate, last_type, map1, map2, map3, map4, typed, uniform,
     unsupported, Decoded, Result,
 };
-use crate::lower::Lowering;
 use crate::program::{Op, WARP};
+use crate::resolve::Resolver;
 use crate::syntax::Raw;
 use crate::types::{mask, sign_extend, Type};
 
@@ -15,7 +15,7 @@ const SUFFIXES: &[&str] = &[
 ];
 
 /// Decodes an instruction of this family.
-pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+pub fn decode(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     let ty = last_type(raw)?;
     if !ty.is_integer() && ty != Type::Pred {
         return Err(unsupported(raw, &format!("the type of `{}`", raw.parts.join("."))));
@@ -27,7 +27,7 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
         return Err(unsupported(raw, "`.sat` of this instruction"));
     }
     if raw.has("cc") || matches!(name, "addc" | "subc" | "madc") {
-        return with_carry(lowering, raw, ty);
+        return with_carry(resolver, raw, ty);
     }
     match name {
         "add" | "sub" if raw.has("sat") => {
@@ -35,21 +35,21 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
             let clamp =
                 move |v: i64| v.clamp(-(1 << (bits - 1)), (1 << (bits - 1)) - 1) as u64 & ones;
             uniform(
-                lowering,
+                resolver,
                 raw,
                 map2(move |a, b| clamp(op(sign_extend(a, bits), sign_extend(b, bits)))),
                 ty,
                 2,
             )
         }
-        "add" => uniform(lowering, raw, map2(move |a, b| a.wrapping_add(b) & ones), ty, 2),
-        "sub" => uniform(lowering, raw, map2(move |a, b| a.wrapping_sub(b) & ones), ty, 2),
-        "mul" | "mad" | "mul24" | "mad24" => multiply(lowering, raw, ty),
-        "div" | "rem" => uniform(lowering, raw, divide(ty, name == "div"), ty, 2),
+        "add" => uniform(resolver, raw, map2(move |a, b| a.wrapping_add(b) & ones), ty, 2),
+        "sub" => uniform(resolver, raw, map2(move |a, b| a.wrapping_sub(b) & ones), ty, 2),
+        "mul" | "mad" | "mul24" | "mad24" => multiply(resolver, raw, ty),
+        "div" | "rem" => uniform(resolver, raw, divide(ty, name == "div"), ty, 2),
         "abs" => {
-            uniform(lowering, raw, map1(move |a| sign_extend(a, bits).unsigned_abs() & ones), ty, 1)
+            uniform(resolver, raw, map1(move |a| sign_extend(a, bits).unsigned_abs() & ones), ty, 1)
         }
-        "neg" => uniform(lowering, raw, map1(move |a| a.wrapping_neg() & ones), ty, 1),
+        "neg" => uniform(resolver, raw, map1(move |a| a.wrapping_neg() & ones), ty, 1),
         "min" | "max" => {
             let (is_max, is_signed) = (name == "max", ty.is_signed());
             let less = move |a, b| {
@@ -60,35 +60,35 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
                 }
             };
             uniform(
-                lowering,
+                resolver,
                 raw,
                 map2(move |a, b| if less(a, b) == is_max { b } else { a }),
                 ty,
                 2,
             )
         }
-        "and" => uniform(lowering, raw, map2(|a, b| a & b), ty, 2),
-        "or" => uniform(lowering, raw, map2(|a, b| a | b), ty, 2),
-        "xor" => uniform(lowering, raw, map2(|a, b| a ^ b), ty, 2),
-        "not" => uniform(lowering, raw, map1(move |a| !a & ones), ty, 1),
-        "cnot" => uniform(lowering, raw, map1(|a| u64::from(a == 0)), ty, 1),
+        "and" => uniform(resolver, raw, map2(|a, b| a & b), ty, 2),
+        "or" => uniform(resolver, raw, map2(|a, b| a | b), ty, 2),
+        "xor" => uniform(resolver, raw, map2(|a, b| a ^ b), ty, 2),
+        "not" => uniform(resolver, raw, map1(move |a| !a & ones), ty, 1),
+        "cnot" => uniform(resolver, raw, map1(|a| u64::from(a == 0)), ty, 1),
         "shl" | "shr" => {
             let op = shift(name == "shl", ty);
-            typed(lowering, raw, op, ty, &[ty, Type::U(32)])
+            typed(resolver, raw, op, ty, &[ty, Type::U(32)])
         }
-        "shf" => funnel(lowering, raw),
-        _ => bit_operation(lowering, raw, ty),
+        "shf" => funnel(resolver, raw),
+        _ => bit_operation(resolver, raw, ty),
     }
 }
 
-fn bit_operation(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded> {
+fn bit_operation(resolver: &mut Resolver, raw: &Raw, ty: Type) -> Result<Decoded> {
     let (bits, ones) = (ty.bits(), ty.mask());
     let word = Type::B(32);
     match raw.parts[0].as_str() {
         "bfe" => {
             let is_signed = ty.is_signed();
             let op = map3(move |a, start, len| extract(a, start, len, bits, is_signed));
-            typed(lowering, raw, op, ty, &[ty, Type::U(32), Type::U(32)])
+            typed(resolver, raw, op, ty, &[ty, Type::U(32), Type::U(32)])
         }
         "bfi" => {
             let op = map4(move |a, b, start, len| {
@@ -96,12 +96,12 @@ fn bit_operation(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded
                 let field = if start >= bits { 0 } else { mask(len) << start & ones };
                 b & !field | if start >= 64 { 0 } else { a << start } & field
             });
-            typed(lowering, raw, op, ty, &[ty, ty, Type::U(32), Type::U(32)])
+            typed(resolver, raw, op, ty, &[ty, ty, Type::U(32), Type::U(32)])
         }
-        "brev" => uniform(lowering, raw, map1(move |a| a.reverse_bits() >> (64 - bits)), ty, 1),
-        "popc" => typed(lowering, raw, map1(|a| u64::from(a.count_ones())), word, &[ty]),
+        "brev" => uniform(resolver, raw, map1(move |a| a.reverse_bits() >> (64 - bits)), ty, 1),
+        "popc" => typed(resolver, raw, map1(|a| u64::from(a.count_ones())), word, &[ty]),
         "clz" => typed(
-            lowering,
+            resolver,
             raw,
             map1(move |a| u64::from(a.leading_zeros() - (64 - bits))),
             word,
@@ -117,7 +117,7 @@ fn bit_operation(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded
                 let at = 63 - a.leading_zeros();
                 u64::from(if as_shift { bits - 1 - at } else { at })
             });
-            typed(lowering, raw, op, word, &[ty])
+            typed(resolver, raw, op, word, &[ty])
         }
         "prmt" => {
             let mode = raw
@@ -125,16 +125,16 @@ fn bit_operation(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded
                 .iter()
                 .find(|p| ["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"].contains(&p.as_str()));
             let mode = mode.cloned().unwrap_or_default();
-            uniform(lowering, raw, map3(move |a, b, c| permute(&mode, a, b, c)), word, 3)
+            uniform(resolver, raw, map3(move |a, b, c| permute(&mode, a, b, c)), word, 3)
         }
         "lop3" if !raw.has("and") && !raw.has("or") => {
             expect_operands(raw, 5)?;
             let table = immediate(raw, 4)?;
             let op = map3(move |a, b, c| lookup(a, b, c, table) & 0xffff_ffff);
             let trimmed = Raw { operands: raw.operands[..4].to_vec(), ..raw.clone() };
-            uniform(lowering, &trimmed, op, word, 3)
+            uniform(resolver, &trimmed, op, word, 3)
         }
-        "dp4a" | "dp2a" => dot(lowering, raw),
+        "dp4a" | "dp2a" => dot(resolver, raw),
         "sad" => {
             let is_signed = ty.is_signed();
             let op = map3(move |a, b, c| {
@@ -145,7 +145,7 @@ fn bit_operation(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded
                 };
                 difference.wrapping_add(c) & ones
             });
-            uniform(lowering, raw, op, ty, 3)
+            uniform(resolver, raw, op, ty, 3)
         }
         "szext" => {
             let (is_signed, wraps) = (ty.is_signed(), raw.has("wrap"));
@@ -158,13 +158,13 @@ fn bit_operation(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded
                     kept
                 }
             });
-            uniform(lowering, raw, op, ty, 2)
+            uniform(resolver, raw, op, ty, 2)
         }
         "bmsk" => {
             let wraps = raw.has("wrap");
             let limit = move |v: u64| if wraps { v as u32 & 31 } else { v.min(32) as u32 };
             uniform(
-                lowering,
+                resolver,
                 raw,
                 map2(move |a, b| mask(limit(b)) << limit(a) & 0xffff_ffff),
                 ty,
@@ -184,14 +184,14 @@ fn product(a: u64, b: u64, bits: u32, is_signed: bool) -> i128 {
     }
 }
 
-fn multiply(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded> {
+fn multiply(resolver: &mut Resolver, raw: &Raw, ty: Type) -> Result<Decoded> {
     let (bits, ones, is_signed) = (ty.bits(), ty.mask(), ty.is_signed());
     let adds = raw.parts[0].starts_with("mad");
     if raw.parts[0].ends_with("24") {
         let shift = if raw.has("hi") { 16 } else { 0 };
         let op = move |a, b| (product(a & 0xff_ffff, b & 0xff_ffff, 24, is_signed) >> shift) as u64;
         let op = map3(move |a, b, c| op(a, b).wrapping_add(c) & ones);
-        return multiply_operands(lowering, raw, op, ty, ty, adds);
+        return multiply_operands(resolver, raw, op, ty, ty, adds);
     }
     if raw.has("wide") {
         let wide = match ty {
@@ -208,7 +208,7 @@ fn multiply(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded> {
             };
             product.wrapping_add(c) & ones
         });
-        return multiply_operands(lowering, raw, op, wide, ty, adds);
+        return multiply_operands(resolver, raw, op, wide, ty, adds);
     }
     let op = if raw.has("hi") {
         map3(move |a, b, c| {
@@ -219,12 +219,12 @@ fn multiply(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded> {
     } else {
         return Err(unsupported(raw, "an integer product without `.lo`, `.hi` or `.wide`"));
     };
-    multiply_operands(lowering, raw, op, ty, ty, adds)
+    multiply_operands(resolver, raw, op, ty, ty, adds)
 }
 
 /// The operands of a product. A product without an addend adds zero.
 fn multiply_operands(
-    lowering: &mut Lowering,
+    resolver: &mut Resolver,
     raw: &Raw,
     op: Op,
     result: Type,
@@ -232,10 +232,10 @@ fn multiply_operands(
     adds: bool,
 ) -> Result<Decoded> {
     if adds {
-        return typed(lowering, raw, op, result, &[ty, ty, result]);
+        return typed(resolver, raw, op, result, &[ty, ty, result]);
     }
-    let mut decoded = typed(lowering, raw, op, result, &[ty, ty])?;
-    decoded.sources.push(lowering.constant(0));
+    let mut decoded = typed(resolver, raw, op, result, &[ty, ty])?;
+    decoded.sources.push(resolver.constant(0));
     Ok(decoded)
 }
 
@@ -280,7 +280,7 @@ fn shift(is_left: bool, ty: Type) -> Op {
     })
 }
 
-fn funnel(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+fn funnel(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     let (is_left, wraps) = (raw.has("l"), raw.has("wrap"));
     if !is_left && !raw.has("r") {
         return Err(unsupported(raw, "`shf` without `.l` or `.r`"));
@@ -294,7 +294,7 @@ fn funnel(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
             both >> amount & 0xffff_ffff
         }
     });
-    typed(lowering, raw, op, Type::B(32), &[Type::B(32), Type::B(32), Type::U(32)])
+    typed(resolver, raw, op, Type::B(32), &[Type::B(32), Type::B(32), Type::U(32)])
 }
 
 /// `bfe`: the sign of a signed field is its highest bit inside the operand.
@@ -345,7 +345,7 @@ fn lookup(a: u64, b: u64, c: u64, table: u64) -> u64 {
     })
 }
 
-fn dot(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+fn dot(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     let [a_type, b_type] = raw.types()[..] else {
         return Err(unsupported(raw, "a dot product without two types"));
     };
@@ -365,7 +365,7 @@ fn dot(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
                 .fold(c as i64, |sum, i| sum + part(a, i, 8, a_signed) * part(b, i, 8, b_signed));
             sum as u64 & 0xffff_ffff
         });
-        return uniform(lowering, raw, op, word, 3);
+        return uniform(resolver, raw, op, word, 3);
     }
     let first = if raw.has("hi") { 2 } else { 0 };
     let op = map3(move |a, b, c| {
@@ -374,11 +374,11 @@ fn dot(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
         });
         sum as u64 & 0xffff_ffff
     });
-    uniform(lowering, raw, op, word, 3)
+    uniform(resolver, raw, op, word, 3)
 }
 
 /// Instructions that read or write the carry flag.
-fn with_carry(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded> {
+fn with_carry(resolver: &mut Resolver, raw: &Raw, ty: Type) -> Result<Decoded> {
     let (bits, ones) = (ty.bits(), ty.mask());
     let name = raw.parts[0].clone();
     let (reads, writes) = (name.ends_with('c'), raw.has("cc"));
@@ -405,16 +405,16 @@ fn with_carry(lowering: &mut Lowering, raw: &Raw, ty: Type) -> Result<Decoded> {
         (sum as u64 & ones, (sum >> bits) as u64 & 1)
     };
     let count = if is_product { 3 } else { 2 };
-    let mut decoded = uniform(lowering, raw, Op::Nothing, ty, count)?;
+    let mut decoded = uniform(resolver, raw, Op::Nothing, ty, count)?;
     while decoded.sources.len() < 3 {
-        decoded.sources.push(lowering.constant(0));
+        decoded.sources.push(resolver.constant(0));
     }
-    decoded.sources.push(if reads { lowering.carry } else { lowering.constant(0) });
+    decoded.sources.push(if reads { resolver.carry } else { resolver.constant(0) });
     if !writes {
         decoded.op = map4(move |a, b, c, d| f([a, b, c, d]).0);
         return Ok(decoded);
     }
-    decoded.destinations.push(lowering.carry);
+    decoded.destinations.push(resolver.carry);
     decoded.op = Op::ComputeTwo(Box::new(move |s, d, carry| {
         for lane in 0..WARP {
             (d[lane], carry[lane]) = f([s[0][lane], s[1][lane], s[2][lane], s[3][lane]]);

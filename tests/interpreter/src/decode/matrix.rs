@@ -1,19 +1,19 @@
 //! Matrix products, and loads of matrix fragments.
 
-use super::{expect_operands, unsupported, Decoded, Result};
+use super::common::{expect_operands, unsupported, Decoded, Result};
 use crate::decode::memory::address;
 use crate::error::Error;
 use crate::float::Format;
-use crate::lower::Lowering;
 use crate::program::{Element, Op, Product};
+use crate::resolve::Resolver;
 use crate::syntax::{Operand, Raw};
 use crate::types::{Space, Type};
 
 /// Decodes an instruction of this family.
-pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+pub fn decode(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     match raw.parts[0].as_str() {
-        "mma" => product(lowering, raw),
-        _ => matrices(lowering, raw),
+        "mma" => product(resolver, raw),
+        _ => matrices(resolver, raw),
     }
 }
 
@@ -63,7 +63,7 @@ fn is_supported(shape: [usize; 3], a: Element, c: Element) -> bool {
     }
 }
 
-fn product(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+fn product(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     expect_operands(raw, 4)?;
     let Some([m, n, k]) = raw.parts.iter().find_map(|part| shape(part)) else {
         return Err(unsupported(raw, "a product without a shape"));
@@ -92,7 +92,7 @@ fn product(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     let result_registers = count(m * n, d.bits());
     let mut destinations = Vec::new();
     for operand in fragment(raw, 0, result_registers)? {
-        destinations.push(lowering.destination(
+        destinations.push(resolver.destination(
             raw,
             &operand,
             Type::B(register(d.bits())),
@@ -103,7 +103,7 @@ fn product(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     for (index, element) in [a, b, c].into_iter().enumerate() {
         for operand in fragment(raw, index + 1, registers[index])? {
             // `value` accepts float literals for bits of the same width.
-            sources.push(lowering.value(
+            sources.push(resolver.value(
                 raw,
                 &operand,
                 Type::B(register(element.bits())),
@@ -133,7 +133,7 @@ fn fragment(raw: &Raw, index: usize, count: usize) -> Result<Vec<Operand>> {
 }
 
 /// `ldmatrix` and `stmatrix` of 8 by 8 matrices with 16-bit elements.
-fn matrices(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+fn matrices(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     expect_operands(raw, 2)?;
     let count = [("x1", 1), ("x2", 2), ("x4", 4)]
         .iter()
@@ -146,14 +146,14 @@ fn matrices(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     let loads = raw.parts[0] == "ldmatrix";
     let (at, registers_at) = if loads { (1, 0) } else { (0, 1) };
     let space = super::data::space(raw).unwrap_or(Space::Generic);
-    let (base, offset, space) = address(lowering, raw, at, space)?;
+    let (base, offset, space) = address(resolver, raw, at, space)?;
     let mut sources = vec![base];
     let mut destinations = Vec::new();
     for operand in fragment(raw, registers_at, count)? {
         if loads {
-            destinations.push(lowering.destination(raw, &operand, Type::B(32), false)?);
+            destinations.push(resolver.destination(raw, &operand, Type::B(32), false)?);
         } else {
-            sources.push(lowering.value(raw, &operand, Type::B(32), false)?);
+            sources.push(resolver.value(raw, &operand, Type::B(32), false)?);
         }
     }
     let op = if loads {

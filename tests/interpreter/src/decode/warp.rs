@@ -1,29 +1,29 @@
 //! Barriers and communication between the lanes of a warp.
 
-use super::{expect_operands, last_type, plain, unsupported, Decoded, Result};
+use super::common::{expect_operands, last_type, plain, unsupported, Decoded, Result};
 use crate::error::Error;
-use crate::lower::Lowering;
 use crate::program::{Atomic, BarrierReduction, Op, Shuffle, Vote};
+use crate::resolve::Resolver;
 use crate::syntax::{Operand, Raw};
 use crate::types::Type;
 
 const WORD: Type = Type::B(32);
 
 /// Decodes an instruction of this family.
-pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+pub fn decode(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     let name = raw.parts[0].as_str();
     if matches!(name, "shfl" | "vote" | "match" | "redux" | "elect") && !raw.has("sync") {
         return Err(unsupported(raw, "the form without `.sync`"));
     }
     match name {
-        "shfl" => shuffle(lowering, raw),
-        "vote" => vote(lowering, raw),
+        "shfl" => shuffle(resolver, raw),
+        "vote" => vote(resolver, raw),
         "match" => {
             expect_operands(raw, 3)?;
             let ty = last_type(raw)?;
             let is_all = raw.has("all");
-            let destinations = one_or_two(lowering, raw, is_all)?;
-            let sources = vec![lowering.source(raw, 1, ty)?, lowering.source(raw, 2, WORD)?];
+            let destinations = one_or_two(resolver, raw, is_all)?;
+            let sources = vec![resolver.source(raw, 1, ty)?, resolver.source(raw, 2, WORD)?];
             Ok(Decoded { op: Op::Match { is_all }, destinations, sources })
         }
         "redux" => {
@@ -42,46 +42,46 @@ pub fn decode(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
                 return Err(unsupported(raw, "this reduction"));
             };
             let op = Op::Reduce { operation: *operation, is_signed: ty.is_signed() };
-            super::typed(lowering, raw, op, ty, &[ty, WORD])
+            super::common::typed(resolver, raw, op, ty, &[ty, WORD])
         }
         "elect" => {
             expect_operands(raw, 2)?;
-            let destinations = one_or_two(lowering, raw, true)?;
+            let destinations = one_or_two(resolver, raw, true)?;
             Ok(Decoded {
                 op: Op::ElectOne,
                 destinations,
-                sources: vec![lowering.source(raw, 1, WORD)?],
+                sources: vec![resolver.source(raw, 1, WORD)?],
             })
         }
         "activemask" => {
             expect_operands(raw, 1)?;
-            let destination = lowering.destination(raw, &raw.operands[0], WORD, false)?;
+            let destination = resolver.destination(raw, &raw.operands[0], WORD, false)?;
             Ok(Decoded { op: Op::ActiveMask, destinations: vec![destination], sources: Vec::new() })
         }
-        _ => barrier(lowering, raw),
+        _ => barrier(resolver, raw),
     }
 }
 
 /// A destination `d`, or `d|p` with a predicate.
-fn one_or_two(lowering: &mut Lowering, raw: &Raw, accepts_pair: bool) -> Result<Vec<u32>> {
+fn one_or_two(resolver: &mut Resolver, raw: &Raw, accepts_pair: bool) -> Result<Vec<u32>> {
     match &raw.operands[0] {
         Operand::Pair(d, p) if accepts_pair => Ok(vec![
-            lowering.destination(raw, d, WORD, false)?,
-            lowering.destination(raw, p, Type::Pred, false)?,
+            resolver.destination(raw, d, WORD, false)?,
+            resolver.destination(raw, p, Type::Pred, false)?,
         ]),
-        d => Ok(vec![lowering.destination(raw, d, WORD, false)?]),
+        d => Ok(vec![resolver.destination(raw, d, WORD, false)?]),
     }
 }
 
 /// A predicate source, and whether it is negated.
-fn predicate(lowering: &mut Lowering, raw: &Raw, index: usize) -> Result<(u32, bool)> {
+fn predicate(resolver: &mut Resolver, raw: &Raw, index: usize) -> Result<(u32, bool)> {
     match raw.operands.get(index) {
-        Some(Operand::Not(inner)) => Ok((lowering.value(raw, inner, Type::Pred, false)?, true)),
-        _ => Ok((lowering.source(raw, index, Type::Pred)?, false)),
+        Some(Operand::Not(inner)) => Ok((resolver.value(raw, inner, Type::Pred, false)?, true)),
+        _ => Ok((resolver.source(raw, index, Type::Pred)?, false)),
     }
 }
 
-fn shuffle(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+fn shuffle(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     expect_operands(raw, 5)?;
     let modes = [
         ("up", Shuffle::Up),
@@ -92,15 +92,15 @@ fn shuffle(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
     let Some((_, mode)) = modes.iter().find(|(name, _)| raw.has(name)) else {
         return Err(unsupported(raw, "this mode of `shfl`"));
     };
-    let destinations = one_or_two(lowering, raw, true)?;
+    let destinations = one_or_two(resolver, raw, true)?;
     let mut sources = Vec::new();
     for index in 1..5 {
-        sources.push(lowering.source(raw, index, WORD)?);
+        sources.push(resolver.source(raw, index, WORD)?);
     }
     Ok(Decoded { op: Op::Shuffle(*mode), destinations, sources })
 }
 
-fn vote(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+fn vote(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     expect_operands(raw, 3)?;
     let modes =
         [("all", Vote::All), ("any", Vote::Any), ("uni", Vote::Uniform), ("ballot", Vote::Ballot)];
@@ -108,20 +108,20 @@ fn vote(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
         return Err(unsupported(raw, "this mode of `vote`"));
     };
     let ty = if *vote == Vote::Ballot { WORD } else { Type::Pred };
-    let destinations = vec![lowering.destination(raw, &raw.operands[0], ty, false)?];
-    let (register, negated) = predicate(lowering, raw, 1)?;
-    let sources = vec![register, lowering.source(raw, 2, WORD)?];
+    let destinations = vec![resolver.destination(raw, &raw.operands[0], ty, false)?];
+    let (register, negated) = predicate(resolver, raw, 1)?;
+    let sources = vec![register, resolver.source(raw, 2, WORD)?];
     Ok(Decoded { op: Op::Vote { vote: *vote, negated }, destinations, sources })
 }
 
-fn barrier(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
+fn barrier(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     if raw.has("cluster") {
         return Err(unsupported(raw, "a barrier of a cluster"));
     }
     if raw.has("warp") {
         expect_operands(raw, 1)?;
         let mut decoded = plain(Op::WarpBarrier);
-        decoded.sources.push(lowering.source(raw, 0, WORD)?);
+        decoded.sources.push(resolver.source(raw, 0, WORD)?);
         return Ok(decoded);
     }
     let is_aligned = raw.parts[0] == "bar" || raw.has("aligned");
@@ -141,7 +141,7 @@ fn barrier(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
         let Some(operand) = raw.operands.first() else {
             return Err(unsupported(raw, "a barrier without operands"));
         };
-        decoded.destinations.push(lowering.destination(raw, operand, ty, false)?);
+        decoded.destinations.push(resolver.destination(raw, operand, ty, false)?);
         reduction = Some(*kind);
         at = 1;
     } else if !raw.has("sync") && !raw.has("arrive") {
@@ -158,13 +158,13 @@ fn barrier(lowering: &mut Lowering, raw: &Raw) -> Result<Decoded> {
             ))
         }
     };
-    decoded.sources.push(lowering.source(raw, at, WORD)?);
+    decoded.sources.push(resolver.source(raw, at, WORD)?);
     if has_count {
-        decoded.sources.push(lowering.source(raw, at + 1, WORD)?);
+        decoded.sources.push(resolver.source(raw, at + 1, WORD)?);
     }
     let mut negated = false;
     if reduction.is_some() {
-        let (register, is_negated) = predicate(lowering, raw, end)?;
+        let (register, is_negated) = predicate(resolver, raw, end)?;
         decoded.sources.push(register);
         negated = is_negated;
     }

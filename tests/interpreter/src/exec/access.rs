@@ -304,7 +304,6 @@ impl Block<'_> {
             let value = self.operand(warp, instruction.sources[1])[lane];
             let third =
                 instruction.sources.get(2).map_or(0, |&source| self.operand(warp, source)[lane]);
-            // The write checks races of both, because it conflicts with all that the read conflicts with.
             let old =
                 self.read(warp.number, lane, access.space, address, access.bytes, Kind::AtomicRead);
             let old = element(&old.map_err(|fault| fault.of_lane(lane))?[..access.bytes]);

@@ -7,7 +7,7 @@ use crate::program::{Atomic, BarrierReduction, Instruction, Op, Shuffle, Vote, W
 /// The number of barriers of a block.
 pub const BARRIERS: usize = 16;
 
-/// The lanes of a warp that take part in an instruction together, and their problem if they cannot.
+/// The operand with the mask of members, or `None` for instructions of all lanes.
 fn members_of(instruction: &Instruction) -> Option<u32> {
     match instruction.op {
         Op::Product(_) | Op::LoadMatrix { .. } | Op::StoreMatrix { .. } => None,

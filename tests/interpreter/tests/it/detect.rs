@@ -204,6 +204,16 @@ fn races_in_shared_memory() {
     let broadcast = "st.shared.u32 [%r4], %r1; bar.sync 0; ld.shared.u32 %r6, [data]; setp.eq.u32 %p1, %r1, 0; ";
     fails(&format!("{broadcast} @%p1 st.shared.u32 [data], 5;"), ErrorKind::Race);
     passes(&format!("{broadcast} bar.sync 0; @%p1 st.shared.u32 [data], 5;"));
+    // The writer can be the last reader, within a warp or of all warps.
+    for (last, order) in [("0", "setp.eq.u32 %p1, %r1, 63;"), ("31", "setp.eq.u32 %p1, %r1, 31;")] {
+        let read = format!("setp.le.u32 %p2, %r1, {last}; setp.gt.or.u32 %p2, %r1, 31, %p2;");
+        let read = if last == "31" { "setp.le.u32 %p2, %r1, 31;".to_string() } else { read };
+        let body = format!(
+            "st.shared.u32 [%r4], %r1; bar.sync 0; {read} @%p2 ld.shared.u32 %r6, [data]; {order}"
+        );
+        fails(&format!("{body} @%p1 st.shared.u32 [data], 5;"), ErrorKind::Race);
+        passes(&format!("{body} bar.sync 0; @%p1 st.shared.u32 [data], 5;"));
+    }
     // Writes of all threads, also of one warp and in one instruction.
     fails("st.shared.u32 [data], %r1;", ErrorKind::Race);
     fails("st.shared.u32 [data], 7;", ErrorKind::Race);

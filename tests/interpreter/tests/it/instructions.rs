@@ -400,6 +400,24 @@ fn functions() {
     assert_eq!(memory.read_u32(out, 32).unwrap(), want);
 }
 
+/// Lanes that return from a call meet lanes that did not call.
+#[test]
+fn lanes_meet_after_a_call() {
+    let text = ".version 7.0\n.target sm_80\n.address_size 64\n\
+        .func (.reg .u32 result) twice(.reg .u32 x) { add.u32 result, x, x; ret; }\n\
+        .visible .entry k(.param .u64 p) {\n\
+          .reg .b32 %r<8>; .reg .b64 %rd<4>; .reg .pred %p<2>; ld.param.u64 %rd1, [p]; mov.u32 %r1, %tid.x;\n\
+          mul.wide.u32 %rd2, %r1, 4; add.u64 %rd1, %rd1, %rd2; mov.u32 %r2, 5; setp.lt.u32 %p1, %r1, 7;\n\
+          @%p1 call (%r2), twice, (%r1);\n\
+          shfl.sync.bfly.b32 %r3, %r2, 31, 31, 0xffffffff; st.global.u32 [%rd1], %r3; ret; }\n";
+    let mut memory = Memory::new();
+    let out = memory.alloc(128);
+    run_text(text, &Launch::linear(1, 32), &mut memory, &[Argument::Pointer(out)])
+        .unwrap_or_else(|e| panic!("{e}"));
+    let want: Vec<u32> = (0..32).map(|t| if 31 - t < 7 { 2 * (31 - t) } else { 5 }).collect();
+    assert_eq!(memory.read_u32(out, 32).unwrap(), want);
+}
+
 #[test]
 fn warp_forms() {
     let lanes = warp(

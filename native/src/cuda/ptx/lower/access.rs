@@ -204,9 +204,9 @@ impl Lowerer<'_> {
         if is_table {
             let types = element.leaf_types()?;
             let mut result = Vec::with_capacity(types.len());
-            for at in 0..types.len() {
+            for (at, ty) in types.into_iter().enumerate() {
                 let memory = Memory { offset: 4 * at as i64, ..memory.clone() };
-                self.load_memory(&memory, &Type::Scalar(types[at]), false, &mut result)?;
+                self.load_memory(&memory, &Type::Scalar(ty), false, &mut result)?;
             }
             return Ok(Value::Data(element, Rc::from(result)));
         }

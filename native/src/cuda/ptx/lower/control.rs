@@ -57,7 +57,9 @@ impl<'m> Lowerer<'m> {
             Statement::Continue => self.leave(false)?,
             Statement::Return { value } => self.ret(*value)?,
             Statement::ControlBarrier(barrier) => self.barrier(*barrier)?,
-            Statement::MemoryBarrier(_) => self.b.emit(Inst::Barrier),
+            Statement::MemoryBarrier(_) => {
+                return Err(Error::new("memory barriers that do not wait are not supported").into());
+            }
             Statement::Store { pointer, value } => self.store(*pointer, *value)?,
             Statement::Atomic { pointer, fun, value, result } => {
                 self.atomic(*pointer, fun, *value, *result)?

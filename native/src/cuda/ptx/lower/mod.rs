@@ -30,6 +30,7 @@ mod trigonometry;
 use crate::cuda::ptx::build::Builder;
 use crate::cuda::ptx::clean::clean;
 use crate::cuda::ptx::error::{Error, Result};
+use crate::cuda::ptx::fuse::fuse;
 use crate::cuda::ptx::ir::{Inst, Operand, Program, Reg, Space, Ty};
 use crate::cuda::ptx::options::Options;
 use crate::cuda::ptx::types::Type;
@@ -140,7 +141,7 @@ impl From<Error> for Stop {
 /// The result of lowering a statement.
 type Flow = std::result::Result<(), Stop>;
 
-/// What one attempt to lower the kernel may do.
+/// The limits of one attempt to lower the kernel.
 #[derive(Clone, Default)]
 struct Attempt {
     max_unrolled: usize,
@@ -160,7 +161,7 @@ struct Lowerer<'m> {
     dynamic: HashSet<VariableId>,
     frames: Vec<Frame<'m>>,
     controls: Vec<Control>,
-    /// Which variable each value of the environment belongs to.
+    /// The variable of each value of the environment.
     owners: Vec<VariableId>,
     variables: HashMap<Handle<naga::GlobalVariable>, Pointer>,
     tables: Vec<Vec<u32>>,
@@ -274,8 +275,12 @@ impl<'m> Lowerer<'m> {
     fn finish(self) -> Program {
         let mut registers = self.b.registers();
         let params = 2 * self.bindings.len() as u32;
+        let mut instructions = self.b.finish();
+        if self.options.fuse_multiply_add {
+            fuse(&mut instructions, registers);
+        }
         Program {
-            instructions: clean(self.b.finish(), &mut registers),
+            instructions: clean(instructions, &mut registers),
             registers,
             params,
             shared_bytes: self.shared_bytes,

@@ -11,7 +11,7 @@ use super::Lowerer;
 use crate::cuda::ptx::ir::{Class, Cmp, Inst, Op, Operand, Rounding, Ty};
 
 /// `pi/2` as a sum.
-const HALF_PI: [f32; 3] = [1.570_796_4, -4.371_139e-8, -1.715_124_5e-15];
+const HALF_PI: [f32; 3] = [std::f32::consts::FRAC_PI_2, -4.371139e-8, -1.7151245e-15];
 /// The bits of `2/pi` after the point, after a word of zeros.
 const TWO_OVER_PI: [u32; 8] =
     [0, 0xa2f9_836e, 0x4e44_1529, 0xfc27_57d1, 0xf534_ddc0, 0xdb62_9599, 0x3c43_9041, 0xfe51_63ab];

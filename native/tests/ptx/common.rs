@@ -1,8 +1,8 @@
-//! Runs WGSL through the translator and the interpreter `ptxrun`.
+//! Runs WGSL through the translator and the interpreter `ptx_interpreter`.
 #![allow(dead_code)]
 
-use ptx::{Kernel, Options};
-use ptxrun::{Argument, Launch, Memory, Module};
+use ptx_interpreter::{Argument, Launch, Memory, Module};
+use warpweft_native::cuda::ptx::{self, Kernel, Options};
 
 /// Translates the only entry point for `sm_80`.
 pub fn kernel(wgsl: &str) -> Kernel {
@@ -17,7 +17,8 @@ pub fn kernel_with(wgsl: &str, options: &Options) -> Kernel {
 
 /// Runs a kernel on buffers of words, and returns them.
 pub fn run_kernel(kernel: &Kernel, groups: u32, buffers: &[Vec<u32>]) -> Vec<Vec<u32>> {
-    let module = Module::parse(&kernel.ptx).unwrap_or_else(|error| panic!("{error}\n{}", kernel.ptx));
+    let module =
+        Module::parse(&kernel.ptx).unwrap_or_else(|error| panic!("{error}\n{}", kernel.ptx));
     let mut memory = Memory::new();
     let mut arguments = Vec::new();
     assert_eq!(kernel.bindings.len(), buffers.len(), "buffers");
@@ -33,7 +34,8 @@ pub fn run_kernel(kernel: &Kernel, groups: u32, buffers: &[Vec<u32>]) -> Vec<Vec
     module
         .run(&kernel.symbol, &launch, &mut memory, &arguments)
         .unwrap_or_else(|error| panic!("{error}\n{}", kernel.ptx));
-    let read = |(address, words): (&u64, &Vec<u32>)| memory.read_u32(*address, words.len()).unwrap();
+    let read =
+        |(address, words): (&u64, &Vec<u32>)| memory.read_u32(*address, words.len()).unwrap();
     addresses.iter().zip(buffers).map(read).collect()
 }
 
