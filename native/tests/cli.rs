@@ -233,3 +233,26 @@ fn texts_are_embedded() {
     }
     std::fs::remove_dir_all(folder).expect("it can be removed");
 }
+
+#[test]
+fn shaders_are_translated_to_ptx() {
+    let folder = std::env::temp_dir().join(format!("warpweft-cli-ptx-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a writable folder");
+    let file = folder.join("shader.wgsl");
+    let path = file.to_str().expect("a path in Unicode");
+    let shader = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(64) fn double(@builtin(local_invocation_index) i: u32) { y[i] *= 2.0; }
+@compute @workgroup_size(1) fn zero() { y[0] = 0.0; }";
+    std::fs::write(&file, shader).expect("a writable file");
+    let ptx = printed(&["ptx", path, "--sm", "90"]);
+    assert!(ptx.contains(".target sm_90") && ptx.contains(".entry double("), "{ptx}");
+    assert!(ptx.contains(".entry zero("), "{ptx}");
+    let zero = printed(&["ptx", path, "--entry", "zero", "--unchecked"]);
+    assert!(zero.contains(".target sm_75") && !zero.contains(".entry double("), "{zero}");
+    std::fs::write(&file, "@compute @workgroup_size(1) fn f() { let x = ; }").expect("writable");
+    let output = warpweft(&["ptx", path]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = text(&output.stderr);
+    assert!(error.contains(path) && error.contains("at line 1 column 46"), "{error}");
+    std::fs::remove_dir_all(&folder).expect("the folder is there");
+}

@@ -213,7 +213,9 @@ fn functions(file: &File) -> Vec<String> {
                 .split('(')
                 .next()
                 .is_some_and(|head| head.split_whitespace().any(|w| w == "fn"));
-        if open.is_none() && (begins || words.last() == Some(&"fn")) && !line.contains('}') {
+        let is_declaration = line.ends_with(';');
+        let begins = (begins || words.last() == Some(&"fn")) && !is_declaration;
+        if open.is_none() && begins && !line.contains('}') {
             open = Some((n, indent(line)));
         }
         let Some((start, depth)) = open else { continue };

@@ -1,5 +1,5 @@
-//! The CUDA backend. It runs the same WGSL as GPUs do through wgpu: each kernel is scheduled, printed as WGSL, translated to PTX
-//! and launched on a stream. [`Stream`] has the calls of the driver, so that tests can run the backend without a GPU.
+//! The CUDA backend. It runs the same WGSL that wgpu runs: each kernel is scheduled, printed as WGSL, translated to PTX and
+//! launched on a stream. [`Stream`] has the calls of the driver, so that tests can run the backend without a GPU.
 
 use super::ptx::{self, Bounds, Options};
 use crate::backend::{Backend, BufferId, Counters, Info, Pending, ReadRange};

@@ -211,7 +211,8 @@ fn f(x: u32, y: u32) -> u32 {
 }
 
 const FUNCTIONS: &str = "
-fn f(x: u32, y: u32) -> u32 { for (var k = 0u; k < 3u; k++) { if ((x + k) % 5u == y % 5u) { return x * 3u + k; } } return x ^ y; }
+fn f(x: u32, y: u32) -> u32 { for (var k = 0u; k < 3u; k++) { if ((x + k) % 5u == y % 5u) { return x * 3u + k; } }
+  return x ^ y; }
 fn bump(p: ptr<function, u32>, q: ptr<function, array<u32, 12>>, x: u32) {
   if (x % 3u == 0u) { return; }
   *p += x; (*q)[x % 12u] ^= *p;

@@ -306,7 +306,8 @@ fn classify(n: u32) -> u32 {
     if (k >= i) { break; }
     for (var j = 0u; j < 4u; j++) {
       if (j == 2u && k % 2u == 0u) { continue; }
-      switch (x[(k + j) % 32u] % 3u) { case 0u: { sum += 1u; } case 1u: { sum += classify(k + j + x[i] % 50u); } default: { continue; } }
+      switch (x[(k + j) % 32u] % 3u) { case 0u: { sum += 1u; }
+        case 1u: { sum += classify(k + j + x[i] % 50u); } default: { continue; } }
       sum = sum * 3u;
     }
     continuing { k += 1u; break if sum > 1000000u; }
@@ -419,7 +420,8 @@ fn matrices() {
   let w = vec2<f32>(4.0, 5.0) * m;
   m[i % 3u] += vec2<f32>(1.0, 1.0);
   let d = determinant(mat3x3<f32>(f.x, f.y, f.z, 1.0, 2.0, 5.0, 0.0, f.w, 1.0));
-  let r = array<f32, 14>(p[0][0], p[0][1], p[1][0], p[1][1], v.x, v.y, w.x, w.y, w.z, d, m[0].x, m[1].y, m[2].x, (2.0 * m)[2].y);
+  let r = array<f32, 14>(p[0][0], p[0][1], p[1][0], p[1][1], v.x, v.y, w.x, w.y, w.z, d,
+    m[0].x, m[1].y, m[2].x, (2.0 * m)[2].y);
   if (i == 1u) { for (var k = 0u; k < 14u; k++) { y[k] = bitcast<u32>(r[k]); } }";
     let f = [1.5f32, -2.0, 0.25, 3.0];
     let y = floats(&run_body(body, &f.map(f32::to_bits), 14));
@@ -457,7 +459,8 @@ var<workgroup> flags: array<bool, 4>;
 var<workgroup> total: atomic<u32>;
 var<workgroup> limit: u32;
 @compute @workgroup_size(16, 4, 2)
-fn main(@builtin(local_invocation_index) i: u32, @builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) id: vec3<u32>) {
+fn main(@builtin(local_invocation_index) i: u32, @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(local_invocation_id) id: vec3<u32>) {
   if (id.x + 16u * (id.y + 4u * id.z) != i) { return; }
   atomicAdd(&total, x[i]);
   if (i == 5u) { limit = 77u; flags[2] = true; }

@@ -200,7 +200,9 @@ for (var i = 0; i < 4000; i++) { for (var j = 0; j < 4000; j++) { for (var k = 0
 #[test]
 fn products_and_sums_can_be_fused() {
     let wgsl = "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
-@compute @workgroup_size(1) fn main() { var sum = y[9]; for (var k = 0u; k < 8u; k++) { sum += y[k] * y[k + 1u]; } let p = y[2] * y[3]; y[0] = sum; y[1] = p + 1.0; y[2] = p; }";
+@compute @workgroup_size(1) fn main() {
+    var sum = y[9]; for (var k = 0u; k < 8u; k++) { sum += y[k] * y[k + 1u]; }
+    let p = y[2] * y[3]; y[0] = sum; y[1] = p + 1.0; y[2] = p; }";
     let fused = kernel_with(wgsl, &Options { fuse_multiply_add: true, ..options(80) });
     assert_eq!(fused.ptx.matches("fma.rn.f32").count(), 8);
     assert_eq!(fused.ptx.matches("mul.rn.f32").count(), 1);
@@ -213,7 +215,10 @@ fn products_and_sums_can_be_fused() {
 #[test]
 fn names_that_ptx_reserves() {
     for name in ["add", "shared_memory", "größe", "param_0", "main", "tid"] {
-        let wgsl = format!("@group(0) @binding(0) var<storage, read_write> y: array<f32>; @compute @workgroup_size(1) fn {name}() {{ y[0] = 1.0; }}");
+        let wgsl = format!(
+            "@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(1) fn {name}() {{ y[0] = 1.0; }}"
+        );
         let kernel = kernel(&wgsl);
         assert_eq!(kernel.name, name);
         assert!(kernel.symbol.is_ascii());

@@ -27,8 +27,8 @@
 //! # Arithmetic
 //!
 //! `+`, `-`, `*`, `/`, `sqrt` and `fma` are rounded correctly. Products and sums are only combined with
-//! [`Options::fuse_multiply_add`]. Subnormal numbers are kept, and infinities and NaN are those of IEEE 754. `accuracy.md` lists
-//! the error of all functions.
+//! [`Options::fuse_multiply_add`]. Subnormal numbers are kept, and infinities and NaN are those of IEEE 754.
+//! `docs/internals/ptx-accuracy.md` lists the error of all functions.
 
 mod build;
 mod clean;
