@@ -137,7 +137,7 @@ fn every_kernel_is_translated_and_assembled() {
                 continue;
             }
             let sm = ARCHITECTURES[texts.len() % ARCHITECTURES.len()];
-            let (bounds, max_registers) = (Bounds::Unchecked, Some(255));
+            let (bounds, max_registers) = (Bounds::Checked, Some(255));
             let options = Options { sm, bounds, max_registers, ..Options::default() };
             let translated = ptx::translate_entry(&text, "main", &options);
             let translated = translated.unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));

@@ -1,8 +1,11 @@
 // The classes of layers, optimizers and the trainer, which the entries with layers share.
 
+import { addFile } from "./entry.js";
 import { shareClasses } from "./load.js";
 import { makeAs, makeIn } from "./modules.js";
 import { Generator, Layer, Optimizer, Schedule, Trainer, WeightAverage } from "./nn-classes.js";
+
+addFile(new Error());
 
 let isShared = false;
 

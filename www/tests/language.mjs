@@ -104,7 +104,7 @@ async function embed({ entry, source, prefer, texts }) {
   // Memory becomes short, so the weights are evicted.
   const read = progress.length;
   device.setMemoryLimit(device.stats().usedBytes);
-  const refused = await device.zeros([1 << 26]).read().then(() => undefined, ({ code }) => code);
+  const refused = await device.zeros([1 << 22]).read().then(() => undefined, ({ code }) => code);
   device.setMemoryLimit(undefined);
   let evicted;
   try {

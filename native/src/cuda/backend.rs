@@ -151,10 +151,12 @@ impl<S: Stream> CudaBackend<S> {
         wgsl(kernel, &schedule(kernel, &self.limits, config), Dialect::NAGA)
     }
 
-    /// Translates WGSL. Only kernels of users are checked for accesses out of bounds.
-    fn translate(&self, text: &str, bounds: Bounds) -> Result<ptx::Kernel> {
+    /// Translates WGSL. Accesses are checked, because the planner's kernels also load beyond buffers and do not use the value, as
+    /// WGSL allows.
+    fn translate(&self, text: &str) -> Result<ptx::Kernel> {
         // The assembler would otherwise spill registers of a few kernels, so that more threads fit into a multiprocessor.
         let max_registers = Some(255);
+        let bounds = Bounds::Checked;
         let options = Options { sm: self.sm, bounds, max_registers, ..Options::default() };
         ptx::translate_entry(text, "main", &options)
             .map_err(|error| Error::state(error.to_string()))
@@ -193,7 +195,7 @@ impl<S: Stream> CudaBackend<S> {
         let mut prepared = Prepared { _batch: Arc::downgrade(batch), steps, image, words };
         for dispatch in &batch.dispatches {
             let source = self.text(&dispatch.kernel, batch.config);
-            let kernel = self.loaded(state, dispatch, &source)?;
+            let kernel = self.loaded(state, &source)?;
             prepared.add(dispatch, &source, kernel, &self.limits)?;
         }
         let prepared = Arc::new(prepared);
@@ -204,17 +206,12 @@ impl<S: Stream> CudaBackend<S> {
     fn loaded(
         &self,
         state: &mut State<S::Function>,
-        dispatch: &Dispatch,
         source: &Source,
     ) -> Result<Arc<Loaded<S::Function>>> {
         if let Some(known) = state.loaded.get(&source.text) {
             return Ok(known.clone());
         }
-        let bounds = match &*dispatch.kernel {
-            Kernel::Shader { .. } => Bounds::Checked,
-            _ => Bounds::Unchecked,
-        };
-        let kernel = self.translate(&source.text, bounds)?;
+        let kernel = self.translate(&source.text)?;
         let loaded = Arc::new(Loaded {
             function: self.stream.load(&kernel)?,
             workgroup_size: kernel.workgroup_size,
@@ -320,8 +317,8 @@ impl<S: Stream> Backend for CudaBackend<S> {
     }
 
     fn check(&self, text: &str) -> Option<Pending<Result<()>>> {
-        let checked = self.translate(text, Bounds::Checked).map(drop);
-        Some(Box::pin(ready(checked.map_err(|error| Error::argument(error.message())))))
+        let checked = ptx::check_wgsl(text).map_err(|error| Error::argument(error.to_string()));
+        Some(Box::pin(ready(checked)))
     }
 
     fn run(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
@@ -382,6 +379,6 @@ impl<S: Stream> Backend for CudaBackend<S> {
 
     fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
         let text = self.text(kernel, config).text;
-        Some(self.translate(&text, Bounds::Unchecked).map_or(text, |kernel| kernel.ptx))
+        Some(self.translate(&text).map_or(text, |kernel| kernel.ptx))
     }
 }

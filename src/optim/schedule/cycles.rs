@@ -45,7 +45,7 @@ impl Schedule for CosineAnnealingLr {
     }
 }
 
-/// Options of [`CosineAnnealingWarmRestarts`].
+/// Options of a schedule that restarts a cosine.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WarmRestartsOptions {

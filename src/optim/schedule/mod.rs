@@ -100,7 +100,7 @@ impl Schedule for ConstantLr {
     }
 }
 
-/// Options of [`LinearLr`].
+/// Options of a schedule that changes the learning rate linearly.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearLrOptions {

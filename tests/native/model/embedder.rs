@@ -183,7 +183,7 @@ fn reloadable(case: &Case, device: &Device) -> (Embedder, Arc<AtomicUsize>) {
 /// Evicts all that can be evicted.
 fn evict_all(device: &Device) {
     device.set_memory_limit(Some(device.stats().used_bytes));
-    let refused = device.zeros(&[1 << 26]).and_then(|zeros| zeros.run());
+    let refused = device.zeros(&[1 << 22]).and_then(|zeros| zeros.run());
     assert_eq!(refused.expect_err("too large").kind(), ErrorKind::Memory);
     device.set_memory_limit(None);
 }

@@ -21,7 +21,7 @@ function made() {
 export async function importCopy(name, dist = usual) {
   folder ??= made();
   const copy = join(folder, String(name));
-  for (const file of ["nn.js", "shared.js", "shared-nn.js", "gpu-nn.wasm", "cpu.wasm"]) {
+  for (const file of ["nn.js", "gpu-nn.js", "cpu.js", "shared.js", "shared-nn.js", "gpu-nn.wasm", "cpu.wasm"]) {
     cpSync(join(dist, file), join(copy, file));
   }
   return import(pathToFileURL(join(copy, "nn.js")).href);

@@ -59,6 +59,20 @@ const MAX_SHARED_BYTES: u32 = 227 << 10;
 /// The most threads of a workgroup.
 const MAX_THREADS: u64 = 1024;
 
+/// Checks that a text is valid WGSL, which need not have an entry point.
+///
+/// # Errors
+/// Fails with the first problem and its location.
+///
+/// ```
+/// use warpweft_native::cuda::ptx;
+/// assert!(ptx::check_wgsl("fn half(x: f32) -> f32 { return 0.5 * x; }").is_ok());
+/// assert!(ptx::check_wgsl("fn half(x: f32) -> f32 { return 0.5 * y; }").is_err());
+/// ```
+pub fn check_wgsl(wgsl: &str) -> Result<()> {
+    validate(&parse(wgsl)?, wgsl).map(drop)
+}
+
 /// Translates all compute entry points of a shader.
 ///
 /// # Errors
