@@ -4,6 +4,8 @@
 //   AttentionOptions
 //   Axes
 //   Batch
+//   BinaryCrossEntropyOptions
+//   BinaryCrossEntropyWithLogitsOptions
 //   BufferSpec
 //   Bytes
 //   CacheLimits
@@ -12,6 +14,7 @@
 //   CrossEntropyOptions
 //   DType
 //   DataOf
+//   DequantizeOptions
 //   Device
 //   DeviceInfo
 //   DeviceLimits
@@ -20,12 +23,15 @@
 //   ElementFunctionOptions
 //   ErrorCode
 //   FftNorm
+//   FftOptions
 //   FileOptions
 //   FileSource
 //   Filter
 //   Found
+//   GaussianNllOptions
 //   GpuBuffer
 //   GpuDevice
+//   GridSampleOptions
 //   HeldTensor
 //   InputSpec
 //   KernelProfile
@@ -33,6 +39,8 @@
 //   MatrixNorm
 //   MemoryReport
 //   NestedArray
+//   NllOptions
+//   NormOptions
 //   Operand
 //   Ordered
 //   PadMode
@@ -47,9 +55,11 @@
 //   Reduction
 //   ResampleOptions
 //   Resize
+//   RmsNormOptions
 //   Safetensors
 //   SampleMode
 //   SamplePadding
+//   ScatterNdOptions
 //   Shader
 //   ShaderOptions
 //   ShaderRun
@@ -93,6 +103,7 @@
 //   Generator
 //   Lamb
 //   Layer
+//   LinearLrOptions
 //   Lion
 //   LossScale
 //   Metric
@@ -120,6 +131,7 @@
 //   TrainingData
 //   TrainingStep
 //   TransformerOptions
+//   WarmRestartsOptions
 //   WeightAverage
 //   Yogi
 
@@ -154,6 +166,7 @@
 //   Lamb
 //   LanguageModel
 //   Layer
+//   LinearLrOptions
 //   Lion
 //   LoraAdapter
 //   LossScale
@@ -189,6 +202,7 @@
 //   TrainingData
 //   TrainingStep
 //   TransformerOptions
+//   WarmRestartsOptions
 //   WeightAverage
 //   Yogi
 //   deleteModel
@@ -212,6 +226,7 @@
 //   Generator
 //   Lamb
 //   Layer
+//   LinearLrOptions
 //   Lion
 //   LossScale
 //   Metric
@@ -239,6 +254,7 @@
 //   TrainingData
 //   TrainingStep
 //   TransformerOptions
+//   WarmRestartsOptions
 //   WeightAverage
 //   Yogi
 
@@ -325,9 +341,9 @@ export interface Asgd {
 }
 
 export interface AttentionOptions {
-    causal?: boolean;
+    attnMask?: Tensor;
+    isCausal?: boolean;
     kvLength?: number;
-    mask?: Tensor;
     scale?: number;
     window?: number;
 }
@@ -352,6 +368,17 @@ export interface Batch {
 type Batch = readonly [x: Tensor, y: Tensor];
 
 type Batches = Iterable<Batch> | AsyncIterable<Batch>;
+
+export interface BinaryCrossEntropyOptions {
+    reduction?: LossReduction;
+    weight?: Tensor;
+}
+
+export interface BinaryCrossEntropyWithLogitsOptions {
+    posWeight?: Tensor;
+    reduction?: LossReduction;
+    weight?: Tensor;
+}
 
 export interface BufferSpec<T extends string = string> {
     dtype?: T;
@@ -387,6 +414,7 @@ export interface CrossEntropyOptions {
     ignoreIndex?: number;
     labelSmoothing?: number;
     reduction?: LossReduction;
+    weight?: Tensor;
 }
 
 export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8" | "i16" | "u16";
@@ -401,6 +429,10 @@ export interface DataOf {
     u16: Uint16Array;
     u32: Uint32Array;
     u8: Uint8Array;
+}
+
+export interface DequantizeOptions {
+    zeroPoint?: Tensor;
 }
 
 export class Device {
@@ -532,6 +564,7 @@ export class Embedder {
     readonly disposed: boolean;
     embed(texts: string | readonly string[], options?: EmbedOptions): Tensor;
     readonly maxTokens: number;
+    ready(): Promise<void>;
 }
 
 export namespace Embedder {
@@ -564,6 +597,12 @@ export type ErrorCode = "Shape" | "DType" | "InvalidArgument" | "InvalidState" |
 
 export type FftNorm = "backward" | "ortho" | "forward";
 
+export interface FftOptions {
+    axis?: number;
+    n?: number;
+    norm?: FftNorm;
+}
+
 export interface FileOptions {
     onProgress?: (bytes: {
         done: number;
@@ -592,6 +631,12 @@ export interface Found {
     readonly recommended: boolean;
     readonly subgroups?: boolean;
     readonly timestamps?: boolean;
+}
+
+export interface GaussianNllOptions {
+    eps?: number;
+    full?: boolean;
+    reduction?: LossReduction;
 }
 
 export interface GenerateOptions {
@@ -643,6 +688,12 @@ export class Generator {
 export type GpuBuffer = Instance<"GPUBuffer">;
 
 export type GpuDevice = Instance<"GPUDevice">;
+
+export interface GridSampleOptions {
+    alignCorners?: boolean;
+    mode?: SampleMode;
+    paddingMode?: SamplePadding;
+}
 
 export interface HeldTensor {
     readonly bytes: number;
@@ -707,6 +758,7 @@ export class LanguageModel {
     readonly disposed: boolean;
     encode(text: string, special?: boolean): Uint32Array;
     loadAdapter(config: string, weights: Uint8Array): LoraAdapter;
+    ready(): Promise<void>;
     withAdapter(adapter: LoraAdapter): LanguageModel;
 }
 
@@ -722,7 +774,7 @@ export namespace LanguageModel {
 
 export class Layer {
     [Symbol.dispose](): void;
-    static batchNorm(generator: Generator, channels: number, options?: { epsilon?: number; momentum?: number }): Layer;
+    static batchNorm(generator: Generator, channels: number, options?: { eps?: number; momentum?: number }): Layer;
     static bilinear(generator: Generator, inputs1: number, inputs2: number, outputs: number, options?: { bias?: boolean }): Layer;
     private constructor();
     static conv1d(generator: Generator, inputs: number, outputs: number, kernelSize: PerAxis, options?: ConvOptions & { bias?: boolean }): Layer;
@@ -736,16 +788,16 @@ export class Layer {
     static dropout(generator: Generator, p?: number): Layer;
     static embedding(generator: Generator, count: number, width: number): Layer;
     forward(x: Tensor | readonly Tensor[], options?: AttentionOptions): Tensor;
-    static groupNorm(generator: Generator, groups: number, channels: number, options?: { epsilon?: number }): Layer;
+    static groupNorm(generator: Generator, groups: number, channels: number, options?: { eps?: number }): Layer;
     static gru(generator: Generator, inputs: number, hidden: number, options?: RecurrentOptions): Layer;
-    static instanceNorm(generator: Generator, channels: number, options?: { epsilon?: number; affine?: boolean }): Layer;
-    static layerNorm(generator: Generator, shape: readonly number[], options?: { epsilon?: number }): Layer;
+    static instanceNorm(generator: Generator, channels: number, options?: { eps?: number; affine?: boolean }): Layer;
+    static layerNorm(generator: Generator, shape: readonly number[], options?: { eps?: number }): Layer;
     static linear(generator: Generator, inputs: number, outputs: number, options?: { bias?: boolean }): Layer;
     static lora(generator: Generator, inputs: number, outputs: number, rank: number, alpha: number): Layer;
     static lstm(generator: Generator, inputs: number, hidden: number, options?: RecurrentOptions): Layer;
     static multiheadAttention(generator: Generator, width: number, heads: number, options?: { dropout?: number; addBiasKv?: boolean; addZeroAttn?: boolean }): Layer;
     parameter(name: string): Variable;
-    static rmsNorm(generator: Generator, shape: readonly number[], options?: { epsilon?: number }): Layer;
+    static rmsNorm(generator: Generator, shape: readonly number[], options?: { eps?: number }): Layer;
     static rnn(generator: Generator, inputs: number, hidden: number, options?: RecurrentOptions): Layer;
     run(x: Tensor | readonly Tensor[]): Tensor[];
     static transformerDecoderLayer(generator: Generator, width: number, heads: number, options?: TransformerOptions): Layer;
@@ -753,6 +805,12 @@ export class Layer {
 }
 
 export interface Layer extends Module {
+}
+
+export interface LinearLrOptions {
+    endFactor?: number;
+    startFactor?: number;
+    totalIters?: number;
 }
 
 export interface Lion {
@@ -780,10 +838,10 @@ export interface LoraAdapter {
 export type LossReduction = "none" | "mean" | "sum" | "batchmean";
 
 export interface LossScale {
-    backoff?: number;
-    growth?: number;
-    initial?: number;
-    interval?: number;
+    backoffFactor?: number;
+    growthFactor?: number;
+    growthInterval?: number;
+    initScale?: number;
 }
 
 export type MatrixNorm = "frobenius" | "nuclear" | "one" | "neg-one" | "two" | "neg-two" | "inf" | "neg-inf";
@@ -888,7 +946,19 @@ export interface NAdam {
 
 export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
 
+export interface NllOptions {
+    ignoreIndex?: number;
+    reduction?: LossReduction;
+    weight?: Tensor;
+}
+
 export type Nonlinearity = "tanh" | "relu";
+
+export interface NormOptions {
+    bias?: Tensor;
+    eps?: number;
+    weight?: Tensor;
+}
 
 export interface OneCycleOptions {
     annealStrategy?: Anneal;
@@ -990,7 +1060,7 @@ type PlatformSignal = Instance<"AbortSignal">;
 type PlatformUrl = Instance<"URL">;
 
 export interface PoissonNllOptions {
-    epsilon?: number;
+    eps?: number;
     full?: boolean;
     logInput?: boolean;
     reduction?: LossReduction;
@@ -1057,8 +1127,8 @@ export interface RecurrentOptions {
     bias?: boolean;
     bidirectional?: boolean;
     dropout?: number;
-    layers?: number;
     nonlinearity?: Nonlinearity;
+    numLayers?: number;
     projSize?: number;
 }
 
@@ -1080,6 +1150,11 @@ export class Residual extends Module {
 }
 
 export type Resize = "nearest" | "nearest-exact" | "linear" | "linear-corners" | "cubic" | "cubic-corners" | "linear-antialias" | "cubic-antialias";
+
+export interface RmsNormOptions {
+    eps?: number;
+    weight?: Tensor;
+}
 
 export interface RmsProp {
     alpha?: number;
@@ -1106,16 +1181,20 @@ export type SampleMode = "bilinear" | "nearest" | "bicubic";
 
 export type SamplePadding = "zeros" | "border" | "reflection";
 
+export interface ScatterNdOptions {
+    reduction?: Reduction;
+}
+
 export class Schedule {
     [Symbol.dispose](): void;
     static constant(lr: number, options?: { factor?: number; totalIters?: number }): Schedule;
     private constructor();
     static cosineAnnealing(lr: number, tMax: number, etaMin?: number): Schedule;
-    static cosineAnnealingWarmRestarts(lr: number, t0: number, tMult?: number, etaMin?: number): Schedule;
+    static cosineAnnealingWarmRestarts(lr: number, t0: number, options?: WarmRestartsOptions): Schedule;
     dispose(): void;
     readonly disposed: boolean;
     static exponential(lr: number, gamma: number): Schedule;
-    static linear(lr: number, options?: { startFactor?: number; endFactor?: number; totalIters?: number }): Schedule;
+    static linear(lr: number, options?: LinearLrOptions): Schedule;
     lr(step: number): number;
     static multiStep(lr: number, milestones: readonly number[], gamma?: number): Schedule;
     static oneCycle(maxLr: number, totalSteps: number, options?: OneCycleOptions): Schedule;
@@ -1131,7 +1210,7 @@ export interface Scores {
 }
 
 export class Sequential extends Module {
-    [place: number]: Step;
+    [index: number]: Step;
     constructor(...steps: Step[]);
     forward(x: Tensor): Tensor;
 }
@@ -1221,11 +1300,11 @@ export class Tensor<D extends DType = DType> {
     adaptiveMaxPool(sizes: readonly number[]): Tensor<D>;
     adaptiveMaxPoolIndices(sizes: readonly number[]): Tensor<"i32">;
     add(y: Operand): Tensor<D>;
-    all(axes?: Axes, options?: { keepDims?: boolean }): Tensor<D>;
-    allClose(other: Operand, options?: { relative?: number; absolute?: number }): Tensor<"bool">;
-    any(axes?: Axes, options?: { keepDims?: boolean }): Tensor<D>;
-    argmax(axes?: Axes, options?: { keepDims?: boolean }): Tensor<"i32">;
-    argmin(axes?: Axes, options?: { keepDims?: boolean }): Tensor<"i32">;
+    all(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
+    allClose(other: Operand, options?: { rtol?: number; atol?: number }): Tensor<"bool">;
+    any(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
+    argmax(axes?: Axes, options?: { keepdim?: boolean }): Tensor<"i32">;
+    argmin(axes?: Axes, options?: { keepdim?: boolean }): Tensor<"i32">;
     argsort(axis?: number, options?: { descending?: boolean }): Tensor<"i32">;
     asin(): Tensor<D>;
     asinh(): Tensor<D>;
@@ -1235,9 +1314,9 @@ export class Tensor<D extends DType = DType> {
     attention(k: Tensor, v: Tensor, options?: AttentionOptions): Tensor<D>;
     avgPool(options: PoolOptions): Tensor<D>;
     backward(variables: readonly Variable[]): void;
-    batchNorm(mean: Tensor, variance: Tensor, options?: { weight?: Tensor; bias?: Tensor; epsilon?: number }): Tensor<D>;
-    binaryCrossEntropy(target: Tensor, options?: { weight?: Tensor; reduction?: LossReduction }): Tensor<D>;
-    binaryCrossEntropyWithLogits(target: Tensor, options?: { weight?: Tensor; posWeight?: Tensor; reduction?: LossReduction }): Tensor<D>;
+    batchNorm(mean: Tensor, variance: Tensor, options?: NormOptions): Tensor<D>;
+    binaryCrossEntropy(target: Tensor, options?: BinaryCrossEntropyOptions): Tensor<D>;
+    binaryCrossEntropyWithLogits(target: Tensor, options?: BinaryCrossEntropyWithLogitsOptions): Tensor<D>;
     bincount(length: number): Tensor<"i32">;
     bitcast<T extends DType = "f32">(dtype: T): Tensor<T>;
     bitwiseAnd(y: Operand): Tensor<D>;
@@ -1269,15 +1348,15 @@ export class Tensor<D extends DType = DType> {
     cos(): Tensor<D>;
     cosh(): Tensor<D>;
     cosineEmbeddingLoss(other: Tensor, target: Tensor, options?: { margin?: number; reduction?: LossReduction }): Tensor<D>;
-    cosineSimilarity(other: Tensor, options?: { axis?: number; epsilon?: number }): Tensor<D>;
+    cosineSimilarity(other: Tensor, options?: { axis?: number; eps?: number }): Tensor<D>;
     cov(options?: { correction?: number }): Tensor<D>;
     cross(other: Tensor, axis?: number): Tensor<D>;
-    crossEntropy(target: Tensor, options?: CrossEntropyOptions & { weight?: Tensor }): Tensor<D>;
+    crossEntropy(target: Tensor, options?: CrossEntropyOptions): Tensor<D>;
     cummax(axis: number, options?: { exclusive?: boolean; reverse?: boolean }): Tensor<D>;
     cummin(axis: number, options?: { exclusive?: boolean; reverse?: boolean }): Tensor<D>;
     cumprod(axis: number, options?: { exclusive?: boolean; reverse?: boolean }): Tensor<D>;
     cumsum(axis: number, options?: { exclusive?: boolean; reverse?: boolean }): Tensor<D>;
-    dequantize(scale: Tensor, zeroPoint?: Tensor): Tensor;
+    dequantize(scale: Tensor, options?: DequantizeOptions): Tensor;
     det(): Tensor<D>;
     detach(): Tensor<D>;
     readonly device: Device;
@@ -1302,7 +1381,7 @@ export class Tensor<D extends DType = DType> {
     exp2(): Tensor<D>;
     expand(shape: Shape): Tensor<D>;
     expm1(): Tensor<D>;
-    fft(options?: { n?: number; axis?: number; norm?: FftNorm }): Tensor<D>;
+    fft(options?: FftOptions): Tensor<D>;
     fft2(options?: { norm?: FftNorm }): Tensor<D>;
     findNonFinite(): Promise<string | undefined>;
     flatten(startAxis?: number, endAxis?: number): Tensor<D>;
@@ -1315,15 +1394,15 @@ export class Tensor<D extends DType = DType> {
     fullLike(value: number): Tensor<D>;
     gather(axis: number, index: Tensor): Tensor<D>;
     gatherNd(index: Tensor): Tensor<D>;
-    gaussianNllLoss(target: Tensor, variance: Tensor, options?: { full?: boolean; epsilon?: number; reduction?: LossReduction }): Tensor<D>;
+    gaussianNllLoss(target: Tensor, variance: Tensor, options?: GaussianNllOptions): Tensor<D>;
     ge(y: Operand): Tensor<"bool">;
     gelu(): Tensor<D>;
     geluTanh(): Tensor<D>;
     glu(axis?: number): Tensor<D>;
     grad(wrt: readonly Tensor[], seed?: Tensor): Tensor[];
     graph(names?: Readonly<Record<string, Tensor>>): Promise<{ dot: string; svg: string }>;
-    gridSample(grid: Tensor, options?: { mode?: SampleMode; padding?: SamplePadding; alignCorners?: boolean }): Tensor<D>;
-    groupNorm(groups: number, options?: { weight?: Tensor; bias?: Tensor; epsilon?: number }): Tensor<D>;
+    gridSample(grid: Tensor, options?: GridSampleOptions): Tensor<D>;
+    groupNorm(groups: number, options?: NormOptions): Tensor<D>;
     gt(y: Operand): Tensor<"bool">;
     hardSigmoid(): Tensor<D>;
     hardSwish(): Tensor<D>;
@@ -1334,15 +1413,15 @@ export class Tensor<D extends DType = DType> {
     histc(bins: number, min: number, max: number): Tensor<"i32">;
     huberLoss(target: Tensor, options?: { delta?: number; reduction?: LossReduction }): Tensor<D>;
     hypot(y: Operand): Tensor<D>;
-    ifft(options?: { n?: number; axis?: number; norm?: FftNorm }): Tensor<D>;
+    ifft(options?: FftOptions): Tensor<D>;
     ifft2(options?: { norm?: FftNorm }): Tensor<D>;
     im2col(kernelSize: PerAxis, options?: ConvOptions): Tensor<D>;
     indexAdd(axis: number, index: Tensor, source: Tensor): Tensor<D>;
     indexSelect(axis: number, index: Tensor): Tensor<D>;
-    instanceNorm(options?: { weight?: Tensor; bias?: Tensor; epsilon?: number }): Tensor<D>;
+    instanceNorm(options?: NormOptions): Tensor<D>;
     inv(): Tensor<D>;
-    irfft(options?: { n?: number; axis?: number; norm?: FftNorm }): Tensor<D>;
-    isClose(other: Operand, options?: { relative?: number; absolute?: number }): Tensor<"bool">;
+    irfft(options?: FftOptions): Tensor<D>;
+    isClose(other: Operand, options?: { rtol?: number; atol?: number }): Tensor<"bool">;
     isFinite(): Tensor<"bool">;
     isInf(): Tensor<"bool">;
     isNan(): Tensor<"bool">;
@@ -1352,7 +1431,7 @@ export class Tensor<D extends DType = DType> {
     kthvalue(k: number, axis?: number): Ordered<D>;
     l1Loss(target: Tensor, options?: { reduction?: LossReduction }): Tensor<D>;
     l2Pool(options: PoolOptions): Tensor<D>;
-    layerNorm(options?: { axes?: Axes; weight?: Tensor; bias?: Tensor; epsilon?: number }): Tensor<D>;
+    layerNorm(options?: NormOptions & { axes?: Axes }): Tensor<D>;
     le(y: Operand): Tensor<"bool">;
     leakyRelu(alpha?: number): Tensor<D>;
     lerp(y: Operand, t: Operand): Tensor<D>;
@@ -1370,7 +1449,7 @@ export class Tensor<D extends DType = DType> {
     logicalOr(y: Operand): Tensor<D>;
     logicalXor(y: Operand): Tensor<D>;
     logit(): Tensor<D>;
-    logsumexp(axes?: Axes, options?: { keepDims?: boolean }): Tensor<D>;
+    logsumexp(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
     lstsq(other: Tensor): Tensor<D>;
     lt(y: Operand): Tensor<"bool">;
     marginRankingLoss(other: Tensor, target: Tensor, options?: { margin?: number; reduction?: LossReduction }): Tensor<D>;
@@ -1378,28 +1457,28 @@ export class Tensor<D extends DType = DType> {
     maskedSelect(mask: Tensor): Promise<Tensor<D>>;
     matmul(other: Tensor): Tensor<D>;
     matrixNorm(order?: MatrixNorm): Tensor<D>;
-    max(axes?: Axes, options?: { keepDims?: boolean }): Tensor<D>;
+    max(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
     maxPool(options: PoolOptions): Tensor<D>;
     maxPoolIndices(options: PoolOptions): Tensor<"i32">;
     maximum(y: Operand): Tensor<D>;
-    mean(axes?: Axes, options?: { keepDims?: boolean }): Tensor<D>;
+    mean(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
     median(axis?: number): Tensor<D>;
     static meshgrid<T extends DType = "f32">(tensors: readonly Tensor<T>[]): Tensor<T>[];
-    min(axes?: Axes, options?: { keepDims?: boolean }): Tensor<D>;
+    min(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
     minimum(y: Operand): Tensor<D>;
     mish(): Tensor<D>;
     movedim(source: Axes, destination: Axes): Tensor<D>;
     mseLoss(target: Tensor, options?: { reduction?: LossReduction }): Tensor<D>;
     mul(y: Operand): Tensor<D>;
-    nanToNum(options?: { nan?: number; positive?: number; negative?: number }): Tensor<D>;
+    nanToNum(options?: { nan?: number; posinf?: number; neginf?: number }): Tensor<D>;
     narrow(axis: number, start: number, length: number): Tensor<D>;
     ne(y: Operand): Tensor<"bool">;
     neg(): Tensor<D>;
-    nllLoss(target: Tensor, options?: { weight?: Tensor; ignoreIndex?: number; reduction?: LossReduction }): Tensor<D>;
-    norm(p?: number, axes?: Axes, options?: { keepDims?: boolean }): Tensor<D>;
-    normL1(axes?: Axes, options?: { keepDims?: boolean }): Tensor<D>;
-    normL2(axes?: Axes, options?: { keepDims?: boolean }): Tensor<D>;
-    normLinf(axes?: Axes, options?: { keepDims?: boolean }): Tensor<D>;
+    nllLoss(target: Tensor, options?: NllOptions): Tensor<D>;
+    norm(p?: number, axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
+    normL1(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
+    normL2(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
+    normLinf(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
     oneHot(classes: number): Tensor<"f32">;
     onesLike(): Tensor<D>;
     outer(other: Tensor): Tensor<D>;
@@ -1411,7 +1490,7 @@ export class Tensor<D extends DType = DType> {
     poissonNllLoss(target: Tensor, options?: PoissonNllOptions): Tensor<D>;
     pow(y: Operand): Tensor<D>;
     prelu(weight: Tensor): Tensor<D>;
-    prod(axes?: Axes, options?: { keepDims?: boolean }): Tensor<D>;
+    prod(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
     qr(): { q: Tensor<D>; r: Tensor<D> };
     quantile(q: number, axis?: number): Tensor<D>;
     randomBits(key: Operand): Tensor<D>;
@@ -1427,8 +1506,8 @@ export class Tensor<D extends DType = DType> {
     resample(axis: number, size: number, options?: ResampleOptions): Tensor<D>;
     reshape(shape: Shape): Tensor<D>;
     resize(sizes: readonly number[], mode?: Resize): Tensor<D>;
-    rfft(options?: { n?: number; axis?: number; norm?: FftNorm }): Tensor<D>;
-    rmsNorm(options?: { axes?: Axes; weight?: Tensor; epsilon?: number }): Tensor<D>;
+    rfft(options?: FftOptions): Tensor<D>;
+    rmsNorm(options?: RmsNormOptions & { axes?: Axes }): Tensor<D>;
     roll(shifts: number | readonly number[], axes?: Axes): Tensor<D>;
     rot90(k?: number, axes?: [number, number]): Tensor<D>;
     rotary(cos: Tensor, sin: Tensor, interleaved?: boolean): Tensor<D>;
@@ -1438,7 +1517,7 @@ export class Tensor<D extends DType = DType> {
     saveNpy(): Promise<Bytes>;
     scatter(axis: number, index: Tensor, source: Tensor): Tensor<D>;
     scatterAdd(axis: number, index: Tensor, source: Tensor): Tensor<D>;
-    scatterNd(index: Tensor, source: Tensor, op?: Reduction): Tensor<D>;
+    scatterNd(index: Tensor, source: Tensor, options?: ScatterNdOptions): Tensor<D>;
     scatterReduce(axis: number, index: Tensor, source: Tensor, op: Reduction | "mean", options?: { includeSelf?: boolean }): Tensor<D>;
     searchsorted(values: Tensor, options?: { right?: boolean }): Tensor<"i32">;
     select(axis: number, index: number): Tensor<D>;
@@ -1468,9 +1547,9 @@ export class Tensor<D extends DType = DType> {
     squaredDifference(y: Operand): Tensor<D>;
     squeeze(axes?: Axes): Tensor<D>;
     static stack<T extends DType = "f32">(tensors: readonly Tensor<T>[], axis?: number): Tensor<T>;
-    std(axes?: Axes, options?: { keepDims?: boolean; correction?: number }): Tensor<D>;
+    std(axes?: Axes, options?: { keepdim?: boolean; correction?: number }): Tensor<D>;
     sub(y: Operand): Tensor<D>;
-    sum(axes?: Axes, options?: { keepDims?: boolean }): Tensor<D>;
+    sum(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
     take(index: Tensor): Tensor<D>;
     tan(): Tensor<D>;
     tanh(): Tensor<D>;
@@ -1491,7 +1570,7 @@ export class Tensor<D extends DType = DType> {
     unpack(bits: number, signed?: boolean): Tensor<"i32">;
     unpackBf16(): Tensor<"f32">;
     unsqueeze(axis: number): Tensor<D>;
-    var(axes?: Axes, options?: { keepDims?: boolean; correction?: number }): Tensor<D>;
+    var(axes?: Axes, options?: { keepdim?: boolean; correction?: number }): Tensor<D>;
     static vjp(results: readonly Tensor[], seeds: readonly Tensor[], wrt: readonly Tensor[]): Tensor[];
     where(x: Operand, y: Operand): Tensor;
     zerosLike(): Tensor<D>;
@@ -1500,10 +1579,10 @@ export class Tensor<D extends DType = DType> {
 export interface Tensor<D extends DType = DType> {
     checkpoint(work: (x: Tensor) => Tensor): Tensor;
     gpuBuffer(): SharedBuffer;
-    print(options?: { decimals?: number; most?: number }): Promise<void>;
+    print(options?: { precision?: number; threshold?: number }): Promise<void>;
     readNested(): Promise<number | NestedArray>;
     readonly shape: Shape;
-    text(options?: { decimals?: number; most?: number }): Promise<string>;
+    text(options?: { precision?: number; threshold?: number }): Promise<string>;
     to(device: Device): Promise<Tensor<D>>;
     toString(): string;
 }
@@ -1515,8 +1594,8 @@ export type TensorSource = number | boolean | bigint | NestedArray | TypedArray 
 export type Tensors = Record<string, Tensor>;
 
 export interface TextOptions {
-    decimals?: number;
-    most?: number;
+    precision?: number;
+    threshold?: number;
 }
 
 export type ThresholdMode = "rel" | "abs";
@@ -1586,7 +1665,7 @@ export interface TransformerOptions {
 }
 
 export interface TripletMarginOptions {
-    epsilon?: number;
+    eps?: number;
     margin?: number;
     p?: number;
     reduction?: LossReduction;
@@ -1638,6 +1717,11 @@ export class Variable {
     readonly disposed: boolean;
     takeGradient(): Tensor | undefined;
     readonly value: Tensor;
+}
+
+export interface WarmRestartsOptions {
+    etaMin?: number;
+    tMult?: number;
 }
 
 export declare class WarpweftError extends Error {
