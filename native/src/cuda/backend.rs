@@ -151,8 +151,8 @@ impl<S: Stream> CudaBackend<S> {
         wgsl(kernel, &schedule(kernel, &self.limits, config), Dialect::NAGA)
     }
 
-    /// Translates WGSL. Accesses are checked, because the planner's kernels also load beyond buffers and do not use the value, as
-    /// WGSL allows.
+    /// Translates WGSL. Accesses are checked, because the planner's kernels also load beyond buffers and do not use the value,
+    /// as WGSL allows.
     fn translate(&self, text: &str) -> Result<ptx::Kernel> {
         // The assembler would otherwise spill registers of a few kernels, so that more threads fit into a multiprocessor.
         let max_registers = Some(255);
