@@ -263,7 +263,7 @@ impl State {
                 }
                 Statement::Bump(value) => {
                     let x = self.evaluate(value);
-                    if x % 3 != 0 {
+                    if !x.is_multiple_of(3) {
                         self.variables[2] = self.variables[2].wrapping_add(x);
                         self.a[(x % ELEMENTS) as usize] ^= self.variables[2];
                     }

@@ -142,7 +142,8 @@ fn main() {
     let rolled = kernel_with(wgsl, &Options { max_unrolled: 0, ..options(80) });
     assert!(rolled.local_bytes >= 256 && rolled.ptx.contains("bra"));
     let input: Vec<u32> = (0..64).map(|i| (i as f32).to_bits()).collect();
-    assert_eq!(run_kernel(&kernel, 1, &[input.clone()]), run_kernel(&rolled, 1, &[input]));
+    let unrolled = run_kernel(&kernel, 1, std::slice::from_ref(&input));
+    assert_eq!(unrolled, run_kernel(&rolled, 1, &[input]));
 }
 
 #[test]
