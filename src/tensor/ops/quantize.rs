@@ -80,7 +80,7 @@ impl Tensor {
     /// // One row of a matrix of eight 4-bit numbers, in groups of four.
     /// let weights = device.tensor(&[0x7654_3210_u32], &[1, 1])?.unpack(4, true)?;
     /// let scale = device.tensor(&[0.5f32, 10.0], &[1, 2])?;
-    /// let row = weights.dequantize(&scale, DequantizeOptions { zero_point: DequantizeOptions::default() })?;
+    /// let row = weights.dequantize(&scale, DequantizeOptions::default())?;
     /// assert_eq!(row.read::<f32>().await?, [0.0, 0.5, 1.0, 1.5, 40.0, 50.0, 60.0, 70.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```

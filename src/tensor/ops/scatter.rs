@@ -227,10 +227,10 @@ impl Tensor {
     /// let x = device.ones(&[3])?;
     /// let index = device.tensor(&[2i32, 2], &[2, 1])?;
     /// let source = device.tensor(&[4.0f32, 5.0], &[2])?;
-    /// let last = x.scatter_nd(&index, &source, ScatterNdOptions { reduction: ScatterNdOptions::default() })?;
+    /// let last = x.scatter_nd(&index, &source, ScatterNdOptions::default())?;
     /// assert_eq!(last.read::<f32>().await?, [1.0, 1.0, 5.0]);
     /// let options = ScatterNdOptions { reduction: Some(Reduction::Sum) };
-    /// let sum = x.scatter_nd(&index, &source, ScatterNdOptions { reduction: options })?;
+    /// let sum = x.scatter_nd(&index, &source, options)?;
     /// assert_eq!(sum.read::<f32>().await?, [1.0, 1.0, 10.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
