@@ -35,7 +35,7 @@ use crate::kernel::Kernel;
 use crate::schedule::{Schedule, Strategy};
 pub use dialect::{Dialect, Features};
 pub use sizes::Size;
-pub use source::Source;
+pub use source::{fold, Source};
 
 /// The first vector of every params uniform: 0, and the bits of -Inf, +Inf and NaN, for which WGSL has no literal.
 pub const PARAMS_HEAD: [u32; 4] = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000];

@@ -5,6 +5,14 @@ use crate::codegen::sizes::Size;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
+/// Splits a number of workgroups into a grid of two dimensions, each at most `limit`, with less than one row too many. Returns
+/// `None` if two dimensions do not suffice.
+pub fn fold(workgroups: u64, limit: u32) -> Option<[u32; 3]> {
+    let limit = u64::from(limit.max(1));
+    let rows = workgroups.div_ceil(limit).max(1);
+    (rows <= limit).then(|| [workgroups.div_ceil(rows) as u32, rows as u32, 1])
+}
+
 /// A kernel's text, ready to compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {

@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use warpweft::backend::{Backend, DeviceKind, Info};
+use warpweft::device::Device;
+use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
 use warpweft::kernel::{KernelConfig, Limits};
 use warpweft_native::cuda::ptx::{self, Bounds, Kernel, Options};
 use warpweft_native::cuda::{self, CudaBackend, Stream};
+use warpweft_native::TensorBlocking;
 
 /// The architecture that kernels are translated for.
 const SM: u32 = 90;
@@ -156,4 +159,30 @@ fn every_kernel_is_translated_and_assembled() {
     assert!(texts.len() > 400, "{} kernels", texts.len());
     assert!(ptxas.is_none() || assembled * 5 * every() > texts.len(), "{assembled} assembled");
     assert!(spilled.is_empty(), "{}", spilled.join("\n"));
+}
+
+/// Runs a loop with changing sizes that reads only sometimes, drops results, and has failing calls in between.
+#[test]
+fn nothing_grows_in_a_loop() {
+    let device = Device::from_backend(interpreter(kernels::configs()[0]), None);
+    let mut flat = None;
+    for step in 0..2000 / every() {
+        let n = 1 + step % 24;
+        let x = device.full(&[n, 8], step as f64, DType::F32).expect("x");
+        let y = x.mul(2).and_then(|y| y.sum(&[1])).expect("y");
+        x.matmul(&device.ones(&[9, 2]).expect("ones")).expect_err("another extent");
+        match step % 3 {
+            0 => {
+                assert_eq!(y.read_blocking::<f32>().expect("numbers"), vec![16.0 * step as f32; n])
+            }
+            1 => y.run().expect("it runs"),
+            _ => {}
+        }
+        if step > 150 && n == 24 {
+            let stats = device.stats();
+            let held = (stats.buffers, stats.pipelines_held, stats.used_bytes);
+            assert_eq!(*flat.get_or_insert(held), held, "step {step}");
+        }
+    }
+    assert!(flat.is_some());
 }

@@ -9,8 +9,9 @@ use std::slice::from_ref;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 use warpweft::backend::cpu::CpuBackend;
-use warpweft::backend::wgpu::{adapters, fold, open, AdapterOptions, PowerPreference, WgpuBackend};
+use warpweft::backend::wgpu::{adapters, open, AdapterOptions, PowerPreference, WgpuBackend};
 use warpweft::backend::{Backend, BufferId, DeviceKind};
+use warpweft::codegen::fold;
 use warpweft::device::Device;
 use warpweft::error::{ErrorKind, Result};
 use wgsl_kernels::{batch, busy, pattern, source, to_words, two};
@@ -77,7 +78,7 @@ cases! {
 fn folding_wastes_little() {
     for limit in [1, 3, 65_535] {
         for count in [1, 2, 3, 7, 65_535, 65_536, 70_000, 131_071, 1 << 26, 4_294_836_225] {
-            let Some((x, y)) = fold(count, limit) else {
+            let Some([x, y, 1]) = fold(count, limit) else {
                 assert!(count > u64::from(limit).pow(2), "{count} fits into {limit} squared");
                 continue;
             };

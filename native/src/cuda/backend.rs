@@ -3,7 +3,7 @@
 
 use super::ptx::{self, Bounds, Options};
 use crate::backend::{Backend, BufferId, Counters, Info, Pending, ReadRange};
-use crate::codegen::{wgsl, Dialect, Source, PARAMS_HEAD};
+use crate::codegen::{fold, wgsl, Dialect, Source, PARAMS_HEAD};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Dispatch, Kernel, KernelConfig, Limits, Plan};
 use crate::schedule::schedule;
@@ -77,8 +77,8 @@ struct State<F> {
     buffers: HashMap<BufferId, Buffer>,
     /// Batches that are ready to run, by address.
     batches: HashMap<usize, Arc<Prepared<F>>>,
-    /// Loaded kernels by their WGSL.
-    loaded: HashMap<String, Arc<Loaded<F>>>,
+    /// Loaded kernels by their WGSL. The batches hold them.
+    loaded: HashMap<String, Weak<Loaded<F>>>,
     counters: Counters,
 }
 
@@ -91,8 +91,8 @@ struct Buffer {
 struct Loaded<F> {
     function: F,
     workgroup_size: [u32; 3],
-    /// The number of each binding: 0 for the params, and then inputs and outputs.
-    bindings: Vec<u32>,
+    /// The number of each binding, and the bytes that it must have. Binding 0 has the params. Inputs and outputs follow.
+    bindings: Vec<(u32, u64)>,
 }
 
 /// A batch with its kernels, and the image of its params.
@@ -208,19 +208,43 @@ impl<S: Stream> CudaBackend<S> {
         state: &mut State<S::Function>,
         source: &Source,
     ) -> Result<Arc<Loaded<S::Function>>> {
-        if let Some(known) = state.loaded.get(&source.text) {
-            return Ok(known.clone());
+        if let Some(known) = state.loaded.get(&source.text).and_then(Weak::upgrade) {
+            return Ok(known);
         }
         let kernel = self.translate(&source.text)?;
         let loaded = Arc::new(Loaded {
             function: self.stream.load(&kernel)?,
             workgroup_size: kernel.workgroup_size,
-            bindings: kernel.bindings.iter().map(|binding| binding.binding).collect(),
+            bindings: kernel.bindings.iter().map(|it| (it.binding, it.min_bytes)).collect(),
         });
         state.counters.pipelines += 1;
-        state.counters.pipelines_held += 1;
-        state.loaded.insert(source.text.clone(), loaded.clone());
+        state.loaded.insert(source.text.clone(), Arc::downgrade(&loaded));
         Ok(loaded)
+    }
+}
+
+impl<F> Step<F> {
+    /// Returns the address and the length of each binding. `params` is the address of the batch's params.
+    fn bindings(&self, params: u64, buffers: &[Buffer]) -> Result<Vec<(u64, u64)>> {
+        let bind = |&(number, min_bytes): &(u32, u64)| {
+            let slot = number.checked_sub(1).map(|n| self.slots.get(n as usize));
+            let (address, bytes) = match slot {
+                None => (params + self.params.0 as u64, self.params.1 as u64),
+                Some(slot) => {
+                    let missing =
+                        || Error::state("cuda: a kernel must have its buffers, got fewer");
+                    let buffer = slot.and_then(|&slot| buffers.get(slot)).ok_or_else(missing)?;
+                    (buffer.address, buffer.bytes)
+                }
+            };
+            match bytes >= min_bytes {
+                true => Ok((address, bytes)),
+                false => Err(Error::argument(format!(
+                    "cuda: binding {number} must have at least {min_bytes} bytes, got {bytes}"
+                ))),
+            }
+        };
+        self.kernel.bindings.iter().map(bind).collect()
     }
 }
 
@@ -268,13 +292,6 @@ impl<F> Prepared<F> {
         }
         Ok(image)
     }
-}
-
-/// Folds a number of workgroups into two dimensions of a grid, each at most `limit`.
-fn fold(workgroups: u64, limit: u32) -> Option<[u32; 3]> {
-    let limit = u64::from(limit);
-    let rows = workgroups.div_ceil(limit).max(1);
-    (rows <= limit).then(|| [workgroups.div_ceil(rows) as u32, rows as u32, 1])
 }
 
 impl<S: Stream> Backend for CudaBackend<S> {
@@ -338,16 +355,7 @@ impl<S: Stream> Backend for CudaBackend<S> {
         let launched = self.stream.write(params, &image).and_then(|()| {
             prepared.steps.iter().try_for_each(|step| {
                 state.counters.dispatches += 1;
-                let binding = |&number: &u32| match number.checked_sub(1) {
-                    None => Ok((params + step.params.0 as u64, step.params.1 as u64)),
-                    Some(n) => {
-                        let slot = step.slots.get(n as usize).and_then(|&slot| found.get(slot));
-                        let missing =
-                            || Error::state("cuda: a kernel must have its buffers, got fewer");
-                        slot.map(|buffer| (buffer.address, buffer.bytes)).ok_or_else(missing)
-                    }
-                };
-                let bindings = step.kernel.bindings.iter().map(binding).collect::<Result<_>>()?;
+                let bindings = step.bindings(params, &found)?;
                 let workgroup_size = step.kernel.workgroup_size;
                 let launch = Launch { grid: step.grid, workgroup_size, bindings };
                 self.stream.launch(&step.kernel.function, &launch)
@@ -370,11 +378,14 @@ impl<S: Stream> Backend for CudaBackend<S> {
     }
 
     fn release(&self, batch: &Arc<Plan>) {
-        self.state().batches.remove(&(Arc::as_ptr(batch) as usize));
+        let mut state = self.state();
+        state.batches.remove(&(Arc::as_ptr(batch) as usize));
+        state.loaded.retain(|_, kernel| kernel.strong_count() > 0);
     }
 
     fn counters(&self) -> Counters {
-        self.state().counters
+        let state = self.state();
+        Counters { pipelines_held: state.loaded.len() as u64, ..state.counters }
     }
 
     fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {

@@ -5,12 +5,12 @@ use super::deferred::{BatchHistory, DeferredResult, ErrorDependencies};
 use super::dynamic_shapes::Dynamic;
 use super::memory::{bound_bytes, Buffers, GpuBuffer, Memory};
 use super::pipeline::{Pipeline, Recipe};
-use super::pipelines::{fold, Pipelines};
+use super::pipelines::Pipelines;
 use super::platform::Gpu;
 use super::prepared_dispatch::PreparedDispatch;
 use super::times::Timer;
 use crate::backend::BufferId;
-use crate::codegen::{Source, PARAMS_HEAD};
+use crate::codegen::{fold, Source, PARAMS_HEAD};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{self, Limits, Plan};
 use rustc_hash::FxHashMap;
@@ -161,13 +161,10 @@ impl Prepared {
         }
         let grid = match made.grid {
             Some(grid) => grid,
-            None => {
-                let (x, y) = fold(made.workgroups, limits.workgroups).ok_or_else(|| {
-                    let most = u64::from(limits.workgroups).pow(2);
-                    limit(kind, "workgroups", made.workgroups, most)
-                })?;
-                [x, y, 1]
-            }
+            None => fold(made.workgroups, limits.workgroups).ok_or_else(|| {
+                let most = u64::from(limits.workgroups).pow(2);
+                limit(kind, "workgroups", made.workgroups, most)
+            })?,
         };
         if let Some(&most) = grid.iter().max().filter(|&&count| count > limits.workgroups) {
             return Err(limit(kind, "workgroups", u64::from(most), u64::from(limits.workgroups)));

@@ -32,7 +32,6 @@ use web as platform;
 pub use adapter::{Adapter, AdapterOptions, PowerPreference};
 pub use adapters::{adapters, is_available, open};
 #[doc(hidden)]
-pub use pipelines::fold;
 pub use platform::EXPECTED;
 #[cfg(all(target_arch = "wasm32", feature = "wgpu-interop"))]
 pub use web::sharing as from_javascript;

@@ -82,14 +82,3 @@ impl Progress {
         (self.listener)(Compiling { done, total: self.total });
     }
 }
-
-/// Splits a number of workgroups into two dimensions of at most `limit` each, with less than one row too many. `None` if two
-/// dimensions do not suffice.
-pub fn fold(workgroups: u64, limit: u32) -> Option<(u32, u32)> {
-    let limit = u64::from(limit.max(1));
-    let rows = workgroups.div_ceil(limit).max(1);
-    if rows > limit {
-        return None;
-    }
-    Some((workgroups.div_ceil(rows) as u32, rows as u32))
-}

@@ -96,13 +96,13 @@ impl Fault {
         Self { kind, lane: None, address: None, message: message.into() }
     }
 
-    /// The same fault at an address.
+    /// Sets the address of the fault.
     pub fn at(mut self, address: u64) -> Self {
         self.address = Some(address);
         self
     }
 
-    /// The same fault of a lane, unless the lane is already known.
+    /// Sets the lane of the fault, unless it is known already.
     pub fn of_lane(mut self, lane: usize) -> Self {
         self.lane.get_or_insert(lane);
         self

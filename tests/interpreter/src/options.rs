@@ -11,7 +11,7 @@ pub enum Schedule {
     Random(u64),
 }
 
-/// What is checked, and the choices that PTX leaves to the hardware.
+/// The checks, and the choices that PTX leaves to the hardware.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub schedule: Schedule,
@@ -73,13 +73,13 @@ impl Launch {
         Self::new([grid, 1, 1], [block, 1, 1])
     }
 
-    /// The same launch with dynamic shared memory.
+    /// Sets the bytes of dynamic shared memory.
     pub fn with_shared(mut self, bytes: usize) -> Self {
         self.dynamic_shared = bytes;
         self
     }
 
-    /// The same launch with changed options.
+    /// Changes the options.
     pub fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
         change(&mut self.options);
         self

@@ -15,7 +15,7 @@ pub const SINK: u32 = u32::MAX;
 
 /// A function of up to four operands, in all lanes.
 pub type Compute = Box<dyn Fn([&Lanes; 4], &mut Lanes) + Send + Sync>;
-/// The same with two results.
+/// A function of up to four operands with two results, in all lanes.
 pub type ComputeTwo = Box<dyn Fn([&Lanes; 4], &mut Lanes, &mut Lanes) + Send + Sync>;
 
 /// A predicate and whether it is negated.

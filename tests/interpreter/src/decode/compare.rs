@@ -112,12 +112,33 @@ fn combination(raw: &Raw) -> Option<fn(bool, bool) -> bool> {
     })
 }
 
-/// The predicate operand of a combination, and whether it is negated.
-fn combined_operand(resolver: &mut Resolver, raw: &Raw, index: usize) -> Result<(u32, bool)> {
-    match raw.operands.get(index) {
-        Some(Operand::Not(inner)) => Ok((resolver.value(raw, inner, Type::Pred, false)?, true)),
-        Some(operand) => Ok((resolver.value(raw, operand, Type::Pred, false)?, false)),
-        None => Err(Error::parse(raw.line, format!("operand {index}: is missing"))),
+/// The third operand of a comparison: the predicate that its result is combined with. Without one, it is false, and the
+/// combination returns the result.
+struct Third {
+    source: u32,
+    is_negated: bool,
+    combine: fn(bool, bool) -> bool,
+}
+
+impl Third {
+    fn decode(resolver: &mut Resolver, raw: &Raw) -> Result<Third> {
+        let combine = combination(raw);
+        expect_operands(raw, if combine.is_some() { 4 } else { 3 })?;
+        let Some(combine) = combine else {
+            let source = resolver.constant(0);
+            return Ok(Third { source, is_negated: false, combine: |result, _| result });
+        };
+        let (operand, is_negated) = match &raw.operands[3] {
+            Operand::Not(inner) => (&**inner, true),
+            operand => (operand, false),
+        };
+        let source = resolver.value(raw, operand, Type::Pred, false)?;
+        Ok(Third { source, is_negated, combine })
+    }
+
+    /// Combines the result of a comparison with the value of the operand.
+    fn join(&self, result: bool, value: u64) -> bool {
+        (self.combine)(result, (value & 1 == 1) != self.is_negated)
     }
 }
 
@@ -135,20 +156,10 @@ fn destinations(resolver: &mut Resolver, raw: &Raw, ty: Type) -> Result<Vec<u32>
 fn set_predicate(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     let ty = last_type(raw)?;
     let compare = comparison(raw, ty)?;
-    let combine = combination(raw);
-    expect_operands(raw, if combine.is_some() { 4 } else { 3 })?;
+    let third = Third::decode(resolver, raw)?;
     let destinations = destinations(resolver, raw, Type::Pred)?;
-    let mut sources = vec![resolver.source(raw, 1, ty)?, resolver.source(raw, 2, ty)?];
-    let mut negated = false;
-    if combine.is_some() {
-        let (register, is_negated) = combined_operand(resolver, raw, 3)?;
-        sources.push(register);
-        negated = is_negated;
-    } else {
-        sources.push(resolver.constant(0));
-    }
-    let combine = combine.unwrap_or(|a, _| a);
-    let join = move |result: bool, c: u64| u64::from(combine(result, (c & 1 == 1) != negated));
+    let sources = vec![resolver.source(raw, 1, ty)?, resolver.source(raw, 2, ty)?, third.source];
+    let join = move |result: bool, c: u64| u64::from(third.join(result, c));
     let op = match (ty.is_packed(), destinations.len()) {
         (false, 1) => map3(move |a, b, c| join(compare.run(a, b), c)),
         (is_packed, _) => Op::ComputeTwo(Box::new(move |s, p, q| {
@@ -179,19 +190,9 @@ fn set(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
         return Err(unsupported(raw, "`set` without two types"));
     };
     let compare = comparison(raw, ty)?;
-    let combine = combination(raw);
-    expect_operands(raw, if combine.is_some() { 4 } else { 3 })?;
+    let third = Third::decode(resolver, raw)?;
     let destination = resolver.destination(raw, &raw.operands[0], result, false)?;
-    let mut sources = vec![resolver.source(raw, 1, ty)?, resolver.source(raw, 2, ty)?];
-    let mut negated = false;
-    if combine.is_some() {
-        let (register, is_negated) = combined_operand(resolver, raw, 3)?;
-        sources.push(register);
-        negated = is_negated;
-    } else {
-        sources.push(resolver.constant(0));
-    }
-    let combine = combine.unwrap_or(|a, _| a);
+    let sources = vec![resolver.source(raw, 1, ty)?, resolver.source(raw, 2, ty)?, third.source];
     let yes = match format(result) {
         Some(format) => format.encode(1.0, crate::float::Rounding::Nearest),
         None if ty.is_packed() => 0xffff,
@@ -200,7 +201,7 @@ fn set(resolver: &mut Resolver, raw: &Raw) -> Result<Decoded> {
     let packs = ty.is_packed();
     let op = map3(move |a, b, c| {
         let element = |v: [u64; 3]| {
-            if combine(compare.run(v[0], v[1]), (c & 1 == 1) != negated) {
+            if third.join(compare.run(v[0], v[1]), c) {
                 yes
             } else {
                 0

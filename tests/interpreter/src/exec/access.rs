@@ -223,6 +223,15 @@ impl Block<'_> {
         conflict.map_or(Ok(()), |conflict| Err(race(address, self, conflict, kind)))
     }
 
+    /// Extends the sign of a loaded value if its type is signed, because the destination may be wider.
+    fn extended(&self, register: u32, value: u64, access: &Access) -> u64 {
+        if !access.is_signed {
+            return value;
+        }
+        let width = self.program.widths.get(register as usize).copied().unwrap_or(64);
+        sign_extend(value, access.bytes as u32 * 8) as u64 & mask(width)
+    }
+
     /// Executes a load in the lanes of a mask.
     pub fn load(
         &mut self,
@@ -252,13 +261,8 @@ impl Block<'_> {
             };
             known = Some(bytes);
             for (index, &register) in instruction.destinations.iter().enumerate() {
-                let mut value = element(&bytes[index * access.bytes..(index + 1) * access.bytes]);
-                if access.is_signed {
-                    // Destinations wider than the type are sign-extended.
-                    let width = self.program.widths.get(register as usize).copied().unwrap_or(64);
-                    value = sign_extend(value, access.bytes as u32 * 8) as u64 & mask(width);
-                }
-                warp.write_lane(register, lane, value);
+                let value = element(&bytes[index * access.bytes..(index + 1) * access.bytes]);
+                warp.write_lane(register, lane, self.extended(register, value, access));
             }
         }
         Ok(())
@@ -318,12 +322,7 @@ impl Block<'_> {
             );
             written.map_err(|fault| fault.of_lane(lane))?;
             if let Some(&register) = instruction.destinations.first() {
-                let mut result = old;
-                if access.is_signed {
-                    let width = self.program.widths.get(register as usize).copied().unwrap_or(64);
-                    result = sign_extend(old, access.bytes as u32 * 8) as u64 & mask(width);
-                }
-                warp.write_lane(register, lane, result);
+                warp.write_lane(register, lane, self.extended(register, old, access));
             }
         }
         Ok(())

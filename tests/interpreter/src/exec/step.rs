@@ -62,7 +62,7 @@ impl Block<'_> {
             let part = group & self.next_random() as u32;
             group = if part == 0 { group } else { part };
         }
-        // A random group runs for a while, whoever waits.
+        // A random group runs for a while, even if others wait at a barrier.
         let next = if is_random {
             0
         } else {
