@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
 import { launchProfile } from "../tools/page.mjs";
+import { same } from "./cases/harness.js";
 import { finish, serve } from "./support/browser.js";
 
 const { address, close } = await serve({ "/dist/": join(root, "www", "dist"), "/cases/": join(root, "www", "tests", "cases") });
@@ -46,11 +47,6 @@ async function visit(prefer, { until, keep }) {
   } finally {
     await context.close();
   }
-}
-
-function same(actual, expected, what) {
-  const [have, want] = [JSON.stringify(actual), JSON.stringify(expected)];
-  if (have !== want) throw new Error(`${what}: ${have.slice(0, 200)} instead of ${want.slice(0, 200)}`);
 }
 
 for (const prefer of ["webgpu", "cpu"]) {

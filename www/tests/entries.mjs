@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
 import { included } from "../tools/script.mjs";
+import { same } from "./cases/harness.js";
 import { finish, launch, serve } from "./support/browser.js";
 
 const dist = join(root, "www", "dist");
@@ -37,11 +38,6 @@ const onPage = (name, body) =>
       await page.close();
     }
   });
-
-function same(actual, expected, what) {
-  const [have, want] = [JSON.stringify(actual), JSON.stringify(expected)];
-  if (have !== want) throw new Error(`${what}: ${have} instead of ${want}`);
-}
 
 function says(text, ...words) {
   for (const word of words) if (!text.includes(word)) throw new Error(`no ${word} in ${text}`);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { build } from "vite";
 import { root } from "../tools/env.mjs";
 import { launch } from "../tools/firefox.mjs";
+import { same } from "./cases/harness.js";
 import { finish, serve } from "./support/browser.js";
 import { checkSame, install } from "./support/example.js";
 
@@ -21,11 +22,6 @@ async function test(name, body) {
   } catch (error) {
     results.push({ name, error: String(error?.stack ?? error) });
   }
-}
-
-function same(actual, expected, what) {
-  const [have, want] = [JSON.stringify(actual), JSON.stringify(expected)];
-  if (have !== want) throw new Error(`${what}: ${have} instead of ${want}`);
 }
 
 /** Collects the errors of a page's console, because the driver does not report them. */

@@ -9,6 +9,7 @@ import { pathToFileURL } from "node:url";
 import { root } from "../tools/env.mjs";
 import { modelFolder } from "../tools/models.mjs";
 import { deleteModel, Device, keptModels, LanguageModel } from "../dist/models.js";
+import { same } from "./cases/harness.js";
 import { finish, launch } from "./support/browser.js";
 
 const path = join(modelFolder, "SmolLM2-135M-Instruct.Q4_1.gguf");
@@ -25,11 +26,6 @@ async function test(name, body) {
   } catch (error) {
     results.push({ name, error: String(error?.stack ?? error) });
   }
-}
-
-function same(actual, expected, what) {
-  const [have, want] = [JSON.stringify(actual), JSON.stringify(expected)];
-  if (have !== want) throw new Error(`${what}: ${have} instead of ${want}`);
 }
 
 function says(text, ...words) {

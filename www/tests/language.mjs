@@ -7,6 +7,7 @@ import { pathToFileURL } from "node:url";
 import { root } from "../tools/env.mjs";
 import { launch as launchFirefox } from "../tools/firefox.mjs";
 import { modelFolder } from "../tools/models.mjs";
+import { same } from "./cases/harness.js";
 import { finish, isSample, launch, serve } from "./support/browser.js";
 
 const dist = join(root, "www", "dist");
@@ -27,11 +28,6 @@ async function test(name, body) {
     results.push({ name, error: String(error?.stack ?? error) });
   }
   console.log(`${name}: ${((Date.now() - began) / 1000).toFixed(1)} s`);
-}
-
-function same(actual, expected, what) {
-  const [have, want] = [JSON.stringify(actual), JSON.stringify(expected)];
-  if (have !== want) throw new Error(`${what}: ${have} instead of ${want}`);
 }
 
 function says(text, ...words) {

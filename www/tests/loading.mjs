@@ -7,6 +7,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { root } from "../tools/env.mjs";
+import { same } from "./cases/harness.js";
 import { finish, launch, serve } from "./support/browser.js";
 
 /**
@@ -42,11 +43,6 @@ async function test(name, body) {
     results.push({ name, error: String(error?.stack ?? error) });
   }
   await context.close();
-}
-
-function same(actual, expected, what) {
-  const [have, want] = [JSON.stringify(actual), JSON.stringify(expected)];
-  if (have !== want) throw new Error(`${what}: ${have} instead of ${want}`);
 }
 
 function says(text, ...words) {

@@ -3,6 +3,7 @@
 
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
+import { same } from "./cases/harness.js";
 import { finish, launch, open, serve } from "./support/browser.js";
 
 /** The number of hostile calls, and their seed. */
@@ -20,11 +21,6 @@ async function test(name, body) {
   } catch (error) {
     results.push({ name, error: String(error?.stack ?? error) });
   }
-}
-
-function same(actual, expected, what) {
-  const [have, want] = [JSON.stringify(actual), JSON.stringify(expected)];
-  if (have !== want) throw new Error(`${what}: ${have} instead of ${want}`);
 }
 
 const wasm = (name) => `/dist/${name}.wasm`;

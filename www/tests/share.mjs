@@ -3,6 +3,7 @@
 
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
+import { same } from "./cases/harness.js";
 import { finish, launch, open, serve } from "./support/browser.js";
 
 const www = (name) => join(root, "www", name);
@@ -22,11 +23,6 @@ async function test(name, body, path = "/") {
     results.push({ name, error: String(error?.stack ?? error) });
   }
   await page.close();
-}
-
-function same(actual, expected, what) {
-  const [have, want] = [JSON.stringify(actual), JSON.stringify(expected)];
-  if (have !== want) throw new Error(`${what}: ${have} instead of ${want}`);
 }
 
 /** Fails unless all pixels, of four bytes each, show the waves around a point. */
