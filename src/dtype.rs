@@ -6,6 +6,7 @@ use std::fmt;
 
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum DType {
     /// 32-bit float, the type of most computations.
     F32,
@@ -47,6 +48,7 @@ pub(crate) const NUMBERS: &str = "f32, f16, i32 or u32";
 
 /// The kind of numbers that a type has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Numbers {
     Float,
     Signed,

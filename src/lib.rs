@@ -72,7 +72,11 @@
 //! [`Device::compile_dynamic`]: device::Device::compile_dynamic
 //! [`Device::discover`]: device::Device::discover
 
+// What is used only by other backends and tests is public with this feature.
+#![cfg_attr(not(feature = "unstable"), allow(dead_code, unused_imports))]
+
 // The order of the paragraphs below is the architecture: a module names only modules of earlier paragraphs.
+// The modules behind the feature `unstable` are for other backends and for tests.
 
 pub mod dtype;
 
@@ -80,26 +84,55 @@ pub mod error;
 
 mod alloc;
 pub mod debug;
-#[doc(hidden)] // For its tests.
+#[cfg(not(feature = "unstable"))]
+mod lru;
+#[cfg(feature = "unstable")]
 pub mod lru;
 mod sorted;
 mod span;
 
 pub mod shape;
 
+#[cfg(not(feature = "unstable"))]
+mod expr;
+#[cfg(feature = "unstable")]
 pub mod expr;
 
+#[cfg(not(feature = "unstable"))]
+mod op;
+#[cfg(feature = "unstable")]
 pub mod op;
 
+#[cfg(not(feature = "unstable"))]
+mod graph;
+#[cfg(feature = "unstable")]
 pub mod graph;
+#[cfg(not(feature = "unstable"))]
+mod kernel;
+#[cfg(feature = "unstable")]
 pub mod kernel;
 
+#[cfg(not(feature = "unstable"))]
+mod schedule;
+#[cfg(feature = "unstable")]
 pub mod schedule;
 
+#[cfg(not(feature = "unstable"))]
+mod codegen;
+#[cfg(feature = "unstable")]
 pub mod codegen;
+#[cfg(not(feature = "unstable"))]
+mod expand;
+#[cfg(feature = "unstable")]
 pub mod expand;
 
+#[cfg(not(feature = "unstable"))]
+mod grad;
+#[cfg(feature = "unstable")]
 pub mod grad;
+#[cfg(not(feature = "unstable"))]
+mod plan;
+#[cfg(feature = "unstable")]
 pub mod plan;
 
 pub mod backend;

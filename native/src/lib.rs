@@ -16,7 +16,19 @@
 //!
 //! The calls block their thread. With an async executor, await the async functions instead.
 
-pub use warpweft::*;
+#[cfg(feature = "wgpu-interop")]
+pub use warpweft::interop;
+#[cfg(feature = "io")]
+pub use warpweft::io;
+#[cfg(feature = "model")]
+pub use warpweft::model;
+#[cfg(feature = "text")]
+pub use warpweft::text;
+pub use warpweft::{
+    backend, data, debug, device, dtype, error, nn, optim, profile, shape, tensor, train, tune,
+};
+#[cfg(feature = "unstable")]
+pub use warpweft::{codegen, expand, expr, grad, graph, kernel, lru, op, plan, schedule};
 
 #[cfg(feature = "cli")]
 pub mod bench;

@@ -79,6 +79,7 @@ pub struct Info {
 
 /// The kind of a machine, in order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum DeviceKind {
     DiscreteGpu,
     IntegratedGpu,
@@ -134,7 +135,8 @@ pub struct Counters {
 /// or a rejected shader.
 ///
 /// To use a custom backend, pass it to [`Device::from_backend`](crate::device::Device::from_backend). To have it discovered and
-/// chosen like the backends of this crate, call [`device::register`](crate::device::register). A backend must keep these rules:
+/// chosen like the backends of this crate, call [`device::register`](crate::device::register). Turn on the feature `unstable`,
+/// because the modules with plans, kernels and code generation are public only with it. A backend must keep these rules:
 ///
 /// - A [`Plan`] contains everything to run: kernels in order, which read and write slots. It names no operations. [`Kernel`]
 ///   defines the result of each kernel. [`schedule`](crate::schedule::schedule()) plans how a machine with given [`Limits`]

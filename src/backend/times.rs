@@ -2,6 +2,7 @@
 
 /// The clock that measures the times of kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Clock {
     /// The machine's clock, read before and after each kernel (timestamp queries). Each kernel then has a separate pass. The
     /// zero of this clock is arbitrary.

@@ -46,6 +46,7 @@ pub struct TensorData {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum Values {
     F32(Vec<f32>),
     F16(Vec<f16>),

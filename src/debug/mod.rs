@@ -15,6 +15,7 @@ use std::sync::OnceLock;
 
 /// A debug output or a debug mode, with its name in `WARPWEFT_DEBUG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Debug {
     /// `graph`: prints the recorded operations of each batch before it is planned.
     Graph = 1,

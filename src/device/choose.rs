@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 /// The device that a program prefers.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Preference {
     /// A discrete GPU, otherwise an integrated one, otherwise the CPU. Never a software GPU.
     Auto,

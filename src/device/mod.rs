@@ -24,7 +24,7 @@ mod stats;
 
 pub use crate::backend::CacheLimits;
 pub(crate) use crate::backend::{read_callback, Take};
-pub use crate::kernel::{F16Matmul, KernelConfig, Plan, Rows, Tile, Transpose};
+pub use crate::kernel::{F16Matmul, KernelConfig, Limits, Plan, Rows, Tile, Transpose};
 pub use choose::{Found, Preference};
 pub(crate) use compute::BoundPlan;
 pub use drivers::{register, Driver, Machine, Opening};
@@ -39,7 +39,6 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grad::{grad, reached};
 use crate::graph::{Capture, NodeId, Pullback, Recorded};
-use crate::kernel::Limits;
 use crate::op::{Op, ShaderCall};
 use crate::profile::Phase;
 use crate::shape::Shape;

@@ -5,6 +5,7 @@ use std::fmt;
 
 /// The sharing of rows among a workgroup's threads, in a reduction or in a kernel that keeps whole rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Rows {
     /// One thread per row.
     Thread,
@@ -16,6 +17,7 @@ pub enum Rows {
 
 /// The tile of a matrix product or a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Tile {
     /// Register tiles of 8 x 8 results per thread, without shared memory.
     Thread,
@@ -29,6 +31,7 @@ pub enum Tile {
 
 /// The method of copying elements from one axis to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Transpose {
     /// Each thread reads what it writes.
     Direct,
@@ -38,6 +41,7 @@ pub enum Transpose {
 
 /// The method of multiplying two `f16` operands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum F16Matmul {
     /// Like all other products.
     #[default]

@@ -9,6 +9,7 @@ use std::fmt;
 
 /// A linear layer inside each layer of a model. An adapter can change its outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Projection {
     /// `q_proj`: the queries of attention.
     Query,

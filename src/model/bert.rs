@@ -147,6 +147,7 @@ impl BertConfig {
 
 /// The nonlinear function between two linear layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Activation {
     Gelu,
     GeluTanh,

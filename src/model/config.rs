@@ -8,6 +8,7 @@ pub(super) const LAYOUT: &str = "warpweft.weight_layout";
 
 /// The storage of the weights of some tensors. Converters to GGUF change it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WeightLayout {
     /// The storage in GGUF files. The rows of Llama's queries and keys are reordered, so that elements that the rotary
     /// embedding rotates together are neighbors. The weights of Gemma's norms are factors.

@@ -23,6 +23,7 @@ pub fn fans(shape: &[usize]) -> Result<(usize, usize)> {
 
 /// The recommended factor for the initial spread, by the function that follows the layer (`calculate_gain`).
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Gain {
     /// 1, for no function or a sigmoid.
     Linear,

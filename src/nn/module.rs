@@ -141,6 +141,7 @@ impl<F: Fn(&Tensor) -> Result<Tensor>> Layer for F {
 
 /// A member of a module.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub enum Member<'a> {
     /// A learned variable.
     Parameter(&'a Variable),

@@ -43,6 +43,7 @@ impl Default for RecurrentOptions {
 /// The activation function of `Rnn`.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Nonlinearity {
     /// The hyperbolic tangent.
     Tanh,

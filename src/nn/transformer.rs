@@ -7,6 +7,7 @@ use crate::tensor::{AttentionOptions, Tensor};
 /// The activation function of a feed-forward block.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Activation {
     /// `max(x, 0)`.
     #[default]

@@ -26,6 +26,7 @@ use std::str::FromStr;
 /// The format of a packed matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(non_camel_case_types)] // Their names in files.
+#[non_exhaustive]
 pub enum PackedFormat {
     F32,
     F16,
@@ -47,6 +48,7 @@ pub enum PackedFormat {
 
 /// The treatment of the other operand in products with a packed matrix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum PackedArithmetic {
     /// The other operand stays in 32-bit floats.
     #[default]

@@ -16,6 +16,7 @@ use std::sync::Arc;
 /// How a reduction combines its elements.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Reduction {
     Sum,
     Prod,

@@ -8,6 +8,7 @@ mod recorder;
 mod table;
 mod trace;
 
+pub use crate::kernel::Work;
 pub use kernels::KernelProfile;
 pub(crate) use recorder::Recorder;
 
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 /// A kind of work that the host does for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Phase {
     /// Recording operations.
     Record,

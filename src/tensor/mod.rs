@@ -29,7 +29,7 @@ mod read;
 mod variable;
 
 pub use crate::dtype::DType;
-pub use crate::op::{Pointwise, Reduction};
+pub use crate::op::{PackedArithmetic, PackedFormat, Pointwise, Reduction};
 pub use anomaly::{FiniteOperand, NonFinite};
 pub use args::{Amounts, Axes, Extents, Integers, Scan, Sections, TensorSpec};
 pub use batch::Batch;

@@ -116,6 +116,7 @@ fn elements(dtype: DType, bytes: &[u8]) -> Vec<f64> {
         DType::U8 => Kind::U8,
         DType::I16 => Kind::I16,
         DType::U16 => Kind::U16,
+        other => unreachable!("a test of {other:?}"),
     };
     known(kind, bytes)
 }

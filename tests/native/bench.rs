@@ -1,8 +1,8 @@
 //! Tests the cases of the native benchmark in small sizes. Each must be correct on the CPU, and its check must find errors.
 
 use warpweft_native::bench::{all, wrong, Kind, Options, Ready};
-use warpweft_native::op::PackedArithmetic;
 use warpweft_native::prelude::*;
+use warpweft_native::tensor::PackedArithmetic;
 
 /// Returns the same case with very little work.
 fn small(kind: &Kind) -> Kind {

@@ -56,5 +56,6 @@ mod text;
 mod tidy;
 mod train;
 mod training_costs;
+mod translations;
 mod tune;
 mod wrapper;

@@ -46,9 +46,8 @@ fn declared(text: &str) -> Vec<&str> {
     names
 }
 
-/// Validates a text as a browser without optional features does, with `shader-f16` if the text enables it. Returns the number
-/// of threads in a workgroup.
-fn validate(name: &str, text: &str) -> usize {
+/// Parses a text, and validates it as a browser without optional features does, with the features that the text enables.
+pub fn parse(name: &str, text: &str) -> (naga::Module, naga::valid::ModuleInfo) {
     let module = naga::front::wgsl::parse_str(text)
         .unwrap_or_else(|e| panic!("{name}: {}\n{text}", e.emit_to_string(text)));
     let f16 = text.contains("enable f16;\n");
@@ -65,9 +64,14 @@ fn validate(name: &str, text: &str) -> usize {
     let capabilities = wanted.iter().filter(|w| w.0).fold(plain, |all, w| all | w.1);
     let mut validator =
         naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities);
-    if let Err(error) = validator.validate(&module) {
-        panic!("{name}: {}\n{text}", error.emit_to_string(text));
-    }
+    let info = validator.validate(&module);
+    let info = info.unwrap_or_else(|e| panic!("{name}: {}\n{text}", e.emit_to_string(text)));
+    (module, info)
+}
+
+/// Validates a text, and checks its use of resources. Returns the number of threads in a workgroup.
+fn validate(name: &str, text: &str) -> usize {
+    let (module, _) = parse(name, text);
     let entry = &module.entry_points[0];
     assert_eq!(entry.name, "main", "{name}");
     let threads = entry.workgroup_size.iter().product::<u32>();

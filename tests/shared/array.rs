@@ -274,6 +274,7 @@ pub fn encode(dtype: DType, values: &[f64]) -> Vec<u8> {
         DType::U8 => (v as u8).to_le_bytes().to_vec(),
         DType::I16 => (v as i16).to_le_bytes().to_vec(),
         DType::U16 => (v as u16).to_le_bytes().to_vec(),
+        other => unreachable!("a test of {other:?}"),
     };
     values.iter().flat_map(one).collect()
 }
@@ -295,6 +296,7 @@ pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
         DType::U8 => f64::from(c[0]),
         DType::I16 => f64::from(i16::from_le_bytes([c[0], c[1]])),
         DType::U16 => f64::from(u16::from_le_bytes([c[0], c[1]])),
+        other => unreachable!("a test of {other:?}"),
     };
     bytes.chunks_exact(dtype.size()).map(one).collect()
 }

@@ -79,6 +79,7 @@ fn values(dtype: DType) -> Vec<f64> {
         DType::U8 => vec![0.0, 1.0, 2.0, 127.0, 128.0, 255.0],
         DType::I16 => vec![0.0, 1.0, 255.0, 256.0, 32_767.0, -1.0, -2.0, -129.0, -32_768.0],
         DType::U16 => vec![0.0, 1.0, 255.0, 256.0, 32_768.0, 65_535.0],
+        other => unreachable!("a test of {other:?}"),
     }
 }
 
@@ -101,6 +102,7 @@ fn cast(value: f64, from: DType, to: DType) -> f64 {
         DType::U16 => f64::from(value as i64 as u16),
         DType::I32 => f64::from(value as i64 as i32),
         DType::U32 => f64::from(value as i64 as u32),
+        other => unreachable!("a test of {other:?}"),
     }
 }
 

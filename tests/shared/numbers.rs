@@ -424,6 +424,7 @@ fn margins(suite: &mut Suite) {
                     PadMode::Symmetric => i,
                     PadMode::Edge => i.clamp(0, 6),
                     PadMode::Wrap => i.rem_euclid(7),
+                    other => unreachable!("a test of {other:?}"),
                 };
                 x.at(&[at[0], from as usize])
             });

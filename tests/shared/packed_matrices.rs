@@ -33,6 +33,7 @@ fn in_files(format: PackedFormat) -> (u32, &'static [usize]) {
         IQ4_NL => (20, &[0]),
         IQ4_XS => (23, &[0]),
         MXFP4 => (39, &[]),
+        other => unreachable!("a test of {other:?}"),
     }
 }
 

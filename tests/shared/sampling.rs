@@ -35,6 +35,7 @@ fn place(at: f64, extent: usize, padding: SamplePadding, align: bool) -> f64 {
             }
             x.clamp(0.0, n - 1.0)
         }
+        other => unreachable!("a test of {other:?}"),
     }
 }
 
@@ -73,6 +74,7 @@ fn sampled(
                         low + f64::from(u8::from(high))
                     }
                     SampleMode::Bicubic => unreachable!("`cubic` has it"),
+                    other => unreachable!("a test of {other:?}"),
                 };
                 inside &= here >= 0.0 && here < x.shape[2 + axis] as f64;
                 from.push(here.max(0.0) as usize);

@@ -2,6 +2,7 @@
 //
 // `npm run check -- --only API` runs the checks whose names begin with "API".
 
+import { spawnSync } from "node:child_process";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -21,10 +22,7 @@ const checks = {
   format: () => lint("fmt", ["--all", "--check"], nativeEnv()),
   "clippy, native": () => lint("clippy", ["--workspace", "--all-targets", ...strict], nativeEnv()),
   "clippy, GPU core": () => lint("clippy", [...wasm, "gpu,js,wgpu-interop", ...strict], coreEnv("gpu")),
-  "clippy, GPU core with layers": () => lint("clippy", [...wasm, "gpu,js-nn,wgpu-interop", ...strict], coreEnv("gpu")),
   "clippy, GPU core with models": () => lint("clippy", [...wasm, "gpu,js-models,wgpu-interop", ...strict], coreEnv("gpu")),
-  // With the flags of the GPU core, so that shared dependencies are checked only once.
-  "clippy, CPU core": () => lint("clippy", [...wasm, "cpu,js-nn", ...strict], coreEnv("gpu")),
   // Its SIMD code is compiled only with its own flags.
   "clippy, CPU core with models": () => lint("clippy", [...wasm, "cpu,js-models", ...strict], coreEnv("cpu-models")),
   rustdoc: () => {
@@ -45,6 +43,16 @@ const checks = {
     };
     await pack(["warpweft-macros", "warpweft", "warpweft-native"], ["--no-verify"]);
     await pack(["warpweft-macros", "warpweft"], ["--no-default-features"]);
+  },
+  // The code for Metal and DX12 is compiled only for these systems.
+  "macOS and Windows": async () => {
+    const targets = ["aarch64-apple-darwin", "x86_64-pc-windows-msvc"];
+    const { status, stderr } = spawnSync("rustup", ["target", "add", ...targets], { encoding: "utf8", timeout: 90_000 });
+    if (status !== 0) throw new Skipped(`rustup cannot add ${targets.join(" and ")}: ${stderr ?? "there is no rustup"}`);
+    const chosen = targets.flatMap((target) => ["--target", target]);
+    // Without the command line and language models, which have no code for one system, and many dependencies.
+    const features = ["--no-default-features", "--features", "cuda"];
+    await run("cargo", ["check", "-p", "warpweft-native", ...features, ...chosen], { env: nativeEnv() });
   },
   // After a build, because the TypeScript imports files that wasm-pack generates.
   TypeScript: async () => {

@@ -39,7 +39,7 @@ export async function webTests({ browser = "chromium", filter } = {}) {
     WASM_BINDGEN_TEST_TIMEOUT: "1800", // For all tests together; a software GPU is slow.
     WASM_BINDGEN_TEST_DRIVER_TIMEOUT: "60",
   };
-  const cargo = ["--no-default-features", "--features", "gpu,cpu,js-models", "--test", "browser", "--", "--nocapture"];
+  const cargo = ["--no-default-features", "--features", "gpu,cpu,js-models,unstable", "--test", "browser", "--", "--nocapture"];
   const args = ["test", "--headless", ...driver(), "--mode", "no-install", "--", ...cargo, ...(filter ? [filter] : [])];
   for (let left = TRIES - 1; ; left--) {
     try {

@@ -1,13 +1,13 @@
 //! The benchmark of encoders: the time for the vectors of some texts, compared with ONNX Runtime, and the time of each
-//! kernel.
+//! kernel. `gemm` and NumPy compute the products of linear layers alone, so that a miss can be traced to the products.
 
-use super::peers::{python, Program};
+use super::peers::{of_products, python, Program, NUMPY};
 use super::programs::median;
 use super::progress;
 use super::table::plain;
 use super::Options;
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files;
 use crate::model::Embedder;
 use crate::profile::Profile;
@@ -32,7 +32,30 @@ fn run(embedder: &Embedder, texts: usize, tokens: usize) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// Times a model, in turns with ONNX Runtime if requested. Returns the medians as a table.
+/// Returns the sizes `[m, k, n]` of the products of all linear layers, for this number of rows.
+///
+/// # Errors
+/// `Format` if `config.json` has no sizes.
+fn products(path: &Path, rows: usize) -> Result<Vec<[usize; 3]>> {
+    let refuse = |got: String| Error::format(format!("bench: config.json must be read, got {got}"));
+    let text =
+        std::fs::read(path.join("config.json")).map_err(|error| refuse(error.to_string()))?;
+    let config: Config =
+        serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
+    let Config { hidden_size: width, intermediate_size: inner, num_hidden_layers: layers } = config;
+    let square = [rows, width, width];
+    let layer = [square, square, square, square, [rows, width, inner], [rows, inner, width]];
+    Ok(layer.repeat(layers))
+}
+
+#[derive(serde::Deserialize)]
+struct Config {
+    hidden_size: usize,
+    intermediate_size: usize,
+    num_hidden_layers: usize,
+}
+
+/// Times a model, in turns with ONNX Runtime and NumPy if requested. Returns the medians as a table.
 ///
 /// # Errors
 /// If the folder is not a model, or the device or the peer fails.
@@ -48,30 +71,47 @@ pub fn measure(device: &Device, path: &Path, options: &Options) -> Result<String
             Some(Program::new("ONNX Runtime", command)?)
         }
     };
-    let mut table = plain(&["texts x tokens", "ms", "ONNX Runtime, ms", "ratio"], 4);
+    let mut numpy = match options.numpy.as_deref() {
+        None => None,
+        Some(python_path) => Some(Program::new("NumPy", python(python_path, NUMPY))?),
+    };
+    let columns = ["texts x tokens", "ms", "ONNX Runtime, ms", "ratio", "gemm, ms", "NumPy, ms"];
+    let mut table = plain(&columns, 6);
     let mut kernels = String::new();
     let bar = progress(WORK.len());
     for (texts, tokens) in WORK {
         let name = format!("{texts} x {tokens}");
         bar.set_message(name.clone());
+        let sizes = products(path, texts * tokens)?;
+        let ones = |count: usize| vec![1.0; count];
+        let data: Vec<Vec<Vec<f32>>> =
+            sizes.iter().map(|[m, k, n]| vec![ones(m * k), ones(k * n)]).collect();
+        let mut peers = of_products(&sizes, &data, numpy.as_mut())?;
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let mut alone = vec![Vec::new(); peers.len()];
         // The first runs compile, so they are not counted.
         for number in 0..runs + 3 {
             let took = run(&embedder, texts, tokens)?;
             let asked = onnx.as_mut().map(|onnx| onnx.ask(&format!("{texts} {tokens}")));
             let asked = asked.transpose()?;
+            let products = peers.iter_mut().map(|peer| peer.time()).collect::<Result<Vec<_>>>()?;
             if number >= 3 {
                 ours.push(took);
                 theirs.extend(asked.map(|[took]| Duration::from_secs_f64(took)));
+                alone.iter_mut().zip(products).for_each(|(all, took)| all.push(took));
             }
         }
         let (_, profile) = device.profile_blocking(|| run(&embedder, texts, tokens))?;
         kernels += &format!("\n{name}\n\n{}\n", kernel_table(&profile));
         let (ours, theirs) = (median(ours), (!theirs.is_empty()).then(|| median(theirs)));
+        let mut alone = alone.into_iter().map(|all| format!("{:.2}", median(all)));
+        let mut cell = || alone.next().unwrap_or_default();
         let cells = [
             format!("{ours:.2}"),
             theirs.map_or(String::new(), |theirs| format!("{theirs:.2}")),
             theirs.map_or(String::new(), |theirs| format!("{:.2}", theirs / ours)),
+            cell(),
+            cell(),
         ];
         table.add_row([name].into_iter().chain(cells));
         bar.inc(1);

@@ -21,7 +21,7 @@ pub use reference::wrong;
 use crate::backend::DeviceKind;
 use crate::device::{Device, Preference};
 use crate::error::{Error, Result};
-use crate::op::PackedArithmetic;
+use crate::tensor::PackedArithmetic;
 use crate::{DeviceBlocking, TensorBlocking};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};

@@ -137,7 +137,41 @@ pub struct Program {
     from: BufReader<ChildStdout>,
 }
 
-/// A script that multiplies with NumPy.
+/// Returns the peers that compute several products one after another, each with its own operands.
+pub fn of_products<'a>(
+    sizes: &[[usize; 3]],
+    data: &'a [Vec<Vec<f32>>],
+    numpy: Option<&'a mut Program>,
+) -> Result<Vec<Box<dyn Peer + 'a>>> {
+    let gemms = sizes.iter().zip(data).map(|(&size, data)| {
+        let out = vec![0.0; size[0] * size[2]];
+        Gemm { size, batch: 1, turned: [false; 2], data, out }
+    });
+    let mut peers: Vec<Box<dyn Peer + 'a>> = vec![Box::new(Gemms(gemms.collect()))];
+    if let Some(numpy) = numpy {
+        for (number, [m, k, n]) in sizes.iter().enumerate() {
+            let word = if number == 0 { "new" } else { "add" };
+            let _: [f64; 1] = numpy.ask(&format!("{word} 1 {m} {k} {n} false false"))?;
+        }
+        peers.push(Box::new(Blas { numpy }));
+    }
+    Ok(peers)
+}
+
+/// Several products of the `gemm` crate.
+struct Gemms<'a>(Vec<Gemm<'a>>);
+
+impl Peer for Gemms<'_> {
+    fn name(&self) -> &'static str {
+        "gemm"
+    }
+
+    fn time(&mut self) -> Result<Duration> {
+        self.0.iter_mut().map(Gemm::time).sum()
+    }
+}
+
+/// A script that multiplies with NumPy. `new` and `add` define products, and `go` computes all of them.
 pub const NUMPY: &str = "
 import sys, time
 import numpy
@@ -145,16 +179,19 @@ for line in sys.stdin:
     words = line.split()
     took = 0.0
     if words[0] == 'new':
+        products = []
+    if words[0] != 'go':
         batch, m, k, n = map(int, words[1:5])
         operand = lambda turned, rows, columns: (
             numpy.random.rand(batch, columns, rows).astype('f').swapaxes(1, 2) if turned == 'true'
             else numpy.random.rand(batch, rows, columns).astype('f'))
         a, b = operand(words[5], m, k), operand(words[6], k, n)
-        out = numpy.zeros((batch, m, n), 'f')
+        products.append((a, b, numpy.zeros((batch, m, n), 'f')))
     else:
         start = time.perf_counter()
-        for i in range(batch):
-            numpy.matmul(a[i], b[i], out=out[i])
+        for a, b, out in products:
+            for i in range(len(out)):
+                numpy.matmul(a[i], b[i], out=out[i])
         took = time.perf_counter() - start
     print(took, flush=True)
 ";

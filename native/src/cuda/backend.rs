@@ -3,13 +3,13 @@
 
 use super::ptx::{self, Bounds, Options};
 use crate::backend::{Backend, BufferId, Counters, Info, Pending, ReadRange};
-use crate::codegen::{fold, wgsl, Dialect, Source, PARAMS_HEAD};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Dispatch, Kernel, KernelConfig, Limits, Plan};
-use crate::schedule::schedule;
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use warpweft::codegen::{fold, wgsl, Dialect, Source, PARAMS_HEAD};
+use warpweft::kernel::{Dispatch, Kernel, KernelConfig, Limits, Plan};
+use warpweft::schedule::schedule;
 
 /// A CUDA stream on one device: the calls that the backend makes. Work is done in the order of the calls.
 pub trait Stream: Send + Sync + 'static {

@@ -19,6 +19,7 @@ pub struct Adapter {
 
 /// A preference among several GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum PowerPreference {
     /// The fastest: a discrete GPU before an integrated one.
     #[default]

@@ -116,6 +116,7 @@ impl Schedule for CosineAnnealingWarmRestarts {
 /// The shape of a one-cycle schedule between two rates.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Anneal {
     /// Half a cosine wave.
     #[default]

@@ -8,6 +8,7 @@ use crate::tensor::{with_op_name, Tensor};
 /// The padding of a convolution or a pooling over `N` axes. A number applies to all ends. A list of numbers has one for
 /// both ends of each axis, and a list of pairs has one for each end: `padding: 1.into()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Padding<const N: usize = 2> {
     /// No padding.
     Valid,

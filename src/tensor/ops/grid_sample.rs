@@ -7,6 +7,7 @@ use crate::tensor::{with_op_name, Tensor};
 /// The interpolation of [`Tensor::grid_sample`].
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SampleMode {
     /// The surrounding elements, weighted by proximity along each axis: four of an image, eight of a volume.
     #[default]
@@ -20,6 +21,7 @@ pub enum SampleMode {
 /// The values that [`Tensor::grid_sample`] uses outside the input.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SamplePadding {
     /// Zeros.
     #[default]

@@ -8,6 +8,7 @@ use crate::tensor::{with_op_name, Amounts, Tensor};
 /// The elements outside a tensor that is padded with its own elements.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PadMode {
     /// The mirror image, without repeating the outermost element.
     Reflect,

@@ -7,6 +7,7 @@ use crate::tensor::{with_op_name, Tensor};
 /// The interpolation of a resized axis.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Resize {
     /// The element at `floor(i * extent / size)`, like `nearest` in PyTorch.
     Nearest,
@@ -30,6 +31,7 @@ pub enum Resize {
 
 /// The interpolation filter: the elements around a position and their weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Filter {
     /// The element before the position.
     Floor,

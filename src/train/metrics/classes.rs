@@ -237,6 +237,7 @@ impl ConfusionMatrix {
 /// The method of averaging the values of the classes (`average` of scikit-learn).
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Average {
     /// The mean over the classes, each with the same weight. A class that does not occur counts as 0.
     #[default]

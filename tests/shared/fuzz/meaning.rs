@@ -215,6 +215,7 @@ fn mirrored(at: isize, extent: isize, mode: PadMode) -> usize {
             PadMode::Reflect => 2 * (extent - 1) - at,
             PadMode::Symmetric if at < 0 => -1 - at,
             PadMode::Symmetric => 2 * extent - 1 - at,
+            other => unreachable!("a test of {other:?}"),
         };
     }
     at as usize

@@ -27,8 +27,8 @@ use warpweft_native::backend::cpu::CpuBackend;
 use warpweft_native::backend::{DeviceKind, Pending};
 use warpweft_native::files;
 use warpweft_native::model::{LanguageModel, LoadOptions};
-use warpweft_native::op::PackedArithmetic;
 use warpweft_native::prelude::*;
+use warpweft_native::tensor::PackedArithmetic;
 use warpweft_native::text::Message;
 
 /// The device that a model is on.

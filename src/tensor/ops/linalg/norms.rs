@@ -6,6 +6,7 @@ use crate::tensor::{keepdim, with_op_name, Tensor};
 /// A norm of matrices. NumPy and PyTorch call them `"fro"`, `"nuc"`, 1, -1, 2, -2, `inf` and `-inf`.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MatrixNorm {
     /// The square root of the sum of squares.
     Frobenius,
