@@ -2,8 +2,7 @@
 
 use comfy_table::{presets, Table};
 use serde_json::{json, Value};
-use warpweft_native::device::Found;
-use warpweft_native::device::Limits;
+use warpweft_native::device::{Found, Limits};
 use warpweft_native::prelude::*;
 
 /// Prints the devices, and the backends that have none.
