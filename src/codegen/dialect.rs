@@ -10,6 +10,8 @@ pub struct Dialect {
     /// The directive for cooperative matrices, and the shader of products that use them. `None` if the compiler does not
     /// support them.
     pub cooperative_matrices: Option<(&'static str, &'static str)>,
+    /// The shader of attention with `f16` operands and tiles of queries. `None` if it is that of all other operands.
+    pub f16_attention: Option<&'static str>,
 }
 
 impl Dialect {
@@ -20,11 +22,15 @@ impl Dialect {
             "enable wgpu_cooperative_matrix;\n",
             shader!("matmul_matrices"),
         )),
+        f16_attention: None,
     };
 
     /// The compilers of browsers.
-    pub const BROWSER: Dialect =
-        Dialect { enable_subgroups: "enable subgroups;\n", cooperative_matrices: None };
+    pub const BROWSER: Dialect = Dialect {
+        enable_subgroups: "enable subgroups;\n",
+        cooperative_matrices: None,
+        f16_attention: None,
+    };
 }
 
 /// The features that a kernel needs beyond core WGSL. The shader enables them.

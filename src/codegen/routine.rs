@@ -4,7 +4,7 @@ use crate::codegen::dialect::{Dialect, Features};
 use crate::codegen::module::Module;
 use crate::codegen::shader::Shader;
 use crate::codegen::sizes::{Signed, Unsigned};
-use crate::codegen::slot::{fill, Slot};
+use crate::codegen::slot::{copy_bytes, fill, Slot};
 use crate::codegen::source::Source;
 use crate::kernel::{Attention, Convolution, Matmul};
 use crate::schedule::{
@@ -48,12 +48,19 @@ pub fn matmul(
         ];
         return registers(product, (rows, exchanged), slots, schedule, dialect);
     }
+    let [a, b] = [(&matmul.a, 0), (&matmul.b, 1)].map(|(operand, n)| {
+        let axis = matmul.batch.len() + usize::from(!product.transposed[n]);
+        copy_bytes(operand, axis as u32)
+    });
     let slots = vec![
-        Slot::operand("a", &matmul.a, CELL, at).vector(of_a, &[("row", m), ("col", k)]),
-        Slot::operand("b", &matmul.b, CELL, at).vector(of_b, &[("row", k), ("col", n)]),
+        Slot::operand("a", &matmul.a, CELL, at).vector(of_a, &[("row", m), ("col", k)]).copied(a),
+        Slot::operand("b", &matmul.b, CELL, at).vector(of_b, &[("row", k), ("col", n)]).copied(b),
         Slot::epilogue(&matmul.epilogue, CELL, at).vector(of_results, &[("row", m), ("col", n)]),
     ];
-    let (shader, module) = tiles(product, dialect);
+    let (mut shader, module) = tiles(product, dialect);
+    if shader.has("COPY_A") {
+        shader.constants(&[("COPY_A", a), ("COPY_B", b)]);
+    }
     fill(shader, slots, module, schedule.workgroups)
 }
 
@@ -309,10 +316,15 @@ pub fn attention(
     const SCORE: &[&str] = &["batch", "head", "query", "key"];
     let (at_query, at_key, at_score) = (signed(QUERY), signed(KEY), signed(SCORE));
     let [of_q, of_k, of_v, of_results] = &attention.vectors;
+    let copied = [&a.k, &a.v].map(|operand| copy_bytes(operand, 3));
     let mut slots = vec![
         Slot::operand("q", &a.q, QUERY, &at_query).vector(of_q, &[("d", size)]),
-        Slot::operand("k", &a.k, KEY, &at_key).vector(of_k, &[("key", a.keys), ("d", size)]),
-        Slot::operand("v", &a.v, KEY, &at_key).vector(of_v, &[("key", a.keys), ("d", value_size)]),
+        Slot::operand("k", &a.k, KEY, &at_key)
+            .vector(of_k, &[("key", a.keys), ("d", size)])
+            .copied(copied[0]),
+        Slot::operand("v", &a.v, KEY, &at_key)
+            .vector(of_v, &[("key", a.keys), ("d", value_size)])
+            .copied(copied[1]),
         Slot::operand("scale", &a.scale, &[], &[]),
         Slot::epilogue(&a.epilogue, QUERY, &at_query).vector(of_results, &[("d", value_size)]),
     ];
@@ -322,7 +334,14 @@ pub fn attention(
     if let Some(length) = &a.length {
         slots.push(Slot::operand("length", length, &[], &[]));
     }
-    let mut shader = Shader::new(if attention.rows == 1 { ATTENTION_FEW } else { ATTENTION });
+    let text = if attention.rows == 1 { ATTENTION_FEW } else { ATTENTION };
+    let with_matrices = dialect.f16_attention.filter(|_| attention.matrices);
+    let mut shader = Shader::new(with_matrices.unwrap_or(text));
+    let mut module = Module::new(dialect);
+    if with_matrices.is_some() {
+        shader.constants(&[("COPY_K", copied[0]), ("COPY_V", copied[1])]);
+        module.features.cooperative_matrices = true;
+    }
     shader.sizes(&[
         ("BATCH", a.batch.max(1)),
         ("KV_HEADS", a.kv_heads.max(1)),
@@ -340,7 +359,7 @@ pub fn attention(
     ]);
     shader.choose("CAUSAL", a.causal);
     shader.choose("MASK", a.mask.is_some());
-    fill(shader, slots, Module::new(dialect), schedule.workgroups)
+    fill(shader, slots, module, schedule.workgroups)
 }
 
 /// Splits a number that counts all of `dims` into coordinates.

@@ -65,6 +65,11 @@ impl Shader {
         part.is_placeholder = false;
     }
 
+    /// Whether the shader declares this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.parts.iter().any(|part| part.name == name)
+    }
+
     /// Adds a placeholder for a function that the stored shader does not have. It must be replaced.
     pub fn add(&mut self, name: &'static str) {
         self.parts.push(Part { name, text: String::new(), is_placeholder: true });

@@ -7,7 +7,7 @@ use crate::codegen::shader::Shader;
 use crate::codegen::sizes::Unsigned;
 use crate::codegen::source::Source;
 use crate::dtype::DType;
-use crate::kernel::{Operand, Program, ValueId};
+use crate::kernel::{Atom, Inst, Operand, Program, ValueId};
 use crate::schedule::{Vector, VECTOR};
 
 /// A slot of a shader for a program: an operand's `load_x` or `x_vec4`, or the epilogue.
@@ -26,6 +26,23 @@ pub struct Slot<'a> {
     vector: Option<&'a Vector>,
     /// The condition for the value. If it is false, the value is 0.
     pub condition: Option<String>,
+    /// The bytes of an operand's asynchronous copies, or 0 if the operand is not copied.
+    pub copy_bytes: usize,
+}
+
+/// Returns the most bytes that are contiguous and aligned along an axis of an operand: 16, 8, 4, or 0. Only buffers of `f16`
+/// are copied.
+pub fn copy_bytes(operand: &Operand, axis: u32) -> usize {
+    let Some((_, index, DType::F16)) = operand.view() else { return 0 };
+    if index.stride(Atom::Coord(axis)) != 1 {
+        return 0;
+    }
+    let is_whole = |&elements: &i64| {
+        let is_aligned =
+            |&(atom, stride): &(Atom, i64)| atom == Atom::Coord(axis) || stride % elements == 0;
+        index.offset % elements == 0 && index.terms.iter().all(is_aligned)
+    };
+    [8, 4, 2].into_iter().find(is_whole).map_or(0, |elements| 2 * elements as usize)
 }
 
 impl<'a> Slot<'a> {
@@ -37,8 +54,8 @@ impl<'a> Slot<'a> {
         at: &'a [String],
     ) -> Slot<'a> {
         let (program, value) = (&operand.program, Some(operand.value));
-        let bounds = Vec::new();
-        Slot { name, program, value, arguments, bounds, at, vector: None, condition: None }
+        let (bounds, vector, condition) = Default::default();
+        Slot { name, program, value, arguments, bounds, at, vector, condition, copy_bytes: 0 }
     }
 
     /// Creates the slot of the results.
@@ -57,7 +74,14 @@ impl<'a> Slot<'a> {
             at,
             vector: None,
             condition: None,
+            copy_bytes: 0,
         }
+    }
+
+    /// Copies an operand asynchronously, `bytes` bytes at a time, where the shader can.
+    pub fn copied(mut self, bytes: usize) -> Slot<'a> {
+        self.copy_bytes = bytes;
+        self
     }
 
     /// Computes four elements at a time if `vector` is set. The vector is along the last of `bounds`.
@@ -87,18 +111,47 @@ impl<'a> Slot<'a> {
 
     /// Returns the statements of the function: coordinates, values, stores.
     fn statements(&self, place: &Place) -> String {
+        let mut text = self.definitions(place, None);
+        for store in &self.program.stores {
+            text += &place.store(store);
+        }
+        text
+    }
+
+    /// Returns the definitions of the coordinates and values, except one.
+    fn definitions(&self, place: &Place, except: Option<ValueId>) -> String {
         let live = self.live();
         let used = coordinates(self.program, &live);
         let mut text = String::new();
         for (d, at) in self.at.iter().enumerate().filter(|(d, _)| used >> d & 1 == 1) {
             put!(text, "let c{d} = {at};\n");
         }
-        for id in (0..live.len()).filter(|&id| live[id]) {
-            text += &place.define(id as ValueId);
+        for id in (0..live.len() as ValueId).filter(|&id| live[id as usize] && Some(id) != except) {
+            text += &place.define(id);
         }
-        for store in &self.program.stores {
-            text += &place.store(store);
-        }
+        text
+    }
+
+    /// Returns the function that starts an asynchronous copy of neighbors, and the instruction that it calls.
+    fn copy(&self, place: &Place) -> String {
+        let (name, bytes, signature) = (self.name, self.copy_bytes, self.signature(""));
+        let head = format!("fn copy_{name}(to: u32, {signature}, bytes: u32)");
+        let load = self.value.and_then(|value| self.program.insts.get(value as usize));
+        let Some((Inst::Load { input, index, .. }, true)) = load.map(|load| (load, bytes > 0))
+        else {
+            return head + " {}\n";
+        };
+        let quads = place.module.inputs[*input as usize].is_some_and(|bound| bound.quads);
+        let (element, at) = match quads {
+            true => (".x", format!("{} >> 2u", place.index(index))),
+            false => ("", place.index(index)),
+        };
+        let mut text = format!(
+            "fn ptx_cp_async_{bytes}_{name}(to: u32, at: u32, bytes: u32) {{\n\
+            stage[to] = vec2<u32>(u32(in{input}[at]{element}));\n}}\n{head} {{\n"
+        );
+        text += &self.definitions(place, self.value);
+        put!(text, "ptx_cp_async_{bytes}_{name}(to, {at}, bytes);\n}}\n");
         text
     }
 
@@ -128,6 +181,10 @@ impl<'a> Slot<'a> {
         let place = Place { module, program, varying, outer, step: None, vector };
         let statements = self.statements(&place);
         let name = self.name;
+        let copy = format!("copy_{name}");
+        if shader.has(&copy) {
+            shader.replace(&copy, &self.copy(&place));
+        }
         match (self.value, vector) {
             (Some(value), None) => {
                 let value = match &self.condition {

@@ -1,6 +1,6 @@
 //! The schedule of attention: tile or single queries, and vectors of four.
 
-use super::products::vector;
+use super::products::{halves, vector};
 use super::strategy::{AttentionSchedule, Schedule, Strategy};
 use crate::kernel::{Attention, Operand};
 
@@ -28,6 +28,7 @@ pub(super) fn schedule(attend: &Attention) -> Schedule {
         workgroups: workgroups as u64,
         strategy: Strategy::Attention(AttentionSchedule {
             rows,
+            matrices: rows > 1 && [&attend.q, &attend.k, &attend.v].into_iter().all(halves),
             vectors: [
                 along(&attend.q, head_size),
                 along(&attend.k, head_size),

@@ -168,7 +168,7 @@ fn takes_matrices(matmul: &Matmul) -> bool {
 }
 
 /// Whether all values of an operand are exact as `f16`, so that storing them as `f16` rounds nothing.
-fn halves(operand: &Operand) -> bool {
+pub(super) fn halves(operand: &Operand) -> bool {
     let mut half: Vec<bool> = Vec::with_capacity(operand.program.insts.len());
     for inst in &operand.program.insts {
         let is = |value: u32| half[value as usize];

@@ -235,6 +235,8 @@ impl ProductExtents {
 pub struct AttentionSchedule {
     /// The queries of a workgroup. The heads that share a key head are consecutive rows.
     pub rows: usize,
+    /// Whether queries, keys and values are exact as `f16`, so that matrices of `f16` can be multiplied.
+    pub matrices: bool,
     /// The vectors of queries, keys, values and results, if they are read and written four at a time.
     pub vectors: [Option<Vector>; 4],
 }

@@ -7,6 +7,7 @@ use ptx_interpreter::{Argument, Launch, Memory, Module};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use warpweft::backend::{Backend, DeviceKind, Info};
 use warpweft::device::Device;
@@ -20,9 +21,15 @@ use warpweft_native::TensorBlocking;
 /// The architecture that kernels are translated for.
 const SM: u32 = 90;
 
+/// The kernels on tensor cores that the suite has loaded so far.
+pub static TENSOR_CORE_KERNELS: AtomicUsize = AtomicUsize::new(0);
+
 /// A stream whose kernels an interpreter runs.
-#[derive(Default)]
-struct Interpreter(Mutex<Memory>);
+struct Interpreter {
+    memory: Mutex<Memory>,
+    /// Counts the loaded kernels that use tensor cores.
+    tensor_core_kernels: &'static AtomicUsize,
+}
 
 /// A kernel, and the name of its entry point.
 struct Function {
@@ -33,7 +40,7 @@ struct Function {
 
 impl Interpreter {
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -63,6 +70,8 @@ impl Stream for Interpreter {
 
     fn load(&self, kernel: &Kernel) -> Result<Function> {
         let module = Module::parse(&kernel.ptx).map_err(failed)?;
+        let on_tensor_cores = kernel.ptx.contains("mma.sync");
+        self.tensor_core_kernels.fetch_add(usize::from(on_tensor_cores), Ordering::Relaxed);
         let dynamic_shared_bytes = kernel.dynamic_shared_bytes as usize;
         Ok(Function { module, name: kernel.symbol.clone(), dynamic_shared_bytes })
     }
@@ -88,6 +97,11 @@ impl Stream for Interpreter {
 
 /// Opens a backend on the interpreter, with these kernels.
 pub fn interpreter(config: KernelConfig) -> Box<dyn Backend> {
+    counting(config, &TENSOR_CORE_KERNELS)
+}
+
+/// Like [`interpreter`], with another counter of kernels on tensor cores.
+fn counting(config: KernelConfig, tensor_core_kernels: &'static AtomicUsize) -> Box<dyn Backend> {
     let info = Info {
         backend: "cuda",
         name: format!("interpreter of sm_{SM}"),
@@ -95,8 +109,9 @@ pub fn interpreter(config: KernelConfig) -> Box<dyn Backend> {
         kind: DeviceKind::Software,
         driver: String::new(),
     };
-    let limits = Limits { config, ..CudaBackend::<Interpreter>::LIMITS };
-    Box::new(CudaBackend::new(Interpreter::default(), info, limits, SM))
+    let limits = Limits { config, ..CudaBackend::<Interpreter>::limits_of(SM) };
+    let stream = Interpreter { memory: Mutex::default(), tensor_core_kernels };
+    Box::new(CudaBackend::new(stream, info, limits, SM))
 }
 
 /// The architectures that kernels are assembled for: Turing, Ampere, Hopper and two of Blackwell.
@@ -185,4 +200,28 @@ fn nothing_grows_in_a_loop() {
         }
     }
     assert!(flat.is_some());
+}
+
+/// Tests that matmuls of `f16` tensors use tensor cores, and that matmuls of `f32` do not.
+#[test]
+fn f16_matmuls_use_tensor_cores() {
+    static USED: AtomicUsize = AtomicUsize::new(0);
+    let config = CudaBackend::<Interpreter>::limits_of(SM).config;
+    let device = Device::from_backend(counting(config, &USED), None);
+    for (dtype, is_used) in [(DType::F32, false), (DType::F16, true)] {
+        let number = |i: usize| (i % 7) as f32 - 3.0;
+        let tensor = |rows: usize, columns: usize| {
+            let numbers: Vec<f32> = (0..rows * columns).map(number).collect();
+            device.tensor(&numbers, &[rows, columns]).and_then(|x| x.cast(dtype)).expect("numbers")
+        };
+        let product = tensor(33, 40).matmul(&tensor(40, 50)).expect("a product");
+        let sum = product.relu().cast(DType::F32).expect("numbers");
+        let got = sum.read_blocking::<f32>().expect("numbers");
+        for (i, got) in got.iter().enumerate() {
+            let (row, column) = (i / 50, i % 50);
+            let want = (0..40).map(|k| number(40 * row + k) * number(50 * k + column)).sum::<f32>();
+            assert_eq!(*got, want.max(0.0), "{dtype:?}: {i}");
+        }
+        assert_eq!(USED.load(Ordering::Relaxed) > 0, is_used, "{dtype:?}");
+    }
 }

@@ -6,6 +6,7 @@ use crate::shared::{self, leftovers, Case, Group, Report, GROUPS};
 use pollster::block_on;
 use std::io::Write as _;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::reference::ReferenceBackend;
@@ -77,7 +78,10 @@ impl Place {
         let [together, alone, large, middle] = kernels::configs();
         match self {
             Place::Plain => alone,
-            Place::Large | Place::Interpreter => large,
+            Place::Large => large,
+            Place::Interpreter => {
+                KernelConfig { f16_matmul: F16Matmul::CooperativeMatrices, ..large }
+            }
             Place::Middle | Place::Dynamic => middle,
             _ => together,
         }
@@ -215,8 +219,11 @@ pub fn run_cases(place: Place, device: &Device, cases: &[Case], name: &str) -> R
 fn run(place: Place, name: &str) {
     let group: &Group = GROUPS.iter().find(|group| group.name == name).expect(name);
     let mut cases = (group.cases)().cases;
+    // Most products of `f16` are in this group. They have a separate kernel on CUDA.
+    let with_tensor_cores = place == Place::Interpreter && name == "half";
     if place != Place::Cpu {
-        cases = sampled(cases, place.first()).into_iter().step_by(place.sparsity()).collect();
+        let sparsity = if with_tensor_cores { 2 } else { place.sparsity() };
+        cases = sampled(cases, place.first()).into_iter().step_by(sparsity).collect();
     }
     let device = match place.open() {
         Ok(device) => device,
@@ -225,7 +232,11 @@ fn run(place: Place, name: &str) {
             return tally(place, "(absent)".into(), &Report::default());
         }
     };
-    let report = run_cases(place, &device, &cases, name);
+    let mut report = run_cases(place, &device, &cases, name);
+    let used = crate::cuda::TENSOR_CORE_KERNELS.load(Ordering::Relaxed);
+    if with_tensor_cores && cases.iter().all(chosen) && used == 0 {
+        report.failures.push("no kernel used tensor cores".to_string());
+    }
     let kind = match device.info().kind {
         DeviceKind::Cpu => String::new(),
         _ => format!("({})", device.info().name),

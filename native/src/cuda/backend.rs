@@ -1,15 +1,14 @@
 //! The CUDA backend. It runs the same WGSL that wgpu runs: each kernel is scheduled, printed as WGSL, translated to PTX and
 //! launched on a stream. [`Stream`] has the calls of the driver, so that tests can run the backend without a GPU.
 
-use super::ptx::{self, Bounds, Options};
+use super::{ptx, tensor_cores};
 use crate::backend::{Backend, BufferId, Counters, Info, Pending, ReadRange};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use warpweft::codegen::{fold, wgsl, Dialect, Source, PARAMS_HEAD};
+use warpweft::codegen::{fold, Source, PARAMS_HEAD};
 use warpweft::kernel::{Dispatch, Kernel, KernelConfig, Limits, Plan};
-use warpweft::schedule::schedule;
 
 /// A CUDA stream on one device: the calls that the backend makes. Work is done in the order of the calls.
 pub trait Stream: Send + Sync + 'static {
@@ -142,23 +141,22 @@ impl<S: Stream> CudaBackend<S> {
         ..Limits::WEBGPU
     };
 
+    /// Returns the limits of a device with the compute capability `sm`, with tensor cores if it has them.
+    pub fn limits_of(sm: u32) -> Limits {
+        tensor_cores::limits(Self::LIMITS, sm)
+    }
+
     fn state(&self) -> MutexGuard<'_, State<S::Function>> {
         // A panic in another thread leaves the state as it was between two calls.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn text(&self, kernel: &Kernel, config: KernelConfig) -> Source {
-        wgsl(kernel, &schedule(kernel, &self.limits, config), Dialect::NAGA)
+        tensor_cores::source(kernel, &self.limits, config)
     }
 
-    /// Translates WGSL. Accesses are checked, because the planner's kernels also load beyond buffers and do not use the value,
-    /// as WGSL allows.
-    fn translate(&self, text: &str) -> Result<ptx::Kernel> {
-        // The assembler would otherwise spill registers of a few kernels, so that more threads fit into a multiprocessor.
-        let max_registers = Some(255);
-        let bounds = Bounds::Checked;
-        let options = Options { sm: self.sm, bounds, max_registers, ..Options::default() };
-        ptx::translate_entry(text, "main", &options)
+    fn translate(&self, source: &Source) -> Result<ptx::Kernel> {
+        ptx::translate_entry(&source.text, "main", &tensor_cores::options(source, self.sm))
             .map_err(|error| Error::state(error.to_string()))
     }
 }
@@ -211,7 +209,7 @@ impl<S: Stream> CudaBackend<S> {
         if let Some(known) = state.loaded.get(&source.text).and_then(Weak::upgrade) {
             return Ok(known);
         }
-        let kernel = self.translate(&source.text)?;
+        let kernel = self.translate(source)?;
         let loaded = Arc::new(Loaded {
             function: self.stream.load(&kernel)?,
             workgroup_size: kernel.workgroup_size,
@@ -389,7 +387,7 @@ impl<S: Stream> Backend for CudaBackend<S> {
     }
 
     fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
-        let text = self.text(kernel, config).text;
-        Some(self.translate(&text).map_or(text, |kernel| kernel.ptx))
+        let source = self.text(kernel, config);
+        Some(self.translate(&source).map_or(source.text, |kernel| kernel.ptx))
     }
 }

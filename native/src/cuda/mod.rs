@@ -5,5 +5,6 @@
 
 mod backend;
 pub mod ptx;
+pub mod tensor_cores;
 
 pub use backend::{CudaBackend, Launch, Stream};

@@ -3,8 +3,10 @@
 #![allow(clippy::needless_range_loop, clippy::neg_cmp_op_on_partial_ord)]
 
 mod accuracy;
+mod attention;
 mod common;
 mod fuzz;
 mod semantics;
 mod subgroups;
+mod tensor_cores;
 mod translation;

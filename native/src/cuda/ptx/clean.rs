@@ -47,6 +47,15 @@ pub fn reads(inst: &Inst, visit: &mut impl FnMut(Operand)) {
         }
         Inst::Vote { value, mask, .. } => [value, mask].into_iter().for_each(|arg| visit(*arg)),
         Inst::WarpBarrier { mask } => visit(*mask),
+        Inst::MultiplyMatrices { a, b, c, .. } => {
+            a.iter().chain(b).chain(c).for_each(|arg| visit(*arg))
+        }
+        Inst::LoadMatrices { address: from, .. } => address(from, visit),
+        Inst::CopyAsync { to, from, count, .. } => {
+            address(to, visit);
+            address(from, visit);
+            visit(*count);
+        }
         Inst::Jump { condition: Some((condition, _)), .. } => visit(*condition),
         _ => {}
     }

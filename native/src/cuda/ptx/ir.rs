@@ -352,6 +352,31 @@ pub enum Inst {
     WarpBarrier {
         mask: Operand,
     },
+    /// `a * b + c` of a warp's matrices, with 16 x 16, 16 x 8 and 16 x 8 elements. `a` and `b` have pairs of `f16`, `c` and the
+    /// result have `f32`.
+    MultiplyMatrices {
+        dst: [Reg; 4],
+        a: [Operand; 4],
+        b: [Operand; 2],
+        c: [Operand; 4],
+    },
+    /// Loads four matrices of 8 x 8 `f16` from shared memory. Lane l has the address of row l % 8 of matrix l / 8.
+    LoadMatrices {
+        dst: [Reg; 4],
+        address: Address,
+        is_transposed: bool,
+    },
+    /// Starts a copy of `bytes` bytes from global to shared memory. Bytes from `count` on become 0.
+    CopyAsync {
+        to: Address,
+        from: Address,
+        bytes: u32,
+        count: Operand,
+    },
+    /// Makes a group of the thread's copies since the last group.
+    CommitCopies,
+    /// Waits until at most this many of the thread's groups of copies are not complete.
+    WaitCopies(u32),
     Label(u32),
     /// Jumps if the predicate equals the `bool`.
     Jump {

@@ -32,6 +32,10 @@ pub struct Options {
     /// The most registers of a thread (`.maxnreg`). With `None`, the assembler chooses, and may keep a value in memory to run
     /// more threads at once. With 255, it uses as many registers as it can.
     pub max_registers: Option<u32>,
+    /// Whether functions whose names begin with `ptx_` are instructions of tensor cores and asynchronous copies, for `sm_80`
+    /// and later. Their bodies are not executed. A body names the buffer and the workgroup variable that the instruction
+    /// accesses. The backend's own shaders have such functions.
+    pub has_intrinsics: bool,
 }
 
 impl Default for Options {
@@ -45,6 +49,7 @@ impl Default for Options {
             max_unrolled: 10_240,
             fuse_multiply_add: false,
             max_registers: None,
+            has_intrinsics: false,
         }
     }
 }

@@ -144,6 +144,11 @@ fn name(ty: Ty) -> &'static str {
     }
 }
 
+fn braces(names: &[Text]) -> String {
+    let list: Vec<String> = names.iter().map(Text::to_string).collect();
+    format!("{{{}}}", list.join(", "))
+}
+
 /// Prints one line.
 macro_rules! line {
     ($printer:expr, $($arg:tt)*) => {{
@@ -267,6 +272,30 @@ impl Printer {
                 let mask = self.operand(*mask, Ty::U32);
                 line!(self, "    bar.warp.sync {mask};");
             }
+            Inst::MultiplyMatrices { dst, a, b, c } => {
+                let [a, b, c] = [&a[..], b, c].map(|args| self.list(args));
+                let dst = self.list(&dst.map(Operand::Reg));
+                let shape = "m16n8k16.row.col.f32.f16.f16.f32";
+                line!(self, "    mma.sync.aligned.{shape} {dst}, {a}, {b}, {c};");
+            }
+            Inst::LoadMatrices { dst, address, is_transposed } => {
+                let at = self.address(address);
+                let dst = self.list(&dst.map(Operand::Reg));
+                let transposed = if *is_transposed { ".trans" } else { "" };
+                line!(
+                    self,
+                    "    ldmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16 {dst}, {at};"
+                );
+            }
+            Inst::CopyAsync { to, from, bytes, count } => {
+                let (to, from) = (self.address(to), self.address(from));
+                let count = self.operand(*count, Ty::U32);
+                // Copies of 16 bytes bypass the first cache, because a tile is read once.
+                let cache = if *bytes == 16 { "cg" } else { "ca" };
+                line!(self, "    cp.async.{cache}.shared.global {to}, {from}, {bytes}, {count};");
+            }
+            Inst::CommitCopies => line!(self, "    cp.async.commit_group;"),
+            Inst::WaitCopies(groups) => line!(self, "    cp.async.wait_group {groups};"),
             Inst::Label(label) => line!(self, "$L{label}:"),
             Inst::Jump { label, condition: None } => line!(self, "    bra $L{label};"),
             Inst::Jump { label, condition: Some((condition, expected)) } => {
@@ -294,11 +323,14 @@ impl Printer {
     fn vector(&mut self, names: &[Text]) -> (&'static str, String) {
         match names {
             [single] => ("", single.to_string()),
-            _ => {
-                let list: Vec<String> = names.iter().map(Text::to_string).collect();
-                (if names.len() == 2 { ".v2" } else { ".v4" }, format!("{{{}}}", list.join(", ")))
-            }
+            _ => (if names.len() == 2 { ".v2" } else { ".v4" }, braces(names)),
         }
+    }
+
+    /// Returns the list of the registers of a matrix.
+    fn list(&mut self, args: &[Operand]) -> String {
+        let names: Vec<Text> = args.iter().map(|arg| self.in_register(*arg)).collect();
+        braces(&names)
     }
 
     fn atomic(

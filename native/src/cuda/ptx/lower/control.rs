@@ -76,6 +76,15 @@ impl<'m> Lowerer<'m> {
                 for argument in arguments {
                     values.push(self.value(*argument)?);
                 }
+                let called = &self.module.functions[*function];
+                if let Some(name) = self.intrinsic(called) {
+                    if let (Some(value), Some(result)) =
+                        (self.instruction(name, called, &values)?, result)
+                    {
+                        self.define(*result, value)?;
+                    }
+                    return Ok(());
+                }
                 let call = (identity(statement) as u64).rotate_left(17);
                 let path = (self.frame()?.path ^ call).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 let module = self.module;

@@ -25,6 +25,7 @@ mod operators;
 mod packing;
 mod reduction;
 mod subgroups;
+mod tensor_cores;
 mod trigonometry;
 
 use crate::cuda::ptx::build::Builder;
@@ -198,10 +199,13 @@ pub fn lower(
 ) -> std::result::Result<Program, (Error, Span)> {
     let globals =
         Function { expressions: module.global_expressions.clone(), ..Function::default() };
-    let mut attempt = Attempt {
-        max_unrolled: options.max_unrolled.min(MAX_UNROLLED_INSTRUCTIONS),
-        ..Attempt::default()
+    // Kernels with intrinsics keep fragments in arrays, and prevent unrolling where it does not help.
+    let most = match options.has_intrinsics {
+        true => MAX_UNROLLED_FOR_ARRAYS,
+        false => MAX_UNROLLED_INSTRUCTIONS,
     };
+    let mut attempt =
+        Attempt { max_unrolled: options.max_unrolled.min(most), ..Attempt::default() };
     loop {
         let mut lowerer = Lowerer::new(module, options, &globals, attempt.clone(), entry, bindings);
         let outcome = lowerer.run(entry, info);
