@@ -32,6 +32,7 @@ pub use warpweft::{codegen, expand, expr, grad, graph, kernel, lru, op, plan, sc
 
 #[cfg(feature = "cli")]
 pub mod bench;
+mod cache_folder;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 #[cfg(feature = "io")]
@@ -182,14 +183,18 @@ pub trait DeviceBlocking: Sized {
 
 impl DeviceBlocking for Device {
     fn new_blocking() -> Result<Device> {
-        block_on(Device::new()).map(tuned::remember)
+        Device::with_blocking(Preference::from_environment()?)
     }
 
     fn with_blocking(preference: Preference) -> Result<Device> {
+        #[cfg(feature = "cuda")]
+        cuda::register();
         block_on(Device::with(preference)).map(tuned::remember)
     }
 
     fn discover_blocking() -> Vec<Found> {
+        #[cfg(feature = "cuda")]
+        cuda::register();
         block_on(Device::discover())
     }
 

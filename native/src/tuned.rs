@@ -1,6 +1,7 @@
 //! The store of tuned kernels, which keeps the fastest kernels of each device on disk.
 
 use crate::backend::Info;
+use crate::cache_folder::cache_folder;
 use crate::device::{Device, KernelConfig};
 use std::fs;
 use std::io::Result;
@@ -31,11 +32,7 @@ impl Store {
     /// Returns the store that all programs share: `warpweft/kernels` in the system's cache folder, or `kernels` in the folder
     /// of `WARPWEFT_CACHE`. Returns `None` if that variable is empty, or the system has no cache folder.
     pub fn usual() -> Option<Store> {
-        let folder = match std::env::var_os("WARPWEFT_CACHE") {
-            Some(folder) => PathBuf::from(folder),
-            None => dirs::cache_dir()?.join("warpweft"),
-        };
-        (!folder.as_os_str().is_empty()).then(|| Store { file: folder.join("kernels") })
+        cache_folder().map(|folder| Store { file: folder.join("kernels") })
     }
 
     /// Reads the lines of the file. An unreadable file, or one of another kind, has no lines.

@@ -12,7 +12,8 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Preference {
-    /// A discrete GPU, otherwise an integrated one, otherwise the CPU. Never a software GPU.
+    /// A discrete GPU, otherwise an integrated one, otherwise the CPU. A registered driver of the lowest rank comes first
+    /// among GPUs of one kind. Never a software GPU.
     Auto,
     /// A GPU, or an error.
     Gpu,
@@ -221,14 +222,19 @@ async fn find(low_power: bool) -> Vec<Found> {
         let cpu = crate::backend::cpu::CpuBackend::new();
         found.push(there(cpu.info(), cpu.limits(), cpu.memory(), Choice::Cpu));
     }
+    let mut absent = Vec::new();
     for driver in registered() {
-        for (number, machine) in (driver.discover)().await.into_iter().enumerate() {
-            let Machine { info, limits, memory } = machine;
+        let machines = (driver.discover)().await.unwrap_or_else(|error| {
+            absent.push(Found::absent(driver.name, error.message()));
+            Vec::new()
+        });
+        for (number, Machine { info, limits, memory }) in machines.into_iter().enumerate() {
             found.push(there(&info, &limits, memory, Choice::Driver(driver, number)));
         }
     }
     found.sort_by_key(|f| (f.info.kind, f.rank()));
     give_reasons(&mut found);
+    found.append(&mut absent);
     #[cfg(feature = "gpu")]
     for &(backend, reason) in EXPECTED {
         if found.iter().all(|f| f.info.backend != backend) {
@@ -264,7 +270,7 @@ fn is_gpu(kind: DeviceKind) -> bool {
 pub async fn open(preference: Preference) -> Result<(Box<dyn Backend>, Option<String>)> {
     // Listing GPUs loads their drivers.
     #[cfg(feature = "cpu")]
-    if preference == Preference::Cpu && registered().is_empty() {
+    if preference == Preference::Cpu && registered().iter().all(|driver| driver.has_only_gpus) {
         return Ok((Box::new(crate::backend::cpu::CpuBackend::new()), None));
     }
     let found = find(preference == Preference::LowPower).await;

@@ -13,8 +13,11 @@ pub struct Driver {
     pub name: &'static str,
     /// The order among machines of one [`kind`](Info::kind), lowest first. Backends of this crate have rank 0.
     pub rank: i32,
-    /// Finds the available machines. Returns none if the driver cannot be loaded.
-    pub discover: fn() -> Pending<Vec<Machine>>,
+    /// Whether all machines are GPUs. [`Preference::Cpu`](super::Preference::Cpu) then does not call the driver.
+    pub has_only_gpus: bool,
+    /// Finds the available machines. The message of an error is the reason why there is none, which
+    /// [`Found::reason`](super::Found::reason) then has.
+    pub discover: fn() -> Pending<Result<Vec<Machine>>>,
     /// Opens the n-th machine that `discover` found.
     pub open: fn(usize) -> Opening,
 }
@@ -56,9 +59,10 @@ fn lock() -> MutexGuard<'static, Vec<Driver>> {
 /// register(Driver {
 ///     name: "one-thread",
 ///     rank: 1,
+///     has_only_gpus: false,
 ///     discover: || Box::pin(async {
 ///         let info = Info { backend: "one-thread", ..one().info().clone() };
-///         vec![Machine { info, limits: one().limits().clone(), memory: None }]
+///         Ok(vec![Machine { info, limits: one().limits().clone(), memory: None }])
 ///     }),
 ///     open: |_| Box::pin(async { Ok(Box::new(one()) as Box<dyn Backend>) }),
 /// });

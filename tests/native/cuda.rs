@@ -51,6 +51,7 @@ fn failed(error: ptx_interpreter::Error) -> Error {
 
 impl Stream for Interpreter {
     type Function = Function;
+    type Download = Vec<u8>;
 
     fn allocate(&self, bytes: u64) -> Result<u64> {
         Ok(self.memory().alloc(bytes as usize))
@@ -66,6 +67,10 @@ impl Stream for Interpreter {
 
     fn read(&self, address: u64, len: usize) -> Result<Vec<u8>> {
         self.memory().read(address, len).map_err(failed)
+    }
+
+    fn finish(&self, download: Vec<u8>) -> Result<Vec<u8>> {
+        Ok(download)
     }
 
     fn load(&self, kernel: &Kernel) -> Result<Function> {

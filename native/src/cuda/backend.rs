@@ -2,18 +2,23 @@
 //! launched on a stream. [`Stream`] has the calls of the driver, so that tests can run the backend without a GPU.
 
 use super::{ptx, tensor_cores};
-use crate::backend::{Backend, BufferId, Counters, Info, Pending, ReadRange};
+use crate::backend::{
+    Backend, BufferId, Clock, Counters, Info, Pending, ReadRange, RunTimes, RunsTimes,
+};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 use warpweft::codegen::{fold, Source, PARAMS_HEAD};
 use warpweft::kernel::{Dispatch, Kernel, KernelConfig, Limits, Plan};
 
 /// A CUDA stream on one device: the calls that the backend makes. Work is done in the order of the calls.
 pub trait Stream: Send + Sync + 'static {
-    /// A loaded kernel.
+    /// A loaded kernel. It may be dropped while launches of it run.
     type Function: Send + Sync;
+    /// A read that has started. It may be dropped before it is finished.
+    type Download: Send + 'static;
     /// Allocates device memory, and returns its address. The contents are undefined.
     ///
     /// # Errors
@@ -21,16 +26,21 @@ pub trait Stream: Send + Sync + 'static {
     fn allocate(&self, bytes: u64) -> Result<u64>;
     /// Frees device memory after the work submitted so far.
     fn free(&self, address: u64);
-    /// Copies bytes to the device.
+    /// Copies bytes to the device. They may be changed after the call.
     ///
     /// # Errors
-    /// `DeviceLost` if the device does not work any more.
+    /// `Memory` if there is too little for the copy; `DeviceLost` if the device does not work any more.
     fn write(&self, address: u64, data: &[u8]) -> Result<()>;
-    /// Copies bytes from the device, and waits for them.
+    /// Starts to copy bytes from the device, after the work submitted so far.
     ///
     /// # Errors
-    /// `DeviceLost` if the device does not work any more.
-    fn read(&self, address: u64, len: usize) -> Result<Vec<u8>>;
+    /// `Memory` if there is too little for the copy; `DeviceLost` if the device does not work any more.
+    fn read(&self, address: u64, len: usize) -> Result<Self::Download>;
+    /// Waits for the bytes of a read.
+    ///
+    /// # Errors
+    /// As [`Stream::read`].
+    fn finish(&self, download: Self::Download) -> Result<Vec<u8>>;
     /// Compiles a kernel for the device.
     ///
     /// # Errors
@@ -46,6 +56,28 @@ pub trait Stream: Send + Sync + 'static {
     /// # Errors
     /// `DeviceLost` if the device does not work any more.
     fn synchronize(&self) -> Result<()>;
+    /// Returns the bytes of memory for copies.
+    fn staging_bytes(&self) -> u64 {
+        0
+    }
+    /// Whether the stream measures times.
+    fn has_timestamps(&self) -> bool {
+        false
+    }
+    /// Records a timestamp after the work submitted so far, and returns its number, from 0. `None` if no more are recorded.
+    ///
+    /// # Errors
+    /// `DeviceLost` if the device does not work any more.
+    fn record_timestamp(&self) -> Result<Option<usize>> {
+        Ok(None)
+    }
+    /// Waits for the timestamps since the last call, and returns them in nanoseconds from the first one.
+    ///
+    /// # Errors
+    /// `DeviceLost` if the device does not work any more.
+    fn take_timestamps(&self) -> Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
 }
 
 /// The arguments of one launch.
@@ -61,6 +93,8 @@ pub struct Launch {
 
 /// The most workgroups along the second and the third dimension of a grid.
 const MAX_GRID: u32 = 65_535;
+/// The resolution of CUDA's timestamps in nanoseconds, as documented for `cuEventElapsedTime`.
+const TIMESTAMP_RESOLUTION: f64 = 500.0;
 
 /// A backend on a CUDA stream.
 pub struct CudaBackend<S: Stream> {
@@ -68,7 +102,7 @@ pub struct CudaBackend<S: Stream> {
     limits: Limits,
     /// The compute capability of the device, such as 90.
     sm: u32,
-    stream: S,
+    stream: Arc<S>,
     state: Mutex<State<S::Function>>,
 }
 
@@ -79,7 +113,12 @@ struct State<F> {
     /// Loaded kernels by their WGSL. The batches hold them.
     loaded: HashMap<String, Weak<Loaded<F>>>,
     counters: Counters,
+    /// The runs since profiling began, if the backend is profiled.
+    profiled: Option<Vec<Timed>>,
 }
+
+/// The numbers of the timestamps before and after each dispatch of a run.
+type Timed = Vec<Option<(usize, usize)>>;
 
 #[derive(Clone, Copy)]
 struct Buffer {
@@ -106,6 +145,8 @@ struct Prepared<F> {
 }
 
 struct Step<F> {
+    /// The position of its dispatch in the plan.
+    dispatch: usize,
     kernel: Arc<Loaded<F>>,
     grid: [u32; 3],
     /// The offset and the length of its params in the image.
@@ -125,8 +166,9 @@ impl<S: Stream> CudaBackend<S> {
             batches: HashMap::new(),
             loaded: HashMap::new(),
             counters: Counters::default(),
+            profiled: None,
         };
-        CudaBackend { info, limits, sm, stream, state: Mutex::new(state) }
+        CudaBackend { info, limits, sm, stream: Arc::new(stream), state: Mutex::new(state) }
     }
 
     /// The limits of devices with a compute capability of at least 75.
@@ -191,10 +233,10 @@ impl<S: Stream> CudaBackend<S> {
         }
         let (steps, image, words) = Default::default();
         let mut prepared = Prepared { _batch: Arc::downgrade(batch), steps, image, words };
-        for dispatch in &batch.dispatches {
+        for (number, dispatch) in batch.dispatches.iter().enumerate() {
             let source = self.text(&dispatch.kernel, batch.config);
             let kernel = self.loaded(state, &source)?;
-            prepared.add(dispatch, &source, kernel, &self.limits)?;
+            prepared.add((number, dispatch), &source, kernel, &self.limits)?;
         }
         let prepared = Arc::new(prepared);
         state.batches.insert(address, prepared.clone());
@@ -218,6 +260,38 @@ impl<S: Stream> CudaBackend<S> {
         state.counters.pipelines += 1;
         state.loaded.insert(source.text.clone(), Arc::downgrade(&loaded));
         Ok(loaded)
+    }
+}
+
+impl<S: Stream> CudaBackend<S> {
+    /// Launches a kernel of a batch. `params` is the address of the batch's params. With `timed`, the numbers of its timestamps
+    /// are stored there.
+    fn launch(
+        &self,
+        step: &Step<S::Function>,
+        params: u64,
+        buffers: &[Buffer],
+        timed: Option<&mut Timed>,
+    ) -> Result<()> {
+        let bindings = step.bindings(params, buffers)?;
+        let workgroup_size = step.kernel.workgroup_size;
+        let launch = Launch { grid: step.grid, workgroup_size, bindings };
+        let Some(timed) = timed else {
+            return self.stream.launch(&step.kernel.function, &launch);
+        };
+        let start = self.stream.record_timestamp()?;
+        self.stream.launch(&step.kernel.function, &launch)?;
+        timed[step.dispatch] = start.zip(self.stream.record_timestamp()?);
+        Ok(())
+    }
+}
+
+impl<S: Stream> Drop for CudaBackend<S> {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (_, buffer) in state.buffers.drain() {
+            self.stream.free(buffer.address);
+        }
     }
 }
 
@@ -249,7 +323,7 @@ impl<F> Step<F> {
 impl<F> Prepared<F> {
     fn add(
         &mut self,
-        dispatch: &Dispatch,
+        (number, dispatch): (usize, &Dispatch),
         source: &Source,
         kernel: Arc<Loaded<F>>,
         limits: &Limits,
@@ -274,7 +348,8 @@ impl<F> Prepared<F> {
         }
         self.image.resize(start + (16 * vectors).next_multiple_of(ALIGNMENT), 0);
         let slots = dispatch.inputs.iter().chain(&dispatch.outputs).copied().collect();
-        self.steps.push(Step { kernel, grid, params: (start, 16 * vectors), slots });
+        let params = (start, 16 * vectors);
+        self.steps.push(Step { dispatch: number, kernel, grid, params, slots });
         Ok(())
     }
 
@@ -345,34 +420,47 @@ impl<S: Stream> Backend for CudaBackend<S> {
             return Err(Error::argument("cuda: buffers must be those of the batch, got others"));
         }
         state.counters.submits += 1;
-        if prepared.steps.is_empty() {
-            return Ok(());
+        let mut timed: Timed = vec![None; batch.dispatches.len()];
+        if !prepared.steps.is_empty() {
+            let image = prepared.params(scalars)?;
+            let params = self.stream.allocate(image.len() as u64)?;
+            let launched = self.stream.write(params, &image).and_then(|()| {
+                prepared.steps.iter().try_for_each(|step| {
+                    state.counters.dispatches += 1;
+                    let times = state.profiled.is_some().then_some(&mut timed);
+                    self.launch(step, params, &found, times)
+                })
+            });
+            self.stream.free(params);
+            launched?;
         }
-        let image = prepared.params(scalars)?;
-        let params = self.stream.allocate(image.len() as u64)?;
-        let launched = self.stream.write(params, &image).and_then(|()| {
-            prepared.steps.iter().try_for_each(|step| {
-                state.counters.dispatches += 1;
-                let bindings = step.bindings(params, &found)?;
-                let workgroup_size = step.kernel.workgroup_size;
-                let launch = Launch { grid: step.grid, workgroup_size, bindings };
-                self.stream.launch(&step.kernel.function, &launch)
-            })
-        });
-        self.stream.free(params);
-        launched
+        if let Some(runs) = &mut state.profiled {
+            runs.push(timed);
+        }
+        Ok(())
     }
 
     fn read_parts(&self, parts: Vec<ReadRange>) -> Pending<Result<()>> {
-        let read = |ReadRange { buffer, offset, len, take }| {
+        let start = |ReadRange { buffer, offset, len, take }| {
             let address = self.state().range(buffer, offset, len)?;
-            take(&self.stream.read(address, len as usize)?)
+            Ok((self.stream.read(address, len as usize)?, take))
         };
-        Box::pin(ready(parts.into_iter().try_for_each(read)))
+        let started = parts.into_iter().map(start).collect::<Result<Vec<_>>>();
+        let stream = self.stream.clone();
+        // The copies are in order of the other calls. Waiting for them needs no lock.
+        Box::pin(async move {
+            let mut taken = Ok(());
+            for (download, take) in started? {
+                let bytes = stream.finish(download)?;
+                taken = taken.and(take(&bytes));
+            }
+            taken
+        })
     }
 
     fn synchronize(&self) -> Pending<Result<()>> {
-        Box::pin(ready(self.stream.synchronize()))
+        let stream = self.stream.clone();
+        Box::pin(async move { stream.synchronize() })
     }
 
     fn release(&self, batch: &Arc<Plan>) {
@@ -382,8 +470,40 @@ impl<S: Stream> Backend for CudaBackend<S> {
     }
 
     fn counters(&self) -> Counters {
-        let state = self.state();
-        Counters { pipelines_held: state.loaded.len() as u64, ..state.counters }
+        let (state, staging_bytes) = (self.state(), self.stream.staging_bytes());
+        let pipelines_held = state.loaded.len() as u64;
+        Counters { pipelines_held, staging_bytes, ..state.counters }
+    }
+
+    fn profile(&self, since: Option<Instant>) -> Clock {
+        let mut state = self.state();
+        // Timestamps that nobody has taken are of no use. An error of earlier work is returned by later calls.
+        drop(self.stream.take_timestamps());
+        state.profiled = since.filter(|_| self.stream.has_timestamps()).map(|_| Vec::new());
+        if state.profiled.is_some() {
+            Clock::Timestamps
+        } else {
+            Clock::None
+        }
+    }
+
+    fn take_times(&self) -> Pending<Result<RunsTimes>> {
+        let mut state = self.state();
+        let runs = state.profiled.as_mut().map(std::mem::take).unwrap_or_default();
+        let taken = self.stream.take_timestamps().map(|stamps| {
+            let time = |at: usize| stamps.get(at).copied();
+            let times = |pair: Option<(usize, usize)>| {
+                let (start, end) = pair?;
+                time(start).zip(time(end))
+            };
+            let run = |timed: Timed| {
+                let kernels = timed.into_iter().map(times).collect();
+                RunTimes { kernels, whole: None }
+            };
+            let runs = runs.into_iter().map(run).collect();
+            RunsTimes { runs, resolution: TIMESTAMP_RESOLUTION }
+        });
+        Box::pin(ready(taken))
     }
 
     fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {

@@ -2,12 +2,12 @@
 
 use crate::tensor_cores::{assembled, halves, tool, Random, CONFIG, LIMITS};
 use ptx_interpreter::{Argument, ErrorKind, Launch, Memory, Module, Report};
-use warpweft_native::cuda::ptx;
-use warpweft_native::cuda::tensor_cores::{is_used, options, source};
-use warpweft_native::dtype::DType;
 use warpweft::kernel::{
     Atom, Attention, Builder, Index, Inst, Kernel, KernelConfig, Operand, Store,
 };
+use warpweft_native::cuda::ptx;
+use warpweft_native::cuda::tensor_cores::{is_used, options, source};
+use warpweft_native::dtype::DType;
 
 #[derive(Clone, Copy, Debug)]
 struct Case {

@@ -5,14 +5,14 @@ use ptx_interpreter::{Argument, ErrorKind, Launch, Memory, Module, Report};
 use std::io::{stderr, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use warpweft_native::cuda::ptx;
-use warpweft_native::cuda::tensor_cores::{is_used, options, source_with_tile};
-use warpweft_native::dtype::DType;
 use warpweft::expr::{Binary, Unary};
 use warpweft::kernel::{
     Atom, Builder, F16Matmul, Index, Inst, Kernel, KernelConfig, Limits, Matmul, Operand, Program,
     Store, ValueId,
 };
+use warpweft_native::cuda::ptx;
+use warpweft_native::cuda::tensor_cores::{is_used, options, source_with_tile};
+use warpweft_native::dtype::DType;
 
 pub const LIMITS: Limits = Limits {
     buffers_per_kernel: 32,

@@ -109,7 +109,8 @@ async fn open(number: usize, kind: DeviceKind) -> Result<Box<dyn Backend>> {
 pub const FAST: Driver = Driver {
     name: "toy",
     rank: -1,
-    discover: || Box::pin(async { machines(DeviceKind::DiscreteGpu) }),
+    has_only_gpus: false,
+    discover: || Box::pin(async { Ok(machines(DeviceKind::DiscreteGpu)) }),
     open: |number| Box::pin(open(number, DeviceKind::DiscreteGpu)),
 };
 
@@ -117,12 +118,13 @@ pub const FAST: Driver = Driver {
 pub const SLOW: Driver = Driver {
     name: "toy",
     rank: 1,
-    discover: || Box::pin(async { machines(DeviceKind::Software) }),
+    has_only_gpus: false,
+    discover: || Box::pin(async { Ok(machines(DeviceKind::Software)) }),
     open: |number| Box::pin(open(number, DeviceKind::Software)),
 };
 
 /// A driver whose only device fails to open.
 pub const BROKEN: Driver = Driver {
-    discover: || Box::pin(async { machines(DeviceKind::DiscreteGpu).drain(..1).collect() }),
+    discover: || Box::pin(async { Ok(machines(DeviceKind::DiscreteGpu).drain(..1).collect()) }),
     ..FAST
 };
