@@ -6,8 +6,7 @@ use super::kernel_cache::KernelCache;
 use super::stream::DriverStream;
 use crate::backend::{Backend, DeviceKind, Info};
 use crate::cuda::{ptx, CudaBackend, Launch, Stream};
-use crate::device::Limits;
-use crate::device::{self, Driver, Machine};
+use crate::device::{self, Driver, Limits, Machine};
 use crate::error::{Error, ErrorKind, Result};
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute};
 use std::ffi::CStr;
@@ -137,9 +136,10 @@ fn gpu(api: &Api, device: CUdevice, version: u32) -> std::result::Result<Gpu, (&
         kind: if is_integrated { DeviceKind::IntegratedGpu } else { DeviceKind::DiscreteGpu },
         driver: format!("CUDA {}.{}", version / 1000, version % 1000 / 10),
     };
-    let limits = Limits { timestamps: true, ..CudaBackend::<DriverStream>::LIMITS };
+    let sm = 10 * major + minor;
+    let limits = Limits { timestamps: true, ..CudaBackend::<DriverStream>::limits_of(sm) };
     let machine = Machine { info, limits, memory: Some(bytes as u64) };
-    Ok(Gpu { device, machine, sm: 10 * major + minor, has_pools })
+    Ok(Gpu { device, machine, sm, has_pools })
 }
 
 fn machines() -> Result<Vec<Machine>> {
