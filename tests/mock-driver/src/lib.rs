@@ -22,7 +22,7 @@
 
 mod codes;
 mod mock;
-mod out;
+pub mod out;
 mod work;
 
 use codes::{Code, INVALID_VALUE};

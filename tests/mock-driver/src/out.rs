@@ -5,9 +5,15 @@ use std::ffi::{c_char, CStr};
 use std::ptr::copy_nonoverlapping;
 use std::slice::from_raw_parts;
 
-/// A pointer to a value, or to the first of several, which a call reads or writes. Only callers from C make one.
+/// A pointer to a value, or to the first of several, which a call reads or writes.
 #[repr(transparent)]
 pub struct Out<T>(*mut T);
+
+impl<T> From<&mut T> for Out<T> {
+    fn from(value: &mut T) -> Out<T> {
+        Out(value)
+    }
+}
 
 impl<T> Out<T> {
     /// Writes the value.
@@ -35,6 +41,12 @@ impl<T> Out<T> {
 /// A pointer to bytes of the host.
 #[repr(transparent)]
 pub struct Bytes(*mut u8);
+
+impl From<&mut [u8]> for Bytes {
+    fn from(bytes: &mut [u8]) -> Bytes {
+        Bytes(bytes.as_mut_ptr())
+    }
+}
 
 impl Bytes {
     /// Returns the address.

@@ -179,11 +179,10 @@ impl Downloads {
         address: u64,
         len: usize,
     ) -> Result<Download> {
-        if len <= CHUNK_BYTES {
-            if let Some(lease) = self.lease(context)? {
-                lease.chunk.iter().try_for_each(|chunk| chunk.download(address, len))?;
-                return Ok(Download(Bytes::Staged(lease, len)));
-            }
+        let lease = if len <= CHUNK_BYTES { self.lease(context)? } else { None };
+        if let Some(lease) = lease {
+            lease.chunk.iter().try_for_each(|chunk| chunk.download(address, len))?;
+            return Ok(Download(Bytes::Staged(lease, len)));
         }
         let mut leases = Vec::new();
         while let Some(lease) = self.lease(context)? {
@@ -260,9 +259,7 @@ fn in_pieces(chunks: &[&Chunk], address: u64, len: usize) -> Result<Vec<u8>> {
     let size = |piece: usize| CHUNK_BYTES.min(len - piece * CHUNK_BYTES);
     for piece in 0..count + chunks.len() {
         if let Some(done) = piece.checked_sub(chunks.len()) {
-            if done < count {
-                chunks[done % chunks.len()].append_to(&mut bytes, size(done))?;
-            }
+            chunks[done % chunks.len()].append_to(&mut bytes, size(done))?;
         }
         if piece < count {
             let from = address + (piece * CHUNK_BYTES) as u64;
