@@ -252,6 +252,37 @@ fn batches_and_shared_heads() {
     }
 }
 
+/// Many weights that are too small for `f16` count, too.
+#[test]
+fn small_weights() {
+    let case = Case { queries: 5, keys: 1500, length: 1500, has_mask: true, size: 8, ..CASE };
+    let case = Case { value_size: 8, ..case };
+    let mut data = Data::new(&case);
+    data.q.fill(0.0);
+    for (i, mask) in data.mask.iter_mut().enumerate() {
+        *mask = if i % case.keys == 0 { 0.0 } else { -17.5 };
+    }
+    data.v.iter_mut().for_each(|x| *x = x.abs());
+    let (got, _) = run(&case, &translated(&case, 80), &data).unwrap_or_else(|e| panic!("{e}"));
+    for (got, want) in got.iter().zip(data.expected(&case)) {
+        assert!((f64::from(*got) - want).abs() <= 2e-6, "must be {want}, got {got}");
+    }
+}
+
+/// NaN in values reaches the queries that see it.
+#[test]
+fn nan() {
+    let case = Case { queries: 20, keys: 20, length: 20, causal: true, ..CASE };
+    let mut data = Data::new(&case);
+    data.v[10 * case.value_size + 3] = f64::NAN;
+    let (got, _) = run(&case, &translated(&case, 80), &data).unwrap_or_else(|e| panic!("{e}"));
+    for (i, got) in got.iter().enumerate() {
+        let (query, d) = (i / case.value_size, i % case.value_size);
+        assert!(got.is_nan() || d != 3 || query < 10, "query {query}, {d}: {got}");
+        assert!(!got.is_nan() || d == 3, "query {query}, {d}: {got}");
+    }
+}
+
 /// Attention of few queries, of large heads, or without the option is not on tensor cores.
 #[test]
 fn other_attention_stays_as_it_is() {

@@ -325,6 +325,8 @@ fn ragged_sizes_and_batches() {
             check(&Case { batch, m, n, k, transposed, gap, epilogue, tile, ..CASE });
         }
     }
+    // Two bands of tiles.
+    check(&Case { m: 300, n: 100, k: 20, tile: 32, ..CASE });
     // Lines of whole vectors.
     for (m, n, k) in [(72, 80, 48), (129, 136, 8), (32, 48, 200)] {
         for transposed in TRANSPOSED {

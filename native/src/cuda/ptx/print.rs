@@ -272,6 +272,30 @@ impl Printer {
                 let mask = self.operand(*mask, Ty::U32);
                 line!(self, "    bar.warp.sync {mask};");
             }
+            Inst::MultiplyMatrices { .. }
+            | Inst::LoadMatrices { .. }
+            | Inst::CopyAsync { .. }
+            | Inst::CommitCopies
+            | Inst::WaitCopies(_) => self.tensor_core(inst),
+            Inst::Label(label) => line!(self, "$L{label}:"),
+            Inst::Jump { label, condition: None } => line!(self, "    bra $L{label};"),
+            Inst::Jump { label, condition: Some((condition, expected)) } => {
+                let condition = self.in_register(*condition);
+                let not = if *expected { "" } else { "!" };
+                line!(self, "    @{not}{condition} bra $L{label};");
+            }
+            Inst::Copies(copies) => {
+                for (dst, value) in copies {
+                    self.pure(Op::Move, *dst, &[*value; 3]);
+                }
+            }
+            Inst::Exit => line!(self, "    ret;"),
+        }
+    }
+
+    /// Prints an instruction of tensor cores or asynchronous copies.
+    fn tensor_core(&mut self, inst: &Inst) {
+        match inst {
             Inst::MultiplyMatrices { dst, a, b, c } => {
                 let [a, b, c] = [&a[..], b, c].map(|args| self.list(args));
                 let dst = self.list(&dst.map(Operand::Reg));
@@ -296,19 +320,7 @@ impl Printer {
             }
             Inst::CommitCopies => line!(self, "    cp.async.commit_group;"),
             Inst::WaitCopies(groups) => line!(self, "    cp.async.wait_group {groups};"),
-            Inst::Label(label) => line!(self, "$L{label}:"),
-            Inst::Jump { label, condition: None } => line!(self, "    bra $L{label};"),
-            Inst::Jump { label, condition: Some((condition, expected)) } => {
-                let condition = self.in_register(*condition);
-                let not = if *expected { "" } else { "!" };
-                line!(self, "    @{not}{condition} bra $L{label};");
-            }
-            Inst::Copies(copies) => {
-                for (dst, value) in copies {
-                    self.pure(Op::Move, *dst, &[*value; 3]);
-                }
-            }
-            Inst::Exit => line!(self, "    ret;"),
+            _ => {}
         }
     }
 

@@ -13,7 +13,7 @@
 //
 // The sums of a fragment and the left operand of the next product have the same order in a warp's registers, so weights never
 // leave the registers. A weight is not exact as f16. It is the sum of two f16, and both are multiplied with v. So the error
-// is that of f32.
+// is about that of f32. An infinite value makes NaN, because one of the two may be 0.
 //
 // Lines in shared memory are swizzled as in matmul.wgsl. Cost: two tiles of keys and values take up to 32 KiB.
 
@@ -45,6 +45,8 @@ const COPY_K = 16u;
 const COPY_V = 16u;
 
 const LOWEST = -0x1.fffffep127f;
+// The weight of the highest score. Weights of many low scores are then not too small for f16.
+const SHIFT = 16384.0;
 const THREADS = 128u;
 const ROWS = REPEAT * QUERIES;
 const TILES = (ROWS + 63u) / 64u;
@@ -230,7 +232,8 @@ fn masked(pair: vec2<f32>, batch: u32, head: u32, query: u32, key: u32, range: v
 // The weights of a row with two neighboring keys.
 fn weighted(scores: vec2<f32>, highest: f32, key: u32, range: vec2<u32>) -> vec2<f32> {
   let keys = vec2<u32>(key, key + 1u);
-  return select(vec2<f32>(), exp(scores - highest), (keys >= range.xx) & (keys < range.yy));
+  let weights = SHIFT * exp(scores - highest);
+  return select(vec2<f32>(), weights, (keys >= range.xx) & (keys < range.yy));
 }
 
 @compute @workgroup_size(THREADS)

@@ -64,6 +64,8 @@ const STAGES = 3u;
 const STEPS = (K + DEPTH - 1u) / DEPTH;
 const TILES_M = (M + TILE - 1u) / TILE;
 const TILES_N = (N + TILE - 1u) / TILE;
+// The rows of tiles in a band.
+const BAND = 8u;
 const WARPS_M = 2u;
 const WARPS_N = 2u + TILE / 128u * 2u;
 const WARP_M = TILE / WARPS_M;
@@ -246,8 +248,11 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   }
   let batch = group / (TILES_M * TILES_N);
   let tile = group % (TILES_M * TILES_N);
-  let first_row = tile / TILES_N * TILE;
-  let first_col = tile % TILES_N * TILE;
+  // Workgroups that run at the same time have tiles in bands of rows, so that they share operands in the cache.
+  let band = tile / (BAND * TILES_N) * BAND;
+  let rows = min(TILES_M - band, BAND);
+  let first_row = (band + tile % (BAND * TILES_N) % rows) * TILE;
+  let first_col = tile % (BAND * TILES_N) / rows * TILE;
   let warp = lane / 32u;
   let warp_row = warp / WARPS_N * WARP_M;
   let warp_col = warp % WARPS_N * WARP_N;

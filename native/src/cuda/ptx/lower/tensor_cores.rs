@@ -9,7 +9,7 @@
 //! | `ptx_mma(a: vec4<u32>, b: vec2<u32>, c: vec4<f32>) -> vec4<f32>` | `mma.sync` of 16 x 8 x 16 elements |
 //! | `ptx_ldmatrix(at: u32) -> vec4<u32>` | `ldmatrix.x4` at a byte of the workgroup variable |
 //! | `ptx_ldmatrix_trans(at: u32) -> vec4<u32>` | `ldmatrix.x4.trans` |
-//! | `ptx_cp_async_16_NAME(to: u32, at: u32, bytes: u32)` | `cp.async` of 16 bytes (also 8 and 4) to byte `to`, from element `at` |
+//! | `ptx_cp_async_16_NAME(to: u32, at: u32, bytes: u32)` | `cp.async` of 16, 8 or 4 bytes from element `at` to byte `to` |
 //! | `ptx_cp_async_commit_group()` | `cp.async.commit_group` |
 //! | `ptx_cp_async_wait_group_1()` | `cp.async.wait_group 1`, or another number |
 //!
