@@ -265,7 +265,7 @@ fn small_weights() {
     data.v.iter_mut().for_each(|x| *x = x.abs());
     let (got, _) = run(&case, &translated(&case, 80), &data).unwrap_or_else(|e| panic!("{e}"));
     for (got, want) in got.iter().zip(data.expected(&case)) {
-        assert!((f64::from(*got) - want).abs() <= 2e-6, "must be {want}, got {got}");
+        assert!((f64::from(*got) - want).abs() <= 5e-6, "must be {want}, got {got}");
     }
 }
 

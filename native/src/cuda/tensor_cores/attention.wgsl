@@ -322,6 +322,8 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     for (var n = 0u; n < ALONG; n++) {
       sums[n] *= fading.xxyy;
     }
+    // A separate sum for the tile, because one long sum would collect a rounding error per key.
+    var part = vec2<f32>();
     for (var j = 0u; j < RIGHT; j += 2u) {
       var high: array<u32, 4>;
       var low: array<u32, 4>;
@@ -329,7 +331,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
         let key = first_key + 8u * (j + i) + own % 4u * 2u;
         let upper = weighted(scores[j + i].xy, highest.x, key, range_0);
         let lower = weighted(scores[j + i].zw, highest.y, key, range_1);
-        total += vec2<f32>(upper.x + upper.y, lower.x + lower.y);
+        part += vec2<f32>(upper.x + upper.y, lower.x + lower.y);
         high[2u * i] = pack2x16float(upper);
         high[2u * i + 1u] = pack2x16float(lower);
         low[2u * i] = pack2x16float(upper - unpack2x16float(high[2u * i]));
@@ -344,6 +346,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
         sums[n + 1u] = ptx_mma(small, b.zw, ptx_mma(a, b.zw, sums[n + 1u]));
       }
     }
+    total += part;
     at = STAGE - at;
   }
   total += subgroupShuffleXor(total, 1u);
