@@ -106,8 +106,9 @@ impl ComputationGraph {
     /// # Errors
     /// The errors of [`Device::read`](crate::device::Device::read).
     pub async fn with_values(mut self) -> Result<ComputationGraph> {
-        // Copies are read, so that nothing holds the numbers themselves in the meantime. Otherwise an intermediate number
-        // that was computed for the drawing and then dropped would end the history of its users.
+        // The drawing must not change the program, so nodes that it computes keep their history.
+        let past = self.of.past()?;
+        let open = self.of.device().open(past.iter().filter_map(|x| x.node().ok()));
         let take = |(n, node): (usize, &mut Node)| node.number.take().map(|number| (n, number));
         let numbers: Vec<(usize, Tensor)> =
             self.nodes.iter_mut().enumerate().filter_map(take).collect();
@@ -125,9 +126,11 @@ impl ComputationGraph {
                 gradients.push((*n, gradient.cast(DType::F32)?));
             }
         }
-        drop(numbers);
         let all: Vec<&Tensor> = values.iter().chain(&gradients).map(|(_, x)| x).collect();
-        let read = self.of.device().read::<f32>(&all).await?;
+        let read = self.of.device().read::<f32>(&all);
+        self.of.device().keep_open(&open);
+        drop((numbers, past));
+        let read = read.await?;
         let mut read = read.into_iter().map(|one| one.first().copied().map(f64::from));
         for (n, _) in &values {
             self.nodes[*n].value = read.next().flatten();
