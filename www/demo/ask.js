@@ -37,6 +37,7 @@ const model = new ModelWorker(worker, (/** @type {{ progress?: ModelProgress, to
 });
 const wanted = await listDevices();
 connect();
+updateControls(); // Until now a click would have been lost.
 await listKept().catch(failed);
 // For programs that test the page.
 Object.assign(window, { demo: { device: {}, ready: Promise.resolve() } });

@@ -77,6 +77,7 @@ const rows = Array.from({ length: MAX_RESULTS }, (_, row) => {
 text("results").append(...rows.map(({ item }) => item));
 const wanted = await listDevices();
 connect();
+updateControls(); // Until now a click would have been lost.
 prepare();
 // For programs that test the page.
 Object.assign(window, { demo: { device: {}, ready: Promise.resolve() } });

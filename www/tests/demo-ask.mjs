@@ -18,6 +18,16 @@ const server = await serve();
 const browser = await launch();
 const consoleLines = [];
 
+await test("nothing can be loaded before a page's script has started", async () => {
+  for (const name of ["ask", "search", "teach"]) {
+    const page = await browser.newPage();
+    await page.route(`**/${name}.js`, (route) => route.abort());
+    await page.goto(`${server.url}/demo/${name}.html`);
+    expect(await page.locator("#fetch").isDisabled(), `a click on ${name}.html would be lost`);
+    await page.close();
+  }
+});
+
 for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844]]) {
   const page = await browser.newPage({ viewport: { width, height } });
   page.setDefaultTimeout(120_000);
