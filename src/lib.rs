@@ -72,7 +72,7 @@
 //! [`Device::compile_dynamic`]: device::Device::compile_dynamic
 //! [`Device::discover`]: device::Device::discover
 
-// What is used only by other backends and tests is public with this feature.
+// Without `unstable`, nothing uses the functions that exist only for other backends and for tests.
 #![cfg_attr(not(feature = "unstable"), allow(dead_code, unused_imports))]
 
 // The order of the paragraphs below is the architecture: a module names only modules of earlier paragraphs.

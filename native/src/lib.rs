@@ -1,6 +1,6 @@
 //! [`warpweft`] with a blocking API, for Rust programs without an async executor.
 //!
-//! This crate exports everything of `warpweft` under the same names. Each async function has a blocking variant that ends in
+//! This crate exports the modules of `warpweft` under the same names. Each async function has a blocking variant that ends in
 //! `_blocking`, in the traits [`DeviceBlocking`], [`TensorBlocking`], [`ProgramBlocking`] and [`TrainerBlocking`]. [`prelude`]
 //! contains these traits and the most important types.
 //!

@@ -150,7 +150,7 @@ fn copies() {
     assert_eq!(pollster::block_on(read).expect("numbers"), [3; 100]);
 }
 
-/// Exceeds the memory of the GPU, and goes on.
+/// Allocates more memory than the GPU has. The error must be `Memory`, and later operations must work.
 fn memory() {
     let device = cuda();
     let kept = device.tensor(&[1.5f32; 100], &[100]).expect("a small tensor");

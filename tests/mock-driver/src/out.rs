@@ -33,7 +33,7 @@ impl<T> Out<T> {
 
     /// Reads the n-th value. `None` for a null pointer.
     pub fn at(&self, n: usize) -> Option<T> {
-        // SAFETY: the caller passes a pointer to so many values of this type, which are numbers and pointers.
+        // SAFETY: the caller passes a pointer to more than `n` values of this type, which are numbers or pointers.
         (!self.0.is_null()).then(|| unsafe { self.0.add(n).read() })
     }
 }

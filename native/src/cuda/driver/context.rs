@@ -68,7 +68,7 @@ impl Context {
     /// Opens the context and a stream of a device.
     ///
     /// # Errors
-    /// Those of the driver. The message has the call and its code.
+    /// `Memory`, `DeviceLost` or `InvalidState`. The message names the driver's function and its code.
     pub fn open(api: &'static Api, device: CUdevice, has_pools: bool) -> Result<Context> {
         let mut context = null_mut();
         // SAFETY: the pointer is valid, and the device is one of the driver.
