@@ -416,7 +416,7 @@ impl Device {
 
     /// Captures the operations that compute `results` from `operands`, so that they can be recorded again on other operands.
     pub(crate) fn pullback(&self, operands: &[NodeId], results: &[NodeId]) -> Result<Pullback> {
-        let Capture { trace, sources, scalars, nodes } = self.state().graph.trace(results);
+        let Capture { trace, sources, scalars, nodes, .. } = self.state().graph.trace(results);
         let mut of = Vec::with_capacity(sources.len());
         for source in sources {
             let at = operands.iter().position(|&operand| operand == source);

@@ -146,7 +146,7 @@ impl State {
 
     /// Drops all history that no gradient can use, and returns the freed buffers to the pool.
     pub fn collect_garbage(&mut self, backend: &dyn Backend) {
-        self.graph.collect_all();
+        self.graph.drop_unneeded_history();
         self.reclaim(backend);
     }
 

@@ -20,9 +20,18 @@
 //! Example: `x` is held data, `y = exp(x)`, `z = y * 2`, and only `x` and `z` are held. `z` is computed and keeps its inputs,
 //! because a gradient by `x` can still be requested. Then `x` is dropped, so `z` depends on no held tensor any more. `z` drops
 //! its inputs, which frees `y` and then `x`. Gradients that would pass `z` are an error from then on, because of its `cut`.
+//!
+//! A computed node that no tensor holds drops its history, too. Otherwise the loop `x = step(x)` would keep every step. The app
+//! knows which values it has read, but not which values a batch stored to save time. Example: `h` is an expensive layer, and
+//! `loss` and `accuracy` are read. The second batch stores `h` if a tensor holds it, as a JavaScript program does until the
+//! garbage collector runs. If `h` dropped its history afterwards, the gradient of `loss` would fail at random. Such a node
+//! therefore keeps its history while a needed node of the same batch or of the next one leads gradients to it
+//! ([`Graph::drop_unneeded_history`]). Results of later batches are excluded, so that a loop keeps few steps.
 
 use super::{Graph, Inputs, Node, NodeId};
 use crate::op::Op;
+use crate::sorted;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
 /// The kind of owner that keeps a node alive, for memory reports.
@@ -120,6 +129,53 @@ impl Graph {
         self.collect_all();
     }
 
+    /// Drops the history of stored values that nothing requested and no tensor holds, as described in the module's
+    /// documentation. Call this before and after a batch.
+    pub fn drop_unneeded_history(&mut self) {
+        let mut waiting = std::mem::take(&mut self.unrequested);
+        // Users first, because most searches end at a user that is needed.
+        sorted::by_key(&mut waiting, |id| Reverse(id.seq));
+        waiting.dedup();
+        let mut known = FxHashMap::default();
+        waiting.retain(|&id| {
+            let is_needed = self.get(id).is_some() && self.is_needed_nearby(id, &mut known);
+            if let Some(node) = self.get_mut(id).filter(|_| !is_needed) {
+                node.is_unrequested = false;
+                self.pending.push(id);
+            }
+            is_needed
+        });
+        self.unrequested = waiting;
+        self.collect_all();
+    }
+
+    /// Whether a gradient may flow into the node from a needed node of the same batch or of the next one. `known` has earlier
+    /// answers, by index and batch.
+    fn is_needed_nearby(&self, id: NodeId, known: &mut FxHashMap<(u32, u64), bool>) -> bool {
+        let batch = self.node(id).first_batch;
+        let (mut seen, mut stack) = (FxHashSet::default(), vec![id.index]);
+        let mut is_needed = self.node(id).handles > 0;
+        while let Some(at) = stack.pop().filter(|_| !is_needed) {
+            let Some(node) = &self.nodes[at as usize].1 else { continue };
+            for &index in &node.users {
+                let Some(user) = &self.nodes[index as usize].1 else { continue };
+                if !user.is_passed() || user.first_batch > batch + 1 {
+                    continue;
+                }
+                let answer = known.get(&(index, batch)).copied();
+                is_needed |= user.is_needed() || answer == Some(true);
+                if answer.is_none() && seen.insert(index) {
+                    stack.push(index);
+                }
+            }
+        }
+        if !is_needed {
+            known.extend(seen.into_iter().map(|index| ((index, batch), false)));
+        }
+        known.insert((id.index, batch), is_needed);
+        is_needed
+    }
+
     /// Updates the graph after these nodes changed. Frees the unreferenced ones and updates their inputs at once. Propagates
     /// changed numbers to users incrementally, at most `MAX_STALE_ENTRIES` nodes per call, so that dropping many tensors stays
     /// cheap.
@@ -160,7 +216,8 @@ impl Graph {
         let is_freed = node.handles == 0 && node.users.is_empty();
         let history_is_useless = node.is_used_up || reach.newest_held <= reach.cut.before;
         let may_drop_history = node.is_materialized && (is_hidden || history_is_useless);
-        let drops_history = may_drop_history && !is_frozen;
+        let is_unrequested = node.is_unrequested && !history_is_useless;
+        let drops_history = may_drop_history && !is_frozen && !is_unrequested;
         // An alias needs its input as long as it has a history.
         let is_alias = node.alias.is_some();
         let uses = (!node.is_materialized || is_alias) && node.is_needed() && !drops_history;
@@ -187,6 +244,8 @@ impl Graph {
         }
         if may_drop_history && is_frozen && !is_freed {
             self.deferred.push(id);
+        } else if may_drop_history && is_unrequested && !is_freed {
+            self.unrequested.push(id);
         }
         if is_freed && self.free(id).is_some_and(|node| node.is_materialized) {
             self.freed_sources.push(id);

@@ -59,8 +59,10 @@ struct Node {
     depends_on_placeholder: bool,
     /// Whether a variable has or had this value. A batch then stores it even if other nodes use it.
     is_variable_value: bool,
-    /// Whether a batch computed the node as an intermediate value and did not store it.
-    was_computed: bool,
+    /// The number of the first batch that computed the node, stored or not. 0 if none did.
+    first_batch: u64,
+    /// Whether a batch stored the node although nothing requested its value ([`Graph::drop_unneeded_history`]).
+    is_unrequested: bool,
     /// The number of tensors that hold the node.
     handles: u32,
     /// The number of `handles` that belong to compiled programs.
@@ -160,6 +162,10 @@ pub struct Graph {
     is_frozen: bool,
     /// Nodes whose history is dropped once the pause ends.
     deferred: Vec<NodeId>,
+    /// Stored values without a request that no tensor holds any more. Some may have been freed since.
+    unrequested: Vec<NodeId>,
+    /// The number of batches so far.
+    batches: u64,
     /// The value of `count` when the graph was last validated.
     checked_at: u64,
 }
@@ -337,7 +343,8 @@ impl Graph {
             is_detached: false,
             depends_on_placeholder: false,
             is_variable_value: false,
-            was_computed: false,
+            first_batch: 0,
+            is_unrequested: false,
             handles: 1,
             programs: 0,
             variables: 0,

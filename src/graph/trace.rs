@@ -44,6 +44,8 @@ pub struct Capture {
     pub scalars: Vec<u32>,
     /// The node of the graph for each node of the trace.
     pub nodes: Vec<NodeId>,
+    /// The nodes that the batch stores although nothing requested them.
+    pub unrequested: Vec<NodeId>,
 }
 
 /// Options of [`Graph::capture`].
@@ -245,8 +247,11 @@ impl Graph {
     /// Call [`Graph::mark_computed`] when the batch has run.
     pub fn capture(&mut self, nodes: &[NodeId], policy: &CapturePolicy<'_>) -> Capture {
         let mut capture = self.trace(nodes);
+        let requested = capture.trace.outputs.len();
         self.store_shader_outputs(&mut capture);
         self.store_recomputed(&mut capture, policy.is_cheap);
+        let unrequested = capture.trace.outputs[requested..].iter();
+        capture.unrequested = unrequested.map(|&output| capture.nodes[output]).collect();
         if let Some(is_own) = policy.is_own {
             self.donate(&mut capture, is_own);
         }
@@ -260,6 +265,7 @@ impl Graph {
             sources: Vec::new(),
             scalars: Vec::new(),
             nodes: Vec::new(),
+            unrequested: Vec::new(),
         };
         let mut places = std::mem::take(&mut self.positions);
         places.begin(self.nodes.len());
@@ -321,7 +327,8 @@ impl Graph {
     /// Adds intermediate values to the outputs if an earlier batch already computed them and something needs them after this
     /// batch. Cheap values are excluded. So nothing expensive is computed more than twice.
     fn store_recomputed(&self, capture: &mut Capture, cheap: impl FnOnce(&Trace) -> Vec<bool>) {
-        let repeated = |&id: &NodeId| self.node(id).was_computed && !self.node(id).is_materialized;
+        let repeated =
+            |&id: &NodeId| self.node(id).first_batch > 0 && !self.node(id).is_materialized;
         if !capture.nodes.iter().any(repeated) {
             return;
         }
@@ -337,7 +344,8 @@ impl Graph {
         for (n, id) in capture.nodes.iter().enumerate().rev() {
             let node = self.node(*id);
             let needed = later[n] || self.is_needed_later(*id);
-            if needed && node.was_computed && !written[n] && !node.is_materialized && !cheap[n] {
+            let repeated = node.first_batch > 0 && !node.is_materialized;
+            if needed && repeated && !written[n] && !cheap[n] {
                 written[n] = true;
                 trace.outputs.push(n);
             }
@@ -393,9 +401,16 @@ impl Graph {
 
     /// Marks the captured nodes as computed by a batch.
     pub fn mark_computed(&mut self, capture: &Capture) {
+        self.batches += 1;
+        let batch = self.batches;
         for &id in &capture.nodes {
+            if let Some(node) = self.get_mut(id).filter(|node| node.first_batch == 0) {
+                node.first_batch = batch;
+            }
+        }
+        for &id in &capture.unrequested {
             if let Some(node) = self.get_mut(id) {
-                node.was_computed = true;
+                node.is_unrequested = true;
             }
         }
     }

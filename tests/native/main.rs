@@ -26,6 +26,7 @@ mod history;
 mod interop;
 mod io;
 mod js;
+mod late_drops;
 mod linalg_kernels;
 mod loss_kernels;
 mod lru;
