@@ -1,8 +1,13 @@
 // Tests programs that never dispose of tensors, in Node, on the CPU's core. The tensors are collected before memory runs out.
 // If they cannot be collected, an error says so and the device still works.
 
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { Device } from "../dist/index.js";
 import { finish } from "./support/browser.js";
+
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc");
 
 const results = [];
 
@@ -50,6 +55,30 @@ await test("a loop that holds all it records ends in an error, and the device go
     sum = await Promise.resolve().then(again).catch(() => undefined);
   }
   check(sum === 4, `the device does not compute: ${sum}`);
+});
+
+await test("a collection between reads and a gradient changes nothing", async (device) => {
+  const w = device.uniform([16, 16], { seed: 1 });
+  const lossOf = async (reads) => {
+    let h = device.uniform([16, 16], { seed: 2 });
+    for (let n = 0; n < 4; n++) h = h.matmul(w).mul(0.1).tanh();
+    const loss = h.square().mean();
+    for (let n = 0; n < reads; n++) await (n === 0 ? loss : h.mul(n).mean()).item();
+    return loss; // `h` is garbage from here on.
+  };
+  const wanted = await (await lossOf(0)).grad([w])[0].read();
+  check(wanted.some((slope) => Math.abs(slope) > 1e-4), `the gradients are ${wanted}`);
+  for (const reads of [1, 2, 5]) {
+    const loss = await lossOf(reads);
+    const before = device.stats().nodes;
+    for (let tries = 0; tries < 3; tries++) {
+      collectGarbage();
+      await new Promise((resolve) => setTimeout(resolve)); // Finalizers run in a turn of their own.
+    }
+    check(reads < 2 || device.stats().nodes < before, "nothing was collected");
+    const slopes = await loss.grad([w])[0].read();
+    check(slopes.every((slope, n) => slope === wanted[n]), `after ${reads} reads: ${slopes}`);
+  }
 });
 
 finish(results);
