@@ -25,10 +25,10 @@ impl Device {
         backend.set_cache_limits(&limits);
     }
 
-    /// Returns the pooled memory, which is kept for reuse, to the system.
+    /// Returns the pooled memory, which is kept for reuse, to the system. Dropped tensors lose their history.
     pub fn trim(&self) {
         let (mut state, backend) = (self.state(), &*self.inner.backend);
-        state.collect_garbage(backend);
+        state.drop_retired_history(backend);
         state.pool.trim(backend);
     }
 

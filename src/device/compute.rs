@@ -217,6 +217,7 @@ impl Device {
         });
         let mut state = self.state();
         state.pool.release_held(&*self.inner.backend);
+        state.graph.count_batch();
         ran.map(|ran| (state, ran))
     }
 

@@ -1,5 +1,5 @@
-//! Eviction: memory that can be refilled is emptied when memory is short. Keys and values of contexts come first, then the
-//! weights of models that are not in use.
+//! Eviction: memory that can be refilled is emptied when memory is short. The history of dropped values comes first, then keys
+//! and values of contexts, then the weights of models that are not in use.
 //!
 //! An [`Evictable`] holds the contents. If an allocation fails, the device evicts one and tries again ([`Device::evicting`]).
 //! It chooses the contents of the lowest rank that were used least recently and are not in use. The owner finds them missing at
@@ -91,8 +91,12 @@ impl Device {
         self.inner.evictables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Evicts one evictable. Returns false if all are empty or in use.
+    /// Drops the history of values that no tensor holds. If there is none, evicts one evictable. Returns false if all are empty
+    /// or in use.
     pub(crate) fn evict_one(&self) -> bool {
+        if self.state().drop_retired_history(&*self.inner.backend) {
+            return true;
+        }
         let upgrade = |(rank, one): &(Rank, Weak<dyn Evict>)| Some((*rank, one.upgrade()?));
         let mut evictables: Vec<(Rank, Arc<dyn Evict>)> =
             self.evictables().iter().filter_map(upgrade).collect();

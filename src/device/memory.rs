@@ -23,7 +23,7 @@ pub struct MemoryReport {
     pub variables: u64,
     /// Tensors that only compiled programs hold.
     pub constants: u64,
-    /// Values that nothing holds, but that pending operations need.
+    /// Values that nothing holds, but that pending operations or gradients need.
     pub pending: u64,
     /// Intermediate values of batches that are being prepared.
     pub temporaries: u64,
@@ -214,6 +214,11 @@ impl Device {
         self.state().graph.release_variable(node);
     }
 
+    /// Notes that the variable was dropped while it had this value.
+    pub(crate) fn outlive_variable(&self, node: NodeId) {
+        self.state().graph.outlive_variable(node);
+    }
+
     /// Notes that a handle of the node belongs to a compiled program, or no longer does.
     pub(crate) fn set_constant(&self, node: NodeId, whether: bool) {
         self.state().graph.set_constant(node, whether);
@@ -299,7 +304,7 @@ impl fmt::Display for MemoryReport {
             ("tensors", self.tensors),
             ("variables", self.variables),
             ("constants of programs", self.constants),
-            ("operands of pending operations", self.pending),
+            ("operands of operations and gradients", self.pending),
             ("temporaries", self.temporaries),
             ("pooled", self.pooled),
             ("= allocated", self.allocated),

@@ -98,7 +98,7 @@ impl Replay<'_> {
             filled.retain(|&node| !state.graph.is_freed(node));
             filled.into_iter().for_each(|node| state.graph.mark_eager(node));
         }
-        state.reclaim(backend);
+        state.collect_garbage(backend);
         Ok(())
     }
 }

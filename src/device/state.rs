@@ -146,8 +146,15 @@ impl State {
 
     /// Drops all history that no gradient can use, and returns the freed buffers to the pool.
     pub fn collect_garbage(&mut self, backend: &dyn Backend) {
-        self.graph.drop_unneeded_history();
+        self.graph.expire(self.pool.used);
         self.reclaim(backend);
+    }
+
+    /// Drops the history of all values that no tensor holds. Returns whether there was any.
+    pub fn drop_retired_history(&mut self, backend: &dyn Backend) -> bool {
+        let any = self.graph.expire_all();
+        self.reclaim(backend);
+        any
     }
 
     /// Validates the graph and the buffers of its data, from time to time. Debug builds do it before they compute.

@@ -21,17 +21,11 @@
 //! because a gradient by `x` can still be requested. Then `x` is dropped, so `z` depends on no held tensor any more. `z` drops
 //! its inputs, which frees `y` and then `x`. Gradients that would pass `z` are an error from then on, because of its `cut`.
 //!
-//! A computed node that no tensor holds drops its history, too. Otherwise the loop `x = step(x)` would keep every step. The app
-//! knows which values it has read, but not which values a batch stored to save time. Example: `h` is an expensive layer, and
-//! `loss` and `accuracy` are read. The second batch stores `h` if a tensor holds it, as a JavaScript program does until the
-//! garbage collector runs. If `h` dropped its history afterwards, the gradient of `loss` would fail at random. Such a node
-//! therefore keeps its history while a needed node of the same batch or of the next one leads gradients to it
-//! ([`Graph::drop_unneeded_history`]). Results of later batches are excluded, so that a loop keeps few steps.
+//! A computed node that no tensor needs drops its history, too, after some time (`retire.rs`).
 
-use super::{Graph, Inputs, Node, NodeId};
+use super::retire::Retirement;
+use super::{Graph, Inputs, Node, NodeId, VARIABLE_VALUE};
 use crate::op::Op;
-use crate::sorted;
-use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
 /// The kind of owner that keeps a node alive, for memory reports.
@@ -129,53 +123,6 @@ impl Graph {
         self.collect_all();
     }
 
-    /// Drops the history of stored values that nothing requested and no tensor holds, as described in the module's
-    /// documentation. Call this before and after a batch.
-    pub fn drop_unneeded_history(&mut self) {
-        let mut waiting = std::mem::take(&mut self.unrequested);
-        // Users first, because most searches end at a user that is needed.
-        sorted::by_key(&mut waiting, |id| Reverse(id.seq));
-        waiting.dedup();
-        let mut known = FxHashMap::default();
-        waiting.retain(|&id| {
-            let is_needed = self.get(id).is_some() && self.is_needed_nearby(id, &mut known);
-            if let Some(node) = self.get_mut(id).filter(|_| !is_needed) {
-                node.is_unrequested = false;
-                self.pending.push(id);
-            }
-            is_needed
-        });
-        self.unrequested = waiting;
-        self.collect_all();
-    }
-
-    /// Whether a gradient may flow into the node from a needed node of the same batch or of the next one. `known` has earlier
-    /// answers, by index and batch.
-    fn is_needed_nearby(&self, id: NodeId, known: &mut FxHashMap<(u32, u64), bool>) -> bool {
-        let batch = self.node(id).first_batch;
-        let (mut seen, mut stack) = (FxHashSet::default(), vec![id.index]);
-        let mut is_needed = self.node(id).handles > 0;
-        while let Some(at) = stack.pop().filter(|_| !is_needed) {
-            let Some(node) = &self.nodes[at as usize].1 else { continue };
-            for &index in &node.users {
-                let Some(user) = &self.nodes[index as usize].1 else { continue };
-                if !user.is_passed() || user.first_batch > batch + 1 {
-                    continue;
-                }
-                let answer = known.get(&(index, batch)).copied();
-                is_needed |= user.is_needed() || answer == Some(true);
-                if answer.is_none() && seen.insert(index) {
-                    stack.push(index);
-                }
-            }
-        }
-        if !is_needed {
-            known.extend(seen.into_iter().map(|index| ((index, batch), false)));
-        }
-        known.insert((id.index, batch), is_needed);
-        is_needed
-    }
-
     /// Updates the graph after these nodes changed. Frees the unreferenced ones and updates their inputs at once. Propagates
     /// changed numbers to users incrementally, at most `MAX_STALE_ENTRIES` nodes per call, so that dropping many tensors stays
     /// cheap.
@@ -205,26 +152,33 @@ impl Graph {
     }
 
     /// Frees the node if nothing references it. Otherwise recomputes its reach, and drops its history if no gradient can use
-    /// it.
+    /// it, or retires it if no tensor needs it.
     fn update_node(&mut self, id: NodeId) {
         let Some(node) = self.get(id) else { return };
         let mut reach = self.reach_of_inputs(node);
+        let is_freed = node.handles == 0 && node.users.is_empty();
         let is_hidden = node.is_materialized && !self.may_receive_gradient(node);
+        let history_is_useless = node.is_used_up || reach.newest_held <= reach.cut.before;
+        let is_over = node.retirement == Retirement::Over || !node.may_retire();
+        let may_drop_history = node.is_materialized && (is_hidden && is_over || history_is_useless);
+        let drops_history = may_drop_history && !self.is_frozen;
+        match node.retirement {
+            Retirement::Active if is_hidden && !may_drop_history && !is_freed => self.retire(id),
+            Retirement::Since(..) if !is_hidden || may_drop_history || is_freed => {
+                self.set_retirement(id, Retirement::Active);
+            }
+            _ => {}
+        }
         let is_frozen = self.is_frozen;
         let node = self.node_mut(id);
         node.inputs_reach = reach.newest_held;
-        let is_freed = node.handles == 0 && node.users.is_empty();
-        let history_is_useless = node.is_used_up || reach.newest_held <= reach.cut.before;
-        let may_drop_history = node.is_materialized && (is_hidden || history_is_useless);
-        let is_unrequested = node.is_unrequested && !history_is_useless;
-        let drops_history = may_drop_history && !is_frozen && !is_unrequested;
         // An alias needs its input as long as it has a history.
         let is_alias = node.alias.is_some();
         let uses = (!node.is_materialized || is_alias) && node.is_needed() && !drops_history;
         let change = i32::from(uses) - i32::from(node.is_pending_use);
         node.is_pending_use = uses;
         if drops_history {
-            let op = node.op.name();
+            let op = if node.may_retire() { node.op.name() } else { VARIABLE_VALUE };
             let own = HistoryCut { before: reach.newest_held, op };
             reach = reach.join(GradReach { newest_held: 0, cut: own });
             (reach.newest_held, node.cut) = (0, reach.cut);
@@ -244,8 +198,6 @@ impl Graph {
         }
         if may_drop_history && is_frozen && !is_freed {
             self.deferred.push(id);
-        } else if may_drop_history && is_unrequested && !is_freed {
-            self.unrequested.push(id);
         }
         if is_freed && self.free(id).is_some_and(|node| node.is_materialized) {
             self.freed_sources.push(id);
@@ -333,6 +285,11 @@ impl Graph {
         if let Some(node) = self.get_mut(id) {
             node.variables = node.variables.saturating_sub(1);
         }
+    }
+
+    /// Notes that the variable was dropped while it had this value, so that the value is an ordinary tensor.
+    pub fn outlive_variable(&mut self, id: NodeId) {
+        self.node_mut(id).outlived_variable = true;
     }
 
     /// Notes that a handle of the node belongs to a compiled program, or no longer does.

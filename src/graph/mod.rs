@@ -8,6 +8,7 @@ mod donation;
 mod gc;
 mod pullback;
 mod recording;
+mod retire;
 mod trace;
 mod used_up;
 
@@ -20,6 +21,7 @@ pub use gc::Holder;
 use gc::{GradReach, HistoryCut};
 pub use pullback::Pullback;
 pub use recording::{From, Recording, Segment};
+use retire::{Retired, Retirement};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -59,10 +61,12 @@ struct Node {
     depends_on_placeholder: bool,
     /// Whether a variable has or had this value. A batch then stores it even if other nodes use it.
     is_variable_value: bool,
-    /// The number of the first batch that computed the node, stored or not. 0 if none did.
-    first_batch: u64,
-    /// Whether a batch stored the node although nothing requested its value ([`Graph::drop_unneeded_history`]).
+    /// Whether a batch computed the node, stored or not.
+    was_computed: bool,
+    /// Whether a batch stored the node although nothing requested its value.
     is_unrequested: bool,
+    /// Whether the node keeps its history although no tensor needs it.
+    retirement: Retirement,
     /// The number of tensors that hold the node.
     handles: u32,
     /// The number of `handles` that belong to compiled programs.
@@ -93,6 +97,8 @@ struct Node {
     alias: Option<&'static str>,
     /// The variable that has or had this value ([`Graph::set_value_of`]).
     value_of: Option<VariableId>,
+    /// Whether the variable was dropped while it had this value.
+    outlived_variable: bool,
     /// The sequence number at which the variable was assigned. The value may have moved to another node since.
     value_since: u64,
     /// The variables whose values this node was computed from, as a superset ([`used_up`]).
@@ -162,8 +168,8 @@ pub struct Graph {
     is_frozen: bool,
     /// Nodes whose history is dropped once the pause ends.
     deferred: Vec<NodeId>,
-    /// Stored values without a request that no tensor holds any more. Some may have been freed since.
-    unrequested: Vec<NodeId>,
+    /// Computed values that keep their history although no tensor needs them.
+    retired: Retired,
     /// The number of batches so far.
     batches: u64,
     /// The value of `count` when the graph was last validated.
@@ -173,12 +179,18 @@ pub struct Graph {
 /// The name in [`HistoryCut::op`] for a loss that an optimizer step consumed.
 const USED_UP: &str = "step";
 
+/// The name in [`HistoryCut::op`] for a value that a variable had.
+const VARIABLE_VALUE: &str = "variable";
+
 /// Returns the error for a gradient that would pass a freed result of this operation, or a loss that an optimizer step
 /// consumed.
 pub fn lost(name: &str) -> Error {
     Error::state(match name {
         USED_UP => "grad: the loss must not be used up, got one that a step of an optimizer used; take gradients before \
             the step, compute the loss again, or `detach` it"
+            .into(),
+        VARIABLE_VALUE => "grad: an earlier value of a variable must be held, got one that was dropped after an assignment; \
+            hold it, or `detach` it"
             .into(),
         "" => "grad: tensors that it was computed from must be held, got one that was dropped; hold it, or `detach` it"
             .into(),
@@ -343,8 +355,9 @@ impl Graph {
             is_detached: false,
             depends_on_placeholder: false,
             is_variable_value: false,
-            first_batch: 0,
+            was_computed: false,
             is_unrequested: false,
+            retirement: Retirement::Active,
             handles: 1,
             programs: 0,
             variables: 0,
@@ -360,6 +373,7 @@ impl Graph {
             replaces: None,
             alias: None,
             value_of: None,
+            outlived_variable: false,
             value_since: self.count,
             reads,
             origins,

@@ -327,8 +327,7 @@ impl Graph {
     /// Adds intermediate values to the outputs if an earlier batch already computed them and something needs them after this
     /// batch. Cheap values are excluded. So nothing expensive is computed more than twice.
     fn store_recomputed(&self, capture: &mut Capture, cheap: impl FnOnce(&Trace) -> Vec<bool>) {
-        let repeated =
-            |&id: &NodeId| self.node(id).first_batch > 0 && !self.node(id).is_materialized;
+        let repeated = |&id: &NodeId| self.node(id).was_computed && !self.node(id).is_materialized;
         if !capture.nodes.iter().any(repeated) {
             return;
         }
@@ -344,8 +343,7 @@ impl Graph {
         for (n, id) in capture.nodes.iter().enumerate().rev() {
             let node = self.node(*id);
             let needed = later[n] || self.is_needed_later(*id);
-            let repeated = node.first_batch > 0 && !node.is_materialized;
-            if needed && repeated && !written[n] && !cheap[n] {
+            if needed && node.was_computed && !written[n] && !node.is_materialized && !cheap[n] {
                 written[n] = true;
                 trace.outputs.push(n);
             }
@@ -399,13 +397,16 @@ impl Graph {
         self.positions = places;
     }
 
+    /// Counts a batch that has run.
+    pub fn count_batch(&mut self) {
+        self.batches += 1;
+    }
+
     /// Marks the captured nodes as computed by a batch.
     pub fn mark_computed(&mut self, capture: &Capture) {
-        self.batches += 1;
-        let batch = self.batches;
         for &id in &capture.nodes {
-            if let Some(node) = self.get_mut(id).filter(|node| node.first_batch == 0) {
-                node.first_batch = batch;
+            if let Some(node) = self.get_mut(id) {
+                node.was_computed = true;
             }
         }
         for &id in &capture.unrequested {

@@ -77,7 +77,7 @@ fn gradient_after(
 fn reads_leave_gradients_as_they_are() {
     let wanted = gradient_after(0, |_, _, _| Ok(())).expect("a gradient");
     assert!(wanted.iter().any(|slope| slope.abs() > 1e-4), "{wanted:?}");
-    for delay in [0, 1, 5, 100] {
+    for delay in [0, 1, 5, 1000] {
         let same = |what: &str, reads: &dyn Fn(&Tensor, &Tensor, &mut Garbage) -> Result<()>| {
             let got = gradient_after(delay, reads).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert_eq!(got, wanted, "{what}, {delay} temporaries");
@@ -94,6 +94,16 @@ fn reads_leave_gradients_as_they_are() {
             }
             Ok(())
         });
+        same("a read of the layer", &|h, loss, _| {
+            block_on(h.read::<f32>())?;
+            item(loss);
+            Ok(())
+        });
+        same("a read of the layer behind the loss", &|h, loss, _| {
+            item(loss);
+            block_on(h.read::<f32>())?;
+            Ok(())
+        });
         // The loss is computed by the second batch, and the layer by the first.
         same("the loss last", &|h, loss, garbage| {
             item(&garbage.keep(h.abs().mean(())?));
@@ -104,7 +114,7 @@ fn reads_leave_gradients_as_they_are() {
     }
 }
 
-/// Returns the nodes and the bytes of a device after 60 and after 240 rounds of a loop, without the temporaries.
+/// Returns the nodes and the bytes of a device after 200 and after 1,000 rounds of a loop, without the temporaries.
 fn growth(
     delay: usize,
     step: impl Fn(&Tensor, &Tensor, &mut Garbage) -> Result<Tensor>,
@@ -123,7 +133,7 @@ fn growth(
         let memory = device.memory();
         Ok((device.stats().nodes, memory.allocated - memory.pooled))
     };
-    Ok([rounds(60)?, rounds(240)?])
+    Ok([rounds(200)?, rounds(800)?])
 }
 
 #[test]
@@ -173,6 +183,7 @@ fn a_sequence_with_a_read_in_each_step_has_a_gradient() {
             let loss = garbage.keep(state.square().mean(())?);
             if reads {
                 item(&loss);
+                item(&state.abs().sum(())?);
             }
             total = garbage.keep(total.add(&loss)?);
         }

@@ -57,28 +57,74 @@ await test("a loop that holds all it records ends in an error, and the device go
   check(sum === 4, `the device does not compute: ${sum}`);
 });
 
-await test("a collection between reads and a gradient changes nothing", async (device) => {
-  const w = device.uniform([16, 16], { seed: 1 });
-  const lossOf = async (reads) => {
-    let h = device.uniform([16, 16], { seed: 2 });
-    for (let n = 0; n < 4; n++) h = h.matmul(w).mul(0.1).tanh();
-    const loss = h.square().mean();
-    for (let n = 0; n < reads; n++) await (n === 0 ? loss : h.mul(n).mean()).item();
-    return loss; // `h` is garbage from here on.
-  };
-  const wanted = await (await lossOf(0)).grad([w])[0].read();
-  check(wanted.some((slope) => Math.abs(slope) > 1e-4), `the gradients are ${wanted}`);
-  for (const reads of [1, 2, 5]) {
-    const loss = await lossOf(reads);
-    const before = device.stats().nodes;
-    for (let tries = 0; tries < 3; tries++) {
-      collectGarbage();
-      await new Promise((resolve) => setTimeout(resolve)); // Finalizers run in a turn of their own.
-    }
-    check(reads < 2 || device.stats().nodes < before, "nothing was collected");
-    const slopes = await loss.grad([w])[0].read();
-    check(slopes.every((slope, n) => slope === wanted[n]), `after ${reads} reads: ${slopes}`);
+/** Runs the garbage collector, and the finalizers of what it found. */
+async function collect() {
+  for (let tries = 0; tries < 3; tries++) {
+    collectGarbage();
+    await new Promise((resolve) => setTimeout(resolve)); // Finalizers run in a turn of their own.
   }
-});
+}
+
+/** Returns a layer of a network with this weight. */
+function layer(device, w) {
+  let h = device.uniform([16, 16], { seed: 2 });
+  for (let n = 0; n < 4; n++) h = h.matmul(w).mul(0.1).tanh();
+  return h;
+}
+
+/** Programs that read intermediate tensors, drop them, and return a loss. `read` reads a tensor, or does nothing. */
+const programs = {
+  "reads of other results": async (device, w, read) => {
+    const h = layer(device, w);
+    const loss = h.square().mean();
+    await read(loss);
+    for (let n = 1; n < 5; n++) await read(h.mul(n).mean());
+    return loss;
+  },
+  "a read of a layer": async (device, w, read) => {
+    const h = layer(device, w);
+    await read(h);
+    const loss = h.square().mean();
+    await read(loss);
+    return loss;
+  },
+  "a read of a gradient": async (device, w, read) => {
+    const loss = layer(device, w).square().mean();
+    const [slope] = loss.grad([w]);
+    await read(slope);
+    return loss.add(slope.square().sum());
+  },
+  "a read in each step of a sequence": async (device, w, read) => {
+    let [state, total] = [layer(device, w), device.zeros([])];
+    for (let n = 0; n < 12; n++) {
+      state = state.matmul(w).tanh();
+      const loss = state.square().mean();
+      await read(loss);
+      await read(state);
+      total = total.add(loss);
+    }
+    return total;
+  },
+};
+
+for (const [name, program] of Object.entries(programs)) {
+  await test(`a collection changes no gradient: ${name}`, async (device) => {
+    const w = device.uniform([16, 16], { seed: 1 });
+    const wanted = await (await program(device, w, () => {})).grad([w])[0].read();
+    check(wanted.some((slope) => Math.abs(slope) > 1e-4), `the gradients are ${wanted}`);
+    const eager = async (tensor) => {
+      await tensor.read();
+      await collect();
+    };
+    for (const [when, read] of Object.entries({ "at the end": (tensor) => tensor.read(), "after each read": eager })) {
+      const loss = await program(device, w, read);
+      const before = device.stats().nodes;
+      await collect();
+      check(when !== "at the end" || device.stats().nodes < before, "nothing was collected");
+      const slopes = await loss.grad([w])[0].read();
+      check(slopes.every((slope, n) => slope === wanted[n]), `collected ${when}: ${slopes}`);
+    }
+  });
+}
 
 finish(results);

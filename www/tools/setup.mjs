@@ -33,10 +33,11 @@ const firefoxVersion = 153;
 const steps = {
   rust: {
     title: "Rust",
-    usual: 1,
-    ready: () => onPath("cargo") && onPath("rustc") && (platform() === "win32" || onPath("cc")),
-    get: () => {
-      throw new Error("cargo, rustc or a C compiler is not on PATH");
+    usual: 20,
+    ready: () => haveRust() && (platform() === "win32" || onPath("cc")),
+    get: async (say) => {
+      if (!haveRust()) throw new Error("cargo or rustc is not on PATH");
+      await debian(["gcc", "libc6-dev"], say); // rustc links with cc.
     },
     hand: {
       linux: ["apt-get install curl gcc libc6-dev, then install rustup as www.rust-lang.org/tools/install says"],
@@ -171,9 +172,11 @@ const lanes = [["node"], ["crates"], ["chromium", "firefox", "vulkan", "models",
 
 /** Runs the named steps, or all. Throws at the end if some failed. */
 export async function setup(names = Object.keys(steps)) {
-  const others = names.filter((name) => !lanes.flat().includes(name));
+  // First, because other steps compile programs.
+  const byHand = await doSteps(names.filter((name) => name === "rust"));
+  const others = names.filter((name) => name !== "rust" && !lanes.flat().includes(name));
   const asked = [others, ...lanes.map((lane) => names.filter((name) => lane.includes(name)))];
-  const byHand = (await Promise.all(asked.map(doSteps))).flat();
+  byHand.push(...(await Promise.all(asked.map(doSteps))).flat());
   if (byHand.length) throw new Error(["setup: some tools must be installed by hand:", ...byHand].join("\n  "));
 }
 
@@ -196,6 +199,9 @@ async function doSteps(names) {
   }
   return byHand;
 }
+
+/** Whether the compiler of Rust is installed, without the linker that it needs. */
+const haveRust = () => onPath("cargo") && onPath("rustc");
 
 const nodeStamp = join(root, "node_modules", ".installed-from");
 

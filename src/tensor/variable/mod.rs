@@ -416,9 +416,13 @@ impl Variable {
 impl Drop for Held {
     fn drop(&mut self) {
         match &self.place {
-            Place::Own(value) => value.let_go(),
+            Place::Own(value) => {
+                value.let_go();
+                value.outlive_variable();
+            }
             Place::Part { flat, n } => {
                 if let Some(part) = flat.held().parts.get_mut(*n) {
+                    part.value.iter().for_each(Tensor::outlive_variable);
                     part.value = part.value.take().filter(|_| part.is_loose);
                 }
             }
@@ -443,6 +447,13 @@ impl Tensor {
     fn let_go(&self) {
         if let Ok(node) = self.node() {
             self.device.release_variable(node);
+        }
+    }
+
+    /// Notes that the variable was dropped while it had this value.
+    fn outlive_variable(&self) {
+        if let Ok(node) = self.node() {
+            self.device.outlive_variable(node);
         }
     }
 

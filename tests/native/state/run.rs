@@ -92,6 +92,8 @@ pub fn run(
     count: &mut Count,
 ) -> Option<Finding> {
     let (mut model, mut machine) = (Model::new(setting), Machine::new(equipment));
+    let first_batch = equipment.device.stats().submits;
+    let mut was_starved = false;
     for (at, action) in program.iter().enumerate() {
         let mut next = model.clone();
         let plan = next.apply(action);
@@ -110,7 +112,9 @@ pub fn run(
             }
         };
         let name = action.name();
-        match judged(&name, &plan, done, count) {
+        was_starved |= matches!(action, Action::Starved(_));
+        let is_old = equipment.device.stats().submits - first_batch > KEPT_BATCHES;
+        match judged(&name, &plan, done, was_starved || is_old, count) {
             Ok(true) => model = next,
             Ok(false) => count.errors += 1,
             Err((kind, what)) => return Some(Finding { kind, what, at }),
@@ -131,11 +135,16 @@ pub fn run(
     None
 }
 
-/// Checks that an action succeeded or rightly failed. Otherwise returns the kind and the text of a finding.
+/// The number of batches for which gradients pass a tensor that was dropped.
+const KEPT_BATCHES: u64 = 64;
+
+/// Checks that an action succeeded or rightly failed. Otherwise returns the kind and the text of a finding. `forgets` is whether
+/// the device may have dropped the history of tensors that were dropped.
 fn judged(
     name: &str,
     plan: &Plan,
     done: Result<Read, Error>,
+    forgets: bool,
     count: &mut Count,
 ) -> Result<bool, (String, String)> {
     let error = match done {
@@ -150,11 +159,12 @@ fn judged(
         Err(error) => error,
     };
     let own = error.message().starts_with("fuzz");
-    // Whether a history still exists depends on the order of evaluation, and a consumed loss has none. An error is right in
-    // these cases, although the model has a value. Zeros are never right.
-    let lost = ["was dropped after it was computed", "must not be used up"];
-    let may_fail = lost.iter().any(|what| error.message().contains(what))
-        || plan.or_is_gone && error.kind() == ErrorKind::InvalidState && !own
+    // An error is right in these cases, although the model has a value. Zeros are never right.
+    let is_forgotten = error.message().contains("was dropped after it was computed");
+    let lost = ["was dropped after an assignment", "must not be used up"];
+    let may_fail = is_forgotten && forgets
+        || lost.iter().any(|what| error.message().contains(what))
+        || plan.or_is_gone && error.kind() == ErrorKind::InvalidState && !own && !is_forgotten
         || plan.or_lacks_memory && error.kind() == ErrorKind::Memory;
     let allowed = match &plan.outcome {
         _ if may_fail => true,

@@ -40,23 +40,6 @@ pub(super) async fn lived(
     wanted: &Wanted,
     seed: u32,
 ) -> Outcome {
-    match run(what, device, program, wanted, seed, false).await {
-        // A value that the batch recomputed was stored, and was freed with its last user. The message suggests to hold it.
-        Err(why) if why.contains("was dropped after it was computed") => {
-            run(&format!("{what}, held"), device, program, wanted, seed, true).await
-        }
-        other => other,
-    }
-}
-
-async fn run(
-    what: &str,
-    device: &Device,
-    program: &Program,
-    wanted: &Wanted,
-    seed: u32,
-    held: bool,
-) -> Outcome {
     let smooth = program.kind == Kind::Smooth;
     // No handle is dropped before the last step that takes it is recorded.
     let mut last: Vec<usize> = (0..program.steps.len()).collect();
@@ -66,9 +49,6 @@ async fn run(
     let inputs = program.inputs();
     let kept = program.results.iter().chain(if smooth { &inputs[..] } else { &[] });
     kept.for_each(|&number| last[number] = usize::MAX);
-    if held {
-        last.fill(usize::MAX);
-    }
     let mut holders: Vec<Option<Holder>> = Vec::new();
     let mut indices = Vec::new();
     for (number, step) in program.steps.iter().enumerate() {
@@ -80,14 +60,12 @@ async fn run(
         if choice < 2 {
             let said = format!("{what}, in between, a{number}");
             wanted.check(said, program.kind, &tensor, number).run().await?;
-            // A tensor that was dropped after it was computed passes no gradient, so this one is kept.
-            last[number] = if smooth { usize::MAX } else { last[number] };
         }
         holders.push(Some(match choice {
             2 | 3 => Holder::Variable(variable(device, &tensor).map_err(said)?),
             _ => Holder::Tensor(tensor),
         }));
-        if choice == 4 && !smooth {
+        if choice == 4 {
             device.submit().map_err(said)?;
         }
         for earlier in 0..=number {

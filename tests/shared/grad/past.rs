@@ -130,6 +130,10 @@ fn lost(suite: &mut Suite) {
         loss.read::<f32>().await.map_err(said)?;
         drop(square);
         // The square was between the loss and x, and no handle holds its data.
+        is(&loss.grad(&[&x]).map_err(said)?[0], &[12.0]).await?;
+        for n in 0..70 {
+            device.ones(&[1]).and_then(|x| x.mul(n)?.run()).map_err(said)?;
+        }
         is_lost(loss.grad(&[&x]))?;
         is_lost(loss.exp().grad(&[&x]))?;
         is(&loss.detach().grad(&[&x]).map_err(said)?[0], &[0.0]).await?;
@@ -188,15 +192,17 @@ fn programs(suite: &mut Suite) {
         let inputs: Vec<(&[usize], DType)> = shapes.iter().map(|(s, d)| (&s[..], *d)).collect();
         let program = device.compile(&inputs, step).map_err(said)?;
         let (mut first, mut last, mut settled) = (0.0, 0.0, device.stats());
-        for n in 0..30 {
-            if n == 5 {
+        let last_step = 99;
+        for n in 0..=last_step {
+            // The history of earlier weights is gone.
+            if n == 75 {
                 settled = device.stats();
             }
             let inputs: Vec<&Tensor> = state.iter().collect();
             let mut results = program.run(&inputs).map_err(said)?;
             let loss = results.remove(0);
             state.splice(..4, results);
-            if n == 0 || n == 29 {
+            if n == 0 || n == last_step {
                 last = loss.item::<f32>().await.map_err(said)?;
             }
             if n == 0 {
@@ -241,8 +247,8 @@ fn loops(suite: &mut Suite) {
         let mut state = model(&device).map_err(said)?;
         let mut settled = device.stats();
         for n in 0..1000 {
-            // Measured before a step, when no tensor of the previous step is alive.
-            if n == 20 {
+            // Measured before a step, when no tensor of the previous step is alive, and the history of the first ones is gone.
+            if n == 100 {
                 settled = device.stats();
             }
             let mut results = step(&state).map_err(said)?;

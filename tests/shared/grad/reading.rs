@@ -14,7 +14,7 @@ pub fn cases(suite: &mut Suite) {
     training(suite);
     forgotten(suite);
     held(suite);
-    rounds(suite, 100);
+    rounds(suite, 200);
     rounds(suite, 10_000);
 }
 
@@ -151,8 +151,8 @@ fn training(suite: &mut Suite) {
         let start = vector(&device, &[1.0, 2.0]).map_err(said)?;
         let w = Variable::new(&start);
         let mut settled = device.stats();
-        for n in 0..30 {
-            if n == 3 {
+        for n in 0..KEPT + 30 {
+            if n == KEPT + 3 {
                 settled = device.stats();
             }
             let loss = || x.mul(&w.value())?.sub(1.0)?.square().sum(&[]);
@@ -167,7 +167,7 @@ fn training(suite: &mut Suite) {
             loss.item::<f32>().await.map_err(said)?;
         }
         flat(settled, device.stats())?;
-        is_parabola(&w.value(), 30).await
+        is_parabola(&w.value(), KEPT + 30).await
     });
     suite.steps("Newton's method that reads all it has", |device| async move {
         let (mut x, mut want) = (vector(&device, &[3.0]).map_err(said)?, 3.0f64);
@@ -186,8 +186,20 @@ fn training(suite: &mut Suite) {
     });
 }
 
+/// A number of batches after which the history of a dropped value is gone.
+const KEPT: usize = 70;
+
+/// Runs as many batches as a dropped value keeps its history.
+async fn outlast(device: &Device) -> Outcome {
+    for n in 0..KEPT {
+        let x = device.ones(&[1]).and_then(|x| x.mul(n as f32)).map_err(said)?;
+        x.read::<f32>().await.map_err(said)?;
+    }
+    Ok(())
+}
+
 fn forgotten(suite: &mut Suite) {
-    suite.steps("what was read and dropped ends history", |device| async move {
+    suite.steps("what was read and dropped keeps its history for a while", |device| async move {
         let w = vector(&device, &[1.0, 2.0]).map_err(said)?;
         let y = w.square();
         y.read::<f32>().await.map_err(said)?;
@@ -197,6 +209,8 @@ fn forgotten(suite: &mut Suite) {
         loss.item::<f32>().await.map_err(said)?;
         is(&loss.grad(&[&w]).map_err(said)?[0], &[3.0, 12.0]).await?;
         drop(y);
+        is(&loss.grad(&[&w]).map_err(said)?[0], &[3.0, 12.0]).await?;
+        outlast(&device).await?;
         is_lost(loss.grad(&[&w]), "square")?;
         is_lost(loss.grad(&[&w, &z]), "square")?;
         is_lost(loss.add(1.0).and_then(|loss| loss.grad(&[&w])), "square")?;
@@ -207,12 +221,26 @@ fn forgotten(suite: &mut Suite) {
     suite.steps("a chain of what was read ends where it was dropped", |device| async move {
         let first = vector(&device, &[1.0]).map_err(said)?;
         let mut x = first.clone();
-        for _ in 0..3 {
-            x = x.mul(2.0).map_err(said)?;
+        for n in 1..=KEPT + 10 {
+            x = x.mul(-1.0).map_err(said)?;
             x.read::<f32>().await.map_err(said)?;
+            if n == 51 {
+                is(&x.sum(&[]).and_then(|y| y.grad(&[&first])).map_err(said)?[0], &[-1.0]).await?;
+            }
         }
         is_lost(x.sum(&[]).and_then(|y| y.grad(&[&first])), "mul")?;
-        is(&x.square().sum(&[]).and_then(|y| y.grad(&[&x])).map_err(said)?[0], &[16.0]).await
+        is(&x.square().sum(&[]).and_then(|y| y.grad(&[&x])).map_err(said)?[0], &[2.0]).await
+    });
+    suite.steps("a large value that was dropped takes little memory", |device| async move {
+        let mut x = device.ones(&[1 << 20]).map_err(said)?;
+        let first = x.clone();
+        for _ in 0..20 {
+            x = x.mul(0.5).map_err(said)?;
+            x.run().map_err(said)?;
+        }
+        let used = device.stats().used_bytes >> 20;
+        ensure(used <= 36, format!("{used} MiB for values of 4 MiB"))?;
+        is_lost(x.sum(&[]).and_then(|y| y.grad(&[&first])), "mul")
     });
 }
 
@@ -248,7 +276,7 @@ fn held(suite: &mut Suite) {
         let x = vector(&device, &[3.0, 4.0]).map_err(said)?;
         let mut w = vector(&device, &[1.0, 2.0]).map_err(said)?;
         let (mut losses, mut counts) = (Vec::new(), Vec::new());
-        for _ in 0..20 {
+        for _ in 0..KEPT + 20 {
             let loss = x.mul(&w).and_then(|y| y.sub(1.0)?.square().sum(&[])).map_err(said)?;
             loss.item::<f32>().await.map_err(said)?;
             let g = loss.grad(&[&w]).map_err(said)?.remove(0);
@@ -257,7 +285,7 @@ fn held(suite: &mut Suite) {
             losses.push(loss);
             counts.push(device.stats().nodes);
         }
-        let grown = counts[19] - counts[9];
+        let grown = counts[KEPT + 19] - counts[KEPT + 9];
         ensure(grown == 10, format!("{grown} nodes for 10 losses: {counts:?}"))
     });
 }
@@ -275,7 +303,7 @@ fn rounds(suite: &mut Suite, count: usize) {
                 for n in 0..count {
                     x = step(&x).map_err(said)?;
                     x.read::<f32>().await.map_err(said)?;
-                    if n == 9 {
+                    if n == KEPT {
                         settled = device.stats();
                     }
                 }
@@ -293,7 +321,7 @@ fn rounds(suite: &mut Suite, count: usize) {
                 for n in 0..count {
                     x = step(&x).map_err(said)?;
                     device.submit().map_err(said)?;
-                    if n == 9 {
+                    if n == KEPT {
                         settled = device.stats();
                     }
                     if n % 50 == 0 {

@@ -9,8 +9,12 @@ import { Refused, Skip } from "./tape.js";
 /** The allowed error of a 32-bit result, relative to the largest element, or to 1. */
 const TOLERANCE = 2e-3;
 
-/** Messages of the library if a gradient would pass a tensor that is no longer held. */
-const LIFETIME = /was dropped|used up|overwritten|not held|no longer held/i;
+/** Messages of the library if a gradient would pass an earlier value of a variable, or a loss that a step used up. */
+const LIFETIME = /was dropped after an assignment|used up/i;
+
+/** The message if a gradient would pass a tensor that was dropped long ago, and the number of batches that are long. */
+const DROPPED = /was dropped after it was computed/;
+const KEPT_BATCHES = 64;
 
 /** The classes of the package that programs use. */
 const CLASSES = "Device Generator Layer Module Optimizer Residual Schedule Sequential Tensor Trainer Variable".split(" ");
@@ -67,6 +71,11 @@ export class Library {
     for (const name of Object.keys(this.env)) if (/^t\d+$/.test(name) && !names.has(name)) delete this.env[name];
   }
 
+  /** Whether gradients may no longer pass tensors that were dropped: after many batches, or when memory was short. */
+  forgets() {
+    return this.wasLimited || this.devices.some((device) => device.stats().submits > KEPT_BATCHES);
+  }
+
   close() {
     this.devices.forEach((device) => device.dispose());
   }
@@ -100,8 +109,9 @@ export function shown(value) {
 
 const isOwn = (error) => error?.name === "WarpweftError" && error.code !== "DeviceLost";
 
-/** Whether the library may reject an action that has a result. */
-function isAllowed(lenient, error) {
+/** Whether the library may reject an action that has a result. `forgets` is whether dropped tensors may have no history. */
+function isAllowed(lenient, error, forgets) {
+  if (isOwn(error) && DROPPED.test(error.message)) return forgets && ["lifetime", "any"].includes(lenient);
   if (lenient === "memory") return isOwn(error) && ["Memory", "Limit"].includes(error.code);
   if (lenient === "lifetime") return isOwn(error) && LIFETIME.test(error.message);
   return lenient === "any" && isOwn(error);
@@ -122,6 +132,7 @@ async function playOne(world, library, action) {
     refused = error;
   }
   const { lenient } = world;
+  library.wasLimited ||= source.some((text) => text?.includes("setMemoryLimit"));
   let [got, error] = [];
   try {
     got = await library.perform(source);
@@ -137,7 +148,7 @@ async function playOne(world, library, action) {
     return fits ? outcome("refused", error.message) : outcome("other error", `${error} (${refused.message})`);
   }
   if (error) {
-    if (!isAllowed(lenient, error)) return outcome("error", `${error.code ? `${error.code}: ` : ""}${error.message ?? error}`);
+    if (!isAllowed(lenient, error, library.forgets())) return outcome("error", `${error.code ? `${error.code}: ` : ""}${error.message ?? error}`);
     world.restore(before);
     world.stays?.();
     if (action.trainer) world.state.trainers.delete(action.trainer);
