@@ -40,7 +40,7 @@ impl JsTensor {
     /// Tensors in `names` are labeled. Single numbers show their value. If this tensor is a single float, they also show the
     /// gradient by it.
     ///
-    /// Gradients through a tensor that is no longer held are left out.
+    /// Gradients through a tensor that was dropped long ago are left out.
     ///
     /// @throws `Limit` for more than 500 operations and operands; errors of {@link Tensor.read}.
     ///

@@ -76,8 +76,11 @@ impl JsTensor {
     /// If several elements are the largest or smallest, they share the gradient equally. `abs` and `relu` have gradient 0 at 0.
     /// Comparisons, rounding, indices and conditions have gradient 0.
     ///
+    /// A computed tensor that was disposed of or collected passes gradients for 64 more batches, if such tensors take little
+    /// memory.
+    ///
     /// @throws `Shape` unless this tensor has one element or the seed has its shape; `DType` unless all tensors are floats.
-    /// `InvalidState` if the gradient would pass through a computed tensor that is no longer held, or if an optimizer's step
+    /// `InvalidState` if the gradient would pass through a computed tensor that was dropped long ago, or if an optimizer's step
     /// has used up this tensor. In a program, also `InvalidState` if it would pass through a tensor from outside that was
     /// computed from a variable of `wrt`. Use {@link Tensor.detach} to treat a tensor as a constant.
     ///

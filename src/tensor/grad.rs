@@ -23,13 +23,14 @@ impl Tensor {
     /// read a loss and then take its gradients. Values in between are computed again, and the data for that stays in
     /// memory. A tensor from [`Tensor::detach`] has no history.
     ///
-    /// History ends at a computed tensor that is no longer held, and a gradient that would pass it is an error. Tensors
-    /// become computed when they are read, run or submitted. A batch that has to compute an expensive node again stores the
-    /// node, which makes it computed as well.
+    /// A computed tensor that was dropped passes gradients for 64 more batches, if dropped tensors take little memory.
+    /// Then its history ends, and a gradient that would pass it is an error. Tensors become computed when they are read,
+    /// run or submitted. A batch that has to compute an expensive node again stores the node, which makes it computed as
+    /// well.
     ///
     /// # Errors
     /// `Shape` if this tensor does not have exactly one element; `DType` unless all tensors are floats; `InvalidArgument`
-    /// if they are on two devices; `InvalidState` if the gradient would pass a computed tensor that is no longer held, or if an
+    /// if they are on two devices; `InvalidState` if the gradient would pass a computed tensor that was dropped long ago, or if an
     /// optimizer step has used up this tensor; `Limit` if an intermediate value is too large. While a program is compiled,
     /// `InvalidState` if the gradient by a variable would pass a tensor from outside that was computed from that variable.
     ///

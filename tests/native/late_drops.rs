@@ -5,7 +5,7 @@ use crate::suite::Place;
 use pollster::block_on;
 use std::collections::VecDeque;
 use warpweft::device::Device;
-use warpweft::error::Result;
+use warpweft::error::{ErrorKind, Result};
 use warpweft::tensor::Tensor;
 
 /// Tensors that the program no longer uses. Each one is dropped when `delay` newer ones are there.
@@ -196,4 +196,23 @@ fn a_sequence_with_a_read_in_each_step_has_a_gradient() {
         let got = run(true, delay).unwrap_or_else(|e| panic!("{delay} temporaries: {e}"));
         assert_eq!(got, wanted, "{delay} temporaries");
     }
+}
+
+#[test]
+fn history_of_dropped_values_ends_before_memory_runs_out() {
+    let device = open();
+    let first = device.uniform(&[512, 512], -0.5, 0.5, 1).expect("a matrix");
+    let mut x = first.clone();
+    x.run().expect("it fits");
+    device.set_memory_limit(Some(device.stats().used_bytes + (4 << 20)));
+    for step in 0..40 {
+        x = x.add(1.0).and_then(|x| x.tanh().mul(0.5)).expect("recorded");
+        x.run().unwrap_or_else(|e| panic!("step {step}: {e}"));
+    }
+    let lost = x.sum(()).and_then(|sum| sum.grad(&[&first])).expect_err("the history is gone");
+    assert!(lost.message().contains("was dropped after it was computed"), "{lost}");
+    // Where nothing can be dropped, the error stays.
+    let held: Vec<Tensor> = (0..8).map(|n| x.add(n).expect("recorded")).collect();
+    let refused = held.iter().filter_map(|x| x.run().err()).next().expect("it does not fit");
+    assert_eq!(refused.kind(), ErrorKind::Memory);
 }

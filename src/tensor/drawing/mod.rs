@@ -100,8 +100,8 @@ impl Tensor {
 impl ComputationGraph {
     /// Adds the value of each single number, and the gradient of the drawn tensor by that number.
     ///
-    /// Gradients are added only if the drawn tensor is a single float number. Gradients that would pass a tensor that is
-    /// no longer held are omitted. All numbers are read in one submission.
+    /// Gradients are added only if the drawn tensor is a single float number. Gradients that would pass a tensor that was
+    /// dropped long ago are omitted. All numbers are read in one submission.
     ///
     /// # Errors
     /// The errors of [`Device::read`](crate::device::Device::read).
