@@ -30,8 +30,8 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if this tensor does not have exactly one element; `DType` unless all tensors are floats; `InvalidArgument`
-    /// if they are on two devices; `InvalidState` if the gradient would pass a computed tensor that was dropped long ago, or if an
-    /// optimizer step has used up this tensor; `Limit` if an intermediate value is too large. While a program is compiled,
+    /// if they are on two devices; `InvalidState` if the gradient would pass a computed tensor that was dropped long ago, or if
+    /// an optimizer step has used up this tensor; `Limit` if an intermediate value is too large. While a program is compiled,
     /// `InvalidState` if the gradient by a variable would pass a tensor from outside that was computed from that variable.
     ///
     /// ```

@@ -138,8 +138,8 @@ pub fn run(
 /// The number of batches for which gradients pass a tensor that was dropped.
 const KEPT_BATCHES: u64 = 64;
 
-/// Checks that an action succeeded or rightly failed. Otherwise returns the kind and the text of a finding. `forgets` is whether
-/// the device may have dropped the history of tensors that were dropped.
+/// Checks that an action succeeded or rightly failed. Otherwise returns the kind and the text of a finding. `forgets` is
+/// whether the device may have dropped the history of tensors that were dropped.
 fn judged(
     name: &str,
     plan: &Plan,
