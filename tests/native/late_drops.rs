@@ -198,6 +198,28 @@ fn a_sequence_with_a_read_in_each_step_has_a_gradient() {
     }
 }
 
+/// The second read stores the softmax, because the first one computed it already. The program did not ask for that, so the
+/// gradient must not depend on the size.
+#[test]
+fn a_large_value_that_a_batch_stored_by_itself_passes_gradients() {
+    let run = || -> Result<f32> {
+        let device = open();
+        let x = device.uniform(&[2048, 3000], -1.0, 1.0, 1)?;
+        let loss = {
+            let weights = x.softmax(1)?;
+            let loss = weights.square().sum(())?;
+            item(&loss);
+            item(&weights.sum(())?);
+            loss
+        };
+        item(&x.sum(())?);
+        let slope = loss.grad(&[&x])?.remove(0);
+        Ok(item(&slope.abs().sum(())?))
+    };
+    let sum = run().unwrap_or_else(|e| panic!("{e}"));
+    assert!(sum > 0.0 && sum.is_finite(), "{sum}");
+}
+
 #[test]
 fn history_of_dropped_values_ends_before_memory_runs_out() {
     let device = open();

@@ -13,7 +13,7 @@ import { check } from "./check.mjs";
 import { stage as stageVectors } from "./conformance.mjs";
 import { nativeEnv, nativeTestEnv, root, run } from "./env.mjs";
 import { setup } from "./setup.mjs";
-import { browsers, webTests } from "./web-tests.mjs";
+import { browsers, compileWebTests, webTests } from "./web-tests.mjs";
 
 const { values } = parseArgs({ options: { only: { type: "string" }, browser: { type: "string", default: "chromium" } } });
 const browser = browsers[values.browser];
@@ -48,11 +48,24 @@ async function testNative() {
  */
 const SAMPLE = 20;
 
-/** Runs the Rust tests inside a browser, on its WebGPU. Of the cases without f16, one in `every` runs. */
+/**
+ * Runs the Rust tests inside a browser, on its WebGPU. Of the cases without f16, one in `every` runs. In a full run, the output
+ * is printed at the end, because other tests run in parallel.
+ */
 async function testWeb(browser, every = 1) {
   if (every > 1) console.log(`web: ${browser}: runs 1 of ${every} cases without f16; --only web runs all`);
   stageVectors({ every });
-  return counted(() => webTests({ browser }));
+  const quiet = !values.only;
+  let output = "";
+  const count = await counted(async () => {
+    output = await webTests({ browser, quiet }).catch((error) => {
+      output = error.output ?? "";
+      throw error;
+    });
+    return output;
+  });
+  if (quiet) console.log(`web: ${browser}:\n${output}`);
+  return count;
 }
 
 /** The number of scripts that run in parallel. Browsers wait much of their time. */
@@ -136,8 +149,14 @@ const needs = new Set(chosen.flatMap((name) => stages[name].needs));
 await stage("setup", () => setup(values.only ? [...needs] : undefined).then(() => nothing));
 // In parallel, because each ends with minutes of single-threaded work.
 const compile = () => run("cargo", ["test", "--workspace", "--no-run"], { env: nativeTestEnv() });
-if (!values.only) await stage("build", () => Promise.all([build(), compile()]).then(() => nothing));
-for (const name of chosen) await stage(name, stages[name].test);
+if (!values.only) await stage("build", () => Promise.all([build(), compile(), compileWebTests()]).then(() => nothing));
+// The tests in a browser use one processor.
+const groups = values.only ? [[chosen]] : [[["native"], ["web", "firefox"]], [["page"]], [["check"]]];
+for (const lanes of groups) {
+  await Promise.all(lanes.map(async (lane) => {
+    for (const name of lane) await stage(name, stages[name].test);
+  }));
+}
 
 console.log(`\n${lines.join("\n")}\n\n${total.passed} passed, ${total.failed} failed`);
 process.exit(total.failed ? 1 : 0);
