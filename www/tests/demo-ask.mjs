@@ -28,6 +28,20 @@ await test("nothing can be loaded before a page's script has started", async () 
   }
 });
 
+await test("a server without pip shows where the model can be had", async () => {
+  const models = { ask: "SmolLM2-135M-Instruct", search: "all-MiniLM-L6-v2", teach: "SmolLM2-135M-Instruct" };
+  for (const [name, model] of Object.entries(models)) {
+    const page = await browser.newPage();
+    await page.route("**/models/**", (route) => route.fulfill({ status: 424 }));
+    await page.goto(`${server.url}/demo/${name}.html?device=cpu`);
+    await page.locator("#fetch:enabled").click();
+    const link = page.locator("#notice.error a");
+    await link.waitFor({ timeout: 60_000 });
+    expect((await link.getAttribute("href")).endsWith(`/${model}`), `${name}: the link is ${await link.getAttribute("href")}`);
+    await page.close();
+  }
+});
+
 for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844]]) {
   const page = await browser.newPage({ viewport: { width, height } });
   page.setDefaultTimeout(120_000);
