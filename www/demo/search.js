@@ -298,6 +298,8 @@ function changed(wait) {
   press("restore").disabled = area.value === area.defaultValue;
   clearTimeout(typing);
   typing = setTimeout(prepare, wait);
+  // Until then, the results are those of the text before.
+  if (isLoaded && pieces.length) text("summary").textContent = "The text has changed. Results follow.";
 }
 
 /**
