@@ -39,7 +39,7 @@ pub(super) enum Retirement {
     Over,
 }
 
-/// What the history of a value takes, up to the next computed values.
+/// The nodes and the bytes of a value's history, up to the next computed values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
     nodes: u64,

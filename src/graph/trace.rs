@@ -397,7 +397,7 @@ impl Graph {
         self.positions = places;
     }
 
-    /// Counts a batch that has run.
+    /// Counts a batch, whether it succeeded or failed.
     pub fn count_batch(&mut self) {
         self.batches += 1;
     }

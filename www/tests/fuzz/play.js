@@ -148,7 +148,9 @@ async function playOne(world, library, action) {
     return fits ? outcome("refused", error.message) : outcome("other error", `${error} (${refused.message})`);
   }
   if (error) {
-    if (!isAllowed(lenient, error, library.forgets())) return outcome("error", `${error.code ? `${error.code}: ` : ""}${error.message ?? error}`);
+    if (!isAllowed(lenient, error, library.forgets())) {
+      return outcome("error", `${error.code ? `${error.code}: ` : ""}${error.message ?? error}`);
+    }
     world.restore(before);
     world.stays?.();
     if (action.trainer) world.state.trainers.delete(action.trainer);
