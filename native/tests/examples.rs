@@ -1,6 +1,8 @@
 //! Tests the examples: runs each as a user does, and compares its output with independently known numbers.
 
-use std::io::Write as _;
+mod real_models;
+
+use real_models::model;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,24 +30,6 @@ fn printed(name: &str, device: &str) -> String {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name}: {error}");
     String::from_utf8(output.stdout).expect("it prints text")
-}
-
-/// Returns the path of a model that `npm run setup` downloads. Returns `None` with a visible message if the file is missing, or
-/// fails if `WARPWEFT_REQUIRE` names models.
-fn model(file: &str) -> Option<PathBuf> {
-    let folder = match std::env::var_os("WARPWEFT_MODELS") {
-        Some(folder) => PathBuf::from(folder),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/models"),
-    };
-    let path = folder.join(file);
-    if !path.exists() {
-        let message = format!("models: {} is not there; `npm run setup` gets it", path.display());
-        let required = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
-        assert!(!required.contains("models"), "WARPWEFT_REQUIRE={required}, but {message}");
-        let _ = writeln!(std::io::stderr(), "{message}");
-        return None;
-    }
-    Some(path)
 }
 
 #[test]
