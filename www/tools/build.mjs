@@ -67,7 +67,7 @@ export async function build(entry) {
   const isWhole = entry === undefined || existsSync(join(dist, "index.js"));
   const names = isWhole ? Object.keys(cores) : coresOf[entry];
   const tools = ["package-lock.json", "www/tools/build.mjs", "www/tools/glue.mjs"];
-  const rust = ["src", "shaders", "Cargo.toml", "Cargo.lock"];
+  const rust = ["build.rs", "src", "shaders", "Cargo.toml", "Cargo.lock"];
   // In parallel, because much of the time is linking on one processor.
   await Promise.all(names.map((name) => {
     const compiler = read("rustc", ["--version"], { env: coreEnv(name) });
