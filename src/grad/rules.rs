@@ -43,6 +43,7 @@ impl Tape<'_> {
                 | Routine::Unpack { .. },
             ) => Ok(None),
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => Ok(None),
+            Op::DerivativeLimit { .. } => Ok(None),
             Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) => Ok(None),
             Op::Cast(_) | Op::Bitcast(_) | Op::Reshape(_) => Ok(None),
             Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) => Ok(None),
@@ -99,6 +100,24 @@ impl Tape<'_> {
             Op::Bitcast(_) | Op::Order { .. } => return Ok(None),
             // `flow` handles these operations.
             Op::Shader(_) | Op::Output(..) | Op::Concat { .. } => return Ok(None),
+            Op::DerivativeLimit { routine, most, order } if n == 0 => {
+                if order == most {
+                    return Err(Error::new(
+                        ErrorKind::Unsupported,
+                        format!(
+                            "{routine}: derivatives must be of order {most} or less, got {}",
+                            order + 1
+                        ),
+                    ));
+                }
+                let weight = match inputs.get(1) {
+                    Some(&weight) => self.row(Pointwise::mul, &[g, weight])?,
+                    None => g,
+                };
+                let next = Op::DerivativeLimit { routine, most: *most, order: order + 1 };
+                self.push(next, &[x, weight])?
+            }
+            Op::DerivativeLimit { .. } => self.push(op.clone(), &[inputs[0], g])?,
             Op::Pointwise(row) => {
                 let pulled = self.pull_row(*row, None, node, inputs, g, n)?;
                 return Ok(pulled.map(Contribution::Whole));

@@ -3,7 +3,7 @@
 use super::{Graph, Node, NodeId};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::op::Op;
+use crate::op::{Const, Op};
 use crate::shape::Shape;
 use crate::sorted;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
@@ -286,10 +286,15 @@ impl Graph {
                     continue;
                 }
                 let node = self.node(id);
-                let (op, inputs) = if node.is_materialized {
-                    (&Op::Source, &[][..])
-                } else {
-                    (&node.op, &node.inputs[..])
+                let zeros;
+                let (op, inputs) = match &node.op {
+                    _ if node.is_materialized => (&Op::Source, &[][..]),
+                    Op::DerivativeLimit { .. } => {
+                        let value = Const { dtype: node.dtype, bits: node.dtype.bits(0.0) };
+                        zeros = Op::Fill { shape: node.shape, value };
+                        (&zeros, &[][..])
+                    }
+                    op => (op, &node.inputs[..]),
                 };
                 if let Some(&input) = inputs.get(next) {
                     stack.push((id, next + 1));

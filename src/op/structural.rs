@@ -83,6 +83,14 @@ pub enum Op {
         shape: Shape,
         axis: usize,
     },
+    /// Zeros in the shape of the first operand. A routine whose derivatives are correct only up to the order `most` adds them
+    /// to its operand. A derivative by the first operand is such zeros again, of the next `order`, and an error beyond `most`.
+    /// The second operand, if there is one, is the gradient that the derivative was weighted with.
+    DerivativeLimit {
+        routine: &'static str,
+        most: u8,
+        order: u8,
+    },
     /// A row of the table, with operands broadcast.
     Pointwise(Pointwise),
     /// A derivative of a row, as a function of some of its operands. Gradients consist of derivatives.
@@ -143,6 +151,7 @@ impl Op {
             Op::Scalar => "scalar",
             Op::Fill { .. } => "fill",
             Op::Iota { .. } => "iota",
+            Op::DerivativeLimit { .. } => "derivative_limit",
             Op::Pointwise(p) => p.row().name,
             Op::Derivative { .. } => "derivative",
             Op::Element(_) => "element_function",
@@ -171,6 +180,7 @@ impl Op {
             Op::Derivative { formula, .. } => Some(Function::Formula(*formula)),
             Op::Element(element) => Some(Function::Element(element.clone())),
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => None,
+            Op::DerivativeLimit { .. } => None,
             Op::Cast(_) | Op::Bitcast(_) => None,
             Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => None,
             Op::Unfold(_) | Op::Pad(_) => None,
@@ -190,6 +200,7 @@ impl Op {
             }
             Op::Fill { shape, value } => Ok((*shape, value.dtype)),
             Op::Iota { shape, .. } => Ok((*shape, DType::I32)),
+            Op::DerivativeLimit { .. } => Ok(first()),
             Op::Pointwise(p) | Op::Derivative { row: p, .. } => {
                 let types: Vec<DType> = operands.iter().map(|o| o.1).collect();
                 // Parameters come after the operands, and have the compute type of the operands.

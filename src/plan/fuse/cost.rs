@@ -118,6 +118,7 @@ pub fn is_widening(trace: &Trace, node: &TraceNode) -> bool {
 fn is_free(op: &Op) -> bool {
     match op {
         Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => true,
+        Op::DerivativeLimit { .. } => true,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) => true,
         Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) => false,
         Op::Cast(_) | Op::Bitcast(_) | Op::Pad(_) => false,

@@ -187,6 +187,7 @@ impl<'a> Placement<'a> {
             let node = &self.trace.nodes[at];
             match &node.op {
                 Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => return None,
+                Op::DerivativeLimit { .. } => return None,
                 Op::Reshape(_) | Op::Permute(_) => {}
                 Op::Pad(_) if !self.is_padded_by_number(at) => return Some(at),
                 Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) | Op::Cast(_) => {

@@ -211,6 +211,7 @@ impl<'a> Context<'a> {
                 let value = Const { dtype: value.dtype.compute(), bits: value.bits };
                 Ok(writer.builder.push(Inst::Const(value)))
             }
+            Op::DerivativeLimit { .. } => Ok(writer.builder.number(traced.dtype, 0.0)),
             Op::Iota { axis, .. } => Ok(writer.builder.index(&coords[*axis])),
             Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) => {
                 self.pointwise(writer, node, traced, coords)

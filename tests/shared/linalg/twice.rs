@@ -1,14 +1,16 @@
 //! Tests first and second derivatives of singular matrices, and of eigenvalues and eigenvectors, against differences in `f64`.
+//! Higher derivatives of factorizations are errors.
 
 use super::super::array::{random, Array};
 use super::super::check::{near, Check, Suite};
 use super::super::tolerance::Tolerance;
 use super::eigh::{eigenvectors, symmetric};
 use warpweft::device::Device;
-use warpweft::error::Result;
+use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::tensor::{MatrixNorm, Tensor};
 
 pub fn cases(suite: &mut Suite) {
+    limits(suite);
     for (n, rank) in [(4, 4), (4, 3), (4, 2), (4, 1), (4, 0), (5, 4), (5, 3), (7, 6), (7, 5)] {
         suite.add(format!("derivatives of det of {n} rows and rank {rank}"), move |device| {
             let (left, right) = (whole(n, rank, 1), whole(rank, n, 2));
@@ -58,6 +60,81 @@ pub fn cases(suite: &mut Suite) {
             derivatives(device, &x, &f, &|a| a.matrix_norm(order))
         });
     }
+}
+
+/// A routine of one matrix whose derivatives are limited: its name in the error, the highest order, and a scalar result.
+type Limited = (&'static str, usize, fn(&Tensor) -> Result<Tensor>);
+
+const LIMITED: [Limited; 9] = [
+    ("inv", 3, |a| a.inv()?.sum(())),
+    ("solve", 2, |a| a.solve(a)?.sum(())),
+    ("solve_triangular", 2, |a| a.solve_triangular(&a.detach(), false)?.sum(())),
+    ("det", 2, Tensor::det),
+    ("slogdet", 2, |a| Ok(a.slogdet()?.1)),
+    ("cholesky", 2, |a| a.cholesky()?.sum(())),
+    ("qr", 2, |a| a.qr()?.1.sum(())),
+    ("lstsq", 2, |a| a.lstsq(&a.detach())?.sum(())),
+    ("eigh", 2, |a| a.eigh()?.1.square().sum(())),
+];
+
+/// Tests that derivatives beyond the highest order are errors, and that all others are not.
+fn limits(suite: &mut Suite) {
+    for (name, most, build) in LIMITED {
+        suite.add(format!("derivatives of {name} beyond order {most}"), move |device| {
+            let a = matrix(4).map(|x| x.abs()).f32(device)?.add(device.eye(4)?.mul(4.0)?)?;
+            let mut value = build(&a)?;
+            for order in 1..=most + 1 {
+                match value.grad(&[&a]) {
+                    Ok(gradients) if order <= most => value = gradients[0].square().sum(())?,
+                    Ok(_) => {
+                        let message = format!("{name}: order {order} must be refused");
+                        return Err(Error::state(message));
+                    }
+                    Err(error) => {
+                        let want = format!(
+                            "{name}: derivatives must be of order {most} or less, got {}",
+                            most + 1
+                        );
+                        let text = error.to_string();
+                        if order <= most
+                            || error.kind() != ErrorKind::Unsupported
+                            || !text.contains(&want)
+                        {
+                            return Err(Error::state(format!("order {order}: {text}")));
+                        }
+                    }
+                }
+            }
+            Ok(vec![])
+        });
+    }
+    suite.add("derivatives of solve by the right side", |device| {
+        // The cube of `c b`, where c is [1/2, 1/4], has the third derivative 6 c[i] c[j] c[k].
+        let a = device.tensor(&[2.0f32, 0.0, 0.0, 4.0], &[2, 2])?;
+        let b = device.tensor(&[1.0f32, 3.0], &[2])?;
+        let solution = a.solve(&b)?.sum(())?;
+        let mut value = solution.mul(&solution)?.mul(&solution)?;
+        for _ in 0..2 {
+            value = value.grad(&[&b])?[0].sum(())?;
+        }
+        let third = value.grad(&[&b])?.remove(0);
+        let want = Array::new(&[2], vec![1.6875, 0.84375]);
+        // Twice by the right side and twice by the matrix. The sum C of the inverse is 3/4. `2 C^2` is left after
+        // the first two, and becomes `2 C^2 / (1 + t C)^2` if t is added to all elements of the matrix.
+        let square = solution.mul(&solution)?;
+        let twice = square.grad(&[&b])?[0].sum(())?.grad(&[&b])?[0].sum(())?;
+        let mixed = twice.grad(&[&a])?[0].sum(())?.grad(&[&a])?[0].sum(())?;
+        let by = Tolerance { absolute: 1e-4, relative: 1e-5 };
+        Ok(vec![
+            near("third by b", third, want, by),
+            near(
+                "twice by a, twice by b",
+                mixed,
+                Array::new(&[], vec![12.0 * 0.75f64.powi(4)]),
+                by,
+            ),
+        ])
+    });
 }
 
 /// Returns a symmetric matrix with well separated eigenvalues.

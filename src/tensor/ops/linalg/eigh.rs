@@ -35,9 +35,9 @@ impl Tensor {
     /// Read both results in one [`Device::batch`](crate::device::Device::batch), because otherwise everything is computed
     /// twice.
     ///
-    /// Derivatives up to the second are correct if the values are distinct. Derivatives of the vectors ignore pairs of
-    /// equal values. Equal values have second derivatives of 1e30 and more, because eigenvalues that meet have a corner
-    /// there.
+    /// Derivatives up to the second are correct if the values are distinct, and higher ones are an error. Derivatives of the
+    /// vectors ignore pairs of equal values. Second derivatives of equal values are 1e30 or more, because an eigenvalue is
+    /// not differentiable where it equals another.
     ///
     /// # Errors
     /// `Shape` unless the last two axes are equal; `DType` unless the tensor is a float; `Limit` for larger matrices.
@@ -70,7 +70,7 @@ impl Tensor {
         with_op_name("eigh", || {
             let flat =
                 self.cast(DType::F32)?.reshape(&[self.numel() / (rows * rows), rows, rows])?;
-            let flat = flat.add(&flat.transpose(1, 2)?)?.mul(0.5)?;
+            let flat = flat.add(&flat.transpose(1, 2)?)?.mul(0.5)?.with_derivatives("eigh", 2)?;
             let (values, vectors) = flat.eigh_batched()?;
             let values = values.reshape(dims)?.cast(self.dtype)?;
             Ok((values, vectors.reshape(&self.shape)?.cast(self.dtype)?))

@@ -20,7 +20,7 @@ impl Tensor {
     /// each 32 columns, and about four for each doubling of n.
     ///
     /// If a matrix is not positive definite, the triangle is NaN. This is unknown until it is computed, so it is not an
-    /// error. Derivatives up to the second are correct (the first is that of Murray 2016).
+    /// error. Derivatives up to the second are correct (the first is that of Murray 2016), and higher ones are an error.
     ///
     /// # Errors
     /// `Shape` unless the last two axes are equal; `DType` unless the tensor is a float; `Limit` for larger matrices.
@@ -42,6 +42,7 @@ impl Tensor {
             let a = a.add(a.t()?)?.mul(0.5)?;
             let factor = a.detach().cholesky_factor()?;
             let inverse = factor.lower_inverse()?;
+            let a = a.with_derivatives("cholesky", 2)?;
             let more = inverse.matmul(&a)?.matmul(&inverse.t()?)?.sub_identity()?;
             let whole = factor.add(factor.matmul(&more.lower_root()?)?)?;
             let bad = factor.main_diagonal(1, 2)?.sum(1)?.is_nan().unsqueeze(1)?.unsqueeze(2)?;
@@ -59,7 +60,7 @@ impl Tensor {
     /// It uses Householder reflections in `f32`, for k up to 1024. All matrices together take two or three kernels for
     /// each column, about twenty for each 32 columns, and about ten for each doubling of k. The columns of Q are
     /// orthonormal for any matrix. If the first k columns of a matrix are dependent, derivatives are 0. Otherwise they
-    /// are correct up to the second.
+    /// are correct up to the second, and higher ones are an error.
     ///
     /// Read both results in one [`Device::batch`](crate::device::Device::batch), because otherwise everything is computed
     /// twice.
@@ -92,6 +93,7 @@ impl Tensor {
         with_op_name("qr", || {
             let first = a.slice_static(2, ..count as isize, 1)?;
             let found = Orthogonal::of(&first.detach())?;
+            let first = first.with_derivatives("qr", 2)?;
             let (q, mut r) = found.differentiable(&first)?;
             if count < columns {
                 let rest = q.t()?.matmul(&a.slice_static(2, count as isize.., 1)?)?;
@@ -108,7 +110,8 @@ impl Tensor {
     /// applies to all matrices.
     ///
     /// It uses [`Tensor::qr`] and two steps of refinement, at about the cost of `qr`. Matrices must have full rank,
-    /// because otherwise the result is infinite or NaN. Derivatives up to the second are correct.
+    /// because otherwise the result is infinite or NaN. Derivatives by A up to the second are correct, and higher ones are
+    /// an error.
     ///
     /// # Errors
     /// `Shape` if the shapes do not fit; `DType` unless both have one float type; `Limit` if both extents exceed 1024.
@@ -132,6 +135,7 @@ impl Tensor {
         }
         with_op_name(name, || {
             let tall = a.shape[1] >= a.shape[2];
+            let a = a.with_derivatives(name, 2)?;
             let x = if tall { a.lstsq_tall(&sides)? } else { a.lstsq_wide(&sides)? };
             x.reshape_like(self, &sides.result)
         })

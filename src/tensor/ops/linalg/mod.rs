@@ -4,7 +4,7 @@
 //! Gradients: a factor or an inverse is first computed from a constant copy of the matrix. The result is then written as
 //! a formula of that constant and of the matrix. As functions of the matrix, the formula and the exact result agree to
 //! second order. So the value changes only by rounding, and the first and second derivatives are those of the exact
-//! result.
+//! result. Higher derivatives are an error.
 //!
 //! The formula is a Newton step for an inverse, and a step of refinement for a solution. For a determinant or a factor,
 //! it is the first terms of a series. Example: with the constant inverse X, the inverse of A is `X (2 I - A X)` to first
@@ -23,6 +23,7 @@ pub use norms::MatrixNorm;
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::op::Op;
 use crate::tensor::Tensor;
 
 /// The most rows or columns of a matrix. There are about twice as many kernels, and each passes over the matrix.
@@ -57,6 +58,12 @@ impl Tensor {
             [.., rows, columns] if rows == columns => self.matrices(name),
             _ => Err(Error::wrong_shape(name, SQUARE, &self.shape)),
         }
+    }
+
+    /// Returns the same matrices for a formula whose derivatives by them are correct up to the order `most`. Taking one of a
+    /// higher order is an error.
+    fn with_derivatives(&self, routine: &'static str, most: u8) -> Result<Tensor> {
+        self.add(self.apply(Op::DerivativeLimit { routine, most, order: 0 }, &[])?)
     }
 
     /// Reshapes a result in `f32` to `dims`, and casts it to the type of `like`.

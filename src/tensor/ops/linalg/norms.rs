@@ -34,8 +34,8 @@ impl Tensor {
     /// the matrices may then have at most 128 elements. The error of a singular value s is about 1e-6 times
     /// `largest^2 / s`, and at most 1e-3 times the largest one.
     ///
-    /// The gradient by a singular value of 0 is 0. Derivatives up to the second are correct if the singular values are
-    /// distinct.
+    /// The gradient by a singular value of 0 is 0. If a norm needs singular values, derivatives up to the second are
+    /// correct if the values are distinct, and higher ones are an error.
     ///
     /// # Errors
     /// `Shape` below rank 2, or for empty matrices; `DType` unless the tensor is a float; `Limit` for larger matrices, if

@@ -34,7 +34,7 @@ impl Tensor {
     /// the matrix.
     ///
     /// The inverse of a singular matrix is NaN. This is unknown until it is computed, so it is not an error. Derivatives
-    /// up to the third are correct.
+    /// up to the third are correct, and higher ones are an error.
     ///
     /// # Errors
     /// `Shape` unless the last two axes are equal; `DType` unless the tensor is a float; `Limit` for larger matrices.
@@ -55,6 +55,7 @@ impl Tensor {
         }
         with_op_name("inv", || {
             let mut inverse = a.detach().eliminate_all()?.inverse_or(f64::NAN)?;
+            let a = a.with_derivatives("inv", 3)?;
             // Each Newton step squares the error, also that of the derivatives (Schulz 1933).
             for _ in 0..2 {
                 let missing = a.matmul(&inverse)?.sub_identity()?;
@@ -70,7 +71,7 @@ impl Tensor {
     /// vector or matrix applies to all matrices.
     ///
     /// It uses the inverse, like [`Tensor::inv`], and two steps of refinement, at about the cost of `inv`. The solution
-    /// for a singular matrix is NaN. Derivatives up to the second are correct.
+    /// for a singular matrix is NaN. Derivatives by A up to the second are correct, and higher ones are an error.
     ///
     /// # Errors
     /// `Shape` unless the last two axes of this tensor are equal and b fits; `DType` unless both have one float type;
@@ -94,6 +95,7 @@ impl Tensor {
         }
         with_op_name(name, || {
             let inverse = a.detach().eliminate_all()?.inverse_or(f64::NAN)?;
+            let a = a.with_derivatives(name, 2)?;
             sides.refined(&a, &inverse)?.reshape_like(self, &sides.result)
         })
     }
@@ -136,7 +138,7 @@ impl Tensor {
     ///
     /// Up to n = 3 it uses the formula, with all derivatives. Larger matrices use the product of the pivots, as in
     /// [`Tensor::inv`], at twice its cost. Derivatives up to the second are then correct, also for singular matrices,
-    /// whose gradients are their cofactors.
+    /// whose gradients are their cofactors. Higher ones are an error.
     ///
     /// A determinant outside the range of `f32` is infinite or 0. Use [`Tensor::slogdet`] for such matrices.
     ///
@@ -159,7 +161,10 @@ impl Tensor {
             if self.numel() == 0 {
                 return self.device.ones((dims, self.dtype));
             }
-            let det = if rows <= 3 { a.small_determinant()? } else { a.large_determinant()? };
+            let det = match rows {
+                ..=3 => a.small_determinant()?,
+                _ => a.with_derivatives("det", 2)?.large_determinant()?,
+            };
             det.reshape_like(self, dims)
         })
     }
@@ -168,7 +173,7 @@ impl Tensor {
     /// `[.., n, n] -> [..], [..]`. The logarithm does not overflow.
     ///
     /// For a singular matrix they are 0 and -Inf, and derivatives are 0. Derivatives of other matrices are correct up to
-    /// the second.
+    /// the second, and higher ones are an error.
     ///
     /// Read both results in one [`Device::batch`](crate::device::Device::batch), because otherwise everything is computed
     /// twice.
@@ -185,6 +190,7 @@ impl Tensor {
                 return Ok((sign, self.device.zeros((dims, self.dtype))?));
             }
             let found = a.detach().eliminate_all()?;
+            let a = a.with_derivatives("slogdet", 2)?;
             let slope = found.inverse_or(0.0)?.matmul(&a)?.log_det_derivatives()?;
             let sign = found.pivots.sign().prod(1)?;
             let log = found.pivots.abs().log().sum(1)?.add(slope)?;

@@ -40,7 +40,8 @@ impl Tensor {
     /// used, or the upper one with `upper`.
     ///
     /// Shapes are those of [`Tensor::solve`]. It takes about four kernels for each doubling of n, up to 1024. If a
-    /// diagonal element is 0, the solution has infinite or NaN elements. Derivatives up to the second are correct.
+    /// diagonal element is 0, the solution has infinite or NaN elements. Derivatives by A up to the second are correct, and
+    /// higher ones are an error.
     ///
     /// # Errors
     /// The errors of [`Tensor::solve`].
@@ -54,6 +55,7 @@ impl Tensor {
         }
         with_op_name(name, || {
             let constant = a.detach();
+            let a = a.with_derivatives(name, 2)?;
             let (triangle, inverse) = match upper {
                 true => (a.triu(0)?, constant.t()?.lower_inverse()?.t()?),
                 false => (a.tril(0)?, constant.lower_inverse()?),
