@@ -311,7 +311,7 @@ const integrations = {
     try: async (project) => {
       for (const tool of ["typescript-5", "typescript-7"]) {
         const tsc = join(project.folder, "node_modules", tool, "bin", "tsc");
-        for (const config of ["bundler", "nodenext", "node-only"]) {
+        for (const config of ["bundler", "nodenext", "node-only", "node16"]) {
           await project.run(process.execPath, [tsc, "-p", `tsconfig.${config}.json`]);
         }
       }

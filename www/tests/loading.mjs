@@ -341,7 +341,8 @@ await test("the tarball has what it needs", () => {
   const files = JSON.parse(listed)[0].files.map(({ path }) => path);
   const modules = ["index", "shared", "shared-nn", "cpu", "gpu-nn", "nn", "models", "inline", "inside"];
   const scripts = modules.map((name) => `${name}.js`);
-  const declared = ["index.js.map", "index.d.ts", "nn.d.ts", "models.d.ts", "inline.d.ts"];
+  const entries = ["index", "nn", "models", "inline"];
+  const declared = ["index.js.map", ...entries.flatMap((name) => [`${name}.d.ts`, `${name}.d.cts`])];
   const required = ["index.cjs", "nn.cjs", "models.cjs", "shared.cjs"];
   const names = [...scripts, ...declared, ...required, ...cores.map((core) => `${core}.wasm`)];
   const built = names.map((name) => `www/dist/${name}`);

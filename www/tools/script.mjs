@@ -32,11 +32,20 @@ export async function buildScript() {
   writeFileSync(join(dist, "classes.d.ts"), classes(base));
   writeFileSync(join(dist, "nn-classes.d.ts"), added("nn", [["classes", base]], nn));
   writeFileSync(join(dist, "language.d.ts"), added("language", [["classes", base], ["nn-classes", nn]], models));
+  writeCommonJsDeclarations();
   // The WebAssembly of `warpweft/inline`.
   const inside = Object.entries({ gpu: "gpu-nn", cpu: "cpu" });
   const text = (name) => readFileSync(join(dist, `${name}.wasm`), "base64");
   writeFileSync(join(dist, "inside.js"), inside.map(([as, name]) => `export const ${as} = "${text(name)}";\n`).join(""));
   for (const format of Object.values(formats)) await bundle(format);
+}
+
+/** Writes all declarations a second time, for `require`. TypeScript takes `.d.ts` files for those of ES modules. */
+function writeCommonJsDeclarations() {
+  for (const name of readdirSync(dist).filter((name) => name.endsWith(".d.ts"))) {
+    const text = readFileSync(join(dist, name), "utf8").replaceAll(/"(\.\/[\w-]+)\.js"/g, '"$1.cjs"');
+    writeFileSync(join(dist, name.replace(/ts$/, "cts")), text);
+  }
 }
 
 /** For each entry, the other entries whose exports it has, too. */
@@ -54,7 +63,7 @@ export async function buildEntry(entry) {
 
 /** Removes the files of the last build, because files whose source no longer exists must not be published. */
 function removeOld() {
-  for (const old of readdirSync(dist).filter((name) => /\.(c?js|map|d\.ts)$/.test(name))) rmSync(join(dist, old));
+  for (const old of readdirSync(dist).filter((name) => /\.(c?js|map|d\.c?ts)$/.test(name))) rmSync(join(dist, old));
 }
 
 async function bundle({ format, entries, extension, sourcemap, define, intro }) {
