@@ -19,7 +19,7 @@ pub enum DType {
     /// Boolean, which is 0 or 1 in four bytes of memory.
     Bool,
     /// 8-bit signed integer, a storage type for quantized weights. It takes one byte. It can be moved, compared for equality,
-    /// selected and cast. Other operations need a cast first.
+    /// selected, cast, and reduced by `sum`, `prod`, `max` and `min`. Most other operations need a cast first.
     I8,
     /// 8-bit unsigned integer, a storage type like [`DType::I8`], for images.
     ///

@@ -14,7 +14,7 @@ pub enum ErrorKind {
     DType,
     /// The value, the name or the type of an argument or an option is wrong.
     InvalidArgument,
-    /// The call is right, but not now. For example, the object was disposed of, or a loss was used up.
+    /// The call is not allowed in the current state. For example, the object was disposed of, or a loss was used up.
     InvalidState,
     /// A file, a stream, a state dictionary or a text in a format is damaged or incomplete, or contradicts itself or the model.
     Format,
@@ -90,7 +90,7 @@ impl Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// Creates an error about a call that is right, but not now.
+    /// Creates an error about a call that is not allowed in the current state.
     pub fn state(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::InvalidState, message)
     }

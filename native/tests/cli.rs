@@ -91,7 +91,7 @@ fn the_environment_chooses_a_device_and_an_option_goes_before_it() {
     let output = taken(&[], "no such device");
     assert_eq!(output.status.code(), Some(1));
     let stderr = text(&output.stderr);
-    assert!(stderr.contains("must match a device, got a name with no such device"), "{stderr}");
+    assert!(stderr.contains("must match a device, got the name \"no such device\""), "{stderr}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// As [`Device::tensor`].
+    /// The errors of [`Device::tensor`].
     pub fn tensor_from_image<P, C>(&self, image: &ImageBuffer<P, C>) -> Result<Tensor>
     where
         P: Pixel<Subpixel = u8>,

@@ -149,7 +149,7 @@ impl Device {
     /// Creates a tensor from data.
     ///
     /// # Errors
-    /// As [`Device::tensor`].
+    /// The errors of [`Device::tensor`].
     pub fn tensor_from_data(&self, data: &TensorData) -> Result<Tensor> {
         match &data.values {
             Values::F32(values) => self.tensor(values, &data.shape),
@@ -169,7 +169,7 @@ impl Tensor {
     /// Reads shape, type and values to the host.
     ///
     /// # Errors
-    /// As [`Tensor::read`].
+    /// The errors of [`Tensor::read`].
     pub fn to_data(&self) -> impl Future<Output = Result<TensorData>> + 'static + use<> {
         let (shape, dtype, read) = (self.shape().to_vec(), self.dtype(), self.read_bytes());
         async move {

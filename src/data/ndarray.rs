@@ -24,7 +24,7 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// As [`Device::tensor`].
+    /// The errors of [`Device::tensor`].
     pub fn tensor_from_ndarray<T: Element, D: Dimension>(
         &self,
         array: ArrayView<'_, T, D>,
@@ -43,7 +43,7 @@ impl Tensor {
     /// `ndarray`.
     ///
     /// # Errors
-    /// As [`Tensor::read`].
+    /// The errors of [`Tensor::read`].
     pub fn to_ndarray<T: Element>(
         &self,
     ) -> impl Future<Output = Result<ArrayD<T>>> + 'static + use<T> {

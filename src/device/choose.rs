@@ -12,8 +12,8 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Preference {
-    /// A discrete GPU, otherwise an integrated one, otherwise the CPU. A registered driver of the lowest rank comes first
-    /// among GPUs of one kind. Never a software GPU.
+    /// A discrete GPU, otherwise an integrated one, otherwise the CPU. Among GPUs of one kind, the registered driver with the
+    /// lowest rank comes first. A software GPU is never selected.
     Auto,
     /// A GPU, or an error.
     Gpu,
@@ -107,7 +107,7 @@ impl fmt::Display for Preference {
             Preference::Cpu => f.write_str("cpu"),
             Preference::Software => f.write_str("software"),
             Preference::Index(index) => write!(f, "number {index}"),
-            Preference::Name(name) => write!(f, "a name with {name}"),
+            Preference::Name(name) => write!(f, "the name {name:?}"),
         }
     }
 }
@@ -120,7 +120,7 @@ impl FromStr for Preference {
     }
 }
 
-/// A device that was found, or a backend that offers none with the reason.
+/// A device that was found, or a backend without devices and the reason for that.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The machine. For a backend without devices only `backend` is set.
@@ -255,8 +255,10 @@ fn give_reasons(found: &mut [Found]) {
     for (at, it) in found.iter_mut().enumerate() {
         it.recommended = Some(at) == first;
         it.reason = match (it.info.kind, first) {
-            (DeviceKind::Software, _) => Some("a software GPU: only when asked for".to_string()),
-            (_, Some(first)) if first != at => Some(format!("{} comes first", infos[first].name)),
+            (DeviceKind::Software, _) => {
+                Some("a software GPU, which must be selected explicitly".to_string())
+            }
+            (_, Some(first)) if first != at => Some(format!("{} is preferred", infos[first].name)),
             _ => None,
         };
     }

@@ -63,9 +63,9 @@ const MAX_NODES_BEFORE_ASSIGNMENT_RUNS: u64 = 2_000;
 /// submission. The device also submits automatically once 32,768 recorded nodes or 256 MiB of uploads are waiting, so a loop
 /// may run without reading.
 ///
-/// The device closes when its last handle and its last tensor are dropped. Closing waits for the work in flight. A process that
-/// ends by `exit`, or keeps the device in a static, drops neither. Such a process should wait for [`Device::synchronize`]
-/// before it ends, because a driver that is still working may crash then.
+/// The device closes when its last handle and its last tensor are dropped. Closing waits for the work in flight. A process
+/// that calls `exit`, or keeps the device in a static, drops neither. Wait for [`Device::synchronize`] before such a process
+/// ends, because ending it while the driver works may crash it.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -96,9 +96,10 @@ struct Inner {
 
 #[cfg_attr(feature = "js", warpweft_macros::js(only(submit, synchronize)))]
 impl Device {
-    /// Opens the best device: a discrete GPU, otherwise an integrated one, otherwise the CPU. [`Device::fallback`] returns the
-    /// reason if it is the CPU. In native programs `WARPWEFT_DEVICE` overrides the choice. Its values are `cpu`, `gpu`,
-    /// `software`, an index into [`Device::discover`], the name of a backend (`vulkan`), or part of a device name.
+    /// Opens the best device: a discrete GPU, otherwise an integrated one, otherwise the CPU. If it is the CPU,
+    /// [`Device::fallback`] returns the reason. In native programs `WARPWEFT_DEVICE` overrides the choice. Its values are
+    /// `auto`, `gpu`, `low-power`, `cpu`, `software`, an index into [`Device::discover`], the name of a backend (`vulkan`),
+    /// or part of a device name.
     ///
     /// # Errors
     /// `NoDevice` if no device can be opened.
@@ -139,7 +140,7 @@ impl Device {
     pub async fn reopen(&self) -> Result<Device> {
         let Some(opener) = self.inner.opener.clone() else {
             let message =
-                "device: it must know how it was opened, got one that was made from a backend";
+                "reopen: the device must be one of `new`, `with` or `from_opener`, got one of `from_backend`";
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let device = Device::opening(opener).await?;
@@ -203,8 +204,8 @@ impl Device {
         self.inner.fallback.as_deref()
     }
 
-    /// Submits one batch. The batch computes the values of variables. It also computes the nodes recorded since the last
-    /// submission that a tensor holds and no node uses.
+    /// Submits one batch. It computes the values of variables, and the tensors recorded since the last submission that are
+    /// still held and that no other operation uses.
     ///
     /// # Errors
     /// `Limit` and `Memory`, as for reading.

@@ -202,7 +202,7 @@ impl Pool {
             if needed > limit {
                 let used = self.used;
                 let message = format!(
-                    "memory: the memory limit of {limit} bytes must not be exceeded, got {bytes} bytes more than {used} in use"
+                    "memory: tensors must fit into the memory limit of {limit} bytes, got {bytes} in addition to {used} in use"
                 );
                 return Err(Error::new(ErrorKind::Memory, message));
             }
@@ -219,7 +219,7 @@ impl Pool {
         allocated.map_err(|error| match short(&error) {
             true => {
                 let used = format!(
-                    "{} bytes are in use, and `memory` of the device says by what",
+                    "{} bytes are in use, and the device's `memory()` lists what holds them",
                     self.used
                 );
                 Error::new(ErrorKind::Memory, format!("{}; {used}", error.message()))

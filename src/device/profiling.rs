@@ -29,8 +29,9 @@ impl Drop for Asked<'_> {
 
 impl Device {
     /// Runs `work`, and returns its value with a profile of the device: times by kernel on the device, and by phase on the
-    /// host. The profile prints as a table, and converts to JSON and to a trace. It ends when all work that `work` recorded and
-    /// holds is done. Work recorded before is finished first and does not count. Work of other threads meanwhile counts.
+    /// host. The profile prints as a table, and converts to JSON and to a trace. The profile ends when all operations are
+    /// done that `work` recorded and that are still held. Operations recorded earlier are computed first, and are not
+    /// measured. Operations of other threads during that time are measured as well.
     ///
     /// On GPUs with timestamps each kernel runs in a separate pass while profiling, which is slower than many kernels in one
     /// pass.

@@ -131,7 +131,7 @@ fn stored(descr: &str) -> Option<(Stored, bool)> {
 /// Saves a tensor as an `.npy` file, little-endian and row-major.
 ///
 /// # Errors
-/// As [`Tensor::read`].
+/// The errors of [`Tensor::read`].
 ///
 /// ```
 /// # pollster::block_on(async {

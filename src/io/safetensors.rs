@@ -96,7 +96,7 @@ pub fn load_safetensors(device: &Device, bytes: &[u8]) -> Result<Safetensors> {
 /// file need not fit into memory at once.
 ///
 /// # Errors
-/// As [`load_safetensors`]. `Format` if the file cannot be read.
+/// The errors of [`load_safetensors`]. `Format` if the file cannot be read.
 pub fn load_safetensors_from(
     device: &Device,
     file: &mut (impl Read + Seek),
@@ -108,7 +108,7 @@ impl Safetensors {
     /// Loads tensors as [`load_safetensors_from`] does, from a file that may have to wait for its bytes.
     ///
     /// # Errors
-    /// As [`load_safetensors_from`].
+    /// The errors of [`load_safetensors_from`].
     pub async fn load_from(device: &Device, file: &mut impl Source) -> Result<Safetensors> {
         let (header, length) = read_header(file).await?;
         let order = header.checked(length.file - length.header)?;

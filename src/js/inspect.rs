@@ -37,8 +37,8 @@ impl JsTensor {
     }
 
     /// Draws the operations that this tensor was computed from: as text in Graphviz's DOT language, and as an SVG picture.
-    /// Tensors in `names` are labeled. Single numbers show their value. If this tensor is a single float, they also show the
-    /// gradient by it.
+    /// Tensors in `names` are labeled. Each single number shows its value. If this tensor is a single float, each single
+    /// float also shows the gradient of this tensor with respect to it.
     ///
     /// Gradients through a tensor that was dropped long ago are left out.
     ///

@@ -192,7 +192,9 @@ pub trait Shell: Sized {
 
 /// The error for an object that was disposed of.
 pub fn gone(op: &str) -> Error {
-    Error::state(format!("{op}: used after dispose(), or after the scope() that made it"))
+    Error::state(format!(
+        "{op}: the object must not be disposed, got one after dispose() or its scope()"
+    ))
 }
 
 /// The error for a method of a class whose receiver was disposed of, or is an object of another class.

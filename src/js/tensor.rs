@@ -66,9 +66,9 @@ impl JsTensor {
         Ok(promise(stored(&self.core("to")?)))
     }
 
-    /// Returns the gradients of this single number by each tensor of `wrt`, with that tensor's shape and type. If this number
-    /// does not depend on a tensor, its gradient is zeros. Gradients are ordinary tensors, which are computed when they are
-    /// read, best together in a batch or program. They can be differentiated again.
+    /// Returns the gradients of this tensor, which has one element, with respect to each tensor of `wrt`, in that tensor's
+    /// shape and type. If this tensor does not depend on a tensor of `wrt`, that gradient is zeros. Gradients are ordinary
+    /// tensors. They are computed when they are read, best together in a batch or program, and can be differentiated again.
     ///
     /// With a `seed` of this tensor's shape, this tensor may have any shape. The result is the gradients of the sum of its
     /// products with the seed.
@@ -76,8 +76,9 @@ impl JsTensor {
     /// If several elements are the largest or smallest, they share the gradient equally. `abs` and `relu` have gradient 0 at 0.
     /// Comparisons, rounding, indices and conditions have gradient 0.
     ///
-    /// A computed tensor that was disposed of or collected passes gradients for 64 more batches, if such tensors take little
-    /// memory.
+    /// After a computed tensor is disposed of or collected, gradients pass through it for 64 more batches, as long as all
+    /// such tensors with their histories take at most 16 MiB (or a quarter of the memory in use, if that is more) and 65,536
+    /// operations.
     ///
     /// @throws `Shape` unless this tensor has one element or the seed has its shape; `DType` unless all tensors are floats.
     /// `InvalidState` if the gradient would pass through a computed tensor that was dropped long ago, or if an optimizer's step

@@ -5,8 +5,8 @@
  * - `f16`: 16-bit float, a storage type whose operations are computed in `f32`.
  * - `i32`, `u32`: 32-bit integers, which wrap on overflow.
  * - `bool`: true or false.
- * - `i8`, `u8`, `i16`, `u16`: storage types. They can be moved, compared for equality, selected and cast. Cast them before
- *   other operations.
+ * - `i8`, `u8`, `i16`, `u16`: storage types. They can be moved, compared for equality, selected, cast, and reduced by `sum`,
+ *   `prod`, `max` and `min`. Cast them before most other operations.
  */
 export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8" | "i16" | "u16";
 
@@ -224,9 +224,9 @@ export interface Device {
    * The buffer needs the usages `STORAGE` and `COPY_SRC`. It must have the tensor's bytes, rounded up to a multiple of 16,
    * because kernels read whole vectors.
    *
-   * Tensors are immutable, and values that depend on one may be computed early, late or again. If you write to the buffer, make
-   * a new tensor from it, which is cheap, and best assign it to a {@link Variable}. Run the work that needs the old values
-   * before you write.
+   * Tensors are immutable, and a tensor computed from another may be computed early, late or again. After writing to the
+   * buffer, make a new tensor from it, which is cheap, and assign it to a {@link Variable}. Before writing, run the work that
+   * needs the old values.
    *
    * ```js
    * const seen = new Variable(device.tensorFromBuffer(buffer, { shape: [64, 3] }));
@@ -360,8 +360,8 @@ export interface Device {
 
   /**
    * Runs `work`, and then frees every tensor made in it except those that it returns: one, a list, or an object of them.
-   * Intermediate results otherwise hold their memory until the garbage collector runs. Use one scope per step in long loops.
-   * `work` must not be asynchronous.
+   * Without a scope, intermediate results hold their memory until the garbage collector runs. Use one scope for each step of a
+   * long loop. `work` must not be asynchronous.
    *
    * ```ts
    * weight = device.scope(() => weight.sub(gradient.mul(rate)));
@@ -371,8 +371,8 @@ export interface Device {
 
   /**
    * Chooses the fastest kernels for this device, where several do the same work. Kernels that an earlier visit measured in this
-   * browser are used again; they are stored in IndexedDB. Otherwise, or with `again`, they are measured. This took 45 seconds
-   * on a software GPU and was not timed on a real one. Programs that are already compiled keep their kernels.
+   * browser are used again, from IndexedDB. Otherwise, or with `again`, they are measured, which may take a minute on slow
+   * devices. Programs that are already compiled keep their kernels.
    *
    * ```ts
    * const { kernelConfig, measured } = await device.tune();
@@ -404,7 +404,7 @@ export interface Device {
 
 /** The time and the work of one kernel in a profile. Times are in milliseconds. */
 export interface KernelProfile {
-  /** The kind of kernel: `map`, `row`, `matmul`, `conv2d` or `attention`. */
+  /** The kind: `map`, `row`, `matmul`, `packed_matmul`, `conv2d`, `attention`, `order` (sorting) or `shader`. */
   readonly kind: string;
   /** The operations that the kernel computes, such as `matmul[8,4]x[4,2] + add + relu`. */
   readonly label: string;

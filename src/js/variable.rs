@@ -30,8 +30,8 @@ impl JsVariable {
         Ok(JsVariable(Slot::new(Object::Variable(Rc::new(held)))))
     }
 
-    /// The present value. It is the same object until another value is assigned or an optimizer takes a step. The variable owns
-    /// the object and then disposes of it. Use {@link Tensor.detach} to keep the value.
+    /// The current value. It is the same object until another value is assigned or an optimizer takes a step. The variable
+    /// owns the object, and disposes of it when the value changes. Use {@link Tensor.detach} to keep the value.
     #[wasm_bindgen(getter, unchecked_return_type = "Tensor")]
     pub fn value(&self) -> Answer<JsValue> {
         let held = self.core("value")?;

@@ -87,11 +87,12 @@ impl Context {
         }
     }
 
-    /// Replaces the tokens of the context. Tokens that both have in common at the beginning are kept, and only the rest is
-    /// computed. So each turn of a conversation computes only its new tokens. Returns the logits, as [`Context::add`] does.
+    /// Replaces the tokens of the context. The common prefix of the old and the new tokens is kept, and only the rest is
+    /// computed. Each turn of a conversation therefore computes only its new tokens. Returns the logits, as [`Context::add`]
+    /// does.
     ///
     /// # Errors
-    /// As [`Context::add`].
+    /// The errors of [`Context::add`].
     pub fn resume(&mut self, tokens: &[u32]) -> Result<Tensor> {
         self.last_logits(self.common(tokens), tokens)
     }
@@ -107,7 +108,7 @@ impl Context {
     /// Adds tokens. Returns the logits of the next token after each of them, `[tokens, vocabulary]`.
     ///
     /// # Errors
-    /// As [`Context::add`].
+    /// The errors of [`Context::add`].
     pub fn add_all(&mut self, tokens: &[u32]) -> Result<Tensor> {
         let seen = self.tokens.len();
         let all = [&self.tokens, tokens].concat();
@@ -138,7 +139,7 @@ impl Context {
     /// Replaces the tokens of the context. New tokens are computed by [`Context::next_logits`].
     ///
     /// # Errors
-    /// As [`Context::add`].
+    /// The errors of [`Context::add`].
     pub(super) fn set_tokens(&mut self, tokens: &[u32]) -> Result<()> {
         let kept = self.common(tokens);
         self.check(kept, &tokens[kept..])?;

@@ -131,7 +131,7 @@ impl Embedder {
     /// Loads a model as [`Embedder::load`] does, from files that may have to wait for their bytes.
     ///
     /// # Errors
-    /// As [`Embedder::load`].
+    /// The errors of [`Embedder::load`].
     pub async fn load_from(device: &Device, files: Vec<(String, impl Source)>) -> Result<Embedder> {
         let (mut small, mut weights) = (BTreeMap::new(), BTreeMap::new());
         for (name, mut file) in files {
@@ -145,7 +145,8 @@ impl Embedder {
         }
         let find = |name: &str| small.get(name).map(Vec::as_slice);
         let need = |name: &str| {
-            let missing = || Error::format(format!("embedder: {name} must be there, got none"));
+            let missing =
+                || Error::format(format!("embedder: the file {name:?} must be given, got none"));
             find(name).ok_or_else(missing)
         };
         let config = BertConfig::read(need("config.json")?)?;
@@ -380,7 +381,7 @@ async fn load_tensors(
     name: String,
 ) -> Result<Parameters> {
     let Some(mut file) = files.remove(&name) else {
-        return Err(Error::format(format!("embedder: {name} must be there, got none")));
+        return Err(Error::format(format!("embedder: the file {name:?} must be given, got none")));
     };
     let loaded = Safetensors::load_from(device, &mut file).await;
     let loaded = loaded.map_err(|error| error.within(&format!("embedder: {name}")))?;

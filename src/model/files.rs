@@ -69,7 +69,7 @@ impl<F: Source> ModelFiles<F> {
     /// Reads the heads of a GGUF file's parts, in order. Most models have one part.
     ///
     /// # Errors
-    /// As [`Gguf::read_parts`].
+    /// The errors of [`Gguf::read_parts`].
     pub async fn gguf(parts: Vec<F>) -> Result<ModelFiles<F>> {
         let (head, weights) = Gguf::read_parts(parts).await?;
         Ok(ModelFiles { head, weights, settings: None })
@@ -118,8 +118,8 @@ impl<F: Source> ModelFiles<F> {
     /// Reads the tokenizer of the model.
     ///
     /// # Errors
-    /// As [`Tokenizer::from_gguf`], [`Tokenizer::from_json`] and [`Tokenizer::with_config`]. `Format` if the files have no
-    /// tokenizer.
+    /// The errors of [`Tokenizer::from_gguf`], [`Tokenizer::from_json`] and [`Tokenizer::with_config`]. `Format` if the files
+    /// have no tokenizer.
     pub fn tokenizer(&self) -> Result<Tokenizer> {
         let Some(settings) = &self.settings else { return Tokenizer::from_gguf(&self.head) };
         let mut tokenizer = Tokenizer::from_json(needed(settings, "tokenizer.json")?)?;
@@ -237,7 +237,7 @@ fn parsed<'a, T: Deserialize<'a>>(json: &'a [u8], name: &str) -> Result<T> {
 }
 
 fn missing(name: &str) -> Error {
-    Error::format(format!("model: {} must be there, got none", brief(name)))
+    Error::format(format!("model: the file {} must be given, got none", brief(name)))
 }
 
 fn needed<'a>(settings: &'a BTreeMap<String, Vec<u8>>, name: &str) -> Result<&'a [u8]> {

@@ -75,7 +75,7 @@ impl Context {
     /// Begins to generate the text after these tokens. They replace the tokens of the context, as in [`Context::resume`].
     ///
     /// # Errors
-    /// As [`Context::add`]. `InvalidArgument` if options are invalid.
+    /// The errors of [`Context::add`]. `InvalidArgument` if options are invalid.
     pub fn generate(&mut self, tokens: &[u32], options: GenerateOptions) -> Result<Generation<'_>> {
         let text = Continuation::new(self, tokens, options)?;
         Ok(Generation { context: self, text })
@@ -85,7 +85,7 @@ impl Context {
     /// seen is not computed again.
     ///
     /// # Errors
-    /// As [`Context::generate`]. `Unsupported` if the model has no chat template.
+    /// The errors of [`Context::generate`]. `Unsupported` if the model has no chat template.
     pub fn chat(
         &mut self,
         messages: &[Message],
@@ -144,7 +144,7 @@ impl Continuation {
     ) -> Result<Continuation> {
         if options.stop.iter().any(String::is_empty) {
             return Err(Error::argument(
-                "generate: texts that end it must have characters, got none",
+                "generate: `stop` texts must not be empty, got an empty one",
             ));
         }
         let vocabulary = context.model().config().vocabulary;

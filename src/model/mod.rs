@@ -107,7 +107,7 @@ impl LoadOptions {
     /// Estimates the memory of a model on a device if it is loaded with these options.
     ///
     /// # Errors
-    /// As [`estimate()`] and [`LoadOptions::cache_dtype`].
+    /// The errors of [`estimate()`] and [`LoadOptions::cache_dtype`].
     pub fn estimate(&self, device: &Device, head: &Gguf) -> Result<Estimate> {
         let context = self.context_length(&ModelConfig::read(head)?);
         estimate(head, context, PROMPT, self.cache_dtype(device)?)
@@ -164,7 +164,7 @@ impl LanguageModel {
     /// Loads a model from several files (`-00001-of-00003.gguf` and so on), in order.
     ///
     /// # Errors
-    /// As [`LanguageModel::load`] and [`Gguf::read_parts`].
+    /// The errors of [`LanguageModel::load`] and [`Gguf::read_parts`].
     pub fn load_parts(
         device: &Device,
         parts: Vec<impl Read + Seek>,
@@ -177,7 +177,7 @@ impl LanguageModel {
     /// future cancels the loading.
     ///
     /// # Errors
-    /// As [`LanguageModel::load_parts`].
+    /// The errors of [`LanguageModel::load_parts`].
     pub async fn load_from(
         device: &Device,
         parts: Vec<impl Source>,
@@ -190,7 +190,7 @@ impl LanguageModel {
     /// the loading.
     ///
     /// # Errors
-    /// As [`LanguageModel::load`].
+    /// The errors of [`LanguageModel::load`].
     pub async fn load_files(
         device: &Device,
         files: ModelFiles<impl Source>,
@@ -325,8 +325,8 @@ fn refuse_too_large(device: &Device, need: &Estimate) -> Result<()> {
             Some(free) => {
                 let Estimate { weights, cache, temporaries } = need;
                 let message = format!(
-                    "model: it must fit into memory, got {weights} bytes of weights, {cache} for the context and {temporaries} \
-                     on the way, and {free} are free; a shorter context takes less"
+                    "model: the model must fit into the free memory of {free} bytes, got {weights} bytes of weights, {cache} \
+                     of keys and values, and {temporaries} of temporaries; a shorter context needs less"
                 );
                 Err(Error::new(ErrorKind::Memory, message))
             }

@@ -59,7 +59,7 @@ impl LoraAdapter {
     /// Saves the adapter as the two files of `peft`, which `PeftModel.from_pretrained` loads from a folder.
     ///
     /// # Errors
-    /// As [`Tensor::read`].
+    /// The errors of [`Tensor::read`].
     ///
     /// ```no_run
     /// # async fn run(adapter: warpweft::model::LoraAdapter) -> Result<(), Box<dyn std::error::Error>> {

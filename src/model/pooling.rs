@@ -125,7 +125,8 @@ impl Head {
         let mut head = Head { stages: Vec::new(), dimensions: width };
         for (n, module) in modules.iter().enumerate() {
             let name = format!("{}/config.json", module.path);
-            let missing = || Error::format(format!("embedder: {name} must be there, got none"));
+            let missing =
+                || Error::format(format!("embedder: the file {name:?} must be given, got none"));
             let config = || file(&name).ok_or_else(missing);
             match module.kind.rsplit('.').next().unwrap_or_default() {
                 "Transformer" if n == 0 => {}
@@ -137,7 +138,9 @@ impl Head {
                 "Dense" if n > 1 => {
                     let missing = || {
                         let name = format!("{}/model.safetensors", module.path);
-                        Error::format(format!("embedder: {name} must be there, got none"))
+                        Error::format(format!(
+                            "embedder: the file {name:?} must be given, got none"
+                        ))
                     };
                     let weights = dense.get_mut(&module.path).ok_or_else(missing)?;
                     let stage = dense_layer(&name, config()?, weights, &mut head.dimensions)?;

@@ -79,7 +79,7 @@ impl<N: Shared + ?Sized + 'static> Residency<N> {
         match get.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(resident) => resident,
             Poll::Pending => Err(Error::state(
-                "model: its weights must be in memory, got some that were evicted; await `ready` before",
+                "model: the weights of the model must be in memory, got evicted ones; await `ready` first",
             )),
         }
     }

@@ -16,11 +16,11 @@ pub struct SamplingOptions {
     pub temperature: f64,
     /// The number of likeliest tokens to draw from, or 0 for all.
     pub top_k: usize,
-    /// The probability mass to draw from: the likeliest tokens that reach it together, or 1 for all. The choice is from 1,024
-    /// tokens, or from `top_k`.
+    /// The probability mass to draw from. The most likely tokens are taken until their probabilities add up to it. 1 means
+    /// all tokens. Otherwise only `top_k` tokens are considered, or 1,024 if it is 0.
     pub top_p: f64,
-    /// The smallest probability to draw from, relative to the likeliest token, or 0 for all. The choice is from 1,024 tokens,
-    /// or from `top_k`.
+    /// The smallest probability to draw from, relative to that of the most likely token. 0 means all tokens. Otherwise only
+    /// `top_k` tokens are considered, or 1,024 if it is 0.
     pub min_p: f64,
     /// The divisor of positive logits, and factor of negative ones, of tokens that are already in the text (Keskar et al.
     /// 2019). 1 has no effect.

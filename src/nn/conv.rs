@@ -15,11 +15,11 @@ fn begin(generator: &Generator, shape: &[usize], outputs: usize) -> Result<(Vari
 
 macro_rules! convolutions {
     ($($conv:ident $conv_fn:ident, $transposed:ident $transposed_fn:ident, $n:literal, $axes:literal;)*) => { $(
-        #[doc = concat!("[`Tensor::", stringify!($conv_fn), "`] with a learned weight and a bias,")]
-        #[doc = concat!("of `[batch, channels, ", $axes, "]`.")]
+        #[doc = concat!("A layer of [`Tensor::", stringify!($conv_fn), "`] with a learned weight and bias. Its input is")]
+        #[doc = concat!("`[batch, channels, ", $axes, "]`, where the batch axis may be missing.")]
         #[derive(Clone, Debug)]
         pub struct $conv {
-            #[doc = concat!("`[outputs, inputs / groups, ", $axes, "]`.")]
+            /// The shape is `[outputs, inputs / groups]`, followed by the kernel size.
             pub weight: Variable,
             /// `[outputs]`.
             pub bias: Option<Variable>,
@@ -59,11 +59,11 @@ macro_rules! convolutions {
             }
         }
 
-        #[doc = concat!("[`Tensor::", stringify!($transposed_fn), "`] with a learned weight and a bias,")]
-        #[doc = concat!("of `[batch, channels, ", $axes, "]`.")]
+        #[doc = concat!("A layer of [`Tensor::", stringify!($transposed_fn), "`] with a learned weight and bias. Its input is")]
+        #[doc = concat!("`[batch, channels, ", $axes, "]`, where the batch axis may be missing.")]
         #[derive(Clone, Debug)]
         pub struct $transposed {
-            #[doc = concat!("`[inputs, outputs / groups, ", $axes, "]`.")]
+            /// The shape is `[inputs, outputs / groups]`, followed by the kernel size.
             pub weight: Variable,
             /// `[outputs]`.
             pub bias: Option<Variable>,

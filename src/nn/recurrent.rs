@@ -12,18 +12,19 @@ use crate::tensor::{Tensor, Variable};
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecurrentOptions {
-    /// The number of stacked layers. Each layer processes the results of the previous layer.
+    /// The number of stacked layers. Each layer processes the results of the previous layer. The default is 1.
     pub num_layers: usize,
-    /// Whether each layer also processes the sequence in reverse. The results of both directions are concatenated.
+    /// Whether each layer also processes the sequence in reverse. The results of both directions are concatenated. The
+    /// default is `false`.
     pub bidirectional: bool,
-    /// Whether the layers have biases.
+    /// Whether the layers have biases. The default is `true`.
     pub bias: bool,
-    /// The probability of dropping results between layers in training.
+    /// The probability of dropping results between layers in training. The default is 0.
     pub dropout: f64,
-    /// The activation function, for `Rnn` only.
+    /// The activation function, for `Rnn` only. The default is [`Nonlinearity::Tanh`].
     pub nonlinearity: Nonlinearity,
-    /// The width to which the hidden state is projected after each step, for `Lstm` only (Sak et al. 2014). 0 means no
-    /// projection.
+    /// The width to which the hidden state is projected after each step, for `Lstm` only (Sak et al. 2014). The default is 0,
+    /// which means no projection.
     pub proj_size: usize,
 }
 

@@ -20,14 +20,14 @@ pub enum Activation {
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TransformerOptions {
-    /// The width of the feed-forward block's hidden layer.
+    /// The width of the feed-forward block's hidden layer. The default is 2048.
     pub dim_feedforward: usize,
-    /// The probability of dropping results and attention weights in training.
+    /// The probability of dropping results and attention weights in training. The default is 0.1.
     pub dropout: f64,
-    /// The activation function of the feed-forward block.
+    /// The activation function of the feed-forward block. The default is [`Activation::Relu`].
     pub activation: Activation,
-    /// Whether the input of each block is normalized (pre-norm). Otherwise the sum of the block's input and result is
-    /// (post-norm).
+    /// Whether the input of each block is normalized (pre-norm). The default is `false`: the sum of the block's input and
+    /// result is normalized (post-norm).
     pub norm_first: bool,
 }
 

@@ -185,8 +185,8 @@ macro_rules! pointwise_rows {
         unary round(x): Float, [(-10.0, 10.0)] => x.round();
         /// The integer part: `x` rounded towards 0.
         unary trunc(x): Float, [(-10.0, 10.0)] => x.trunc();
-        /// The fractional part `x - floor(x)`, from 0 up to 1; the 1 where a tiny negative `x`
-        /// rounds to it.
+        /// The fractional part `x - floor(x)`, from 0 up to, but not including, 1. For a tiny negative `x` it is rounded to
+        /// 1.
         unary fract(x): Float, [(-10.0, 10.0)] => x - x.floor();
         /// The multiplicative inverse, `1 / x`.
         unary reciprocal(x): Float, [(0.1, 10.0)] => x.recip();
@@ -198,14 +198,14 @@ macro_rules! pointwise_rows {
         unary rsqrt(x): Float, [(0.01, 10.0)] => x.inverse_sqrt();
 
         // One value: exponentials and logarithms.
-        /// The exponential, `e^x`. GPUs may be wrong by `3 + 2 |x|` units in the last place.
+        /// The exponential, `e^x`. On GPUs the error is at most `3 + 2 |x|` units in the last place.
         unary exp(x): Float, [(-10.0, 10.0)] => x.exp();
-        /// `2^x`. GPUs may be wrong by `3 + 2 |x|` units in the last place.
+        /// `2^x`. On GPUs the error is at most `3 + 2 |x|` units in the last place.
         unary exp2(x): Float, [(-10.0, 10.0)] => x.exp2();
         /// `e^x - 1`, accurate near 0 too.
         unary expm1(x): Float, [(-10.0, 10.0)] => formulas::expm1(x), gradient |y| [x.exp()];
-        /// The natural logarithm; -Inf at 0, NaN below. GPUs may be off by 5e-7 (not relative) for
-        /// `x` from 1/2 to 2; where `x` is close to 1, `log1p` of the difference keeps its digits.
+        /// The natural logarithm. It is -Inf at 0, and NaN below. On GPUs the absolute error is up to 5e-7 for `x` from 1/2
+        /// to 2. If `x` is close to 1, use `log1p` of `x - 1` to keep its digits.
         unary log(x): Float, [(0.01, 100.0)] => x.log();
         /// The logarithm to base 2; -Inf at 0, NaN below.
         unary log2(x): Float, [(0.01, 100.0)] => x.log2();
@@ -216,12 +216,11 @@ macro_rules! pointwise_rows {
             gradient |y| [(x + 1.0).recip()];
 
         // One value: trigonometry, in radians.
-        /// The sine of `x` radians. GPUs lose digits as `|x|` grows; keep it below some thousands.
+        /// The sine of `x` radians. On GPUs the error grows with `|x|`, so keep `|x|` below a few thousand.
         unary sin(x): Float, [(-6.0, 6.0)] => x.sin();
-        /// The cosine of `x` radians. GPUs lose digits as `|x|` grows; keep it below some
-        /// thousands.
+        /// The cosine of `x` radians. On GPUs the error grows with `|x|`, so keep `|x|` below a few thousand.
         unary cos(x): Float, [(-6.0, 6.0)] => x.cos();
-        /// The tangent of `x` radians. GPUs lose digits as `|x|` grows, and next to the poles.
+        /// The tangent of `x` radians. On GPUs the error grows with `|x|`, and near the poles.
         unary tan(x): Float, [(-1.4, 1.4)] => x.tan();
         /// The angle in [-pi/2, pi/2] whose sine is `x`; NaN outside [-1, 1].
         unary asin(x): Float, [(-0.99, 0.99)] => formulas::asin(x),
@@ -254,8 +253,8 @@ macro_rules! pointwise_rows {
         /// The error function, the integral of `2 / sqrt(pi) e^(-t^2)` from 0 to `x`.
         unary erf(x): Float, [(-4.0, 4.0)] => formulas::erf(x),
             gradient |y| [formulas::erf_slope(x)];
-        /// `1 - erf(x)`, accurate in the tail too; the relative error grows to 1e-5 at 9, where f32
-        /// ends.
+        /// The complementary error function, `1 - erf(x)`, which is also accurate for large `x`. The relative error grows to
+        /// 1e-5 near `x` = 9, beyond which the result is too small for `f32`.
         unary erfc(x): Float, [(-4.0, 4.0)] => formulas::erfc(x),
             gradient |y| [-formulas::erf_slope(x)];
         /// The inverse of the error function: `erf(erfinv(x))` is `x`; Inf at 1, -Inf at -1, NaN outside [-1, 1].
@@ -265,8 +264,8 @@ macro_rules! pointwise_rows {
         /// negative integers, and at both infinities.
         unary lgamma(x): Float, [(-5.0, 20.0)] => formulas::lgamma(x),
             gradient |y| [Pointwise::digamma.of(&[x])];
-        /// The logarithm of the odds, `log(x / (1 - x))`, the inverse of `sigmoid`; -Inf at 0, Inf at 1, NaN outside [0, 1],
-        /// its derivative, too. PyTorch's `eps` is a `clamp` before.
+        /// The logarithm of the odds, `log(x / (1 - x))`, which is the inverse of `sigmoid`. It is -Inf at 0 and Inf at 1.
+        /// Outside [0, 1], the value and the derivative are NaN. For PyTorch's `eps`, `clamp` the input first.
         unary logit(x): Float, [(0.01, 0.99)] => (x - 0.5).abs().lt(1.0 / 6.0)
             .select(2.0 * formulas::atanh(x + x - 1.0), (x / (1.0 - x)).log()),
             gradient |y| [x.lt(0.0).or(x.gt(1.0)).select(y, (x * (1.0 - x)).recip())];
@@ -275,7 +274,7 @@ macro_rules! pointwise_rows {
             gradient |y| [formulas::digamma_slope(x)];
 
         // One value: activations.
-        /// The rectifier: `x` above 0, else 0; its derivative at 0 is 0.
+        /// The rectified linear unit (ReLU): 0 if `x` is at most 0, otherwise `x`. NaN stays NaN. Its derivative at 0 is 0.
         unary relu(x): Float, [(-10.0, 10.0)] => x.le(0.0).select(0.0, x);
         /// The rectifier that stops at 6: `min(max(x, 0), 6)`.
         unary relu6(x): Float, [(-10.0, 10.0)] => x.le(0.0).select(0.0, x.ge(6.0).select(6.0, x));
@@ -289,8 +288,8 @@ macro_rules! pointwise_rows {
                 x.gt(0.0).select(1.0, alpha * formulas::exp_below(x)),
                 x.gt(0.0).select(0.0, Pointwise::expm1.of(&[x])),
             ];
-        /// The self-normalising unit: 1.0507 times `x` above 0, else 1.0507 * 1.67326 `(e^x - 1)`.
-        /// Klambauer et al. 2017.
+        /// The self-normalizing unit (SELU): 1.0507 times `x` if it is positive, otherwise 1.0507 * 1.67326 `(e^x - 1)`
+        /// (Klambauer et al. 2017).
         unary selu(x): Float, [(-10.0, 10.0)] =>
             x.gt(0.0).select(x * SELU_SCALE, formulas::expm1(x) * (SELU_SCALE * SELU_ALPHA)),
             gradient |y| [x.gt(0.0).select(SELU_SCALE, formulas::exp_below(x) * (SELU_SCALE * SELU_ALPHA))];
@@ -302,7 +301,7 @@ macro_rules! pointwise_rows {
         /// The logistic function `1 / (1 + e^-x)`, from 0 to 1.
         unary sigmoid(x): Float, [(-10.0, 10.0)] => formulas::sigmoid(x),
             gradient |y| [formulas::sigmoid_slope(x)];
-        /// `min(max(x / 6 + 1/2, 0), 1)`, the sigmoid in straight lines.
+        /// The piecewise linear approximation of `sigmoid`, `min(max(x / 6 + 1/2, 0), 1)`.
         unary hard_sigmoid(x): Float, [(-10.0, 10.0)] =>
             x.le(-3.0).select(0.0, x.ge(3.0).select(1.0, (x + 3.0) * (1.0 / 6.0)));
         /// The logarithm of the logistic function, `-log(1 + e^-x)`.
@@ -311,7 +310,7 @@ macro_rules! pointwise_rows {
         /// The sigmoid linear unit, also called swish: `x / (1 + e^-x)`.
         unary silu(x): Float, [(-10.0, 10.0)] => formulas::silu(x),
             gradient |y| [formulas::silu_slope(x)];
-        /// `x min(max(x / 6 + 1/2, 0), 1)`, the swish in parabolas. Howard et al. 2019.
+        /// `x` times `hard_sigmoid`, an approximation of `silu`: `x min(max(x / 6 + 1/2, 0), 1)` (Howard et al. 2019).
         unary hard_swish(x): Float, [(-10.0, 10.0)] =>
             x.le(-3.0).select(0.0, x.ge(3.0).select(x, x * ((x + 3.0) * (1.0 / 6.0))));
         /// The Gaussian error linear unit `x (1 + erf(x / sqrt(2))) / 2`. Hendrycks and Gimpel
@@ -342,7 +341,7 @@ macro_rules! pointwise_rows {
         /// `x` where its absolute value is above `lambda`, else 0.
         unary hardshrink(x; lambda = 0.5): Float, [(-3.0, 3.0), (0.2, 1.0)] =>
             x.abs().le(lambda).select(0.0, x);
-        /// `x` moved towards 0 by `lambda`, and 0 where its absolute value is at most that; `lambda` must not be negative.
+        /// Soft shrinkage: `x` moved toward 0 by `lambda`, or 0 if `|x|` is at most `lambda`, which must not be negative.
         unary softshrink(x; lambda = 0.5): Float, [(-3.0, 3.0), (0.2, 1.0)] =>
             x.abs().le(lambda).select(0.0, x.gt(0.0).select(x - lambda, x + lambda));
         /// `x` above `threshold`, else `value`; its derivative at `threshold` is 0.
@@ -370,7 +369,8 @@ macro_rules! pointwise_rows {
         binary mul(x, y): Number, [(-10.0, 10.0)] => x * y;
         /// The quotient, `x / y`. Integers and `bool` are divided as `f32`: 1 / 2 is 0.5, as in NumPy and PyTorch.
         binary div(x, y): Float, [(-10.0, 10.0), (0.5, 10.0)] => x / y;
-        /// The largest integer not above `x / y`, in the operands' type, as Python's `//`. An integer over 0 is itself.
+        /// The largest integer not above `x / y`, in the operands' type, like Python's `//`. An integer divided by 0 gives
+        /// itself.
         binary floor_divide(x, y): Int, [(-100.0, 100.0), (1.0, 10.0)] => formulas::floor_divide(x, y);
         /// The remainder `x - y trunc(x / y)`, with the sign of `x`, exactly; of integers by 0 it is 0.
         binary fmod(x, y): Number, [(-10.0, 10.0), (0.5, 4.0)] => x.rem(y);
@@ -382,20 +382,20 @@ macro_rules! pointwise_rows {
         /// `|y log2(x)|`, about 1e-7 for each.
         binary pow(x, y): Float, [(0.1, 5.0), (-3.0, 3.0)] => formulas::pow(x, y),
             gradient |z| formulas::pow_slopes(x, y);
-        /// The smaller one; NaN if one is NaN. The gradient goes to the smaller one, half to each
-        /// where they are equal.
+        /// The smaller of the two elements, or NaN if one is NaN. The gradient passes to the smaller one, or half to each if
+        /// they are equal.
         binary minimum(x, y): Number, [(-10.0, 10.0)] => formulas::minimum(x, y),
             gradient |z| [formulas::precedes(x, y), formulas::precedes(y, x)];
-        /// The larger one; NaN if one is NaN. The gradient goes to the larger one, half to each
-        /// where they are equal.
+        /// The larger of the two elements, or NaN if one is NaN. The gradient passes to the larger one, or half to each if they
+        /// are equal.
         binary maximum(x, y): Number, [(-10.0, 10.0)] => formulas::maximum(x, y),
             gradient |z| [formulas::precedes(y, x), formulas::precedes(x, y)];
         /// The angle of the point (x, y) in radians, from -pi to pi; signed zeros count as IEEE 754
         /// says.
         binary atan2(y, x): Float, [(-10.0, 10.0)] => formulas::atan2(y, x),
             gradient |z| formulas::atan2_slopes(y, x);
-        /// `sqrt(x^2 + y^2)`, without overflow on the way; infinite if one is, even if the other is NaN. Its gradient at (0, 0)
-        /// is 0.
+        /// The length `sqrt(x^2 + y^2)`, without overflow in between. It is infinite if an element is, even if the other is
+        /// NaN. Its gradient at (0, 0) is 0.
         binary hypot(x, y): Float, [(-10.0, 10.0)] => formulas::hypot(x, y),
             gradient |z| formulas::hypot_slopes(x, y, z);
         /// `x` with the sign of `y`; -0 and NaN have signs too.
@@ -432,9 +432,9 @@ macro_rules! pointwise_rows {
         binary bitwise_or(x, y): Bits, [(0.0, 1e6)] => x.or(y);
         /// The bits set in exactly one; of `bool`, the logical exclusive or.
         binary bitwise_xor(x, y): Bits, [(0.0, 1e6)] => x.xor(y);
-        /// The bits of `x` moved `count` places up, zeros following; the count is taken modulo 32.
+        /// `x` shifted left by `count` bits, with zeros shifted in. The count is taken modulo 32.
         binary bitwise_left_shift(x, count): Int, [(0.0, 1e6), (0.0, 31.0)] => x.shl(count);
-        /// The bits of `x` moved `count` places down, copies of the sign following; the count is
+        /// `x` shifted right by `count` bits. Copies of the sign are shifted in for `i32`, and zeros for `u32`. The count is
         /// taken modulo 32.
         binary bitwise_right_shift(x, count): Int, [(0.0, 1e6), (0.0, 31.0)] => x.shr(count);
 
@@ -454,8 +454,7 @@ macro_rules! pointwise_rows {
             formulas::clamp(x, min, max);
         /// `x * y + z`, in one rounding where the device has it.
         ternary fma(x, y, z): Number, [(-10.0, 10.0)] => x * y + z;
-        /// The point between `x` (at `t = 0`) and `y` (at `t = 1`): `x + t (y - x)`; both ends are
-        /// exact.
+        /// Linear interpolation from `x` (at `t = 0`) to `y` (at `t = 1`): `x + t (y - x)`. Both ends are exact.
         ternary lerp(x, y, t): Float, [(-10.0, 10.0), (-10.0, 10.0), (0.0, 1.0)] =>
             formulas::lerp(x, y, t),
             gradient |z| [1.0 - t, t, y - x];

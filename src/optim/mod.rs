@@ -168,11 +168,12 @@ impl Optimizer {
     #[cfg(feature = "js-nn")]
     pub(crate) fn take_groups(&mut self, other: &mut Optimizer) -> Result<()> {
         if other.clip.is_some() || other.scaling.is_some() {
-            let must = "the other must not clip nor train in mixed precision, got one that does";
-            return Err(Error::argument(format!("optimizer: {must}; set that on this one")));
+            let must = "the other optimizer must not clip gradients or train in mixed precision, got one that does";
+            return Err(Error::argument(format!("optimizer: {must}; set that on this optimizer")));
         }
         if other.steps() > 0 || other.shards().any(|shard| shard.pending.is_some()) {
-            return Err(Error::state("optimizer: the other must not have begun to train, got one with steps or gradients"));
+            let must = "the other optimizer must not have taken steps or stored gradients";
+            return Err(Error::state(format!("optimizer: {must}, got one that has")));
         }
         let known =
             |new: &Variable| self.shards().flat_map(|s| &s.parameters).any(|x| x.is_same(new));

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// All runs of a kernel, or of kernels with one label.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KernelProfile {
-    /// The kind: `map`, `row`, `matmul`, `conv2d`, `attention` or `shader`.
+    /// The kind: `map`, `row`, `matmul`, `packed_matmul`, `conv2d`, `attention`, `order` (sorting) or `shader`.
     pub kind: &'static str,
     /// The operations of the kernel, such as `matmul[8,4]x[4,2] + add + relu`.
     pub label: String,

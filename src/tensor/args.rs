@@ -60,7 +60,8 @@ pub struct Integers {
     pub(super) list: Vec<isize>,
 }
 
-/// A new shape for a tensor. One extent may be -1, and is then computed from the others.
+/// The shape that [`Tensor::reshape`](super::Tensor::reshape) or [`Tensor::expand`](super::Tensor::expand) returns. In a
+/// reshape, one extent may be -1, and is computed from the others. In an expansion, each -1 keeps the extent of its axis.
 ///
 /// Lists and arrays of `usize`, `isize` or `i32` convert to this type. `()` is the shape of a single number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -187,7 +187,7 @@ impl Compiled {
     pub fn run(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         if !self.writes.is_empty() && capture::is_compiling(device) {
             return Err(Error::state(
-                "program: no other program must be compiled while one runs that assigns variables, got such a run",
+                "program: a program that assigns variables must not run inside the function of another program, got such a run",
             ));
         }
         let known: Vec<Tensor> = self.known.iter().map(Tensor::alias).collect::<Result<_>>()?;

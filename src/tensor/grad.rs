@@ -7,26 +7,27 @@ use crate::graph::NodeId;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// Returns the gradients of this number by each tensor in `wrt`, with the shape and type of that tensor.
+    /// Returns the gradients of this tensor, which has one element, with respect to each tensor in `wrt`. Each gradient has
+    /// the shape and type of that tensor.
     ///
-    /// The gradient by a tensor that this number does not depend on is zeros. Nothing is computed yet. Read the
+    /// If this tensor does not depend on a tensor in `wrt`, that gradient is zeros. Nothing is computed yet. Read the
     /// gradients, or add them to a batch.
     ///
     /// If several elements are the largest or smallest, the gradient is divided equally among them. At kinks, gradients
     /// are those of PyTorch. They are 0 for `abs` and `relu` at 0, and half for each operand of `maximum` and `minimum`
     /// at equal values. Comparisons, rounding, indices and conditions have gradient 0.
     ///
-    /// The gradient of a gather is a product with a one-hot matrix, with as many steps as indices times positions. The
-    /// gradient of attention keeps the matrix of scores in memory.
+    /// The gradient of a gather is a matrix product with a one-hot matrix that is never stored. Its cost is the number of
+    /// indices times the extent of the axis. The gradient of attention stores the matrix of scores.
     ///
-    /// A computed tensor keeps its history while it is held and a tensor that it was computed from is held. So you can
-    /// read a loss and then take its gradients. Values in between are computed again, and the data for that stays in
-    /// memory. A tensor from [`Tensor::detach`] has no history.
+    /// A computed tensor keeps its history as long as it is held, and a tensor that it was computed from is held too. You can
+    /// therefore read a loss and then take its gradients. Intermediate values are computed again, and the data for that stays
+    /// in memory. A tensor from [`Tensor::detach`] has no history.
     ///
-    /// A computed tensor that was dropped passes gradients for 64 more batches, if dropped tensors take little memory.
-    /// Then its history ends, and a gradient that would pass it is an error. Tensors become computed when they are read,
-    /// run or submitted. A batch that has to compute an expensive node again stores the node, which makes it computed as
-    /// well.
+    /// After a computed tensor is dropped, gradients pass through it for 64 more batches, as long as all such tensors with
+    /// their histories take at most 16 MiB (or a quarter of the memory in use, if that is more) and 65,536 operations. Then
+    /// its history is dropped, and a gradient that would pass through it is an error. A tensor is computed when it is read,
+    /// run or submitted. A batch that has to recompute an expensive node also stores it, so that node then counts as computed.
     ///
     /// # Errors
     /// `Shape` if this tensor does not have exactly one element; `DType` unless all tensors are floats; `InvalidArgument`
@@ -275,8 +276,8 @@ impl Tensor {
         let (n, value) = outside[at];
         let (shape, _) = self.device.describe(value);
         Err(Error::state(format!(
-            "{op}: tensors that a program captures are constants in it, got one that was computed outside from {what} {n} \
-             {shape}, which the gradient is by; compute it in the program, take the gradient outside, or `detach` it"
+            "{op}: inside a program, a gradient must not pass through a tensor from outside, got one that was computed from \
+             {what} {n} {shape} outside; compute it in the program, take the gradient outside, or `detach` it"
         )))
     }
 

@@ -133,8 +133,10 @@ impl Device {
     }
 }
 
-/// A compiled computation. Running it plans and compiles nothing, unless a named axis has a new extent. It also allocates
-/// nothing once earlier results are dropped.
+/// A compiled computation. The first run compiles the kernels, unless [`Program::ready`] has compiled them. Later runs plan
+/// and compile nothing, unless a named axis has a new extent, or the memory of its variables is used differently: their values
+/// have moved, for example into a new optimizer, or something else holds them. Later runs allocate nothing either, once
+/// earlier results are dropped.
 pub struct Program {
     device: Device,
     inputs: Vec<(Vec<Dim>, DType)>,
@@ -181,7 +183,9 @@ impl Program {
     pub fn plan(&self) -> Result<Arc<kernel::Plan>> {
         match &self.known().latest {
             Some(compiled) => Ok(compiled.plan()),
-            None => Err(Error::state("program: the axes must have extents, got names; such a program is planned when it runs")),
+            None => Err(Error::state(
+                "program: a program with named axes must run before it has a plan, got one that did not; call `run` first",
+            )),
         }
     }
 

@@ -126,7 +126,7 @@ impl Tokenizer {
     /// `add_eos_token`, or the post-processor). If the text already begins with BOS, the result has two.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode`].
+    /// The errors of [`Tokenizer::encode`].
     pub fn encode_with_ends(&self, text: &str, special: bool) -> Result<Vec<u32>> {
         let mut ids = self.ends.before.clone();
         self.encode_onto(text, special, &mut ids)?;
@@ -138,7 +138,7 @@ impl Tokenizer {
     /// tokens, but not the tokens around it. Names of special tokens are plain text.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode`].
+    /// The errors of [`Tokenizer::encode`].
     pub fn encode_truncated(&self, text: &str, most: usize) -> Result<Vec<u32>> {
         let mut ids = self.ends.before.clone();
         self.encode_onto(text, false, &mut ids)?;

@@ -41,7 +41,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         let own = |name: &&String| name.starts_with(OWN) || *name == STATE;
         if let Some(name) = tensors.keys().chain(notes.keys()).find(own) {
             return Err(Error::argument(format!(
-                "save: names must not be those of the trainer, got `{name}`"
+                "save: names of parameters and notes must not be reserved for the trainer, got `{name}`"
             )));
         }
         for (name, x) in self.optimizer.with(Optimizer::state_dict)? {
@@ -116,7 +116,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         if state.position > 0 && state.order != order {
             let (saved, batch) = (state.order, state.position);
             let message =
-                format!("of batch {batch} in other data, {saved}; this training has {order}");
+                format!("from batch {batch} of other data ({saved}); this training has {order}");
             return Err(wrong(&message));
         }
         if state.draws.len() != self.generators.len() {

@@ -36,7 +36,7 @@ impl Dataset {
         if x.is_empty() || x.first() != y.first() {
             return Err(Error::shapes(
                 "dataset",
-                "the first axes must be equal (the examples)",
+                "features and targets must have the same number of examples along the first axis",
                 x,
                 y,
             ));

@@ -229,7 +229,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         let past = loss.past()?;
         let wrong = |what: &str, found: NonFinite| {
             Error::state(format!(
-                "train: {what} of step {} must be finite, got another: {found}",
+                "train: {what} of step {} must be finite, got one that is not: {found}",
                 self.steps
             ))
         };
@@ -250,7 +250,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         for ((name, gradient), finite) in names.iter().zip(&gradients).zip(read) {
             if finite == [false] {
                 if let Some(found) = gradient.find_non_finite().await? {
-                    return Err(wrong(&format!("the gradient by `{name}`"), found));
+                    return Err(wrong(&format!("the gradient with respect to `{name}`"), found));
                 }
             }
         }
@@ -337,7 +337,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         let Some(batch) = bad else { return Ok(mean) };
         let (step, epoch) = (self.steps - self.batch + batch, self.epoch);
         let what = format!(
-            "the loss of step {step} (epoch {epoch}, batch {batch}) must be finite, got another"
+            "the loss of step {step} (epoch {epoch}, batch {batch}) must be finite, got NaN or an infinity"
         );
         let why = "`detect_anomaly` names the operation; a lower learning rate or clipped gradients may help";
         Err(Error::state(format!("train: {what}; {why}")))

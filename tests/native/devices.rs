@@ -122,7 +122,8 @@ fn discovery_says_what_each_can_do_and_why_it_is_not_taken() {
     for it in &all {
         assert_eq!(it.reason.is_some(), !it.recommended, "{it}");
         assert_eq!(it.limits.is_some(), it.is_available(), "{it}");
-        let asked = it.reason.as_deref().is_some_and(|why| why.contains("only when asked for"));
+        let asked =
+            it.reason.as_deref().is_some_and(|why| why.contains("must be selected explicitly"));
         assert_eq!(asked, it.info.kind == DeviceKind::Software, "{it}");
         let Some(limits) = &it.limits else { continue };
         let opened = block_on(Device::with(Preference::Name(it.info.name.clone())));

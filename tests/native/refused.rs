@@ -177,7 +177,7 @@ fn assignments_in_programs_must_fit() -> Result<()> {
     refused(
         within.map(drop),
         ErrorKind::InvalidState,
-        "program: no other program must be compiled ",
+        "program: a program that assigns variables must not run ",
     );
     assert_eq!(block_on(v.value().read::<f32>())?, [1.0, 2.0]);
     program.run(&[&one])?;

@@ -1,8 +1,7 @@
 //! The form of error messages: `op: what must hold, got what`, and the remedy after a semicolon.
 
 /// Phrases that a message may contain instead of `must` and `got`.
-const OTHERS: [&str; 4] =
-    [" is not supported", "used after dispose()", "the device was lost", "out of memory"];
+const OTHERS: [&str; 3] = [" is not supported", "the device was lost", "out of memory"];
 
 /// Checks a message that belongs to an operation.
 ///

@@ -51,7 +51,7 @@ export async function listDevices() {
  * @param {Device} device
  */
 export function standing(device) {
-  if (device.fallback) return `${device.fallback}. Everything runs on the CPU.`;
+  if (device.fallback) return `${device.fallback}.`;
   return isSoftware(device.info.kind) ? "This is a software GPU. It is slow, and meant for tests." : "";
 }
 

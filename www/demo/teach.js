@@ -413,7 +413,7 @@ function showStep({ step, done, steps, loss, seconds: pace }) {
  * @param {string | undefined} words
  */
 function showAnswer(who, words) {
-  const reason = who === "before" ? "The model as it was loaded answers here." : "The model answers here when it was taught.";
+  const reason = who === "before" ? "The answer before training appears here." : "The answer after training appears here.";
   text(who).textContent = words ?? reason;
   text(who).classList.toggle("empty", words === undefined);
 }

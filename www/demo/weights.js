@@ -59,8 +59,8 @@ function sizeOf(note, { characters, length, heads, widths, depths }) {
   if (found.net !== "chars") throw new Error(`These weights are for another network: ${found.net}.`);
   if (found.characters !== characters) {
     const [theirs, ours] = [[...`${found.characters}`].length, [...characters].length];
-    const but = theirs === ours ? ", but other ones" : "";
-    const text = `it has ${theirs} different characters, and this one has ${ours}${but}`;
+    const but = theirs === ours ? ", and they differ" : "";
+    const text = `that text has ${theirs} different characters, and this one has ${ours}${but}`;
     throw new Error(`These weights are for another text: ${text}.`);
   }
   const { width, layers } = found;

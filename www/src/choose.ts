@@ -61,8 +61,8 @@ async function offer(powerPreference: GPUPowerPreference): Promise<Offer | strin
   const gpu = globalThis.navigator?.gpu;
   if (!gpu) {
     return globalThis.isSecureContext === false
-      ? "WebGPU needs a secure context: https, or localhost"
-      : "no WebGPU here: `navigator.gpu` is missing";
+      ? "WebGPU is only available in a secure context: https, or localhost"
+      : "WebGPU is not available: `navigator.gpu` is missing";
   }
   let found: GPUAdapter | null = null;
   try {
@@ -71,9 +71,9 @@ async function offer(powerPreference: GPUPowerPreference): Promise<Offer | strin
   } catch (error) {
     return `WebGPU refused an adapter: ${String(error)}`;
   }
-  if (!found) return "WebGPU offers no adapter here";
+  if (!found) return "WebGPU offers no adapter";
   // Early WebGPU browsers have no `info`, and lack other features, too.
-  if (!found.info) return "this browser's WebGPU is too old";
+  if (!found.info) return "WebGPU of this browser is too old: its adapters have no `info`";
   const { vendor, architecture, description, isFallbackAdapter } = found.info;
   const words = `${description} ${vendor} ${architecture} ${found.info.device}`.toLowerCase();
   const software = isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|basic render/.test(words);
@@ -85,7 +85,7 @@ async function offer(powerPreference: GPUPowerPreference): Promise<Offer | strin
     f16: found.features.has("shader-f16"),
     subgroups: found.features.has("subgroups"),
     timestamps: found.features.has("timestamp-query"),
-    ...(software && { reason: "a software GPU: only when asked for" }),
+    ...(software && { reason: "a software GPU, which must be selected explicitly" }),
   };
 }
 
@@ -104,7 +104,7 @@ function list(gpu: Offer | string): Found[] {
   }
   const { adapter: _, ...found } = gpu;
   if (found.reason) return [{ ...cpu, available, ...first }, { ...found, available, ...other }];
-  return [{ ...found, available, ...first }, { ...cpu, available, ...other, reason: `${found.info.name} comes first` }];
+  return [{ ...found, available, ...first }, { ...cpu, available, ...other, reason: `${found.info.name} is preferred` }];
 }
 
 /** Returns whether there is a GPU that is not a software GPU. */

@@ -61,7 +61,7 @@ export function encode(data: unknown, wantedShape: unknown, wanted: unknown): El
 
 /** Returns the elements as a flat list, with the shape and the default type of the data. */
 function flat(data: unknown, wanted: DType | undefined): { list: ArrayLike<unknown>; own: number[]; type: DType } {
-  if (isGivenAway(data)) throw argumentError("tensor: the data must be here, got ones transferred to another thread");
+  if (isGivenAway(data)) throw argumentError("tensor: the buffer must not be detached, got one that was transferred");
   if (isBuffer(data)) {
     const list = ofBuffer(data, wanted);
     return { list, own: [list.length], type: wanted! };

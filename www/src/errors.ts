@@ -6,7 +6,7 @@
  * - `Shape`: shapes, axes, sizes or indices do not match the operation.
  * - `DType`: element types, or a number for an element type, do not match the operation.
  * - `InvalidArgument`: the value, the name or the type of an argument or an option is wrong.
- * - `InvalidState`: the call is right, but not now. For example, the object was used after `dispose()`.
+ * - `InvalidState`: the call is not allowed in the current state. For example, the object was used after `dispose()`.
  * - `Format`: a file, a stream, a state dictionary or a text in a format is damaged or incomplete, or contradicts itself or the
  *   model.
  * - `Unsupported`: the device or this build does not support the operation.
@@ -42,7 +42,7 @@ export class WarpweftError extends Error {
 /** Makes the error for an invalid argument. */
 export const argumentError = (message: string) => new WarpweftError("InvalidArgument", message);
 
-/** Makes the error for a call that is right, but not now. */
+/** Makes the error for a call that is not allowed in the current state. */
 export const stateError = (message: string) => new WarpweftError("InvalidState", message);
 
 /** Makes the error for a damaged file, stream or text. */

@@ -76,7 +76,7 @@ export async function bytesOf(op: string, source: unknown, options?: FileOptions
   if (typeof onProgress !== "function") throw refused(op, "onProgress", "a function", onProgress);
   if (kind(source) === "Response") return received(op, source as Response, onProgress);
   if (kind(source) === "Blob" || kind(source) === "File") return new Uint8Array(await (source as Blob).arrayBuffer());
-  if (isGivenAway(source)) throw argumentError(`${op}: the bytes must be here, got ones transferred to another thread`);
+  if (isGivenAway(source)) throw argumentError(`${op}: the buffer must not be detached, got one that was transferred`);
   if (kind(source) === "ArrayBuffer") return new Uint8Array(source as ArrayBuffer);
   if (!ArrayBuffer.isView(source)) throw refused(op, "the source", "a Blob, a Response or bytes", source);
   return new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength);

@@ -92,7 +92,7 @@ function unknownOption(key: string, known: readonly string[]): string {
   const word = key.slice(0, 40);
   const near = [...known].sort((a, b) => distance(a, word) - distance(b, word))[0];
   const meant = near !== undefined && distance(near, word) <= Math.max(2, word.length / 3);
-  return `options must be known, got "${word}"; ${meant ? `did you mean "${near}"?` : `there are: ${known.join(", ")}`}`;
+  return `options must be known, got "${word}"; ${meant ? `did you mean "${near}"?` : `the options are ${known.join(", ")}`}`;
 }
 
 /** Whether a value can be an options object. Lists are excluded, because they may have very many keys. */

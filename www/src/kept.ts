@@ -43,7 +43,8 @@ async function open(op: string): Promise<Folder> {
   // The type declares `storage` everywhere, but only pages on https and localhost have it, and Node does not.
   const storage = (globalThis.navigator as Navigator | undefined)?.storage as StorageManager | undefined;
   if (typeof storage?.getDirectory !== "function") {
-    throw new WarpweftError("Unsupported", `${op}: keeping models needs the origin private file system, which is not here`);
+    const message = `${op}: the origin private file system must be available, got none; it needs a page on https or localhost`;
+    throw new WarpweftError("Unsupported", message);
   }
   try {
     return (await (await storage.getDirectory()).getDirectoryHandle(FOLDER, { create: true })) as Folder;

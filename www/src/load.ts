@@ -87,8 +87,8 @@ function usual({ wasm }: Provided): WasmSource {
     address = wasm();
   } catch (cause) {
     // A classic script that was bundled from modules may not know its URL.
-    const help = `say where its .wasm is (\`wasm\`), or import "warpweft/inline"`;
-    throw new Error(`this script does not know its own address: ${help}`, { cause });
+    const help = `pass the URL of its .wasm file as the option \`wasm\` of Device.new(), or import "warpweft/inline"`;
+    throw new Error(`this script must know its URL to find its .wasm file: ${help}`, { cause });
   }
   // The development server of Vite 5 to 7 copies modules, but not the files next to them.
   const { href } = address as URL;
@@ -161,7 +161,7 @@ const debugWords = ["graph", "plan", "kernel", "time", "memory"];
  * - `"graph"`: the recorded operations of each batch, before it is planned.
  * - `"plan"`: the kernels of each planned batch.
  * - `"kernel"`: the source text of these kernels.
- * - `"time"`: after each read and each `synchronize`, the profile of what ran since the last.
+ * - `"time"`: after each read and each `synchronize`, the profile of everything that ran since the previous one.
  * - `"memory"`: prints nothing. {@link Device.memory} then reports where later tensors are made.
  *
  * ```ts
@@ -201,9 +201,9 @@ export function shareClasses(classes: Shared["classes"], prepare?: (host: Host) 
 function needCore(module: WebAssembly.Module, wanted: Size): void {
   const found = sizeOf(new Set(WebAssembly.Module.exports(module).map(({ name }) => name)));
   if (found === wanted) return;
-  const what = found ? `${found.core}.wasm` : "no core of this package";
-  const why = `${wanted.core}.wasm, because it imports "${wanted.entry}"`;
-  throw new Error(`the WebAssembly is ${what}, and the page needs ${why}`);
+  const what = found ? `${found.core}.wasm` : "none of this package";
+  const why = `${wanted.core}.wasm, because the page imports "${wanted.entry}"`;
+  throw new Error(`the WebAssembly must be ${why}, got ${what}`);
 }
 
 /** Starts a core, and connects its classes to the public classes. */

@@ -402,7 +402,7 @@ export class Reader {
       const file = what === "File" ? (source as globalThis.File) : await (source as FileSystemFileHandle).getFile();
       return opened(blobFile(op, file.name, file), file.name);
     }
-    if (isGivenAway(source)) throw argumentError(`${op}: the bytes must be here, got ones transferred to another thread`);
+    if (isGivenAway(source)) throw argumentError(`${op}: the buffer must not be detached, got one that was transferred`);
     if (what === "ArrayBuffer") return opened(bytesFile(new Uint8Array(source as ArrayBuffer)), name);
     if (ArrayBuffer.isView(source)) {
       return opened(bytesFile(new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength)), name);

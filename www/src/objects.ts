@@ -15,7 +15,7 @@ export function hostOf(object: unknown, op: string): Host {
 /** Returns the core of an object that was not disposed of. */
 export function aliveOn(object: object, op: string): Host {
   const host = hostOf(object, op);
-  if (isGone(object)) throw stateError(`${op}: used after dispose(), or after the scope() that made it`);
+  if (isGone(object)) throw stateError(`${op}: the object must not be disposed, got one after dispose() or its scope()`);
   return host;
 }
 

@@ -20,7 +20,8 @@ async function folder(op: string): Promise<FileSystemDirectoryHandle> {
   // The type declares `storage` everywhere, but only pages on https and localhost have it, and Node does not.
   const storage = (globalThis.navigator as Navigator | undefined)?.storage as StorageManager | undefined;
   if (typeof storage?.getDirectory !== "function") {
-    throw new WarpweftError("Unsupported", `${op}: the origin private file system is not supported here`);
+    const message = `${op}: the origin private file system must be available, got none; it needs a page on https or localhost`;
+    throw new WarpweftError("Unsupported", message);
   }
   try {
     return await (await storage.getDirectory()).getDirectoryHandle(directory, { create: true });

@@ -110,7 +110,7 @@ class Feed {
 
   async #next(): Promise<unknown> {
     const batches = this.#batches;
-    if (!batches) throw stateError("train: used after dispose()");
+    if (!batches) throw stateError("train: the trainer must not be disposed, got one after dispose()");
     const { done, value } = await batches.next();
     this.#isDone = done === true;
     return value;

@@ -181,7 +181,7 @@ for (const [where, width, height] of [["desktop", 1280, 900], ["phone", 390, 844
     await button("Close the model").click();
     await page.waitForFunction(() => document.getElementById("query").placeholder === "First load a model");
     await page.locator("#folder").setInputFiles(join(root, "www", "demo"));
-    await error("config.json must be there");
+    await error('the file "config.json" must be given');
     await page.locator("#folder").setInputFiles(folder);
     await loaded();
     expect((await notice()).startsWith("all-MiniLM-L6-v2 runs on "), `the notice is ${await notice()}`);

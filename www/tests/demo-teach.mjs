@@ -147,7 +147,7 @@ async function desktop() {
     await idle();
     await button("Ask").click();
     await idle();
-    expect((await text("after")) === "The model answers here when it was taught.", "the model knows it still");
+    expect((await text("after")) === "The answer after training appears here.", "the model knows it still");
     expect(!(await page.locator("#rank").isDisabled()), "the rank cannot be changed");
     await page.locator("#adapter").setInputFiles(files[0].path);
     await error("An adapter is two files.");

@@ -149,11 +149,11 @@ await onPage("WebAssembly of another core than the page's is refused", async (pa
     messages.push(await refusal({ gpu: "/dist/gpu.wasm" }));
     return messages;
   });
-  const needs = 'the page needs gpu.wasm, because it imports "warpweft"';
-  says(messages[0], "the WebAssembly is gpu-nn.wasm", needs);
-  says(messages[1], "the WebAssembly is cpu.wasm", needs);
-  says(messages[2], "the WebAssembly is gpu.wasm", "needs cpu.wasm");
-  says(messages[3], "the WebAssembly is gpu.wasm", 'needs gpu-nn.wasm, because it imports "warpweft/nn"');
+  const must = 'the WebAssembly must be gpu.wasm, because the page imports "warpweft"';
+  says(messages[0], must, "got gpu-nn.wasm");
+  says(messages[1], must, "got cpu.wasm");
+  says(messages[2], "the WebAssembly must be cpu.wasm", "got gpu.wasm");
+  says(messages[3], 'the WebAssembly must be gpu-nn.wasm, because the page imports "warpweft/nn"', "got gpu.wasm");
 });
 
 await onPage("objects of a second copy of the package are called so", async (page) => {

@@ -228,10 +228,10 @@ await test("progress tells the seconds that are left", async () => {
 
 await test("Node keeps no models", async () => {
   const { url, close } = await serve(() => false);
-  await refused(() => answer(url, { keep: true }), "Unsupported", "load: keeping models needs the origin private file system");
-  await refused(() => LanguageModel.estimate(url, { device, keep: true }), "Unsupported", "estimate: keeping models");
-  await refused(() => keptModels(), "Unsupported", "keptModels: keeping models");
-  await refused(() => deleteModel(url), "Unsupported", "deleteModel: keeping models");
+  await refused(() => answer(url, { keep: true }), "Unsupported", "load: the origin private file system must be available");
+  await refused(() => LanguageModel.estimate(url, { device, keep: true }), "Unsupported", "estimate: the origin private");
+  await refused(() => keptModels(), "Unsupported", "keptModels: the origin private file system");
+  await refused(() => deleteModel(url), "Unsupported", "deleteModel: the origin private file system");
   await refused(() => deleteModel(5), "InvalidArgument", "deleteModel: the model must be a name or an address, got 5");
   await refused(() => answer(url, { keep: 1 }), "InvalidArgument", "load: keep must be a boolean");
   for (const source of [path, readFileSync(path)]) {
@@ -309,7 +309,7 @@ await test("calls that mean nothing are refused", async () => {
     const error = await thrown(generate("x", { [name]: value }));
     if (!["InvalidArgument", "Shape"].includes(error.code) || !/generate|sampling/.test(error.message)) throw error;
   }
-  await refused(generate("x", { stop: [""] }), "InvalidArgument", "must have characters");
+  await refused(generate("x", { stop: [""] }), "InvalidArgument", "`stop` texts must not be empty");
   await refused(generate("x", { temprature: 1 }), "InvalidArgument", "temprature");
   await refused(generate("x", { signal: {} }), "InvalidArgument", "signal must be an AbortSignal");
   const chat = (messages) => () => model.chat(messages);
@@ -339,9 +339,9 @@ await test("what was disposed of says so, and gives its memory back", async () =
   const next = generation.nextToken();
   model.dispose();
   await next;
-  await refused(() => model.generate("x"), "InvalidState", "used after dispose()");
+  await refused(() => model.generate("x"), "InvalidState", "the object must not be disposed");
   generation.dispose();
-  await refused(() => generation.nextToken(), "InvalidState", "used after dispose()");
+  await refused(() => generation.nextToken(), "InvalidState", "the object must not be disposed");
   same([String(model), String(generation)], ["LanguageModel(disposed)", "Generation(disposed)"], "how they show themselves");
   // Generated texts that are not collected yet may hold their last logits.
   if (held() > 4e6) throw new Error(`${held()} bytes are held`);

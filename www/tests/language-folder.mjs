@@ -97,9 +97,9 @@ async function refused(source, options, code, words) {
 await test("what is no folder of a model is refused", async () => {
   const files = await filesByName("llama", (path) => readFileSync(path));
   const { "tokenizer.json": _, ...without } = files;
-  await refused(without, {}, "Format", 'load: "tokenizer.json" must be there, got none');
+  await refused(without, {}, "Format", 'load: the file "tokenizer.json" must be given, got none');
   const { "model-00002-of-00004.safetensors": __, ...partial } = files;
-  await refused(partial, {}, "Format", '"model-00002-of-00004.safetensors" must be there');
+  await refused(partial, {}, "Format", '"model-00002-of-00004.safetensors" must be given');
   const index = Buffer.from('{"weight_map": {"x": "../secret"}}');
   const outside = { ...files, "model.safetensors.index.json": index };
   await refused(outside, {}, "Format", "must name files that are beside it");

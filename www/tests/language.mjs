@@ -194,7 +194,7 @@ const minilm = JSON.parse(readFileSync(join(root, "tests", "golden", "minilm.jso
 
 /** Compares vectors with those of sentence-transformers. */
 function checkVectors({ shape, numbers, alone, facts, progress, eviction, gone }) {
-  const evicted = ["InvalidState", "embed: its weights must be in memory, got some that were evicted; await `ready` before"];
+  const evicted = ["InvalidState", "embed: the weights of the model must be in memory, got evicted ones; await `ready` first"];
   same(eviction, { evicted, isSame: true, again: 1, more: true }, "an eviction");
   const count = numbers.length / 384;
   if (count < minilm.texts.length - 1) throw new Error(`there are only ${count} vectors`);

@@ -312,7 +312,7 @@ async function withoutWebGpu() {
     const { info, available, recommended, reason } = got.found[1];
     same([info, available, recommended], [absent, false, false], "a device that is not there");
     // Newer browsers may have `navigator.gpu` without an adapter.
-    const known = ["no WebGPU here: `navigator.gpu` is missing", "WebGPU offers no adapter here"];
+    const known = ["WebGPU is not available: `navigator.gpu` is missing", "WebGPU offers no adapter"];
     if (!known.includes(reason)) throw new Error(`reason: ${reason}`);
     same([got.kind, got.values, got.available], ["cpu", [1, 2], false], "device and values");
     if (!/computing on the CPU/.test(got.fallback)) throw new Error(`fallback: ${got.fallback}`);

@@ -298,7 +298,7 @@ await inPage("buffers that can not be tensors", async ({ Device, gpu, ALL, same,
   refuses("Unsupported", "gpuBuffer", () => cpu.ones([4]).gpuBuffer());
   const gone = device.ones([4]);
   gone.dispose();
-  refuses("InvalidState", "gpuBuffer: used after dispose", () => gone.gpuBuffer());
+  refuses("InvalidState", "gpuBuffer: the object must not be disposed", () => gone.gpuBuffer());
   refuses("InvalidArgument", op, () => Device.prototype.tensorFromBuffer.call({}, buffer(16), { shape: [4] }));
   // Only the browser knows this error, so it is reported by a read.
   const foreign = (await opened()).createBuffer({ size: 16, usage: ALL });

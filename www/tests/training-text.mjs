@@ -192,7 +192,7 @@ await testPage(async (page, where, visit) => {
   await test(`${where}: weights of another text`, async () => {
     const before = await page.evaluate(() => window.demo.losses.test);
     const shown = await upload(page, trained);
-    const words = `it has ${new Set(prose).size} different characters, and this one has ${new Set(sentence).size}`;
+    const words = `that text has ${new Set(prose).size} different characters, and this one has ${new Set(sentence).size}`;
     expect(shown.includes(words), `it says: ${shown}`);
     expect((await page.evaluate(() => window.demo.losses.test)) === before, "weights of another text changed the net");
   });

@@ -28,7 +28,16 @@ pub fn run(json: bool) -> Result<()> {
 
 fn table(found: &[Found]) -> Table {
     let mut table = Table::new();
-    let head = ["", "device", "backend", "kind", "memory", "a buffer", "a workgroup", "features"];
+    let head = [
+        "",
+        "device",
+        "backend",
+        "kind",
+        "memory",
+        "largest buffer",
+        "largest workgroup",
+        "features",
+    ];
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(head);
     for (number, it) in found.iter().enumerate() {
         let Some(limits) = &it.limits else {
@@ -42,7 +51,7 @@ fn table(found: &[Found]) -> Table {
             description(it),
             it.info.backend.to_string(),
             it.info.kind.name().to_string(),
-            it.memory.map_or("not told".to_string(), size),
+            it.memory.map_or("unknown".to_string(), size),
             size(limits.binding_bytes),
             format!("{} threads\n{}", limits.workgroup_size, size(limits.workgroup_bytes.into())),
             features(limits).join("\n"),
@@ -55,7 +64,7 @@ fn table(found: &[Found]) -> Table {
 fn description(it: &Found) -> String {
     let (vendor, driver) = (it.info.vendor.trim(), it.info.driver.trim());
     let words: Vec<&str> = [vendor, driver].into_iter().filter(|word| !word.is_empty()).collect();
-    let reason = it.reason.as_ref().map(|reason| format!("not taken: {reason}"));
+    let reason = it.reason.as_ref().map(|reason| format!("not the default: {reason}"));
     let lines = [Some(it.info.name.clone()), Some(words.join(", ")), reason];
     lines.into_iter().flatten().filter(|line| !line.is_empty()).collect::<Vec<String>>().join("\n")
 }

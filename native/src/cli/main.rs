@@ -31,7 +31,8 @@ Examples:
   warpweft completions bash > ~/.local/share/bash-completion/completions/warpweft
 
 The device is chosen by --device or by WARPWEFT_DEVICE: auto, gpu, low-power, cpu, software, a number
-from `warpweft devices`, or part of a device's name.";
+from `warpweft devices`, the name of a backend (vulkan), or part of a device's name. The default is auto,
+or cpu for the commands that run language models.";
 
 /// Tensor computations on the GPU, or on the CPU if there is none.
 #[derive(Parser)]
@@ -62,14 +63,15 @@ enum Command {
     Train(train::Net),
     /// Measure which kernels are fastest on a device, and save the result for later programs
     ///
-    /// The result is stored in the system's cache folder, or in the folder that WARPWEFT_CACHE names. Devices that the
-    /// blocking calls of the crate warpweft-native open use it.
+    /// The result is stored in the system's cache folder, or in the folder that WARPWEFT_CACHE names. Programs that open a
+    /// device with the blocking calls of the crate warpweft-native use it.
     Tune {
         #[command(flatten)]
         on: On,
     },
     /// Show the metadata, tensors, formats and sizes of a language model: a GGUF file or a folder
     Inspect {
+        /// A GGUF file, or a folder with `config.json` and safetensors files
         file: PathBuf,
         /// Print JSON instead of tables, with all metadata
         #[arg(long)]
@@ -77,7 +79,7 @@ enum Command {
     },
     /// Talk to a language model with a chat template: a GGUF file or a folder
     Chat(language::Chat),
-    /// Print what a language model says after a text
+    /// Continue a text with a language model
     Generate(language::Generate),
     /// Print how much memory a language model will take
     Estimate(language::Estimate),

@@ -98,7 +98,7 @@ impl Gguf {
     /// file, and then more until the head is complete.
     ///
     /// # Errors
-    /// As [`Gguf::read`].
+    /// The errors of [`Gguf::read`].
     pub async fn read_from(file: &mut impl Source) -> Result<Gguf> {
         let about = |at, error: Error| about(at, &error);
         let length = file.length().await.map_err(|error| about(0, error))?;
@@ -197,7 +197,7 @@ impl Gguf {
     /// Loads a tensor as [`Gguf::load`] does, from a file that may have to wait for its bytes.
     ///
     /// # Errors
-    /// As [`Gguf::load`].
+    /// The errors of [`Gguf::load`].
     pub async fn load_from(
         &self,
         file: &mut impl Source,
@@ -214,8 +214,8 @@ impl Gguf {
     /// numbers and for the bytes of one tensor at a time.
     ///
     /// # Errors
-    /// As [`Gguf::load`]. `Shape` if the tensors are not matrices of one format with the same columns. `Unsupported` for
-    /// formats that are not packed.
+    /// The errors of [`Gguf::load`]. `Shape` if the tensors are not matrices of one format with the same columns.
+    /// `Unsupported` for formats that are not packed.
     ///
     /// ```no_run
     /// # use warpweft::{device::Device, io::Gguf};
@@ -239,7 +239,7 @@ impl Gguf {
     /// Loads matrices as [`Gguf::load_packed`] does, from a file that may have to wait for its bytes.
     ///
     /// # Errors
-    /// As [`Gguf::load_packed`].
+    /// The errors of [`Gguf::load_packed`].
     pub async fn load_packed_from(
         &self,
         file: &mut impl Source,
@@ -316,7 +316,7 @@ impl GgufTensor {
     /// Reads the bytes as [`GgufTensor::read`] does, from a file that may have to wait for its bytes.
     ///
     /// # Errors
-    /// As [`GgufTensor::read`].
+    /// The errors of [`GgufTensor::read`].
     pub async fn read_from(&self, file: &mut impl Source) -> Result<Vec<u8>> {
         let read = file.read_range(self.bytes.clone()).await;
         read.map_err(|error| about(self.bytes.start, &error))

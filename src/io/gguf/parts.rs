@@ -44,7 +44,7 @@ impl Gguf {
     /// together, which the second result reads.
     ///
     /// # Errors
-    /// As [`Gguf::read`], with the part. `Format` if the files are not all parts of one model, in order.
+    /// The errors of [`Gguf::read`], with the part. `Format` if the files are not all parts of one model, in order.
     ///
     /// ```no_run
     /// # async fn run() -> warpweft::error::Result<()> {

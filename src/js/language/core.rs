@@ -118,7 +118,9 @@ impl Generation {
         let mut context = model.take(OP)?;
         let Some(mut text) = self.text.take() else {
             model.context.replace(Some(context));
-            return Err(Error::state(format!("{OP}: one token must be asked for at a time")));
+            let must =
+                "one token must be requested at a time, got a second request; await the first one";
+            return Err(Error::state(format!("{OP}: {must}")));
         };
         let token = text.next(&mut context).await;
         self.finish.set(text.finish());

@@ -8,8 +8,9 @@ export interface Message {
 }
 
 /**
- * The source of a model: a GGUF file, or a list with all parts of a split one (`-00001-of-00003.gguf`), in order. A string is a
- * URL. In Node, Deno and Bun it may also be a path. URLs are read by range requests, and a `Response` as a whole.
+ * One file of a model: a GGUF file, or one part of a split one (`-00001-of-00003.gguf`). {@link LanguageModel.load} also takes
+ * a list of all parts, in order. A string is a URL. In Node, Deno and Bun it may also be a path. URLs are read by range
+ * requests, and a `Response` as a whole.
  *
  * Sources other than a `Response` and bytes are read again if needed. This happens when the device was lost, even during an
  * answer, which continues on a new device. It also happens when unused weights were evicted because device memory was short
@@ -29,8 +30,8 @@ export interface ModelOptions {
    */
   cache?: "f16" | "f32";
   /**
-   * Called with the number of bytes read and the total. These are the bytes received while a model is downloaded as a whole.
-   * That happens if `keep` or `sha256` is set, or if the server does not support range requests.
+   * Called with the number of bytes read and the total. If a file is downloaded as a whole, these are the bytes received. That
+   * is the case if `keep` or `sha256` is set, or if the server does not support range requests.
    */
   onProgress?: (progress: ModelProgress) => void;
   /**

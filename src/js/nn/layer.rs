@@ -18,8 +18,8 @@ type Attending = <AttentionOptions<'static> as BorrowedOptions>::Owned;
 
 #[warpweft_macros::js]
 impl Layer {
-    /// Makes a linear layer, `x W^T + b`, from `inputs` to `outputs` features in the last axis. PyTorch's `Linear`, with its
-    /// initialization.
+    /// Makes a linear layer, `x W^T + b`, from `inputs` to `outputs` features in the last axis. It is PyTorch's `Linear`, and
+    /// is initialized in the same way.
     ///
     /// # Errors
     /// `Limit` if the weight is too large.
@@ -39,7 +39,8 @@ impl Layer {
         ))
     }
 
-    /// Makes a bilinear layer, `x1^T W x2 + b`, called as `forward([x1, x2])`. PyTorch's `Bilinear`, with its initialization.
+    /// Makes a bilinear layer, `x1^T W x2 + b`, called as `forward([x1, x2])`. It is PyTorch's `Bilinear`, and is initialized
+    /// in the same way.
     ///
     /// # Errors
     /// `Limit` if the weight is too large.
@@ -65,7 +66,7 @@ impl Layer {
     /// `base.weight`.
     ///
     /// # Errors
-    /// `InvalidArgument` if the rank is 0; `Limit`.
+    /// `InvalidArgument` if the rank is 0 or alpha is not finite; `Limit`.
     pub fn lora(
         generator: &Generator,
         inputs: usize,
@@ -77,7 +78,7 @@ impl Layer {
         Ok(Layer::one(generator, nn::Lora::new(generator, base, rank, alpha)?))
     }
 
-    /// Makes a table of `count` rows of `width` elements, which integers select. PyTorch's `Embedding`.
+    /// Makes a table of `count` rows of `width` elements, which integers select. It is PyTorch's `Embedding`.
     ///
     /// # Errors
     /// `Limit`.
@@ -88,14 +89,14 @@ impl Layer {
     /// Makes dropout: in training, each element is zeroed with probability `p`, and the others are scaled by `1 / (1 - p)`.
     ///
     /// # Errors
-    /// `InvalidArgument` if the probability is outside `[0, 1)`.
+    /// `InvalidArgument` if the probability is outside `[0, 1]`.
     #[js(default(p = 0.5))]
     pub fn dropout(generator: &Generator, p: f64) -> Result<Layer> {
         Ok(Layer::one(generator, nn::Dropout::new(generator, p)?))
     }
 
-    /// Makes batch normalization: normalizes each channel over the batch, with running statistics for evaluation. PyTorch's
-    /// `BatchNorm1d` to `3d`.
+    /// Makes batch normalization: normalizes each channel over the batch, with running statistics for evaluation. It is
+    /// PyTorch's `BatchNorm1d` to `3d`.
     ///
     /// # Errors
     /// `Limit`.
@@ -165,12 +166,12 @@ impl Layer {
         Ok(Layer::one(generator, nn::InstanceNorm { eps, ..layer }))
     }
 
-    /// Makes multi-head attention, called as `forward([query, key, value])`, each of shape `[batch, length, width]`. PyTorch's
-    /// `MultiheadAttention`, with the batch first. `addBiasKv` adds one trainable key and value, and `addZeroAttn` adds one key
-    /// and value of zeros.
+    /// Makes multi-head attention, called as `forward([query, key, value])`, each of shape `[batch, length, width]`. It is
+    /// PyTorch's `MultiheadAttention`, with the batch first. `addBiasKv` adds one trainable key and value, and
+    /// `addZeroAttn` adds one key and value of zeros.
     ///
     /// # Errors
-    /// `Shape` if the heads do not divide the width; `InvalidArgument` if the probability is outside `[0, 1)`.
+    /// `Shape` if the heads do not divide the width; `InvalidArgument` if the probability is outside `[0, 1]`.
     #[js(options(dropout = 0.0, add_bias_kv = false, add_zero_attn = false))]
     pub fn multihead_attention(
         generator: &Generator,
@@ -234,7 +235,8 @@ impl Layer {
     /// states.
     ///
     /// # Errors
-    /// `InvalidArgument` for zero layers or units, or a probability outside `[0, 1)`; `Limit`.
+    /// `InvalidArgument` for zero layers or units, for a probability outside `[0, 1]`, or for an option of another kind of
+    /// layer; `Limit`.
     #[js(spread(options))]
     pub fn rnn(
         generator: &Generator,
@@ -297,7 +299,7 @@ macro_rules! convolutions {
     ($($name:ident $conv:ident, $back_name:ident $back:ident, $n:literal, $axes:literal;)*) => {
         #[warpweft_macros::js]
         impl Layer { $(
-            #[doc = concat!("A convolution over `[batch, channels, ", $axes, "]` with a learnt weight, as PyTorch's.")]
+            #[doc = concat!("Makes a convolution over `[batch, channels, ", $axes, "]` with a learned weight, like PyTorch's.")]
             ///
             /// # Errors
             /// `Shape` if the groups do not divide the channels; `Limit` if the weight is too large.
@@ -315,7 +317,7 @@ macro_rules! convolutions {
                 Ok(Layer::one(generator, layer))
             }
 
-            #[doc = concat!("The transpose of a convolution over `[batch, channels, ", $axes, "]`, as PyTorch's.")]
+            #[doc = concat!("Makes the transpose of a convolution over `[batch, channels, ", $axes, "]`, like PyTorch's.")]
             ///
             /// # Errors
             /// `Shape` if the groups do not divide the channels; `Limit` if the weight is too large.

@@ -64,14 +64,21 @@ impl Layer {
         }
         let AttentionOptions { is_causal: causal, window, attn_mask: mask, scale, kv_length } =
             options;
-        let attends = causal || mask.is_some() || scale.is_some();
-        match &self.run {
-            Run::Attends(_, run) => Ok(vec![run(inputs, options)?]),
-            _ if attends || window.is_some() || kv_length.is_some() => Err(Error::argument(
-                format!("forward: {kind} must not have options of attention, got some"),
-            )),
-            Run::Some(_, run) => run(inputs),
-            Run::One(layer) => Ok(vec![layer.forward(&inputs[0])?]),
+        let given = [
+            ("isCausal", causal),
+            ("window", window.is_some()),
+            ("attnMask", mask.is_some()),
+            ("scale", scale.is_some()),
+            ("kvLength", kv_length.is_some()),
+        ];
+        let given = given.into_iter().find(|(_, is_given)| *is_given);
+        match (&self.run, given) {
+            (Run::Attends(_, run), _) => Ok(vec![run(inputs, options)?]),
+            (_, Some((name, _))) => Err(Error::argument(format!(
+                "forward: {kind} must not have options of attention, got `{name}`"
+            ))),
+            (Run::Some(_, run), None) => run(inputs),
+            (Run::One(layer), None) => Ok(vec![layer.forward(&inputs[0])?]),
         }
     }
 }

@@ -74,10 +74,10 @@ rules! {
 
 #[warpweft_macros::js]
 impl Optimizer {
-    /// Takes a step against the gradients of `loss`, a single number. Submits all operations that it needs, including the loss,
-    /// so reading the loss later only waits. Gradients that wait for `step` are added, and are cleared. A parameter that the
-    /// loss does not depend on is unchanged, and so is its optimizer state. The step uses up the loss, so later gradients of it
-    /// by these parameters are an error.
+    /// Takes a step with the gradients of `loss`, a single number. Submits everything that is needed, including the loss, so
+    /// a later read of the loss only waits. Gradients stored by `accumulate` and {@link Tensor.backward} are added, and then
+    /// cleared. A parameter that the loss does not depend on is unchanged, and so is its optimizer state. The step uses up
+    /// the loss. Later gradients of it with respect to these parameters are an error.
     ///
     /// # Errors
     /// `Shape` if the loss is not a single number; `InvalidArgument` if it depends on none of the parameters; `InvalidState` if
@@ -163,7 +163,7 @@ impl Optimizer {
     }
 
     /// The number of updates, including those that mixed precision skipped. Rules that count steps, such as Adam, count the
-    /// updates since their group was added, even for parameters that did not take part.
+    /// updates since their group was added that were not skipped, even for parameters without a gradient.
     #[js(getter)]
     ///
     /// # Errors
@@ -194,7 +194,7 @@ impl JsOptimizer {
         Ok(scale.map(keep).transpose()?)
     }
 
-    /// The learning rate of the first group. A rate is data, so setting it plans nothing again.
+    /// The learning rate of the first group. Setting it sets the rate of all groups. Programs are not planned again.
     #[wasm_bindgen(getter)]
     pub fn lr(&self) -> Answer<f64> {
         Ok(self.core("lr")?.with(|inner| Ok(inner.lr()))?)
@@ -281,7 +281,7 @@ impl JsOptimizer {
 
 #[wasm_bindgen(js_class = "WeightAverage")]
 impl JsWeightAverage {
-    /// Adds the present values of the parameters to the average. This is one kernel of the next submission.
+    /// Updates the average with the current values of the parameters. This is one kernel of the next submission.
     ///
     /// @throws `Limit`, `Memory`.
     pub fn update(&self) -> Answer<()> {

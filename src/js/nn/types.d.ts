@@ -77,7 +77,7 @@ export abstract class Module {
    * @throws Errors of {@link Module.load}; `Unsupported` if the site has no file system.
    */
   loadFrom(name: string): Promise<Record<string, string> | undefined>;
-  /** Whether the module is in training mode, as set by the last `train` or `eval` of it or a parent. True for a new module. */
+  /** Whether the module is in training mode. `train` and `eval` of the module or of a parent set it. True for a new module. */
   readonly training: boolean;
   /**
    * Changes the module and all its parts to training mode. Dropout drops elements, and batch norm uses the statistics of the
@@ -122,9 +122,10 @@ export interface Layer extends Module {}
 
 export interface Optimizer {
   /**
-   * Returns the optimizer's state. A value's key has the group, the number of the parameter and the name, such as
-   * `0.3.exp_avg`. `steps` has one number for each group. In mixed precision there are also `loss_scale` and `good_steps`.
-   * Learning rates and other options are not included.
+   * Returns the optimizer's state by name. A name has the group, the number of the parameter and the value, such as
+   * `0.3.exp_avg`. `steps` has one number for each group. Mixed precision adds `loss_scale`, `good_steps` and `taken_steps`,
+   * {@link Optimizer.accumulate} adds gradients, and {@link Optimizer.average} adds averages. Learning rates and other options
+   * are not included.
    */
   stateDict(): Record<string, Tensor>;
   /**

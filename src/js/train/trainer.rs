@@ -132,9 +132,10 @@ impl JsTrainer {
     /// number, or the loss and the predictions, which metrics need. Its arguments and all other tensors that it makes are
     /// disposed of, as by {@link Device.scope}.
     ///
-    /// The data are tensors of all examples, `[x, y]`, with the examples along the first axes. Or they are batches: an
-    /// iterable, or a function from the epoch to an iterable, which should give the same batches for the same epoch. Both may
-    /// be asynchronous. Two batches are requested ahead. A generator may dispose of its tensors after the `yield`.
+    /// The data are either two tensors of all examples, `[x, y]`, with the examples along the first axes, or batches. Batches
+    /// are an iterable, or a function from the epoch to an iterable, which should give the same batches for the same epoch.
+    /// The iterable and the function may be asynchronous. Two batches are requested ahead. A generator may dispose of its
+    /// tensors after the `yield`.
     ///
     /// @throws `InvalidArgument` for unknown or invalid options, or a model without parameters; `Shape` for data whose first
     /// axes differ.

@@ -39,10 +39,10 @@ pub struct AttentionOptions<'a> {
     pub attn_mask: Option<&'a Tensor>,
     /// The factor of the scores. The default is `1 / sqrt(size)`.
     pub scale: Option<f64>,
-    /// The number of keys that count, from the first one on. The default is all.
+    /// The number of valid keys, which are the first ones. The default is all.
     ///
-    /// The other fields use this number as `keys`. So k and v can be a cache that is longer than its current content, and
-    /// the rest is ignored. The number is data, so another one reuses the plan.
+    /// The other fields use this number as `keys`. k and v can therefore be a cache that is longer than its current content,
+    /// whose rest is ignored. The number is data, so another number reuses the plan.
     pub kv_length: Option<usize>,
 }
 
@@ -56,15 +56,19 @@ impl Tensor {
     /// neighbors (as in GPT-J).
     ///
     /// # Errors
-    /// `Shape` if cosines and sines differ, have more than half the elements or do not broadcast; `DType` unless all have
-    /// one float type.
+    /// `Shape` if the shapes of `cos` and `sin` differ, do not broadcast, or have a last axis that is empty or longer than
+    /// half of this tensor's last axis; `DType` unless all have one float type.
     #[cfg_attr(feature = "js", js(default(interleaved = false)))]
     pub fn rotary(&self, cos: &Tensor, sin: &Tensor, interleaved: bool) -> Result<Tensor> {
         let name = "rotary";
         let half = cos.shape.last().copied().unwrap_or(0);
         let last = self.shape.last().copied().unwrap_or(0);
-        if half == 0 || cos.shape != sin.shape || half > last / 2 {
-            let must = "cos and sin must have one shape, and at most half of the last axis";
+        if cos.shape != sin.shape {
+            let must = "cos and sin must have one shape";
+            return Err(Error::shapes(name, must, &cos.shape, &sin.shape));
+        }
+        if half == 0 || half > last / 2 {
+            let must = "the last axis of cos must have at least 1 and at most half of the input's elements";
             return Err(Error::shapes(name, must, &self.shape, &cos.shape));
         }
         with_op_name(name, || {

@@ -147,9 +147,10 @@ macro_rules! convolutions {
     ($($n:literal $conv:ident $transpose:ident $axes:literal $kernel:literal;)*) => {
     #[cfg_attr(feature = "js", warpweft_macros::js)]
     impl Tensor { $(
-        #[doc = concat!("A ", $n, "-D convolution (cross-correlation, as in all neural-network libraries): this is")]
-        #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[out, in / groups, ", $kernel, "]`, the bias `[out]`,")]
-        /// the result `[batch, out, ...]`. The input may lack the batch axis. The result then lacks it as well.
+        #[doc = concat!("Computes a ", $n, "-D convolution (cross-correlation, as in PyTorch and ONNX). This tensor is")]
+        #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[out, in / groups, ", $kernel, "]`, and the bias `[out]`.")]
+        /// The result is `[batch, out, ...]`. If the input lacks the batch axis, the result lacks it as well. An axis of the
+        /// result has `floor((padded extent - dilation * (kernel - 1) - 1) / stride) + 1` elements.
         ///
         /// # Errors
         /// `Shape` if extents, channels and groups do not fit; `DType` unless all have one float type.
@@ -169,10 +170,10 @@ macro_rules! convolutions {
             self.convolution(weight, bias, &ConvWindow { name, stride, padding, dilation, groups })
         }
 
-        #[doc = concat!("The transpose of a ", $n, "-D convolution, which is the gradient of one by its input: this is")]
-        #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[in, out / groups, ", $kernel, "]`, the bias `[out]`.")]
+        #[doc = concat!("Computes a transposed ", $n, "-D convolution, the input gradient of a convolution. This tensor is")]
+        #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[in, out / groups, ", $kernel, "]`, and the bias `[out]`.")]
         /// An axis of the result has `(extent - 1) * stride + dilation * (kernel - 1) + 1 + output padding` elements,
-        /// minus the padding. The input may lack the batch axis. The result then lacks it as well.
+        /// minus the padding. If the input lacks the batch axis, the result lacks it as well.
         ///
         /// # Errors
         /// `Shape` if extents, channels and groups do not fit; `DType` unless all have one float type.
@@ -431,14 +432,13 @@ impl Tensor {
         flat.reshape(&dims)
     }
 
-    /// Returns the windows of a convolution with these options, from `[batch, channels, height, width]` to
+    /// Returns the windows of a convolution with these options as columns, from `[batch, channels, height, width]` to
     /// `[batch, channels * kernel height * kernel width, windows]`. (`F.unfold` in PyTorch.)
     ///
-    /// The batch axis may be missing in both. The `groups` of the options are ignored.
+    /// If the input lacks the batch axis, the result lacks it as well. The `groups` of the options are ignored.
     ///
     /// # Errors
-    /// `Shape` for another rank, or if no window fits.
-    /// `Shape` for another rank, or if no window fits.
+    /// `Shape` unless the rank is 3 or 4, if a kernel size, stride or dilation is 0, or if no window fits.
     #[cfg_attr(feature = "js", js(spread(options)))]
     pub fn im2col(&self, kernel_size: [usize; 2], options: Conv2dOptions) -> Result<Tensor> {
         let name = "im2col";
@@ -446,17 +446,16 @@ impl Tensor {
             return self.unsqueeze(0)?.im2col(kernel_size, options)?.squeeze(0);
         }
         let zero = [kernel_size, options.stride, options.dilation].concat().contains(&0);
-        let &[batch, channels, ..] = &self.shape[..] else {
-            return Err(Error::wrong_shape(
-                name,
-                "the input must have rank 2 or more",
-                &self.shape,
-            ));
-        };
-        if self.rank() != 4 || zero {
+        let &[batch, channels, _, _] = &self.shape[..] else {
             let must =
-                "the input must be [batch, channels, height, width], and kernel sizes at least 1";
-            return Err(Error::shapes(name, must, &self.shape, &kernel_size));
+                "the input must be [batch, channels, height, width] or [channels, height, width]";
+            return Err(Error::wrong_shape(name, must, &self.shape));
+        };
+        if zero {
+            let (stride, dilation) = (options.stride, options.dilation);
+            return Err(Error::shape(format!(
+                "{name}: kernel size, stride and dilation must be at least 1, got {kernel_size:?}, {stride:?} and {dilation:?}"
+            )));
         }
         with_op_name(name, || {
             let mut amounts = vec![(0, 0); 2];

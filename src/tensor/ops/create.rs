@@ -35,9 +35,14 @@ impl Device {
     pub fn tensor_from_bytes(&self, data: &[u8], shape: &[usize], dtype: DType) -> Result<Tensor> {
         let shape = Shape::new("tensor", shape)?;
         if data.len() as u64 != shape.numel() as u64 * dtype.size() as u64 {
-            let (have, want) = (data.len() / dtype.size(), shape.numel());
-            let message =
-                format!("tensor: the data must have {want} elements for shape {shape}, got {have}");
+            let (want, have) = (shape.numel(), data.len() / dtype.size());
+            let rest = match data.len() % dtype.size() {
+                0 => String::new(),
+                bytes => format!(" and {bytes} bytes"),
+            };
+            let message = format!(
+                "tensor: the data must have {want} elements for shape {shape}, got {have}{rest}"
+            );
             return Err(Error::shape(message));
         }
         let node = match dtype {

@@ -18,8 +18,8 @@ impl Tensor {
     /// the axis.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist, or if the index has another rank or is longer along another axis; `DType` if
-    /// the index is not an integer tensor.
+    /// `Shape` if the axis does not exist, or if the index has another rank or is longer along another axis; `DType`
+    /// unless the index is `i32` or `u32`.
     #[doc(alias = "take_along_axis", alias = "take_along")]
     pub fn gather(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
         let name = "gather";
@@ -83,7 +83,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if the axis does not exist, the rank would exceed 8, or a number is indexed by several positions; `DType`
-    /// if the index is not an integer tensor.
+    /// unless the index is `i32` or `u32`.
     pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
         self.index_select_named("index_select", axis, index)
     }
@@ -126,7 +126,7 @@ impl Tensor {
     /// Negative positions count from the end, and positions outside give 0.
     ///
     /// # Errors
-    /// `DType` if the index is not an integer tensor.
+    /// `DType` unless the index is `i32` or `u32`.
     pub fn take(&self, index: &Tensor) -> Result<Tensor> {
         self.ravel().index_select_named("take", 0, index)
     }
@@ -136,8 +136,8 @@ impl Tensor {
     /// end, and coordinates outside give 0.
     ///
     /// # Errors
-    /// `Shape` unless the last axis of the index has between 1 and `rank` elements; `DType` if the index is not an
-    /// integer tensor.
+    /// `Shape` unless the last axis of the index has between 1 and `rank` elements; `DType` unless the index is `i32` or
+    /// `u32`.
     pub fn gather_nd(&self, index: &Tensor) -> Result<Tensor> {
         let places = self.flat_positions("gather_nd", index)?;
         with_op_name("gather_nd", || {

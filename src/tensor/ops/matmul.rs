@@ -41,7 +41,7 @@ impl Tensor {
     /// Returns the products of all elements of one vector with all elements of another: `[m], [n] -> [m, n]`.
     ///
     /// # Errors
-    /// `Shape` unless both have rank 1; `DType` if their types differ.
+    /// `Shape` unless both have rank 1; `DType` unless both have one numeric type.
     pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 1 || other.rank() != 1 {
             return Err(Error::shapes("outer", "both must have rank 1", &self.shape, &other.shape));
@@ -52,7 +52,7 @@ impl Tensor {
     /// Returns the sum of products of two vectors, a number.
     ///
     /// # Errors
-    /// `Shape` unless both have rank 1 and the same length; `DType` if their types differ.
+    /// `Shape` unless both have rank 1 and the same length; `DType` unless both have one numeric type.
     pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 1 || self.shape != other.shape {
             let must = "both must have rank 1 and one length";

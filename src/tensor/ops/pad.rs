@@ -105,9 +105,13 @@ impl Tensor {
         let (mut padded, amounts) = self.crop_negative("pad_with", &amounts.into().pairs)?;
         if !amounts.iter().zip(padded.shape.iter()).all(fits) {
             let shape = &padded.shape;
-            let message = format!(
-                "pad_with: an axis must have the elements that are repeated, got shape {shape}"
-            );
+            let must = match mode {
+                PadMode::Reflect => "amounts of a reflection must be below the extents",
+                PadMode::Symmetric | PadMode::Edge | PadMode::Wrap => {
+                    "padded axes must not be empty"
+                }
+            };
+            let message = format!("pad_with: {must}, got {amounts:?} for shape {shape}");
             return Err(Error::shape(message));
         }
         for (axis, (before, after)) in amounts.into_iter().enumerate() {

@@ -198,9 +198,14 @@ impl Tensor {
         let name = asked.name;
         let n = asked.size.len();
         let zero = [asked.size, asked.stride, asked.dilation].iter().any(|list| list.contains(&0));
-        if !(1..=3).contains(&n) || self.rank() != n + 2 || zero {
-            let must = "the input must have a channel axis and those of the window, and sizes, strides and dilations \
-                        must be at least 1";
+        if zero {
+            let PoolWindow { size, stride, dilation, .. } = asked;
+            return Err(Error::shape(format!(
+                "{name}: kernel size, stride and dilation must be at least 1, got {size:?}, {stride:?} and {dilation:?}"
+            )));
+        }
+        if !(1..=3).contains(&n) || self.rank() != n + 2 {
+            let must = "the window must have 1 to 3 axes, and the input these, channels, and at most one batch axis";
             return Err(Error::shapes(name, must, &self.shape, asked.size));
         }
         if !self.dtype.is_number() {

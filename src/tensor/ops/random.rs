@@ -10,7 +10,8 @@ use half::f16;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Device {
-    /// Creates random 32-bit words. The table's row `random_bits` has the generator.
+    /// Creates random 32-bit words with the generator Threefry-2x32-20 (Salmon et al. 2011). The n-th word depends only on
+    /// the seed and on n.
     ///
     /// # Errors
     /// `Shape`; `Limit`.

@@ -55,6 +55,7 @@ pub struct Sampling {
     pub first: f64,
     /// The distance from each position to the next. A negative step moves backwards.
     pub step: f64,
+    /// The filter that computes an element from its neighbors.
     pub filter: Filter,
     /// Whether to widen `Linear` and `Cubic` filters for steps longer than 1, in proportion to the step (antialiasing).
     pub antialias: bool,
@@ -65,7 +66,7 @@ pub struct Sampling {
 impl Sampling {
     /// Creates the sampling of [`Resize::Linear`] and [`Resize::Cubic`], from `extent` to `size` elements: the centers of
     /// both axes coincide.
-    pub fn centred(extent: usize, size: usize, filter: Filter) -> Sampling {
+    pub fn centered(extent: usize, size: usize, filter: Filter) -> Sampling {
         let step = extent as f64 / size as f64;
         Sampling { first: step / 2.0 - 0.5, step, filter, antialias: false, inside: false }
     }
@@ -171,10 +172,10 @@ impl Tensor {
             let wide = |filter| Sampling {
                 antialias: true,
                 inside: true,
-                ..Sampling::centred(extent, size, filter)
+                ..Sampling::centered(extent, size, filter)
             };
             let sampling = match mode {
-                Resize::Cubic => Sampling::centred(extent, size, cubic),
+                Resize::Cubic => Sampling::centered(extent, size, cubic),
                 Resize::CubicCorners => Sampling::corners(extent, size, cubic),
                 Resize::LinearAntialias => wide(Filter::Linear),
                 Resize::CubicAntialias => wide(Filter::Cubic(-0.5)),
@@ -207,14 +208,17 @@ impl Tensor {
         let sharpness = if let Filter::Cubic(sharpness) = by.filter { sharpness } else { 0.0 };
         if !(by.first.is_finite() && by.step.is_finite() && sharpness.is_finite()) {
             return Err(Error::argument(format!(
-                "{name}: first, step and sharpness must be finite, got {}, {} and {sharpness}",
+                "{name}: first, step and the cubic slope (`sharpness`) must be finite, got {}, {} and {sharpness}",
                 by.first, by.step
             )));
         }
         let reach = size as f64 * by.step.abs();
         let many = 5.0 * size as f64 + if by.antialias { 4.0 * reach } else { 0.0 };
         if by.first.abs() + reach > f64::from(1 << 30) || many > f64::from(1 << 26) {
-            let message = format!("{name}: positions must be below 2^30, and elements below 2^26, got {size} of {extent}");
+            let (first, step) = (by.first, by.step);
+            let message = format!(
+                "{name}: positions must be at most 2^30, and taps at most 2^26, got size {size} from {first} in steps of {step}"
+            );
             return Err(Error::new(ErrorKind::Limit, message));
         }
         with_op_name(name, || self.resample_axis(at, size, by))

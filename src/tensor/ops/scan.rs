@@ -130,7 +130,8 @@ impl Tensor {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// Returns the differences of neighbors along an axis, each element minus the previous one. It does so `n` times.
+    /// Returns the differences of neighbors along an axis, each element minus the previous one. Repeats this `n` times, so
+    /// the axis becomes `n` elements shorter.
     ///
     /// # Errors
     /// `Shape` if the axis does not exist or has fewer than `n` elements; `DType` for `bool`; `Limit` if `n` exceeds

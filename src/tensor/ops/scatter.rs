@@ -73,12 +73,12 @@ impl Tensor {
     /// tensor. If several elements have the same position, the last one is kept. Negative positions count from the end,
     /// and positions outside are ignored.
     ///
-    /// Up to 2^26 elements times indices along the axis, it takes that many steps in one or two kernels. Beyond that, the
-    /// indices are sorted. The gradient takes as many steps as elements times indices.
+    /// The cost is the number of elements times the number of indices along the axis, in one or two kernels. If that exceeds
+    /// 2^26, the indices are sorted instead. The cost of the gradient is always this product.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or the shapes do not fit; `DType` if the index is not an integer tensor or the
-    /// source has another type.
+    /// `Shape` if the axis does not exist or the shapes do not fit; `DType` unless the index is `i32` or `u32`, and the
+    /// source has the type of this tensor.
     pub fn scatter(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         self.scatter_named("scatter", axis, index, source, None)
     }
@@ -172,9 +172,9 @@ impl Tensor {
     /// positions count from the end, and positions outside are ignored.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist, the source has another shape except along the axis, or the index does not have
-    /// one position for each of its slices; `DType` if the index is not an integer tensor, or unless the others have one
-    /// numeric type.
+    /// `Shape` if the axis does not exist, if the source has another shape along other axes, or if the index does not have
+    /// one position for each slice of the source; `DType` unless the index is `i32` or `u32`, and this tensor and the
+    /// source have one numeric type.
     pub fn index_add(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let name = "index_add";
         if let (Some(line), 0, 1) = (self.scalar_as_vector(axis)?, source.rank(), index.numel()) {

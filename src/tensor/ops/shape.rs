@@ -228,8 +228,7 @@ impl Tensor {
     /// video super-resolution".
     ///
     /// # Errors
-    /// `Shape` below rank 3, for a factor of 0, or if the number of channels is not a multiple of its square.
-    /// `Shape` below rank 3, for a factor of 0, or if the channels are no multiple of its square.
+    /// `Shape` below rank 3, for a factor of 0, or if the number of channels is not a multiple of the factor's square.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -117,12 +117,12 @@ impl Tensor {
         Ok(order)
     }
 
-    /// Returns the positions at which `values` can be inserted into sorted numbers, as `i32`. The numbers are the last
-    /// axis of this tensor.
+    /// Returns the positions at which `values` can be inserted into this tensor, whose last axis is sorted, as `i32`. The
+    /// result has the shape of `values`.
     ///
-    /// The position is the number of elements that are less than the value or, with `right`, not greater. For NaN it is
-    /// the number of all elements. This tensor is one vector for all values, or has their shape except for the last axis.
-    /// The search takes `log(n)` steps for n elements.
+    /// A position is the number of elements that are less than the value, or with `right` the number that are not greater.
+    /// For NaN it is the number of all elements. This tensor is one vector for all values, or has their shape except for the
+    /// last axis. The search takes `log(n)` steps for n elements.
     ///
     /// # Errors
     /// `Shape` if the shapes do not fit; `DType` if the types differ or are `bool`; `Limit`.

@@ -93,7 +93,7 @@ impl Tensor {
     /// counted. It takes elements times `length` steps.
     ///
     /// # Errors
-    /// `DType` unless the tensor has integers; `Limit`.
+    /// `DType` unless the tensor is `i32` or `u32`; `Limit` if elements times `length` exceed 2^31.
     #[cfg_attr(feature = "js", js(dtype = I32))]
     pub fn bincount(&self, length: usize) -> Result<Tensor> {
         let name = "bincount";

@@ -357,9 +357,10 @@ impl Variable {
     /// Overwrites the elements along `axis` from `start` on with `source`, like [`Tensor::slice_scatter`]. The other
     /// elements keep their values. Use it for a row of a cache or an embedding. Gradients do not pass to the new value.
     ///
-    /// Only these elements are written, in place, if nothing else needs the old value. Otherwise the whole value is
-    /// copied. A tensor taken from the variable needs the old value, and so does a pending operation, or a gradient of a
-    /// held tensor. So detach what is decoded with the cache. A new `start` reuses the plan.
+    /// Only these elements are written, in place, if nothing else needs the old value. Otherwise the whole value is copied.
+    /// Three things need the old value: a tensor taken from the variable, a pending operation, and a possible gradient of a
+    /// held tensor. `detach` the results of a loop that fills a cache, so that no gradient needs old values. A new `start`
+    /// reuses the plan.
     ///
     /// # Errors
     /// The errors of `slice_scatter`; `InvalidArgument` if the source is on another device.
@@ -536,8 +537,8 @@ impl Tensor {
         match self.device.depends_on_placeholder(node) {
             false => Ok(node),
             true => Err(Error::state(format!(
-                "{name}: the value must not depend on an input of a program or a variable that it reads, got one that \
-                 does; return it instead"
+                "{name}: the value must not depend on an input of a program, or on a variable that the program reads, got one \
+                 that does; return the value from the program instead"
             ))),
         }
     }

@@ -330,12 +330,15 @@ fn damaged_files_are_refused() {
         case
     };
     let cases = [
-        (without(mean, config), "config.json must be there"),
-        (without(mean, "tokenizer.json"), "tokenizer.json must be there"),
-        (without(mean, "model.safetensors"), "model.safetensors must be there"),
-        (without(mean, pooling), "1_Pooling/config.json must be there"),
-        (without(dense, "2_Dense/config.json"), "2_Dense/config.json must be there"),
-        (without(dense, "2_Dense/model.safetensors"), "2_Dense/model.safetensors must be there"),
+        (without(mean, config), "\"config.json\" must be given"),
+        (without(mean, "tokenizer.json"), "\"tokenizer.json\" must be given"),
+        (without(mean, "model.safetensors"), "\"model.safetensors\" must be given"),
+        (without(mean, pooling), "\"1_Pooling/config.json\" must be given"),
+        (without(dense, "2_Dense/config.json"), "\"2_Dense/config.json\" must be given"),
+        (
+            without(dense, "2_Dense/model.safetensors"),
+            "\"2_Dense/model.safetensors\" must be given",
+        ),
         (
             mean.with(config, "\"model_type\": \"bert\"", "\"model_type\": \"llama\""),
             "model_type must be",

@@ -229,7 +229,7 @@ fn wrong_folders_are_refused() {
     for name in ["config.json", "tokenizer.json", "model-00002-of-00004.safetensors"] {
         assert_eq!(
             without(name),
-            (ErrorKind::Format, format!("model: {name:?} must be there, got none"))
+            (ErrorKind::Format, format!("model: the file {name:?} must be given, got none"))
         );
     }
     let configured = |family: &str, name: &str, value: Value| {

@@ -99,7 +99,7 @@ fn a_trainer_names_the_step_and_the_operation() {
         let mut trainer = trainer(device, false)?.detect_anomaly(true);
         let error = block_on(trainer.fit()).map(drop).expect_err("the third batch is bad");
         assert_eq!(error.kind(), ErrorKind::InvalidState);
-        let want = "train: the loss of step 2 must be finite, got another: ";
+        let want = "train: the loss of step 2 must be finite, got one that is not: ";
         assert!(error.message().starts_with(want), "{error}");
         assert!(error.message().contains("log gave an infinity, f32 [2, 1], for "), "{error}");
         assert_eq!(trainer.steps(), 2);
@@ -108,7 +108,7 @@ fn a_trainer_names_the_step_and_the_operation() {
 
         let mut trainer = super::anomaly::trainer(device, true)?.detect_anomaly(true);
         let error = block_on(trainer.fit()).map(drop).expect_err("its gradient is bad");
-        let want = "train: the gradient by `weight` of step 2 must be finite, got another: ";
+        let want = "train: the gradient with respect to `weight` of step 2 must be finite, got one that is not: ";
         assert!(error.message().starts_with(want), "{error}");
         assert_eq!(trainer.steps(), 2);
         Ok(())

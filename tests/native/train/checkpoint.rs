@@ -176,7 +176,7 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
             "of 2 groups",
         ),
         (with_note(&|note| note.replace("[[\"0.05\"", "[[\"-1\"")), "no usable `rates`"),
-        (with_note(&|note| note.replace("by seed 5", "by seed 6")), "of batch 2 in other data"),
+        (with_note(&|note| note.replace("by seed 5", "by seed 6")), "from batch 2 of other data"),
         (without("trainer/mean"), "without `trainer/mean`"),
         (without("0.weight"), "load_state_dict: the state must have all names of the model, got one without `0.weight`"),
         (without("trainer/optimizer/0.1.exp_avg"), "load_state_dict: the state must have `0.1.exp_avg`, got none"),
@@ -188,7 +188,10 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
     }
     let own = BTreeMap::from([("trainer".to_string(), String::new())]);
     let error: Error = block_on(saved.save(&own)).expect_err("its own");
-    assert_eq!(error.message(), "save: names must not be those of the trainer, got `trainer`");
+    assert_eq!(
+        error.message(),
+        "save: names of parameters and notes must not be reserved for the trainer, got `trainer`"
+    );
     // At the end of an epoch, another batch size does not matter.
     let mut other = trainer(&device, 1, 9).expect("a trainer");
     assert!(block_on(other.load(&file)).is_err());

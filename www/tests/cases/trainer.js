@@ -211,7 +211,7 @@ test("a trainer that is at work says so", async (context) => {
   same(await Promise.all(inner), ["InvalidState", "InvalidState"]);
   trainer.dispose();
   await rejects("InvalidState", "", () => trainer.nextStep());
-  refuses("InvalidState", "history: used after dispose", () => trainer.history);
+  refuses("InvalidState", "history: the object must not be disposed", () => trainer.history);
   check(String(trainer) === "Trainer(disposed)" && String(nested) === "Trainer", String(trainer));
   device.submit();
 });
@@ -638,7 +638,8 @@ test("a checkpoint goes on to the same bits", async (context) => {
   await rejects("InvalidArgument", "load", () => trainer.load(3));
   await rejects("Format", "load", () => trainer.load(new Uint8Array(3)));
   await rejects("InvalidArgument", "save", () => trainer.save({ note: 3 }));
-  await rejects("InvalidArgument", "save: names must not be those of the trainer, got `trainer/x`", () => trainer.save({ "trainer/x": "" }));
+  const reserved = "save: names of parameters and notes must not be reserved for the trainer, got `trainer/x`";
+  await rejects("InvalidArgument", reserved, () => trainer.save({ "trainer/x": "" }));
   same((await trainer.nextStep()).step, 0);
 });
 
@@ -768,11 +769,11 @@ test("groups of parameters have rules and rates of their own", async ({ device, 
   refuses("InvalidArgument", "setGroupLr", () => optimizer.setGroupLr(2, 1));
   refuses("InvalidArgument", "addGroup", () => optimizer.addGroup(optimizer));
   refuses("InvalidArgument", "addGroup: other", () => optimizer.addGroup([a]));
-  refuses("InvalidState", "addGroup: used after dispose", () => optimizer.addGroup(other));
+  refuses("InvalidState", "addGroup: the object must not be disposed", () => optimizer.addGroup(other));
   same([...(await optimizer.stateDict().steps.read())], [5, 5]);
   const clips = Optimizer.sgd([new Variable(device.ones([1]))]);
   clips.clipNorm(1);
-  refuses("InvalidArgument", "addGroup: the other must not clip", () => optimizer.addGroup(clips));
+  refuses("InvalidArgument", "addGroup: the other optimizer must not clip", () => optimizer.addGroup(clips));
   const late = new Variable(device.tensor([1]));
   optimizer.addGroup(Optimizer.adam([late], { lr: 0.1 }));
   optimizer.minimize(late.value.sum());

@@ -127,7 +127,7 @@ export class World {
   needInside(value, wrt) {
     const ends = wrt.map((one) => this.outside.get(one)).filter(Boolean);
     if (between(value, ends).size === 0) return;
-    throw new Refused("a gradient by a variable that went into what a program uses", /constants in it|was dropped|used up/);
+    throw new Refused("a gradient by a variable that went into what a program uses", /tensor from outside|was dropped|used up/);
   }
 
   /** Notes whether gradients of a value by others pass a value that is not held, or that a step has consumed. */

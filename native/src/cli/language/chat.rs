@@ -13,7 +13,7 @@ use warpweft_native::text::Message;
 pub struct Chat {
     #[command(flatten)]
     model: Model,
-    /// What the model is told before the conversation
+    /// The system message at the beginning of the conversation
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
     /// The most tokens of an answer [default: as many as the context has room for]

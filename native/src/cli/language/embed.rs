@@ -21,13 +21,13 @@ pub struct Embed {
     texts: Vec<String>,
     #[command(flatten)]
     on: On,
-    /// A text in front of each text
+    /// The prefix of each text, such as `query: `
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt_name")]
     prompt: Option<String>,
-    /// The name of a prompt of the model's own, such as query
+    /// The name of one of the model's prompts, such as query
     #[arg(long, value_name = "NAME")]
     prompt_name: Option<String>,
-    /// Print how similar each text is to the first one, from -1 to 1, instead of vectors
+    /// Print the cosine similarity of each text to the first one, instead of vectors
     #[arg(long)]
     similarity: bool,
 }

@@ -10,22 +10,22 @@ use warpweft_native::prelude::*;
 /// How tokens are chosen.
 #[derive(Args)]
 pub struct Sampling {
-    /// What logits are divided by; 0 takes the likeliest token
+    /// The sampling temperature, which divides the logits; 0 always takes the most likely token
     #[arg(long, default_value_t = 0.0)]
     temperature: f64,
     /// Draw from the K likeliest tokens only; 0 for all
     #[arg(long, value_name = "K", default_value_t = 0)]
     top_k: usize,
-    /// Draw from the likeliest tokens that have this probability together
+    /// Sample only from the most likely tokens whose probabilities add up to this; 1 for all
     #[arg(long, default_value_t = 1.0)]
     top_p: f64,
-    /// Draw from tokens whose probability is at least this part of the likeliest one's
+    /// Sample only tokens with at least this fraction of the most likely token's probability; 0 for all
     #[arg(long, default_value_t = 0.0)]
     min_p: f64,
-    /// Make tokens that are there already less likely, by this factor
+    /// Divide the positive logits of tokens that already occur by this, and multiply negative ones; 1 for no penalty
     #[arg(long, default_value_t = 1.0)]
     repetition_penalty: f64,
-    /// Where the draws begin [default: another one each time]
+    /// The seed of the random draws [default: a different one each time]
     #[arg(long)]
     seed: Option<u32>,
 }
@@ -51,7 +51,7 @@ impl Sampling {
 pub struct Generate {
     #[command(flatten)]
     model: Model,
-    /// The text to go on from; special tokens are recognized
+    /// The text to continue; special tokens are recognized
     #[arg(long, required_unless_present = "ids", conflicts_with = "ids")]
     prompt: Option<String>,
     /// The tokens to go on from, instead of a text

@@ -52,10 +52,10 @@ pub struct Model {
     /// The length of the longest context, in tokens [default: what the model was trained for, 4096 at most]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     context: Option<u32>,
-    /// The numbers of the key-value cache [default: f16 where the device has it]
+    /// The type of the key-value cache [default: f16 if the device supports it]
     #[arg(long, value_enum)]
     kv: Option<Kv>,
-    /// exact, or int8: on the CPU, round what meets the weights to 8 bits, which is faster
+    /// exact, or int8: on the CPU, round the inputs of products with the weights to 8 bits, which is faster
     #[arg(long, default_value = "exact")]
     arithmetic: PackedArithmetic,
 }

@@ -24,11 +24,11 @@ pub enum Net {
     /// Handwritten digits of 8 x 8, by two convolutions and two dense layers
     ///
     /// --data is an .npz file with `images`, 8 x 8 numbers from 0 to 16 for each, and `labels`, an integer for each. Every
-    /// fifth is for validation.
+    /// fifth image is used for validation.
     Digits(Options),
     /// The next character of a text, by a small transformer
     ///
-    /// --data is a text file; the default is prose of this project. The last tenth is for validation.
+    /// --data is a text file; the default is the text of this project's documentation. The last tenth is used for validation.
     Chars(Options),
 }
 

@@ -17,7 +17,7 @@ use wasm_bindgen_futures::JsFuture;
 pub(in super::super) const DIALECT: Dialect = Dialect::BROWSER;
 
 /// The text of errors if there is no adapter.
-pub(in super::super) const NONE: &str = "no WebGPU here: `navigator.gpu` is missing";
+pub(in super::super) const NONE: &str = "WebGPU is not available: `navigator.gpu` is missing";
 
 /// The expected backend, and the reason why it may be missing.
 pub const EXPECTED: &[(&str, &str)] = &[("webgpu", NONE)];

@@ -166,9 +166,9 @@ impl Shader {
     /// `workgroups` is the number of workgroups along each dimension.
     ///
     /// # Errors
-    /// `InvalidArgument` for names that are unknown or missing, and for tensors on another device; `DType`; `Shape` for tensors
-    /// without elements; `Limit` for more workgroups or tensors than the device supports; `Unsupported` on a CPU without
-    /// a fallback.
+    /// `InvalidArgument` for names that are unknown or missing, and for tensors on another device; `DType` if a tensor has
+    /// another type than its binding; `Shape` for tensors without elements; `Limit` for more workgroups or tensors than the
+    /// device supports; `Unsupported` on a CPU without a fallback.
     pub fn run(
         &self,
         inputs: &[(&str, &Tensor)],
@@ -191,7 +191,7 @@ impl Shader {
         let most = self.device.limits().workgroups;
         if let Some(count) = workgroups.iter().find(|&&count| count > most) {
             let message = format!(
-                "shader: there must be at most {most} workgroups on this device, got {count}"
+                "shader: there must be at most {most} workgroups along each dimension on this device, got {count}"
             );
             return Err(Error::new(ErrorKind::Limit, message));
         }
@@ -245,14 +245,24 @@ impl Shader {
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let results = fallback.run(tensors, numbers)?;
-        let fits = results.len() == call.outputs.len()
-            && results.iter().enumerate().all(|(n, x)| (x.shape, x.dtype) == call.output(n));
-        match fits {
-            true => Ok(results),
-            false => Err(Error::argument(
-                "shader: the fallback must return the shapes and dtypes of the outputs, got others",
-            )),
+        let want: Vec<_> = (0..call.outputs.len()).map(|n| call.output(n)).collect();
+        let have: Vec<_> = results.iter().map(|x| (x.shape, x.dtype)).collect();
+        if have == want {
+            return Ok(results);
         }
+        let list = |kinds: &[(Shape, DType)]| {
+            let kinds: Vec<_> =
+                kinds.iter().map(|(shape, dtype)| format!("{dtype} {shape}")).collect();
+            if kinds.is_empty() {
+                "none".to_string()
+            } else {
+                kinds.join(", ")
+            }
+        };
+        let (want, have) = (list(&want), list(&have));
+        Err(Error::argument(format!(
+            "shader: the fallback must return the outputs {want}, got {have}"
+        )))
     }
 
     /// Returns the recorded gradient for inputs of these shapes.
