@@ -3,8 +3,8 @@
 import { Device, type Tensor } from "warpweft";
 import nn = require("warpweft/nn");
 
-export async function forward(x: Tensor<"f32">): Promise<Float32Array> {
+export async function forward(x: Tensor<"f32">): Promise<number[]> {
   const device: Device = x.device;
   const layer: nn.Layer = nn.Layer.linear(new nn.Generator(device, 1), 2, 3);
-  return layer.forward(x).read();
+  return Array.from(await layer.forward(x).read());
 }
