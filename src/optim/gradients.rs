@@ -222,7 +222,8 @@ impl Clip {
         match self {
             Clip::Norm(max) => {
                 let factor = shrinking(&gradients, max)?;
-                gradients.iter().map(|gradient| gradient.mul(&factor)).collect()
+                let shrink = |x: &Tensor| x.cast(DType::F32)?.mul(&factor)?.cast(x.dtype());
+                gradients.iter().map(shrink).collect()
             }
             Clip::Value(max) => {
                 gradients.iter().map(|gradient| gradient.clamp(-max, max)).collect()

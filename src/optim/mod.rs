@@ -386,9 +386,12 @@ impl Optimizer {
 
     /// Whether one of these variables is a parameter of this optimizer.
     pub(crate) fn has_any(&self, of: &[Variable]) -> bool {
-        self.shards()
-            .flat_map(|shard| &shard.parameters)
-            .any(|own| of.iter().any(|x| x.is_same(own)))
+        self.parameters().any(|own| of.iter().any(|x| x.is_same(own)))
+    }
+
+    /// Returns the parameters of all groups.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = &Variable> {
+        self.shards().flat_map(|shard| &shard.parameters)
     }
 
     fn device(&self) -> Device {

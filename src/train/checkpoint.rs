@@ -11,7 +11,7 @@ use crate::io;
 use crate::nn::{Member, Module};
 use crate::optim::{Optimizer, ReduceLrOnPlateau};
 use crate::sorted;
-use crate::tensor::{Tensor, Variable};
+use crate::tensor::{Assignment, Tensor, Variable};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
@@ -20,6 +20,8 @@ const OWN: &str = "trainer/";
 /// The metadata key of everything that is not a tensor.
 const STATE: &str = "trainer";
 const OPTIMIZER: &str = "trainer/optimizer/";
+/// The prefix of the optimizer's parameters that are not the model's.
+const OTHER: &str = "trainer/parameter/";
 const BEST: &str = "trainer/best/";
 const GRADIENT: &str = "trainer/gradient/";
 const MEAN: &str = "trainer/mean";
@@ -29,21 +31,22 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// Saves the current state of the training as a safetensors file, with the caller's notes as metadata.
     ///
     /// The model's values have the names of [`Module::state_dict`], so other safetensors readers find them. All other names
-    /// begin with `trainer/`. They include the optimizer's [`Optimizer::state_dict`] with accumulated gradients and averages,
-    /// the gradients of `backward`, the best weights, and the losses of the epoch. The metadata entry `trainer` has counters,
+    /// begin with `trainer/`. They include the optimizer's parameters that are not the model's, its
+    /// [`Optimizer::state_dict`] with accumulated gradients and averages, the gradients of `backward`, the best weights, and
+    /// the losses of the epoch. The metadata entry `trainer` has counters,
     /// learning rates, positions of generators, early stopping and the history, as JSON.
     ///
     /// # Errors
     /// `InvalidArgument` if a parameter or a note has a name that is reserved for the trainer. Also the errors of
     /// [`Tensor::read`].
     pub async fn save(&self, notes: &BTreeMap<String, String>) -> Result<Vec<u8>> {
-        let mut tensors = self.model.state_dict();
         let own = |name: &&String| name.starts_with(OWN) || *name == STATE;
-        if let Some(name) = tensors.keys().chain(notes.keys()).find(own) {
+        if let Some(name) = self.model.state_dict().keys().chain(notes.keys()).find(own) {
             return Err(Error::argument(format!(
                 "save: names of parameters and notes must not be reserved for the trainer, got `{name}`"
             )));
         }
+        let mut tensors = self.values()?;
         for (name, x) in self.optimizer.with(Optimizer::state_dict)? {
             tensors.insert(OPTIMIZER.to_string() + &name, x);
         }
@@ -149,15 +152,22 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             }
         }
         let made = Optimizer::saved_steps(&optimizer).await?;
-        let before = self.model.state_dict();
-        self.model.load_state_dict(&tensors)?;
+        let saved = tensors.keys().filter(|name| name.starts_with(OTHER)).count();
+        let here = self.other_parameters()?.len();
+        if saved != here {
+            return Err(wrong(&format!(
+                "with {saved} parameters that are not the model's; this optimizer has {here}"
+            )));
+        }
+        let before = self.values()?;
+        self.set_values(&tensors)?;
         let restored = self.optimizer.with_mut(|own| {
             own.restore(&optimizer, &made)?;
             own.set_rates(&state.rates);
             Ok(())
         });
         if let Err(error) = restored {
-            self.model.load_state_dict(&before)?;
+            self.set_values(&before)?;
             return Err(error);
         }
         for (name, parameter) in variables(&self.model) {
@@ -179,6 +189,39 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         }
         self.history = state.history;
         Ok(metadata)
+    }
+
+    /// Returns the optimizer's parameters that are not the model's, such as a learned temperature.
+    fn other_parameters(&self) -> Result<Vec<Variable>> {
+        let of_model = variables(&self.model);
+        let is_other = |x: &&Variable| !of_model.iter().any(|(_, own)| own.is_same(x));
+        self.optimizer.with(|own| Ok(own.parameters().filter(is_other).cloned().collect()))
+    }
+
+    /// Returns the values of the model and of the optimizer's other parameters.
+    pub(super) fn values(&self) -> Result<BTreeMap<String, Tensor>> {
+        let mut values = self.model.state_dict();
+        for (n, parameter) in self.other_parameters()?.iter().enumerate() {
+            values.insert(format!("{OTHER}{n}"), parameter.value());
+        }
+        Ok(values)
+    }
+
+    /// Assigns values from [`Trainer::values`]: all, or after an error none.
+    pub(super) fn set_values(&self, values: &BTreeMap<String, Tensor>) -> Result<()> {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for (n, parameter) in self.other_parameters()?.into_iter().enumerate() {
+            let (name, now) = (format!("{OTHER}{n}"), parameter.value());
+            let value = taken(&mut values.clone(), &name, &now)?;
+            before.push((parameter.clone(), now.detach()));
+            after.push((parameter, value.detach()));
+        }
+        drop(Assignment::new(after)?.commit());
+        let loaded = self.model.load_state_dict(values);
+        if loaded.is_err() {
+            drop(Assignment::new(before)?.commit());
+        }
+        loaded
     }
 
     /// Returns the state of early stopping. It is recomputed from the history if the file has version 1, or if early stopping

@@ -287,7 +287,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         let ended = Epoch { epoch, steps, loss, validation, lr, seconds };
         let loss_mean = LossMean::new(&self.device)?;
         if self.follow(&ended)? {
-            self.best = Some(self.weights());
+            self.best = Some(self.weights()?);
         }
         guard.disarm();
         self.history.push(ended.clone());
@@ -316,16 +316,16 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         Ok(best)
     }
 
-    /// Returns the model's current values.
-    fn weights(&self) -> BTreeMap<String, Tensor> {
+    /// Returns the current values of the model and of the optimizer's other parameters.
+    fn weights(&self) -> Result<BTreeMap<String, Tensor>> {
         let copy = |(name, x): (String, Tensor)| (name, x.detach());
-        sorted::map(self.model.state_dict().into_iter().map(copy))
+        Ok(sorted::map(self.values()?.into_iter().map(copy)))
     }
 
-    /// Restores the model's best weights, once.
+    /// Restores the best weights, once.
     fn restore_best(&mut self) -> Result<()> {
         if let Some(best) = self.best.as_ref().filter(|_| !self.restored) {
-            self.model.load_state_dict(best)?;
+            self.set_values(best)?;
             self.restored = true;
         }
         Ok(())

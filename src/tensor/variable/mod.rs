@@ -319,13 +319,23 @@ impl Variable {
     /// Restores a previous value. The variable gets that very node, not an equal one, so gradients by it still work.
     pub(crate) fn restore(&self, value: &Tensor) {
         let _structure = structure();
-        let is_there = match (self.stored().node(), value.node()) {
-            (Ok(now), Ok(before)) => now == before,
-            _ => true,
-        };
-        if !is_there {
+        if !self.has_node_of(value) {
             self.renew_parts(&[]);
             drop(self.store(value.clone()));
+        }
+    }
+
+    /// Whether this tensor is the current value. It was then not assigned since it was read.
+    pub(crate) fn is_at(&self, value: &Tensor) -> bool {
+        let _structure = structure();
+        self.has_node_of(value)
+    }
+
+    /// Like [`Variable::is_at`], for callers that already hold the structure lock. True if either value is an error.
+    fn has_node_of(&self, value: &Tensor) -> bool {
+        match (self.stored().node(), value.node()) {
+            (Ok(now), Ok(before)) => now == before,
+            _ => true,
         }
     }
 

@@ -10,7 +10,7 @@ use warpweft::error::{Error, Result};
 use warpweft::io;
 use warpweft::nn::*;
 use warpweft::optim::*;
-use warpweft::tensor::Tensor;
+use warpweft::tensor::{Tensor, Variable};
 use warpweft::train::metrics::Accuracy;
 use warpweft::train::*;
 
@@ -446,4 +446,66 @@ fn best_weights_are_given_back_once() {
         Ok(())
     };
     run().expect("it runs");
+}
+
+/// Returns a trainer whose loss has a learned factor that is not part of the model.
+fn tempered(device: &Device) -> Result<(Trainer<Sequential>, Variable)> {
+    let generator = Generator::new(device, 1);
+    let model = Sequential::new().push(Linear::new(&generator, 3, 2)?);
+    let factor = Variable::new(&device.tensor(&[1.0f32], &[])?);
+    let mut parameters = model.parameters();
+    parameters.push(factor.clone());
+    let optimizer = Optimizer::new(Sgd::new(0.1), &parameters)?;
+    let known = factor.clone();
+    let forward = move |model: &Sequential, x: &Tensor, y: &Tensor| {
+        let scores = model.forward(x)?.mul(known.value())?;
+        scores.cross_entropy(y, CrossEntropyOptions::default())
+    };
+    let loader = DataLoader::new(&data(device, 3, 45)?, 6)?.shuffle(5);
+    let stopping = EarlyStopping { monitor: "loss".into(), ..EarlyStopping::default() };
+    let trainer = Trainer::new(model, optimizer, loader, forward)?.early_stopping(stopping);
+    Ok((trainer.epochs(3), factor))
+}
+
+#[test]
+fn parameters_that_are_not_the_models_are_saved() {
+    everywhere("other parameters", |device| {
+        let (mut whole, factor) = tempered(device)?;
+        steps(&mut whole, 5)?;
+        let file = block_on(whole.save(&BTreeMap::new()))?;
+        let read = |factor: &Variable| block_on(factor.value().item::<f32>());
+        let saved = read(&factor)?;
+        steps(&mut whole, 12)?;
+        let (end, after) = (bits(&whole.model), read(&factor)?);
+        assert_ne!(saved, after);
+        // In the same trainer, and in another.
+        let (mut other, of_other) = tempered(device)?;
+        for (trainer, factor) in [(&mut whole, &factor), (&mut other, &of_other)] {
+            block_on(trainer.load(&file))?;
+            assert_eq!(read(factor)?, saved);
+            steps(trainer, 12)?;
+            assert_eq!((bits(&trainer.model), read(factor)?), (end.clone(), after));
+        }
+        // The best weights are those of both.
+        let best = read(&of_other)?;
+        while block_on(other.next_step())?.is_some() {
+            of_other.assign(&device.tensor(&[-9.0f32], &[])?)?;
+        }
+        assert_ne!(
+            read(&of_other)?,
+            -9.0,
+            "the best factor, at the end of an epoch, was about {best}"
+        );
+        // A trainer without the factor refuses the file, and does not change.
+        let model = Sequential::new().push(Linear::new(&Generator::new(device, 1), 3, 2)?);
+        let optimizer = Optimizer::new(Sgd::new(0.1), &model.parameters())?;
+        let loader = DataLoader::new(&data(device, 3, 45)?, 6)?.shuffle(5);
+        let mut without = Trainer::new(model, optimizer, loader, loss)?;
+        let before = bits(&without.model);
+        let error = block_on(without.load(&file)).expect_err("the file has one more");
+        let says = "got one with 1 parameters that are not the model's; this optimizer has 0";
+        assert!(error.message().contains(says), "{error}");
+        assert_eq!(bits(&without.model), before);
+        Ok(())
+    });
 }

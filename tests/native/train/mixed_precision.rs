@@ -335,3 +335,21 @@ fn layers_compute_in_the_type_of_their_input() {
         Ok(())
     });
 }
+
+#[test]
+fn the_norm_of_f16_gradients_is_clipped() {
+    with_half("clipped f16 gradients", |device| {
+        // The gradients are [3, 0] and [4]. Their norm of 5 becomes 1.
+        let half = device.tensor(&[0.0f32, 0.0], &[2])?.cast(DType::F16)?;
+        let (w, v) = (Variable::new(&half), Variable::new(&device.tensor(&[0.0f32], &[1])?));
+        let mut optimizer = Optimizer::new(Sgd::new(1.0), &[w.clone(), v.clone()])?.clip_norm(1.0);
+        let first = w.value().slice(0, 0..1)?.cast(DType::F32)?.mul(3.0)?;
+        optimizer.minimize(&first.add(v.value().mul(4.0)?)?.sum(())?)?;
+        let (w, v) = (w.value().cast(DType::F32)?, v.value());
+        let found = [block_on(w.read::<f32>())?, block_on(v.read::<f32>())?].concat();
+        for (found, want) in found.into_iter().zip([-0.6f32, 0.0, -0.8]) {
+            assert!((found - want).abs() < 5e-4, "{found}, not {want}");
+        }
+        Ok(())
+    });
+}
