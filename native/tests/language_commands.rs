@@ -122,21 +122,36 @@ fn the_perplexity_is_that_of_64_bits() {
     for (found, expected) in found["logprobs"].as_array().expect("numbers").iter().zip(logprobs) {
         close(found, expected.as_f64().expect("a number"), 1e-3);
     }
+    for ids in ["3,49152", "3,14,4294967295", "49152,3"] {
+        let output = output("perplexity", &model, &["--ids", ids]);
+        assert_eq!(output.status.code(), Some(1), "{ids}");
+        let says = "perplexity: tokens must be below 49152, got ";
+        assert!(text(&output.stderr).contains(says), "{}", text(&output.stderr));
+    }
+}
+
+/// Returns the output of a conversation whose questions come through a pipe.
+fn conversation(model: &PathBuf, questions: &[u8]) -> Output {
+    let mut child = command("chat", model, &["--max-tokens=12"]).spawn().expect("it starts");
+    let mut input = child.stdin.take().expect("an input");
+    input.write_all(questions).expect("it reads");
+    drop(input);
+    child.wait_with_output().expect("it ends")
 }
 
 #[test]
 fn a_conversation_comes_through_a_pipe() {
     let Some(model) = smollm2() else { return };
-    let mut child = command("chat", &model, &["--max-tokens=12"]).spawn().expect("it starts");
-    let questions = "What is the capital of France?\nAnd of Italy?\n";
-    let mut input = child.stdin.take().expect("an input");
-    input.write_all(questions.as_bytes()).expect("it reads");
-    drop(input);
-    let output = child.wait_with_output().expect("it ends");
+    let output = conversation(&model, b"What is the capital of France?\nAnd of Italy?\n");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let answers = text(&output.stdout);
     assert!(answers.starts_with("The capital of France is Paris.\n"), "{answers}");
     assert!(answers.contains("Rome"), "{answers}");
+    // What is no text is an error, and not the end of the conversation.
+    let output = conversation(&model, b"What is the capital of France?\n\xff\xfe\n");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).starts_with("The capital of France is Paris."));
+    assert!(text(&output.stderr).contains("chat: the input must be readable text"));
 }
 
 #[test]

@@ -209,7 +209,8 @@ impl Rotary {
         let half = size / 2;
         let speeds: Vec<f64> =
             (0..half).map(|n| base.powf(-2.0 * n as f64 / size as f64) / factors(n)).collect();
-        let (mut own, mut other) = (Vec::new(), Vec::new());
+        let count = positions.saturating_mul(head);
+        let (mut own, mut other) = (try_vec("model", count)?, try_vec("model", count)?);
         for (position, i) in
             (0..positions).flat_map(|position| (0..head).map(move |i| (position, i)))
         {

@@ -315,7 +315,8 @@ impl LanguageModel {
 fn refuse_too_large(device: &Device, need: &Estimate) -> Result<()> {
     device.evicting(|| {
         let free = match device.info().kind {
-            DeviceKind::Cpu => available_bytes(),
+            // In a browser, at most the addresses.
+            DeviceKind::Cpu => available_bytes().or(u32::try_from(usize::MAX).ok().map(u64::from)),
             _ => None,
         };
         let used = device.stats().used_bytes;

@@ -241,6 +241,13 @@ class RemoteFile implements File {
         if (response.status !== 206 || tagOf(response) !== this.tag) {
           throw formatError(`${this.#op}: ${this.#address} must stay the same, got another file`);
         }
+        // A page may not see the header of a server of another origin.
+        const range = response.headers.get("content-range");
+        const sent = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(range ?? "");
+        if (range !== null && (!sent || Number(sent[1]) !== start + at || ![String(this.length), "*"].includes(sent[2]!))) {
+          const wanted = `bytes ${start + at}-${end - 1}/${this.length}`;
+          throw formatError(`${this.#op}: ${this.#address} must send ${wanted}, got ${range}`);
+        }
         const reader = response.body!.getReader();
         for (let part; !(part = await reader.read()).done; ) {
           bytes.set(part.value.subarray(0, bytes.length - at), at);

@@ -162,6 +162,38 @@ await test("a file that changes on the way is refused", async () => {
   close();
 });
 
+await test("another range than the requested one is refused", async () => {
+  // As from a cache that ignores ranges.
+  const { url, close } = await serve(({ response, start, end }) => {
+    const length = end + 1 - start;
+    response.writeHead(206, { "content-range": `bytes 0-${length - 1}/${size}`, etag: '"1"' });
+    createReadStream(path, { start: 0, end: length - 1 }).pipe(response);
+    return true;
+  });
+  await refused(() => answer(url), "Format", `/${size}, got bytes 0-`);
+  close();
+});
+
+await test("a context that fits no memory is refused", async () => {
+  const load = () => LanguageModel.load(path, { device, context: 8_000_000 });
+  await refused(load, "Memory", "the model must fit into the free memory of ");
+});
+
+await test("arguments of loadAdapter are checked", async () => {
+  const model = await LanguageModel.load(path, { device, context: 64 });
+  const { config, weights } = await model.createAdapter({ rank: 2 }).save();
+  for (const wrong of [{}, 5, null, undefined, new Uint8Array(1)]) {
+    await refused(() => model.loadAdapter(wrong, weights), "InvalidArgument", "loadAdapter: config must be a string, got ");
+  }
+  for (const wrong of [{ length: -1 }, { length: 1e9 }, "weights", undefined]) {
+    await refused(() => model.loadAdapter(config, wrong), "InvalidArgument", "loadAdapter: weights must be a Uint8Array");
+  }
+  // The core still works.
+  const adapter = model.loadAdapter(config, weights.slice().buffer);
+  same(model.withAdapter(adapter).encode("A").length, 1, "the tokens");
+  model.dispose();
+});
+
 await test("what is no model is refused", async () => {
   const whole = readFileSync(path);
   const page = () => new Response("<!doctype html><html></html>");

@@ -7,11 +7,11 @@ use crate::error::Result;
 use crate::js::objects::{shells, unusable, Object as Any, Slot};
 use crate::js::returns::{to_promise, Made};
 use crate::js::variable::object_of;
-use crate::js::{named, Answer, IntoJs, JsTensor, Shell, Value};
+use crate::js::{named, Answer, At, FromJs, IntoJs, JsTensor, Shell, Value};
 use crate::model::{Example, LoraAdapter};
 use crate::nn::Module;
 use crate::text::Message;
-use js_sys::{Promise, Uint8Array};
+use js_sys::{ArrayBuffer, Promise, Uint8Array};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
@@ -54,10 +54,23 @@ impl JsLanguageModel {
     /// Makes an adapter from the two files of Hugging Face's `peft`: the text of `adapter_config.json`, and the bytes of
     /// `adapter_model.safetensors`.
     #[wasm_bindgen(js_name = loadAdapter)]
-    pub fn load_adapter(&self, config: &str, weights: &Uint8Array) -> Answer<JsLoraAdapter> {
+    pub fn load_adapter(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "string")] config: &JsValue,
+        #[wasm_bindgen(unchecked_param_type = "Uint8Array | ArrayBuffer")] weights: &JsValue,
+    ) -> Answer<JsLoraAdapter> {
         const OP: &str = "loadAdapter";
         let model = self.core(OP)?;
-        let loaded = LoraAdapter::load(&model.model, config.as_bytes(), &weights.to_vec());
+        let config = String::from_js(config, At { op: OP, argument: "config" })?;
+        let bytes = match weights.dyn_ref::<Uint8Array>() {
+            Some(bytes) => bytes.clone(),
+            None if weights.has_type::<ArrayBuffer>() => Uint8Array::new(weights),
+            None => {
+                let at = At { op: OP, argument: "weights" };
+                return Err(at.refuse(weights, "a Uint8Array or an ArrayBuffer").into());
+            }
+        };
+        let loaded = LoraAdapter::load(&model.model, config.as_bytes(), &bytes.to_vec());
         Ok(shell(loaded.map_err(|error| error.within(OP))?))
     }
 

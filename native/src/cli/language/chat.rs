@@ -42,7 +42,10 @@ impl Chat {
             if terminal && !print("\n> ")? {
                 return Ok(());
             }
-            let Some(Ok(line)) = lines.next() else { return Ok(()) };
+            let Some(line) = lines.next() else { return Ok(()) };
+            let line = line.map_err(|error| {
+                Error::argument(format!("chat: the input must be readable text, got: {error}"))
+            })?;
             if line.trim().is_empty() {
                 return Ok(());
             }

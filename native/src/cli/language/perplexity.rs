@@ -41,6 +41,11 @@ impl Perplexity {
             let message = format!("perplexity: there must be at least 2 tokens, got {}", ids.len());
             return Err(Error::argument(message));
         }
+        let vocabulary = model.config().vocabulary;
+        if let Some(id) = ids.iter().find(|&&id| id as usize >= vocabulary) {
+            let message = format!("perplexity: tokens must be below {vocabulary}, got {id}");
+            return Err(Error::argument(message));
+        }
         let mut context = model.context()?;
         let mut logprobs: Vec<f32> = Vec::new();
         for (part, next) in ids[..ids.len() - 1].chunks(PART).zip(ids[1..].chunks(PART)) {
