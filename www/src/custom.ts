@@ -58,13 +58,17 @@ type Part = readonly [string[], unknown[]];
 
 /** The options of an element function. */
 export interface ElementFunctionOptions {
+  /** The derivative by each operand. */
   gradients?: readonly ElementFunction[];
+  /** Computes the same result with tensor operations, on the CPU. Gradients are then those of these operations. */
   fallback?: (...operands: Tensor[]) => Tensor;
 }
 
 /** The options of a shader. */
 export interface ShaderOptions {
+  /** Returns the gradients of the inputs. */
   gradient?: (inputs: Tensors, outputs: Tensors, gradients: Tensors) => Tensors;
+  /** Computes the same results with tensor operations, on the CPU. Gradients are then those of these operations. */
   fallback?: (inputs: Tensors, params: Record<string, number>) => Tensors;
 }
 
