@@ -102,13 +102,10 @@ impl Tape<'_> {
             Op::Shader(_) | Op::Output(..) | Op::Concat { .. } => return Ok(None),
             Op::DerivativeLimit { routine, most, order } if n == 0 => {
                 if order == most {
-                    return Err(Error::new(
-                        ErrorKind::Unsupported,
-                        format!(
-                            "{routine}: derivatives must be of order {most} or less, got {}",
-                            order + 1
-                        ),
-                    ));
+                    let got = order + 1;
+                    let message =
+                        format!("{routine}: derivatives of {routine} must be of order {most} or less, got {got}");
+                    return Err(Error::new(ErrorKind::Unsupported, message));
                 }
                 let weight = match inputs.get(1) {
                     Some(&weight) => self.row(Pointwise::mul, &[g, weight])?,

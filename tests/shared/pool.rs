@@ -466,7 +466,7 @@ fn samples(suite: &mut Suite) {
     }
     suite.add("samples next to NaN", |device| {
         let x = Array::new(&[4], vec![f64::NAN, 1.0, 2.0, f64::INFINITY]);
-        let way = Sampling { inside: true, ..Sampling::centred(4, 4, Filter::Cubic(-0.5)) };
+        let way = Sampling { inside: true, ..Sampling::centered(4, 4, Filter::Cubic(-0.5)) };
         let got = x.f32(device)?.resample(0, 4, way)?;
         Ok(vec![near("what has no weight does no harm", got, x, Tolerance::EXACT)])
     });
