@@ -331,7 +331,8 @@ for (const entry of entries) await test(`Node computes on the CPU by ${entry}`, 
     preload();
     const device = await Device.new();
     const [got] = await device.tensor([21]).mul(2).read();
-    console.log(JSON.stringify({ got, backend: device.info.backend, hasReason: /WebGPU is not available/.test(device.fallback) }));`;
+    const hasReason = /WebGPU is not available/.test(device.fallback);
+    console.log(JSON.stringify({ got, backend: device.info.backend, hasReason }));`;
   const printed = execFileSync(process.execPath, ["--input-type=module", "-e", script], { cwd: root, encoding: "utf8" });
   same(JSON.parse(printed), { got: 42, backend: "cpu", hasReason: true }, "what Node says");
 });
