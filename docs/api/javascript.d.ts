@@ -757,7 +757,7 @@ export class LanguageModel {
     dispose(): void;
     readonly disposed: boolean;
     encode(text: string, special?: boolean): Uint32Array;
-    loadAdapter(config: string, weights: Uint8Array): LoraAdapter;
+    loadAdapter(config: string, weights: Uint8Array | ArrayBuffer): LoraAdapter;
     ready(): Promise<void>;
     withAdapter(adapter: LoraAdapter): LanguageModel;
 }
