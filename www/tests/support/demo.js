@@ -80,7 +80,8 @@ export async function trainUntil(page, holds, argument) {
   await page.locator("#speed").selectOption({ label: "Maximum speed" });
   await press(page, "Start");
   try {
-    await page.waitForFunction(holds, argument);
+    // A busy machine learns slowly.
+    await page.waitForFunction(holds, argument, { timeout: 240_000 });
   } finally {
     await press(page, "Pause");
     await untilIdle(page);
