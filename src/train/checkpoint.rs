@@ -5,13 +5,14 @@ use super::in_flight::InFlight;
 use super::loss_mean::LossMean;
 use super::record::{Epoch, Scores};
 use super::stopping::Patience;
+use super::values::{variables, OTHER};
 use super::{OptimizerHandle, Trainer};
 use crate::error::{Error, Result};
 use crate::io;
-use crate::nn::{Member, Module};
+use crate::nn::Module;
 use crate::optim::{Optimizer, ReduceLrOnPlateau};
 use crate::sorted;
-use crate::tensor::{Assignment, Tensor, Variable};
+use crate::tensor::Tensor;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
@@ -20,8 +21,6 @@ const OWN: &str = "trainer/";
 /// The metadata key of everything that is not a tensor.
 const STATE: &str = "trainer";
 const OPTIMIZER: &str = "trainer/optimizer/";
-/// The prefix of the optimizer's parameters that are not the model's.
-const OTHER: &str = "trainer/parameter/";
 const BEST: &str = "trainer/best/";
 const GRADIENT: &str = "trainer/gradient/";
 const MEAN: &str = "trainer/mean";
@@ -191,39 +190,6 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         Ok(metadata)
     }
 
-    /// Returns the optimizer's parameters that are not the model's, such as a learned temperature.
-    fn other_parameters(&self) -> Result<Vec<Variable>> {
-        let of_model = variables(&self.model);
-        let is_other = |x: &&Variable| !of_model.iter().any(|(_, own)| own.is_same(x));
-        self.optimizer.with(|own| Ok(own.parameters().filter(is_other).cloned().collect()))
-    }
-
-    /// Returns the values of the model and of the optimizer's other parameters.
-    pub(super) fn values(&self) -> Result<BTreeMap<String, Tensor>> {
-        let mut values = self.model.state_dict();
-        for (n, parameter) in self.other_parameters()?.iter().enumerate() {
-            values.insert(format!("{OTHER}{n}"), parameter.value());
-        }
-        Ok(values)
-    }
-
-    /// Assigns values from [`Trainer::values`]: all, or after an error none.
-    pub(super) fn set_values(&self, values: &BTreeMap<String, Tensor>) -> Result<()> {
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        for (n, parameter) in self.other_parameters()?.into_iter().enumerate() {
-            let (name, now) = (format!("{OTHER}{n}"), parameter.value());
-            let value = taken(&mut values.clone(), &name, &now)?;
-            before.push((parameter.clone(), now.detach()));
-            after.push((parameter, value.detach()));
-        }
-        drop(Assignment::new(after)?.commit());
-        let loaded = self.model.load_state_dict(values);
-        if loaded.is_err() {
-            drop(Assignment::new(before)?.commit());
-        }
-        loaded
-    }
-
     /// Returns the state of early stopping. It is recomputed from the history if the file has version 1, or if early stopping
     /// monitored another number.
     fn patience_of(&self, state: &State) -> Result<Patience> {
@@ -255,17 +221,6 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         }
         Some(plateau)
     }
-}
-
-/// Returns parameters and buffers, which may have gradients of `backward`.
-fn variables(model: &impl Module) -> Vec<(String, Variable)> {
-    let mut found = Vec::new();
-    model.visit(&mut |path, member| {
-        if let Member::Parameter(variable) | Member::Buffer(variable) = member {
-            found.push((path.to_string(), variable.clone()));
-        }
-    });
-    found
 }
 
 fn wrong(why: &str) -> Error {

@@ -49,6 +49,7 @@ mod optimizer_handle;
 mod record;
 mod rollback;
 mod stopping;
+mod values;
 
 pub use data::{Batch, BatchIter, Batches, DataLoader, Dataset};
 pub use optimizer_handle::OptimizerHandle;
