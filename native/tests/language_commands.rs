@@ -147,7 +147,7 @@ fn a_conversation_comes_through_a_pipe() {
     let answers = text(&output.stdout);
     assert!(answers.starts_with("The capital of France is Paris.\n"), "{answers}");
     assert!(answers.contains("Rome"), "{answers}");
-    // What is no text is an error, and not the end of the conversation.
+    // Input that is not text is an error. It does not end the conversation silently.
     let output = conversation(&model, b"What is the capital of France?\n\xff\xfe\n");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).starts_with("The capital of France is Paris."));
