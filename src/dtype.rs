@@ -151,11 +151,12 @@ impl DType {
         }
     }
 
-    /// Returns the bit pattern of `value` inside a kernel. Floats round to `f32` and integers saturate. NaN becomes the
+    /// Returns the bit pattern of `value` inside a kernel. Floats round to the type and integers saturate. NaN becomes the
     /// integer 0.
     pub fn bits(self, value: f64) -> u32 {
         let (low, high) = self.range().unwrap_or_default();
         match self.numbers() {
+            Numbers::Float if self.size() == 2 => rounded_to_f16(value as f32).to_bits(),
             Numbers::Float => (value as f32).to_bits(),
             Numbers::Signed => value.clamp(low, high) as i32 as u32,
             Numbers::Unsigned => value.clamp(low, high) as u32,

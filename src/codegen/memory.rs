@@ -187,18 +187,18 @@ pub fn cast(to: DType, from: DType, wide: bool) -> String {
     }
     let template = match to {
         // `quantizeToF16` is not used, because it may flush subnormal numbers to 0.
-        DType::F16 if float && wide => {
-            "{f32}(unpack2x16float(pack2x16float({x}.xy) | params[0].x), \
-             unpack2x16float(pack2x16float({x}.zw) | params[0].x))"
+        DType::F16 if wide => {
+            "{f32}(unpack2x16float(pack2x16float({f32}({x}).xy) | params[0].x), \
+             unpack2x16float(pack2x16float({f32}({x}).zw) | params[0].x))"
         }
         // NVIDIA's driver removes a conversion there and back, unless another operation is between.
-        DType::F16 if float => {
-            "unpack2x16float(pack2x16float(vec2<f32>({x}, 0.0)) | params[0].x).x"
+        DType::F16 => {
+            "unpack2x16float(pack2x16float(vec2<f32>({f32}({x}), 0.0)) | params[0].x).x"
         }
         _ if to.compute() == from => "{x}",
         DType::I32 if float => "{to_i32}({x})",
         DType::U32 if float => "{to_u32}({x})",
-        DType::F32 | DType::F16 => "{f32}({x})",
+        DType::F32 => "{f32}({x})",
         DType::I32 => "{i32}({x})",
         DType::U32 => "{u32}({x})",
         _ => "{bool}({x})",

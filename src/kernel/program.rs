@@ -108,6 +108,27 @@ impl Builder {
         self.push(Inst::Const(Const { dtype, bits: dtype.bits(value) }))
     }
 
+    /// Returns the value as a tensor of this type stores it. Changes only values of `f16`, which are computed in `f32`.
+    pub fn rounded(&mut self, dtype: DType, value: ValueId) -> ValueId {
+        match dtype == DType::F16 && !self.is_half(value) {
+            true => self.push(Inst::Cast(dtype, value)),
+            false => value,
+        }
+    }
+
+    /// Whether a value of a tensor of `f16` needs no rounding. Constants and numbers are rounded before.
+    fn is_half(&self, value: ValueId) -> bool {
+        match self.program.insts[value as usize] {
+            Inst::Load { dtype, .. } | Inst::LoadOutput { dtype, .. } | Inst::Cast(dtype, _) => {
+                dtype == DType::F16
+            }
+            Inst::Const(_) | Inst::Param { .. } => true,
+            Inst::Select(_, a, b) => self.is_half(a) && self.is_half(b),
+            Inst::Reduce(Reduction::Max | Reduction::Min, x) => self.is_half(x),
+            _ => false,
+        }
+    }
+
     /// Returns the value of a formula at `arguments`.
     pub fn expr(&mut self, expr: Expr, arguments: &[ValueId]) -> ValueId {
         // A formula that is a bare constant takes the first argument's type.

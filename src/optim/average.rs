@@ -60,8 +60,9 @@ impl WeightAverage {
     pub fn update(&self) -> Result<()> {
         let mut all = Vec::with_capacity(self.pairs.len());
         for (flat, average) in &*self.pairs {
-            let (now, mean) = (flat.value(), average.value());
-            let next = now.add(&mean.sub(&now)?.mul(self.decay)?)?;
+            let dtype = flat.dtype();
+            let (now, mean) = (flat.value().cast(dtype.compute())?, average.value().cast(dtype.compute())?);
+            let next = now.add(&mean.sub(&now)?.mul(self.decay)?)?.cast(dtype)?;
             all.push((average.clone(), next.detach()));
         }
         self.assign(all)

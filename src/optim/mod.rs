@@ -412,7 +412,10 @@ impl Optimizer {
 
     /// Records a step, and returns the assignment of the new values and states.
     fn record(&self, mut gradients: Vec<Option<Gradient>>) -> Result<Assignment> {
-        let flat: Vec<Tensor> = gradients.iter().flatten().map(|x| x.flat.clone()).collect();
+        // A step computes in `f32`. As `f16`, the `eps` of Adam would be 0.
+        let wide = |x: &Tensor| x.cast(x.dtype().compute());
+        let flat: Result<Vec<Tensor>> = gradients.iter().flatten().map(|x| wide(&x.flat)).collect();
+        let flat = flat?;
         let (flat, finite) = match &self.scaling {
             Some(scaling) => scaling.undo(&flat).map(|(flat, finite)| (flat, Some(finite)))?,
             None => (flat, None),
@@ -437,7 +440,7 @@ impl Optimizer {
                 let state: Vec<(&str, Tensor)> =
                     names.zip(shard.state.iter().map(Variable::value)).collect();
                 let (value, state) = group.rule.update(&Update {
-                    value: shard.flat.value(),
+                    value: wide(&shard.flat.value())?,
                     gradient: flat,
                     state: &state,
                     shapes: &shard.shapes,
@@ -450,6 +453,7 @@ impl Optimizer {
                 };
                 // Detached, so that no gradient flows back into an earlier step.
                 let mut set = |variable: &Variable, value: Tensor| {
+                    let value = value.cast(variable.dtype())?;
                     let value = match &taken {
                         Some(taken) => {
                             taken.where_cond(&value, variable.value())?.into_detached()?
@@ -490,7 +494,7 @@ impl Shard {
     /// Creates the initial state of a rule for these parameters.
     fn initial_state(rule: &dyn Rule, parameters: &[Variable]) -> Result<Vec<Variable>> {
         let count: usize = parameters.iter().map(|x| x.shape().iter().product::<usize>()).sum();
-        let (device, dtype) = (parameters[0].device(), parameters[0].dtype());
+        let (device, dtype) = (parameters[0].device(), parameters[0].dtype().compute());
         let begin =
             |&(_, first): &(&str, f64)| Ok(Variable::new(&device.full(&[count], first, dtype)?));
         rule.state().iter().map(begin).collect()

@@ -179,7 +179,8 @@ impl Optimizer {
             let (dtype, count) = (shard.flat.dtype(), shard.shapes.len());
             let name = |i: usize, what: &str| format!("{group}.{}.{what}", first + i);
             for ((what, _), variable) in self.groups[group].rule.state().iter().zip(&shard.state) {
-                let part = |i: usize| given.take(&name(i, what), &shard.shapes[i], dtype);
+                let wide = variable.dtype();
+                let part = |i: usize| given.take(&name(i, what), &shard.shapes[i], wide);
                 let parts: Vec<Tensor> = (0..count).map(part).collect::<Result<_>>()?;
                 all.push((variable.clone(), line(&parts)?));
             }

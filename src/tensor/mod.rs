@@ -55,7 +55,7 @@ use crate::op::Op;
 use crate::shape::Shape;
 pub(crate) use helpers::with_op_name;
 use helpers::{check_output_count, keepdim};
-use operand::number_bits;
+use operand::{number_bits, operand_bits};
 use smallvec::{smallvec, SmallVec};
 use std::fmt;
 use std::future::Future;

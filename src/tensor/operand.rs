@@ -55,6 +55,12 @@ impl From<bool> for Operand {
     }
 }
 
+/// Returns the bits of a number that an operation computes with. Beside `f16` tensors it is an `f32`, as in PyTorch. Otherwise
+/// a division by 100,000 would be one by infinity.
+pub(super) fn operand_bits(name: &str, dtype: DType, number: f64) -> Result<u32> {
+    number_bits(name, if dtype.is_float() { DType::F32 } else { dtype }, number)
+}
+
 /// Returns the bits of a number as an element. Rejects numbers that an integer type or `bool` cannot represent.
 pub(super) fn number_bits(name: &str, dtype: DType, number: f64) -> Result<u32> {
     let Some((low, high)) = dtype.range() else { return Ok(dtype.bits(number)) };
@@ -79,7 +85,7 @@ fn apply_operator(row: Pointwise, x: &Tensor, y: Operand) -> Tensor {
 #[track_caller]
 fn apply_number_first(row: Pointwise, x: f64, y: &Tensor) -> Tensor {
     let name = row.row().name;
-    let made = number_bits(name, y.dtype, x).and_then(|bits| {
+    let made = operand_bits(name, y.dtype, x).and_then(|bits| {
         let number = Tensor::adopt(&y.device, y.device.scalar(y.dtype, bits));
         number.apply_row(row, &[y.into()])
     });

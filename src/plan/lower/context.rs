@@ -97,7 +97,12 @@ impl<'a> Context<'a> {
             self.load(writer, node, coords)?
         } else {
             self.count(node)?;
-            self.compute(writer, node, traced, coords)?
+            let value = self.compute(writer, node, traced, coords)?;
+            // The store of the root rounds. All other values round here, so that results do not depend on what is stored.
+            match node == self.root {
+                true => value,
+                false => writer.builder.rounded(traced.dtype, value),
+            }
         };
         if self.placement.attached[node] == Some(self.root) && writer.role == ProgramRole::Body {
             self.attached.push((node, coords.to_vec(), value));

@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Attention, Op, Routine};
-use crate::tensor::{number_bits, with_op_name, Tensor};
+use crate::tensor::{operand_bits, with_op_name, Tensor};
 
 /// The parameters of attention. By default, each query attends to all keys, scaled by `1 / sqrt(head size)`.
 ///
@@ -72,8 +72,11 @@ impl Tensor {
             return Err(Error::shapes(name, must, &self.shape, &cos.shape));
         }
         with_op_name(name, || {
+            self.check_same_dtype(name, &[cos, sin])?;
+            let wide = self.dtype.compute();
+            let (cos, sin) = (&cos.cast(wide)?, &sin.cast(wide)?);
             let middle = half as isize;
-            let turned = self.slice_static(-1, ..2 * middle, 1)?;
+            let turned = self.cast(wide)?.slice_static(-1, ..2 * middle, 1)?;
             let (a, b) = match interleaved {
                 true => (turned.slice_static(-1, .., 2)?, turned.slice_static(-1, 1.., 2)?),
                 false => {
@@ -89,6 +92,7 @@ impl Tensor {
                 true => Tensor::stack(&[first, second], -1)?.reshape(&turned.shape)?,
                 false => Tensor::concat(&[first, second], -1)?,
             };
+            let pairs = pairs.cast(self.dtype)?;
             if 2 * half == last {
                 return Ok(pairs);
             }
@@ -140,7 +144,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let size = self.shape.last().copied().unwrap_or(1).max(1);
         let scale = options.scale.unwrap_or(1.0 / (size as f64).sqrt());
-        let bits = number_bits("attention", self.dtype, scale)?;
+        let bits = operand_bits("attention", self.dtype, scale)?;
         let scale = Tensor::adopt(&self.device, self.device.scalar(self.dtype, bits));
         let AttentionOptions { is_causal: causal, window, .. } = options;
         if window == Some(0) {

@@ -1,7 +1,7 @@
 //! Creates tensors from data, from one value and from ranges.
 
 use crate::device::Device;
-use crate::dtype::{rounded_to_f16, DType, Element};
+use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Const, Op};
 use crate::shape::Shape;
@@ -92,13 +92,10 @@ impl Device {
     /// Converts a number to an element of the type.
     fn element(&self, value: f64, dtype: DType) -> Result<Const> {
         let name = "full";
-        let mut bits = number_bits(name, dtype, value)?;
-        if dtype == DType::F16 {
-            if !self.limits().f16 {
-                let message = format!("{name}: the device must have f16, got {}", self.info().name);
-                return Err(Error::new(ErrorKind::Unsupported, message));
-            }
-            bits = rounded_to_f16(value as f32).to_bits();
+        let bits = number_bits(name, dtype, value)?;
+        if dtype == DType::F16 && !self.limits().f16 {
+            let message = format!("{name}: the device must have f16, got {}", self.info().name);
+            return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(Const { dtype, bits })
     }

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::op::{Op, Pointwise, Types};
 use crate::pointwise_rows;
-use crate::tensor::{number_bits, with_op_name, Axes, Operand, State, Tensor};
+use crate::tensor::{number_bits, operand_bits, with_op_name, Axes, Operand, State, Tensor};
 
 macro_rules! define_methods {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?)
@@ -123,8 +123,12 @@ impl Tensor {
             tensors.push(match other {
                 Operand::Tensor(tensor) => tensor.clone(),
                 Operand::Number(number) => {
-                    let node = self.device.scalar(typed, number_bits(name, typed, *number)?);
-                    Tensor::adopt(&self.device, node)
+                    // Comparisons compare elements, so `x.eq(0.1)` is true for the `f16` nearest to 0.1.
+                    let bits = match row.row().result {
+                        Some(DType::Bool) => number_bits(name, typed, *number)?,
+                        _ => operand_bits(name, typed, *number)?,
+                    };
+                    Tensor::adopt(&self.device, self.device.scalar(typed, bits))
                 }
             });
         }
@@ -149,10 +153,12 @@ impl Tensor {
     fn floor_quotient(&self, others: &[Operand]) -> Result<Tensor> {
         let [divisor] = others else { unreachable!("it takes two operands") };
         with_op_name("floor_divide", || {
-            let quotient = self.div(divisor.clone())?;
-            let whole = self.sub(self.remainder(divisor.clone())?)?.div(divisor.clone())?.round();
-            let rounded = whole.is_nan().where_cond(quotient.floor(), whole)?;
-            Ok(rounded)
+            let divisor = self.operand_in_f32("floor_divide", divisor)?;
+            self.compute_in_f32(|x| {
+                let quotient = x.div(&divisor)?;
+                let whole = x.sub(x.remainder(&divisor)?)?.div(&divisor)?.round();
+                whole.is_nan().where_cond(quotient.floor(), whole)
+            })
         })
     }
 
@@ -264,7 +270,9 @@ impl Tensor {
             return Err(Error::shape(message));
         }
         with_op_name("glu", || {
-            self.slice_static(axis, ..half, 1)?.mul(self.slice_static(axis, half.., 1)?.sigmoid())
+            self.compute_in_f32(|x| {
+                x.slice_static(axis, ..half, 1)?.mul(x.slice_static(axis, half.., 1)?.sigmoid())
+            })
         })
     }
 
@@ -286,9 +294,12 @@ impl Tensor {
                 Operand::Tensor(tensor) => tensor,
                 Operand::Number(number) => self.device.full(&[], number, self.dtype)?,
             };
+            self.check_same_dtype(name, &[&other])?;
+            let wide = self.dtype.compute();
+            let (x, other) = (self.cast(wide)?, other.cast(wide)?);
             let allowed = other.abs().mul(rtol)?.add(atol)?;
-            let near = self.sub(&other)?.abs().le(allowed)?.logical_and(other.is_finite())?;
-            near.logical_or(self.eq(&other)?)
+            let near = x.sub(&other)?.abs().le(allowed)?.logical_and(other.is_finite())?;
+            near.logical_or(x.eq(&other)?)
         })
     }
 
@@ -302,7 +313,8 @@ impl Tensor {
         with_op_name("all_close", || self.is_close(other, rtol, atol)?.all(Axes::default()))
     }
 
-    /// Replaces NaN by `nan`, infinity by `posinf`, and negative infinity by `neginf`. The gradient of replaced elements is 0.
+    /// Replaces NaN by `nan`, infinity by `posinf`, and negative infinity by `neginf`. Finite `posinf` and `neginf` are limited
+    /// to the range of the type. The gradient of replaced elements is 0.
     ///
     /// # Errors
     /// `DType` unless the tensor is a float.
@@ -311,6 +323,10 @@ impl Tensor {
     pub fn nan_to_num(&self, nan: f64, posinf: f64, neginf: f64) -> Result<Tensor> {
         let name = "nan_to_num";
         self.check_float(name)?;
+        // The default is the greatest `f32`, which is infinite as `f16`.
+        let most = if self.dtype == DType::F16 { 65504.0 } else { f64::from(f32::MAX) };
+        let limited = |x: f64| if x.is_finite() { x.clamp(-most, most) } else { x };
+        let (posinf, neginf) = (limited(posinf), limited(neginf));
         with_op_name(name, || {
             let least = self.is_inf().logical_and(self.lt(0.0)?)?;
             let rest = self.is_inf().where_cond(posinf, self)?;
@@ -327,11 +343,14 @@ impl Tensor {
         self.check_float(name)?;
         let other = other.into();
         with_op_name(name, || {
-            let most = self.maximum(&other)?.into_detached()?;
-            // If both are -Inf, or one is +Inf, subtract 0 instead of the maximum.
-            let from = most.is_inf().where_cond(0.0, &most)?;
-            let y = from.neg().add(other)?.exp();
-            self.sub(&from)?.exp().add(y)?.log().add(&from)
+            let other = self.operand_in_f32(name, &other)?;
+            self.compute_in_f32(|x| {
+                let most = x.maximum(&other)?.into_detached()?;
+                // If both are -Inf, or one is +Inf, subtract 0 instead of the maximum.
+                let from = most.is_inf().where_cond(0.0, &most)?;
+                let y = from.neg().add(&other)?.exp();
+                x.sub(&from)?.exp().add(y)?.log().add(&from)
+            })
         })
     }
 }

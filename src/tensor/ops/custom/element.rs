@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Element, Op};
 use crate::shape::Shape;
-use crate::tensor::{number_bits, Operand, Tensor};
+use crate::tensor::{operand_bits, Operand, Tensor};
 use std::fmt;
 use std::sync::Arc;
 
@@ -171,7 +171,7 @@ impl ElementFunction {
                 }
                 Operand::Tensor(tensor) => tensor.clone(),
                 Operand::Number(number) => {
-                    let node = self.device.scalar(dtype, number_bits(name, dtype, *number)?);
+                    let node = self.device.scalar(dtype, operand_bits(name, dtype, *number)?);
                     Tensor::adopt(&self.device, node)
                 }
             });
