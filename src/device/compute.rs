@@ -139,6 +139,21 @@ impl Device {
         self.state().graph.recording(nodes, since)
     }
 
+    /// Records a recording again on these operands. Returns its results, which the caller holds.
+    pub(crate) fn play(&self, recording: &Recording, operands: &[NodeId]) -> Result<Vec<NodeId>> {
+        let mut state = self.state();
+        state.graph.check_room("program")?;
+        let [results, recorded] = state.graph.play(recording, operands);
+        for &node in &results {
+            state.graph.retain(node);
+        }
+        for node in recorded {
+            state.graph.release(node);
+        }
+        state.reclaim(&*self.inner.backend);
+        Ok(results)
+    }
+
     /// Plans a recording on these operands. `donated` has pairs `(result, operand)` where the result may take the operand's
     /// memory.
     pub(crate) fn prepare(

@@ -3,6 +3,7 @@
 use super::at::At;
 use super::host::host;
 use crate::error::{Error, Result};
+use crate::tensor::stand_for;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use wasm_bindgen::prelude::*;
@@ -115,7 +116,8 @@ pub trait BorrowedOptions {
     type Owned: FromOptions;
 }
 
-/// Returns a random seed.
+/// Returns a random seed. In the function of a program, the result stands for a seed that each run draws.
 pub fn random_seed() -> u32 {
-    (js_sys::Math::random() * 4_294_967_296.0) as u32
+    let draw = || (js_sys::Math::random() * 4_294_967_296.0) as u32;
+    stand_for(draw).unwrap_or_else(draw)
 }

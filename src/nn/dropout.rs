@@ -7,8 +7,7 @@ use crate::tensor::Tensor;
 /// Dropout. In training, each element is zeroed with probability `p`, and divided by `1 - p` otherwise. In evaluation, the
 /// input is returned unchanged.
 ///
-/// Each call draws a new seed from the generator. A compiled program always uses the seed that was drawn when it was
-/// recorded, so apply dropout outside of it.
+/// Each call draws a new seed from the generator, and so does each run of a compiled program.
 #[derive(Clone, Debug)]
 pub struct Dropout {
     p: f64,

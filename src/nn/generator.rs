@@ -1,6 +1,7 @@
 //! `Generator`: random seeds for a model.
 
 use crate::device::Device;
+use crate::tensor::stand_for;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
@@ -30,14 +31,18 @@ impl Generator {
     }
 
     /// Draws the next seed, for [`Device::uniform`] and other random operations.
+    ///
+    /// In the function of a [`Program`](crate::tensor::Program), nothing is drawn yet. The result then stands for a seed that
+    /// each run draws, for operations on the program's device. Do not compute with it.
     pub fn draw(&self) -> u32 {
-        let number = self.drawn.fetch_add(1, Ordering::Relaxed);
-        // The finalizer of MurmurHash3 makes the seeds of neighboring positions independent.
-        let mut mixed = self.seed ^ number.wrapping_mul(0x9e37_79b9);
-        for (shift, factor) in [(16, 0x85eb_ca6b), (13, 0xc2b2_ae35)] {
-            mixed = (mixed ^ (mixed >> shift)).wrapping_mul(factor);
-        }
-        mixed ^ (mixed >> 16)
+        let own = self.drawn.clone();
+        let seed = self.seed;
+        stand_for(move || draw(seed, &own)).unwrap_or_else(|| self.draw_now())
+    }
+
+    /// Draws the next seed, also in the function of a program, where layers may be created.
+    pub(super) fn draw_now(&self) -> u32 {
+        draw(self.seed, &self.drawn)
     }
 
     /// Returns the number of seeds drawn so far. Together with the initial seed, it is the generator's whole state.
@@ -49,4 +54,15 @@ impl Generator {
     pub fn set_drawn(&self, drawn: u32) {
         self.drawn.store(drawn, Ordering::Relaxed);
     }
+}
+
+/// Returns the seed at the next position of a sequence.
+fn draw(seed: u32, drawn: &AtomicU32) -> u32 {
+    let number = drawn.fetch_add(1, Ordering::Relaxed);
+    // The finalizer of MurmurHash3 makes the seeds of neighboring positions independent.
+    let mut mixed = seed ^ number.wrapping_mul(0x9e37_79b9);
+    for (shift, factor) in [(16, 0x85eb_ca6b), (13, 0xc2b2_ae35)] {
+        mixed = (mixed ^ (mixed >> shift)).wrapping_mul(factor);
+    }
+    mixed ^ (mixed >> 16)
 }

@@ -1,7 +1,7 @@
 //! A program compiled for inputs of certain shapes: its recording, and the plan that it runs.
 //!
 //! The operations that the user's function records are kept as a [`Recording`] of operands. These are the inputs, the
-//! variables that were read, and tensors that existed before. The plan also depends on where variables store their
+//! variables that were read, the seeds that were drawn, and tensors that existed before. The plan also depends on where variables store their
 //! values, which is either a separate tensor or the flat value of an optimizer ([`Layout`]). If that changes, the
 //! recording is planned again. A flat value is then read in place, without a copy. Gradients also replay the recording,
 //! on the operands of a run.
@@ -10,7 +10,7 @@
 //! can therefore write a new value over the old one, unless something else needs the old one. The plan depends on the set
 //! of variables that are updated in place (`Bound::taken`). A program keeps its last plan.
 
-use super::capture::{self, Captured};
+use super::capture::{self, Captured, Draw};
 use super::variable::{structure, Assignment, Layout, Structure};
 use super::{State, Tensor, Variable};
 use crate::device::{BoundPlan, Device, Replay};
@@ -46,6 +46,8 @@ enum Operand {
     Input(usize),
     /// The value that a variable has when the program runs.
     Variable(Variable),
+    /// A seed that each run draws, a `u32` of rank 0.
+    Seed(Draw),
     /// A tensor that existed before the program was compiled.
     Constant(Constant),
     /// The n-th known result.
@@ -101,7 +103,7 @@ impl Compiled {
         let placeholders: Vec<Tensor> = inputs.iter().map(placeholder).collect();
         let (results, captured) =
             capture::during(device, || device.lazily(|| build(&placeholders)));
-        let Captured { reads, writes } = captured;
+        let Captured { draws, reads, writes } = captured;
         let mut results = results?;
         results.extend(writes.iter().map(|(_, value)| value.clone()));
         let mut stand_ins: FxHashMap<NodeId, usize> = FxHashMap::default();
@@ -113,6 +115,10 @@ impl Compiled {
         for (variable, stand_in) in &reads {
             stand_ins.insert(stand_in.node()?, read.len());
             read.push(Operand::Variable(variable.clone()));
+        }
+        for (draw, _, stand_in) in &draws {
+            stand_ins.insert(stand_in.node()?, read.len());
+            read.push(Operand::Seed(draw.clone()));
         }
         let mut nodes = Vec::with_capacity(results.len());
         for result in &results {
@@ -149,6 +155,7 @@ impl Compiled {
             operands.push(match (stand_ins.get(&node).map(|&n| &read[n]), places.get(&node)) {
                 (Some(Operand::Input(n)), _) => Operand::Input(*n),
                 (Some(Operand::Variable(variable)), _) => Operand::Variable(variable.clone()),
+                (Some(Operand::Seed(draw)), _) => Operand::Seed(draw.clone()),
                 (_, Some(&n)) => Operand::Known(n),
                 (_, None) => Operand::Constant(Constant::new(device, node)),
             });
@@ -185,15 +192,13 @@ impl Compiled {
 
     /// Runs the program on inputs of the shapes that it was compiled for.
     pub fn run(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
-        if !self.writes.is_empty() && capture::is_compiling(device) {
-            return Err(Error::state(
-                "program: a program that assigns variables must not run inside the function of another program, got such a run",
-            ));
+        if capture::is_compiling(device) {
+            return self.inline(device, inputs);
         }
         let known: Vec<Tensor> = self.known.iter().map(Tensor::alias).collect::<Result<_>>()?;
         let structure = structure();
         let layouts = layouts(&self.operands, &structure)?;
-        let given = self.given((inputs, &known), &layouts, &structure)?;
+        let given = self.given(device, (inputs, &known), (&layouts, &structure))?;
         let mut results: Vec<Option<Tensor>> = Vec::with_capacity(self.results.len());
         for result in &self.results {
             results.push(match result {
@@ -239,6 +244,44 @@ impl Compiled {
         Ok(results)
     }
 
+    /// Records the operations again, as a part of the program that is being compiled.
+    fn inline(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let mut operands = Vec::with_capacity(self.operands.len());
+        for operand in &self.operands {
+            operands.push(match operand {
+                Operand::Input(n) => inputs[*n].clone(),
+                Operand::Variable(variable) => variable.value(),
+                Operand::Seed(draw) => {
+                    let draw = draw.clone();
+                    let seed = capture::stand_for(move || draw());
+                    let seed = seed.and_then(|number| capture::seed(device, number));
+                    seed.expect("a program is being compiled")
+                }
+                Operand::Constant(constant) => constant.0.clone(),
+                Operand::Known(n) => self.known[*n].clone(),
+            });
+        }
+        let nodes: Vec<NodeId> = operands.iter().map(Tensor::node).collect::<Result<_>>()?;
+        let computed = device.play(&self.recording, &nodes)?;
+        let computed: Vec<Tensor> =
+            computed.into_iter().map(|node| Tensor::adopt(device, node)).collect();
+        let mut results = Vec::with_capacity(self.results.len());
+        for result in &self.results {
+            results.push(match result {
+                Answer::Input(n) => inputs[*n].clone(),
+                Answer::Variable(variable) => variable.value(),
+                Answer::Constant(tensor) => tensor.clone(),
+                Answer::Known(n) => self.known[*n].alias()?,
+                Answer::Computed(n) => computed[*n].clone(),
+            });
+        }
+        let values = results.split_off(results.len() - self.writes.len());
+        for (variable, value) in self.writes.iter().zip(&values) {
+            variable.assign(value)?;
+        }
+        Ok(results)
+    }
+
     /// Returns the plan for these layouts that takes these offers. The last plan is reused if it matches.
     fn bind(
         &self,
@@ -259,9 +302,9 @@ impl Compiled {
     /// Collects the operands of a run.
     fn given(
         &self,
+        device: &Device,
         (inputs, known): (&[&Tensor], &[Tensor]),
-        layouts: &[Layout],
-        structure: &Structure,
+        (layouts, structure): (&[Layout], &Structure),
     ) -> Result<Given> {
         let mut given = Given::default();
         let mut layouts = layouts.iter();
@@ -271,6 +314,12 @@ impl Compiled {
                 Operand::Input(n) => inputs[*n].node()?,
                 Operand::Constant(constant) => constant.node()?,
                 Operand::Known(n) => known[*n].node()?,
+                Operand::Seed(draw) => {
+                    let seed = device.tensor(&[draw()], &[])?;
+                    let node = seed.node()?;
+                    own = Some(seed);
+                    node
+                }
                 Operand::Variable(variable) => {
                     let value = variable.value_in(structure);
                     let node = value.node()?;
@@ -298,7 +347,7 @@ impl Compiled {
 struct Given {
     /// The node of each operand.
     nodes: Vec<NodeId>,
-    /// The value of each operand that is a variable with a separate tensor.
+    /// The value of each operand that is a variable with a separate tensor, or a seed.
     own: Vec<Option<Tensor>>,
     /// The values of the other variables, which are parts of flat variables, and then these flat variables with their
     /// values.
@@ -341,6 +390,7 @@ impl Bound {
                 }
                 Operand::Input(n) => inputs[*n],
                 Operand::Variable(variable) => variable.kind(),
+                Operand::Seed(_) => (Shape::SCALAR, DType::U32),
             };
             let place = match operand {
                 Operand::Variable(_) => places.next(),

@@ -44,6 +44,7 @@ pub use ops::{
 };
 pub use program::{Dim, Program};
 use variable::capture;
+pub(crate) use variable::capture::stand_for;
 pub use variable::Variable;
 pub(crate) use variable::{Assignment, WeakTensor};
 

@@ -213,7 +213,8 @@ impl Program {
         }
     }
 
-    /// Submits the program with new inputs. The results can be read, or passed to other operations.
+    /// Submits the program with new inputs. The results can be read, or passed to other operations. In the function of
+    /// another program, the operations become a part of that program.
     ///
     /// # Errors
     /// `Shape`, `DType` or `InvalidArgument` if the inputs do not fit the program; `Memory`. For new extents of named axes,

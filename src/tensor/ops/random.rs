@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::dtype::{rounded_to_f16, DType};
 use crate::error::{Error, Result};
 use crate::shape::Shape;
-use crate::tensor::{Tensor, TensorSpec};
+use crate::tensor::{capture, Operand, Pointwise, Tensor, TensorSpec};
 use half::f16;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -26,7 +26,11 @@ impl Device {
         let counter = self.iota(&[count], 0)?.cast(DType::U32)?;
         // The top bit of the counter is free, because elements are numbered below 2^31.
         let counter = counter.add(stream << 31)?;
-        counter.random_bits(seed)?.reshape(shape)
+        let seed = match capture::seed(self, seed) {
+            Some(drawn_at_each_run) => Operand::from(drawn_at_each_run),
+            None => Operand::from(seed),
+        };
+        counter.apply_row(Pointwise::random_bits, &[seed])?.reshape(shape)
     }
 
     /// Creates uniformly distributed numbers in `[low, high)`, or `low` if both are equal. The type is `f32`, or the one

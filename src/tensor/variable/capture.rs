@@ -3,14 +3,23 @@
 //! A program computes with the values that its variables have when it runs. While it is compiled, reading a variable
 //! therefore returns a placeholder, like those of the program's inputs, and the program keeps the variable. An assignment
 //! changes the value that the rest of the program sees. Outside the program, nothing changes until it runs.
+//!
+//! In the same way, seeds are drawn when a program runs. While it is compiled, drawing a seed returns a number that stands for
+//! the draw. An operation with that number as its seed gets a placeholder.
 
 use super::Variable;
 use crate::device::Device;
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{NodeId, VariableId};
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::sync::Arc;
+
+/// A function that draws a seed, such as that of a generator.
+pub(crate) type Draw = Arc<dyn Fn() -> u32 + Send + Sync>;
 
 /// A program that is being compiled by this thread.
 struct Build {
@@ -18,11 +27,15 @@ struct Build {
     captured: Captured,
     /// The value of each variable at this point of the program.
     known: FxHashMap<VariableId, Tensor>,
+    /// The numbers that stand for seeds, each with its draw.
+    seeds: Vec<(u32, Draw)>,
 }
 
-/// The variables that a program reads and assigns.
+/// The variables that a program reads and assigns, and the seeds that it draws.
 #[derive(Default)]
 pub(in crate::tensor) struct Captured {
+    /// The draws of the seeds that operations use, each with the number that stands for the seed and its placeholder.
+    pub draws: Vec<(Draw, u32, Tensor)>,
     /// Variables that the program reads, each with its placeholder.
     pub reads: Vec<(Variable, Tensor)>,
     /// Variables that the program assigns, each with its last value.
@@ -51,8 +64,8 @@ fn end() -> Captured {
 
 /// Returns the result of `work`, and the variables of the device that it read and assigned.
 pub(in crate::tensor) fn during<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Captured) {
-    let (captured, known) = Default::default();
-    let build = Build { device: device.clone(), captured, known };
+    let (captured, known, seeds) = Default::default();
+    let build = Build { device: device.clone(), captured, known, seeds };
     BUILDS.with(|builds| builds.borrow_mut().push(build));
     let guard = Guard;
     let made = work();
@@ -90,6 +103,37 @@ pub(in crate::tensor) fn outside(device: &Device, nodes: &[NodeId]) -> Vec<(usiz
     // Nothing was computed from a value that has no node yet.
     found.extend(variables.iter().filter_map(|(n, of)| Some((*n, of.known_value()?))));
     found
+}
+
+/// Returns a number that stands for a seed which each run of the program draws. `None` outside a program.
+pub(crate) fn stand_for(draw: impl Fn() -> u32 + Send + Sync + 'static) -> Option<u32> {
+    BUILDS.with(|builds| {
+        let mut builds = builds.borrow_mut();
+        let seeds = &mut builds.last_mut()?.seeds;
+        // A multiple of an odd constant, so that the numbers differ and users' seeds are unlikely to be among them.
+        let number = 0x9e37_79b9_u32.wrapping_mul(seeds.len() as u32 + 1) ^ 0x5eed_5eed;
+        seeds.push((number, Arc::new(draw)));
+        Some(number)
+    })
+}
+
+/// Returns the placeholder of a seed that stands for a draw in the program that is being compiled, a `u32` of rank 0.
+pub(in crate::tensor) fn seed(device: &Device, number: u32) -> Option<Tensor> {
+    BUILDS.with(|builds| {
+        let mut builds = builds.borrow_mut();
+        let Build { device: own, captured, seeds, .. } = builds.last_mut()?;
+        let (_, draw) = seeds.iter().find(|(known, _)| *known == number)?;
+        if !own.is_same(device) {
+            return None;
+        }
+        if let Some((_, _, stand_in)) = captured.draws.iter().find(|(_, known, _)| *known == number)
+        {
+            return Some(stand_in.clone());
+        }
+        let stand_in = Tensor::adopt(device, device.placeholder(Shape::SCALAR, DType::U32));
+        captured.draws.push((draw.clone(), number, stand_in.clone()));
+        Some(stand_in)
+    })
 }
 
 /// Whether this thread compiles a program for the device.

@@ -46,6 +46,10 @@ pub enum Unary {
     FirstRow,
     LastRow,
     F16,
+    /// Arithmetic in `f16`, `x / 2 + 1 / 4`.
+    HalfLine,
+    /// Dropout with probability 0, which draws a seed in every run of a program.
+    Dropout,
     Detach,
     Copy,
     /// A user's shader that squares.
@@ -308,6 +312,8 @@ pub enum Action {
     Compile {
         p: Slot,
         named: bool,
+        /// Whether the program runs inside another one, which is what `p` is.
+        nested: bool,
         inputs: Vec<Vec<Extent>>,
         body: Body,
     },
@@ -383,6 +389,8 @@ fn unary(op: Unary, a: &str) -> String {
         Unary::FirstRow => format!("{a}.slice(0, 0..1)"),
         Unary::LastRow => format!("{a}.slice(0, -1..)"),
         Unary::F16 => format!("{a}.cast(F16).cast(F32)"),
+        Unary::HalfLine => format!("{a}.cast(F16).mul(0.5).add(0.25).cast(F32)"),
+        Unary::Dropout => format!("{a}.dropout(0.0, generator.draw())"),
         Unary::Detach => format!("{a}.detach()"),
         Unary::Copy => format!("{a}.clone()"),
         Unary::Shader => format!("shader_square({a})"),
@@ -542,11 +550,17 @@ impl Action {
             Action::Average { o } => write!(f, "average = WeightAverage::new(o{o}, 0.5)"),
             Action::UpdateAverage => write!(f, "average.update()"),
             Action::SwapAverage => write!(f, "average.swap()"),
-            Action::Compile { p, named, inputs, body } => {
+            Action::Compile { p, named, nested, inputs, body } => {
                 let compile = if *named { "compile_dynamic" } else { "compile" };
                 let names: Vec<String> = (0..inputs.len()).map(|n| format!("x{n}")).collect();
-                let body = body.text(&names);
-                write!(f, "p{p} = {compile}([{}], |x| {{ {body} }})", dims(inputs))
+                let (dims, body) = (dims(inputs), body.text(&names));
+                match nested {
+                    false => write!(f, "p{p} = {compile}([{dims}], |x| {{ {body} }})"),
+                    true => write!(
+                        f,
+                        "p{p} = {{ inner = {compile}([{dims}], |x| {{ {body} }}); {compile}([{dims}], |x| inner.run(x)) }}"
+                    ),
+                }
             }
             Action::RunProgram { p, inputs, to } => {
                 write!(f, "t{to}.. = p{p}.run([{}])", slots('t', inputs))

@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-const UNARY: [Unary; 24] = [
+const UNARY: [Unary; 26] = [
     Unary::Tanh,
     Unary::Tanh,
     Unary::Square,
@@ -60,6 +60,8 @@ const UNARY: [Unary; 24] = [
     Unary::FirstRow,
     Unary::LastRow,
     Unary::F16,
+    Unary::HalfLine,
+    Unary::Dropout,
     Unary::Detach,
     Unary::Copy,
     Unary::Copy,
@@ -415,7 +417,8 @@ impl Maker {
             if self.random.one_in(3) {
                 body.assigns = Some((self.v(), self.random.below(8)));
             }
-            return Action::Compile { p: self.random.below(PROGRAMS), named, inputs, body };
+            let nested = self.random.one_in(4);
+            return Action::Compile { p: self.random.below(PROGRAMS), named, nested, inputs, body };
         }
         let p = self.filled(3, PROGRAMS);
         let dims = self.model.inputs(p);

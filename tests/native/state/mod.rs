@@ -10,10 +10,12 @@
 mod actions;
 mod assigning;
 mod checks;
+mod drawing;
 mod found;
 mod generator;
 mod machine;
 mod model;
+mod nested;
 mod reference;
 mod run;
 mod shrink;

@@ -185,13 +185,21 @@ fn simpler_state(action: &Action) -> Vec<Action> {
             let all = rules.chain(fewer.map(|variables| (rule, variables)));
             all.map(|(rule, variables)| Action::AddGroup { o, rule, variables }).collect()
         }
-        Action::Compile { p, named, inputs, body } => {
+        Action::Compile { p, named, nested, inputs, body } => {
+            let with = |named, nested, body| Action::Compile {
+                p,
+                named,
+                nested,
+                inputs: inputs.clone(),
+                body,
+            };
             let bodies = simpler_bodies(&body).into_iter();
-            let with = |body| Action::Compile { p, named, inputs: inputs.clone(), body };
-            let mut all: Vec<Action> = bodies.map(with).collect();
-            let is_fixed = inputs.iter().flatten().all(Option::is_some);
-            if named && is_fixed {
-                all.push(Action::Compile { p, named: false, inputs, body });
+            let mut all: Vec<Action> = bodies.map(|body| with(named, nested, body)).collect();
+            if nested {
+                all.push(with(named, false, body.clone()));
+            }
+            if named && inputs.iter().flatten().all(Option::is_some) {
+                all.push(with(false, nested, body));
             }
             all
         }

@@ -107,6 +107,20 @@ test("a program runs again with nothing new", async ({ device }) => {
   same(program.disposed, true);
 });
 
+test("each run of a program draws new numbers", async ({ device }) => {
+  const build = (x) => [x.dropout(0.5), device.normal([64]), device.uniform([64], { seed: 3 }), x.dropout(0.5, 3)];
+  const program = device.compile([{ shape: [64] }], build);
+  const x = device.ones([64]);
+  const read = (results) => Promise.all(results.map(async (result) => String(await result.read())));
+  const [first, second] = [await read(program.run(x)), await read(program.run(x))];
+  check(first[0] !== second[0] && first[1] !== second[1], "the runs drew the same numbers");
+  same(first.slice(2), second.slice(2), "with a seed");
+  const [dropped] = program.run(x);
+  const [slope] = dropped.sum().grad([x]);
+  same(String(await slope.read()), String(await dropped.read()), "the gradient uses the numbers of its run");
+  program.dispose();
+});
+
 test("a listener hears of the kernels that are compiled", async ({ Device, device }) => {
   const own = await Device.new({ prefer: device.info.kind === "cpu" ? "cpu" : device.info.name });
   const program = own.compile([{ shape: [7, 5] }], (x) => [x.matmul(x.transpose()).softmax(), x.cumsum(0), x.exp().sum()]);

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
+use warpweft::nn::Generator;
 use warpweft::optim::{Optimizer, WeightAverage};
 use warpweft::tensor::{ElementFunction, Program, Shader, Tensor, Variable};
 
@@ -315,6 +316,8 @@ pub fn unary(equipment: &Equipment, op: Unary, x: &Tensor) -> Result<Tensor> {
         Unary::FirstRow => x.slice(0, 0..1),
         Unary::LastRow => x.slice(0, -1..),
         Unary::F16 => x.cast(DType::F16)?.cast(DType::F32),
+        Unary::HalfLine => x.cast(DType::F16)?.mul(0.5)?.add(0.25)?.cast(DType::F32),
+        Unary::Dropout => x.dropout(0.0, Generator::new(x.device(), 5).draw()),
         Unary::Detach => Ok(x.detach()),
         Unary::Copy => Ok(x.clone()),
         Unary::Shader => {

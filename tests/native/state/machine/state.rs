@@ -202,7 +202,7 @@ impl Machine {
 
     fn on_programs(&mut self, action: &Action) -> Result<Read> {
         match action {
-            Action::Compile { p, named, inputs, body } => {
+            Action::Compile { p, named, nested, inputs, body } => {
                 let prepared = self.prepare(body)?;
                 let device = self.device().clone();
                 let made = if *named {
@@ -214,7 +214,11 @@ impl Machine {
                         inputs.iter().map(|dims| dims.iter().map(dim).collect()).collect();
                     let specs: Vec<(&[Dim], DType)> =
                         dims.iter().map(|dims| (&dims[..], DType::F32)).collect();
-                    device.compile_dynamic(&specs, move |x: &[Tensor]| prepared.build(x))?
+                    let own = device.compile_dynamic(&specs, move |x| prepared.build(x))?;
+                    match nested {
+                        false => own,
+                        true => device.compile_dynamic(&specs, move |x| own.run(&each(x)))?,
+                    }
                 } else {
                     let dims: Vec<Vec<usize>> = inputs
                         .iter()
@@ -222,7 +226,11 @@ impl Machine {
                         .collect();
                     let specs: Vec<(&[usize], DType)> =
                         dims.iter().map(|dims| (&dims[..], DType::F32)).collect();
-                    device.compile(&specs, move |x| prepared.build(x))?
+                    let own = device.compile(&specs, move |x| prepared.build(x))?;
+                    match nested {
+                        false => own,
+                        true => device.compile(&specs, move |x| own.run(&each(x)))?,
+                    }
                 };
                 self.programs[p % PROGRAMS] = Some(Rc::new(made));
                 Ok(Vec::new())
@@ -308,4 +316,9 @@ pub fn optimizer(
 
 fn add_group(optimizer: &mut Optimizer, rule: usize, variables: &[Variable]) -> Result<()> {
     made(rule, variables, Some(optimizer)).map(drop)
+}
+
+/// Returns a reference to each tensor.
+fn each(tensors: &[Tensor]) -> Vec<&Tensor> {
+    tensors.iter().collect()
 }

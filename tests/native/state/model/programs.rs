@@ -23,7 +23,7 @@ pub struct Program {
 impl Model {
     pub(super) fn act_on_programs(&mut self, action: &Action) -> Made<Output> {
         match action {
-            Action::Compile { p, named, inputs, body } => {
+            Action::Compile { p, named, inputs, body, .. } => {
                 let mut program = self.program(inputs, body)?;
                 if !named {
                     let fixed = |dim: &mut Extent| *dim = Some(dim.unwrap_or(FIXED));

@@ -140,8 +140,13 @@ impl Model {
             Unary::Flatten => tape::reshape(x, &[x.value.data.len()]),
             Unary::FirstRow => tape::slice(x, 0, 1),
             Unary::LastRow => tape::slice(x, rows - 1, 1),
-            Unary::F16 if !self.setting.f16 => return Err(Why::Skip),
+            Unary::F16 | Unary::HalfLine if !self.setting.f16 => return Err(Why::Skip),
             Unary::F16 => tape::half(x),
+            Unary::HalfLine => {
+                let scaled = tape::half(&tape::scale(&tape::half(x), 0.5));
+                tape::half(&tape::plus(&scaled, 0.25))
+            }
+            Unary::Dropout => tape::scale(x, 1.0),
             Unary::Detach => tape::detach(x),
             Unary::Copy => x.clone(),
         })
