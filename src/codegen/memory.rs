@@ -192,9 +192,7 @@ pub fn cast(to: DType, from: DType, wide: bool) -> String {
              unpack2x16float(pack2x16float({f32}({x}).zw) | params[0].x))"
         }
         // NVIDIA's driver removes a conversion there and back, unless another operation is between.
-        DType::F16 => {
-            "unpack2x16float(pack2x16float(vec2<f32>({f32}({x}), 0.0)) | params[0].x).x"
-        }
+        DType::F16 => "unpack2x16float(pack2x16float(vec2<f32>({f32}({x}), 0.0)) | params[0].x).x",
         _ if to.compute() == from => "{x}",
         DType::I32 if float => "{to_i32}({x})",
         DType::U32 if float => "{to_u32}({x})",

@@ -61,7 +61,8 @@ impl WeightAverage {
         let mut all = Vec::with_capacity(self.pairs.len());
         for (flat, average) in &*self.pairs {
             let dtype = flat.dtype();
-            let (now, mean) = (flat.value().cast(dtype.compute())?, average.value().cast(dtype.compute())?);
+            let (now, mean) =
+                (flat.value().cast(dtype.compute())?, average.value().cast(dtype.compute())?);
             let next = now.add(&mean.sub(&now)?.mul(self.decay)?)?.cast(dtype)?;
             all.push((average.clone(), next.detach()));
         }

@@ -217,13 +217,12 @@ impl Clip {
         }
     }
 
-    /// Returns the clipped gradients.
+    /// Returns the clipped gradients, which are `f32`.
     pub(super) fn apply(self, gradients: Vec<Tensor>) -> Result<Vec<Tensor>> {
         match self {
             Clip::Norm(max) => {
                 let factor = shrinking(&gradients, max)?;
-                let shrink = |x: &Tensor| x.cast(DType::F32)?.mul(&factor)?.cast(x.dtype());
-                gradients.iter().map(shrink).collect()
+                gradients.iter().map(|gradient| gradient.mul(&factor)).collect()
             }
             Clip::Value(max) => {
                 gradients.iter().map(|gradient| gradient.clamp(-max, max)).collect()
@@ -235,7 +234,7 @@ impl Clip {
 /// Returns the factor that reduces the norm of all gradients to at most `max`.
 fn shrinking(gradients: &[Tensor], max: f64) -> Result<Tensor> {
     let squares: Result<Vec<Tensor>> =
-        gradients.iter().map(|x| x.cast(DType::F32)?.square().sum(())).collect();
+        gradients.iter().map(|gradient| gradient.square().sum(())).collect();
     let norm = Tensor::stack(&squares?, 0)?.sum(())?.sqrt();
     norm.add(1e-6)?.reciprocal().mul(max)?.clamp_max(1.0)
 }

@@ -1,11 +1,17 @@
-//! Tests `f16`: stored in two bytes, computed in `f32`, rounded once.
+//! Tests `f16`: stored in two bytes. Each operation computes in `f32` and rounds its result, whether or not it is stored.
 
 use super::array::{bits, integers, random, Array};
-use super::check::{exact, same_bits, typed, Suite};
+use super::call::call;
+use super::check::{exact, said, same_bits, typed, Suite};
 use super::matmul::product;
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
-use warpweft::tensor::{AttentionOptions, Conv2dOptions, Tensor};
+use warpweft::error::Result;
+use warpweft::op::pointwise::TABLE;
+use warpweft::op::Types;
+use warpweft::tensor::{
+    AttentionOptions, Conv2dOptions, NormOptions, Operand, RmsNormOptions, Tensor,
+};
 
 const HALF: DType = DType::F16;
 
@@ -13,6 +19,8 @@ pub fn cases() -> Suite {
     let mut suite = Suite::new("half");
     pointwise(&mut suite);
     movement(&mut suite);
+    stored_or_not(&mut suite);
+    composed(&mut suite);
     reductions(&mut suite);
     routines(&mut suite);
     products(&mut suite);
@@ -26,20 +34,57 @@ fn pointwise(suite: &mut Suite) {
             let (x, y) = (random(&[n], -4.0, 4.0, 1), random(&[n], -4.0, 4.0, 2));
             let (x, y) = (x.rounded(HALF), y.rounded(HALF));
             let got = x.on(device, HALF)?.mul(&y.on(device, HALF)?)?.add(1.0)?;
-            let want = x.zip(&y, |x, y| x * y + 1.0);
+            let want = x.zip(&y, |x, y| x * y).rounded(HALF).map(|x| x + 1.0);
             let by = Tolerance { absolute: 1e-6, ..Tolerance::F16 };
             Ok(vec![typed("x y + 1", got, HALF, want, by)])
         });
     }
-    suite.add("rounds once, at the end", |device| {
-        // `f16` cannot represent 2048 + 1, but it can represent 2048 + 1 + 1.
+    suite.add("each operation rounds", |device| {
+        // `f16` cannot represent 2048 + 1, and rounds it to 2048.
         let a = device.tensor(&[2048.0f32, 65_504.0], &[2])?.cast(HALF)?;
         let got = a.add(1.0)?.add(1.0)?;
         let large = a.mul(4.0)?.div(4.0)?;
+        let rows = a.reshape(&[1, 2])?.square().sum(1)?.is_inf();
         Ok(vec![
-            exact("sum", got, HALF, Array::new(&[2], vec![2050.0, 65_504.0])),
-            exact("no overflow between", large, HALF, Array::new(&[2], vec![2048.0, 65_504.0])),
+            exact("sum", got, HALF, Array::new(&[2], vec![2048.0, 65_504.0])),
+            exact("overflow", large, HALF, Array::new(&[2], vec![2048.0, f64::INFINITY])),
+            exact("sum of squares", rows, DType::Bool, Array::new(&[1], vec![1.0])),
         ])
+    });
+    suite.add("numbers beside halves", |device| {
+        let tenth = device.full(&[2], 0.1, HALF)?;
+        let many = device.full(&[2], 50_000.0, HALF)?;
+        let both = |x: f64| Array::new(&[2], vec![x; 2]).rounded(HALF);
+        Ok(vec![
+            exact("equal", tenth.eq(0.1)?, DType::Bool, both(1.0)),
+            exact("not less", tenth.lt(0.1)?, DType::Bool, both(0.0)),
+            exact("divided by more than a half can be", many.div(100_000.0)?, HALF, both(0.5)),
+            exact(
+                "joined with a number",
+                tenth.pad(&[(0, 1)], 0.1)?.ne(0.1)?.any(())?,
+                DType::Bool,
+                Array::new(&[], vec![0.0]),
+            ),
+        ])
+    });
+    suite.add("integers through halves", |device| {
+        let x = Array::new(&[5], vec![2049.0, 2051.0, 4099.0, 65_519.0, 0.0]);
+        let want = x.map(|x| x).rounded(HALF);
+        let mut checks = Vec::new();
+        for dtype in [DType::I32, DType::U32] {
+            let got = x.on(device, dtype)?.cast(HALF)?.cast(dtype)?;
+            checks.push(exact("there and back", got, dtype, want.clone()));
+            let far = device.full(&[1], 1e6, dtype)?.cast(HALF)?.is_inf();
+            checks.push(exact("beyond", far, DType::Bool, Array::new(&[1], vec![1.0])));
+        }
+        let truth = x.on(device, DType::Bool)?.cast(HALF)?.cast(DType::I32)?;
+        checks.push(exact("bool", truth, DType::I32, x.map(|x| f64::from(x != 0.0))));
+        Ok(checks)
+    });
+    suite.add("infinities become the greatest halves", |device| {
+        let x = Array::new(&[3], vec![f64::INFINITY, f64::NEG_INFINITY, f64::NAN]);
+        let got = x.on(device, HALF)?.nan_to_num(7.0, f32::MAX.into(), f32::MIN.into())?;
+        Ok(vec![exact("replaced", got, HALF, Array::new(&[3], vec![65_504.0, -65_504.0, 7.0]))])
     });
     suite.add("overflow, subnormals, signs", |device| {
         let x = Array::new(&[6], vec![60_000.0, -60_000.0, 6e-8, -6e-8, 1e-4, -0.0]).rounded(HALF);
@@ -55,6 +100,88 @@ fn pointwise(suite: &mut Suite) {
         let got = x.on(device, HALF)?.cast(DType::F32)?.mul(&y.f32(device)?)?.cast(HALF)?;
         Ok(vec![exact("product", got, HALF, x.zip(&y, |x, y| x * y))])
     });
+}
+
+/// Tests that results do not depend on whether a value was stored before it was used.
+fn stored_or_not(suite: &mut Suite) {
+    type Make = fn(&Tensor) -> Result<Tensor>;
+    let uses: [(&'static str, Make); 6] = [
+        ("scaled", |y| y.div(1000.0)),
+        ("as f32", |y| y.cast(DType::F32)),
+        ("finite", |y| y.is_finite().cast(DType::F32)),
+        ("greatest", |y| y.argmax(1)),
+        ("summed", |y| y.mul(0.25)?.sum(1)),
+        ("product", |y| y.matmul(&y.detach().transpose(0, 1)?)?.cast(DType::F32)),
+    ];
+    for row in TABLE {
+        if row.types == Types::U32 || row.operands.len() > 2 {
+            continue;
+        }
+        suite.steps(format!("{} stored or not", row.name), move |device| async move {
+            let x = random(&[5, 33], -300.0, 300.0, 1).rounded(HALF);
+            let x = x.on(&device, HALF).map_err(said)?;
+            let others = vec![Operand::from(3.7); row.operands.len() - 1];
+            let parameters: Vec<f64> = row.parameters.iter().map(|(_, usual)| *usual).collect();
+            let make = || call(row.name, &x, &others, &parameters);
+            let Ok(fused) = make() else { return Ok(()) };
+            if fused.dtype() != HALF {
+                return Ok(());
+            }
+            let stored = make().map_err(said)?;
+            stored.read::<f32>().await.map_err(said)?;
+            for (what, of) in uses {
+                let (one, other) = (of(&fused).map_err(said)?, of(&stored).map_err(said)?);
+                let one = bits_of(&one.cast(DType::F32).map_err(said)?).await?;
+                let other = bits_of(&other.cast(DType::F32).map_err(said)?).await?;
+                if one != other {
+                    return Err(format!("{what}: {one:?}\nstored before: {other:?}"));
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Returns the elements as bits, with all NaN alike.
+async fn bits_of(x: &Tensor) -> std::result::Result<Vec<u32>, String> {
+    let read = x.read::<f32>().await.map_err(said)?;
+    Ok(read
+        .into_iter()
+        .map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() })
+        .collect())
+}
+
+/// Tests that operations which consist of others round only their result.
+fn composed(suite: &mut Suite) {
+    type Make = fn(&Tensor, &Tensor) -> Result<Tensor>;
+    let all: [(&'static str, Make); 12] = [
+        ("glu", |x, _| x.glu(-1)),
+        ("logaddexp", |x, y| x.logaddexp(y)),
+        ("floor_divide", |x, y| x.floor_divide(y)),
+        ("rotary", |x, y| {
+            let half = y.slice(1, ..4)?;
+            x.rotary(&half.cos(), &half.sin(), true)
+        }),
+        ("softmax", |x, _| x.softmax(1)),
+        ("log_softmax", |x, _| x.log_softmax(1)),
+        ("layer_norm", |x, _| x.layer_norm(1, NormOptions::default())),
+        ("rms_norm", |x, _| x.rms_norm(1, RmsNormOptions::default())),
+        ("std", |x, _| x.std(1, 1.0)),
+        ("norm", |x, _| x.norm(3.0, 1)),
+        ("cosine_similarity", |x, y| x.cosine_similarity(y, 1, 1e-8)),
+        ("mean of many", |x, _| x.mul(2.0)?.mean(())),
+    ];
+    for (name, make) in all {
+        suite.add(format!("{name} rounds once"), move |device| {
+            let (x, y) = (random(&[5, 8], -9.0, 9.0, 1), random(&[5, 8], 0.5, 9.0, 2));
+            let (x, y) = (x.on(device, HALF)?, y.on(device, HALF)?);
+            let wide = make(&x.cast(DType::F32)?, &y.cast(DType::F32)?)?.cast(HALF)?;
+            let got = make(&x, &y)?;
+            assert_eq!(got.dtype(), HALF);
+            let close = got.is_close(&wide, 1e-3, 1e-7)?.all(())?;
+            Ok(vec![exact(name, close, DType::Bool, Array::new(&[], vec![1.0]))])
+        });
+    }
 }
 
 fn movement(suite: &mut Suite) {
@@ -234,9 +361,9 @@ fn products(suite: &mut Suite) {
             let layer = a.relu().matmul(&w.neg())?.add(&b.on(device, HALF)?)?;
             let positive = x.map(|x| x.max(0.0));
             let sum = product(&positive, &y).zip(&b, |p, b| b - p);
-            // Values that `f16` would round are computed in `f32`.
+            // An operand that is computed within the kernel is rounded, too.
             let third = a.mul(1.0 / 3.0)?.cast(DType::F32)?.matmul(&w.cast(DType::F32)?)?;
-            let thirds = product(&x, &y).map(|p| p / 3.0);
+            let thirds = product(&x.map(|x| x / 3.0).rounded(HALF), &y);
             let padded = a.pad(&[(1, 2), (3, 0)], 0.0)?.matmul(&w.pad(&[(3, 0), (0, 5)], 0.0)?)?;
             let larger = product(&x, &y).pad(&[(1, 2), (0, 5)], 0.0);
             let relu = sum.map(|s| s.max(0.0)).rounded(HALF);

@@ -353,3 +353,30 @@ fn the_norm_of_f16_gradients_is_clipped() {
         Ok(())
     });
 }
+
+#[test]
+fn parameters_of_f16_train_with_small_gradients() {
+    with_half("f16 parameters", |device| {
+        // The squares of the last gradient underflow in f16, and so does the `eps` of Adam.
+        let gradients = [1.0f32, 0.0, 2e-5];
+        let w = Variable::new(&device.zeros((&[3], DType::F16))?);
+        let mut optimizer = Optimizer::new(Adam::new(0.125), std::slice::from_ref(&w))?;
+        let slopes = device.tensor(&gradients, &[3])?;
+        for _ in 0..8 {
+            optimizer.minimize(&w.value().cast(DType::F32)?.mul(&slopes)?.sum(())?)?;
+        }
+        // Constant gradients move a parameter by the learning rate in each step, whatever their size.
+        let found = block_on(w.value().read::<f32>())?;
+        for (found, want) in found.iter().zip([-1.0f32, 0.0, -1.0]) {
+            assert!((found - want).abs() < 2e-3, "{found}, not {want}");
+        }
+        let state = optimizer.state_dict()?;
+        assert_eq!(state["0.0.exp_avg_sq"].dtype(), DType::F32);
+        let mut other = Optimizer::new(Adam::new(0.125), std::slice::from_ref(&w))?;
+        block_on(other.load_state_dict(&state))?;
+        other.minimize(&w.value().cast(DType::F32)?.mul(&slopes)?.sum(())?)?;
+        let found = block_on(w.value().read::<f32>())?;
+        assert!((found[0] + 1.125).abs() < 2e-3 && found[1] == 0.0, "{found:?}");
+        Ok(())
+    });
+}

@@ -290,7 +290,9 @@ pub fn cast(from: DType, to: DType) -> UnaryFn {
         (I32, _) if to == DType::F16 => {
             |o, x| map(o, x, |x: i32| from_half(to_half((x as f32).to_bits())))
         }
-        _ if to == DType::F16 => |o, x| map(o, x, |x: u32| from_half(to_half((x as f32).to_bits()))),
+        _ if to == DType::F16 => {
+            |o, x| map(o, x, |x: u32| from_half(to_half((x as f32).to_bits())))
+        }
         // Narrow integers saturate when converted from floats, and wrap when converted from other integers.
         (F32, _) if to == DType::I8 => |o, x| map(o, x, |x: f32| i32::from(x as i8)),
         (F32, _) if to == DType::U8 => |o, x| map(o, x, |x: f32| u32::from(x as u8)),
