@@ -5,27 +5,58 @@ use crate::error::{Error, ErrorKind, Result};
 /// The least bytes for which the available memory is checked first, because the check reads a file.
 const MIN_CHECKED_BYTES: u64 = 1 << 28;
 
+/// Appends copies of elements to a list, and allocates more memory if it must.
+///
+/// # Errors
+/// `Memory`, and the message names `what`.
+#[cfg(feature = "io")]
+pub fn try_extend<T: Copy>(what: &str, list: &mut Vec<T>, more: &[T]) -> Result<()> {
+    if list.capacity() - list.len() < more.len() {
+        let bytes = size_of_val(more) as u64;
+        check_available(what, bytes)?;
+        list.try_reserve(more.len()).map_err(|error| too_large(what, bytes, &error.to_string()))?;
+    }
+    list.extend_from_slice(more);
+    Ok(())
+}
+
+/// Returns a copy of a list.
+///
+/// # Errors
+/// `Memory`, and the message names `what`.
+#[cfg(feature = "io")]
+pub fn try_copy<T: Copy>(what: &str, list: &[T]) -> Result<Vec<T>> {
+    let mut copy = try_vec(what, list.len())?;
+    copy.extend_from_slice(list);
+    Ok(copy)
+}
+
 /// Allocates an empty list with capacity for `count` elements.
 ///
 /// # Errors
 /// `Memory`, and the message names `what`.
 pub fn try_vec<T>(what: &str, count: usize) -> Result<Vec<T>> {
     let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
-    let refuse = |why: String| {
-        Error::new(
-            ErrorKind::Memory,
-            format!("{what}: the bytes must fit into memory, got {bytes}: {why}"),
-        )
-    };
+    check_available(what, bytes)?;
+    let mut memory = Vec::new();
+    memory.try_reserve_exact(count).map_err(|error| too_large(what, bytes, &error.to_string()))?;
+    Ok(memory)
+}
+
+/// Rejects an allocation of more bytes than are available.
+fn check_available(what: &str, bytes: u64) -> Result<()> {
     // Linux overcommits: the allocation would succeed, and the OOM killer would end the process on first touch.
     if bytes >= MIN_CHECKED_BYTES {
         if let Some(free) = available_bytes().filter(|&free| bytes > free) {
-            return Err(refuse(format!("{free} are available")));
+            return Err(too_large(what, bytes, &format!("{free} are available")));
         }
     }
-    let mut memory = Vec::new();
-    memory.try_reserve_exact(count).map_err(|error| refuse(error.to_string()))?;
-    Ok(memory)
+    Ok(())
+}
+
+fn too_large(what: &str, bytes: u64, why: &str) -> Error {
+    let must = "the bytes must fit into memory";
+    Error::new(ErrorKind::Memory, format!("{what}: {must}, got {bytes}: {why}"))
 }
 
 /// The bytes of memory that are available without swapping. `None` if the system does not report them.

@@ -1,5 +1,8 @@
 //! Blocking functions for files of weights and arrays on disk. [`io`] has the functions for bytes.
 //!
+//! A saved file replaces the old one only when it is complete. Until then its bytes are in a file with the suffix `.part` in
+//! the same folder, which is removed after an error.
+//!
 //! ```
 //! use std::collections::BTreeMap;
 //! use warpweft_native::{files, prelude::*};
@@ -25,7 +28,7 @@ use crate::tensor::Tensor;
 use crate::train::Trainer;
 use pollster::block_on;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 #[cfg(feature = "model")]
 use std::future::ready;
 use std::path::{Path, PathBuf};
@@ -212,7 +215,7 @@ pub fn save_safetensors(
     write("save_safetensors", path.as_ref(), &block_on(io::save_safetensors(tensors, metadata))?)
 }
 
-/// Saves a checkpoint to a file with [`Trainer::save`]. The old file is replaced only when the new one is complete.
+/// Saves a checkpoint to a file with [`Trainer::save`].
 ///
 /// # Errors
 /// As [`Trainer::save`]. `InvalidArgument` if the file cannot be written.
@@ -221,12 +224,7 @@ pub fn save_checkpoint<M: Module>(
     trainer: &Trainer<M>,
     notes: &BTreeMap<String, String>,
 ) -> Result<()> {
-    let (name, path) = ("save_checkpoint", path.as_ref());
-    let bytes = block_on(trainer.save(notes))?;
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    write(name, part.as_ref(), &bytes)?;
-    fs::rename(&part, path).map_err(|error| failed(name, path, &error))
+    write("save_checkpoint", path.as_ref(), &block_on(trainer.save(notes))?)
 }
 
 /// Loads a checkpoint from a file with [`Trainer::load`]. Returns the notes.
@@ -303,7 +301,38 @@ fn read(name: &str, path: &Path) -> Result<Vec<u8>> {
 }
 
 fn write(name: &str, path: &Path, bytes: &[u8]) -> Result<()> {
-    fs::write(path, bytes).map_err(|error| failed(name, path, &error))
+    replace(path, bytes).map_err(|error| failed(name, path, &error))
+}
+
+/// Replaces a file when its new bytes are on disk. After an error, the old file is unchanged.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    // A link stays a link, to the new file.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let permissions = match fs::metadata(&target) {
+        // A device or a pipe, such as `/dev/null`, must not become a file.
+        Ok(old) if !old.is_file() => return fs::write(&target, bytes),
+        Ok(old) => {
+            // A file that must not be written must not be replaced either.
+            OpenOptions::new().write(true).open(&target)?;
+            Some(old.permissions())
+        }
+        Err(_) => None,
+    };
+    let mut part = target.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let complete = || {
+        fs::write(&part, bytes)?;
+        if let Some(permissions) = permissions {
+            fs::set_permissions(&part, permissions)?;
+        }
+        fs::rename(&part, &target)
+    };
+    let replaced = complete();
+    if replaced.is_err() {
+        _ = fs::remove_file(&part);
+    }
+    replaced
 }
 
 fn failed(name: &str, path: &Path, error: &std::io::Error) -> Error {

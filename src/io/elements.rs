@@ -7,6 +7,9 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use half::bf16;
 
+/// The name of a file's bytes in messages about memory.
+pub(super) const FILE: &str = "file";
+
 /// The type of an array's elements in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stored {
@@ -140,7 +143,11 @@ pub(super) fn bytes_of(shape: &[usize], stored: Stored) -> Option<u64> {
 pub(super) async fn encoded(tensor: &Tensor) -> Result<Vec<u8>> {
     let bytes = tensor.read_bytes().await?;
     Ok(match tensor.dtype() {
-        DType::Bool => bytes.chunks_exact(4).map(|word| word[0]).collect(),
+        DType::Bool => {
+            let mut truths = try_vec(FILE, bytes.len() / 4)?;
+            truths.extend(bytes.chunks_exact(4).map(|word| word[0]));
+            truths
+        }
         _ => bytes,
     })
 }

@@ -1,8 +1,9 @@
 //! NumPy's `.npy` format, which has one array (`numpy.lib.format` defines it).
 
-use super::elements::{about, bytes_of, encoded, Stored};
+use super::elements::{about, bytes_of, encoded, Stored, FILE};
 use super::literal;
 use super::other::other_kind;
+use crate::alloc::{try_copy, try_vec};
 use crate::device::Device;
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, Result};
@@ -88,7 +89,7 @@ pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor>
         );
         return Err(Error::format(message));
     };
-    let elements = bytes[end..][..own as usize].to_vec();
+    let elements = try_copy(what, &bytes[end..][..own as usize])?;
     if !header.fortran || shape.len() < 2 {
         return stored.tensor(device, what, &shape, elements, big_endian);
     }
@@ -131,7 +132,7 @@ fn stored(descr: &str) -> Option<(Stored, bool)> {
 /// Saves a tensor as an `.npy` file, little-endian and row-major.
 ///
 /// # Errors
-/// The errors of [`Tensor::read`].
+/// The errors of [`Tensor::read`]. `Memory`.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -169,8 +170,9 @@ pub(super) async fn written(tensor: &Tensor) -> Result<Vec<u8>> {
         text.push(' ');
     }
     text.push('\n');
-    let mut file = [MAGIC, &[1, 0], &(text.len() as u16).to_le_bytes()].concat();
-    file.extend(text.into_bytes());
-    file.extend(elements);
+    let mut file = try_vec(FILE, before + text.len() + elements.len())?;
+    for part in [MAGIC, &[1, 0], &(text.len() as u16).to_le_bytes(), text.as_bytes(), &elements] {
+        file.extend_from_slice(part);
+    }
     Ok(file)
 }

@@ -55,7 +55,7 @@ pub fn load_npz(device: &Device, bytes: &[u8]) -> Result<BTreeMap<String, Tensor
 /// Saves tensors as an `.npz` file, deflated if `compressed`.
 ///
 /// # Errors
-/// `Limit` if the archive would have 4 GiB or more, or at least 65,535 arrays. Also as [`Tensor::read`].
+/// `Limit` if the archive would have 4 GiB or more, or at least 65,535 arrays. `Memory`. Also as [`Tensor::read`].
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -71,7 +71,8 @@ pub async fn save_npz(arrays: &BTreeMap<String, Tensor>, compressed: bool) -> Re
     let mut archive = zip::Writer::default();
     for (name, tensor) in arrays {
         let file = npy::written(tensor).await.map_err(|error| about(SAVE, &error))?;
-        archive.add(&format!("{name}{ENDING}"), &file, compressed);
+        let added = archive.add(&format!("{name}{ENDING}"), &file, compressed);
+        added.map_err(|error| about(SAVE, &error))?;
     }
     archive.finish().map_err(|error| about(SAVE, &error))
 }

@@ -1,11 +1,12 @@
 //! The safetensors format. A file has the length of the header in eight bytes, a JSON object with the type, the shape and the
 //! range of each tensor, and the elements without gaps. (<https://github.com/huggingface/safetensors#format>)
 
-use super::elements::{about, encoded, Stored};
+use super::elements::{about, encoded, Stored, FILE};
 use super::header::{named, Header, Written, LOAD, METADATA};
 use super::other::{other_kind, KNOWN_BY};
 use super::part::part;
 use super::source::{at_once, Source};
+use crate::alloc::try_vec;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::sorted;
@@ -170,7 +171,7 @@ pub(super) async fn read_header(file: &mut impl Source) -> Result<(Header, Lengt
 /// that every tensor is aligned to its elements. The elements begin at a multiple of eight bytes.
 ///
 /// # Errors
-/// `InvalidArgument` if a tensor is called `__metadata__`. Also as [`Tensor::read`].
+/// `InvalidArgument` if a tensor is called `__metadata__`. `Memory`. Also as [`Tensor::read`].
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -198,11 +199,11 @@ pub async fn save_safetensors(
     }
     let mut order: Vec<usize> = (0..data.len()).collect();
     sorted::by_key(&mut order, |&n| std::cmp::Reverse(Stored::Held(data[n].1.dtype()).size()));
-    let (mut elements, mut places) = (Vec::<u8>::new(), vec![[0, 0]; data.len()]);
-    for n in order {
-        let start = elements.len();
-        elements.extend(&data[n].2);
-        places[n] = [start, elements.len()];
+    let (mut end, mut places) = (0, vec![[0, 0]; data.len()]);
+    for &n in &order {
+        let start = end;
+        end += data[n].2.len();
+        places[n] = [start, end];
     }
     let mut header = serde_json::Map::new();
     if !metadata.is_empty() {
@@ -218,8 +219,11 @@ pub async fn save_safetensors(
     while !text.len().is_multiple_of(8) {
         text.push(' ');
     }
-    let mut file = (text.len() as u64).to_le_bytes().to_vec();
-    file.extend(text.into_bytes());
-    file.extend(elements);
+    let mut file = try_vec(FILE, 8 + text.len() + end).map_err(|error| about(SAVE, &error))?;
+    file.extend_from_slice(&(text.len() as u64).to_le_bytes());
+    file.extend_from_slice(text.as_bytes());
+    for n in order {
+        file.extend_from_slice(&data[n].2);
+    }
     Ok(file)
 }

@@ -1,6 +1,8 @@
 //! ZIP archives, as far as NumPy uses them: stored or deflated members, below 4 GiB (PKWARE, APPNOTE.TXT 6.3.10). Other bytes
 //! may precede the archive. Offsets then count from the beginning of the archive, as in Python's `zipfile`.
 
+use super::elements::FILE;
+use crate::alloc::{try_copy, try_extend};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sorted;
 use flate2::read::{DeflateDecoder, DeflateEncoder};
@@ -157,7 +159,7 @@ impl Member {
         let packed = &archive[self.start..self.start + self.packed];
         let start = self.start;
         let unpacked = match self.deflated {
-            false => packed.to_vec(),
+            false => try_copy(FILE, packed)?,
             true => {
                 let mut decoder = DeflateDecoder::new(packed);
                 let wrong = |error| {
@@ -216,6 +218,18 @@ fn inflate(decoder: &mut impl Read, size: usize) -> Result<std::io::Result<Vec<u
     Ok(Ok(unpacked))
 }
 
+/// Deflates bytes.
+fn deflate(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut encoder = DeflateEncoder::new(bytes, Compression::default());
+    let (mut packed, mut chunk) = (Vec::new(), [0; CHUNK]);
+    loop {
+        match encoder.read(&mut chunk).expect("memory is read without errors") {
+            0 => return Ok(packed),
+            count => try_extend(FILE, &mut packed, &chunk[..count])?,
+        }
+    }
+}
+
 /// An archive that is being written.
 #[derive(Default)]
 pub(super) struct Writer {
@@ -228,18 +242,11 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Adds a member.
-    pub fn add(&mut self, name: &str, bytes: &[u8], deflated: bool) {
+    pub fn add(&mut self, name: &str, bytes: &[u8], deflated: bool) -> Result<()> {
         let mut crc = Crc::new();
         crc.update(bytes);
-        let packed = match deflated {
-            false => bytes.to_vec(),
-            true => {
-                let mut packed = Vec::new();
-                let mut encoder = DeflateEncoder::new(bytes, Compression::default());
-                encoder.read_to_end(&mut packed).expect("memory is read without errors");
-                packed
-            }
-        };
+        let deflated_bytes = if deflated { deflate(bytes)? } else { Vec::new() };
+        let packed = if deflated { &deflated_bytes[..] } else { bytes };
         let method = if deflated { 8u16 } else { 0 };
         let begin = self.file.len() as u32;
         // The fields that the header of a member and the directory share. `finish` rejects sizes that do not fit.
@@ -252,13 +259,16 @@ impl Writer {
         }
         both.extend((name.len() as u16).to_le_bytes());
         both.extend([0; 2]);
-        self.file.extend([&LOCAL[..], &both, name.as_bytes(), &packed].concat());
+        for part in [&LOCAL[..], &both, name.as_bytes(), packed] {
+            try_extend(FILE, &mut self.file, part)?;
+        }
         let head = [&CENTRAL[..], &VERSION.to_le_bytes(), &both, &[0; 10], &begin.to_le_bytes()];
         self.directory.extend([&head.concat()[..], name.as_bytes()].concat());
         self.members += 1;
         self.long |= name.len() > usize::from(u16::MAX);
         // The unpacked bytes are at least as limited as the packed ones, so their length is checked here.
         self.long |= bytes.len() as u64 >= u64::from(ELSEWHERE);
+        Ok(())
     }
 
     /// Finishes the archive and returns its bytes.
@@ -267,12 +277,12 @@ impl Writer {
         let whole = (file.len() + directory.len()) as u64;
         if long || whole >= u64::from(ELSEWHERE) || members >= usize::from(u16::MAX) {
             let message =
-                format!("save_npz: a ZIP archive must have less than 65535 members and 4 GiB, got {members} of {whole} bytes");
+                format!("a ZIP archive must have less than 65535 members and 4 GiB, got {members} of {whole} bytes");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let start = file.len() as u32;
         let size = directory.len() as u32;
-        file.extend(directory);
+        try_extend(FILE, &mut file, &directory)?;
         file.extend(END);
         for word in [0, 0, members as u16, members as u16] {
             file.extend(word.to_le_bytes());

@@ -4,6 +4,7 @@
 mod damaged;
 mod gguf;
 mod index;
+mod memory;
 mod npy;
 mod other;
 
