@@ -5,6 +5,7 @@ use super::module::like;
 use super::{init, Dropout, Generator, Layer, Linear, Members, Module};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::shape::Shape;
 use crate::tensor::{AttentionOptions, Tensor, Variable};
 
 /// Multi-head attention (Vaswani et al. 2017), with the parameters of PyTorch's `MultiheadAttention`. One matrix projects
@@ -44,7 +45,8 @@ impl MultiheadAttention {
     /// attention weight in training.
     ///
     /// # Errors
-    /// `Shape` if `width` is not a multiple of `heads`. `InvalidArgument` if `dropout` is outside `[0, 1]`.
+    /// `Shape` if `width` is not a multiple of `heads`. `Limit` if a weight is too large. `InvalidArgument` if `dropout` is
+    /// outside `[0, 1]`.
     pub fn new(
         generator: &Generator,
         width: usize,
@@ -56,6 +58,8 @@ impl MultiheadAttention {
                 "attention: the width must be a multiple of the heads, got width {width} and {heads} heads"
             )));
         }
+        // Within this limit, `3 * width` does not overflow.
+        Shape::new("attention", &[3, width, width])?;
         let device = generator.device();
         let weight = init::xavier_uniform(generator, &[3 * width, width], init::Gain::Linear)?;
         let mut out_proj = Linear::without_bias(generator, width, width)?;

@@ -3,15 +3,18 @@
 use super::Generator;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 /// Returns `(fan_in, fan_out)` of a weight `[out, in, kernel..]`: `in` and `out`, each multiplied by the size of the kernel.
 ///
 /// # Errors
-/// `Shape` below rank 2.
+/// `Shape` below rank 2. `Limit` if a tensor cannot have this shape.
 pub fn fans(shape: &[usize]) -> Result<(usize, usize)> {
     match shape {
         [outputs, inputs, window @ ..] => {
+            // Within the limit of a tensor's elements, neither these products nor their sum overflows.
+            Shape::new("init", shape)?;
             let window: usize = window.iter().product();
             Ok((inputs * window, outputs * window))
         }
@@ -55,7 +58,7 @@ impl Gain {
 /// # Errors
 /// Same as [`Device::uniform`](crate::device::Device::uniform).
 pub fn uniform(generator: &Generator, shape: &[usize], low: f64, high: f64) -> Result<Tensor> {
-    generator.device().uniform(shape, low, high, generator.draw())
+    generator.device().uniform(shape, low, high, generator.draw_now())
 }
 
 /// Returns normal values with this mean and standard deviation.
@@ -63,7 +66,7 @@ pub fn uniform(generator: &Generator, shape: &[usize], low: f64, high: f64) -> R
 /// # Errors
 /// Same as [`Device::normal`](crate::device::Device::normal).
 pub fn normal(generator: &Generator, shape: &[usize], mean: f64, std: f64) -> Result<Tensor> {
-    generator.device().normal(shape, mean, std, generator.draw())
+    generator.device().normal(shape, mean, std, generator.draw_now())
 }
 
 /// Returns values of a normal distribution truncated to `[low, high]`. They are drawn with the inverse of the cumulative
@@ -96,7 +99,7 @@ pub fn trunc_normal(
 /// Returns uniform values that balance the variance of the forward and the backward pass (Glorot and Bengio 2010).
 ///
 /// # Errors
-/// `Shape` below rank 2.
+/// Same as [`fans`].
 pub fn xavier_uniform(generator: &Generator, shape: &[usize], gain: Gain) -> Result<Tensor> {
     let (inputs, outputs) = fans(shape)?;
     let bound = gain.value() * (6.0 / (inputs + outputs).max(1) as f64).sqrt();
@@ -106,7 +109,7 @@ pub fn xavier_uniform(generator: &Generator, shape: &[usize], gain: Gain) -> Res
 /// Returns normal values with the variance of [`xavier_uniform`].
 ///
 /// # Errors
-/// `Shape` below rank 2.
+/// Same as [`fans`].
 pub fn xavier_normal(generator: &Generator, shape: &[usize], gain: Gain) -> Result<Tensor> {
     let (inputs, outputs) = fans(shape)?;
     normal(generator, shape, 0.0, gain.value() * (2.0 / (inputs + outputs).max(1) as f64).sqrt())
@@ -115,7 +118,7 @@ pub fn xavier_normal(generator: &Generator, shape: &[usize], gain: Gain) -> Resu
 /// Returns uniform values that preserve the variance of the forward pass (He et al. 2015, `fan_in`).
 ///
 /// # Errors
-/// `Shape` below rank 2.
+/// Same as [`fans`].
 pub fn kaiming_uniform(generator: &Generator, shape: &[usize], gain: Gain) -> Result<Tensor> {
     let bound = gain.value() * (3.0 / fans(shape)?.0.max(1) as f64).sqrt();
     uniform(generator, shape, -bound, bound)
@@ -124,7 +127,7 @@ pub fn kaiming_uniform(generator: &Generator, shape: &[usize], gain: Gain) -> Re
 /// Returns normal values with the variance of [`kaiming_uniform`].
 ///
 /// # Errors
-/// `Shape` below rank 2.
+/// Same as [`fans`].
 pub fn kaiming_normal(generator: &Generator, shape: &[usize], gain: Gain) -> Result<Tensor> {
     normal(generator, shape, 0.0, gain.value() / (fans(shape)?.0.max(1) as f64).sqrt())
 }
@@ -133,7 +136,7 @@ pub fn kaiming_normal(generator: &Generator, shape: &[usize], gain: Gain) -> Res
 /// after the first count as one axis.
 ///
 /// # Errors
-/// `Shape` below rank 2. `Limit` if both sides have more than 1,024 elements.
+/// Same as [`fans`]. `Limit` also if both sides have more than 1,024 elements.
 pub fn orthogonal(generator: &Generator, shape: &[usize], gain: f64) -> Result<Tensor> {
     fans(shape)?;
     let (rows, columns) = (shape[0], shape[1..].iter().product::<usize>());

@@ -5,8 +5,12 @@
 
 use super::linear::{affine, linear, transposed};
 use super::{init, Dropout, Generator, Layer, Members, Module};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::shape::Shape;
 use crate::tensor::{Tensor, Variable};
+
+/// The most stacked layers of a recurrent layer.
+const MAX_STACKED_LAYERS: usize = 1 << 16;
 
 /// Options of recurrent layers.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
@@ -135,6 +139,28 @@ impl Kind {
     }
 }
 
+/// Rejects layers whose weights are too large for a tensor. Products of the sizes of the others cannot overflow.
+///
+/// # Errors
+/// `Limit`.
+fn check_sizes(
+    kind: Kind,
+    num_layers: usize,
+    [inputs, hidden, width]: [usize; 3],
+    directions: usize,
+) -> Result<()> {
+    let name = kind.name();
+    if num_layers > MAX_STACKED_LAYERS {
+        let must = format!("num_layers must be at most {MAX_STACKED_LAYERS}");
+        return Err(Error::new(ErrorKind::Limit, format!("{name}: {must}, got {num_layers}")));
+    }
+    // The weights are `[gates * hidden, inputs]`, and `[gates * hidden, width]` or, after the first layer, twice as wide.
+    Shape::new(name, &[kind.gates(), hidden, inputs])?;
+    let directions = if num_layers > 1 { directions } else { 1 };
+    Shape::new(name, &[kind.gates(), hidden, directions, width])?;
+    Ok(())
+}
+
 /// Stacked layers of one kind of cell.
 #[derive(Clone, Debug)]
 struct Stack {
@@ -167,6 +193,7 @@ impl Stack {
         let projected = (options.proj_size > 0).then_some(options.proj_size);
         let own = projected.unwrap_or(hidden);
         let directions = 1 + usize::from(bidirectional);
+        check_sizes(kind, num_layers, [inputs, hidden, own], directions)?;
         let bound = 1.0 / (hidden as f64).sqrt();
         let begin =
             |shape: &[usize]| Ok(Variable::new(&init::uniform(generator, shape, -bound, bound)?));
@@ -304,7 +331,7 @@ macro_rules! recurrent {
             ///
             /// # Errors
             /// `InvalidArgument` without layers or units, for a dropout outside `[0, 1]`, or for an option of another kind of
-            /// layer. `Limit`.
+            /// layer. `Limit` if a weight is too large, or for more than 65,536 layers.
             pub fn new(
                 generator: &Generator,
                 inputs: usize,

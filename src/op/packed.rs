@@ -256,7 +256,9 @@ impl PackedFormat {
         let mut end = 0;
         let mut plane = |count: usize, bits: u32| {
             let start = end;
-            end += (count * bits as usize).div_ceil(32);
+            // 32 entries are `bits` words. So counted, no number of columns overflows.
+            let bits = bits as usize;
+            end += count / 32 * bits + (count % 32 * bits).div_ceil(32);
             start
         };
         let mut two = |count: usize, bits: [u32; 2]| bits.map(|bits| plane(count, bits));
@@ -342,8 +344,9 @@ pub fn field(row: &[u32], start: usize, bits: u32, at: usize) -> u32 {
         0 => 0,
         32 => row[start + at],
         _ => {
-            let first = at * bits as usize;
-            row[start + first / 32] >> (first % 32) & ((1 << bits) - 1)
+            // In 64 bits, because a plane may have 2^32 bits or more.
+            let first = at as u64 * u64::from(bits);
+            row[start + (first / 32) as usize] >> (first % 32) & ((1 << bits) - 1)
         }
     }
 }

@@ -25,6 +25,9 @@ const BEST: &str = "trainer/best/";
 const GRADIENT: &str = "trainer/gradient/";
 const MEAN: &str = "trainer/mean";
 const BAD: &str = "trainer/bad";
+/// The largest counter in a file. It is the largest integer that all readers of JSON represent exactly, and no training that
+/// continues from it reaches the end of 64 bits.
+const MAX_COUNTER: u64 = (1 << 53) - 1;
 
 impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// Saves the current state of the training as a safetensors file, with the caller's notes as metadata.
@@ -274,11 +277,11 @@ impl State {
         let draw = |value: &Value| value.as_u64().and_then(|draw| u32::try_from(draw).ok());
         let draws = list("draws")?.iter().map(|value| draw(value).ok_or_else(|| missing("draws")));
         let state = State {
-            steps: count(note, "steps")?,
-            epoch: count(note, "epoch")?,
-            batch: count(note, "batch")?,
-            position: count(note, position)?,
-            examples: count(note, "examples")?,
+            steps: counter(note, "steps")?,
+            epoch: counter(note, "epoch")?,
+            batch: counter(note, "batch")?,
+            position: counter(note, position)?,
+            examples: counter(note, "examples")?,
             order: note["order"].as_str().ok_or_else(|| missing("order"))?.into(),
             rates: list("rates")?.iter().map(rates).collect::<Result<_>>()?,
             draws: draws.collect::<Result<_>>()?,
@@ -303,6 +306,15 @@ fn missing(key: &str) -> Error {
 
 fn count(note: &Value, key: &str) -> Result<u64> {
     note[key].as_u64().ok_or_else(|| missing(key))
+}
+
+/// Returns a counter that grows when the training continues. Larger ones are rejected, so that it cannot overflow then.
+fn counter(note: &Value, key: &str) -> Result<u64> {
+    let counter = count(note, key)?;
+    match counter <= MAX_COUNTER {
+        true => Ok(counter),
+        false => Err(wrong(&format!("whose `{key}` is {counter}, above {MAX_COUNTER}"))),
+    }
 }
 
 /// Numbers are stored as text, because JSON has neither NaN nor infinity and readers may round.

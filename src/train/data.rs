@@ -292,7 +292,7 @@ impl Iterator for Picked {
     /// Skips `n` batches without gathering them.
     fn nth(&mut self, n: usize) -> Option<Result<Batch>> {
         let at = self.at.saturating_add(n);
-        self.at = (at + 1).min(self.loader.count());
+        self.at = at.saturating_add(1).min(self.loader.count());
         (at < self.loader.count()).then(|| self.pick(at))
     }
 

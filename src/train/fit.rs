@@ -158,7 +158,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         if self.left.is_none() {
             let mut left = self.data.epoch(self.epoch)?;
             if let Some(before) = self.position.checked_sub(1) {
-                left.nth(before as usize).transpose()?;
+                left.nth(usize::try_from(before).unwrap_or(usize::MAX)).transpose()?;
             }
             self.left = Some(left.peekable());
         }

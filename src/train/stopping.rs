@@ -87,7 +87,7 @@ impl Patience {
         };
         *self = match better {
             true => Patience { best: Some(value), worse: 0 },
-            false => Patience { worse: self.worse + 1, ..*self },
+            false => Patience { worse: self.worse.saturating_add(1), ..*self },
         };
         Ok(better)
     }

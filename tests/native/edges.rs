@@ -10,7 +10,22 @@ use warpweft::backend::{Backend, BufferId, Pending, ReadRange};
 use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
 use warpweft::kernel::{KernelConfig, Limits};
+use warpweft::op::PackedFormat;
 use warpweft::tensor::Tensor;
+
+/// Tests that the words of the longest row are counted without overflow. Words of shorter rows give the same number.
+#[test]
+fn rows_of_any_length_have_a_number_of_words() {
+    for format in PackedFormat::ALL {
+        let block = format.block_len().max(256);
+        let words = |blocks: usize| format.row_words(blocks * block) as u128;
+        let most = usize::MAX / block;
+        // 32 blocks have a whole number of words in each plane.
+        let (each, rest) = ((most / 32) as u128, most % 32);
+        assert_eq!(words(most), each * words(32) + words(rest), "{format}");
+    }
+    assert_eq!(PackedFormat::F32.row_words(usize::MAX), usize::MAX);
+}
 
 /// Returns a reference device with changed limits.
 fn limited(change: impl FnOnce(&mut Limits)) -> Device {

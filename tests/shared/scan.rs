@@ -1,7 +1,8 @@
 //! Tests running sums, products, maxima and minima, compared with loops.
 
 use super::array::{bits, integers, random, Array};
-use super::check::{exact, near, same_bits, typed, Suite};
+use super::batches::ensure;
+use super::check::{exact, near, said, same_bits, typed, Suite};
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
@@ -61,6 +62,7 @@ pub fn cases() -> Suite {
     types(&mut suite);
     not_finite(&mut suite);
     long(&mut suite);
+    largest(&mut suite);
     views(&mut suite);
     suite
 }
@@ -204,6 +206,22 @@ fn long(suite: &mut Suite) {
         Ok(vec![exact("cumsum", got, DType::I32, sums(&x))])
     });
     case.big();
+}
+
+/// Tests that large tensors are scanned in shorter blocks, so that the steps within blocks have a shape. Nothing runs.
+fn largest(suite: &mut Suite) {
+    suite.steps("2^29 elements", |device| async move {
+        for shape in [&[1 << 29][..], &[(1 << 29) / 3, 3], &[1 << 27, 4]] {
+            let x = device.zeros(shape).map_err(said)?;
+            for scan in [along(-1, false, false), along(-1, true, true)] {
+                let sums = x.cumsum(scan).map_err(said)?;
+                ensure(sums.shape() == shape, format!("{:?}, not {shape:?}", sums.shape()))?;
+            }
+            let sums = x.logcumsumexp(-1).map_err(said)?;
+            ensure(sums.shape() == shape, format!("{:?}, not {shape:?}", sums.shape()))?;
+        }
+        Ok(())
+    });
 }
 
 fn views(suite: &mut Suite) {

@@ -127,7 +127,7 @@ impl ReduceLrOnPlateau {
             self.best = metric;
             self.bad_steps = 0;
         } else {
-            self.bad_steps += 1;
+            self.bad_steps = self.bad_steps.saturating_add(1);
         }
         if self.cooldown > 0 {
             self.cooldown -= 1;

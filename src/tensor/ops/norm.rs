@@ -155,7 +155,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` below rank 2, if the groups do not divide the channels, or unless weight and bias have rank 1 and one
-    /// number for each channel; `DType` unless all have one float type.
+    /// number for each channel; `DType` unless all have one float type; `Limit` for too many groups of no channels.
     #[cfg_attr(feature = "js", js(spread(options)))]
     pub fn group_norm(&self, groups: usize, options: NormOptions<'_>) -> Result<Tensor> {
         let name = "group_norm";
@@ -169,7 +169,8 @@ impl Tensor {
         let NormOptions { weight, bias, eps } = options;
         let weight = weight.map(|weight| self.reshape_per_channel(name, weight)).transpose()?;
         let bias = bias.map(|bias| self.reshape_per_channel(name, bias)).transpose()?;
-        let each = self.numel() / (self.shape[0] * groups).max(1);
+        // Without channels, any number of groups divides them, so the product may overflow. The result is 0 then.
+        let each = self.numel() / self.shape[0].saturating_mul(groups).max(1);
         self.normalize_and_scale(name, weight.as_ref(), bias.as_ref(), |x| {
             let apart = x.reshape(&[x.shape[0], groups, each])?;
             apart.layer_norm(2, NormOptions { eps, ..Default::default() })?.reshape(&x.shape)

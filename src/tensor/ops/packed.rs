@@ -1,7 +1,7 @@
 //! `PackedTensor`: a low-bit matrix that products and lookups read without unpacking it first.
 
 use crate::device::Device;
-use crate::dtype::FLOATS;
+use crate::dtype::{FLOATS, INDICES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Op, PackedArithmetic, PackedFormat, Routine};
 use crate::shape::Shape;
@@ -155,6 +155,9 @@ impl PackedTensor {
     /// # Errors
     /// `DType` unless the index is `i32` or `u32`.
     pub fn rows(&self, index: &Tensor) -> Result<Tensor> {
+        if !matches!(index.dtype(), DType::I32 | DType::U32) {
+            return Err(Error::wrong_dtype("rows", INDICES, index.dtype()));
+        }
         with_op_name("rows", || {
             let flat = index.cast(DType::I32)?.reshape(&[index.numel()])?;
             let (mut found, mut first): (Option<Tensor>, usize) = (None, 0);
@@ -225,9 +228,11 @@ impl PackedBuilder {
     ///
     /// # Errors
     /// `Shape` if the number of columns is 0 or not a multiple of the format's block; `Limit` if a row does not fit into
-    /// one binding of the device.
+    /// one binding of the device or into a tensor.
     pub fn new(device: &Device, format: PackedFormat, shape: [usize; 2]) -> Result<PackedBuilder> {
         let (limits, columns) = (device.limits(), shape[1]);
+        // The unpacked row must be a tensor. Its bytes then do not overflow.
+        Shape::new(NAME, &[columns])?;
         let (words, binding) = (format.row_words(columns) as u64, limits.binding_bytes);
         // Devices that unpack rows by ordinary operations also need the unpacked row to fit into one binding.
         let row = if limits.packed { 4 * words } else { 4 * words.max(columns as u64) };

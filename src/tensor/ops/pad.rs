@@ -1,9 +1,12 @@
 //! `pad` and `pad_with`: padding with a number or with the elements of the tensor, and cropping.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Op, PadAmount, Span};
 use crate::shape::MAX_ELEMENTS;
 use crate::tensor::{with_op_name, Amounts, Tensor};
+
+/// The most elements of an axis that `Symmetric` pads, because twice as many must be positions.
+const MAX_MIRRORED: usize = MAX_ELEMENTS / 2;
 
 /// The elements outside a tensor that is padded with its own elements.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -95,7 +98,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` unless there is one pair for each axis, if an empty axis is padded, or if a reflection is as long as the
-    /// axis.
+    /// axis; `Limit` if the result is too large, or if `Symmetric` pads an axis of 2^30 elements or more.
     pub fn pad_with(&self, amounts: impl Into<Amounts>, mode: PadMode) -> Result<Tensor> {
         let fits = |(&(before, after), &extent): (&(usize, usize), &usize)| match mode {
             _ if (before, after) == (0, 0) => true,
@@ -119,6 +122,12 @@ impl Tensor {
                 continue;
             }
             let extent = padded.shape[axis];
+            if mode == PadMode::Symmetric && extent > MAX_MIRRORED {
+                let message = format!(
+                    "pad_with: a mirrored axis must have at most {MAX_MIRRORED} elements, got {extent}"
+                );
+                return Err(Error::new(ErrorKind::Limit, message));
+            }
             let all = extent.saturating_add(before).saturating_add(after);
             padded = with_op_name("pad_with", || {
                 let (last, extent) = (extent as i32 - 1, extent as i32);

@@ -12,11 +12,24 @@
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::Reduction;
+use crate::shape::MAX_ELEMENTS;
 use crate::tensor::helpers::{combining_op, identity_element};
 use crate::tensor::{check_output_count, with_op_name, Operand, Scan, Tensor};
 
-/// The number of elements in a block.
+/// The most elements in a block.
 const BLOCK_LENGTH: usize = 16;
+
+/// Returns the number of elements in a block of `rows` rows of `count` elements. The steps within blocks have the shape
+/// `[rows, blocks, length, length]`. Blocks of large tensors are shorter, so that this shape has few enough elements.
+fn block_length(rows: usize, count: usize) -> usize {
+    let steps =
+        |length: usize| rows.saturating_mul(count.div_ceil(length)).saturating_mul(length * length);
+    let mut length = count.min(BLOCK_LENGTH);
+    while length > 2 && steps(length) > MAX_ELEMENTS {
+        length = (length / 2).max(2);
+    }
+    length
+}
 
 macro_rules! scans {
     ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => {
@@ -29,7 +42,7 @@ macro_rules! scans {
         /// once, at the end.
         ///
         /// # Errors
-        /// `Shape` if the axis does not exist; `Limit` for more than 2^27 elements.
+        /// `Shape` if the axis does not exist; `Limit` for more than 2^29 elements.
         pub fn $name(&self, axis: impl Into<Scan>) -> Result<Tensor> {
             self.scan(stringify!($name), Reduction::$op, axis.into())
         }
@@ -93,7 +106,8 @@ impl Tensor {
             return Ok(self.clone());
         }
         let none = identity_element(op, self.dtype);
-        let (length, blocks) = (count.min(BLOCK_LENGTH), count.div_ceil(BLOCK_LENGTH));
+        let length = block_length(rows, count);
+        let blocks = count.div_ceil(length);
         let whole = self.pad_static(&[(0, 0), (0, blocks * length - count)], none)?;
         let seen = self.device.iota(&[length, length], 1)?;
         let seen = seen.le(&self.device.iota(&[length, length], 0)?)?;
@@ -113,7 +127,8 @@ impl Tensor {
     pub(super) fn logcumsumexp_rows(&self) -> Result<Tensor> {
         let (rows, count) = (self.shape[0], self.shape[1]);
         let none = f64::NEG_INFINITY;
-        let (length, blocks) = (count.min(BLOCK_LENGTH), count.div_ceil(BLOCK_LENGTH));
+        let length = block_length(rows, count);
+        let blocks = count.div_ceil(length);
         let whole = self.pad_static(&[(0, 0), (0, blocks * length - count)], none)?;
         let seen = self.device.iota(&[length, length], 1)?;
         let seen = seen.le(&self.device.iota(&[length, length], 0)?)?;
@@ -183,7 +198,7 @@ impl Tensor {
     /// Returns the logarithm of the sum of exponentials along an axis up to each element, without overflow.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist; `DType` unless the tensor is a float; `Limit` for more than 2^27 elements.
+    /// `Shape` if the axis does not exist; `DType` unless the tensor is a float; `Limit` for more than 2^29 elements.
     #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn logcumsumexp(&self, axis: isize) -> Result<Tensor> {
         let name = "logcumsumexp";

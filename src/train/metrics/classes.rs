@@ -3,6 +3,7 @@
 use super::Metric;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::shape::Shape;
 use crate::tensor::Tensor;
 
 /// Returns the error for a metric without batches.
@@ -185,9 +186,10 @@ impl ConfusionMatrix {
     /// Adds a batch. Predictions are as for [`Accuracy`].
     ///
     /// # Errors
-    /// Same as [`Metric::update`]. `Shape` if the scores have another number of classes.
+    /// Same as [`Metric::update`]. `Shape` if the scores have another number of classes. `Limit` if the matrix is too large.
     pub fn update(&mut self, prediction: &Tensor, target: &Tensor) -> Result<()> {
         let (name, classes) = ("confusion_matrix", self.classes);
+        let cells = Shape::new(name, &[classes, classes])?.numel();
         if scored(prediction, target).is_some_and(|count| count != classes) {
             let shape = prediction.shape();
             return Err(Error::shape(format!(
@@ -198,7 +200,7 @@ impl ConfusionMatrix {
         let is_class = prediction.ge(0)?.logical_and(prediction.lt(classes)?)?;
         // Indices out of range are not counted. If the target is not a class, the index is already out of range.
         let place = target.mul(classes)?.add(&prediction)?;
-        let counts = is_class.where_cond(&place, -1)?.bincount(classes * classes)?;
+        let counts = is_class.where_cond(&place, -1)?.bincount(cells)?;
         let counts = counts.reshape(&[classes, classes])?;
         self.counts = Some(match &self.counts {
             Some(before) => before.add(&counts)?.detach(),

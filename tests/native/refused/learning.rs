@@ -5,7 +5,7 @@ use crate::shared::refusals::{of, t, TYPE};
 use pollster::block_on;
 use warpweft::device::{Device, Preference};
 use warpweft::dtype::DType::{Bool, I32};
-use warpweft::error::ErrorKind::{InvalidArgument, InvalidState, Shape};
+use warpweft::error::ErrorKind::{InvalidArgument, InvalidState, Limit, Shape};
 use warpweft::error::Result;
 use warpweft::nn::LossReduction::Mean;
 use warpweft::nn::{
@@ -242,6 +242,25 @@ pub const LAYERS: &[Refusal] = &[
         TransformerEncoderLayer::new(&g(d), 4, 2, Default::default())?.forward(&t(d, &[2, 4])?)
     }),
     ("init", Shape, |d| init::xavier_uniform(&g(d), &[3], init::Gain::Linear)),
+    // Sizes whose sums and products overflow.
+    ("init", Limit, |d| none(d, init::fans(&[2, usize::MAX, 3]))),
+    ("init", Limit, |d| none(d, init::fans(&[0, 2, usize::MAX, usize::MAX]))),
+    ("init", Limit, |d| init::xavier_uniform(&g(d), &[usize::MAX; 2], init::Gain::Linear)),
+    ("init", Limit, |d| init::xavier_normal(&g(d), &[usize::MAX, 1], init::Gain::Linear)),
+    ("init", Limit, |d| init::kaiming_uniform(&g(d), &[2, 3, usize::MAX], init::Gain::Linear)),
+    ("init", Limit, |d| init::orthogonal(&g(d), &[2, usize::MAX, usize::MAX], 1.0)),
+    ("init", Limit, |d| none(d, Conv1d::new(&g(d), 2, 3, [usize::MAX], Default::default()))),
+    ("rnn", Limit, |d| none(d, Rnn::new(&g(d), 3, usize::MAX, plain()))),
+    ("rnn", Limit, |d| none(d, Rnn::new(&g(d), usize::MAX, 2, plain()))),
+    ("lstm", Limit, |d| none(d, Lstm::new(&g(d), 3, usize::MAX / 3, plain()))),
+    ("lstm", Limit, |d| {
+        let options = RecurrentOptions { num_layers: 2, bidirectional: true, ..plain() };
+        none(d, Lstm::new(&g(d), 3, usize::MAX / 2 + 1, options))
+    }),
+    ("gru", Limit, |d| {
+        none(d, Gru::new(&g(d), 3, 2, RecurrentOptions { num_layers: usize::MAX, ..plain() }))
+    }),
+    ("attention", Limit, |d| none(d, MultiheadAttention::new(&g(d), usize::MAX, 1, 0.0))),
     ("trunc_normal", InvalidArgument, |d| init::trunc_normal(&g(d), &[3], (0.0, 0.0), (-1.0, 1.0))),
 ];
 
@@ -320,6 +339,10 @@ pub const TRAINING: &[Refusal] = &[
     ("mean_squared_error", TYPE, |d| score(d, MeanSquaredError::new(), &[4], of(d, I32, &[4]))),
     ("r2_score", Shape, |d| score(d, R2::new(), &[4], t(d, &[3]))),
     ("confusion_matrix", InvalidState, |d| none(d, ConfusionMatrix::new(2).matrix())),
+    ("confusion_matrix", Limit, |d| {
+        let classes = of(d, I32, &[2])?;
+        none(d, ConfusionMatrix::new(usize::MAX).update(&classes, &classes))
+    }),
 ];
 
 /// Returns an element function of one operand.

@@ -160,6 +160,14 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
         (with_note(&|_| "[]".into()), "of version null"),
         (with_note(&|note| note.replace("\"version\":2", "\"version\":3")), "of version 3"),
         (with_note(&|note| note.replace("\"steps\":10", "\"steps\":-1")), "no usable `steps`"),
+        (
+            with_note(&|note| note.replace("\"steps\":10,", "\"steps\":18446744073709551615,")),
+            "whose `steps` is 18446744073709551615, above 9007199254740991",
+        ),
+        (
+            with_note(&|note| note.replace("\"examples\":12,", "\"examples\":18446744073709551615,")),
+            "whose `examples` is 18446744073709551615, above 9007199254740991",
+        ),
         (with_note(&|note| note.replace("\"batch\":2", "\"batch\":11")), "more steps in an epoch"),
         (
             with_note(&|note| note.replace("\"position\":2", "\"position\":3")),

@@ -141,3 +141,12 @@ fn data_that_cannot_be_is_refused() {
     let none = Dataset::new(&zeros(&device, &[0, 2]), &zeros(&device, &[0])).expect("none");
     assert!(DataLoader::new(&none, 3).is_err());
 }
+
+#[test]
+fn more_batches_than_exist_can_be_skipped() {
+    let device = Place::Cpu.open().expect("the CPU is there");
+    let loader = DataLoader::new(&numbered(&device, 5).expect("five"), usize::MAX).expect("one");
+    assert_eq!(numbers(&loader, 0).expect("a batch"), [[0, 1, 2, 3, 4]]);
+    let mut left = loader.epoch(0).expect("it begins");
+    assert!(left.nth(usize::MAX).is_none() && left.next().is_none());
+}

@@ -1,14 +1,31 @@
 //! Rejected calls that the other lists do not contain, so that each documented kind of error of an operation is tested.
 
 use super::{of, t, Refusal, TYPE};
+use warpweft::device::Device;
 use warpweft::dtype::DType::{Bool, I32, U8};
 use warpweft::error::ErrorKind::{InvalidArgument, Limit, Shape};
 use warpweft::error::Result;
+use warpweft::op::PackedFormat;
 use warpweft::tensor::{
-    FftNorm, FftOptions, MatrixNorm, NormOptions, PoolOptions, Reduction, Tensor, Variable,
+    FftNorm, FftOptions, MatrixNorm, NormOptions, PackedTensor, PadMode, Padding, PoolOptions,
+    Reduction, Tensor, Variable,
 };
 
 const BACK: FftNorm = FftNorm::Backward;
+
+/// More than half of the largest size, so that twice as much overflows.
+const HALF: usize = usize::MAX / 2 + 1;
+
+/// Creates a packed matrix of two columns, and selects rows of it.
+fn rows(device: &Device, index: &Tensor) -> Result<Tensor> {
+    let words = [0x4000_3F80, 0x4080_4040];
+    PackedTensor::new(device, PackedFormat::BF16, [2, 2], &words)?.rows(index)
+}
+
+/// Creates a packed matrix of one row without words.
+fn packed(device: &Device, format: PackedFormat, columns: usize) -> Result<Tensor> {
+    PackedTensor::new(device, format, [1, columns], &[])?.dequantize()
+}
 
 /// Returns the first of several results.
 fn first(results: Result<Vec<Tensor>>) -> Result<Tensor> {
@@ -52,6 +69,31 @@ pub const ARRANGED: &[Refusal] = &[
     ("median", TYPE, |d| of(d, I32, &[4])?.median(0)),
     ("max_pool_indices", TYPE, |d| {
         of(d, Bool, &[1, 1, 4])?.max_pool_indices(PoolOptions::new([2]))
+    }),
+    ("rows", TYPE, |d| rows(d, &t(d, &[1])?)),
+    ("rows", TYPE, |d| rows(d, &of(d, U8, &[1])?)),
+    // Numbers whose sums and products overflow.
+    ("PackedTensor", Limit, |d| packed(d, PackedFormat::F32, usize::MAX)),
+    ("PackedTensor", Limit, |d| packed(d, PackedFormat::Q6_K, usize::MAX - 255)),
+    ("group_norm", Limit, |d| d.zeros(&[3, 0])?.group_norm(HALF, Default::default())),
+    ("pad_with", Limit, |d| d.zeros(&[1 << 30])?.pad_with(&[(1, 0)], PadMode::Symmetric)),
+    ("max_pool", Limit, |d| {
+        let options = PoolOptions {
+            stride: [HALF],
+            dilation: [HALF],
+            padding: Padding::Explicit([(usize::MAX - 100, 0)]),
+            ceil_mode: true,
+            ..PoolOptions::new([2])
+        };
+        t(d, &[1, 1, 4])?.max_pool(options)
+    }),
+    ("avg_pool", Limit, |d| {
+        let options = PoolOptions {
+            padding: Padding::Explicit([(HALF, HALF)]),
+            ceil_mode: true,
+            ..PoolOptions::new([2])
+        };
+        t(d, &[1, 1, 4])?.avg_pool(options)
     }),
 ];
 
