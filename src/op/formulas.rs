@@ -50,11 +50,16 @@ fn at_most(x: Expr, limit: f64) -> Expr {
     x.gt(limit).select(limit, x)
 }
 
-/// Limits `x` to [low, high]. NaN stays NaN, and `high` wins if the limits are reversed.
+/// Limits `x` to [low, high]. The result is NaN if one of the three is NaN, and `high` wins if the limits are reversed.
 pub fn clamp(x: Expr, low: impl Into<Expr>, high: impl Into<Expr>) -> Expr {
+    // A limit is the result where it is exceeded, or where it is NaN. Constant limits are numbers.
+    let or_nan = |exceeded: Expr, limit: Expr| match limit.literal() {
+        Some(_) => exceeded,
+        None => exceeded.or(limit.ne(limit)),
+    };
     let (low, high) = (low.into(), high.into());
-    let raised = x.lt(low).select(low, x);
-    raised.gt(high).select(high, raised)
+    let raised = or_nan(x.lt(low), low).select(low, x);
+    or_nan(raised.gt(high), high).select(high, raised)
 }
 
 /// Returns the smaller one, or NaN if one of them is NaN. The primitive may drop a NaN.

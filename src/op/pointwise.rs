@@ -330,7 +330,7 @@ macro_rules! pointwise_rows {
         /// `x / (1 + |x|)`, from -1 to 1.
         unary softsign(x): Float, [(-10.0, 10.0)] => x / (x.abs() + 1.0),
             gradient |y| [(x.abs() + 1.0).recip().square()];
-        /// `x` limited to [min, max].
+        /// `x` limited to [min, max], or NaN if `x` or a limit is NaN.
         unary hard_tanh(x; min = -1.0, max = 1.0): Float, [(-3.0, 3.0), (-1.5, -0.5), (0.5, 1.5)] =>
             formulas::clamp(x, min, max),
             gradient |y| [
@@ -379,7 +379,7 @@ macro_rules! pointwise_rows {
         binary remainder(x, y): Number, [(-10.0, 10.0), (0.5, 4.0)] => formulas::floor_mod(x, y);
         /// `x` to the power `y`: `x^0` and `1^y` are 1, `0^y` is Inf for negative `y`, and a
         /// negative `x` gives NaN unless `y` is an integer. The relative error on GPUs grows with
-        /// `|y log2(x)|`, about 1e-7 for each.
+        /// `|y log2(x)|`, about 1e-7 for each. The gradient by `y` is NaN for negative `x`, as in PyTorch.
         binary pow(x, y): Float, [(0.1, 5.0), (-3.0, 3.0)] => formulas::pow(x, y),
             gradient |z| formulas::pow_slopes(x, y);
         /// The smaller of the two elements, or NaN if one is NaN. The gradient passes to the smaller one, or half to each if
@@ -448,8 +448,8 @@ macro_rules! pointwise_rows {
                 condition.cast(DType::F32),
                 condition.not().cast(DType::F32),
             ];
-        /// `x` limited to [min, max], `min(max(x, min), max)`; NaN stays NaN. The gradient goes to
-        /// `x` inside, both ends included, and to the limit outside.
+        /// `x` limited to [min, max], `min(max(x, min), max)`, or NaN if `x` or a limit is NaN. The gradient goes to `x`
+        /// inside, both ends included, and to the limit outside.
         ternary clamp(x, min, max): Number, [(-10.0, 10.0), (-6.0, -1.0), (1.0, 6.0)] =>
             formulas::clamp(x, min, max);
         /// `x * y + z`, in one rounding where the device has it.

@@ -17,7 +17,7 @@ pub struct Conv2d {
 }
 
 /// The parameters of scaled dot-product attention. The operand after q, k and v is the scale, a number of rank 0. In the
-/// fields below, `keys` is the number of keys that count.
+/// fields `causal` and `window`, `keys` is the number of keys that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Attention {
     /// Whether query i attends only to keys up to `i + keys - queries`, so that the last query attends to all of them.
@@ -25,7 +25,8 @@ pub struct Attention {
     /// The window, if any. Query i attends only to keys at a smaller distance from its position, which is
     /// `i + keys - queries`.
     pub window: Option<usize>,
-    /// Whether a fifth operand, broadcast to `[batch, heads, queries, keys]`, is added to the scores.
+    /// Whether a fifth operand, broadcast to `[batch, heads, queries, keys]`, is added to the scores. It covers all keys, also
+    /// those that do not count.
     pub mask: bool,
     /// Whether the last operand, an `i32` of rank 0, is the number of first keys that count. Otherwise all keys count.
     pub length: bool,

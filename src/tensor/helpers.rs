@@ -1,6 +1,6 @@
 //! Helpers that several operations share.
 
-use super::{Axes, Operand, Pointwise, Tensor};
+use super::{Axes, Pointwise, Tensor};
 use crate::dtype::{DType, FLOATS};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Op, Reduction};
@@ -92,17 +92,6 @@ impl Tensor {
         compute: impl FnOnce(&Tensor) -> Result<Tensor>,
     ) -> Result<Tensor> {
         compute(&self.cast(self.dtype.compute())?)?.cast(self.dtype)
-    }
-
-    /// Returns the second operand of an operation that computes with this tensor as `f32`. Rejects a tensor of another type.
-    pub(super) fn operand_in_f32(&self, name: &str, other: &Operand) -> Result<Operand> {
-        match other {
-            Operand::Tensor(tensor) => {
-                self.check_same_dtype(name, &[tensor])?;
-                tensor.cast(self.dtype.compute()).map(Operand::from)
-            }
-            number => Ok(number.clone()),
-        }
     }
 
     /// Returns the square root, with gradient 0 instead of infinity at 0.

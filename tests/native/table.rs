@@ -157,6 +157,11 @@ fn values_in_f32_are_the_functions() {
     assert!(failures.is_empty(), "{failures}");
 }
 
+/// Whether the derivative does not exist: that of a power of a negative number by the exponent, which is NaN.
+fn is_undefined(row: &Row, point: &[f64], n: usize) -> bool {
+    row.name == "pow" && n == 1 && point[0] < 0.0
+}
+
 #[test]
 fn derivatives_in_f32_are_the_functions_slopes() {
     let mut failures = String::new();
@@ -169,7 +174,7 @@ fn derivatives_in_f32_are_the_functions_slopes() {
             for arithmetic in ARITHMETICS {
                 let (mut count, mut first, mut checked, mut worst) = (0, String::new(), 0, 0.0f64);
                 for point in float_points(row) {
-                    if !(reference.value)(&point).is_finite() {
+                    if !(reference.value)(&point).is_finite() || is_undefined(row, &point, n) {
                         continue;
                     }
                     let got = number(&machine, machine.run(&float_bits(row, &point), arithmetic));
@@ -372,7 +377,7 @@ const CHOSEN_SLOPES: &[(&str, &[f64], &[f64])] = &[
     ("pow", &[0.0, 1.0], &[1.0, 0.0]),
     ("pow", &[0.0, 2.0], &[0.0, 0.0]),
     ("pow", &[0.0, 0.5], &[INF, 0.0]),
-    ("pow", &[-3.0, 2.0], &[-6.0, 9.887510598012987e+00]),
+    ("pow", &[-3.0, 2.0], &[-6.0, NAN]),
 ];
 
 /// Tests values that are conventions: at kinks, at poles, at signed zeros and at NaN.
@@ -670,7 +675,8 @@ fn second_derivatives_are_numbers() {
                     let value =
                         |machine: &Machine| number(machine, machine.run(&bits, Arithmetic::Exact));
                     let finite = (reference.value)(&point).is_finite() && value(&first).is_finite();
-                    let finite = finite && point.iter().all(ordinary);
+                    let is_undefined = is_undefined(row, &point, n) || is_undefined(row, &point, m);
+                    let finite = finite && !is_undefined && point.iter().all(ordinary);
                     if finite && value(&second).is_nan() {
                         failures += &format!("\n{} by {n} and {m} at {point:?}", row.name);
                         break;

@@ -123,6 +123,7 @@ pub fn cases() -> Suite {
     masks(&mut suite);
     windows(&mut suite);
     lengths(&mut suite);
+    limits(&mut suite);
     options(&mut suite);
     empty(&mut suite);
     blocks(&mut suite);
@@ -242,6 +243,39 @@ fn lengths(suite: &mut Suite) {
                 Ok(checks)
             });
         }
+    }
+}
+
+/// Tests that a key counts only if the length, the mask, `is_causal` and the window all allow it.
+fn limits(suite: &mut Suite) {
+    for (queries, keys, length, window) in [(5, 40, 33, 9), (1, 300, 257, 100), (40, 70, 50, 12)] {
+        let sizes = Sizes { batch: 2, heads: 4, queries, keys, ..SMALL };
+        suite.add(format!("all limits, {queries} queries of {keys} keys"), move |device| {
+            let [q, k, v] = sizes.data();
+            let [first, values] = [&k, &v].map(|x| x.slice(2, 0, length, 1));
+            // The mask has all keys, and shows those after the length.
+            let seen = random(&[queries, keys], -1.0, 2.0, 10);
+            let seen = Array::from_fn(&[queries, keys], |at| {
+                f64::from(u8::from(at[1] >= length || seen.at(at) > 0.0))
+            });
+            let near_by = window_mask(queries, length, window);
+            let hidden = Array::from_fn(&[1, 1, queries, length], |at| match seen.at(&at[2..]) {
+                0.0 => f64::NEG_INFINITY,
+                _ => near_by.at(at),
+            });
+            let hidden = hidden.expand(&[2, 4, queries, length]);
+            let mask = seen.on(device, DType::Bool)?;
+            let options = AttentionOptions {
+                is_causal: true,
+                window: Some(window),
+                attn_mask: Some(&mask),
+                kv_length: Some(length),
+                ..Default::default()
+            };
+            let got = q.f32(device)?.attention(&k.f32(device)?, &v.f32(device)?, options)?;
+            let want = attend(&q, &first, &values, true, Some(&hidden), sizes.scale());
+            Ok(vec![near("attention", got, want, sizes.tolerance())])
+        });
     }
 }
 

@@ -96,6 +96,23 @@ fn norms(suite: &mut Suite) {
             near("large", kept, want, Tolerance::F32),
         ])
     });
+    suite.add("norms and distances over no elements", |device| {
+        let (none, others) = (device.zeros(&[2, 0])?, device.zeros(&[3, 0])?);
+        let all =
+            |shape: &[usize], value: f64| Array::new(shape, vec![value; shape.iter().product()]);
+        let mut checks = Vec::new();
+        for p in [0.0, 0.5, 1.0, 2.0, 3.0, f64::INFINITY, -2.0, f64::NEG_INFINITY] {
+            let want = if p < 0.0 { f64::INFINITY } else { 0.0 };
+            let by = Tolerance::EXACT;
+            checks.push(near(format!("norm {p}"), none.norm(p, 1)?, all(&[2], want), by));
+            let kept = none.norm(p, Axes::from(1).keepdim(true))?;
+            checks.push(near(format!("kept {p}"), kept, all(&[2, 1], want), by));
+            let distances = none.cdist(&others, p)?;
+            checks.push(near(format!("cdist {p}"), distances, all(&[2, 3], want), by));
+        }
+        checks.push(near("linf", none.norm_linf(())?, all(&[], 0.0), Tolerance::EXACT));
+        Ok(checks)
+    });
     both(
         suite,
         "cosine_similarity",

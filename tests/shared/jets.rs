@@ -206,7 +206,16 @@ pub fn derivatives(name: &str, point: &[f64], directions: &[usize]) -> Option<[f
     let jet = unary(name, arguments[0])
         .or_else(|| activation(name, &arguments))
         .or_else(|| several(name, &arguments))?;
-    Some(jet.0)
+    let mut parts = jet.0;
+    if name == "pow" && point[0] < 0.0 {
+        // The logarithm of the base does not exist.
+        for (part, value) in parts.iter_mut().enumerate() {
+            if directions.iter().enumerate().any(|(at, &n)| part >> at & 1 == 1 && n == 1) {
+                *value = f64::NAN;
+            }
+        }
+    }
+    Some(parts)
 }
 
 fn unary(name: &str, x: Jet) -> Option<Jet> {

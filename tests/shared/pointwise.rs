@@ -186,7 +186,7 @@ fn integers(device: &Device, row: &Row, dtype: DType, f: fn(&[i64]) -> i64) -> R
     Ok(checks)
 }
 
-/// Tests true division of integers, and floor division of floats.
+/// Tests true division of integers, floor division of floats, and limits that are NaN.
 fn quotients(suite: &mut Suite) {
     suite.add("div of integers", |device| {
         let mut checks = Vec::new();
@@ -231,6 +231,17 @@ fn quotients(suite: &mut Suite) {
         checks.push(near("i32 / 0", x.div(0)?, by_zero, Tolerance::EXACT));
         Ok(checks)
     });
+    suite.add("limits that are NaN", |device| {
+        let x = device.tensor(&[-5.0f32, 0.5, 5.0], &[3])?;
+        let nan = Array::new(&[3], vec![f64::NAN; 3]);
+        let all = [
+            ("hard_tanh from", x.hard_tanh(f64::NAN, 1.0)),
+            ("hard_tanh to", x.hard_tanh(-1.0, f64::NAN)),
+            ("clamp from", x.clamp(f64::NAN, 1.0)?),
+            ("clamp to", x.clamp(-1.0, f64::NAN)?),
+        ];
+        Ok(all.map(|(what, got)| near(what, got, nan.clone(), Tolerance::EXACT)).into())
+    });
     suite.add("floor_divide of floats", |device| {
         // The values of NumPy 2.2.
         let pairs = [
@@ -247,6 +258,14 @@ fn quotients(suite: &mut Suite) {
             (0.0, 0.0, f64::NAN),
             (f32::NAN, 1.0, f64::NAN),
             (3.0, f32::INFINITY, 0.0),
+            (-5.0, f32::INFINITY, -1.0),
+            (5.0, f32::NEG_INFINITY, -1.0),
+            (-5.0, f32::NEG_INFINITY, 0.0),
+            (f32::INFINITY, 2.0, f64::NAN),
+            (f32::NEG_INFINITY, 2.0, f64::NAN),
+            (f32::INFINITY, f32::INFINITY, f64::NAN),
+            (f32::INFINITY, 0.0, f64::INFINITY),
+            (-3e38, 2e38, -2.0),
         ];
         let [x, y]: [Vec<f32>; 2] =
             [pairs.iter().map(|p| p.0).collect(), pairs.iter().map(|p| p.1).collect()];
@@ -339,6 +358,10 @@ const CONVENTIONS: &[(&str, &[f64], f64)] = &[
     ("maximum", &[-INF, 1.0], 1.0),
     ("clamp", &[NAN, 0.0, 1.0], NAN),
     ("clamp", &[5.0, 2.0, 1.0], 1.0),
+    ("clamp", &[0.5, NAN, 1.0], NAN),
+    ("clamp", &[0.5, 0.0, NAN], NAN),
+    ("clamp", &[5.0, NAN, 1.0], NAN),
+    ("clamp", &[-5.0, 0.0, NAN], NAN),
     ("relu", &[-0.0], 0.0),
     ("relu", &[NAN], NAN),
     ("copysign", &[2.0, -0.0], -2.0),

@@ -206,6 +206,18 @@ fn fused(suite: &mut Suite) {
         let got = pool(&a.exp(), &windows, Kind::Max)?.mul(2)?.add(1)?;
         Ok(vec![near("max", got, want, Tolerance::F32)])
     });
+    suite.add("a step beyond the input leaves one window", |device| {
+        let x = random(&[1, 2, 5], -2.0, 2.0, 4);
+        let want = Array::from_fn(&[1, 2, 1], |at| x.at(&[0, at[1], 0]).max(x.at(&[0, at[1], 1])));
+        let mut checks = Vec::new();
+        for stride in [5, usize::MAX / 2 + 1, usize::MAX] {
+            let options =
+                PoolOptions { stride: [stride], ceil_mode: true, ..PoolOptions::new([2]) };
+            let got = x.f32(device)?.max_pool(options)?;
+            checks.push(near(format!("steps of {stride}"), got, want.clone(), Tolerance::F32));
+        }
+        Ok(checks)
+    });
     suite.add("the padding of NaN, infinities and whole numbers", |device| {
         let x = Array::new(&[1, 1, 4], vec![f64::NAN, -1.0, f64::NEG_INFINITY, -2.0]);
         let options = PoolOptions { padding: Padding::Explicit([(1, 1)]), ..PoolOptions::new([2]) };
@@ -497,6 +509,16 @@ fn positions(suite: &mut Suite) {
             [DType::F32, DType::I32].into_iter().map(check).collect()
         });
     }
+    suite.add("l2_pool of a window of zeros, and its gradient", |device| {
+        let x = device.tensor(&[0.0f32, 0.0, 3.0, 4.0], &[1, 1, 4])?;
+        let got = x.l2_pool(PoolOptions::new([2]))?;
+        let gradient = got.sum(())?.grad(&[&x])?.remove(0);
+        let slopes = Array::new(&[1, 1, 4], vec![0.0, 0.0, 0.6, 0.8]);
+        Ok(vec![
+            near("values", got, Array::new(&[1, 1, 2], vec![0.0, 5.0]), Tolerance::F32),
+            near("gradient", gradient, slopes, Tolerance::F32),
+        ])
+    });
     suite.add("the position of NaN and in padding", |device| {
         let low = f64::NEG_INFINITY;
         let x = Array::new(&[1, 1, 6], vec![1.0, f64::NAN, 3.0, low, low, low]);

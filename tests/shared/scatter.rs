@@ -6,7 +6,7 @@ use super::tolerance::Tolerance;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::tensor::{Reduction, ScatterNdOptions, Tensor};
+use warpweft::tensor::{Reduction, ScatterNdOptions, ScatterReduction, Tensor};
 
 /// Combines an existing element with a new one.
 pub type Combine = fn(f64, f64) -> f64;
@@ -87,6 +87,7 @@ pub fn cases() -> Suite {
     shapes(&mut suite);
     types(&mut suite);
     not_finite(&mut suite);
+    ties(&mut suite);
     sorted(&mut suite);
     index_adds(&mut suite);
     coordinates(&mut suite);
@@ -143,6 +144,47 @@ fn not_finite(suite: &mut Suite) {
         for (op, combine) in [WAYS[0], WAYS[1], WAYS[2]] {
             let want = scattered(&x, 0, &index, &source, combine);
             checks.push(near(format!("{op:?}"), apply(&a, 0, &i, &s, op)?, want, Tolerance::EXACT));
+        }
+        Ok(checks)
+    });
+}
+
+/// Tests that equal largest or smallest elements share the gradient equally, as in PyTorch.
+fn ties(suite: &mut Suite) {
+    suite.add("gradients of equal elements", |device| {
+        let index = device.tensor(&[0i32, 0, 1, 1, 1, 2], &[6])?;
+        let weight = device.tensor(&[3.0f32, 2.0, 5.0, 7.0], &[4])?;
+        let mut checks = Vec::new();
+        for (op, sign) in [(Reduction::Max, 1.0f32), (Reduction::Min, -1.0)] {
+            let signed = |x: &[f32]| x.iter().map(|x| x * sign).collect::<Vec<f32>>();
+            let x = device.tensor(&signed(&[4.0, 1.0, 9.0, 6.0]), &[4])?;
+            let source = device.tensor(&signed(&[4.0, 4.0, 7.0, 7.0, 3.0, 2.0]), &[6])?;
+            let mut check = |what: &str, way: ScatterReduction, want: [&[f64]; 3]| -> Result<()> {
+                let result = x.scatter_reduce(0, &index, &source, way)?;
+                let gradients = result.mul(&weight)?.sum(())?.grad(&[&x, &source])?;
+                for (n, got) in [&result, &gradients[0], &gradients[1]].into_iter().enumerate() {
+                    let factor = if n == 0 { f64::from(sign) } else { 1.0 };
+                    let want = want[n].iter().map(|x| x * factor).collect();
+                    let want = Array::new(got.shape(), want);
+                    checks.push(near(
+                        format!("{what} {op:?} {n}"),
+                        got.clone(),
+                        want,
+                        Tolerance::F32,
+                    ));
+                }
+                Ok(())
+            };
+            check(
+                "with the previous",
+                op.into(),
+                [&[4.0, 7.0, 9.0, 6.0], &[1.0, 0.0, 5.0, 7.0], &[1.0, 1.0, 1.0, 1.0, 0.0, 0.0]],
+            )?;
+            check(
+                "without",
+                ScatterReduction::from(op).include_self(false),
+                [&[4.0, 7.0, 2.0, 6.0], &[0.0, 0.0, 0.0, 7.0], &[1.5, 1.5, 1.0, 1.0, 0.0, 5.0]],
+            )?;
         }
         Ok(checks)
     });

@@ -14,13 +14,14 @@ pub fn pow(x: Expr, y: Expr) -> Expr {
     x.eq(1.0).or(y.eq(0.0)).select(1.0, p)
 }
 
-/// The slopes of x^y. By the base it is y x^(y-1). By the exponent it is x^y log|x|, or 0 if the base is 0 and x^y is finite.
+/// The slopes of x^y. By the base it is y x^(y-1). By the exponent it is x^y log x, which is NaN for negative bases, or 0 if
+/// the base is 0 and x^y is finite.
 pub fn pow_slopes(x: Expr, y: Expr) -> [Expr; 2] {
     [[1.0, 0.0], [0.0, 1.0]].map(|[k, j]| slope(x, y, Expr::lit(k), Expr::lit(j)))
 }
 
 /// The derivative of x^y, k times by x and j times by y, for constants k and j. By x alone it is y (y-1) ... (y-k+1) x^(y-k),
-/// and 0 if a factor is 0. Each derivative by y multiplies by log|x| or differentiates the factors.
+/// and 0 if a factor is 0. Each derivative by y multiplies by log x or differentiates the factors.
 fn slope(x: Expr, y: Expr, k: Expr, j: Expr) -> Expr {
     let count = |order: Expr| order.literal().unwrap_or_default() as usize;
     let factors: Vec<Expr> = (0..count(k)).map(|n| y - n as f64).collect();
@@ -42,7 +43,8 @@ fn slope(x: Expr, y: Expr, k: Expr, j: Expr) -> Expr {
 /// Returns the factor of x^(y-k) in the j-th derivative by y of the product of `factors` and the power.
 fn sum(x: Expr, y: Expr, factors: &[Expr], j: usize) -> Expr {
     // The logarithm of 0 is replaced by 0, unless a power of it is infinite.
-    let log = x.eq(0.0).and(y.ge(0.0)).select(0.0, x.abs().log());
+    let log = x.lt(0.0).select(f64::NAN, x.abs().log());
+    let log = x.eq(0.0).and(y.ge(0.0)).select(0.0, log);
     // The derivatives of the product. A factor has the first derivative 1, and then 0.
     let mut product = vec![Expr::lit(0.0); j + 1];
     product[0] = Expr::lit(1.0);

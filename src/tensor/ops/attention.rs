@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::op::{Attention, Op, Routine};
 use crate::tensor::{operand_bits, with_op_name, Tensor};
 
-/// The parameters of attention. By default, each query attends to all keys, scaled by `1 / sqrt(head size)`.
+/// The parameters of attention. By default, each query attends to all keys, scaled by `1 / sqrt(head size)`. A query attends to
+/// a key only if `is_causal`, `window`, `attn_mask` and `kv_length` all allow it.
 ///
 /// Example: a cache of keys and values that is filled in place, and read up to its current length.
 ///
@@ -34,15 +35,16 @@ pub struct AttentionOptions<'a> {
     /// The size of a sliding window. The i-th query attends only to keys at less than this distance from
     /// `i + keys - queries`. The default is no limit.
     pub window: Option<usize>,
-    /// A mask that broadcasts to `[batch, heads, queries, keys]`. A `bool` mask is true for visible keys. A float mask is
-    /// added to the scores. The default is none.
+    /// A mask that broadcasts to `[batch, heads, queries, keys]`, where `keys` are all keys in k. A `bool` mask is true for
+    /// visible keys. A float mask is added to the scores. The default is none.
     pub attn_mask: Option<&'a Tensor>,
     /// The factor of the scores. The default is `1 / sqrt(size)`.
     pub scale: Option<f64>,
     /// The number of valid keys, which are the first ones. The default is all.
     ///
-    /// The other fields use this number as `keys`. k and v can therefore be a cache that is longer than its current content,
-    /// whose rest is ignored. The number is data, so another number reuses the plan.
+    /// `is_causal` and `window` use this number as `keys`. k and v can therefore be a cache that is longer than its current
+    /// content, whose rest is ignored. Elements of `attn_mask` for the rest are ignored, too. The number is data, so another
+    /// number reuses the plan.
     pub kv_length: Option<usize>,
 }
 

@@ -140,7 +140,7 @@ impl Tensor {
     /// `[.., m, d], [.., n, d] -> [.., m, n]`.
     ///
     /// Leading axes broadcast. It is one kernel, which does not store the differences. The gradient of equal vectors is
-    /// 0.
+    /// 0. The distance of vectors without elements is 0, or infinity if `p` is negative.
     ///
     /// # Errors
     /// `Shape` if the shapes do not fit; `DType` unless both have one float type; `InvalidArgument` if `p` is NaN.

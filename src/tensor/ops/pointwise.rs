@@ -135,6 +135,17 @@ impl Tensor {
         self.apply(Op::Pointwise(row), &tensors.iter().collect::<Vec<_>>())
     }
 
+    /// Returns the second operand of an operation that computes with this tensor as `f32`. Rejects a tensor of another type.
+    fn operand_in_f32(&self, name: &str, other: &Operand) -> Result<Operand> {
+        match other {
+            Operand::Tensor(tensor) => {
+                self.check_same_dtype(name, &[tensor])?;
+                tensor.cast(self.dtype.compute()).map(Operand::from)
+            }
+            number => Ok(number.clone()),
+        }
+    }
+
     /// Divides operands that are not floats as `f32`.
     fn true_quotient(&self, others: &[Operand]) -> Result<Tensor> {
         let float = |other: &Operand| match other {
@@ -147,17 +158,27 @@ impl Tensor {
         with_op_name("div", || self.cast(DType::F32)?.apply_row(Pointwise::div, &others))
     }
 
-    /// Returns the quotient of floats, rounded down. Subtracting the remainder leaves a multiple of the divisor, so its
-    /// quotient only needs rounding to an integer. If the divisor is 0, the remainder is NaN, and the plain quotient is
-    /// rounded down.
+    /// Returns the quotient of floats, rounded down. Subtracting the remainder with the sign of `x` leaves a multiple of the
+    /// divisor, so its quotient only needs rounding to an integer. It was rounded towards 0, so 1 is subtracted if the
+    /// remainder and the divisor have different signs. If the divisor is 0, the result is the plain quotient.
     fn floor_quotient(&self, others: &[Operand]) -> Result<Tensor> {
         let [divisor] = others else { unreachable!("it takes two operands") };
         with_op_name("floor_divide", || {
-            let divisor = self.operand_in_f32("floor_divide", divisor)?;
+            let divisor = match self.operand_in_f32("floor_divide", divisor)? {
+                Operand::Tensor(divisor) => divisor,
+                Operand::Number(divisor) => {
+                    let bits = operand_bits("floor_divide", DType::F32, divisor)?;
+                    Tensor::adopt(&self.device, self.device.scalar(DType::F32, bits))
+                }
+            };
             self.compute_in_f32(|x| {
-                let quotient = x.div(&divisor)?;
-                let whole = x.sub(x.remainder(&divisor)?)?.div(&divisor)?.round();
-                whole.is_nan().where_cond(quotient.floor(), whole)
+                let rest = x.fmod(&divisor)?;
+                let whole = x.sub(&rest)?.div(&divisor)?.round();
+                let apart = rest.sign_bit().logical_xor(divisor.sign_bit())?;
+                let apart = apart.logical_and(rest.ne(0.0)?)?;
+                let whole = apart.where_cond(whole.sub(1.0)?, whole)?;
+                // Rounding does not change the quotient, but makes its gradient 0.
+                divisor.eq(0.0)?.where_cond(x.div(&divisor)?.floor(), whole)
             })
         })
     }

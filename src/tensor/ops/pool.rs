@@ -123,7 +123,7 @@ impl Tensor {
     }
 
     /// Returns the square root of the sum of squares of each window over the last `N` axes (1 to 3), in the shapes of
-    /// [`Tensor::max_pool`].
+    /// [`Tensor::max_pool`]. Its gradient at 0 is 0.
     ///
     /// # Errors
     /// The errors of [`Tensor::avg_pool`].
@@ -142,7 +142,7 @@ impl Tensor {
         match kind {
             Pool::Max => self.reduce_windows(asked, Reduction::Max, f64::NEG_INFINITY),
             Pool::L2 => self.compute_in_f32(|x| {
-                Ok(x.square().reduce_windows(asked, Reduction::Sum, 0.0)?.sqrt())
+                x.square().reduce_windows(asked, Reduction::Sum, 0.0)?.safe_sqrt()
             }),
             Pool::Average { count_padding } => self.compute_in_f32(|x| {
                 let sum = x.reduce_windows(asked, Reduction::Sum, 0.0)?;
@@ -248,12 +248,14 @@ impl Tensor {
             let padded = extent.saturating_add(before).saturating_add(after);
             let mut more = 0;
             if let (true, Some(count)) = (asked.ceil, windows.count(padded)) {
+                // This does not overflow, because a window fits.
                 let reach = windows.dilation * (windows.size - 1) + 1;
-                let next = count * windows.step;
                 // The window must start inside the input, or in the padding before it.
-                let begins = next < extent.saturating_add(before);
-                if begins && !(padded - reach).is_multiple_of(windows.step) {
-                    more = (next + reach).saturating_sub(padded);
+                let inside = extent.saturating_add(before);
+                let next = count.checked_mul(windows.step).filter(|&next| next < inside);
+                let is_cut = !(padded - reach).is_multiple_of(windows.step);
+                if let Some(next) = next.filter(|_| is_cut) {
+                    more = next.saturating_add(reach).saturating_sub(padded);
                 }
             }
             ends.push(((before, after), more));

@@ -269,19 +269,22 @@ impl Tensor {
         self.reduce_floats("norm_l2", axes, |x, axes, _| x.square().sum(axes)?.safe_sqrt())
     }
 
-    /// Returns the largest absolute value over these axes.
+    /// Returns the largest absolute value over these axes, or 0 over no elements.
     ///
     /// # Errors
     /// The errors of [`Tensor::mean`].
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn norm_linf(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        self.reduce_floats("norm_linf", axes, |x, axes, _| x.abs().max(axes))
+        self.reduce_floats("norm_linf", axes, |x, axes, count| match count {
+            0 => x.sum(axes),
+            _ => x.abs().max(axes),
+        })
     }
 
     /// Returns the `p`-norm over these axes, `sum(|x|^p)^(1/p)`. Its gradient is 0 if the norm is 0.
     ///
     /// For infinity it is the largest absolute value, and for minus infinity the smallest. For 0 it is the number of
-    /// nonzero elements.
+    /// nonzero elements. Over no elements it is 0, or infinity if `p` is negative.
     ///
     /// # Errors
     /// The errors of [`Tensor::mean`]; `InvalidArgument` if `p` is NaN.

@@ -308,6 +308,10 @@ impl Tensor {
         let none = self.device.constant(&[], identity_element(op, wide), wide)?;
         let steps = index.numel().saturating_mul(count).saturating_mul(columns);
         let brought = if steps <= MAX_COMPARISONS {
+            if matches!(op, Reduction::Max | Reduction::Min) && self.dtype.is_float() {
+                let best = self.cast(wide)?.best_of_each(&index, &source, op, &none)?;
+                return best.cast(self.dtype);
+            }
             let found = index.index_matches(count)?.unsqueeze(2)?;
             let source = source.permute(&[0, 2, 1])?.unsqueeze(1)?;
             found.where_cond(&source, &none)?.reduce(op, 3)?
@@ -319,6 +323,25 @@ impl Tensor {
             there.unsqueeze(-1)?.where_cond(&sums.gather_rows(&ends)?, &none)?
         };
         self.cast(wide)?.apply_row(combining_op(op), &[Operand::Tensor(brought)])?.cast(self.dtype)
+    }
+
+    /// Returns the largest or smallest one of each element and its source elements, in the shapes of `scatter_into`. The
+    /// element is reduced together with the source elements, as the last one, so that equal elements get equal shares of
+    /// the gradient.
+    fn best_of_each(
+        &self,
+        index: &Tensor,
+        source: &Tensor,
+        op: Reduction,
+        none: &Tensor,
+    ) -> Result<Tensor> {
+        let length = index.shape[1];
+        let index = index.pad_static(&[(0, 0), (0, 1)], -1.0)?;
+        let source = source.pad_static(&[(0, 0), (0, 1), (0, 0)], 0.0)?;
+        let found = index.index_matches(self.shape[1])?.unsqueeze(2)?;
+        let brought = found.where_cond(source.permute(&[0, 2, 1])?.unsqueeze(1)?, none)?;
+        let own = self.device.iota(&[length + 1], 0)?.eq(length)?;
+        own.where_cond(self.unsqueeze(3)?, brought)?.reduce(op, 3)
     }
 
     /// Returns whether each of `count` positions equals each index: `[rows, m] -> [rows, count, m]`.
@@ -387,6 +410,10 @@ impl Tensor {
     /// Combines elements of `source` that have the same position with each other and with the previous element, like
     /// [`Tensor::scatter`]. They are added, multiplied, or reduced to the largest, the smallest or the mean. `bool`
     /// elements are combined by `any` or `all`.
+    ///
+    /// If several elements are the largest or the smallest, they get equal shares of the gradient, and so does the previous
+    /// element. If the indices are sorted, which [`Tensor::scatter`] explains, the previous element gets half instead, and
+    /// the other shares depend on the order.
     ///
     /// # Errors
     /// The errors of [`Tensor::scatter`]; `DType` if the type does not have the reduction, or for a mean of integers.

@@ -70,7 +70,8 @@ fn points(row: &Row) -> Vec<Vec<f64>> {
     points
 }
 
-/// Whether the function has derivatives at the point, and `f64` can represent them. A power of 0 has some.
+/// Whether the function has derivatives at the point, and `f64` can represent them. A power of 0 or of a negative
+/// number has some.
 fn has_derivatives(name: &str, point: &[f64]) -> bool {
     let x = point[0];
     match name {
@@ -137,7 +138,7 @@ fn derivatives_to_the_third_are_the_functions() {
             for point in points(row) {
                 let parts = derivatives(row.name, &point, &order).expect(row.name);
                 let want = parts[(1 << order.len()) - 1];
-                let some = row.name == "pow" && point[0] == 0.0;
+                let some = row.name == "pow" && point[0] <= 0.0;
                 if !has_derivatives(row.name, &point) || some && want.is_nan() {
                     continue;
                 }

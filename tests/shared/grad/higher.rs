@@ -125,6 +125,26 @@ fn powers(suite: &mut Suite) {
             near("third", third, at.map(|_| 6.0), close),
         ])
     });
+    suite.add("x^y by y, at zeros and negative x", |device| {
+        // The rule of PyTorch's `pow_backward_exponent`: x^y log(x), but 0 where x is 0 and y is not negative.
+        let cases = [
+            ([-2.0, 3.0], f64::NAN),
+            ([-2.0, 0.0], f64::NAN),
+            ([-1.0, -1.0], f64::NAN),
+            ([0.0, 2.0], 0.0),
+            ([0.0, 0.5], 0.0),
+            ([0.0, 0.0], 0.0),
+            ([-0.0, 3.0], 0.0),
+            ([0.0, -1.0], f64::NEG_INFINITY),
+            ([1.0, 5.0], 0.0),
+            ([2.0, 3.0], 8.0 * std::f64::consts::LN_2),
+        ];
+        let count = cases.len();
+        let column = |n: usize| Array::new(&[count], cases.iter().map(|case| case.0[n]).collect());
+        let (x, y) = (column(0).f32(device)?, column(1).f32(device)?);
+        let want = Array::new(&[count], cases.iter().map(|case| case.1).collect());
+        Ok(vec![near("slopes", slope(&x.pow(&y)?, &y)?, want, Tolerance::F32)])
+    });
     suite.add("x^2 twice", |device| {
         let at = Array::new(&[4], vec![0.0, 1.0, -1.0, 3.0]);
         let x = at.f32(device)?;

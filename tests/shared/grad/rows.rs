@@ -164,7 +164,9 @@ fn at_extremes<'a>(
         let slope = slope(reference, point, n);
         let steep = slope.is_some_and(|(slope, _)| !fits(slope));
         let excused = steep || is_vertical(row.name, point, n);
-        let bad = got.is_nan() || !excused && !got.is_finite();
+        // By the exponent, the derivative of a power of a negative number is NaN.
+        let undefined = row.name == "pow" && n == 1 && point[0] < 0.0;
+        let bad = !undefined && got.is_nan() || !excused && got.is_infinite();
         if fits((reference.value)(point)) && bad {
             return Err(format!("{point:?} by {n}: got {got:e}, slope {slope:?}"));
         }

@@ -1,8 +1,9 @@
 //! Tests matrices of more sizes against the definitions: products of the factors, and of inverses with the matrix.
 
 use super::super::array::{random, Array};
-use super::super::check::{near, Suite};
+use super::super::check::{judged, near, Suite};
 use super::super::tolerance::Tolerance;
+use super::eigenvalues;
 use warpweft::dtype::DType;
 
 /// Returns matrices with a small condition number: numbers from -1 to 1, and larger ones on a diagonal.
@@ -154,6 +155,7 @@ pub fn cases(suite: &mut Suite) {
         case.big = rows.max(columns) > 10;
     }
     special(suite);
+    extremes(suite);
 }
 
 /// Tests special cases: singular, empty, `f16`, large numbers.
@@ -255,4 +257,76 @@ fn special(suite: &mut Suite) {
             ])
         })
         .half();
+}
+
+/// A symmetric matrix of whole numbers with distinct eigenvalues.
+const WHOLE: [f64; 16] =
+    [4.0, 1.0, -2.0, 1.0, 1.0, 3.0, 1.0, 2.0, -2.0, 1.0, 5.0, -1.0, 1.0, 2.0, -1.0, 2.0];
+
+/// Tests numbers at the ends of the range of `f32`.
+fn extremes(suite: &mut Suite) {
+    suite.add("matrices of numbers near the largest and the smallest", |device| {
+        let mut checks = Vec::new();
+        let x = Array::new(&[1, 4, 4], WHOLE.to_vec());
+        let (sign, log) = determinant(&WHOLE, 4);
+        let values = Array::new(&[1, 4], eigenvalues(&WHOLE, 4));
+        // GPUs flush results below 2^-126 to 0, which is an error of 2^-10 here.
+        for (power, error) in [(124, 1e-5), (-116, 5e-3)] {
+            let scale = 2f64.powi(power);
+            let a = x.map(|x| x * scale).f32(device)?;
+            let by = Tolerance { absolute: error * 10.0 * scale, relative: 0.0 };
+            let (q, r) = a.qr()?;
+            let found = a.slogdet()?;
+            let whole = log + 4.0 * scale.ln();
+            let one = |value: f64| Array::new(&[1], vec![value]);
+            let turned = q.transpose(1, 2)?.matmul(&q)?;
+            checks.push(near("values", a.eigh()?.0, values.map(|x| x * scale), by));
+            checks.push(near("q r", q.matmul(&r)?, x.map(|x| x * scale), by));
+            checks.push(near("orthonormal", turned, identity(1, 4), near_by(4.0)));
+            checks.push(near("sign", found.0, one(sign), Tolerance::EXACT));
+            checks.push(near("log", found.1, one(whole), near_by(100.0)));
+            // The sum of the eigenvalues is the trace.
+            let gradient = a.eigh()?.0.sum(())?.grad(&[&a])?.remove(0);
+            let close = Tolerance { absolute: error * 10.0, relative: 0.0 };
+            checks.push(near("gradient", gradient, identity(1, 4), close));
+        }
+        Ok(checks)
+    });
+    suite.add("the determinant of rows of very different sizes", |device| {
+        let a = Array::new(&[2, 2], vec![2f64.powi(126), 0.0, 0.0, 2f64.powi(-125)]).f32(device)?;
+        let (sign, log) = a.slogdet()?;
+        let one = |value: f64| Array::new(&[], vec![value]);
+        Ok(vec![
+            near("sign", sign, one(1.0), Tolerance::EXACT),
+            near("log", log, one(std::f64::consts::LN_2), near_by(10.0)),
+        ])
+    });
+    suite.add("matrices of subnormal numbers", |device| {
+        let scale = 2f64.powi(-134);
+        let a = Array::new(&[1, 4, 4], WHOLE.iter().map(|x| x * scale).collect()).f32(device)?;
+        let (sign, log) = determinant(&WHOLE, 4);
+        let values = eigenvalues(&WHOLE, 4).iter().map(|x| x * scale).collect();
+        let (q, r) = a.qr()?;
+        let found = a.slogdet()?;
+        let one = |value: f64| Array::new(&[1], vec![value]);
+        let describe = |at: usize| format!("element {at}");
+        // GPUs may flush the elements to 0. The results are then those of a matrix of zeros.
+        let small = |what: &str, got, want: Array<f64>, error: f64, flushed: f64| {
+            let close = want.clone();
+            let accepts =
+                move |at: usize, x: f64| x == flushed || (x - close.data[at]).abs() <= error;
+            judged(what, got, DType::F32, want, accepts, describe)
+        };
+        let whole = Array::new(&[1, 4, 4], WHOLE.iter().map(|x| x * scale).collect());
+        let product = q.matmul(&r)?;
+        let turned = q.transpose(1, 2)?.matmul(&q)?;
+        Ok(vec![
+            small("values", a.eigh()?.0, Array::new(&[1, 4], values), 1e-3 * scale, 0.0),
+            small("q r", product, whole, 1e-3 * scale, 0.0),
+            near("orthonormal", turned, identity(1, 4), near_by(4.0)),
+            small("sign", found.0, one(sign), 0.0, 0.0),
+            small("log", found.1, one(log + 4.0 * scale.ln()), 1e-3, f64::NEG_INFINITY),
+            small("det", a.det()?, one(0.0), 0.0, 0.0),
+        ])
+    });
 }

@@ -13,7 +13,6 @@
 //! Example: `[1, 1; 1, 1]` with one row and one column `[1, 0]` has the determinant -1, and an inverse with 0 in the
 //! corner.
 
-use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::{keepdim, Tensor};
 
@@ -58,13 +57,9 @@ impl Tensor {
     }
 
     fn balance(&self) -> Result<Balanced> {
-        let power = |x: Tensor| {
-            let power = x.bitcast(DType::U32)?.bitwise_and(0x7f80_0000u32)?.bitcast(DType::F32)?;
-            power.eq(0.0)?.where_cond(1.0, power)?.materialize()
-        };
         let fixed = self.detach();
-        let row = power(fixed.abs().max(keepdim(2))?)?;
-        let column = power(fixed.div(&row)?.abs().max(keepdim(1))?)?;
+        let row = fixed.abs().max(keepdim(2))?.power_below()?.materialize()?;
+        let column = fixed.div(&row)?.abs().max(keepdim(1))?.power_below()?.materialize()?;
         let matrices = self.div(&row)?.div(&column)?;
         Ok(Balanced { matrices, factors: row.squeeze(2)?.mul(column.squeeze(1)?)? })
     }

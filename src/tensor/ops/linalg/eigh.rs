@@ -37,7 +37,7 @@ impl Tensor {
     ///
     /// Derivatives up to the second are correct if the values are distinct, and higher ones are an error. Derivatives of the
     /// vectors ignore pairs of equal values. Second derivatives of equal values are 1e30 or more, because an eigenvalue is
-    /// not differentiable where it equals another.
+    /// not differentiable where it equals another. They are less if the largest element is above 1e30 in magnitude.
     ///
     /// # Errors
     /// `Shape` unless the last two axes are equal; `DType` unless the tensor is a float; `Limit` for larger matrices.
@@ -70,20 +70,26 @@ impl Tensor {
         with_op_name("eigh", || {
             let flat =
                 self.cast(DType::F32)?.reshape(&[self.numel() / (rows * rows), rows, rows])?;
+            let scale = flat.scales_along([1, 2])?;
+            let flat = flat.div(&scale)?;
             let flat = flat.add(&flat.transpose(1, 2)?)?.mul(0.5)?.with_derivatives("eigh", 2)?;
-            let (values, vectors) = flat.eigh_batched()?;
-            let values = values.reshape(dims)?.cast(self.dtype)?;
+            // Gradients by the values are multiplied by the scale, and the product must stay finite.
+            let corner = scale.maximum(1.0)?.reciprocal().mul(CORNER)?;
+            let (values, vectors) = flat.eigh_batched(&corner)?;
+            let values = values.mul(scale.squeeze(2)?)?.reshape(dims)?.cast(self.dtype)?;
             Ok((values, vectors.reshape(&self.shape)?.cast(self.dtype)?))
         })
     }
 
-    /// Returns the eigenvalues and eigenvectors of symmetric matrices, `[batch, n, n]`.
-    fn eigh_batched(&self) -> Result<(Tensor, Tensor)> {
+    /// Returns the eigenvalues and eigenvectors of symmetric matrices, `[batch, n, n]`. `corner`, `[batch, 1, 1]`, replaces
+    /// one over the distance of equal values.
+    fn eigh_batched(&self, corner: &Tensor) -> Result<(Tensor, Tensor)> {
         let vectors = self.detach().rotate()?;
         // Rayleigh quotients are more accurate than the diagonal after the rotations, and their gradient is that of the
         // eigenvalues.
         let across = vectors.transpose(1, 2)?.matmul(self)?.matmul(&vectors)?.materialize()?;
-        let values = across.rotate_diagonal(0)?.add(Perturbation::of(&across)?.of_values()?)?;
+        let change = Perturbation::of(&across)?.of_values(corner)?;
+        let values = across.rotate_diagonal(0)?.add(change)?;
         let order = values.detach().sorted_positions(false, usize::MAX)?.materialize()?;
         let column =
             vectors.transpose(1, 2)?.gather_rows(&order)?.transpose(1, 2)?.materialize()?;
@@ -136,8 +142,8 @@ struct Perturbation {
     equal: Tensor,
 }
 
-/// Replaces one over the distance of equal values. An eigenvalue has a corner there, so its second derivative is
-/// infinite.
+/// Replaces one over the distance of equal values, divided by the scale of a large matrix. An eigenvalue has a corner there,
+/// so its second derivative is infinite.
 const CORNER: f64 = 1e30;
 
 impl Perturbation {
@@ -158,8 +164,8 @@ impl Perturbation {
     }
 
     /// Returns the second-order change of the values: the sum over k of `E[k, i]^2 / (values[i] - values[k])`.
-    fn of_values(&self) -> Result<Tensor> {
-        let closeness = self.equal.where_cond(CORNER, &self.closeness)?;
+    fn of_values(&self, corner: &Tensor) -> Result<Tensor> {
+        let closeness = self.equal.where_cond(corner, &self.closeness)?;
         self.change.square().mul(closeness)?.sum(1)
     }
 

@@ -91,6 +91,8 @@ impl Tensor {
             return Ok((zeros(&left)?, zeros(&right)?));
         }
         with_op_name("qr", || {
+            let scale = a.scales_along([1, 2])?;
+            let a = a.div(&scale)?;
             let first = a.slice_static(2, ..count as isize, 1)?;
             let found = Orthogonal::of(&first.detach())?;
             let first = first.with_derivatives("qr", 2)?;
@@ -99,6 +101,7 @@ impl Tensor {
                 let rest = q.t()?.matmul(&a.slice_static(2, count as isize.., 1)?)?;
                 r = Tensor::concat(&[r, rest], 2)?;
             }
+            let r = r.mul(&scale)?;
             Ok((q.reshape_like(self, &left)?, r.reshape_like(self, &right)?))
         })
     }

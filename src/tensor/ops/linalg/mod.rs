@@ -24,10 +24,19 @@ pub use norms::MatrixNorm;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::Op;
-use crate::tensor::Tensor;
+use crate::tensor::{keepdim, Axes, Tensor};
 
 /// The most rows or columns of a matrix. There are about twice as many kernels, and each passes over the matrix.
 const MAX_ROWS: usize = 1024;
+
+/// The powers of two that matrices may be divided by. GPUs divide accurately by them, and they have a reciprocal.
+const POWERS: [f64; 2] = [1.0 / (1u128 << 126) as f64, (1u128 << 126) as f64];
+
+/// The sizes of elements that need no scaling, because neither they nor their reciprocals are close to the ends of the range.
+const USUAL_SIZES: [f64; 2] = [1.0 / (1u128 << 100) as f64, (1u128 << 100) as f64];
+
+/// The size that very large elements are scaled to.
+const LARGE_TARGET: f64 = (1u64 << 60) as f64;
 
 /// The rule for square matrices in error messages.
 const SQUARE: &str = "the last two axes must be equal (square matrices)";
@@ -64,6 +73,27 @@ impl Tensor {
     /// higher order is an error.
     fn with_derivatives(&self, routine: &'static str, most: u8) -> Result<Tensor> {
         self.add(self.apply(Op::DerivativeLimit { routine, most, order: 0 }, &[])?)
+    }
+
+    /// Returns the power of two at or below each of these sizes, limited to [`POWERS`], or 1 for a size of 0.
+    fn power_below(&self) -> Result<Tensor> {
+        let power = self.bitcast(DType::U32)?.bitwise_and(0x7f80_0000u32)?.bitcast(DType::F32)?;
+        self.eq(0.0)?.where_cond(1.0, power.clamp(POWERS[0], POWERS[1])?)
+    }
+
+    /// Returns constants that matrices, `[batch, rows, columns]`, are divided by, so that sums do not overflow and reciprocals
+    /// are finite. LAPACK scales matrices in the same way.
+    ///
+    /// A matrix is scaled if the largest element along `axes`, which are kept, has an unusual size somewhere. Each constant is
+    /// a power of two that brings this element into the range from 1 to 2^61. It is not brought closer to 1, because
+    /// gradients are multiplied by the constants of large matrices, and must not overflow.
+    fn scales_along(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        let largest = self.detach().abs().max(keepdim(axes))?;
+        let usual = largest.ge(USUAL_SIZES[0])?.logical_and(largest.le(USUAL_SIZES[1])?)?;
+        let usual = usual.logical_or(largest.eq(0.0)?)?.all(keepdim([1, 2]))?;
+        let power = largest.power_below()?;
+        let scale = power.minimum(1.0)?.mul(power.mul(1.0 / LARGE_TARGET)?.maximum(1.0)?)?;
+        usual.where_cond(1.0, scale)?.materialize()
     }
 
     /// Reshapes a result in `f32` to `dims`, and casts it to the type of `like`.

@@ -3,6 +3,7 @@
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{with_op_name, Tensor};
+use std::f64::consts::LN_2;
 
 /// The right sides of linear equations, and the shape of their solutions.
 pub(super) struct RightSides {
@@ -189,11 +190,15 @@ impl Tensor {
                 let sign = self.device.ones((dims, self.dtype))?;
                 return Ok((sign, self.device.zeros((dims, self.dtype))?));
             }
+            // One number for each row. Their product divides the determinant.
+            let scale = a.scales_along(2)?;
+            let a = a.div(&scale)?;
             let found = a.detach().eliminate_all()?;
             let a = a.with_derivatives("slogdet", 2)?;
             let slope = found.inverse_or(0.0)?.matmul(&a)?.log_det_derivatives()?;
             let sign = found.pivots.sign().prod(1)?;
-            let log = found.pivots.abs().log().sum(1)?.add(slope)?;
+            let exponents = scale.squeeze(2)?.log2().round().sum(1)?;
+            let log = found.pivots.abs().log().sum(1)?.add(exponents.mul(LN_2)?)?.add(slope)?;
             Ok((sign.reshape_like(self, dims)?, log.reshape_like(self, dims)?))
         })
     }
