@@ -59,8 +59,7 @@ impl BertConfig {
     /// # Errors
     /// `Format` if a setting is missing or invalid, `Unsupported` for another family or a setting that is not implemented.
     pub fn read(json: &[u8]) -> Result<BertConfig> {
-        let wrong =
-            |error| Error::format(format!("embedder: config.json must be valid, got {error}"));
+        let wrong = |error| Error::format(format!("embedder: the file must be valid, got {error}"));
         let config: BertConfig = serde_json::from_slice(json).map_err(wrong)?;
         let family = &config.model_type;
         if !["bert", "roberta", "xlm-roberta", "camembert"].contains(&family.as_str()) {

@@ -74,7 +74,9 @@ struct Facts<'a> {
 
 impl Facts<'_> {
     fn wrong(&self, name: &str, must: &str, got: &str) -> Error {
-        Error::format(format!("model: `{}.{name}` {must}, got {got}", self.architecture))
+        // The settings of a folder have other names in its file, but the values are the same.
+        let file = if self.file.metadata.contains_key(LAYOUT) { "config.json: " } else { "" };
+        Error::format(format!("model: {file}`{}.{name}` {must}, got {got}", self.architecture))
     }
 
     fn extent(&self, name: &str) -> Result<Option<usize>> {

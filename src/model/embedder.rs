@@ -1,7 +1,7 @@
 //! Embedders, which turn texts into vectors. Vectors of texts with similar meanings are near each other.
 
 use super::bert::{Bert, BertConfig, Parameters};
-use super::files::read_settings;
+use super::files::{about, read_settings};
 use super::pooling::{dense_folders, Head};
 use super::resident::{Residency, Resident};
 use crate::backend::{Pending, Shared};
@@ -138,8 +138,7 @@ impl Embedder {
             if name.ends_with(".safetensors") {
                 weights.insert(name, file);
             } else if name.ends_with(".json") {
-                let read = read_settings(&mut file).await;
-                let bytes = read.map_err(|error| error.within(&format!("embedder: {name}")))?;
+                let bytes = read_settings("embedder", &name, &mut file).await?;
                 small.insert(name, bytes);
             }
         }
@@ -149,8 +148,10 @@ impl Embedder {
                 || Error::format(format!("embedder: the file {name:?} must be given, got none"));
             find(name).ok_or_else(missing)
         };
-        let config = BertConfig::read(need("config.json")?)?;
-        let tokenizer = Tokenizer::from_json(need("tokenizer.json")?)?;
+        let config = BertConfig::read(need("config.json")?);
+        let config = config.map_err(|error| error.within("embedder: config.json"))?;
+        let tokenizer = Tokenizer::from_json(need("tokenizer.json")?);
+        let tokenizer = tokenizer.map_err(|error| about("embedder", &error))?;
         if tokenizer.vocab_size() > config.vocabulary() {
             let (most, have) = (config.vocabulary(), tokenizer.vocab_size());
             let message =

@@ -8,6 +8,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// The operation in error messages.
+const OP: &str = "model";
+
 /// The largest size of a file of settings, in bytes.
 const MAX_SETTINGS_BYTES: u64 = 64 << 20;
 
@@ -79,6 +82,7 @@ impl<F: Source> ModelFiles<F> {
     /// name. Only files that are in [`ModelFiles::NAMES`] or in the index are read.
     ///
     /// # Errors
+    /// Errors name the file.
     /// `Format` if a file is missing or damaged, `Memory`. `Unsupported` for other families than `llama`, `mistral` and
     /// `gemma3_text`, for settings that are not implemented, and for weights that are not `F32`, `F16` or `BF16`.
     pub async fn folder(files: Vec<(String, F)>) -> Result<ModelFiles<F>> {
@@ -86,13 +90,16 @@ impl<F: Source> ModelFiles<F> {
         let mut settings = BTreeMap::new();
         for name in ModelFiles::NAMES.into_iter().filter(|name| *name != WEIGHTS) {
             if let Some(mut file) = files.remove(name) {
-                let bytes = read_settings(&mut file).await;
-                settings.insert(name.to_string(), bytes.map_err(|error| error.within(name))?);
+                settings.insert(name.to_string(), read_settings(OP, name, &mut file).await?);
             }
         }
-        let model = hugging_face::describe(needed(&settings, "config.json")?)?;
+        let model = hugging_face::describe(needed(&settings, "config.json")?).map_err(named)?;
         let names = match settings.get(INDEX) {
-            Some(index) => SafetensorsIndex::read(index)?.files.into_keys().collect(),
+            Some(index) => {
+                let index = SafetensorsIndex::read(index);
+                let index = index.map_err(|error| error.within(&format!("{OP}: {INDEX}")))?;
+                index.files.into_keys().collect()
+            }
             None => vec![WEIGHTS.to_string()],
         };
         let mut shards = Vec::with_capacity(names.len());
@@ -101,7 +108,8 @@ impl<F: Source> ModelFiles<F> {
             shards.push((name, file));
         }
         let rename = |name: &str| model.tensor_name(name);
-        let (head, weights) = Gguf::of_safetensors(model.metadata.clone(), shards, rename).await?;
+        let read = Gguf::of_safetensors(model.metadata.clone(), shards, rename).await;
+        let (head, weights) = read.map_err(named)?;
         if !model.is_tied && !head.tensors.contains_key("output.weight") {
             let must = "`lm_head.weight` must be in the safetensors files unless `tie_word_embeddings` is set";
             return Err(Error::format(format!("model: {must}, got none")));
@@ -122,11 +130,12 @@ impl<F: Source> ModelFiles<F> {
     /// have no tokenizer.
     pub fn tokenizer(&self) -> Result<Tokenizer> {
         let Some(settings) = &self.settings else { return Tokenizer::from_gguf(&self.head) };
-        let mut tokenizer = Tokenizer::from_json(needed(settings, "tokenizer.json")?)?;
+        let json = needed(settings, "tokenizer.json")?;
+        let mut tokenizer = Tokenizer::from_json(json).map_err(named)?;
         if let Some(config) = settings.get("tokenizer_config.json") {
-            tokenizer = tokenizer.with_config(config)?;
+            tokenizer = tokenizer.with_config(config).map_err(named)?;
         }
-        Ok(tokenizer.with_ends_of_generation(ends_of_generation(settings)?))
+        Ok(tokenizer.with_ends_of_generation(ends_of_generation(settings).map_err(named)?))
     }
 
     /// Returns the chat template of the model, or the built-in template that its special tokens were made for.
@@ -141,7 +150,7 @@ impl<F: Source> ModelFiles<F> {
     pub(super) fn find_chat_template(&self, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
         let own = match &self.settings {
             None => ChatTemplate::from_gguf(&self.head)?,
-            Some(settings) => template_in(settings)?,
+            Some(settings) => template_in(settings).map_err(named)?,
         };
         let template = match (own, ChatTemplate::guess(tokenizer)) {
             (Some(template), _) => template,
@@ -212,7 +221,7 @@ fn template_in(settings: &BTreeMap<String, Vec<u8>>) -> Result<Option<ChatTempla
             let at = error.valid_up_to();
             Error::format(format!("{file}: the file must be UTF-8, got other bytes at offset {at}"))
         })?;
-        return ChatTemplate::new(source).map(Some);
+        return ChatTemplate::new(source).map(Some).map_err(|error| error.within(file));
     }
     let file = "tokenizer_config.json";
     let Some(json) = settings.get(file) else { return Ok(None) };
@@ -226,7 +235,8 @@ fn template_in(settings: &BTreeMap<String, Vec<u8>>) -> Result<Option<ChatTempla
         }
         _ => None,
     };
-    source.map(|source| ChatTemplate::new(&source)).transpose()
+    let template = source.map(|source| ChatTemplate::new(&source)).transpose();
+    template.map_err(|error| error.within(file))
 }
 
 fn parsed<'a, T: Deserialize<'a>>(json: &'a [u8], name: &str) -> Result<T> {
@@ -237,19 +247,31 @@ fn parsed<'a, T: Deserialize<'a>>(json: &'a [u8], name: &str) -> Result<T> {
 }
 
 fn missing(name: &str) -> Error {
-    Error::format(format!("model: the file {} must be given, got none", brief(name)))
+    Error::format(format!("{OP}: the file {} must be given, got none", brief(name)))
 }
 
 fn needed<'a>(settings: &'a BTreeMap<String, Vec<u8>>, name: &str) -> Result<&'a [u8]> {
     settings.get(name).map(Vec::as_slice).ok_or_else(|| missing(name))
 }
 
-/// Reads the bytes of a file of settings.
-pub(super) async fn read_settings(file: &mut impl Source) -> Result<Vec<u8>> {
-    let length = file.length().await?;
+/// Puts the operation in front of an error whose message begins with the name of a file. JavaScript replaces the first word of
+/// a message by its name of the operation, so the name of the file must be the second one.
+fn named(error: Error) -> Error {
+    about(OP, &error)
+}
+
+/// Puts `what` in front of an error's message.
+pub(super) fn about(what: &str, error: &Error) -> Error {
+    Error::new(error.kind(), format!("{what}: {}", error.message()))
+}
+
+/// Reads the bytes of a file of settings. Errors name the operation and the file.
+pub(super) async fn read_settings(op: &str, name: &str, file: &mut impl Source) -> Result<Vec<u8>> {
+    let unread = |error: Error| about(&format!("{op}: {name}"), &error);
+    let length = file.length().await.map_err(unread)?;
     if length > MAX_SETTINGS_BYTES {
         let must = format!("the file must have at most {MAX_SETTINGS_BYTES} bytes");
-        return Err(Error::format(format!("{must}, got {length}")));
+        return Err(Error::format(format!("{op}: {name}: {must}, got {length}")));
     }
-    file.read_range(0..length).await
+    file.read_range(0..length).await.map_err(unread)
 }

@@ -17,6 +17,10 @@ struct Config {
     settings: Map<String, Value>,
 }
 
+/// The number of tokens that layers with a window see, if a file of Mistral or Gemma 3 leaves it out (`MistralConfig` and
+/// `Gemma3TextConfig` of `transformers`).
+const DEFAULT_WINDOW: i128 = 4_096;
+
 /// Settings of Gemma 3 with the defaults of `transformers`. Files leave out a setting that has its default.
 const GEMMA3_DEFAULTS: &[(&str, i128)] = &[
     ("num_attention_heads", 8),
@@ -79,6 +83,14 @@ impl Config {
         }
     }
 
+    /// Returns the number of tokens that layers with a window see. `null` means that no layer has a window.
+    fn window(&self) -> Result<Option<i128>> {
+        match self.settings.contains_key("sliding_window") {
+            true => self.extent("sliding_window"),
+            false => Ok(Some(DEFAULT_WINDOW)),
+        }
+    }
+
     /// Returns a group of settings, which is empty if it does not exist.
     fn group(&self, name: &str) -> Config {
         let settings = self.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
@@ -117,9 +129,11 @@ pub struct Description {
 /// implemented.
 pub fn describe(json: &[u8]) -> Result<Description> {
     let config = Config::read(json)?;
-    let family = match config.text("model_type") {
-        Some("llama" | "mistral") => "llama",
-        Some("gemma3_text") => "gemma3",
+    let (family, has_window) = match config.text("model_type") {
+        // `LlamaConfig` of `transformers` has no window, so a window in the file has no effect.
+        Some("llama") => ("llama", false),
+        Some("mistral") => ("llama", true),
+        Some("gemma3_text") => ("gemma3", true),
         other => {
             let must = "`model_type` must be `llama`, `mistral` or `gemma3_text`";
             return Err(unsupported(must, &brief(other.unwrap_or("none"))));
@@ -139,7 +153,6 @@ pub fn describe(json: &[u8]) -> Result<Description> {
         ("context_length", "max_position_embeddings", true),
         ("attention.head_count_kv", "num_key_value_heads", false),
         ("attention.key_length", "head_dim", false),
-        ("attention.sliding_window", "sliding_window", false),
     ] {
         let default = defaults.iter().find(|(name, _)| *name == setting);
         match config.extent(setting)?.or(default.map(|&(_, extent)| extent)) {
@@ -147,6 +160,10 @@ pub fn describe(json: &[u8]) -> Result<Description> {
             None if is_needed => return Err(Config::wrong(setting, "in the file", None)),
             None => {}
         }
+    }
+    let window = if has_window { config.window()? } else { None };
+    if let Some(window) = window {
+        set("attention.sliding_window", GgufValue::Integer(window));
     }
     let epsilon = config.number("rms_norm_eps")?.unwrap_or(1e-6);
     set("attention.layer_norm_rms_epsilon", GgufValue::Float(epsilon));

@@ -71,7 +71,7 @@ trait Decoder: Shared {
 /// Options for loading a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// The most tokens of a context. The default is the length that the model was trained for, but at most 4,096.
+    /// The most tokens of a context, at least 1. The default is the length that the model was trained for, but at most 4,096.
     pub context: Option<usize>,
     /// The type of the key-value cache, `F16` or `F32`. The default is `F16` if the device has it. `F16` takes half of the
     /// memory, and changes logits by less than 0.1.
@@ -104,11 +104,20 @@ impl LoadOptions {
 }
 
 impl LoadOptions {
+    /// Checks that a context has room for a token.
+    fn check(&self) -> Result<()> {
+        match self.context {
+            Some(0) => Err(Error::argument("model: context must be at least 1, got 0")),
+            _ => Ok(()),
+        }
+    }
+
     /// Estimates the memory of a model on a device if it is loaded with these options.
     ///
     /// # Errors
-    /// The errors of [`estimate()`] and [`LoadOptions::cache_dtype`].
+    /// The errors of [`estimate()`] and [`LoadOptions::cache_dtype`]. `InvalidArgument` for a context of 0 tokens.
     pub fn estimate(&self, device: &Device, head: &Gguf) -> Result<Estimate> {
+        self.check()?;
         let context = self.context_length(&ModelConfig::read(head)?);
         estimate(head, context, PROMPT, self.cache_dtype(device)?)
     }
@@ -152,7 +161,7 @@ impl LanguageModel {
     ///
     /// # Errors
     /// `Format` if the file is damaged or incomplete, `Memory`. `Unsupported` for other families, and for formats that are not
-    /// packed.
+    /// packed. `InvalidArgument` for a context of 0 tokens.
     pub fn load(
         device: &Device,
         file: impl Read + Seek,
@@ -196,6 +205,7 @@ impl LanguageModel {
         files: ModelFiles<impl Source>,
         options: LoadOptions,
     ) -> Result<LanguageModel> {
+        options.check()?;
         let config = ModelConfig::read(files.head())?;
         let tokenizer = files.tokenizer()?;
         let template = files.find_chat_template(&tokenizer)?;

@@ -7,12 +7,16 @@ use crate::tensor::{DType, Tensor};
 /// The number of likeliest tokens that `top_p` and `min_p` choose from, unless `top_k` is set.
 const CANDIDATES: usize = 1_024;
 
+/// The smallest temperature. Below it, only tokens whose logits differ by less than the precision of `f32` would be drawn
+/// from, and a division by it could overflow.
+const MIN_TEMPERATURE: f64 = 1e-6;
+
 /// Options for the choice of the next token. The default is the likeliest token.
 ///
 /// The steps run in this order: penalties and biases, temperature, `top_k`, `top_p`, `min_p`, and a random draw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplingOptions {
-    /// The divisor of logits. With 0, the likeliest token is chosen.
+    /// The divisor of logits. With 0, or another number below 1e-6, the likeliest token is chosen.
     pub temperature: f64,
     /// The number of likeliest tokens to draw from, or 0 for all.
     pub top_k: usize,
@@ -29,7 +33,8 @@ pub struct SamplingOptions {
     pub frequency_penalty: f64,
     /// The amount that a logit is reduced by if its token is already in the text.
     pub presence_penalty: f64,
-    /// Amounts that are added to the logits of some tokens.
+    /// Amounts that are added to the logits of some tokens. Negative infinity excludes a token. NaN and positive infinity are
+    /// rejected.
     pub logit_bias: Vec<(u32, f32)>,
     /// The seed of the draws. Equal seeds draw equal tokens.
     pub seed: u32,
@@ -66,7 +71,13 @@ impl SamplingOptions {
         within("min_p", self.min_p, 0.0, 1.0)?;
         within("repetition_penalty", self.repetition_penalty, 1e-3, 1e3)?;
         within("frequency_penalty", self.frequency_penalty, -1e6, 1e6)?;
-        within("presence_penalty", self.presence_penalty, -1e6, 1e6)
+        within("presence_penalty", self.presence_penalty, -1e6, 1e6)?;
+        match self.logit_bias.iter().find(|(_, more)| more.is_nan() || *more == f32::INFINITY) {
+            None => Ok(()),
+            Some((id, more)) => Err(Error::argument(format!(
+                "sampling: logit_bias must have numbers below infinity, got {more} for token {id}"
+            ))),
+        }
     }
 }
 
@@ -159,7 +170,7 @@ impl Sampler {
         if !self.bias.is_empty() {
             logits = logits.add(&device.tensor(&self.bias, &[self.bias.len()])?)?;
         }
-        if options.temperature == 0.0 {
+        if options.temperature < MIN_TEMPERATURE {
             return logits.argmax(0)?.reshape(&[1]);
         }
         logits = logits.div(options.temperature)?;

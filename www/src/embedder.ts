@@ -26,10 +26,10 @@ export class Embedder extends Shown {
       // A signal aborts only the first loading.
       const reopen = async () => {
         const { files } = await filesIn(folderOf(op, source, undefined), names);
-        return Reader.open(files, { op, onProgress: onProgress ?? (() => {}), signal: undefined, ...how });
+        return Reader.open(files, { op, onProgress: onProgress ?? (() => {}), signal: undefined, ...how }, names);
       };
       const isReopened = canReopenFolder(source);
-      return core.open(device, await open(files, how), names, isReopened ? reopen : undefined);
+      return core.open(device, await open(files, how, names), names, isReopened ? reopen : undefined);
     });
   }
 

@@ -8,6 +8,8 @@ import { canReopenFolder, filesIn, folderOf, isFolder } from "./model-folder.js"
 import { withFiles } from "./model-loading.js";
 import { hostOf, isGone, Shown } from "./objects.js";
 import type { PlatformSignal } from "./platform.js";
+import { signals } from "./prepare-language.js";
+import { jsonOf, tokensOf } from "./prompts.js";
 
 export { LoraAdapter } from "./adapter.js";
 export { Embedder } from "./embedder.js";
@@ -19,7 +21,7 @@ type Reopen = () => Promise<Reader>;
 /** Internal functions of the core's class. */
 interface Core {
   files(): string[];
-  indexed(json: Uint8Array): string[];
+  indexed(json: Uint8Array, file: string, op: string): string[];
   open(device: Device, reader: Reader, parts: number, names: Names, options: object, reopen?: Reopen): Promise<LanguageModel>;
   need(device: Device, reader: Reader, parts: number, names: Names, options: object): Promise<number[]>;
 }
@@ -62,8 +64,9 @@ function checkHashes(op: string, source: unknown, given: unknown): string[] | un
 }
 
 /** Reads the bytes of a small file in a folder. */
-async function bytesOf(op: string, file: unknown, signal: AbortSignal | undefined): Promise<Uint8Array> {
-  const reader = await Reader.open([file], { op, onProgress: () => {}, signal, keep: false, isWhole: true });
+async function bytesOf(op: string, file: unknown, name: string, signal: AbortSignal | undefined): Promise<Uint8Array> {
+  const how = { op, onProgress: () => {}, signal, keep: false, isWhole: true };
+  const reader = await Reader.open([file], how, [name]);
   try {
     return await reader.read(0, 0, await reader.length(0));
   } finally {
@@ -84,9 +87,10 @@ async function filesOfFolder(
   let weights = core.files().filter(isWeights);
   const index = names.findIndex((name) => name.endsWith(".index.json"));
   if (index >= 0) {
-    const bytes = await bytesOf(op, sources[index], signal);
+    const name = names[index]!;
+    const bytes = await bytesOf(op, sources[index], name, signal);
     sources[index] = bytes;
-    weights = core.indexed(bytes);
+    weights = core.indexed(bytes, name, op);
   }
   const found = await filesIn(find, weights);
   return { names: [...names, ...found.names], sources: [...sources, ...found.files] };
@@ -102,6 +106,12 @@ async function reading<T>(
   const known = ["device", "onProgress", "signal", "context", "cache", "keep", "sha256"] as const;
   const { device, onProgress, signal, keep = false, sha256, ...options } = checked(op, given, known);
   if (typeof keep !== "boolean") throw refused(op, "keep", "a boolean", keep);
+  // Checked here, because a wrong number must not cost a download.
+  const { context } = options;
+  const isLength = Number.isInteger(context) && (context as number) >= 1;
+  if (!isLength && context !== undefined && context !== null) {
+    throw refused(op, "context", "an integer of at least 1", context);
+  }
   const inFolder = await isFolder(source);
   if (inFolder && keep) throw refused(op, "the source", "the address of a GGUF file, because keep is set", source);
   if (inFolder && sha256 !== undefined) {
@@ -118,11 +128,11 @@ async function reading<T>(
     const { names, sources } = await find(signal);
     const hasher = () => new (classes.Sha256 as new () => Hasher)();
     const how = { keep, isWhole: op === "load", check: hashes && { hashes, hasher } };
-    const reader = await open(sources, how);
+    const reader = await open(sources, how, names);
     // A signal aborts only the first loading.
     const reopen = async () => {
-      const { sources } = await find(undefined);
-      return Reader.open(sources, { op, onProgress: onProgress ?? (() => {}), signal: undefined, ...how });
+      const { names, sources } = await find(undefined);
+      return Reader.open(sources, { op, onProgress: onProgress ?? (() => {}), signal: undefined, ...how }, names);
     };
     const isReopened = inFolder ? canReopenFolder(source) : sources.every(canReopen);
     return work(core, device, reader, names, options, isReopened ? reopen : undefined);
@@ -133,9 +143,6 @@ const generate = [
   ...(["maxTokens", "temperature", "topK", "topP", "minP", "repetitionPenalty", "frequencyPenalty"] as const),
   ...(["presencePenalty", "logitBias", "seed", "stop", "likeliest", "ignoreEnd", "signal"] as const),
 ];
-
-/** The signals that abort generations between two tokens. */
-const signals = new WeakMap<object, AbortSignal>();
 
 /** Models by their generations. The garbage collector frees a model only after its last generation. */
 const models = new WeakMap<object, LanguageModel>();
@@ -152,6 +159,7 @@ function begun(model: LanguageModel, op: string, tokens: ArrayLike<number>, give
 
 export class LanguageModel extends Shown {
   declare prompt: (text: string, isChat: boolean) => Uint32Array;
+  declare decode: (tokens: unknown) => string;
   declare begin: (tokens: ArrayLike<number>, options: object, op: string) => Generation;
 
   static load(source: unknown, options?: Loading): Promise<LanguageModel> {
@@ -169,23 +177,13 @@ export class LanguageModel extends Shown {
 
   chat(messages: unknown, options?: object): Generation {
     if (!Array.isArray(messages)) throw refused("chat", "messages", "a list of messages", messages);
-    let text: string;
-    try {
-      text = JSON.stringify(messages);
-    } catch (cause) {
-      throw argumentError(`chat: messages must be plain data, got ${String(cause)}`);
-    }
-    return begun(this, "chat", this.prompt(text, true), options);
+    return begun(this, "chat", this.prompt(jsonOf("chat", messages), true), options);
   }
 
   generate(prompt: unknown, options?: object): Generation {
-    const tokens = typeof prompt === "string" ? this.prompt(prompt, false) : Object(prompt);
-    const isList = Array.isArray(tokens) || tokens instanceof Uint32Array;
-    const isId = (id: unknown) => Number.isInteger(id) && (id as number) >= 0 && (id as number) < 2 ** 32;
-    if (!isList || !Array.prototype.every.call(tokens, isId)) {
-      throw refused("generate", "prompt", "a text or a list of tokens", prompt);
-    }
-    return begun(this, "generate", Uint32Array.from(tokens as ArrayLike<number>), options);
+    const tokens = typeof prompt === "string" ? this.prompt(prompt, false) : tokensOf(prompt);
+    if (tokens === undefined) throw refused("generate", "prompt", "a text or a list of tokens", prompt);
+    return begun(this, "generate", tokens, options);
   }
 
   override toString(): string {
@@ -195,10 +193,10 @@ export class LanguageModel extends Shown {
 
 export class Generation extends Shown {
   declare nextToken: () => Promise<Token | undefined>;
+  declare readonly finish: string | undefined;
 
   async *tokens(): AsyncGenerator<Token, void, undefined> {
     for (;;) {
-      signals.get(this)?.throwIfAborted();
       const token = await this.nextToken();
       if (token === undefined) return;
       yield token;

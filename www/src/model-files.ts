@@ -5,6 +5,18 @@ import { isGivenAway } from "./data.js";
 import { argumentError, formatError } from "./errors.js";
 import { refused } from "./host.js";
 import { KeptFile, webAddress, withLock } from "./kept.js";
+import {
+  announced,
+  asked,
+  blobFile,
+  BlobMaker,
+  needFile,
+  RemoteFile,
+  responseFile,
+  unreadable,
+  WINDOW,
+  type File,
+} from "./remote-file.js";
 
 /** The number of bytes read, the total, and the estimated seconds that remain. */
 export interface Progress {
@@ -35,23 +47,6 @@ export interface Opening {
   check?: { readonly hashes: readonly string[]; hasher(): Hasher } | undefined;
 }
 
-/** Reports the received bytes and the total. Both are equal while the total is unknown. */
-type Report = (done: number, total: number) => void;
-
-/** A file that ranges are read from. */
-interface File {
-  readonly length: number;
-  read(start: number, end: number): Promise<Uint8Array>;
-  close?(): Promise<void>;
-}
-
-/** A file on a server. */
-interface Received {
-  readonly file: File;
-  /** The version of the file: its ETag or date, or null if the server sends neither. */
-  readonly tag: string | null;
-}
-
 /** A file that a model is loaded from. */
 interface Opened {
   file: File;
@@ -59,20 +54,13 @@ interface Opened {
   readonly name: string;
   /** Whether all its bytes are already counted in the progress. */
   isCounted: boolean;
+  /** The response with the file, or a function that requests it, until the file is received. */
+  waiting?: Response | (() => Promise<Response>) | undefined;
   /** The URL and version of a file that will be kept in the browser. */
   readonly remote?: { readonly url: string; readonly tag: string | null };
   /** The stored file, if it is kept already. */
   readonly kept?: KeptFile;
 }
-
-/**
- * The bytes of a range request, and the number of these windows in the cache. Files may store layer 10 before layer 2, so bytes
- * in between are often read later.
- */
-const [WINDOW, KEPT] = [1 << 22, 16];
-
-/** The number of attempts after a broken connection, and the milliseconds before the first retry. The pause doubles. */
-const [TRIES, PAUSE] = [4, 250];
 
 /** Checks that a signal is an abort signal. */
 export function checkSignal(op: string, signal: unknown): AbortSignal | undefined {
@@ -87,211 +75,8 @@ const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[o
 export const canReopen = (source: unknown) =>
   typeof source === "string" || ["URL", "Blob", "File", "FileSystemFileHandle"].includes(kind(source));
 
-const unreadable = (op: string, name: string, cause: unknown) =>
-  formatError(`${op}: ${name} must be readable, got: ${(cause as Error).message || String(cause)}`);
-
-function blobFile(op: string, name: string, blob: Blob): File {
-  const read = async (start: number, end: number) => {
-    try {
-      return new Uint8Array(await blob.slice(start, end).arrayBuffer());
-    } catch (cause) {
-      throw unreadable(op, name, cause);
-    }
-  };
-  return { length: blob.size, read };
-}
-
 function bytesFile(bytes: Uint8Array): File {
   return { length: bytes.length, read: async (start, end) => bytes.subarray(start, end) };
-}
-
-/** Builds a blob from pieces. The browser may store blobs on disk. */
-class BlobMaker {
-  #blob = new Blob();
-  #parts: BlobPart[] = [];
-
-  add(part: Uint8Array): void {
-    this.#parts.push(part as Uint8Array<ArrayBuffer>);
-    if (this.#parts.length < 256) return;
-    this.#blob = this.blob;
-    this.#parts = [];
-  }
-
-  get blob(): Blob {
-    return new Blob([this.#blob, ...this.#parts]);
-  }
-}
-
-/** Reads all of a response in pieces. Closes its connection at the end and after an error. */
-async function* bodyOf(op: string, name: string, response: Response, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
-  const reader = response.body?.getReader();
-  const cancel = () => void reader?.cancel().catch(() => {});
-  signal?.addEventListener("abort", cancel);
-  try {
-    for (let part; reader && !(part = await reader.read()).done; ) yield part.value;
-    signal?.throwIfAborted();
-  } catch (cause) {
-    signal?.throwIfAborted();
-    throw cause instanceof TypeError ? unreadable(op, name, cause) : cause;
-  } finally {
-    signal?.removeEventListener("abort", cancel);
-    cancel();
-  }
-}
-
-/** Receives all of a response. */
-async function responseFile(op: string, response: Response, report: Report, signal?: AbortSignal): Promise<File> {
-  const address = response.url || "the response";
-  if (!response.ok) throw formatError(`${op}: ${address} must load, got ${response.status} ${response.statusText}`.trim());
-  if (response.bodyUsed || response.body?.locked) {
-    throw argumentError(`${op}: ${address} must be unread, got one that was read`);
-  }
-  const total = Number(response.headers.get("content-length") ?? 0);
-  const maker = new BlobMaker();
-  let done = 0;
-  for await (const part of bodyOf(op, address, response, signal)) {
-    maker.add(part);
-    report((done += part.length), Math.max(total, done));
-  }
-  return blobFile(op, address, maker.blob);
-}
-
-const tagOf = ({ headers }: Response) => headers.get("etag") ?? headers.get("last-modified");
-
-/** A file on a server, read by range requests. */
-class RemoteFile implements File {
-  readonly #op: string;
-  readonly #address: string;
-  readonly #stop = new AbortController();
-  readonly #unlink: () => void;
-  readonly length: number;
-  readonly tag: string | null;
-  /** The windows in the cache by their numbers, the most recently used last. */
-  readonly #windows = new Map<number, Promise<Uint8Array>>();
-
-  private constructor(op: string, address: string, signal: AbortSignal | undefined, first: Response, length: number) {
-    [this.#op, this.#address, this.length, this.tag] = [op, address, length, tagOf(first)];
-    const stop = () => this.#stop.abort(signal?.reason);
-    signal?.addEventListener("abort", stop);
-    this.#unlink = () => signal?.removeEventListener("abort", stop);
-    this.#remember(0, this.#received(first, 0, Math.min(WINDOW, length)));
-  }
-
-  /** Requests the beginning. A server without range support sends the whole file, which is then received. */
-  static async open(op: string, address: string, signal: AbortSignal | undefined, report: Report): Promise<Received> {
-    let response = await asked(op, address, `bytes=0-${WINDOW - 1}`, signal);
-    const [, length] = /\/(\d+)$/.exec(response.headers.get("content-range") ?? "") ?? [];
-    if (response.status === 206 && length !== undefined) {
-      const file = new RemoteFile(op, address, signal, response, Number(length));
-      return { file, tag: file.tag };
-    }
-    if (response.status === 206) {
-      // A server of another origin may not expose the length to the page.
-      await response.body?.cancel();
-      response = await asked(op, address, undefined, signal);
-    }
-    return { file: await responseFile(op, response, report, signal), tag: tagOf(response) };
-  }
-
-  async read(start: number, end: number): Promise<Uint8Array> {
-    const bytes = new Uint8Array(end - start);
-    for (let at = start; at < end; ) {
-      const window = Math.floor(at / WINDOW);
-      const first = window * WINDOW;
-      const part = (await this.#window(window)).subarray(at - first, Math.min(end - first, WINDOW));
-      bytes.set(part, at - start);
-      at += part.length;
-    }
-    return bytes;
-  }
-
-  /** Aborts requests in progress. */
-  async close(): Promise<void> {
-    this.#unlink();
-    this.#stop.abort();
-  }
-
-  #window(number: number): Promise<Uint8Array> {
-    const there = this.#windows.get(number);
-    if (there) {
-      this.#windows.delete(number);
-      this.#windows.set(number, there);
-      return there;
-    }
-    const [start, end] = [number * WINDOW, Math.min((number + 1) * WINDOW, this.length)];
-    return this.#remember(number, this.#received(undefined, start, end));
-  }
-
-  #remember(number: number, window: Promise<Uint8Array>): Promise<Uint8Array> {
-    window.catch(() => this.#windows.delete(number));
-    this.#windows.set(number, window);
-    const [oldest] = this.#windows.keys();
-    if (this.#windows.size > KEPT) this.#windows.delete(oldest!);
-    return window;
-  }
-
-  /** Receives the bytes of a range. After a broken connection, the rest of the range is requested. */
-  async #received(first: Response | undefined, start: number, end: number): Promise<Uint8Array> {
-    const bytes = new Uint8Array(end - start);
-    const { signal } = this.#stop;
-    let [at, failed] = [0, 0];
-    for (let response = first; at < bytes.length; response = undefined) {
-      try {
-        response ??= await asked(this.#op, this.#address, `bytes=${start + at}-${end - 1}`, signal);
-        if (response.status !== 206 || tagOf(response) !== this.tag) {
-          throw formatError(`${this.#op}: ${this.#address} must stay the same, got another file`);
-        }
-        // A page may not see the header of a server of another origin.
-        const range = response.headers.get("content-range");
-        const sent = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(range ?? "");
-        if (range !== null && (!sent || Number(sent[1]) !== start + at || ![String(this.length), "*"].includes(sent[2]!))) {
-          const wanted = `bytes ${start + at}-${end - 1}/${this.length}`;
-          throw formatError(`${this.#op}: ${this.#address} must send ${wanted}, got ${range}`);
-        }
-        const reader = response.body!.getReader();
-        for (let part; !(part = await reader.read()).done; ) {
-          bytes.set(part.value.subarray(0, bytes.length - at), at);
-          at = Math.min(at + part.value.length, bytes.length);
-          failed = 0;
-        }
-        if (at < bytes.length) throw new TypeError("the connection ended early");
-      } catch (error) {
-        await again(error, ++failed, this.#op, this.#address, signal);
-      }
-    }
-    return bytes;
-  }
-}
-
-/** Waits before a retry. Throws if there were too many failures, or if the connection was not the reason. */
-async function again(error: unknown, failed: number, op: string, address: string, signal?: AbortSignal): Promise<void> {
-  signal?.throwIfAborted();
-  if (!(error instanceof TypeError)) throw error;
-  if (failed >= TRIES) throw unreadable(op, address, error);
-  await new Promise<void>((resolve) => {
-    const end = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, PAUSE * 2 ** failed);
-    signal?.addEventListener("abort", end);
-  });
-}
-
-/** Requests a range, or the whole file, from a server. */
-async function asked(op: string, address: string, range: string | undefined, signal?: AbortSignal): Promise<Response> {
-  for (let failed = 1; ; failed++) {
-    try {
-      const response = await fetch(address, { headers: range === undefined ? {} : { range }, signal: signal ?? null });
-      if (response.ok) return response;
-      if (response.status < 500 || failed >= TRIES) {
-        throw formatError(`${op}: ${address} must load, got ${response.status} ${response.statusText}`.trim());
-      }
-    } catch (error) {
-      await again(error, failed, op, address, signal);
-    }
-  }
 }
 
 /** Node's file functions, if available. They are not imported, because bundlers for browsers would try to resolve them. */
@@ -380,13 +165,18 @@ export class Reader {
     this.#how = how;
   }
 
-  /** Opens the parts of a model. */
-  static async open(sources: readonly unknown[], how: Opening): Promise<Reader> {
+  /**
+   * Opens the parts of a model, or the files in a folder, which have names. All are opened before any is received, so that the
+   * total is known when progress is reported first.
+   */
+  static async open(sources: readonly unknown[], how: Opening, names?: readonly string[]): Promise<Reader> {
     const reader = new Reader(how);
     try {
       for (const [part, source] of sources.entries()) {
-        reader.#files.push(await reader.#opened(source, sources.length > 1 ? `part ${part + 1}` : "the file"));
+        const name = names?.[part] ?? (sources.length > 1 ? `part ${part + 1}` : "the file");
+        reader.#files.push(await reader.#opened(source, name, part === sources.length - 1));
       }
+      await reader.#receive();
       if (how.isWhole) await reader.#prepare();
       return reader;
     } catch (error) {
@@ -395,15 +185,13 @@ export class Reader {
     }
   }
 
-  async #opened(source: unknown, name: string): Promise<Opened> {
-    const { op, keep, signal } = this.#how;
+  async #opened(source: unknown, name: string, isLast: boolean): Promise<Opened> {
+    const { op, keep } = this.#how;
     const what = kind(source);
-    if (typeof source === "string" || what === "URL") return this.#openedAddress(String(source));
+    if (typeof source === "string" || what === "URL") return this.#openedAddress(String(source), isLast);
     if (keep) throw refused(op, "the source", "an address, because keep is set", source);
     const opened = (file: File, name: string) => ({ file, name, isCounted: false });
-    if (what === "Response") {
-      return this.#openedResponse(name, (report) => responseFile(op, source as Response, report, signal));
-    }
+    if (what === "Response") return this.#openedResponse(name, source as Response);
     if (what === "Blob") return opened(blobFile(op, name, source as Blob), name);
     if (what === "File" || what === "FileSystemFileHandle") {
       const file = what === "File" ? (source as globalThis.File) : await (source as FileSystemFileHandle).getFile();
@@ -418,7 +206,7 @@ export class Reader {
   }
 
   /** Opens a URL or a path. */
-  async #openedAddress(name: string): Promise<Opened> {
+  async #openedAddress(name: string, isLast: boolean): Promise<Opened> {
     const { op, keep, signal } = this.#how;
     const url = keep ? webAddress(name) : undefined;
     if (keep && !url) throw refused(op, "the source", "an address of http or https, because keep is set", name);
@@ -428,24 +216,45 @@ export class Reader {
     if (files && !/^(https?|blob|data):/i.test(name)) {
       return { file: await pathFile(op, /^file:/i.test(name) ? new URL(name) : name, files), name, isCounted: false };
     }
-    let tag: string | null = null;
-    const opened = await this.#openedResponse(name, async (report) => {
-      const received = await RemoteFile.open(op, name, signal, report);
-      tag = received.tag;
-      return received.file;
-    });
+    const { file, response, tag } = await RemoteFile.open(op, name, signal);
+    let opened: Opened;
+    if (file) opened = { file, name, isCounted: false };
+    else {
+      opened = this.#openedResponse(name, response);
+      // Browsers open few connections to a server, so one response at most may wait for the other files.
+      if (!isLast && opened.waiting) {
+        await response.body?.cancel();
+        opened.waiting = () => asked(op, name, undefined, signal);
+      }
+    }
     return url ? { ...opened, remote: { url, tag } } : opened;
   }
 
-  /** Opens a file that may be received as a whole, which then counts as progress. */
-  async #openedResponse(name: string, open: (report: Report) => Promise<File>): Promise<Opened> {
-    const before = this.#done;
-    const file = await open((done, total) => {
-      this.#how.signal?.throwIfAborted();
-      this.#done = before + done;
-      this.#report(this.#total + total);
-    });
-    return { file, name, isCounted: !(file instanceof RemoteFile) };
+  /** Opens a response, which is received later. */
+  #openedResponse(name: string, response: Response): Opened {
+    needFile(this.#how.op, name, response);
+    const read = () => Promise.reject(new Error("not received yet"));
+    return { file: { length: announced(response) ?? 0, read }, name, isCounted: false, waiting: response };
+  }
+
+  /** Receives the files of responses. Open connections come first, because servers close idle ones. */
+  async #receive(): Promise<void> {
+    const { op, signal } = this.#how;
+    const isOpen = ({ waiting }: Opened) => waiting !== undefined && typeof waiting !== "function";
+    const later = this.#files.filter(({ waiting }) => typeof waiting === "function");
+    for (const opened of [...this.#files.filter(isOpen), ...later]) {
+      const { waiting, name, file } = opened;
+      const response = typeof waiting === "function" ? await waiting() : waiting!;
+      opened.waiting = undefined;
+      const [before, rest] = [this.#done, this.#total - file.length];
+      const report = (done: number) => {
+        signal?.throwIfAborted();
+        this.#done = before + done;
+        this.#report(rest + Math.max(file.length, done));
+      };
+      opened.file = await responseFile(op, name, response, report, signal);
+      opened.isCounted = true;
+    }
   }
 
   get #total(): number {
@@ -584,6 +393,9 @@ export class Reader {
   }
 
   async close(): Promise<void> {
-    for (const { file } of this.#files.splice(0)) await file.close?.();
+    for (const { file, waiting } of this.#files.splice(0)) {
+      if (typeof waiting === "object") await waiting.body?.cancel().catch(() => {});
+      await file.close?.();
+    }
   }
 }

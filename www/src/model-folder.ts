@@ -1,17 +1,23 @@
 // Folders of models: on a server, on a disk, opened by the browser, or given as files by name.
 
-import { formatError } from "./errors.js";
 import { refused } from "./host.js";
 import { canReopen, nodeFiles } from "./model-files.js";
+import { asked } from "./remote-file.js";
 
 const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[object ".length, -1);
 
 /** Finds a file in a folder by its name. Returns undefined if it does not exist. */
 export type Find = (name: string) => unknown;
 
+/** The answers that a file does not exist. Some servers, such as those of storage, answer 403 for a missing file. */
+const ABSENT = [403, 404, 410];
+
+/** The files that every model has. For others, an answer of {@link ABSENT} means that the model does not have them. */
+const NEEDED = ["config.json", "tokenizer.json"];
+
 /**
- * Makes a folder on a server. A file exists unless the server answers 404 or sends an HTML page. Weights are not requested
- * here.
+ * Makes a folder on a server. An optional file is absent if the server answers 403, 404 or 410, or sends an HTML page. Weights
+ * are not requested here.
  */
 function remoteFolder(op: string, address: string, signal: AbortSignal | undefined): Find {
   const folder = address.endsWith("/") ? address : `${address}/`;
@@ -22,12 +28,8 @@ function remoteFolder(op: string, address: string, signal: AbortSignal | undefin
     if (/^[^/]*\.safetensors$/.test(name)) return address;
     const [inner, file] = name.split("/");
     if (file !== undefined && !known.includes(`"${inner}"`)) return undefined;
-    const response = await fetch(address, { signal: signal ?? null }).catch((cause: unknown) => {
-      signal?.throwIfAborted();
-      throw formatError(`${op}: ${address} must be readable, got: ${(cause as Error).message}`);
-    });
-    const isPage = response.headers.get("content-type")?.startsWith("text/html");
-    if (response.status === 404 || isPage) {
+    const response = await asked(op, address, undefined, signal, NEEDED.includes(name) ? [] : ABSENT);
+    if (!response.ok || response.headers.get("content-type")?.startsWith("text/html")) {
       await response.body?.cancel();
       return undefined;
     }

@@ -1,6 +1,7 @@
 // Loading of models: opens a device and the model's files, and closes the files afterwards.
 
 import { Device } from "./classes.js";
+import { Brand } from "./brand.js";
 import { refused } from "./host.js";
 import { checkSignal, Reader, type Opening, type Progress } from "./model-files.js";
 import type { PlatformSignal } from "./platform.js";
@@ -13,7 +14,11 @@ export interface Loading {
 }
 
 /** Opens files for the core. */
-export type Open = (sources: readonly unknown[], how: Pick<Opening, "keep" | "isWhole" | "check">) => Promise<Reader>;
+export type Open = (
+  sources: readonly unknown[],
+  how: Pick<Opening, "keep" | "isWhole" | "check">,
+  names?: readonly string[],
+) => Promise<Reader>;
 
 /** Runs `work` with a device and a function that opens files, and closes the files. Opens a device if none is given. */
 export async function withFiles<T>(
@@ -24,9 +29,12 @@ export async function withFiles<T>(
   const signal = checkSignal(op, stop);
   if (typeof onProgress !== "function") throw refused(op, "onProgress", "a function", onProgress);
   signal?.throwIfAborted();
+  const isDevice = (own ?? undefined) === undefined || (typeof own === "object" && Brand.kind(own) === "Device");
+  if (!isDevice) throw refused(op, "device", "a Device", own);
   const device = own ?? (await Device.new());
   let reader: Reader | undefined;
-  const open: Open = async (sources, how) => (reader = await Reader.open(sources, { op, onProgress, signal, ...how }));
+  const open: Open = async (sources, how, names) =>
+    (reader = await Reader.open(sources, { op, onProgress, signal, ...how }, names));
   try {
     return await work(device, open, signal);
   } catch (error) {

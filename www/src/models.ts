@@ -4,6 +4,7 @@ import * as gpu from "./gpu-models/warpweft_bg.js";
 import * as cpu from "./cpu-models/warpweft_bg.js";
 import { addFile } from "./entry.js";
 import { Embedder, Generation, LanguageModel, LoraAdapter } from "./language.js";
+import { prepareLanguage } from "./prepare-language.js";
 import { provide, shareClasses } from "./load.js";
 import { shareNn } from "./share-nn.js";
 
@@ -20,4 +21,4 @@ provide("warpweft/models", {
   cpu: { name: "cpu-models", glue: cpu, wasm: () => new URL(/* @vite-ignore */ "./cpu-models.wasm", import.meta.url) },
 });
 shareNn(gpu);
-shareClasses({ LanguageModel, Generation, Embedder, LoraAdapter });
+shareClasses({ LanguageModel, Generation, Embedder, LoraAdapter }, prepareLanguage);

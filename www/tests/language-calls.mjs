@@ -188,6 +188,9 @@ await test("arguments of loadAdapter are checked", async () => {
   for (const wrong of [{ length: -1 }, { length: 1e9 }, "weights", undefined]) {
     await refused(() => model.loadAdapter(config, wrong), "InvalidArgument", "loadAdapter: weights must be a Uint8Array");
   }
+  for (const wrong of [{}, 5, null, undefined, model, device]) {
+    await refused(() => model.withAdapter(wrong), "InvalidArgument", "withAdapter: adapter must be a LoraAdapter, got ");
+  }
   // The core still works.
   const adapter = model.loadAdapter(config, weights.slice().buffer);
   same(model.withAdapter(adapter).encode("A").length, 1, "the tokens");
@@ -213,6 +216,13 @@ await test("what is no model is refused", async () => {
   await refused(() => answer(path, { cache: "i8" }), "InvalidArgument", "cache must be one of f16, f32");
   await refused(() => answer(path, { contxt: 5 }), "InvalidArgument", "contxt");
   await refused(() => answer(path, { signal: 5 }), "InvalidArgument", "signal must be an AbortSignal");
+  for (const context of [0, -1, 1.5, NaN, "64"]) {
+    await refused(() => answer(path, { context }), "InvalidArgument", "load: context must be an integer of at least 1, got ");
+  }
+  const tensor = device.tensor([1]);
+  await refused(() => answer(path, { device: tensor }), "InvalidArgument", "load: device must be a Device");
+  await refused(() => answer(path, { device: 5 }), "InvalidArgument", "load: device must be a Device, got 5");
+  tensor.dispose();
 });
 
 await test("a file has the hash that it must have", async () => {
@@ -329,6 +339,37 @@ await test("options are those of sampling", async () => {
   same([long.finish, model.contextUsed], ["contextFull", 64], "the end of the context");
 });
 
+await test("tokens may be in a list of any kind", async () => {
+  const ids = model.encode("Once upon a time");
+  const say = (prompt) => model.generate(prompt, { maxTokens: 3 }).text();
+  const want = await say(ids);
+  for (const list of [[...ids], Int32Array.from(ids), Float64Array.from(ids), { ...ids, length: ids.length }]) {
+    same(await say(list), want, "the text after a list");
+    same(model.decode(list), "Once upon a time", "the text of a list");
+  }
+  same(model.decode(new Uint32Array(70_000).fill(ids[1])).length, 70_000 * model.decode([ids[1]]).length, "a long text");
+});
+
+await test("half of a surrogate pair in a message is replaced", async () => {
+  const say = (content) => model.chat([{ role: "user", content }], { maxTokens: 3 }).text();
+  same(await say("Hi \ud83d"), await say("Hi \ufffd"), "the answer");
+});
+
+await test("the last token is returned, also if a signal is aborted meanwhile", async () => {
+  const stop = new AbortController();
+  const options = { maxTokens: 2, ignoreEnd: true, signal: stop.signal };
+  const finished = model.generate("Once upon a time", options);
+  await finished.nextToken();
+  const last = finished.nextToken();
+  stop.abort(new Error("enough"));
+  same([typeof (await last).id, await finished.nextToken(), finished.finish], ["number", undefined, "maxTokens"], "the end");
+  const other = new AbortController();
+  const open = model.generate("Once upon a time", { ...options, signal: other.signal });
+  await open.nextToken();
+  other.abort(new Error("enough"));
+  same((await thrown(() => open.nextToken())).message, "enough", "the reason");
+});
+
 await test("calls that mean nothing are refused", async () => {
   const generate = (prompt, options) => () => model.generate(prompt, options);
   await refused(generate(5), "InvalidArgument", "generate: prompt must be a text or a list of tokens");
@@ -340,6 +381,11 @@ await test("calls that mean nothing are refused", async () => {
   for (const [name, value] of Object.entries(odd)) {
     const error = await thrown(generate("x", { [name]: value }));
     if (!["InvalidArgument", "Shape"].includes(error.code) || !/generate|sampling/.test(error.message)) throw error;
+  }
+  await refused(generate("x", { topP: 2 }), "InvalidArgument", "generate: topP must be from 0 to 1, got 2");
+  for (const more of [NaN, Infinity]) {
+    const must = `generate: logitBias must have numbers below infinity, got ${more === Infinity ? "inf" : more} for token 5`;
+    await refused(generate("x", { logitBias: [[5, more]] }), "InvalidArgument", must);
   }
   await refused(generate("x", { stop: [""] }), "InvalidArgument", "`stop` texts must not be empty");
   await refused(generate("x", { temprature: 1 }), "InvalidArgument", "temprature");

@@ -47,6 +47,7 @@ async function ask({ entry, source, prefer, tokens }) {
   const { likeliest } = await generation.nextToken();
   const text = model.decode([3, 0]);
   model.dispose();
+  if (progress.some((part, at) => part < progress[at - 1])) throw new Error(`the progress falls: ${progress}`);
   return { likeliest, text, end: progress.at(-1), isEstimated: weights > 1000 && total > weights };
 }
 
@@ -101,6 +102,11 @@ await test("what is no folder of a model is refused", async () => {
   const { "model-00002-of-00004.safetensors": __, ...partial } = files;
   await refused(partial, {}, "Format", '"model-00002-of-00004.safetensors" must be given');
   const index = Buffer.from('{"weight_map": {"x": "../secret"}}');
+  const changed = (name, text) => refused({ ...files, [name]: Buffer.from(text) }, {}, "Format", `load: ${name}: `);
+  for (const name of ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors.index.json"]) {
+    await changed(name, "[");
+  }
+  await changed("model-00002-of-00004.safetensors", "123456789");
   const outside = { ...files, "model.safetensors.index.json": index };
   await refused(outside, {}, "Format", "must name files that are beside it");
   await refused(files, { keep: true }, "InvalidArgument", "the address of a GGUF file, because keep is set");

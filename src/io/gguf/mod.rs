@@ -206,7 +206,10 @@ impl Gguf {
     ) -> Result<Tensor> {
         let tensor = self.tensor(name)?;
         let numbers = tensor.format.decode(&tensor.read_from(file).await?);
-        device.tensor(&numbers.map_err(|error| error.within(name))?, &tensor.shape)
+        device.tensor(
+            &numbers.map_err(|error| error.within(&format!("gguf: {name:?}")))?,
+            &tensor.shape,
+        )
     }
 
     /// Loads packed matrices, and stacks their rows. Several matrices of one format with the same columns, such as those of

@@ -10,6 +10,8 @@ use std::ops::Range;
 /// Files that are read as if they were concatenated.
 pub struct GgufParts<F> {
     parts: Vec<F>,
+    /// The name of each file in error messages, or an empty text.
+    names: Vec<String>,
     /// The offset of each file, and the end of the last one.
     starts: Vec<u64>,
 }
@@ -17,13 +19,19 @@ pub struct GgufParts<F> {
 impl<F> GgufParts<F> {
     /// Creates an empty list of files.
     pub(super) fn new() -> GgufParts<F> {
-        GgufParts { parts: Vec::new(), starts: vec![0] }
+        GgufParts { parts: Vec::new(), names: Vec::new(), starts: vec![0] }
     }
 
     /// Appends a file of `length` bytes. Returns the offset of its first byte.
     pub(super) fn push(&mut self, file: F, length: u64) -> u64 {
+        self.push_named("", file, length)
+    }
+
+    /// Appends a file as [`GgufParts::push`] does. Errors of reading the file name it.
+    pub(super) fn push_named(&mut self, name: &str, file: F, length: u64) -> u64 {
         let start = self.starts[self.parts.len()];
         self.parts.push(file);
+        self.names.push(name.to_string());
         self.starts.push(start.saturating_add(length));
         start
     }
@@ -35,7 +43,8 @@ impl<F> GgufParts<F> {
 
     /// Replaces each file by the reader that `wrap` returns for it.
     pub fn map<G>(self, wrap: impl FnMut(F) -> G) -> GgufParts<G> {
-        GgufParts { parts: self.parts.into_iter().map(wrap).collect(), starts: self.starts }
+        let GgufParts { parts, names, starts } = self;
+        GgufParts { parts: parts.into_iter().map(wrap).collect(), names, starts }
     }
 }
 
@@ -117,6 +126,10 @@ impl<F: Source> Source for GgufParts<F> {
         };
         // A tensor is completely in one part.
         let start = self.starts[part];
-        file.read_range(range.start - start..range.end - start).await
+        let read = file.read_range(range.start - start..range.end - start).await;
+        read.map_err(|error| match &self.names[part][..] {
+            "" => error,
+            name => Error::new(error.kind(), format!("{name}: {}", error.message())),
+        })
     }
 }

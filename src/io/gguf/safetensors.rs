@@ -15,8 +15,8 @@ impl Gguf {
     /// `None` for tensors that are not part of the model.
     ///
     /// # Errors
-    /// Errors name the file. `Format` if a file is damaged, or two tensors have one name. `Unsupported` for a tensor whose
-    /// elements are not `F32`, `F16` or `BF16`.
+    /// Messages begin with the name of the file. `Format` if a file is damaged, or two tensors have one name. `Unsupported` for a
+    /// tensor whose elements are not `F32`, `F16` or `BF16`.
     pub(crate) async fn of_safetensors<F: Source>(
         metadata: BTreeMap<String, GgufValue>,
         files: Vec<(String, F)>,
@@ -26,7 +26,7 @@ impl Gguf {
         for (file_name, mut file) in files {
             let in_file = |error: Error| error.within(&file_name);
             let (header, length) = read_header(&mut file).await.map_err(in_file)?;
-            let start = parts.push(file, length.file);
+            let start = parts.push_named(&file_name, file, length.file);
             for (name, place) in header.checked(length.file - length.header).map_err(in_file)? {
                 let Some(renamed) = rename(name) else { continue };
                 let dtype = &header.tensors[name].dtype;
@@ -35,7 +35,7 @@ impl Gguf {
                     format.filter(|format| format.block_len() == 1 && format.packed().is_some())
                 else {
                     let must = "its elements must be F32, F16 or BF16";
-                    let message = format!("tensor {name:?}: {must}, got {dtype}");
+                    let message = format!("load_safetensors: tensor {name:?}: {must}, got {dtype}");
                     return Err(in_file(Error::new(ErrorKind::Unsupported, message)));
                 };
                 let data = start + length.header;

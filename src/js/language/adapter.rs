@@ -4,6 +4,7 @@ use super::core::{Model, Object};
 use super::options;
 use super::{parsed, JsLanguageModel};
 use crate::error::Result;
+use crate::js::convert::object;
 use crate::js::objects::{shells, unusable, Object as Any, Slot};
 use crate::js::returns::{to_promise, Made};
 use crate::js::variable::object_of;
@@ -31,6 +32,15 @@ shells! {
     /// const tuned = model.withAdapter(adapter);
     /// ```
     "LoraAdapter" JsLoraAdapter => LoraAdapter, Any::Language(Object::Adapter(adapter)) => adapter;
+}
+
+impl FromJs for LoraAdapter {
+    fn from_js(value: &JsValue, at: At) -> Result<LoraAdapter> {
+        match object(value, at, "a LoraAdapter")? {
+            Some(Any::Language(Object::Adapter(adapter))) => Ok(adapter),
+            _ => Err(at.refuse(value, "a LoraAdapter")),
+        }
+    }
 }
 
 fn shell(adapter: LoraAdapter) -> JsLoraAdapter {
@@ -77,9 +87,13 @@ impl JsLanguageModel {
     /// Returns the model with an adapter, which replaces an earlier adapter. Both models share the weights. Later training of
     /// the adapter also changes the returned model, except for tokens that are already in its context.
     #[wasm_bindgen(js_name = withAdapter)]
-    pub fn with_adapter(&self, adapter: &JsLoraAdapter) -> Answer<JsLanguageModel> {
+    pub fn with_adapter(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "LoraAdapter")] adapter: &JsValue,
+    ) -> Answer<JsLanguageModel> {
         const OP: &str = "withAdapter";
-        let (model, adapter) = (self.core(OP)?, adapter.core(OP)?);
+        let model = self.core(OP)?;
+        let adapter = LoraAdapter::from_js(adapter, At { op: OP, argument: "adapter" })?;
         let tuned = model.model.with_adapter(&adapter).and_then(Model::new);
         let tuned = Rc::new(tuned.map_err(|error| error.within(OP))?);
         Ok(JsLanguageModel(Object::Model(tuned).into_slot()))

@@ -95,8 +95,8 @@ impl JsEmbedder {
         }))
     }
 
-    /// Computes the vectors of texts, as a tensor `[texts, dimensions]`. The vector of a text does not depend on the other
-    /// texts.
+    /// Computes the vectors of at most 65,536 texts, as a tensor `[texts, dimensions]`. The vector of a text does not depend on
+    /// the other texts.
     pub fn embed(
         &self,
         #[wasm_bindgen(unchecked_param_type = "string | readonly string[]")] texts: &JsValue,

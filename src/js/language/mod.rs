@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::io::SafetensorsIndex;
 use crate::model::{Context, Generated, LanguageModel, ModelFiles};
 use crate::text::{ChatOptions, Message};
-use js_sys::{Array, Function, Promise};
+use js_sys::{Array, Function, Promise, Uint32Array};
 use source::{reading, reading_again, JsSource, Reader};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
@@ -54,8 +54,11 @@ shells! {
         Any::Language(Object::Generation(generation)) => generation;
 }
 
-/// Converts a list of token ids.
+/// Converts a list of token ids. A `Uint32Array` may have any length.
 fn ids(value: &JsValue, op: &'static str) -> Result<Vec<u32>> {
+    if let Some(ids) = value.dyn_ref::<Uint32Array>() {
+        return Ok(ids.to_vec());
+    }
     Vec::<u32>::from_js(value, At { op, argument: "tokens" })
 }
 
@@ -88,10 +91,12 @@ impl JsLanguageModel {
         ModelFiles::NAMES.map(String::from).to_vec()
     }
 
-    /// Returns the names of the files in a safetensors index.
+    /// Returns the names of the files in a safetensors index, the file `file`.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
-    pub fn indexed(json: &[u8]) -> Answer<Vec<String>> {
-        Ok(SafetensorsIndex::read(json)?.files.into_keys().collect())
+    pub fn indexed(json: &[u8], file: &str, op: &str) -> Answer<Vec<String>> {
+        let index = SafetensorsIndex::read(json);
+        let index = index.map_err(|error| error.within(&format!("{op}: {file}")))?;
+        Ok(index.files.into_keys().collect())
     }
 
     /// Loads a model from `parts` files of `reader`. `names` are the names of the files in a folder, and undefined for GGUF
@@ -193,7 +198,7 @@ impl JsLanguageModel {
         Ok(encoded.map_err(|error| error.within(op))?)
     }
 
-    /// Returns the text of tokens.
+    /// Returns the text of tokens: an array, a typed array or an array-like object of any length.
     pub fn decode(
         &self,
         #[wasm_bindgen(unchecked_param_type = "ArrayLike<number>")] tokens: &JsValue,
@@ -221,9 +226,11 @@ impl JsLanguageModel {
     /// Begins a generation after these tokens. A generation in progress is ended.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn begin(&self, tokens: &[u32], options: &JsValue, op: &str) -> Answer<JsGeneration> {
+        let op = if op == "chat" { "chat" } else { "generate" };
         let model = self.core(op)?;
-        let options = options::generate(&Options::open(options, options::GENERATE, "generate")?)?;
-        let generation = Generation::begin(&model, tokens, options)?;
+        let options = options::generate(&Options::open(options, options::GENERATE, op)?)?;
+        let generation = Generation::begin(&model, tokens, options);
+        let generation = generation.map_err(|error| options::in_javascript(&error, op))?;
         Ok(JsGeneration(Object::Generation(Rc::new(generation)).into_slot()))
     }
 }

@@ -91,7 +91,7 @@ pub async fn reading_again<T>(
 fn unreadable(thrown: &JsValue) -> Error {
     let why = thrown.dyn_ref::<js_sys::Error>().map(|error| String::from(error.message()));
     let why = why.unwrap_or_else(|| format!("{thrown:?}"));
-    Error::format(format!("the files must be readable again, got: {why}"))
+    Error::format(format!("load: the files must be readable again, got: {why}"))
 }
 
 impl JsSource {

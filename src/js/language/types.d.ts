@@ -2,7 +2,7 @@
 export interface Message {
   /** The role of the author: `system`, `user`, `assistant` or `tool`. */
   role: string;
-  /** The text. */
+  /** The text. Half of a surrogate pair becomes U+FFFD, as in `TextEncoder`. */
   content: string;
   [name: string]: unknown;
 }
@@ -11,6 +11,9 @@ export interface Message {
  * One file of a model: a GGUF file, or one part of a split one (`-00001-of-00003.gguf`). {@link LanguageModel.load} also takes
  * a list of all parts, in order. A string is a URL. In Node, Deno and Bun it may also be a path. URLs are read by range
  * requests, and a `Response` as a whole.
+ *
+ * A request is repeated if the connection breaks, and if the server answers 429 or 5xx: up to three times, after 0.5, 1 and 2
+ * seconds, or after the seconds of `Retry-After`, at most 30. An answer with fewer bytes than requested is continued at once.
  *
  * Sources other than a `Response` and bytes are read again if needed. This happens when the device was lost, even during an
  * answer, which continues on a new device. It also happens when unused weights were evicted because device memory was short
@@ -22,7 +25,7 @@ export type ModelSource = PlatformBlob | PlatformResponse | PlatformUrl | string
 export interface ModelOptions {
   /** The device of the model. Default: a new device, as from `Device.new()`. */
   device?: Device;
-  /** The length of the longest context in tokens. Default: the length the model was trained for, at most 4,096. */
+  /** The length of the longest context in tokens, at least 1. Default: the length the model was trained for, at most 4,096. */
   context?: number;
   /**
    * The type of keys and values in the cache. Default: `f16` if the device supports it. `f16` takes half of the memory and
@@ -31,7 +34,7 @@ export interface ModelOptions {
   cache?: "f16" | "f32";
   /**
    * Called with the number of bytes read and the total. If a file is downloaded as a whole, these are the bytes received. That
-   * is the case if `keep` or `sha256` is set, or if the server does not support range requests.
+   * is the case if `keep` or `sha256` is set, or if the server does not support range requests. `done / total` never falls.
    */
   onProgress?: (progress: ModelProgress) => void;
   /**
@@ -97,7 +100,10 @@ export function deleteModel(model: string | PlatformUrl): Promise<boolean>;
 export interface GenerateOptions {
   /** The most tokens to generate. Default: as many as the context has room for. */
   maxTokens?: number;
-  /** The sampling temperature, which divides the logits. Default: 0, which always takes the likeliest token. */
+  /**
+   * The sampling temperature, which divides the logits. Default: 0, which always takes the likeliest token, as does any number
+   * below 1e-6.
+   */
   temperature?: number;
   /** Top-k sampling: draws only from this many of the likeliest tokens. Default: 0, for all tokens. */
   topK?: number;
@@ -120,17 +126,23 @@ export interface GenerateOptions {
   frequencyPenalty?: number;
   /** Subtracted once from the logit of a token that occurs already. */
   presencePenalty?: number;
-  /** Numbers that are added to the logits of some tokens. */
+  /**
+   * Numbers that are added to the logits of some tokens, at most 65,536 pairs. `-Infinity` excludes a token. `NaN` and
+   * `Infinity` are errors.
+   */
   logitBias?: readonly (readonly [token: number, more: number])[];
   /** The seed of the draws. Equal seeds draw equal tokens. Default: a random seed. */
   seed?: number;
-  /** Texts that end the generation. They are not part of the result. */
+  /** Texts that end the generation, at most 65,536. They are not part of the result. */
   stop?: string | readonly string[];
   /** The number of likeliest tokens that are reported with each token, with their probabilities. */
   likeliest?: number;
   /** Whether generation continues after the model's end token. */
   ignoreEnd?: boolean;
-  /** Aborts the generation between two tokens. The text so far is kept, and the loop rejects with the signal's reason. */
+  /**
+   * Aborts the generation between two tokens. The text so far is kept, and `nextToken()`, `text()` and loops reject with the
+   * signal's reason. A text that is finished cannot be aborted: if the last token was being computed, it is returned.
+   */
   signal?: PlatformSignal;
 }
 
@@ -172,7 +184,8 @@ export interface LanguageModel {
    */
   chat(messages: readonly Message[], options?: GenerateOptions): Generation;
   /**
-   * Continues a text or a list of tokens.
+   * Continues a text or a list of tokens: an array, a typed array or an array-like object of any length. In a text, half of a
+   * surrogate pair becomes U+FFFD.
    *
    * @throws `Limit` if the prompt does not fit into the context.
    */
@@ -187,6 +200,9 @@ export interface LanguageModel {
  * - a folder that the browser opened;
  * - a list of the visitor's files, one of which is `config.json`;
  * - an object with the files by name.
+ *
+ * If a server answers 403, 404 or 410 for a file other than `config.json`, `tokenizer.json` and the weights, the file counts as
+ * absent.
  */
 export type ModelFolder =
   | PlatformUrl
@@ -245,7 +261,7 @@ export interface EmbedderOptions {
   signal?: PlatformSignal;
 }
 
-/** The options of {@link Embedder.embed}. */
+/** The options of {@link Embedder.embed}. A call embeds at most 65,536 texts. */
 export interface EmbedOptions {
   /** A text that is put in front of each text, such as `query: `. */
   prompt?: string;

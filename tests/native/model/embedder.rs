@@ -341,7 +341,7 @@ fn damaged_files_are_refused() {
         ),
         (
             mean.with(config, "\"model_type\": \"bert\"", "\"model_type\": \"llama\""),
-            "model_type must be",
+            "embedder: config.json: the model_type must be",
         ),
         (mean.with(config, "\"gelu\"", "\"geglu\""), "activation must be"),
         (
@@ -362,7 +362,7 @@ fn damaged_files_are_refused() {
             "at most 23 tokens, got 24",
         ),
         (mean.with(config, "\"is_decoder\": false", "\"is_decoder\": true"), "must be an encoder"),
-        (mean.with(config, "{", "["), "config.json must be valid"),
+        (mean.with(config, "{", "["), "embedder: config.json: the file must be valid"),
         (mean.with(pooling, "\"mean\"", "\"median\""), "pooling_mode must be"),
         (mean.with(pooling, "true", "false"), "include_prompt must be true"),
         (mean.with("modules.json", "normalize.Normalize", "CNN"), "modules must be"),

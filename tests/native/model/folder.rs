@@ -50,9 +50,12 @@ fn cpu() -> Device {
     Device::with_blocking(Preference::Cpu).expect("the CPU")
 }
 
+fn sources(folder: &Folder) -> Vec<(String, Cursor<Vec<u8>>)> {
+    folder.iter().map(|(name, bytes)| (name.clone(), Cursor::new(bytes.clone()))).collect()
+}
+
 fn load(device: &Device, folder: &Folder) -> Result<LanguageModel> {
-    let files = folder.iter().map(|(name, bytes)| (name.clone(), Cursor::new(bytes.clone())));
-    let files = block_on(ModelFiles::folder(files.collect()))?;
+    let files = block_on(ModelFiles::folder(sources(folder)))?;
     block_on(LanguageModel::load_files(device, files, F32_CACHE))
 }
 
@@ -239,7 +242,7 @@ fn wrong_folders_are_refused() {
     };
     let (kind, message) = configured("llama", "model_type", json!("qwen2"));
     let must =
-        "config.json: `model_type` must be `llama`, `mistral` or `gemma3_text`, got \"qwen2\"";
+        "model: config.json: `model_type` must be `llama`, `mistral` or `gemma3_text`, got \"qwen2\"";
     assert_eq!((kind, &message[..]), (ErrorKind::Unsupported, must));
     for (family, name, value) in [
         ("llama", "attention_bias", json!(true)),
@@ -255,7 +258,7 @@ fn wrong_folders_are_refused() {
     ] {
         let (kind, message) = configured(family, name, value);
         assert_eq!(kind, ErrorKind::Unsupported, "{message}");
-        assert!(message.starts_with("config.json: `"), "{message}");
+        assert!(message.starts_with("model: config.json: `"), "{message}");
     }
     for (family, name, value) in [
         ("llama", "hidden_size", json!(null)),
@@ -289,6 +292,84 @@ fn wrong_folders_are_refused() {
     });
     let (kind, message) = refused(&untied);
     assert!(kind == ErrorKind::Format && message.contains("`lm_head.weight` must be"), "{message}");
+}
+
+/// Tests that errors name the damaged file, also where JavaScript replaces the first word by its name of the operation.
+#[test]
+fn errors_name_the_file() {
+    let changed = |name: &str, bytes: &[u8]| {
+        let mut folder = folder("llama");
+        folder.insert(name.to_string(), bytes.to_vec());
+        refused(&folder).1
+    };
+    let index = "model.safetensors.index.json";
+    for name in
+        ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", index]
+    {
+        let message = changed(name, b"[");
+        assert!(message.starts_with(&format!("model: {name}: ")), "{message}");
+    }
+    let message = changed("chat_template.jinja", b"{% if %}");
+    assert!(message.starts_with("model: chat_template.jinja: "), "{message}");
+    let shard = "model-00002-of-00004.safetensors";
+    let message = changed(shard, &[0; 9]);
+    assert!(message.starts_with(&format!("model: {shard}: ")), "{message}");
+    let header = br#"{"model.norm.weight":{"dtype":"I32","shape":[1],"data_offsets":[0,4]}}"#;
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 4]].concat();
+    let message = changed(shard, &bytes);
+    let want = format!("model: {shard}: tensor \"model.norm.weight\": its elements must be F32, F16 or BF16, got I32");
+    assert_eq!(message, want);
+    let mut folder = folder("llama");
+    configure(&mut folder, |config| config["hidden_size"] = json!(u64::MAX));
+    let (_, message) = refused(&folder);
+    assert!(
+        message.starts_with("model: config.json: `llama.embedding_length` must be"),
+        "{message}"
+    );
+}
+
+/// Tests that the window is used as `transformers` uses it: `LlamaConfig` has none, and `MistralConfig` has a default.
+#[test]
+fn only_some_families_have_a_window() {
+    let device = cpu();
+    let loaded = |family: &str, kind: &str, window: Option<Value>| {
+        let mut folder = folder(family);
+        configure(&mut folder, |config| {
+            config["model_type"] = json!(kind);
+            let settings = config.as_object_mut().expect("an object");
+            settings.remove("sliding_window");
+            window.map(|window| settings.insert("sliding_window".into(), window));
+        });
+        load(&device, &folder).expect("a model")
+    };
+    for (family, kind, window, want) in [
+        ("llama", "llama", Some(json!(5)), None),
+        ("llama", "llama", Some(json!("any")), None),
+        ("llama", "mistral", Some(json!(5)), Some(5)),
+        ("llama", "mistral", Some(json!(null)), None),
+        ("llama", "mistral", None, Some(4096)),
+        ("gemma3", "gemma3_text", None, Some(4096)),
+    ] {
+        let shown = format!("{kind}, {window:?}");
+        let model = loaded(family, kind, window);
+        assert_eq!(model.config().window, want, "{shown}");
+        if kind == "llama" {
+            let (tokens, logits_of_transformers) = golden(family);
+            close_to(&logits(&model, &tokens), &logits_of_transformers, 1e-4, &shown);
+        }
+    }
+}
+
+#[test]
+fn a_context_has_room_for_a_token() {
+    let (device, folder) = (cpu(), folder("llama"));
+    let options = LoadOptions { context: Some(0), ..LoadOptions::default() };
+    let files = || block_on(ModelFiles::folder(sources(&folder))).expect("the files");
+    let want = "model: context must be at least 1, got 0";
+    let error = block_on(LanguageModel::load_files(&device, files(), options));
+    assert_eq!(error.map(drop).expect_err("no room").message(), want);
+    let error = options.estimate(&device, files().head());
+    assert_eq!(error.map(drop).expect_err("no room").message(), want);
 }
 
 #[test]

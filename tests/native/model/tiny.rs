@@ -398,6 +398,46 @@ fn draws_follow_the_probabilities() {
 }
 
 #[test]
+fn a_tiny_temperature_takes_the_likeliest_token() {
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
+    let model = load(&device, &Toy::new(false, None, true));
+    let say = |sampling: SamplingOptions| {
+        ids(&generated(
+            &model,
+            GenerateOptions { max_tokens: Some(6), sampling, ..Default::default() },
+        )
+        .0)
+    };
+    let want = say(SamplingOptions::default());
+    for temperature in [f64::MIN_POSITIVE, 1e-45, 1e-39, 1e-38, 1e-20, 9e-7] {
+        for top_k in [0, 3] {
+            let sampling = SamplingOptions { temperature, top_k, seed: 5, ..Default::default() };
+            assert_eq!(say(sampling), want, "temperature {temperature}, top_k {top_k}");
+        }
+    }
+}
+
+#[test]
+fn biases_are_numbers_below_infinity() {
+    let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
+    let model = load(&device, &Toy::new(false, None, true));
+    let begin = |more: f32| {
+        let sampling =
+            SamplingOptions { logit_bias: vec![(3, 1.0), (4, more)], ..Default::default() };
+        let options = GenerateOptions { max_tokens: Some(1), sampling, ..Default::default() };
+        model.context().expect("a context").generate(&TOKENS[..3], options).map(drop)
+    };
+    for more in [f32::NAN, f32::INFINITY] {
+        let refused = begin(more).expect_err("no bias");
+        let want = format!(
+            "sampling: logit_bias must have numbers below infinity, got {more} for token 4"
+        );
+        assert_eq!(refused.message(), want);
+    }
+    begin(f32::NEG_INFINITY).expect("an excluded token");
+}
+
+#[test]
 fn penalties_and_biases_change_what_is_likeliest() {
     let device = Device::with_blocking(Preference::Cpu).expect("the CPU");
     let toy = Toy::new(false, None, true);
