@@ -1,10 +1,10 @@
 //! A program compiled for inputs of certain shapes: its recording, and the plan that it runs.
 //!
 //! The operations that the user's function records are kept as a [`Recording`] of operands. These are the inputs, the
-//! variables that were read, the seeds that were drawn, and tensors that existed before. The plan also depends on where variables store their
-//! values, which is either a separate tensor or the flat value of an optimizer ([`Layout`]). If that changes, the
-//! recording is planned again. A flat value is then read in place, without a copy. Gradients also replay the recording,
-//! on the operands of a run.
+//! variables that were read, the seeds that were drawn, and tensors that existed before. The plan also depends on where
+//! variables store their values, which is either a separate tensor or the flat value of an optimizer ([`Layout`]). If
+//! that changes, the recording is planned again. A flat value is then read in place, without a copy. Gradients also replay
+//! the recording, on the operands of a run.
 //!
 //! Values that are assigned to variables are results as well. A run assigns the variables before it computes. The plan
 //! can therefore write a new value over the old one, unless something else needs the old one. The plan depends on the set
