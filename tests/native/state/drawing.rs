@@ -113,7 +113,7 @@ fn layers_may_be_created_in_a_program(device: &Device) -> Result<()> {
 fn a_trained_program_draws_in_every_step(device: &Device) -> Result<()> {
     // The parameter sums up the masks of all steps.
     let w = Variable::new(&device.zeros(&[COUNT])?);
-    let mut optimizer = Optimizer::new(Sgd::new(1.0), &[w.clone()])?;
+    let mut optimizer = Optimizer::new(Sgd::new(1.0), std::slice::from_ref(&w))?;
     let (inner, own) = (w.clone(), Dropout::new(&generator(device), 0.5)?);
     assert!(own.parameters().is_empty());
     let build = move |x: &[Tensor]| Ok(vec![own.forward(&inner.value())?.mul(&x[0])?.sum(())?]);
