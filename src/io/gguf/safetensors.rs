@@ -15,8 +15,8 @@ impl Gguf {
     /// `None` for tensors that are not part of the model.
     ///
     /// # Errors
-    /// Messages begin with the name of the file. `Format` if a file is damaged, or two tensors have one name. `Unsupported` for a
-    /// tensor whose elements are not `F32`, `F16` or `BF16`.
+    /// Messages begin with the name of the file. `Format` if a file is damaged, or two tensors have one name. `Unsupported` for
+    /// a tensor whose elements are not `F32`, `F16` or `BF16`.
     pub(crate) async fn of_safetensors<F: Source>(
         metadata: BTreeMap<String, GgufValue>,
         files: Vec<(String, F)>,
