@@ -1,4 +1,4 @@
-//! Tests random numbers in programs. Each run draws anew, and gradients use the numbers of their run.
+//! Tests random numbers in programs. Each run draws new numbers, and gradients use those of their run.
 
 use super::found::{on, on_each_device};
 use crate::suite::Place;
