@@ -154,6 +154,11 @@ pub mod text;
 mod ceilings;
 pub mod tune;
 
+#[cfg(not(feature = "distributed"))]
+mod distributed;
+#[cfg(feature = "distributed")]
+pub mod distributed;
+
 pub mod nn;
 pub mod optim;
 

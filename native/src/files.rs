@@ -215,7 +215,8 @@ pub fn save_safetensors(
     write("save_safetensors", path.as_ref(), &block_on(io::save_safetensors(tensors, metadata))?)
 }
 
-/// Saves a checkpoint to a file with [`Trainer::save`].
+/// Saves a checkpoint to a file with [`Trainer::save`]. The file is complete at any time: it is written next to its place, and
+/// then moved there. With several ranks, every rank calls it, and rank 0 writes the file.
 ///
 /// # Errors
 /// As [`Trainer::save`]. `InvalidArgument` if the file cannot be written.
@@ -224,7 +225,11 @@ pub fn save_checkpoint<M: Module>(
     trainer: &Trainer<M>,
     notes: &BTreeMap<String, String>,
 ) -> Result<()> {
-    write("save_checkpoint", path.as_ref(), &block_on(trainer.save(notes))?)
+    let file = block_on(trainer.save(notes))?;
+    match trainer.rank() {
+        0 => write("save_checkpoint", path.as_ref(), &file),
+        _ => Ok(()),
+    }
 }
 
 /// Loads a checkpoint from a file with [`Trainer::load`]. Returns the notes.

@@ -35,6 +35,7 @@ pub mod bench;
 mod cache_folder;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+pub mod distributed;
 #[cfg(feature = "io")]
 pub mod files;
 #[cfg(feature = "model")]
@@ -62,6 +63,7 @@ use tune::Tuned;
 /// The types and traits that most programs need: `use warpweft_native::prelude::*;`.
 pub mod prelude {
     pub use crate::device::{Device, Preference};
+    pub use crate::distributed::{World, WorldInit};
     pub use crate::dtype::DType;
     pub use crate::error::{Error, ErrorKind, Result};
     pub use crate::tensor::{

@@ -24,6 +24,13 @@ pub(crate) struct BoundPlan {
     pub scalars: Vec<u32>,
 }
 
+/// Results that are read while their batch runs: the nodes, and a function that is called with the number of each node and its
+/// buffer once the node is computed.
+pub(super) struct Stages<'a> {
+    pub nodes: &'a [NodeId],
+    pub computed: &'a mut dyn FnMut(usize, BufferId),
+}
+
 /// The outputs of a plan that has run, without those updated in place.
 pub(super) struct PlanOutputs {
     batch: Arc<Plan>,
@@ -78,7 +85,7 @@ impl Device {
         all.extend(state.graph.uncomputed_variable_values());
         let all = state.pending(&all);
         if all.len() > asked.len() {
-            if self.compute(guard, state, &all).is_ok() {
+            if self.compute(guard, state, &all, None).is_ok() {
                 return Ok(());
             }
             // A value that was not requested may depend on inputs without data, or be too large. Requesting it returns the
@@ -86,15 +93,30 @@ impl Device {
             state = self.state();
         }
         let asked = state.pending(&asked);
-        self.compute(guard, state, &asked)
+        self.compute(guard, state, &asked, None)
     }
 
-    /// Computes `nodes` in one submission, and stores the intermediate values that would otherwise be computed a third time.
+    /// Computes the nodes of `stages`, which are not computed yet, and with them the values of variables.
+    pub(super) fn evaluate_in_stages<'a>(
+        &'a self,
+        guard: &RunGuard<'a>,
+        mut state: MutexGuard<'a, State>,
+        stages: Stages<'_>,
+    ) -> Result<()> {
+        let mut all = stages.nodes.to_vec();
+        all.extend(state.graph.uncomputed_variable_values());
+        let all = state.pending(&all);
+        self.compute(guard, state, &all, Some(stages))
+    }
+
+    /// Computes `nodes` as one batch, and stores the intermediate values that would otherwise be computed a third time. The nodes
+    /// begin with those of `stages`.
     fn compute<'a>(
         &'a self,
         _: &RunGuard<'a>,
         mut state: MutexGuard<'a, State>,
         nodes: &[NodeId],
+        stages: Option<Stages<'_>>,
     ) -> Result<()> {
         state.computed_at = state.graph.count;
         let mut capture = {
@@ -108,10 +130,12 @@ impl Device {
             graph.capture(nodes, &CapturePolicy { is_cheap: cheap, is_own })
         };
         let inputs = state.buffers_of(&capture.sources)?;
-        let trace = std::mem::take(&mut capture.trace);
+        let mut trace = std::mem::take(&mut capture.trace);
+        trace.stages = stages.as_ref().map_or(0, |stages| stages.nodes.len());
         let written: Vec<NodeId> = trace.outputs.iter().map(|&n| capture.nodes[n]).collect();
         let prepare = || Ok((self.plan_for(trace)?, capture.scalars.as_slice()));
-        let (mut state, ran) = self.run_unlocked(state, &inputs, prepare)?;
+        let computed = stages.map(|stages| stages.computed);
+        let (mut state, ran) = self.run_unlocked(state, &inputs, prepare, computed)?;
         state.graph.mark_computed(&capture);
         // All buffers are taken before a result releases its operands.
         for (n, held) in state.memory_of(ran, &capture.sources) {
@@ -223,11 +247,12 @@ impl Device {
         mut state: MutexGuard<'a, State>,
         inputs: &[BufferId],
         prepare: impl FnOnce() -> Result<(Arc<Plan>, &'s [u32])>,
+        computed: Option<&mut dyn FnMut(usize, BufferId)>,
     ) -> Result<(MutexGuard<'a, State>, PlanOutputs)> {
         state.pool.hold();
         drop(state);
         let ran = prepare().and_then(|(batch, scalars)| {
-            let outputs = self.submit_batch(&batch, inputs, scalars)?;
+            let outputs = self.submit_batch(&batch, inputs, scalars, computed)?;
             Ok(PlanOutputs { batch, outputs })
         });
         let mut state = self.state();
@@ -242,6 +267,7 @@ impl Device {
         batch: &Arc<Plan>,
         inputs: &[BufferId],
         scalars: &[u32],
+        computed: Option<&mut dyn FnMut(usize, BufferId)>,
     ) -> Result<Vec<PooledBuffer>> {
         let backend = &*self.inner.backend;
         let mut taken = {
@@ -261,17 +287,21 @@ impl Device {
             [] => Cow::Borrowed(scalars),
             constants => Cow::Owned([scalars, constants].concat()),
         };
-        self.compile_apart(batch);
-        let begun = Instant::now();
-        let ran = {
-            span!("submit", kernels = batch.dispatches.len());
-            backend.run(batch, &buffers, &scalars)
+        let ran = match computed {
+            None => self.run_timed(batch, &buffers, &scalars),
+            Some(computed) => batch.parts.iter().enumerate().try_for_each(|(n, part)| {
+                if !part.dispatches.is_empty() {
+                    self.run_timed(part, &buffers, &scalars)?;
+                }
+                if n + 1 < batch.parts.len() {
+                    let storage = batch.storage_of_result(n);
+                    let slot = batch.slots.iter().position(|slot| slot.storage == storage);
+                    slot.into_iter().for_each(|slot| computed(n, buffers[slot]));
+                }
+                Ok(())
+            }),
         };
-        spend(begun.elapsed());
         let mut state = self.state();
-        if let (Ok(()), Some(Profiling { recorder, .. })) = (&ran, &mut state.profile) {
-            recorder.submitted(batch, begun);
-        }
         state.give_all(&taken[batch.outputs.len()..], backend);
         taken.truncate(batch.outputs.len());
         if let Err(error) = ran {
@@ -280,5 +310,20 @@ impl Device {
         }
         state.last_plan = Some(batch.clone());
         Ok(taken)
+    }
+
+    /// Runs a plan with these buffers and numbers, and notes how long it took to submit it.
+    fn run_timed(&self, batch: &Arc<Plan>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+        self.compile_apart(batch);
+        let begun = Instant::now();
+        let ran = {
+            span!("submit", kernels = batch.dispatches.len());
+            self.inner.backend.run(batch, buffers, scalars)
+        };
+        spend(begun.elapsed());
+        if let (Ok(()), Some(Profiling { recorder, .. })) = (&ran, &mut self.state().profile) {
+            recorder.submitted(batch, begun);
+        }
+        ran
     }
 }

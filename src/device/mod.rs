@@ -21,6 +21,7 @@ mod read;
 mod replay;
 mod state;
 mod stats;
+mod sums;
 
 pub use crate::backend::CacheLimits;
 pub(crate) use crate::backend::{read_callback, Take};

@@ -87,7 +87,7 @@ impl Replay<'_> {
         let state = device.state();
         let inputs = state.buffers_of(sources)?;
         let (mut state, ran) =
-            device.run_unlocked(state, &inputs, || Ok((batch.clone(), scalars)))?;
+            device.run_unlocked(state, &inputs, || Ok((batch.clone(), scalars)), None)?;
         let backend = &*device.inner.backend;
         for (n, held) in state.memory_of(ran, sources) {
             let Some(held) = held else { continue };

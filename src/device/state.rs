@@ -256,5 +256,6 @@ impl State {
 fn release_plan(backend: &dyn Backend, plan: &Arc<Plan>) {
     if Arc::strong_count(plan) == 1 {
         backend.release(plan);
+        plan.parts.iter().for_each(|part| backend.release(part));
     }
 }

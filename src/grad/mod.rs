@@ -11,7 +11,7 @@ mod shaders;
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{lost, Graph, NodeId, VariableId};
+use crate::graph::{lost, GradientSum, Graph, NodeId, VariableId};
 use crate::op::{self, Const, Op, PadAmount, Pointwise, Reduction};
 use crate::shape::Shape;
 use rustc_hash::FxHashMap;
@@ -31,11 +31,15 @@ pub fn grad(
     by_variables: bool,
 ) -> Result<Vec<Option<NodeId>>> {
     let since = graph.count;
-    let mut tape = Tape { graph, recorded: Vec::new(), since, joined: FxHashMap::default() };
+    let mut tape = Tape::new(graph, since);
     let found = tape.gradients(of, seed, wrt, by_variables);
-    let Tape { recorded, .. } = tape;
+    let Tape { recorded, sums, .. } = tape;
     if let Ok(nodes) = &found {
         nodes.iter().flatten().for_each(|&node| graph.retain(node));
+        for sum in sums {
+            graph.retain_all(&[sum.gradient, sum.sum]);
+            graph.sums.push(sum);
+        }
     }
     for node in recorded {
         // The released nodes are newer than all data, so no history is dropped.
@@ -50,7 +54,7 @@ pub fn grad(
 /// `InvalidState` if the history of `of` was dropped and may have contained one of them.
 pub fn reached(graph: &mut Graph, of: NodeId, values: &[NodeId]) -> Result<Option<usize>> {
     let since = graph.count;
-    let tape = Tape { graph, recorded: Vec::new(), since, joined: FxHashMap::default() };
+    let tape = Tape::new(graph, since);
     let path = tape.path(&[of], &tape.targets(values, true))?;
     Ok(values.iter().position(|&value| path.place(value).is_some()))
 }
@@ -63,6 +67,8 @@ struct Tape<'a> {
     since: u64,
     /// Cached concatenations of matrices along their rows.
     joined: FxHashMap<Vec<NodeId>, NodeId>,
+    /// The gradients that are summed over all ranks.
+    sums: Vec<GradientSum>,
 }
 
 /// The nodes to differentiate by.
@@ -132,7 +138,22 @@ impl Path {
     }
 }
 
+impl<'a> Tape<'a> {
+    fn new(graph: &'a mut Graph, since: u64) -> Tape<'a> {
+        let (recorded, joined, sums) = Default::default();
+        Tape { graph, recorded, since, joined, sums }
+    }
+}
+
 impl Tape<'_> {
+    /// Returns the sum of a gradient over all ranks, a source whose data come later.
+    fn summed(&mut self, gradient: NodeId) -> NodeId {
+        let sum = self.graph.source(self.shape(gradient), self.dtype(gradient));
+        self.recorded.push(sum);
+        self.sums.push(GradientSum { gradient, sum });
+        sum
+    }
+
     fn targets<'a>(&self, nodes: &'a [NodeId], by_variables: bool) -> Targets<'a> {
         let oldest = nodes.iter().map(|&node| self.graph.age(node)).min().unwrap_or(u64::MAX);
         let variables = by_variables.then(|| self.graph.variables_of(nodes));
@@ -189,6 +210,7 @@ impl Tape<'_> {
             self.forward_through_transpose(&mut path, place, wrt);
             self.finish(&mut path, place)?;
             let (Some(g), false) = (path.gradients[place], targets.ends(node)) else { continue };
+            let g = if self.graph.is_summed(node) { self.summed(g) } else { g };
             let (op, inputs) = self.graph.history_of(node);
             let (op, inputs) = (op.clone(), inputs.to_vec());
             if inputs.is_empty() {

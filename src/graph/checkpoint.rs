@@ -91,14 +91,16 @@ impl Graph {
             is_detached: detached,
             pullback,
             checkpoint,
+            is_summed,
             ..
         } = self.node(id);
+        let is_summed = *is_summed;
         let (shape, dtype, scalar, detached) = (*shape, *dtype, *scalar, *detached);
         let (pullback, inner) = (pullback.clone(), checkpoint.clone());
         let (op, inputs) = (op.clone(), inputs.iter().map(of).collect());
         let copy = self.insert(op, inputs, shape, dtype, scalar);
         let node = self.node_mut(copy);
-        (node.pullback, node.is_rematerialized) = (pullback, true);
+        (node.pullback, node.is_rematerialized, node.is_summed) = (pullback, true, is_summed);
         node.checkpoint = inner.map(|ends| ends.iter().map(of).collect());
         if detached {
             // No history is dropped, because the copy is not computed yet.

@@ -38,6 +38,13 @@ pub struct NodeId {
     pub seq: u64,
 }
 
+/// A gradient, and the source that gets its sum over all ranks.
+#[derive(Clone, Copy, Debug)]
+pub struct GradientSum {
+    pub gradient: NodeId,
+    pub sum: NodeId,
+}
+
 #[derive(Debug)]
 struct Node {
     op: Op,
@@ -91,6 +98,8 @@ struct Node {
     checkpoint: Option<Arc<[NodeId]>>,
     /// Whether the node is a copy that a checkpoint recorded for a gradient.
     is_rematerialized: bool,
+    /// Whether a gradient that passes the node is summed over all ranks there.
+    is_summed: bool,
     /// The variable's previous value, whose memory this node may take.
     replaces: Option<NodeId>,
     /// The name of the operation that computes the shared value, for an alias ([`Graph::alias`]).
@@ -157,6 +166,8 @@ pub struct Graph {
     recent_operations: Vec<NodeId>,
     /// Values of variables. Some may have been computed or freed since.
     variable_values: Vec<NodeId>,
+    /// Gradients to sum over all ranks, in the order in which they were recorded. Each node has a handle.
+    pub sums: Vec<GradientSum>,
     positions: TracePositions,
     /// Nodes that the collection in progress must update at once. Empty between two collections.
     pending: Vec<NodeId>,
@@ -216,6 +227,16 @@ impl Graph {
     /// Whether the node is a placeholder, or is computed from one.
     pub fn depends_on_placeholder(&self, id: NodeId) -> bool {
         self.node(id).depends_on_placeholder
+    }
+
+    /// Makes a gradient that passes the node continue with its sum over all ranks.
+    pub fn set_summed(&mut self, id: NodeId) {
+        self.node_mut(id).is_summed = true;
+    }
+
+    /// Whether a gradient that passes the node continues with its sum over all ranks.
+    pub fn is_summed(&self, id: NodeId) -> bool {
+        self.node(id).is_summed
     }
 
     /// Records a number that the user passed, for operations on tensors of `dtype`.
@@ -370,6 +391,7 @@ impl Graph {
             pullback: None,
             checkpoint: None,
             is_rematerialized: false,
+            is_summed: false,
             replaces: None,
             alias: None,
             value_of: None,

@@ -32,6 +32,8 @@ pub struct Trace {
     pub donated: Vec<(usize, usize)>,
     /// Whether the trace has rematerialized nodes. Its order is then the order to compute it in.
     pub in_recorded_order: bool,
+    /// The number of results, from the first, that are read while the others are computed.
+    pub stages: usize,
 }
 
 /// A trace, with the nodes of the graph that it was captured from.

@@ -242,9 +242,45 @@ pub struct Plan {
     /// A hash of the computation without its sizes, and of the configuration. The same program with inputs of other shapes has
     /// the same hash.
     pub structure: u64,
+    /// The same plan in parts, if its first results are read while the rest is computed. Each part but the last ends when one
+    /// more of these results is complete. Otherwise there are no parts.
+    pub parts: Vec<Arc<Plan>>,
 }
 
 impl Plan {
+    /// Divides the plan into parts. Each part but the last ends when one more of the first `stages` results is complete.
+    pub fn divide(&mut self, stages: usize) {
+        let mut begin = 0;
+        let mut ends: Vec<usize> = (0..stages).map(|n| self.complete_after(n)).collect();
+        ends.push(self.dispatches.len());
+        let whole = Plan { dispatches: Vec::new(), ..self.clone() };
+        for end in ends {
+            let end = end.max(begin);
+            let dispatches = self.dispatches[begin..end].to_vec();
+            self.parts.push(Arc::new(Plan { dispatches, ..whole.clone() }));
+            begin = end;
+        }
+    }
+
+    /// Returns the number of dispatches after which the n-th result is complete.
+    fn complete_after(&self, n: usize) -> usize {
+        let storage = self.storage_of_result(n);
+        let writes = |&slot: &usize| self.slots[slot].storage == storage;
+        let last = self.dispatches.iter().rposition(|dispatch| dispatch.outputs.iter().any(writes));
+        last.map_or(0, |last| last + 1)
+    }
+
+    /// Returns the storage of the n-th result: of its own, or of the input that is updated in place.
+    pub fn storage_of_result(&self, n: usize) -> SlotStorage {
+        match self.in_place.iter().find(|&&(result, _)| result == n) {
+            Some(&(_, input)) => SlotStorage::Input(input),
+            None => {
+                let before = self.in_place.iter().filter(|&&(result, _)| result < n).count();
+                SlotStorage::Output(n - before)
+            }
+        }
+    }
+
     /// Returns the approximate size in bytes, kernels included.
     pub fn size(&self) -> usize {
         let mut bytes = self.slots.len() * size_of::<Slot>();

@@ -11,13 +11,21 @@ use std::sync::Arc;
 pub struct Generator {
     device: Device,
     seed: u32,
-    drawn: Arc<AtomicU32>,
+    sequence: Arc<Sequence>,
+}
+
+/// The position in a sequence of seeds.
+#[derive(Debug, Default)]
+struct Sequence {
+    drawn: AtomicU32,
+    /// The number of this process among those that train together. Each has a sequence of its own.
+    rank: AtomicU32,
 }
 
 impl Generator {
     /// Creates a generator for models on `device`.
     pub fn new(device: &Device, seed: u32) -> Generator {
-        Generator { device: device.clone(), seed, drawn: Arc::default() }
+        Generator { device: device.clone(), seed, sequence: Arc::default() }
     }
 
     /// Returns the device on which layers are created.
@@ -27,7 +35,7 @@ impl Generator {
 
     /// Whether both are clones of one generator, and so draw from one sequence.
     pub fn is_same(&self, other: &Generator) -> bool {
-        Arc::ptr_eq(&self.drawn, &other.drawn)
+        Arc::ptr_eq(&self.sequence, &other.sequence)
     }
 
     /// Draws the next seed, for [`Device::uniform`] and other random operations.
@@ -35,30 +43,36 @@ impl Generator {
     /// In the function of a [`Program`](crate::tensor::Program), nothing is drawn yet. The result then stands for a seed that
     /// each run draws, for operations on the program's device. Do not compute with it.
     pub fn draw(&self) -> u32 {
-        let own = self.drawn.clone();
+        let own = self.sequence.clone();
         let seed = self.seed;
         stand_for(move || draw(seed, &own)).unwrap_or_else(|| self.draw_now())
     }
 
     /// Draws the next seed, also in the function of a program, where layers may be created.
     pub(super) fn draw_now(&self) -> u32 {
-        draw(self.seed, &self.drawn)
+        draw(self.seed, &self.sequence)
+    }
+
+    /// Makes the seeds from now on those of a rank. Rank 0 draws what a single process does.
+    pub(crate) fn set_rank(&self, rank: u32) {
+        self.sequence.rank.store(rank, Ordering::Relaxed);
     }
 
     /// Returns the number of seeds drawn so far. Together with the initial seed, it is the generator's whole state.
     pub fn drawn(&self) -> u32 {
-        self.drawn.load(Ordering::Relaxed)
+        self.sequence.drawn.load(Ordering::Relaxed)
     }
 
     /// Sets the number of seeds drawn, to resume a saved training run.
     pub fn set_drawn(&self, drawn: u32) {
-        self.drawn.store(drawn, Ordering::Relaxed);
+        self.sequence.drawn.store(drawn, Ordering::Relaxed);
     }
 }
 
 /// Returns the seed at the next position of a sequence.
-fn draw(seed: u32, drawn: &AtomicU32) -> u32 {
-    let number = drawn.fetch_add(1, Ordering::Relaxed);
+fn draw(seed: u32, sequence: &Sequence) -> u32 {
+    let number = sequence.drawn.fetch_add(1, Ordering::Relaxed);
+    let seed = seed ^ sequence.rank.load(Ordering::Relaxed).wrapping_mul(0x85eb_ca77);
     // The finalizer of MurmurHash3 makes the seeds of neighboring positions independent.
     let mut mixed = seed ^ number.wrapping_mul(0x9e37_79b9);
     for (shift, factor) in [(16, 0x85eb_ca6b), (13, 0xc2b2_ae35)] {

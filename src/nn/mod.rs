@@ -20,6 +20,8 @@ mod loss;
 mod module;
 mod norm;
 mod recurrent;
+#[cfg(feature = "distributed")]
+mod sync_batch_norm;
 mod transformer;
 
 pub use attention::MultiheadAttention;
@@ -38,6 +40,8 @@ pub use loss::{
 pub use module::{Layer, Member, Members, Mode, Module};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, Nonlinearity, RecurrentOptions, Rnn};
+#[cfg(feature = "distributed")]
+pub use sync_batch_norm::SyncBatchNorm;
 pub use transformer::{
     Activation, TransformerDecoderLayer, TransformerEncoderLayer, TransformerOptions,
 };

@@ -54,9 +54,9 @@ impl BatchNorm {
 
     /// Normalizes `x`, which is `f32`, because sums of squares would overflow in `f16`.
     fn normalize(&self, x: &Tensor) -> Result<Tensor> {
-        let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
-        let options = NormOptions { weight: Some(&weight), bias: Some(&bias), eps: self.eps };
         if !self.mode.training() {
+            let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
+            let options = NormOptions { weight: Some(&weight), bias: Some(&bias), eps: self.eps };
             let mean = like(self.running_mean.value(), x)?;
             let variance = like(self.running_var.value(), x)?;
             return x.batch_norm(&mean, &variance, options);
@@ -71,11 +71,28 @@ impl BatchNorm {
             return Err(Error::shape(message));
         }
         let axes: Vec<isize> = (0..x.rank() as isize).filter(|&axis| axis != 1).collect();
-        let (mean, variance) = (x.mean(&axes)?, x.var(&axes, 0.0)?);
-        let y = x.batch_norm(&mean, &variance, options)?;
-        self.follow(&self.running_mean, &mean)?;
-        self.follow(&self.running_var, &variance.mul(each as f64 / (each - 1) as f64)?)?;
+        self.normalize_by(x, &x.mean(&axes)?, &x.var(&axes, 0.0)?, each as f64)
+    }
+
+    /// Normalizes `x` in training by the statistics of a batch with `count` numbers in each channel, and follows these.
+    pub(super) fn normalize_by(
+        &self,
+        x: &Tensor,
+        mean: &Tensor,
+        variance: &Tensor,
+        count: f64,
+    ) -> Result<Tensor> {
+        let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
+        let options = NormOptions { weight: Some(&weight), bias: Some(&bias), eps: self.eps };
+        let y = x.batch_norm(mean, variance, options)?;
+        self.follow(&self.running_mean, mean)?;
+        self.follow(&self.running_var, &variance.mul(count / (count - 1.0))?)?;
         Ok(y)
+    }
+
+    /// Whether the layer is in training mode.
+    pub(super) fn is_training(&self) -> bool {
+        self.mode.training()
     }
 
     fn follow(&self, running: &Variable, batch: &Tensor) -> Result<()> {

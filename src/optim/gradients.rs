@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable, WeakTensor};
 
 /// The gradients of a shard's parameters.
-pub(super) struct Gradient {
+pub(crate) struct Gradient {
     /// The gradients in one flat tensor, with zeros for parameters without a gradient.
     pub flat: Tensor,
     /// Whether each parameter has a gradient. The step skips the others.
@@ -64,13 +64,7 @@ impl Optimizer {
     /// # Errors
     /// `InvalidArgument` if no parameter has a gradient. Also the errors of [`Tensor::grad`].
     pub(super) fn gradients(&self, op: &str, loss: &Tensor) -> Result<Vec<Option<Gradient>>> {
-        let parameters: Vec<&Variable> = self.shards().flat_map(|s| &s.parameters).collect();
-        let all = self.scale_loss(loss)?.gradients_by(op, "parameter", &parameters)?;
-        if all.iter().all(Option::is_none) {
-            return Err(Error::argument(format!(
-                "{op}: the loss must depend on a parameter, got one that depends on none"
-            )));
-        }
+        let all = self.gradients_by_parameter(op, loss)?;
         let mut rest = &all[..];
         let mut gradients = Vec::new();
         for shard in self.shards() {
@@ -79,6 +73,24 @@ impl Optimizer {
             gradients.push(shard.joined(own)?);
         }
         Ok(gradients)
+    }
+}
+
+impl Optimizer {
+    /// Computes the gradient of a loss by each parameter, in the order of the shards.
+    pub(super) fn gradients_by_parameter(
+        &self,
+        op: &str,
+        loss: &Tensor,
+    ) -> Result<Vec<Option<Tensor>>> {
+        let parameters: Vec<&Variable> = self.parameters().collect();
+        let all = self.scale_loss(loss)?.gradients_by(op, "parameter", &parameters)?;
+        match all.iter().all(Option::is_none) {
+            true => Err(Error::argument(format!(
+                "{op}: the loss must depend on a parameter, got one that depends on none"
+            ))),
+            false => Ok(all),
+        }
     }
 }
 

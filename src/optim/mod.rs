@@ -6,6 +6,7 @@
 
 mod adam;
 mod average;
+mod buckets;
 mod elementwise;
 mod gradients;
 mod matrices;
@@ -17,8 +18,9 @@ mod state;
 
 pub use adam::{AdaBelief, Adam, AdamW, Adamax, NAdam, RAdam, Yogi};
 pub use average::WeightAverage;
+pub(crate) use buckets::{Bucket, BucketedGradients};
 pub use elementwise::{Adadelta, Adagrad, Asgd, Lion, RmsProp, Rprop, Sgd};
-pub(crate) use gradients::Clip;
+pub(crate) use gradients::{Clip, Gradient};
 pub use matrices::{Lamb, Muon};
 pub use mixed::LossScale;
 pub use number::Number;
@@ -36,7 +38,7 @@ use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::tensor::{Assignment, Tensor, Variable, WeakTensor};
 use average::Averages;
-use gradients::{Gradient, Pending, Taken};
+use gradients::{Pending, Taken};
 use mixed::Scaling;
 
 /// Updates parameters from their gradients with a [`Rule`], such as [`Adam`].
@@ -268,13 +270,25 @@ impl Optimizer {
     /// parameter had before it was assigned. Also the errors of [`Tensor::grad`] and [`Optimizer::step`]. After an error,
     /// nothing has changed.
     pub fn minimize(&mut self, loss: &Tensor) -> Result<()> {
-        self.minimize_after(loss, || ())
+        self.minimize_after(loss, None, || ())
     }
 
-    /// Same as [`Optimizer::minimize`]. Calls `begin` after the checks, before the step is recorded.
-    pub(crate) fn minimize_after(&mut self, loss: &Tensor, begin: impl FnOnce()) -> Result<()> {
+    /// Same as [`Optimizer::minimize`]. If there are `reduced` gradients, the step takes these instead of those of the loss and
+    /// the stored ones. Calls `begin` after the checks, before the step is recorded.
+    pub(crate) fn minimize_after(
+        &mut self,
+        loss: &Tensor,
+        reduced: Option<Vec<Option<Gradient>>>,
+        begin: impl FnOnce(),
+    ) -> Result<()> {
         self.check("minimize")?;
-        let gradients = self.gradients("minimize", loss)?;
+        let gradients = match reduced {
+            Some(gradients) => gradients,
+            None => {
+                let now = self.gradients("minimize", loss)?;
+                self.with_stored(now)?
+            }
+        };
         begin();
         self.update("minimize", gradients, Some(loss))
     }
@@ -322,8 +336,13 @@ impl Optimizer {
     /// gradients are still stored.
     pub fn step(&mut self) -> Result<()> {
         self.check("step")?;
-        let now = self.shards().map(|_| None).collect();
-        self.update("step", now, None)
+        let gradients = self.with_stored(self.shards().map(|_| None).collect())?;
+        self.update("step", gradients, None)
+    }
+
+    /// Adds the stored gradients to the gradients `now` of each shard.
+    fn with_stored(&self, now: Vec<Option<Gradient>>) -> Result<Vec<Option<Gradient>>> {
+        self.shards().zip(now).map(|(shard, now)| shard.all(now)).collect()
     }
 
     /// Rejects an invalid step before anything is recorded.
@@ -339,16 +358,14 @@ impl Optimizer {
         self.clip.map_or(Ok(()), |clip| clip.check(op))
     }
 
-    /// Takes a step with the gradients `now` and all stored gradients, and submits it. The new values are assigned before the
+    /// Takes a step with these gradients of each shard, and submits it. The new values are assigned before the
     /// submission, and rolled back if it fails. Holding the new values next to the old ones would take memory.
     fn update(
         &mut self,
         op: &str,
-        now: Vec<Option<Gradient>>,
+        gradients: Vec<Option<Gradient>>,
         loss: Option<&Tensor>,
     ) -> Result<()> {
-        let all = self.shards().zip(now).map(|(shard, now)| shard.all(now));
-        let gradients: Vec<Option<Gradient>> = all.collect::<Result<_>>()?;
         if gradients.iter().all(Option::is_none) {
             let message = format!(
                 "{op}: there must be gradients, got none; call `backward` or `accumulate` first"

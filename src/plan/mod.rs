@@ -42,7 +42,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Plan> {
         // Data and numbers are not operations.
         operations += usize::from(!matches!(node.op, Op::Source | Op::Scalar));
     }
-    let in_recorded_order = trace.in_recorded_order;
+    let (in_recorded_order, stages) = (trace.in_recorded_order, trace.stages);
     let trace = shaders::complete(split::split(trace, limits)?);
     let mut planned_kernels = lower_kernels(&trace, limits)?;
     print_kernels("lowering", &trace, &planned_kernels);
@@ -95,7 +95,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Plan> {
             params: planned.params.iter().map(&mut word).collect(),
         });
     }
-    Ok(Plan {
+    let mut plan = Plan {
         slots: memory.slots,
         dispatches,
         outputs: memory.outputs,
@@ -107,7 +107,12 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Plan> {
         operations,
         config: limits.config,
         structure,
-    })
+        parts: Vec::new(),
+    };
+    if stages > 0 {
+        plan.divide(stages);
+    }
+    Ok(plan)
 }
 
 /// Prints the kernels after a pass, for `WARPWEFT_DEBUG=plan`.

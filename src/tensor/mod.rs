@@ -26,6 +26,7 @@ mod operand;
 mod ops;
 mod program;
 mod read;
+mod summed;
 mod variable;
 
 pub use crate::dtype::DType;

@@ -38,6 +38,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// the losses of the epoch. The metadata entry `trainer` has counters,
     /// learning rates, positions of generators, early stopping and the history, as JSON.
     ///
+    /// With several ranks, every rank calls it. The file of rank 0 continues the training on any number of ranks.
+    ///
     /// # Errors
     /// `InvalidArgument` if a parameter or a note has a name that is reserved for the trainer. Also the errors of
     /// [`Tensor::read`].
@@ -48,6 +50,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
                 "save: names of parameters and notes must not be reserved for the trainer, got `{name}`"
             )));
         }
+        let loss_mean = self.combined_loss_mean().await?;
         let mut tensors = self.values()?;
         for (name, x) in self.optimizer.with(Optimizer::state_dict)? {
             tensors.insert(OPTIMIZER.to_string() + &name, x);
@@ -61,8 +64,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
                 tensors.insert(GRADIENT.to_string() + &name, gradient);
             }
         }
-        tensors.insert(MEAN.into(), self.loss_mean.mean.clone());
-        tensors.insert(BAD.into(), self.loss_mean.first_non_finite.clone());
+        tensors.insert(MEAN.into(), loss_mean.mean);
+        tensors.insert(BAD.into(), loss_mean.first_non_finite);
         let text = |rates: [f64; 2]| rates.map(|rate| rate.to_string());
         let rates = self.optimizer.with(|own| Ok(own.rates()))?;
         let patience = self.stopping.as_ref().map(|rule| {
@@ -81,7 +84,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             "epoch": self.epoch,
             "batch": self.batch,
             "position": self.position,
-            "examples": self.loss_mean.examples,
+            "examples": loss_mean.examples,
             "order": self.data.order(),
             "rates": rates.into_iter().map(text).collect::<Vec<_>>(),
             "draws": self.generators.iter().map(|one| one.drawn()).collect::<Vec<_>>(),
@@ -96,8 +99,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     }
 
     /// Loads a file from [`Trainer::save`], and continues with the same bits as if the training had not been interrupted. The
-    /// trainer's earlier state is replaced. Create the model, optimizer, averages, data and settings as before. Returns the
-    /// notes.
+    /// trainer's earlier state is replaced. Create the model, optimizer, averages, data and settings as before. With several
+    /// ranks, every rank loads the same file. Returns the notes.
     ///
     /// A step may have been taken before the file was saved without being returned, because [`Trainer::next_step`] was
     /// dropped. Such a step is not returned again.
@@ -107,6 +110,15 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// generators, or from the middle of an epoch of other batches. `Shape` if a parameter has another shape. After an error,
     /// nothing has changed.
     pub async fn load(&mut self, file: &[u8]) -> Result<BTreeMap<String, String>> {
+        let loaded = match self.meet_for_loading(file).await {
+            Ok(()) => self.load_alone(file).await,
+            Err(error) => Err(error),
+        };
+        self.announce(loaded)
+    }
+
+    /// Implements [`Trainer::load`] on each rank.
+    async fn load_alone(&mut self, file: &[u8]) -> Result<BTreeMap<String, String>> {
         let io::Safetensors { mut tensors, mut metadata, skipped } =
             io::load_safetensors(&self.device, file)?;
         if let Some((name, skipped)) = skipped.first_key_value() {
@@ -180,7 +192,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         }
         (self.steps, self.epoch, self.batch) = (state.steps, state.epoch, state.batch);
         self.position = state.position;
-        self.loss_mean = loss_mean;
+        // The losses of all ranks are in the file.
+        self.loss_mean = if self.rank() == 0 { loss_mean } else { LossMean::new(&self.device)? };
         self.best = (!best.is_empty()).then_some(best);
         (self.left, self.last, self.begun) = (None, None, None);
         self.in_flight = InFlight::default();
@@ -292,8 +305,9 @@ impl State {
         };
         match () {
             _ if state.batch > state.steps => Err(wrong("with more steps in an epoch than in all")),
-            _ if state.position > state.batch => {
-                Err(wrong("with more batches than steps in an epoch"))
+            // Several ranks take several batches in a step.
+            _ if state.position > 0 && state.batch == 0 => {
+                Err(wrong("with batches and no steps in an epoch"))
             }
             _ => Ok(state),
         }

@@ -1,11 +1,14 @@
 //! Evaluation: the loss and the metrics of a model on validation data.
 
 use super::data::Batches;
+use super::fit::examples;
 use super::in_flight::InFlight;
 use super::loss_mean::LossMean;
 use super::metrics::Metric;
+use super::parallel::Parallel;
 use super::record::{ForwardOutput, Scores};
 use super::rollback::RollbackGuard;
+use super::share::{Share, Shared};
 use super::{OptimizerHandle, Trainer};
 use crate::device::Device;
 use crate::dtype::DType;
@@ -26,10 +29,16 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// changed.
     pub async fn evaluate(&mut self, data: &dyn Batches) -> Result<Scores> {
         let guard = RollbackGuard::new(&self.model, &self.generators);
-        let found =
-            scores(&self.device, &self.model, &self.forward, &mut self.metrics, data).await?;
+        let found = self.meet_and_evaluate(data).await;
+        let found = self.announce(found)?;
         guard.disarm();
         Ok(found)
+    }
+
+    async fn meet_and_evaluate(&mut self, data: &dyn Batches) -> Result<Scores> {
+        self.meet(|| format!("an evaluation after step {}", self.steps)).await?;
+        let (forward, metrics) = (&self.forward, &mut self.metrics);
+        scores(&self.model, forward, metrics, data, (&self.device, self.parallel.as_ref())).await
     }
 }
 
@@ -44,33 +53,49 @@ impl<M: Module> Drop for Evaluating<'_, M> {
 
 /// Implements [`Trainer::evaluate`] on the parts of a trainer.
 pub(super) async fn scores<M: Module>(
-    device: &Device,
     model: &M,
     forward: &Forward<M>,
     metrics: &mut [Box<dyn Metric>],
     data: &dyn Batches,
+    (device, parallel): (&Device, Option<&Parallel>),
 ) -> Result<Scores> {
     model.eval();
     let _evaluating = Evaluating(model);
     metrics.iter_mut().for_each(|metric| metric.reset());
     let mut loss_mean = LossMean::new(device)?;
     let mut in_flight = InFlight::default();
-    for (n, batch) in data.epoch(0)?.enumerate() {
+    let place = parallel.map_or((0, 1), Parallel::place);
+    for (n, shared) in Share::new(data.epoch(0)?, place).enumerate() {
         in_flight.wait().await?;
-        let (x, y) = batch?;
-        let ForwardOutput { loss, prediction } = forward(model, &x, &y)?;
-        let examples = x.shape().first().copied().unwrap_or(1);
-        loss_mean = loss_mean.with(&loss, n as u64, examples)?;
-        if !metrics.is_empty() {
-            let why = "train: the forward function must return a prediction for metrics, got a loss alone";
-            let prediction = prediction.ok_or_else(|| Error::argument(why))?.detach();
-            metrics.iter_mut().try_for_each(|metric| metric.update(&prediction, &y))?;
+        let Shared { batch: (x, y), counts, .. } = shared?;
+        let mut own = None;
+        if counts {
+            let ForwardOutput { loss, prediction } = forward(model, &x, &y)?;
+            loss_mean = loss_mean.with(&loss, n as u64, examples(&x))?;
+            if !metrics.is_empty() {
+                let why = "train: the forward function must return a prediction for metrics, got a loss alone";
+                own = Some((prediction.ok_or_else(|| Error::argument(why))?.detach(), y));
+            }
         }
-        drop(loss);
+        let pairs = match parallel {
+            Some(parallel) if !metrics.is_empty() => parallel.gather_pairs(device, own).await?,
+            _ => own.into_iter().collect(),
+        };
+        for (prediction, y) in &pairs {
+            metrics.iter_mut().try_for_each(|metric| metric.update(prediction, y))?;
+        }
+        drop(pairs);
         device.submit()?;
         in_flight.push(device);
     }
-    if loss_mean.examples == 0 {
+    let mut all = loss_mean.examples;
+    let mut combined = None;
+    if let Some(parallel) = parallel {
+        let (mean, bad) = loss_mean.read().await?;
+        let (mean, examples, _) = parallel.combine_means((mean, all, bad)).await?;
+        (all, combined) = (examples, Some(mean));
+    }
+    if all == 0 {
         return Err(Error::argument("evaluate: the data must have a batch, got none"));
     }
     let mut values = vec![loss_mean.mean];
@@ -80,6 +105,7 @@ pub(super) async fn scores<M: Module>(
     let read = device.read::<f32>(&values.iter().collect::<Vec<_>>()).await?;
     let mut numbers = read.into_iter().flatten().map(f64::from);
     let loss = numbers.next().unwrap_or(f64::NAN);
+    let loss = combined.unwrap_or(loss);
     let names = metrics.iter().map(|metric| metric.name());
     Ok(Scores { loss, metrics: names.zip(numbers).collect() })
 }

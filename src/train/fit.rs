@@ -2,8 +2,10 @@
 
 use super::evaluate::scores;
 use super::loss_mean::LossMean;
+use super::parallel::Parallel;
 use super::record::{Epoch, Step};
 use super::rollback::RollbackGuard;
+use super::share::{Share, Shared};
 use super::{OptimizerHandle, Per, Trainer};
 use crate::error::{Error, Result};
 use crate::nn::Module;
@@ -94,6 +96,12 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// A failed step changes nothing, and the next call retries it on the same batch. If the step was taken, but its report
     /// or the end of its epoch failed, the next call continues there.
     pub async fn next_step(&mut self) -> Result<Option<Step>> {
+        let step = self.advance().await;
+        self.announce(step)
+    }
+
+    /// Implements [`Trainer::next_step`].
+    async fn advance(&mut self) -> Result<Option<Step>> {
         // A step is stored in `last` until its report and the end of its epoch are complete, even if the future is dropped.
         while self.last.is_none() {
             if self.is_over() {
@@ -103,11 +111,13 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             self.check_stopping()?;
             self.in_flight.wait().await?;
             match self.next_batch()? {
-                Some((x, y)) => {
+                Some(Shared { batch: (x, y), taken, counts }) => {
+                    let examples = if counts { examples(&x) } else { 0 };
                     // If this fails or is dropped, the batch is still the next one.
-                    let taken = self.step(&x, &y).await?;
-                    self.last = Some(Step { batch: self.position, ..taken });
-                    self.position += 1;
+                    let step = self.take_step(&x, &y, examples).await?;
+                    let batch = self.position / self.ranks() as u64;
+                    self.last = Some(Step { batch, ..step });
+                    self.position += taken;
                     self.left.iter_mut().for_each(|left| drop(left.next()));
                 }
                 None if self.position == 0 => {
@@ -119,7 +129,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
                     )));
                 }
                 // A checkpoint from the end of an epoch.
-                None => drop(self.end_epoch().await?),
+                None => drop(self.finish_epoch().await?),
             }
         }
         if self.report_every > 0 && self.steps.is_multiple_of(self.report_every) {
@@ -127,7 +137,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             self.last.iter_mut().for_each(|step| step.mean_loss = Some(mean));
         }
         if self.left.as_mut().is_none_or(|left| left.peek().is_none()) {
-            let ended = self.end_epoch().await?;
+            let ended = self.finish_epoch().await?;
             self.last.iter_mut().for_each(|step| step.ended = Some(ended.clone()));
         }
         Ok(self.last.take())
@@ -152,7 +162,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     }
 
     /// Returns the next batch of the epoch. The batch remains the next one until its step is taken.
-    fn next_batch(&mut self) -> Result<Option<super::Batch>> {
+    fn next_batch(&mut self) -> Result<Option<Shared>> {
         // Loading a checkpoint does not change the model's mode, so each step of the loop sets it.
         self.model.train();
         if self.left.is_none() {
@@ -160,7 +170,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             if let Some(before) = self.position.checked_sub(1) {
                 left.nth(usize::try_from(before).unwrap_or(usize::MAX)).transpose()?;
             }
-            self.left = Some(left.peekable());
+            let place = self.parallel.as_ref().map_or((0, 1), Parallel::place);
+            self.left = Some(Share::new(left, place).peekable());
         }
         let Some(left) = &mut self.left else { return Ok(None) };
         if let Some(failed) = left.next_if(Result::is_err) {
@@ -180,6 +191,12 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// steps on the device. `Shape` if the loss is not a single number. After an error nothing has changed, including running
     /// statistics, generators, learning rates and counters.
     pub async fn step(&mut self, x: &Tensor, y: &Tensor) -> Result<Step> {
+        let step = self.take_step(x, y, examples(x)).await;
+        self.announce(step)
+    }
+
+    /// Implements [`Trainer::step`] for a batch that counts as this many examples.
+    async fn take_step(&mut self, x: &Tensor, y: &Tensor, examples: u64) -> Result<Step> {
         self.in_flight.wait().await?;
         let begun = Instant::now();
         let lr = match (&self.schedule, &self.plateau) {
@@ -194,18 +211,19 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             true => self.look_at(&loss).await?,
             false => Vec::new(),
         };
-        let examples = x.shape().first().copied().unwrap_or(1);
         let loss_mean = self.loss_mean.with(&loss, self.batch, examples)?;
         let is_scheduled = self.schedule.is_some() || self.plateau.is_some();
         // The variable makes the loss a result of the step's batch. Otherwise only the mean that is computed from the loss
         // would be.
         let kept = Variable::new(&loss);
+        let reduced = self.reduce(&loss, examples).await?;
         self.optimizer.with_mut(|own| {
             let rates = own.rates();
             if is_scheduled {
                 own.schedule_lr(lr);
             }
-            let taken = own.minimize_after(&loss, || guard.downgrade());
+            let reduced = reduced.map(|reduced| reduced.gradients(own)).transpose()?;
+            let taken = own.minimize_after(&loss, reduced, || guard.downgrade());
             if taken.is_err() {
                 own.set_rates(&rates);
             }
@@ -265,6 +283,12 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// early stopping monitors a number that does not exist. Also the errors of [`Trainer::evaluate`]. After an error, nothing
     /// has changed.
     pub async fn end_epoch(&mut self) -> Result<Epoch> {
+        let ended = self.finish_epoch().await;
+        self.announce(ended)
+    }
+
+    /// Implements [`Trainer::end_epoch`].
+    async fn finish_epoch(&mut self) -> Result<Epoch> {
         if self.batch == 0 {
             let message = format!(
                 "train: an epoch must have a step before it ends, got none in epoch {}",
@@ -273,18 +297,27 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             return Err(Error::state(message));
         }
         self.check_stopping()?;
+        self.meet(|| format!("the end of epoch {} after step {}", self.epoch, self.steps)).await?;
         let loss = self.mean_loss().await?;
         let guard = RollbackGuard::new(&self.model, &self.generators);
+        self.share_buffers().await?;
         let validation = match &self.validation {
             Some(data) => {
                 let (forward, metrics) = (&self.forward, &mut self.metrics);
-                Some(scores(&self.device, &self.model, forward, metrics, &**data).await?)
+                let parallel = self.parallel.as_ref();
+                Some(
+                    scores(&self.model, forward, metrics, &**data, (&self.device, parallel))
+                        .await?,
+                )
             }
             None => None,
         };
         let seconds = self.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
         let (epoch, steps, lr) = (self.epoch, self.steps, self.optimizer.with(|own| Ok(own.lr()))?);
-        let ended = Epoch { epoch, steps, loss, validation, lr, seconds };
+        let mut ended = Epoch { epoch, steps, loss, validation, lr, seconds };
+        if let Some(parallel) = &self.parallel {
+            parallel.agree_on(&mut ended).await?;
+        }
         let loss_mean = LossMean::new(&self.device)?;
         if self.follow(&ended)? {
             self.best = Some(self.weights()?);
@@ -333,7 +366,11 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
 
     /// Reads the mean loss of the epoch so far.
     async fn mean_loss(&self) -> Result<f64> {
-        let (mean, bad) = self.loss_mean.read().await?;
+        let (mut mean, mut bad) = self.loss_mean.read().await?;
+        if let Some(parallel) = &self.parallel {
+            let examples = self.loss_mean.examples;
+            (mean, _, bad) = parallel.combine_means((mean, examples, bad)).await?;
+        }
         let Some(batch) = bad else { return Ok(mean) };
         let (step, epoch) = (self.steps - self.batch + batch, self.epoch);
         let what = format!(
@@ -342,6 +379,11 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         let why = "`detect_anomaly` names the operation; a lower learning rate or clipped gradients may help";
         Err(Error::state(format!("train: {what}; {why}")))
     }
+}
+
+/// Returns the number of examples of a batch.
+pub(super) fn examples(x: &Tensor) -> u64 {
+    x.shape().first().copied().unwrap_or(1) as u64
 }
 
 /// Returns the number for the plateau schedule: the validation loss, or without validation the training loss.

@@ -26,7 +26,7 @@ impl LossMean {
     }
 
     /// Adds the loss of a batch with this number of examples.
-    pub fn with(&self, loss: &Tensor, batch: u64, examples: usize) -> Result<LossMean> {
+    pub fn with(&self, loss: &Tensor, batch: u64, examples: u64) -> Result<LossMean> {
         if loss.numel() != 1 {
             let shape = loss.shape();
             return Err(Error::shape(format!(
@@ -34,7 +34,7 @@ impl LossMean {
             )));
         }
         let loss = loss.detach().cast(DType::F32)?.reshape(&[1])?;
-        let all = self.examples + examples as u64;
+        let all = self.examples + examples;
         let share = examples as f64 / all.max(1) as f64;
         let mean = self.mean.add(&loss.sub(&self.mean)?.mul(share)?)?;
         // From batch 2^31 of an epoch on, the index is the largest `i32`.

@@ -46,13 +46,17 @@ mod in_flight;
 mod loss_mean;
 pub mod metrics;
 mod optimizer_handle;
+mod parallel;
 mod record;
 mod rollback;
+mod share;
 mod stopping;
 mod values;
 
 pub use data::{Batch, BatchIter, Batches, DataLoader, Dataset};
 pub use optimizer_handle::OptimizerHandle;
+#[cfg(feature = "distributed")]
+pub use parallel::DataParallelOptions;
 pub use record::{Epoch, ForwardOutput, Scores, Step};
 pub use stopping::EarlyStopping;
 
@@ -65,6 +69,8 @@ use evaluate::Forward;
 use in_flight::InFlight;
 use loss_mean::LossMean;
 use metrics::Metric;
+use parallel::Parallel;
+use share::Share;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use stopping::Patience;
@@ -104,18 +110,20 @@ pub struct Trainer<M, O = Optimizer> {
     steps: u64,
     epoch: u64,
     batch: u64,
-    /// The number of batches of the trainer's data that were taken in the current epoch.
+    /// The number of batches of the trainer's data that were taken in the current epoch, by all ranks.
     position: u64,
     loss_mean: LossMean,
     history: Vec<Epoch>,
     /// The remaining batches of the epoch.
-    left: Option<Peekable<BatchIter>>,
+    left: Option<Peekable<Share>>,
     /// A step that was taken and has not been returned yet.
     last: Option<Step>,
     in_flight: InFlight,
     begun: Option<Instant>,
     /// Whether the model has its best weights again.
     restored: bool,
+    /// The other ranks, if there are any.
+    parallel: Option<Parallel>,
 }
 
 /// The unit that a schedule counts.
@@ -185,6 +193,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             in_flight: InFlight::default(),
             begun: None,
             restored: false,
+            parallel: None,
         })
     }
 
@@ -262,6 +271,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     #[must_use]
     pub fn generator(mut self, generator: &Generator) -> Trainer<M, O> {
         if !self.generators.iter().any(|known| known.is_same(generator)) {
+            generator.set_rank(self.rank() as u32);
             self.generators.push(generator.clone());
         }
         self
@@ -287,8 +297,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         self.batch
     }
 
-    /// Returns the number of batches of the trainer's data that were taken in the current epoch. Steps on other batches
-    /// ([`Trainer::step`]) do not count.
+    /// Returns the number of batches of the trainer's data that were taken in the current epoch, by all ranks. Steps on other
+    /// batches ([`Trainer::step`]) do not count.
     pub fn position(&self) -> u64 {
         self.position
     }

@@ -14,6 +14,7 @@ mod custom_lifetimes;
 mod deferred;
 mod devices;
 mod differential;
+mod distributed;
 mod dynamic_shapes;
 mod edges;
 mod example_backend;

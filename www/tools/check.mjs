@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { checkJavaScriptApi, checkRustApi, Skipped } from "./api.mjs";
 import { build, coreEnv } from "./build.mjs";
-import { nativeEnv, read, root, run, usesRustWeb, webEnv, webTarget } from "./env.mjs";
+import { features, nativeEnv, read, root, run, usesRustWeb, webEnv, webTarget } from "./env.mjs";
 import { rustWebTool } from "./rust-web.mjs";
 import { setup } from "./setup.mjs";
 import { tsc, typecheck } from "./typescript.mjs";
@@ -20,7 +20,7 @@ const wasm = ["-p", "warpweft-core", "--target", "wasm32-unknown-unknown", "--no
 /** The checks in order. Each throws when it finds a problem, or `Skipped` if it cannot run here. */
 const checks = {
   format: () => lint("fmt", ["--all", "--check"], nativeEnv()),
-  "clippy, native": () => lint("clippy", ["--workspace", "--all-targets", ...strict], nativeEnv()),
+  "clippy, native": () => lint("clippy", ["--workspace", "--all-targets", ...features(), ...strict], nativeEnv()),
   "clippy, GPU core": () => lint("clippy", [...wasm, "gpu,js,wgpu-interop", ...strict], coreEnv("gpu")),
   "clippy, GPU core with models": () => lint("clippy", [...wasm, "gpu,js-models,wgpu-interop", ...strict], coreEnv("gpu")),
   // Its SIMD code is compiled only with its own flags.
@@ -28,7 +28,7 @@ const checks = {
   rustdoc: () => {
     const env = { ...nativeEnv(), RUSTDOCFLAGS: "-D warnings" };
     // Only libraries, because the documentation of the program would replace that of the library with the same name.
-    return run("cargo", ["doc", "--workspace", "--no-deps", "--lib"], { env });
+    return run("cargo", ["doc", "--workspace", ...features(), "--no-deps", "--lib"], { env });
   },
   "API of Rust": checkRustApi,
   // The published crates must compile from their packages, which finds missing files. Without the backends, because their
@@ -72,7 +72,7 @@ const checks = {
     await checkJavaScriptApi();
   },
   // With all crates, as for the tests, so that nothing is compiled again.
-  tidy: () => run("cargo", ["test", "--workspace", "--test", "native", "tidy"], { env: nativeEnv() }),
+  tidy: () => run("cargo", ["test", "--workspace", ...features(), "--test", "native", "tidy"], { env: nativeEnv() }),
 };
 
 /**

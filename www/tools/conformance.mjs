@@ -8,7 +8,7 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync,
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { nativeTestEnv, root, run } from "./env.mjs";
+import { features, nativeTestEnv, root, run } from "./env.mjs";
 import { setup } from "./setup.mjs";
 import { browsers, webTests } from "./web-tests.mjs";
 
@@ -51,7 +51,8 @@ async function native() {
   const report = { WARPWEFT_REQUIRE: "cpu,wgpu,conformance", WARPWEFT_CONFORMANCE_REPORT: reports };
   const env = { ...nativeTestEnv(), ...report };
   // All crates, as in `npm test`, so that nothing is compiled again.
-  const { failed } = await ended(run("cargo", ["test", "--workspace", "--test", "native", "run_conformance::on"], { env }));
+  const args = ["test", "--workspace", ...features(), "--test", "native", "run_conformance::on"];
+  const { failed } = await ended(run("cargo", args, { env }));
   return { failed, reports: readdirSync(reports).map((name) => JSON.parse(readFileSync(join(reports, name), "utf8"))) };
 }
 

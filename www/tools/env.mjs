@@ -95,6 +95,24 @@ export function hasGpu() {
   return nodes.some((name) => name.startsWith("renderD")) && icds.some((path) => path !== lavapipe());
 }
 
+/** Whether programs can be built with MPI, by libclang, and started as ranks. */
+export const haveMpi = () => Boolean(onPath("mpicc") && onPath("mpirun") && onPath("ip")) && haveLibclang();
+
+/** Whether there is a library that bindgen loads. Debian has it in a folder of LLVM. */
+function haveLibclang() {
+  if (process.env.LIBCLANG_PATH) return true;
+  const folders = ["/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"];
+  const llvm = existsSync("/usr/lib") ? readdirSync("/usr/lib").filter((name) => name.startsWith("llvm")) : [];
+  const all = [...folders, ...llvm.map((name) => `/usr/lib/${name}/lib`)].filter(existsSync);
+  return all.some((folder) => readdirSync(folder).some((name) => /^libclang([-.][\d.]+)?\.so/.test(name)));
+}
+
+/**
+ * Returns the arguments of cargo that select features for commands on the whole workspace. All such commands have the same, so
+ * that nothing is compiled again. MPI is included if it is installed.
+ */
+export const features = () => (onLinux && haveMpi() ? ["--features", "warpweft-native/mpi"] : []);
+
 /** Returns the environment of native runs. Without a GPU it selects lavapipe, because other drivers are installed with it. */
 export function nativeEnv() {
   const env = { ...process.env };

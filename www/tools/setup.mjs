@@ -1,7 +1,7 @@
 // `npm run setup`: installs the missing tools for building and testing.
 //
 // `-- --only native` installs the tools for testing the Rust library, without a browser and node packages. `-- --only browser`
-// installs the tools for the npm package, without Vulkan. Other commands install what they need.
+// installs the tools for the npm package, without Vulkan. `-- --only mpi` installs MPI. Other commands install what they need.
 //
 // Each step first checks whether it is already done. An installation appears completely or not at all, so an interrupted run
 // can be started again. Only Debian packages are installed into the system. All other files are in node_modules and .tools.
@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { aptInstall, mayInstall } from "./apt.mjs";
-import { chromedriver, chromium, firefox, geckodriver, hasGpu, lavapipe, lockedVersion } from "./env.mjs";
+import { chromedriver, chromium, firefox, geckodriver, hasGpu, haveMpi, lavapipe, lockedVersion } from "./env.mjs";
 import { onPath, read, root, run, tool, tools } from "./env.mjs";
 import { getModels, haveModels } from "./models.mjs";
 import { say as print, step } from "./progress.mjs";
@@ -149,6 +149,14 @@ const steps = {
     },
     hand: { any: ["install Python 3 with pip, then npm run setup again; or name a folder that has them in WARPWEFT_MODELS"] },
   },
+  mpi: {
+    title: "MPI",
+    usual: 40,
+    // Only the tests on Linux need it.
+    ready: () => platform() !== "linux" || haveMpi(),
+    get: (say) => debian(["libopenmpi-dev", "openmpi-bin", "libclang-dev", "iproute2"], say),
+    hand: { linux: ["apt-get install libopenmpi-dev openmpi-bin libclang-dev iproute2"] },
+  },
   ptxas: {
     title: "ptxas",
     usual: 20,
@@ -163,12 +171,13 @@ const steps = {
 
 /** The steps for work on only one side. */
 const sides = {
-  native: ["rust", "crates", "lints", "vulkan", "models", "ptxas"],
+  native: ["rust", "crates", "lints", "vulkan", "mpi", "models", "ptxas"],
+  mpi: ["rust", "mpi"],
   browser: ["rust", "crates", "node", "wasm32", "wasmTools", "lints", "chromium"],
 };
 
 /** Steps that run in parallel with the others: downloads, installations of Debian's packages, and separate compilations. */
-const lanes = [["node"], ["crates"], ["chromium", "firefox", "vulkan", "models", "ptxas"], ["geckodriver"]];
+const lanes = [["node"], ["crates"], ["chromium", "firefox", "vulkan", "mpi", "models", "ptxas"], ["geckodriver"]];
 
 /** Runs the named steps, or all. Throws at the end if some failed. */
 export async function setup(names = Object.keys(steps)) {
@@ -279,7 +288,8 @@ function haveVulkanLoader() {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { only } = parseArgs({ options: { only: { type: "string" } } }).values;
   const known = only === undefined || Object.hasOwn(sides, only);
-  const done = known ? setup(sides[only]) : Promise.reject(new Error(`--only ${only}: there are native and browser`));
+  const wrong = () => Promise.reject(new Error(`--only ${only}: there are ${Object.keys(sides).join(", ")}`));
+  const done = known ? setup(sides[only]) : wrong();
   await done.catch((error) => {
     console.error(error.message);
     process.exit(1);

@@ -32,7 +32,7 @@ fn everywhere(what: &str, work: impl Fn(&Device) -> Result<()>) {
 }
 
 /// Returns pseudorandom numbers from -1 to 1.
-fn noise(count: usize, seed: u32) -> Vec<f32> {
+pub fn noise(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(12_345);
     let mut next = || {
         state ^= state << 13;

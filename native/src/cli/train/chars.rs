@@ -2,6 +2,7 @@
 
 use super::{Options, Work};
 use serde_json::json;
+use warpweft_native::distributed::World;
 use warpweft_native::nn::*;
 use warpweft_native::optim::{AdamW, Optimizer};
 use warpweft_native::prelude::*;
@@ -13,6 +14,7 @@ const TEXT: &str = include_str!("../../../data/text.txt");
 const WIDTH: usize = 64;
 const HEADS: usize = 4;
 const LAYERS: usize = 2;
+const BATCH: usize = 32;
 /// The number of characters that the model sees.
 const LENGTH: usize = 64;
 /// The distance between the beginnings of neighboring examples.
@@ -82,7 +84,7 @@ fn examples(device: &Device, text: &[i32]) -> Result<Dataset> {
 }
 
 /// Trains the model.
-pub fn run(device: &Device, options: &Options) -> Result<()> {
+pub fn run(device: &Device, options: &Options, world: &World) -> Result<()> {
     let text = match &options.data {
         Some(file) => std::fs::read_to_string(file).map_err(|error| {
             Error::argument(format!("train: {} must be readable, got {error}", file.display()))
@@ -106,13 +108,13 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
     let model = Chars::new(&generator, known.len())?;
     let optimizer = Optimizer::new(AdamW::new(options.lr.unwrap_or(2e-3)), &model.parameters())?;
     let optimizer = optimizer.clip_norm(1.0);
-    let loader = DataLoader::new(&examples(device, train)?, 32)?.shuffle(options.seed);
+    let loader = DataLoader::new(&examples(device, train)?, BATCH)?.shuffle(options.seed);
     let steps = loader.steps().unwrap_or(0);
     let trainer = Trainer::new(model, optimizer, loader, |model, x, y| {
         let scores = model.forward(x)?.permute(&[0, 2, 1])?;
         Ok((scores.cross_entropy(y, CrossEntropyOptions::default())?, scores))
     })?
-    .validate_on(DataLoader::new(&examples(device, validation)?, 32)?)
+    .validate_on(DataLoader::new(&examples(device, validation)?, BATCH)?)
     .metric(Accuracy::new());
     let architecture = json!({
         "net": "chars",
@@ -126,8 +128,11 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
         "norm_first": true,
         "output": "scores of the next character at each place",
     });
-    let work = Work { trainer, options, architecture, epochs: 10, steps };
+    let work = Work { trainer, options, world, architecture, epochs: 10, steps, batch: BATCH };
     let model = work.run()?;
+    if world.rank() > 0 {
+        return Ok(());
+    }
     let written = write(device, &model, &numbers[..LENGTH / 2], options.seed)?;
     println!("sample:\n{}", written.iter().map(|&n| known[n as usize]).collect::<String>());
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::{learnt, Options, Work};
 use serde_json::json;
+use warpweft_native::distributed::World;
 use warpweft_native::nn::{
     Conv2d, CrossEntropyOptions, Generator, Layer, Linear, Module, Sequential,
 };
@@ -15,7 +16,7 @@ use warpweft_native::{files, io};
 const DIGITS: &[u8] = include_bytes!("../../../data/digits.npz");
 
 /// Trains the model.
-pub fn run(device: &Device, options: &Options) -> Result<()> {
+pub fn run(device: &Device, options: &Options, world: &World) -> Result<()> {
     let arrays = match &options.data {
         Some(file) => files::load_npz(device, file)?,
         None => io::load_npz(device, DIGITS)?,
@@ -75,5 +76,5 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
         ],
         "output": "scores of the digits 0 to 9",
     });
-    Work { trainer, options, architecture, epochs: 10, steps }.run().map(drop)
+    Work { trainer, options, world, architecture, epochs: 10, steps, batch: 32 }.run().map(drop)
 }

@@ -3,6 +3,7 @@
 use super::{learnt, Options, Work};
 use serde_json::json;
 use std::f64::consts::PI;
+use warpweft_native::distributed::World;
 use warpweft_native::files;
 use warpweft_native::nn::{
     BinaryCrossEntropyWithLogitsOptions, Generator, Layer, Linear, LossReduction, Module,
@@ -29,7 +30,7 @@ fn moons(device: &Device) -> Result<Dataset> {
 }
 
 /// Trains the model.
-pub fn run(device: &Device, options: &Options) -> Result<()> {
+pub fn run(device: &Device, options: &Options, world: &World) -> Result<()> {
     let data = match &options.data {
         Some(file) => {
             let arrays = files::load_npz(device, file)?;
@@ -76,5 +77,5 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
         ],
         "output": "the logit of class 1",
     });
-    Work { trainer, options, architecture, epochs: 30, steps }.run().map(drop)
+    Work { trainer, options, world, architecture, epochs: 30, steps, batch: 32 }.run().map(drop)
 }

@@ -9,6 +9,8 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Instant;
+use warpweft_native::distributed::{World, WorldInit};
 use warpweft_native::files;
 use warpweft_native::nn::Module;
 use warpweft_native::prelude::*;
@@ -59,6 +61,9 @@ pub struct Options {
     /// Draw the losses of all epochs to this file
     #[arg(long, value_name = "FILE")]
     loss_svg: Option<PathBuf>,
+    /// Train together with the other processes that `mpirun` started, each on its share of the data
+    #[arg(long)]
+    data_parallel: bool,
     /// auto, gpu, low-power, cpu, software, a number from `warpweft devices`, or part of a name
     #[arg(long, env = "WARPWEFT_DEVICE", default_value = "auto")]
     device: Preference,
@@ -77,15 +82,24 @@ fn rate(text: &str) -> std::result::Result<f64, String> {
 /// The errors of the device and the files. `InvalidState` if losses are not finite.
 pub fn run(net: &Net) -> Result<()> {
     let (Net::Mlp(options) | Net::Digits(options) | Net::Chars(options)) = net;
+    let world = if options.data_parallel { World::init()? } else { World::single() };
+    let trained = run_on(net, options, &world);
+    trained.inspect_err(|error| world.fail(&error.to_string()))
+}
+
+/// Trains as one rank of a world.
+fn run_on(net: &Net, options: &Options, world: &World) -> Result<()> {
     let device = Device::with_blocking(options.device.clone())?;
-    println!("{} ({})", device.info().name, device.info().backend);
+    let (rank, ranks) = (world.rank(), world.size());
+    let place = if ranks > 1 { format!("rank {rank} of {ranks}: ") } else { String::new() };
+    println!("{place}{} ({})", device.info().name, device.info().backend);
     if let Some(why) = device.fallback() {
-        println!("{why}");
+        println!("{place}{why}");
     }
     match net {
-        Net::Mlp(options) => mlp::run(&device, options),
-        Net::Digits(options) => digits::run(&device, options),
-        Net::Chars(options) => chars::run(&device, options),
+        Net::Mlp(_) => mlp::run(&device, options, world),
+        Net::Digits(_) => digits::run(&device, options, world),
+        Net::Chars(_) => chars::run(&device, options, world),
     }
 }
 
@@ -93,20 +107,26 @@ pub fn run(net: &Net) -> Result<()> {
 struct Work<'a, M> {
     trainer: Trainer<M>,
     options: &'a Options,
+    world: &'a World,
     /// The architecture as JSON, for readers of the file.
     architecture: serde_json::Value,
     /// The default number of epochs.
     epochs: u64,
-    /// The number of steps in an epoch.
+    /// The number of batches in an epoch.
     steps: usize,
+    /// The number of examples in a batch.
+    batch: usize,
 }
 
 impl<M: Module> Work<'_, M> {
     /// Resumes from a file if requested, trains, and writes the files. Returns the trained model.
     fn run(self) -> Result<M> {
-        let Work { trainer, options, architecture, epochs, steps } = self;
+        let Work { trainer, options, world, architecture, epochs, steps, batch } = self;
         let epochs = options.epochs.unwrap_or(epochs);
-        let mut trainer = trainer.epochs(epochs);
+        let mut trainer = trainer.epochs(epochs).data_parallel(world)?;
+        let steps = steps.div_ceil(world.size());
+        // Rank 0 speaks for all.
+        let speaks = world.rank() == 0;
         let notes = BTreeMap::from([("architecture".to_string(), architecture.to_string())]);
         if let Some(file) = &options.resume {
             let found = files::load_checkpoint(file, &mut trainer)?;
@@ -116,24 +136,38 @@ impl<M: Module> Work<'_, M> {
                     file.display()
                 )));
             }
-            let (epochs, steps) = (trainer.history().len(), trainer.steps());
-            println!("{}: {epochs} epochs, {steps} steps", file.display());
+            if speaks {
+                let (epochs, steps) = (trainer.history().len(), trainer.steps());
+                println!("{}: {epochs} epochs, {steps} steps", file.display());
+            }
         }
-        println!(
-            "{} parameters, {epochs} epochs of {steps} steps",
-            trainer.model.parameter_count()
-        );
-        let bar = ProgressBar::new(epochs * steps as u64).with_style(style());
+        if speaks {
+            let parameters = trainer.model.parameter_count();
+            println!("{parameters} parameters, {epochs} epochs of {steps} steps");
+        }
+        let bar = match speaks {
+            true => ProgressBar::new(epochs * steps as u64).with_style(style()),
+            false => ProgressBar::hidden(),
+        };
         bar.set_position(trainer.steps());
+        let (begun, before) = (Instant::now(), trainer.steps());
         while let Some(step) = trainer.next_step_blocking()? {
             bar.set_position(step.step + 1);
+            let examples = (step.step + 1 - before) * (batch * world.size()) as u64;
+            let rate = examples as f64 / begun.elapsed().as_secs_f64();
+            bar.set_message(format!("{rate:.0} examples/s"));
             let Some(epoch) = &step.ended else { continue };
-            bar.suspend(|| println!("{}", line(epoch)));
+            if speaks {
+                bar.suspend(|| println!("{}", line(epoch)));
+            }
             if let Some(file) = &options.out {
                 files::save_checkpoint(file, &trainer, &notes)?;
             }
         }
         bar.finish_and_clear();
+        if !speaks {
+            return Ok(trainer.model);
+        }
         if let Some(file) = &options.out {
             println!("saved to {}", file.display());
         }
@@ -156,7 +190,7 @@ fn learnt(layer: &str, name: &str, inputs: usize, outputs: usize) -> serde_json:
 }
 
 fn style() -> ProgressStyle {
-    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} steps, {eta} left");
+    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} steps, {msg}, {eta} left");
     style.expect("the template is well formed")
 }
 
