@@ -57,11 +57,13 @@ fn a_process_that_ends_on_another_host_is_named() {
     let Some(network) = Network::or_skip(Link::default()) else { return };
     let reason = format!("the process of rank 1 (host {}) has ended", network.host(1));
     let error = format!("all ranks must answer, but {reason}");
-    for (task, kind) in
-        [("exit", "error: all_reduce"), ("kill", "error: all_reduce"), ("compute", "world")]
-    {
+    for task in ["exit", "kill", "compute"] {
         let run = start(&network, task, 60.0).end(2);
-        assert_eq!(run.line(0, &format!("{kind}: ")), error, "{task}:\n{}", run.printed);
+        // The world prints the error if MPI ends the process during a call.
+        let prefixes = ["error: all_reduce: ", "world: "];
+        let lines = run.lines(0);
+        let is_named = |prefix| lines.contains(&format!("{prefix}{error}"));
+        assert!(prefixes.into_iter().any(is_named), "{task}:\n{}", run.printed);
         assert!(run.time < Duration::from_secs(10), "{task}: {:?}", run.time);
     }
 }

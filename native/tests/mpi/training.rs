@@ -21,7 +21,7 @@ pub fn perform(world: &World, task: &str) -> Result<()> {
     let mut words = task.split(' ').skip(1);
     let mut next = || words.next().unwrap_or_default();
     let (name, device) = (next(), next());
-    let device = Device::with_blocking(device.parse()?)?;
+    let device = Device::with_blocking(device.parse().expect("a preference"))?;
     match name {
         "weights" => println!("weights: {}", hex(&weights(&device, world, 100)?)),
         "die" => die(&device, world),

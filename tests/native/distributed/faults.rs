@@ -92,10 +92,7 @@ fn an_error_of_one_rank_reaches_the_other() {
         block_on(trainer.step(&x, &y)).map(drop)
     });
     assert!(got[1].starts_with("linear:") || got[1].starts_with("matmul:"), "{got:?}");
-    assert_eq!(
-        got[0],
-        format!("world: all ranks must answer, but rank 1 failed: {}", got[1])
-    );
+    assert_eq!(got[0], format!("world: all ranks must answer, but rank 1 failed: {}", got[1]));
 }
 
 #[test]

@@ -306,6 +306,6 @@ fn sums_overlap_the_backward_pass() {
         Ok(device.stats().submits)
     });
     let submits = results.into_iter().map(|one| one.expect("steps")).collect::<Vec<_>>();
-    // Each bucket is a submission of its own, so that it can be read while the next one is computed.
+    // Each bucket is a separate submission, so that it can be read while the next one is computed.
     assert!(submits[0] > 3 * 8, "{submits:?}");
 }

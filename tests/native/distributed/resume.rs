@@ -52,7 +52,7 @@ fn checkpoints_continue_on_other_numbers_of_ranks() {
     }
 }
 
-/// Trains one epoch in one process, on the joined batches of so many ranks for so many steps.
+/// Trains one epoch in one process, on joined batches. `plan` has numbers of ranks and steps.
 fn by_hand(task: Task, plan: &[(usize, usize)]) -> Result<Trained> {
     let device = open(Place::Cpu)?;
     let mut trainer = trainer(&device, task, 1, 0)?;

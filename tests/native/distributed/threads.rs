@@ -33,7 +33,7 @@ struct State {
 /// How long a rank waits for the others.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Runs `work` as this many ranks, each on a thread of its own, and returns their results in order. Every call of the engine
+/// Runs `work` as this many ranks, each on a separate thread, and returns their results in order. Every call of the engine
 /// takes at least `delay`.
 pub fn run<T: Send>(
     size: usize,

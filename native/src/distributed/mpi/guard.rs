@@ -30,6 +30,14 @@ pub struct Guard {
     previous: Option<libc::sigaction>,
 }
 
+/// What the thread asks of the engine.
+pub enum Request {
+    /// Stop calling MPI, because a process on another machine has ended.
+    StopMpi,
+    /// Print the failure, because SIGTERM ends this process.
+    PrintFailure,
+}
+
 /// The events that were noticed.
 pub struct Events {
     /// Connections with ranks on other machines.
@@ -97,18 +105,18 @@ extern "C" fn terminated(_: libc::c_int) {
 
 impl Guard {
     /// Starts the thread. `near` and `links` have ranks on this and on other machines, with handles that become readable when
-    /// their processes end. `last_words` is called before SIGTERM ends this process.
+    /// their processes end.
     pub fn start(
         near: Vec<(usize, Arc<OwnedFd>)>,
         links: Vec<(usize, Arc<OwnedFd>)>,
-        last_words: impl FnOnce() + Send + 'static,
+        ask: impl Fn(Request) + Send + 'static,
     ) -> std::io::Result<Guard> {
         let (reader, writer) = std::io::pipe()?;
         let all = near.into_iter().chain(links.iter().cloned()).collect();
         let events = Events { links, any: AtomicBool::new(false), seen: Mutex::default() };
         let events = Arc::new(events);
         let noticed = events.clone();
-        let work = move || watch(OwnedFd::from(reader), all, &noticed, last_words);
+        let work = move || watch(OwnedFd::from(reader), all, &noticed, ask);
         let thread = Builder::new().name("warpweft-guard".into()).spawn(work)?;
         let pipe = File::from(OwnedFd::from(writer));
         PIPE.store(pipe.as_raw_fd(), Ordering::Release);
@@ -165,7 +173,7 @@ fn watch(
     pipe: OwnedFd,
     mut processes: Vec<(usize, Arc<OwnedFd>)>,
     events: &Events,
-    last_words: impl FnOnce(),
+    ask: impl Fn(Request),
 ) {
     let Ok(mut reader) = pipe.try_clone().map(File::from) else { return };
     let mut deadline: Option<Instant> = None;
@@ -178,6 +186,9 @@ fn watch(
         // From the last, so that the numbers of the others stay right.
         for at in readable.into_iter().rev().skip(usize::from(has_signal)) {
             events.add_ended(processes.remove(at).0);
+            if events.seen().is_some_and(|seen| seen.is_remote) {
+                ask(Request::StopMpi);
+            }
         }
         let mut byte = [QUIT];
         if has_signal && reader.read(&mut byte).is_ok() {
@@ -191,7 +202,7 @@ fn watch(
             break;
         }
     }
-    last_words();
+    ask(Request::PrintFailure);
     // SAFETY: this is the usual reaction to SIGTERM.
     unsafe {
         libc::signal(libc::SIGTERM, libc::SIG_DFL);

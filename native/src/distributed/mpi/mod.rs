@@ -19,7 +19,7 @@ mod work;
 
 use super::Collective;
 use crate::error::{Error, Result};
-use guard::Guard;
+use guard::{Guard, Request};
 use links::{Listener, Reserved};
 use mpi::environment::Universe;
 use mpi::Threading;
@@ -120,8 +120,12 @@ impl Mpi {
         let accepted = listener.as_ref().map(Listener::accept).unwrap_or_default();
         let links = link.map(|link| (0, link)).into_iter().chain(accepted);
         let links = links.map(|(rank, link)| (rank, Arc::new(reserved.take(link)))).collect();
-        let last = shared.clone();
-        let guard = Guard::start(near, links, move || last.print_failure()).map_err(start)?;
+        let asked = shared.clone();
+        let answer = move |request: Request| match request {
+            Request::StopMpi => asked.stop_mpi(),
+            Request::PrintFailure => asked.print_failure(),
+        };
+        let guard = Guard::start(near, links, answer).map_err(start)?;
         shared.set_events(guard.events.clone());
         Ok(Mpi { shared, open: Mutex::new(Some((guard, universe))) })
     }

@@ -15,12 +15,17 @@ use std::time::{Duration, Instant};
 const WINDOW: usize = 8;
 /// The time for which a waiting rank tests again at once. Then it sleeps between tests, to leave the processors to others.
 const BUSY: Duration = Duration::from_millis(2);
-/// The time between tests.
+/// The time between tests, and that of a rank that has waited for long.
 const NAP: Duration = Duration::from_micros(50);
+const LONG_NAP: Duration = Duration::from_micros(500);
+/// The time after which the naps are long.
+const LONG: Duration = Duration::from_millis(100);
 /// The longest time until a waiting rank sends its number of calls, and until it sends it again.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The time from the end of a process to the error. A message with the reason may still arrive.
 const SETTLE: Duration = Duration::from_millis(200);
+/// The longest time that MPI usually takes for a call.
+const STOP: Duration = Duration::from_millis(1);
 /// The time to send the messages about a failure before MPI is abandoned.
 const FLUSH: Duration = Duration::from_millis(300);
 
@@ -84,6 +89,8 @@ struct State {
     begun: u64,
     /// The reason why the world is broken.
     broken: Option<String>,
+    /// Whether a call is in progress.
+    is_calling: bool,
     /// Whether MPI must not be called again, because it would end this process.
     is_closed: bool,
     /// An error of MPI, and its time. Its cause may still be found.
@@ -201,10 +208,10 @@ impl Clock {
 
     /// Waits until the next test.
     fn pause(&self) {
-        if self.since.elapsed() < BUSY {
-            yield_now();
-        } else {
-            sleep(NAP);
+        match self.since.elapsed() {
+            waited if waited < BUSY => yield_now(),
+            waited if waited < LONG => sleep(NAP),
+            _ => sleep(LONG_NAP),
         }
     }
 }
@@ -228,6 +235,7 @@ impl Shared {
             peers: vec![Peer::default(); names.len()],
             begun: 0,
             broken: None,
+            is_calling: false,
             is_closed: false,
             trouble: None,
         };
@@ -261,6 +269,7 @@ impl Shared {
             let mut state = self.lock();
             state.begun += 1;
             self.look_for_remote_end(&mut state, true);
+            state.is_calling = true;
             if state.broken.is_none() {
                 let started = state.start_check(call);
                 self.note(&mut state, started);
@@ -284,7 +293,9 @@ impl Shared {
             let state = self.lock();
             work.finish(&state.calls, chunk, &state.slots[chunk % WINDOW]);
         }
-        self.wait(op, &mut clock, |state| state.is_checked(&self.names))
+        self.wait(op, &mut clock, |state| state.is_checked(&self.names))?;
+        self.lock().is_calling = false;
+        Ok(())
     }
 
     /// Keeps an error of MPI.
@@ -328,7 +339,7 @@ impl Shared {
             let checked = state.is_checked(&self.names);
             self.note(state, checked);
         }
-        if let Some(reason) = self.find_end(&state.peers, state.begun) {
+        if let Some(reason) = self.find_end(&state.peers, state.begun, false) {
             state.fail(reason);
         }
         if let Some((error, time)) = &state.trouble
@@ -369,14 +380,14 @@ impl Shared {
     }
 
     /// Returns the reason if a rank has left or ended, or if this rank must end.
-    fn find_end(&self, peers: &[Peer], begun: u64) -> Option<String> {
+    fn find_end(&self, peers: &[Peer], begun: u64, at_once: bool) -> Option<String> {
         let must = "all ranks must answer, but";
         let has_left = |peer: &Peer| peer.left.is_some_and(|calls| calls < begun);
         if let Some(rank) = peers.iter().position(has_left) {
             return Some(format!("{must} {} has left the world", self.names[rank]));
         }
         let seen = self.events.get()?.seen()?;
-        if seen.first.is_none_or(|first| first.elapsed() < SETTLE) {
+        if !at_once && seen.first.is_none_or(|first| first.elapsed() < SETTLE) {
             return None;
         }
         // A rank that left may end.
@@ -412,30 +423,49 @@ impl Shared {
         self.lock().fail(format!("all ranks must answer, but {this} failed: {reason}"));
     }
 
+    /// Locks the state, unless this takes longer than `most`. MPI may wait for a rank that has ended.
+    fn lock_within(&self, most: Duration) -> Option<MutexGuard<'_, State>> {
+        let start = Instant::now();
+        loop {
+            match self.state.try_lock() {
+                Ok(state) => return Some(state),
+                Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
+                Err(TryLockError::WouldBlock) if start.elapsed() > most => return None,
+                Err(TryLockError::WouldBlock) => yield_now(),
+            }
+        }
+    }
+
+    /// Breaks the world at once if a process on another machine has ended, before MPI ends this process. Between two calls,
+    /// the next call does it. If MPI does not return, it may be too late, so the reason is printed.
+    pub fn stop_mpi(&self) {
+        match self.lock_within(STOP) {
+            Some(mut state) if state.is_calling => self.look_for_remote_end(&mut state, false),
+            Some(_) => {}
+            None => self.print(self.find_end(&vec![Peer::default(); self.names.len()], 0, true)),
+        }
+    }
+
     /// Prints the failure, unless a call has returned it.
     pub fn print_failure(&self) {
-        let start = Instant::now();
-        let state = loop {
-            match self.state.try_lock() {
-                Ok(state) => break Some(state),
-                Err(TryLockError::Poisoned(error)) => break Some(error.into_inner()),
-                // MPI may wait for a rank that has ended.
-                Err(TryLockError::WouldBlock) if start.elapsed() > SETTLE => break None,
-                Err(TryLockError::WouldBlock) => sleep(NAP),
-            }
-        };
-        let reason = match state {
+        let reason = match self.lock_within(SETTLE) {
             Some(mut state) => {
                 self.look_for_remote_end(&mut state, true);
                 state.receive();
-                if let Some(reason) = self.find_end(&state.peers, state.begun) {
+                if let Some(reason) = self.find_end(&state.peers, state.begun, false) {
                     state.fail(reason);
                 }
                 state.broken.clone()
             }
-            None => self.find_end(&vec![Peer::default(); self.names.len()], 0),
+            None => self.find_end(&vec![Peer::default(); self.names.len()], 0, false),
         };
-        if let (false, Some(reason)) = (self.is_reported.swap(true, Ordering::AcqRel), reason) {
+        self.print(reason);
+    }
+
+    fn print(&self, reason: Option<String>) {
+        if let Some(reason) = reason
+            && !self.is_reported.swap(true, Ordering::AcqRel)
+        {
             // One piece, because `mpirun` mixes the pieces of all ranks.
             std::io::stderr().write_all(format!("world: {reason}\n").as_bytes()).ok();
         }
@@ -460,7 +490,7 @@ impl Shared {
                 if is_sent || start.elapsed() > FLUSH {
                     break;
                 }
-            } else if let Some(reason) = self.find_end(&state.peers, state.begun) {
+            } else if let Some(reason) = self.find_end(&state.peers, state.begun, false) {
                 state.fail(reason);
             } else if is_sent && self.has_left(&state) {
                 state.messages.close();
