@@ -1,5 +1,6 @@
-//! Trains one model on several ranks:
-//! `cargo build --release -p warpweft-native --features mpi --example data_parallel && mpirun -n 4 target/release/examples/data_parallel`
+//! Trains one model on several ranks.
+//! `cargo build --release -p warpweft-native --features mpi --example data_parallel`
+//! `mpirun -n 4 target/release/examples/data_parallel`
 
 use warpweft_native::{nn::*, optim::*, prelude::*, train::*};
 

@@ -55,7 +55,9 @@ fn different_data_is_refused() {
         let task = Task { examples: 24 + world.rank(), ..Task::default() };
         joined(device, task, &world, 0).map(drop)
     });
-    let want = "data_parallel: all ranks must be alike, got `data: 24 examples in batches of 8, by seed 5, Some(3) batches` on rank 0 and `data: 25 examples in batches of 8, by seed 5, Some(4) batches` on rank 1";
+    let want = "data_parallel: all ranks must be alike, \
+                got `data: 24 examples in batches of 8, by seed 5, Some(3) batches` on rank 0 \
+                and `data: 25 examples in batches of 8, by seed 5, Some(4) batches` on rank 1";
     assert_eq!(got, [want, want]);
 }
 
@@ -75,7 +77,9 @@ fn an_early_end_of_the_data_is_refused() {
         let mut trainer = Trainer::new(model, optimizer, data, forward)?.data_parallel(&world)?;
         block_on(trainer.fit()).map(drop)
     });
-    let want = "train: all ranks must be alike, got `the end of epoch 0 after step 2` on rank 0 and `step 2 of epoch 0` on rank 1";
+    let want =
+        "train: all ranks must be alike, got `the end of epoch 0 after step 2` on rank 0 and \
+                `step 2 of epoch 0` on rank 1";
     assert_eq!(got, [want, want]);
 }
 
@@ -141,7 +145,8 @@ fn calls_in_another_order_are_refused() {
             _ => block_on(trainer.save(&Default::default())).map(drop),
         }
     });
-    let want = "train: all ranks must be alike, got `step 0 of epoch 0` on rank 0 and `saving a checkpoint after step 0` on rank 1";
+    let want = "train: all ranks must be alike, got `step 0 of epoch 0` on rank 0 and \
+                `saving a checkpoint after step 0` on rank 1";
     assert_eq!(got, [want, want]);
 }
 
@@ -152,7 +157,8 @@ fn different_learning_rates_are_refused() {
         trainer.optimizer.set_lr(0.1 * (1 + world.rank()) as f64);
         block_on(trainer.next_step()).map(drop)
     });
-    let want = "train: all ranks must be alike, got `learning rates [[0.1, 0.1]]` on rank 0 and `learning rates [[0.2, 0.2]]` on rank 1";
+    let want = "train: all ranks must be alike, got `learning rates [[0.1, 0.1]]` on rank 0 and \
+                `learning rates [[0.2, 0.2]]` on rank 1";
     assert_eq!(got, [want, want]);
 }
 
