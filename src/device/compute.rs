@@ -3,6 +3,7 @@
 
 use super::pool::PooledBuffer;
 use super::profiling::Profiling;
+use super::stages::Stages;
 use super::state::State;
 use super::Device;
 use crate::backend::BufferId;
@@ -22,13 +23,6 @@ pub(crate) struct BoundPlan {
     pub batch: Arc<Plan>,
     pub sources: Vec<NodeId>,
     pub scalars: Vec<u32>,
-}
-
-/// Results that are read while their batch runs: the nodes, and a function that is called with the number of each node and its
-/// buffer once the node is computed.
-pub(super) struct Stages<'a> {
-    pub nodes: &'a [NodeId],
-    pub computed: &'a mut dyn FnMut(usize, BufferId),
 }
 
 /// The outputs of a plan that has run, without those updated in place.
@@ -109,8 +103,8 @@ impl Device {
         self.compute(guard, state, &all, Some(stages))
     }
 
-    /// Computes `nodes` as one batch, and stores the intermediate values that would otherwise be computed a third time. The nodes
-    /// begin with those of `stages`.
+    /// Computes `nodes` as one batch, and stores the intermediate values that would otherwise be computed a third time. The
+    /// nodes begin with those of `stages`.
     fn compute<'a>(
         &'a self,
         _: &RunGuard<'a>,

@@ -19,6 +19,7 @@ mod pool;
 mod profiling;
 mod read;
 mod replay;
+mod stages;
 mod state;
 mod stats;
 mod sums;

@@ -1,6 +1,6 @@
 //! Reading: values computed by one batch and copied by one submission.
 
-use super::compute::Stages;
+use super::stages::Stages;
 use super::Device;
 use crate::backend::{BufferId, Pending, ReadRange, Take};
 use crate::error::{Error, Result};

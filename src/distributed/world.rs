@@ -138,7 +138,8 @@ impl World {
         ranks.call(move |engine| gather(engine, size, own))
     }
 
-    /// Sums the values over all ranks, and returns this rank's part. The number of values is a multiple of the number of ranks.
+    /// Sums the values over all ranks, and returns this rank's part. The number of values is a multiple of the number of
+    /// ranks.
     ///
     /// # Errors
     /// `InvalidArgument` unless it is. `InvalidState` if a rank failed or did not answer.
@@ -165,8 +166,8 @@ impl World {
         ranks.call(|engine| engine.barrier())
     }
 
-    /// Checks that all ranks pass the same text, which says what they are about to do. If not, the error has two ranks and their
-    /// first lines that differ, and all later calls of all ranks return it.
+    /// Checks that all ranks pass the same text, which says what they are about to do. If not, the error has two ranks and
+    /// their first lines that differ. All later calls of all ranks then return this error.
     pub(crate) fn agree(&self, op: &'static str, text: String) -> Pending<Result<()>> {
         let Some(ranks) = &self.ranks else { return done(()) };
         let size = ranks.size;

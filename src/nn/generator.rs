@@ -18,7 +18,7 @@ pub struct Generator {
 #[derive(Debug, Default)]
 struct Sequence {
     drawn: AtomicU32,
-    /// The number of this process among those that train together. Each has a sequence of its own.
+    /// The number of this process among those that train together. Each has a separate sequence.
     rank: AtomicU32,
 }
 

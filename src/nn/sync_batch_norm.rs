@@ -64,7 +64,8 @@ impl SyncBatchNorm {
             if bytes.len() != (2 * channels + 1) * 4 {
                 let got = (bytes.len() / 4).saturating_sub(1) / 2;
                 return Err(Error::shape(format!(
-                    "sync_batch_norm: all ranks must have as many channels, got {channels} on rank {rank} and {got} on rank {other}"
+                    "sync_batch_norm: all ranks must have as many channels, got {channels} on rank {rank} and {got} on \
+                     rank {other}"
                 )));
             }
             let numbers = bytes.chunks_exact(4);

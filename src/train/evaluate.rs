@@ -1,7 +1,6 @@
 //! Evaluation: the loss and the metrics of a model on validation data.
 
 use super::data::Batches;
-use super::fit::examples;
 use super::in_flight::InFlight;
 use super::loss_mean::LossMean;
 use super::metrics::Metric;
@@ -67,11 +66,13 @@ pub(super) async fn scores<M: Module>(
     let place = parallel.map_or((0, 1), Parallel::place);
     for (n, shared) in Share::new(data.epoch(0)?, place).enumerate() {
         in_flight.wait().await?;
-        let Shared { batch: (x, y), counts, .. } = shared?;
+        let shared = shared?;
+        let examples = shared.examples();
+        let Shared { batch: (x, y), counts, .. } = shared;
         let mut own = None;
         if counts {
             let ForwardOutput { loss, prediction } = forward(model, &x, &y)?;
-            loss_mean = loss_mean.with(&loss, n as u64, examples(&x))?;
+            loss_mean = loss_mean.with(&loss, n as u64, examples)?;
             if !metrics.is_empty() {
                 let why = "train: the forward function must return a prediction for metrics, got a loss alone";
                 own = Some((prediction.ok_or_else(|| Error::argument(why))?.detach(), y));

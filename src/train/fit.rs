@@ -5,7 +5,7 @@ use super::loss_mean::LossMean;
 use super::parallel::Parallel;
 use super::record::{Epoch, Step};
 use super::rollback::RollbackGuard;
-use super::share::{Share, Shared};
+use super::share::{examples, Share, Shared};
 use super::{OptimizerHandle, Per, Trainer};
 use crate::error::{Error, Result};
 use crate::nn::Module;
@@ -111,8 +111,9 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             self.check_stopping()?;
             self.in_flight.wait().await?;
             match self.next_batch()? {
-                Some(Shared { batch: (x, y), taken, counts }) => {
-                    let examples = if counts { examples(&x) } else { 0 };
+                Some(shared) => {
+                    let (examples, taken) = (shared.examples(), shared.taken);
+                    let (x, y) = shared.batch;
                     // If this fails or is dropped, the batch is still the next one.
                     let step = self.take_step(&x, &y, examples).await?;
                     let batch = self.position / self.ranks() as u64;
@@ -379,11 +380,6 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         let why = "`detect_anomaly` names the operation; a lower learning rate or clipped gradients may help";
         Err(Error::state(format!("train: {what}; {why}")))
     }
-}
-
-/// Returns the number of examples of a batch.
-pub(super) fn examples(x: &Tensor) -> u64 {
-    x.shape().first().copied().unwrap_or(1) as u64
 }
 
 /// Returns the number for the plateau schedule: the validation loss, or without validation the training loss.

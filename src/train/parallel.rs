@@ -1,5 +1,5 @@
-//! Data-parallel training: each rank computes the gradients of its share of the data, and all ranks take the same step with their
-//! weighted mean (Li et al. 2020, PyTorch Distributed).
+//! Data-parallel training: each rank computes the gradients of its share of the data. All ranks take the same step, with the
+//! weighted mean of the gradients (Li et al. 2020, PyTorch Distributed).
 
 use super::loss_mean::LossMean;
 use super::record::Epoch;

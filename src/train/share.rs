@@ -2,6 +2,7 @@
 
 use super::data::{Batch, BatchIter};
 use crate::error::Result;
+use crate::tensor::Tensor;
 
 /// One step of a rank: a batch, and how it counts.
 #[derive(Clone, Debug)]
@@ -12,6 +13,22 @@ pub(super) struct Shared {
     /// Whether the batch is this rank's own. If there are not enough batches for all ranks at the end of an epoch, a rank
     /// repeats the last one, which does not count.
     pub counts: bool,
+}
+
+impl Shared {
+    /// Returns the number of examples that count.
+    pub fn examples(&self) -> u64 {
+        if self.counts {
+            examples(&self.batch.0)
+        } else {
+            0
+        }
+    }
+}
+
+/// Returns the number of examples of a batch.
+pub(super) fn examples(x: &Tensor) -> u64 {
+    x.shape().first().copied().unwrap_or(1) as u64
 }
 
 /// The steps of a rank. The ranks take turns: of every `size` batches, the rank takes the one with its number.

@@ -26,6 +26,7 @@ pub fn perform(world: &World, task: &str) -> Result<()> {
         "weights" => println!("weights: {}", hex(&weights(&device, world, 100)?)),
         "die" => die(&device, world),
         "time" => time(&device, world)?,
+        "overlap" => overlap(),
         _ => panic!("no task {task}"),
     }
     Ok(())
@@ -215,10 +216,8 @@ fn time(device: &Device, world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Prints how much of the time of the sums is hidden, between two processes and on a network with a delay of 20 ms:
-/// `cargo test --release -p warpweft-native --features mpi --test mpi -- --ignored --nocapture overlap`.
-#[test]
-#[ignore = "a measurement"]
+/// Prints how much of the time of the sums is hidden, between two processes and on a network with a delay of 20 ms. It is not a
+/// test. Run it with `WARPWEFT_TEST_MPI="trainer overlap cpu"`, in a release build with `--exact child --nocapture`.
 fn overlap() {
     let print = |what: &str, line: String| {
         let times: Vec<f64> = line.split(' ').map(|time| time.parse().expect("a time")).collect();

@@ -21,12 +21,15 @@ struct Meeting {
     changed: Condvar,
 }
 
+/// The bytes of all ranks.
+type Gathered = Arc<Vec<Vec<u8>>>;
+
 #[derive(Default)]
 struct State {
     /// What each rank calls, with its bytes, until all have called.
     calls: Vec<Option<(String, Vec<u8>)>>,
     /// The bytes of all ranks, and how many ranks have still to take them.
-    outcome: Option<(Result<Arc<Vec<Vec<u8>>>>, usize)>,
+    outcome: Option<(Result<Gathered>, usize)>,
     failure: Option<Error>,
 }
 
@@ -44,8 +47,7 @@ pub fn run<T: Send>(
     meeting.state().calls.resize(size, None);
     let rank = |rank: usize| {
         let meeting = meeting.clone();
-        World::new(move || Ok(Arc::new(Threads { rank, size, meeting, delay })))
-            .and_then(|world| work(world))
+        World::new(move || Ok(Arc::new(Threads { rank, size, meeting, delay }))).and_then(&work)
     };
     std::thread::scope(|scope| {
         let rank = &rank;
@@ -62,7 +64,7 @@ impl Meeting {
 
 impl Threads {
     /// Passes bytes to all ranks, and returns those of all.
-    fn exchange(&self, call: String, bytes: Vec<u8>) -> Result<Arc<Vec<Vec<u8>>>> {
+    fn exchange(&self, call: String, bytes: Vec<u8>) -> Result<Gathered> {
         std::thread::sleep(self.delay);
         let begun = Instant::now();
         let mut state = self.meeting.state();

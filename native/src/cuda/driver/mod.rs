@@ -1,4 +1,4 @@
-//! GPUs of NVIDIA, through the driver: discovery, and streams. This folder has the only calls of NVIDIA's library.
+//! GPUs of NVIDIA, through the driver: discovery, and streams. Only this folder and `distributed/nccl` call NVIDIA's library.
 
 mod api;
 mod context;

@@ -42,8 +42,8 @@ const MAX_SLEEP: Duration = Duration::from_millis(1);
 /// until the new world is dropped, which waits until all ranks drop theirs. A rank that waits for others for more than 10
 /// minutes returns an error.
 ///
-/// NCCL 2.18 or later is loaded at run time. It sums the same values to the same bits if it chooses the same algorithm, which
-/// the environment variable `NCCL_ALGO=Ring` guarantees. A world of one rank needs no NCCL.
+/// NCCL 2.18 or later is loaded at run time. It sums the same values to the same bits only if it chooses the same algorithm,
+/// which the environment variable `NCCL_ALGO` sets, for example to `Ring`. A world of one rank needs no NCCL.
 ///
 /// # Errors
 /// `Unsupported` if NCCL or NVIDIA's driver is missing or too old. `NoDevice` if the GPU does not exist. `InvalidState` or
