@@ -121,6 +121,15 @@ fn fit_curve() {
     near(&numbers(&text, "step 600: loss "), &[0.0025], 1e-3);
 }
 
+/// Without `mpirun`, there is one rank. `native/tests/mpi` has tests with several.
+#[test]
+fn data_parallel() {
+    let text = printed("data_parallel", "cpu");
+    let losses: Vec<f64> =
+        text.lines().filter_map(|line| line.split_once(": ")?.1.parse().ok()).collect();
+    assert!(losses.len() == 10 && losses[0] > 0.2 && losses[9] < 0.1, "{text}");
+}
+
 #[test]
 fn custom_kernel() {
     // A shader on a GPU and its fallback on the CPU learn the same.
