@@ -23,12 +23,12 @@ if (!browser) {
 }
 
 /** Of the tests that repeat in another setting, one in this many runs. Rust tests and scripts read it from `WARPWEFT_EVERY`. */
-const every = values.only ? "1" : "4";
+const every = values.only ? "1" : "8";
 
 /** The stages in order, with the setup that each needs, and the tests that it runs. */
 const stages = {
   native: { needs: ["rust", "vulkan", "mpi", "models", "ptxas"], test: testNative },
-  web: { needs: ["rust", "wasm32", "wasmTools", ...browser.needs], test: () => testWeb(values.browser, values.only ? 1 : 12) },
+  web: { needs: ["rust", "wasm32", "wasmTools", ...browser.needs], test: () => testWeb(values.browser, values.only ? 1 : 24) },
   firefox: { needs: ["rust", "wasm32", "wasmTools", ...browsers.firefox.needs], test: () => testWeb("firefox", SAMPLE) },
   page: { needs: ["rust", "node", "wasm32", "wasmTools", "chromium", ...browsers.firefox.needs], test: testPages },
   check: { needs: ["rust", "node", "wasm32", "wasmTools", "lints"], test: check },
@@ -51,7 +51,7 @@ async function testNative() {
  * The sampling rate in Firefox: one in this many cases without f16. Firefox runs all cases with f16, because Chromium's
  * software GPU has no f16.
  */
-const SAMPLE = 20;
+const SAMPLE = 40;
 
 /**
  * Runs the Rust tests inside a browser, on its WebGPU. Of the cases without f16, one in `every` runs. In a full run, the output

@@ -119,7 +119,8 @@ fn processes_train_as_one_process_on_the_joined_batch() {
             }
         };
         let want = weights(&device, &World::single(), 100).expect("trained");
-        for size in [2, 4] {
+        // A software GPU takes seconds for each process.
+        for size in if name == "cpu" { vec![2, 4] } else { vec![2] } {
             let ran = run(size, &format!("trainer weights {name}"), 60.0).succeeds();
             let lines: Vec<String> = (0..size).map(|rank| ran.line(rank, "weights: ")).collect();
             assert!(lines.iter().all(|line| *line == lines[0]), "{name}, {size}: ranks differ");

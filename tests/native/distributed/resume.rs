@@ -78,7 +78,7 @@ fn random_plans_train_as_one_process() {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (state >> 8) as usize % most
     };
-    for _ in 0..25 {
+    for _ in 0..12 {
         let (examples, batch) = (1 + below(60), 1 + below(9));
         let bucket = 4 << below(10);
         let optimizer: fn(&Sequential) -> Result<Optimizer> =

@@ -79,6 +79,9 @@ impl Threads {
         while state.outcome.is_some() && state.failure.is_none() {
             state = wait(state);
         }
+        if let Some(failure) = &state.failure {
+            return Err(failure.clone());
+        }
         state.calls[self.rank] = Some((call.clone(), bytes));
         if state.calls.iter().all(Option::is_some) {
             let calls: Vec<(String, Vec<u8>)> =
