@@ -169,10 +169,7 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
             "whose `examples` is 18446744073709551615, above 9007199254740991",
         ),
         (with_note(&|note| note.replace("\"batch\":2", "\"batch\":11")), "more steps in an epoch"),
-        (
-            with_note(&|note| note.replace("\"position\":2", "\"position\":3")),
-            "more batches than steps",
-        ),
+        (with_note(&|note| note.replace("\"batch\":2", "\"batch\":0")), "batches and no steps"),
         (with_note(&|note| note.replace("\"worse\":", "\"worse_\":")), "no usable `worse`"),
         (with_note(&|note| note.replace("\"cooldown\":", "\"c\":")), "no usable `cooldown`"),
         (
