@@ -16,7 +16,7 @@ use warpweft_native::prelude::*;
 /// The share of a step during which gradients can be summed: the backward pass, which takes twice as long as the forward pass.
 const BACKWARD: f64 = 2.0 / 3.0;
 
-/// What a rank needs for a step alone.
+/// The gradients and the time of a step of one rank alone.
 struct Measured {
     name: &'static str,
     /// The bytes of all gradients.

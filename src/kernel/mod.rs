@@ -242,8 +242,8 @@ pub struct Plan {
     /// A hash of the computation without its sizes, and of the configuration. The same program with inputs of other shapes has
     /// the same hash.
     pub structure: u64,
-    /// The same plan in parts, if its first results are read while the rest is computed. Each part but the last ends when one
-    /// more of these results is complete. Otherwise there are no parts.
+    /// The parts of the plan, if its first results are read while the rest is computed. Each part but the last ends when one
+    /// more of these results is complete. Empty for other plans.
     pub parts: Vec<Arc<Plan>>,
 }
 

@@ -184,7 +184,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         let Some(parallel) = &self.parallel else { return Ok(None) };
         let most = parallel.bucket_elements;
         let mut guard = FailOnDrop(Some(&parallel.world));
-        // Those of earlier gradients, which no step took.
+        // Discards the sums of earlier gradients that no step took.
         drop(self.device.take_pending_sums());
         let gradients =
             self.optimizer.with(|own| own.bucketed_gradients(loss, examples as f64, most))?;

@@ -23,7 +23,7 @@ const UINT8: u32 = 1;
 const FLOAT32: u32 = 7;
 const SUM: u32 = 0;
 
-/// For how many queries of its state a call goes on in the background.
+/// For how many queries of its state a call continues in the background.
 const QUERIES: u32 = 2;
 
 /// NCCL's unique id.
@@ -73,7 +73,7 @@ struct Operation {
 struct Communicator {
     id: Id,
     rank: usize,
-    /// For how many queries the latest call goes on.
+    /// For how many queries the latest call continues.
     queries: u32,
     /// A collective that is not yet on the stream.
     queued: Option<Placed>,

@@ -189,7 +189,7 @@ fn trains_as_one_process_on_the_joined_batch() {
     });
 }
 
-/// The same ranks give the same bits again.
+/// Two runs with equal ranks give equal bits.
 #[test]
 fn the_same_ranks_give_the_same_bits() {
     everywhere("data parallel", |place| {

@@ -26,7 +26,7 @@ type Gathered = Arc<Vec<Vec<u8>>>;
 
 #[derive(Default)]
 struct State {
-    /// What each rank calls, with its bytes, until all have called.
+    /// The call of each rank, with its bytes, until all ranks have called.
     calls: Vec<Option<(String, Vec<u8>)>>,
     /// The bytes of all ranks, and how many ranks have still to take them.
     outcome: Option<(Result<Gathered>, usize)>,

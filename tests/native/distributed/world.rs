@@ -6,7 +6,7 @@ use std::time::Duration;
 use warpweft::distributed::World;
 use warpweft::error::Result;
 
-/// What a rank gets from each call.
+/// The results of all calls on one rank.
 type Answers = (Vec<f32>, Vec<u8>, Vec<Vec<u8>>, Vec<f32>);
 
 fn answers(world: &World) -> Result<Answers> {

@@ -30,7 +30,7 @@ pub struct Guard {
     previous: Option<libc::sigaction>,
 }
 
-/// What the thread asks of the engine.
+/// A request of the guard thread to the engine.
 pub enum Request {
     /// Stop calling MPI, because a process on another machine has ended.
     StopMpi,

@@ -24,7 +24,7 @@ const OLDEST_VERSION: i32 = 21800;
 
 /// The result of a call that did not fail, in both libraries.
 pub const SUCCESS: u32 = 0;
-/// The result of a call of NCCL that goes on in the background.
+/// The result of a call of NCCL that continues in the background.
 pub const IN_PROGRESS: u32 = ncclResult_t::ncclInProgress as u32;
 
 /// Declares a table of functions, and the function that finds them. The signatures must be those of `cudarc`, whose results are

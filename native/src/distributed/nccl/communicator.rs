@@ -107,7 +107,7 @@ impl Communicator {
         outcome(self.api, &self.who, name, code)
     }
 
-    /// Whether the latest call, named `name`, no longer goes on in the background. Its work is then on the stream.
+    /// Whether the latest call, named `name`, no longer continues in the background. Its work is then on the stream.
     ///
     /// # Errors
     /// `InvalidState` if the communicator failed.
