@@ -1,8 +1,10 @@
-//! Estimates how data-parallel training scales to many ranks. This is a simulation: it measures the time of a step and the
-//! network between two ranks, and computes the rest.
+//! Measures data-parallel training, and estimates how it scales to more ranks. The estimate is a simulation: it is computed from
+//! the time of a step and the network between two ranks.
 //!
-//!     cargo run --release -p warpweft-native --example scaling
-//!     mpirun -n 2 target/release/examples/scaling        # built with --features mpi, measures the network, too
+//!     cargo build --release -p warpweft-native --features mpi --example scaling
+//!     mpirun -n 2 target/release/examples/scaling
+//!
+//! A single process measures only the time of its steps.
 //!
 //! Options: `--latency SECONDS --bandwidth BYTES_PER_SECOND` set the network instead.
 
@@ -12,16 +14,20 @@ use warpweft_native::distributed::{World, WorldInit};
 use warpweft_native::nn::*;
 use warpweft_native::optim::{Adam, Optimizer};
 use warpweft_native::prelude::*;
+use warpweft_native::train::{DataLoader, DataParallelOptions, Dataset, Trainer};
 
 /// The share of a step during which gradients can be summed: the backward pass, which takes twice as long as the forward pass.
 const BACKWARD: f64 = 2.0 / 3.0;
 
-/// The gradients and the time of a step of one rank alone.
+/// The gradients of a model, and the time of its steps in seconds.
 struct Measured {
     name: &'static str,
     /// The bytes of all gradients.
     bytes: f64,
-    seconds: f64,
+    /// The time of a step of a rank that trains alone, while the other ranks do the same.
+    alone: f64,
+    /// The time of a step of ranks that train together.
+    together: f64,
 }
 
 /// The network between two ranks: the time of a message without content, and the bytes per second.
@@ -50,11 +56,19 @@ fn main() -> Result<()> {
         (Some(latency), Some(bandwidth)) => Some(Network { latency, bandwidth }),
         _ => measure_network(&world)?,
     };
-    let models = [mlp(&device)?, cnn(&device)?, transformer(&device)?];
+    let models = [mlp(&device, &world)?, cnn(&device, &world)?, transformer(&device, &world)?];
     if world.rank() > 0 {
         return Ok(());
     }
-    println!("Steps on {} ({}).", device.info().name, device.info().backend);
+    let ranks = world.size();
+    println!("Measured, {ranks} ranks on {} ({})\n", device.info().name, device.info().backend);
+    println!("| model | gradients | step alone | step together | examples per second |");
+    println!("| --- | --- | --- | --- | --- |");
+    for Measured { name, bytes, alone, together } in &models {
+        let (megabytes, ratio) = (bytes / 1e6, alone / together);
+        let (alone, together) = (alone * 1e3, together * 1e3);
+        println!("| {name} | {megabytes:.1} MB | {alone:.1} ms | {together:.1} ms | {ratio:.2} |");
+    }
     let ethernet = Network { latency: 30e-6, bandwidth: 1.25e9 };
     if let Some(network) = network {
         print(&models, "the network between two ranks", network);
@@ -69,7 +83,8 @@ fn option(name: &str) -> Option<f64> {
     arguments.nth(1)?.parse().ok()
 }
 
-/// Prints the efficiency of many ranks: the time of a step alone divided by the time of a step together.
+/// Prints the efficiency of many ranks: the time of a step alone divided by the time of a step together. Every bucket but the
+/// last is summed while the backward pass computes the next ones.
 fn print(models: &[Measured], what: &str, network: Network) {
     let (latency, bandwidth) = (network.latency * 1e6, network.bandwidth / 1e9);
     println!("\nSimulation, {what}: latency {latency:.1} us, bandwidth {bandwidth:.2} GB/s\n");
@@ -77,17 +92,21 @@ fn print(models: &[Measured], what: &str, network: Network) {
         "| model | gradients | step | ranks | ring | tree | samples of one rank, ring | tree |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
-    for Measured { name, bytes, seconds } in models {
+    for Measured { name, bytes, alone, .. } in models {
+        let buckets = (bytes / DataParallelOptions::default().bucket_bytes as f64).ceil();
+        let hiding = BACKWARD * alone * (buckets - 1.0) / buckets;
         for ranks in [8.0, 64.0, 512.0] {
-            let times = [network.ring(ranks, *bytes), network.tree(ranks, *bytes)];
+            let bucket = bytes / buckets;
+            let times = [network.ring(ranks, bucket), network.tree(ranks, bucket)];
+            let times = times.map(|time| time * buckets);
             let kept = times.map(|time| {
-                let visible = (time - BACKWARD * seconds).max(0.0);
-                100.0 * seconds / (seconds + visible)
+                let visible = (time - hiding).max(time / buckets);
+                100.0 * alone / (alone + visible)
             });
             println!(
                 "| {name} | {:.1} MB | {:.1} ms | {ranks} | {:.1} ms | {:.1} ms | {:.0} % | {:.0} % |",
                 bytes / 1e6,
-                seconds * 1e3,
+                alone * 1e3,
                 times[0] * 1e3,
                 times[1] * 1e3,
                 kept[0],
@@ -124,85 +143,118 @@ fn measure_network(world: &World) -> Result<Option<Network>> {
     Ok(Some(Network { latency, bandwidth }))
 }
 
-/// Measures steps of a model.
-fn measure(
+/// Measures steps of a model with a batch: alone and together in turn, in blocks of `steps`.
+fn measure<M: Module + 'static>(
     name: &'static str,
-    device: &Device,
-    parameters: &[Variable],
-    loss: impl Fn() -> Result<Tensor>,
+    world: &World,
+    steps: usize,
+    (x, y): (&Tensor, &Tensor),
+    model: impl Fn() -> Result<M>,
+    loss: fn(&M, &Tensor, &Tensor) -> Result<Tensor>,
 ) -> Result<Measured> {
-    let mut optimizer = Optimizer::new(Adam::new(1e-4), parameters)?;
-    let mut times = Vec::new();
-    for step in 0..13 {
-        let begun = Instant::now();
-        optimizer.minimize(&loss()?)?;
-        device.synchronize_blocking()?;
-        // The first steps compile kernels.
-        if step > 2 {
-            times.push(begun.elapsed().as_secs_f64());
+    let trainer = |world: &World| {
+        let model = model()?;
+        let optimizer = Optimizer::new(Adam::new(1e-4), &model.parameters())?;
+        let loader = DataLoader::new(&Dataset::new(x, y)?, x.shape()[0])?;
+        Trainer::new(model, optimizer, loader, loss)?.data_parallel(world)
+    };
+    let mut trainers = [trainer(&World::single())?, trainer(world)?];
+    let mut times = [Vec::new(), Vec::new()];
+    for block in 0..6 {
+        for (trainer, times) in trainers.iter_mut().zip(&mut times) {
+            block_on(world.barrier())?;
+            let begun = Instant::now();
+            for _ in 0..steps {
+                block_on(trainer.step(x, y))?;
+            }
+            x.device().synchronize_blocking()?;
+            // The first block compiles kernels.
+            if block > 0 {
+                times.push(begun.elapsed().as_secs_f64() / steps as f64);
+            }
         }
     }
-    let count: usize = parameters.iter().map(|x| x.shape().iter().product::<usize>()).sum();
-    Ok(Measured { name, bytes: count as f64 * 4.0, seconds: median(times) })
+    let bytes = trainers[0].model.parameter_count() as f64 * 4.0;
+    let [alone, together] = times.map(median);
+    Ok(Measured { name, bytes, alone, together })
 }
 
-/// 784-512-512-10, 128 examples.
-fn mlp(device: &Device) -> Result<Measured> {
-    let generator = Generator::new(device, 0);
-    let model = Sequential::new()
-        .push(Linear::new(&generator, 784, 512)?)
-        .push(|x: &Tensor| Ok(x.relu()))
-        .push(Linear::new(&generator, 512, 512)?)
-        .push(|x: &Tensor| Ok(x.relu()))
-        .push(Linear::new(&generator, 512, 10)?);
-    let x = device.uniform(&[128, 784], 0.0, 1.0, 1)?;
-    let y = device.random_bits(&[128], 2)?.remainder(10)?.cast(DType::I32)?;
+/// Four layers of 512, 2,048 examples.
+fn mlp(device: &Device, world: &World) -> Result<Measured> {
+    let model = || {
+        let generator = Generator::new(device, 0);
+        let mut model = Sequential::new();
+        for _ in 0..4 {
+            model = model.push(Linear::new(&generator, 512, 512)?).push(|x: &Tensor| Ok(x.relu()));
+        }
+        Ok(model)
+    };
+    let x = device.uniform(&[2048, 512], 0.0, 1.0, 1)?;
     x.run()?;
-    measure("MLP", device, &model.parameters(), || {
-        model.forward(&x)?.cross_entropy(&y, CrossEntropyOptions::default())
+    measure("MLP", world, 5, (&x, &x), model, |model, x, y| {
+        model.forward(x)?.mse_loss(y, LossReduction::Mean)
     })
 }
 
 /// Four convolutions of 3 x 3 on 32 images of 32 x 32.
-fn cnn(device: &Device) -> Result<Measured> {
-    let generator = Generator::new(device, 0);
-    let same = ConvOptions { padding: 1.into(), ..ConvOptions::default() };
-    let mut model = Sequential::new();
-    for (inputs, outputs) in [(3, 32), (32, 64), (64, 128), (128, 128)] {
-        model = model
-            .push(Conv2d::new(&generator, inputs, outputs, [3, 3], same)?)
-            .push(|x: &Tensor| Ok(x.relu()))
-            .push(|x: &Tensor| x.max_pool(PoolOptions::new([2, 2])));
-    }
-    let model = model.push(|x: &Tensor| x.flatten(1..)).push(Linear::new(&generator, 512, 10)?);
+fn cnn(device: &Device, world: &World) -> Result<Measured> {
+    let model = || {
+        let generator = Generator::new(device, 0);
+        let same = ConvOptions { padding: 1.into(), ..ConvOptions::default() };
+        let mut model = Sequential::new();
+        for (inputs, outputs) in [(3, 32), (32, 64), (64, 128), (128, 128)] {
+            model = model
+                .push(Conv2d::new(&generator, inputs, outputs, [3, 3], same)?)
+                .push(|x: &Tensor| Ok(x.relu()))
+                .push(|x: &Tensor| x.max_pool(PoolOptions::new([2, 2])));
+        }
+        Ok(model.push(|x: &Tensor| x.flatten(1..)).push(Linear::new(&generator, 512, 10)?))
+    };
     let x = device.uniform(&[32, 3, 32, 32], 0.0, 1.0, 1)?;
     let y = device.random_bits(&[32], 2)?.remainder(10)?.cast(DType::I32)?;
     x.run()?;
-    measure("CNN", device, &model.parameters(), || {
-        model.forward(&x)?.cross_entropy(&y, CrossEntropyOptions::default())
+    measure("CNN", world, 10, (&x, &y), model, |model, x, y| {
+        model.forward(x)?.cross_entropy(y, CrossEntropyOptions::default())
     })
 }
 
+struct Transformer {
+    embedding: Embedding,
+    layers: Vec<TransformerEncoderLayer>,
+    head: Linear,
+}
+
+impl Module for Transformer {
+    fn members(&self, members: &mut Members) {
+        members.child("embedding", &self.embedding).child("head", &self.head);
+        for (n, layer) in self.layers.iter().enumerate() {
+            members.child(&format!("layers.{n}"), layer);
+        }
+    }
+}
+
 /// Four layers of width 256 on 8 sequences of 128 tokens, of 1,024 kinds.
-fn transformer(device: &Device) -> Result<Measured> {
-    let generator = Generator::new(device, 0);
-    let embedding = Embedding::new(&generator, 1024, 256)?;
+fn transformer(device: &Device, world: &World) -> Result<Measured> {
     let options = TransformerOptions { dim_feedforward: 1024, ..TransformerOptions::default() };
-    let layers: Vec<TransformerEncoderLayer> = (0..4)
-        .map(|_| TransformerEncoderLayer::new(&generator, 256, 4, options))
-        .collect::<Result<_>>()?;
-    let head = Linear::new(&generator, 256, 1024)?;
-    let mut parameters = [embedding.parameters(), head.parameters()].concat();
-    layers.iter().for_each(|layer| parameters.extend(layer.parameters()));
+    let model = || {
+        let generator = Generator::new(device, 0);
+        Ok(Transformer {
+            embedding: Embedding::new(&generator, 1024, 256)?,
+            layers: (0..4)
+                .map(|_| TransformerEncoderLayer::new(&generator, 256, 4, options))
+                .collect::<Result<_>>()?,
+            head: Linear::new(&generator, 256, 1024)?,
+        })
+    };
     let x = device.random_bits(&[8, 128], 1)?.remainder(1024)?.cast(DType::I32)?;
     x.run()?;
-    let causal = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
-    measure("transformer", device, &parameters, || {
-        let mut hidden = embedding.forward(&x)?;
-        for layer in &layers {
+    measure("transformer", world, 5, (&x, &x), model, |model, x, y| {
+        let causal = AttentionOptions { is_causal: true, ..AttentionOptions::default() };
+        let mut hidden = model.embedding.forward(x)?;
+        for layer in &model.layers {
             hidden = layer.run(&hidden, causal)?;
         }
-        let scores = head.forward(&hidden)?.permute(&[0, 2, 1])?;
-        scores.cross_entropy(&x, CrossEntropyOptions::default())
+        let scores = model.head.forward(&hidden)?.permute(&[0, 2, 1])?;
+        scores.cross_entropy(y, CrossEntropyOptions::default())
     })
 }

@@ -3,7 +3,7 @@
 
 use super::pool::PooledBuffer;
 use super::profiling::Profiling;
-use super::stages::Stages;
+use super::stages::OnComputed;
 use super::state::State;
 use super::Device;
 use crate::backend::BufferId;
@@ -14,6 +14,7 @@ use crate::kernel::{Limits, Plan, SlotStorage};
 use crate::plan::{cheap, plan};
 use crate::profile::Phase;
 use crate::span::span;
+use rustc_hash::FxHashSet;
 use std::borrow::Cow;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use web_time::Instant;
@@ -65,8 +66,19 @@ impl Device {
     pub(super) fn evaluate<'a>(
         &'a self,
         guard: &RunGuard<'a>,
+        state: MutexGuard<'a, State>,
+        nodes: &[NodeId],
+    ) -> Result<()> {
+        self.evaluate_in_stages(guard, state, nodes, None)
+    }
+
+    /// Same as [`Device::evaluate`], and calls `on_computed` for each of `nodes` that was not computed yet.
+    pub(super) fn evaluate_in_stages<'a>(
+        &'a self,
+        guard: &RunGuard<'a>,
         mut state: MutexGuard<'a, State>,
         nodes: &[NodeId],
+        mut on_computed: Option<&mut OnComputed<'_>>,
     ) -> Result<()> {
         state.collect_garbage(&*self.inner.backend);
         state.check()?;
@@ -79,7 +91,8 @@ impl Device {
         all.extend(state.graph.uncomputed_variable_values());
         let all = state.pending(&all);
         if all.len() > asked.len() {
-            if self.compute(guard, state, &all, None).is_ok() {
+            let stages = on_computed.as_mut().map(|call| (asked.len(), &mut **call));
+            if self.compute(guard, state, &all, stages).is_ok() {
                 return Ok(());
             }
             // A value that was not requested may depend on inputs without data, or be too large. Requesting it returns the
@@ -87,30 +100,17 @@ impl Device {
             state = self.state();
         }
         let asked = state.pending(&asked);
-        self.compute(guard, state, &asked, None)
-    }
-
-    /// Computes the nodes of `stages`, which are not computed yet, and with them the values of variables.
-    pub(super) fn evaluate_in_stages<'a>(
-        &'a self,
-        guard: &RunGuard<'a>,
-        mut state: MutexGuard<'a, State>,
-        stages: Stages<'_>,
-    ) -> Result<()> {
-        let mut all = stages.nodes.to_vec();
-        all.extend(state.graph.uncomputed_variable_values());
-        let all = state.pending(&all);
-        self.compute(guard, state, &all, Some(stages))
+        self.compute(guard, state, &asked, on_computed.map(|call| (asked.len(), call)))
     }
 
     /// Computes `nodes` as one batch, and stores the intermediate values that would otherwise be computed a third time. The
-    /// nodes begin with those of `stages`.
+    /// function of `stages` is called for each of the first nodes, whose number it has.
     fn compute<'a>(
         &'a self,
         _: &RunGuard<'a>,
         mut state: MutexGuard<'a, State>,
         nodes: &[NodeId],
-        stages: Option<Stages<'_>>,
+        stages: Option<(usize, &mut OnComputed<'_>)>,
     ) -> Result<()> {
         state.computed_at = state.graph.count;
         let mut capture = {
@@ -125,10 +125,15 @@ impl Device {
         };
         let inputs = state.buffers_of(&capture.sources)?;
         let mut trace = std::mem::take(&mut capture.trace);
-        trace.stages = stages.as_ref().map_or(0, |stages| stages.nodes.len());
+        // Aliases of one node are one result.
+        let results = |first: usize| -> FxHashSet<NodeId> {
+            nodes[..first].iter().map(|&node| state.graph.computed_by(node)).collect()
+        };
+        trace.stages = stages.as_ref().map_or(0, |(first, _)| results(*first).len());
         let written: Vec<NodeId> = trace.outputs.iter().map(|&n| capture.nodes[n]).collect();
         let prepare = || Ok((self.plan_for(trace)?, capture.scalars.as_slice()));
-        let computed = stages.map(|stages| stages.computed);
+        let mut computed = stages.map(|(_, call)| |n: usize, buffer| call(written[n], buffer));
+        let computed = computed.as_mut().map(|call| call as &mut dyn FnMut(usize, BufferId));
         let (mut state, ran) = self.run_unlocked(state, &inputs, prepare, computed)?;
         state.graph.mark_computed(&capture);
         // All buffers are taken before a result releases its operands.

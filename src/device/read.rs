@@ -1,6 +1,5 @@
 //! Reading: values computed by one batch and copied by one submission.
 
-use super::stages::Stages;
 use super::Device;
 use crate::backend::{BufferId, Pending, ReadRange, Take};
 use crate::error::{Error, Result};
@@ -63,30 +62,47 @@ impl Device {
         Ok(self.read_ranges(parts))
     }
 
-    /// Computes the nodes, which are distinct and not computed yet, as one batch. Each node is read as soon as it is computed,
-    /// while the batch computes the next ones. The reads are done when the results resolve, in order.
+    /// Computes the nodes as one batch. Each node is read as soon as it is computed, while the batch computes the next ones. The
+    /// reads are done when the results resolve, in order.
     pub(crate) fn read_in_stages(
         &self,
         wanted: Vec<ReadRequest>,
     ) -> Result<Vec<Pending<Result<()>>>> {
         let nodes: Vec<NodeId> = wanted.iter().map(|request| request.node).collect();
-        let guard = self.run_guard();
-        let mut state = self.state();
-        state.collect_garbage(&*self.inner.backend);
-        state.check()?;
-        self.ask(&mut state, &nodes);
-        let sizes: Vec<usize> = nodes.iter().map(|&node| state.graph.dtype(node).size()).collect();
+        let sizes: Vec<usize> = {
+            let state = self.state();
+            nodes.iter().map(|&node| state.graph.dtype(node).size()).collect()
+        };
         let mut wanted: Vec<Option<ReadRequest>> = wanted.into_iter().map(Some).collect();
         let mut reads = Vec::with_capacity(nodes.len());
-        let mut computed = |n: usize, buffer| {
-            if let Some(request) = wanted[n].take_if(|request| request.len > 0) {
-                reads.push(self.read_ranges(vec![request.range(buffer, sizes[n])]));
+        self.evicting(|| {
+            let guard = self.run_guard();
+            let state = self.state();
+            // The nodes that the batch computes in their place.
+            let computed: Vec<NodeId> =
+                nodes.iter().map(|&node| state.graph.computed_by(node)).collect();
+            let mut read = |node: NodeId, buffer| {
+                for n in (0..nodes.len()).filter(|&n| computed[n] == node) {
+                    if let Some(request) = wanted[n].take_if(|request| request.len > 0) {
+                        reads.push(self.read_ranges(vec![request.range(buffer, sizes[n])]));
+                    }
+                }
+            };
+            self.evaluate_in_stages(&guard, state, &nodes, Some(&mut read))
+        })?;
+        // These were computed before, or are empty.
+        let mut others = Vec::new();
+        for (request, size) in wanted.into_iter().zip(sizes) {
+            let Some(request) = request else { continue };
+            let buffer = self.state().buffer_of(request.node)?;
+            match request.len {
+                0 => (request.take)(&[])?,
+                _ => others.push(request.range(buffer, size)),
             }
-        };
-        let stages = Stages { nodes: &nodes, computed: &mut computed };
-        self.evaluate_in_stages(&guard, state, stages)?;
-        // Tensors without elements have no buffers.
-        wanted.into_iter().flatten().try_for_each(|request| (request.take)(&[]))?;
+        }
+        if !others.is_empty() {
+            reads.push(self.read_ranges(others));
+        }
         Ok(reads)
     }
 

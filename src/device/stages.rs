@@ -3,8 +3,6 @@
 use crate::backend::BufferId;
 use crate::graph::NodeId;
 
-/// Nodes, and a function that is called with the number of each node and its buffer once the node is computed.
-pub(super) struct Stages<'a> {
-    pub nodes: &'a [NodeId],
-    pub computed: &'a mut dyn FnMut(usize, BufferId),
-}
+/// A function that is called with a node and its buffer once a batch has computed the node, while it computes the next ones.
+/// For an alias, it gets the node whose computation gives the value.
+pub(super) type OnComputed<'a> = dyn FnMut(NodeId, BufferId) + 'a;

@@ -5,7 +5,7 @@
 //! (`tests/mock-driver`). Nothing has run on a real GPU yet.
 
 mod backend;
-mod driver;
+pub(crate) mod driver;
 pub mod ptx;
 pub mod tensor_cores;
 

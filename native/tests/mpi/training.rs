@@ -25,7 +25,7 @@ pub fn perform(world: &World, task: &str) -> Result<()> {
     match name {
         "weights" => println!("weights: {}", hex(&weights(&device, world, 100)?)),
         "die" => die(&device, world),
-        "time" => time(&device, world)?,
+        "time" => time(&device, world, next().parse().expect("a number of examples"))?,
         "overlap" => overlap(),
         _ => panic!("no task {task}"),
     }
@@ -165,7 +165,7 @@ const WIDTH: usize = 512;
 const LAYERS: usize = 4;
 
 /// Returns the median time of a step in milliseconds.
-fn step_time(device: &Device, world: &World) -> Result<f64> {
+fn step_time(device: &Device, world: &World, examples: usize) -> Result<f64> {
     let generator = Generator::new(device, 0);
     let mut model = Sequential::new();
     for _ in 0..LAYERS {
@@ -173,11 +173,11 @@ fn step_time(device: &Device, world: &World) -> Result<f64> {
         model = model.push(layer).push(|x: &Tensor| Ok(x.relu()));
     }
     let optimizer = Optimizer::new(Adam::new(1e-4), &model.parameters())?;
-    let x = device.uniform(&[4096, WIDTH], -1.0, 1.0, 1)?;
+    let x = device.uniform(&[examples, WIDTH], -1.0, 1.0, 1)?;
     let data = Dataset::new(&x, &x)?;
     let forward =
         |model: &Sequential, x: &_, y: &_| model.forward(x)?.mse_loss(y, LossReduction::Mean);
-    let loader = DataLoader::new(&data, 2048)?;
+    let loader = DataLoader::new(&data, examples)?;
     let options = DataParallelOptions { bucket_bytes: WIDTH * (WIDTH + 1) * 4 };
     let mut trainer = Trainer::new(model, optimizer, loader, forward)?
         .epochs(1000)
@@ -200,9 +200,9 @@ fn median(mut times: Vec<f64>) -> f64 {
 }
 
 /// Prints the time of a step alone, of a step with the other ranks, and of the sums of a step without computing.
-fn time(device: &Device, world: &World) -> Result<()> {
-    let alone = step_time(device, &World::single())?;
-    let together = step_time(device, world)?;
+fn time(device: &Device, world: &World, examples: usize) -> Result<()> {
+    let alone = step_time(device, &World::single(), examples)?;
+    let together = step_time(device, world, examples)?;
     let mut times = Vec::new();
     for _ in 0..12 {
         block_on(world.barrier())?;
@@ -217,8 +217,9 @@ fn time(device: &Device, world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Prints how much of the time of the sums is hidden, between two processes and on a network with a delay of 20 ms. It is not a
-/// test. Run it with `WARPWEFT_TEST_MPI="trainer overlap cpu"`, in a release build with `--exact child --nocapture`.
+/// Prints how much of the time of the sums is hidden, between two processes and on a network with a delay of 20 ms. Sums can only
+/// be hidden by a backward pass that takes as long. This is not a test. Run it with `WARPWEFT_TEST_MPI="trainer overlap cpu"`, in
+/// a release build with `--exact child --nocapture`.
 fn overlap() {
     let print = |what: &str, line: String| {
         let times: Vec<f64> = line.split(' ').map(|time| time.parse().expect("a time")).collect();
@@ -226,9 +227,14 @@ fn overlap() {
         let hidden = 100.0 * (1.0 - (together - alone) / sums);
         println!("{what}: alone {alone} ms, together {together} ms, sums {sums} ms: {hidden:.0} % of the sums are hidden");
     };
-    print("two processes", run(2, "trainer time cpu", 60.0).succeeds().line(0, "time: "));
-    let link = Link { delay: Duration::from_millis(20), loss: 0 };
-    let Some(network) = Network::or_skip(link) else { return };
-    let started = Started::start(network.mpirun(&arguments("trainer time cpu", 60.0), &child()));
-    print("a delay of 20 ms", started.end(2).succeeds().line(0, "time: "));
+    for examples in [2048, 8192] {
+        let task = format!("trainer time cpu {examples}");
+        let near = run(2, &task, 60.0).succeeds();
+        print(&format!("{examples} examples, two processes"), near.line(0, "time: "));
+        let link = Link { delay: Duration::from_millis(20), loss: 0 };
+        let Some(network) = Network::or_skip(link) else { return };
+        let started = Started::start(network.mpirun(&arguments(&task, 60.0), &child()));
+        let far = started.end(2).succeeds();
+        print(&format!("{examples} examples, a delay of 20 ms"), far.line(0, "time: "));
+    }
 }

@@ -36,6 +36,33 @@ struct State {
 /// How long a rank waits for the others.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Worlds of the same ranks. Each rank opens the worlds in the same order.
+pub struct Worlds {
+    size: usize,
+    meetings: Mutex<Vec<Arc<Meeting>>>,
+}
+
+impl Worlds {
+    pub fn new(size: usize) -> Worlds {
+        Worlds { size, meetings: Mutex::default() }
+    }
+
+    /// Opens world number `n` as a rank.
+    pub fn open(&self, n: usize, rank: usize, delay: Duration) -> Result<World> {
+        let size = self.size;
+        let meeting = {
+            let mut meetings = self.meetings.lock().unwrap_or_else(PoisonError::into_inner);
+            while meetings.len() <= n {
+                let meeting: Arc<Meeting> = Arc::default();
+                meeting.state().calls.resize(size, None);
+                meetings.push(meeting);
+            }
+            meetings[n].clone()
+        };
+        World::new(move || Ok(Arc::new(Threads { rank, size, meeting, delay })))
+    }
+}
+
 /// Runs `work` as this many ranks, each on a separate thread, and returns their results in order. Every call of the engine
 /// takes at least `delay`.
 pub fn run<T: Send>(
@@ -43,12 +70,8 @@ pub fn run<T: Send>(
     delay: Duration,
     work: impl Fn(World) -> Result<T> + Sync,
 ) -> Vec<Result<T>> {
-    let meeting: Arc<Meeting> = Arc::default();
-    meeting.state().calls.resize(size, None);
-    let rank = |rank: usize| {
-        let meeting = meeting.clone();
-        World::new(move || Ok(Arc::new(Threads { rank, size, meeting, delay }))).and_then(&work)
-    };
+    let worlds = Worlds::new(size);
+    let rank = |rank: usize| worlds.open(0, rank, delay).and_then(&work);
     std::thread::scope(|scope| {
         let rank = &rank;
         let ranks: Vec<_> = (0..size).map(|n| scope.spawn(move || rank(n))).collect();

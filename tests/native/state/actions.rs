@@ -350,6 +350,17 @@ pub enum Action {
 }
 
 impl Action {
+    /// Whether all ranks that train together must perform the action.
+    pub fn is_of_trainer(&self) -> bool {
+        match self {
+            Action::Starved(inner) | Action::Profiled(inner) => inner.is_of_trainer(),
+            Action::Refused { what, .. } => *what == Refusal::LoadNonsense,
+            Action::Trainer { .. } | Action::OwnStep { .. } | Action::Replay { .. } => true,
+            Action::NextStep | Action::Evaluate | Action::Save | Action::Load => true,
+            _ => false,
+        }
+    }
+
     /// Returns the name of the kind of action. Some similar kinds have the same name.
     pub fn name(&self) -> String {
         let text = format!("{self:?}");

@@ -19,8 +19,8 @@ use std::collections::BTreeSet;
 const SEEDS: u64 = 400;
 
 /// Returns the smallest program that finds a fault of the reference, and that passes without it.
-fn found(fault: Fault) -> Vec<Action> {
-    let mut bench = Bench::open(Place::Cpu).expect("the CPU is there");
+fn found(fault: Fault, ranks: usize) -> Vec<Action> {
+    let mut bench = Bench::open(Place::Cpu, ranks).expect("the CPU is there");
     let right = bench.setting;
     let wrong = Setting { fault, ..right };
     let mut finds = |program: &[Action]| {
@@ -41,7 +41,7 @@ fn names(program: &[Action]) -> BTreeSet<String> {
 
 #[test]
 fn a_wrong_gradient_is_found() {
-    let program = found(Fault::Tanh);
+    let program = found(Fault::Tanh, 1);
     let text = text(&program);
     assert!(text.contains("tanh"), "{text}");
     assert!(program.len() <= 6, "{text}");
@@ -49,7 +49,7 @@ fn a_wrong_gradient_is_found() {
 
 #[test]
 fn a_wrong_rule_of_an_optimizer_is_found() {
-    let program = found(Fault::NoMomentum);
+    let program = found(Fault::NoMomentum, 1);
     let names = names(&program);
     assert!(names.contains("Optimizer") || names.contains("Trainer"), "{}", text(&program));
     assert!(program.len() <= 8, "{}", text(&program));
@@ -57,18 +57,25 @@ fn a_wrong_rule_of_an_optimizer_is_found() {
 
 #[test]
 fn shared_gradients_of_variables_are_found() {
-    let program = found(Fault::SharedVariables);
+    let program = found(Fault::SharedVariables, 1);
     assert!(names(&program).contains("Variable"), "{}", text(&program));
     assert!(program.len() <= 7, "{}", text(&program));
 }
 
 #[test]
 fn a_program_that_captures_late_is_found() {
-    let program = found(Fault::LateCapture);
+    let program = found(Fault::LateCapture, 1);
     let names = names(&program);
     let all = ["Compile", "RunProgram"];
     assert!(all.iter().all(|name| names.contains(*name)), "{}", text(&program));
     assert!(program.len() <= 16, "{}", text(&program));
+}
+
+#[test]
+fn ranks_that_train_alone_are_found() {
+    let program = found(Fault::OwnGradients, 2);
+    assert!(names(&program).contains("Trainer"), "{}", text(&program));
+    assert!(program.len() <= 4, "{}", text(&program));
 }
 
 #[test]

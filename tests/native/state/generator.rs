@@ -85,6 +85,8 @@ struct Maker {
     random: Random,
     /// Whether there may be a trainer.
     trains: bool,
+    /// Whether several ranks perform the program. Then it trains more.
+    is_shared: bool,
     model: Model,
     program: Vec<Action>,
 }
@@ -94,8 +96,10 @@ pub fn program(seed: u64, setting: Setting) -> Vec<Action> {
     let mut random = Random::new(seed);
     let most = if random.one_in(4) { 90 } else { 40 };
     let length = 8 + random.below(most);
-    let trains = random.one_in(3);
-    let mut maker = Maker { random, trains, model: Model::new(setting), program: Vec::new() };
+    let is_shared = setting.others > 0;
+    let trains = random.one_in(3) || is_shared;
+    let model = Model::new(setting);
+    let mut maker = Maker { random, trains, is_shared, model, program: Vec::new() };
     for slot in 0..3 {
         let (shape, seed) = (maker.random.below(SHAPES.len()), maker.random.below(50));
         maker.take(Action::Data { to: slot, shape, seed });
@@ -202,6 +206,9 @@ impl Maker {
     }
 
     fn action(&mut self) -> Action {
+        if self.is_shared && self.random.one_in(3) {
+            return self.trainer();
+        }
         match self.random.below(100) {
             0..28 => self.operation(),
             28..42 => self.reading(),

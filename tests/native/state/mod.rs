@@ -16,6 +16,7 @@ mod generator;
 mod machine;
 mod model;
 mod nested;
+mod ranks;
 mod reference;
 mod run;
 mod shrink;
@@ -37,7 +38,7 @@ const FINDINGS: u64 = 3;
 /// The number of seeds from 0 on that always run. The others are fresh.
 const FIXED: u64 = 100;
 
-/// The open objects of a backend.
+/// The open objects of a backend, or of each rank on it.
 struct Bench {
     place: Place,
     equipment: Arc<Equipment>,
@@ -45,18 +46,22 @@ struct Bench {
 }
 
 impl Bench {
-    fn open(place: Place) -> Result<Bench, String> {
+    fn open(place: Place, ranks: usize) -> Result<Bench, String> {
         let (device, other) = (place.open()?, Place::Cpu.open()?);
-        let setting = Setting { f16: device.limits().f16, ..Setting::default() };
+        let f16 = device.limits().f16;
+        let setting = Setting { f16, others: ranks - 1, ..Setting::default() };
         Ok(Bench { place, equipment: Arc::new(Equipment::new(device, other)), setting })
     }
 
     /// Runs a program. After a finding, opens a new device.
     fn run(&mut self, program: &[Action], count: &mut Count) -> Option<Finding> {
+        if self.setting.others > 0 {
+            return ranks::run(self.place, self.setting, program, count);
+        }
         let found = run(&self.equipment, self.setting, program, count);
         if found.is_some() || self.place == Place::Cpu {
             let setting = self.setting;
-            *self = Bench::open(self.place).expect("it was there before");
+            *self = Bench::open(self.place, 1).expect("it was there before");
             self.setting = setting;
         } else {
             self.equipment.device.run_eagerly(false);
@@ -83,17 +88,14 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(place: Place) -> Watch {
+    fn new(name: String) -> Watch {
         let running: Arc<Mutex<Option<(u64, Instant)>>> = Arc::default();
         let watched = Arc::downgrade(&running);
         std::thread::spawn(move || {
             while let Some(running) = watched.upgrade() {
                 let running = *running.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some((seed, _)) = running.filter(|(_, since)| since.elapsed() > PATIENCE) {
-                    say(&format!(
-                        "fuzz of state on {}: the program of seed {seed} hangs",
-                        place.name()
-                    ));
+                    say(&format!("fuzz of state on {name}: the program of seed {seed} hangs"));
                     std::process::exit(101);
                 }
                 std::thread::sleep(Duration::from_millis(500));
@@ -115,10 +117,14 @@ fn asked(name: &str) -> Option<u64> {
 }
 
 /// Runs programs until the time is over.
-fn fuzz(place: Place) {
-    let mut bench = match Bench::open(place) {
+fn fuzz(place: Place, ranks: usize) {
+    let mut bench = match Bench::open(place, ranks) {
         Ok(bench) => bench,
         Err(error) => return absent(place, "the fuzz test of state", &error),
+    };
+    let name = match ranks {
+        1 => place.name().to_string(),
+        _ => format!("{ranks} ranks of {}", place.name()),
     };
     let alone = asked("WARPWEFT_FUZZ_SEED");
     let seconds = Duration::from_secs(asked("WARPWEFT_FUZZ_SECONDS").unwrap_or(SECONDS));
@@ -130,8 +136,8 @@ fn fuzz(place: Place) {
         Some(seed) => Box::new(std::iter::once(seed)),
         None => Box::new(seeds),
     };
-    say(&format!("fuzz of state on {}: seeds 0 to {FIXED}, then from {base} on", place.name()));
-    let watch = Watch::new(place);
+    say(&format!("fuzz of state on {name}: seeds 0 to {FIXED}, then from {base} on"));
+    let watch = Watch::new(name.clone());
     let (mut findings, mut kinds) = (Vec::new(), Vec::new());
     let most = asked("WARPWEFT_FUZZ_FINDINGS").unwrap_or(FINDINGS);
     for seed in seeds {
@@ -149,8 +155,7 @@ fn fuzz(place: Place) {
         let (since, small) = (begun.elapsed(), bench.shrunk(&program, &found));
         let again = bench.run(&small, &mut Count::default()).unwrap_or(found.clone());
         findings.push(format!(
-            "seed {seed} on {}, after {} s, {} actions of {}: {}\n{}",
-            place.name(),
+            "seed {seed} on {name}, after {} s, {} actions of {}: {}\n{}",
             since.as_secs(),
             small.len(),
             program.len(),
@@ -161,16 +166,26 @@ fn fuzz(place: Place) {
         kinds.push(found.kind);
     }
     let seconds = begun.elapsed().as_secs();
-    say(&format!("fuzz of state on {}: {ran} programs in {seconds} s, {count:?}", place.name()));
+    say(&format!("fuzz of state on {name}: {ran} programs in {seconds} s, {count:?}"));
     assert!(findings.is_empty(), "\n{}", findings.join("\n"));
 }
 
 #[test]
 fn programs_on_cpu() {
-    fuzz(Place::Cpu);
+    fuzz(Place::Cpu, 1);
 }
 
 #[test]
 fn programs_on_wgpu() {
-    fuzz(Place::Wgpu);
+    fuzz(Place::Wgpu, 1);
+}
+
+#[test]
+fn programs_on_two_ranks() {
+    fuzz(Place::Cpu, 2);
+}
+
+#[test]
+fn programs_on_three_ranks() {
+    fuzz(Place::Cpu, 3);
 }

@@ -34,6 +34,17 @@ pub struct Count {
     pub errors: u64,
 }
 
+impl Count {
+    /// Adds the numbers of another run.
+    pub fn add(&mut self, other: Count) {
+        self.actions += other.actions;
+        self.skipped += other.skipped;
+        self.numbers += other.numbers;
+        self.unknown += other.unknown;
+        self.errors += other.errors;
+    }
+}
+
 thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
@@ -105,6 +116,7 @@ pub fn run(
         let done = match caught(|| machine.perform(action)) {
             Ok(done) => done,
             Err(panic) => {
+                machine.abandon();
                 // The remaining objects of the library may panic again when they are dropped.
                 std::mem::forget(machine);
                 let kind = format!("panic: {}", normalized(&panic));
@@ -116,10 +128,20 @@ pub fn run(
         let is_old = equipment.device.stats().submits - first_batch > KEPT_BATCHES;
         match judged(&name, &plan, done, was_starved || is_old, count) {
             Ok(true) => model = next,
-            Ok(false) => count.errors += 1,
-            Err((kind, what)) => return Some(Finding { kind, what, at }),
+            Ok(false) => {
+                count.errors += 1;
+                if setting.others > 0 && action.is_of_trainer() {
+                    model.drop_trainer();
+                    (machine.trainer, machine.world) = (None, None);
+                }
+            }
+            Err((kind, what)) => {
+                machine.abandon();
+                return Some(Finding { kind, what, at });
+            }
         }
         if let Some((kind, what)) = differs(&name, &model, &machine) {
+            machine.abandon();
             return Some(Finding { kind, what, at });
         }
     }
@@ -137,6 +159,9 @@ pub fn run(
 
 /// The number of batches for which gradients pass a tensor that was dropped.
 const KEPT_BATCHES: u64 = 64;
+
+/// A part of the message of an error that another rank has caused.
+pub const OTHER_RANK: &str = "all ranks must answer, but rank";
 
 /// Checks that an action succeeded or rightly failed. Otherwise returns the kind and the text of a finding. `forgets` is
 /// whether the device may have dropped the history of tensors that were dropped.
@@ -162,10 +187,11 @@ fn judged(
     // An error is right in these cases, although the model has a value. Zeros are never right.
     let is_forgotten = error.message().contains("was dropped after it was computed");
     let lost = ["was dropped after an assignment", "must not be used up"];
+    let is_of_other_rank = error.message().contains(OTHER_RANK);
     let may_fail = is_forgotten && forgets
         || lost.iter().any(|what| error.message().contains(what))
         || plan.or_is_gone && error.kind() == ErrorKind::InvalidState && !own && !is_forgotten
-        || plan.or_lacks_memory && error.kind() == ErrorKind::Memory;
+        || plan.or_lacks_memory && (error.kind() == ErrorKind::Memory || is_of_other_rank);
     let allowed = match &plan.outcome {
         _ if may_fail => true,
         Outcome::Fails(names) => {
@@ -173,7 +199,7 @@ fn judged(
                 let is_named = |word: &&str| error.message().contains(&format!("{word} {place}"));
                 ["variable", "parameter"].iter().any(is_named)
             };
-            if !names.is_empty() && !names.iter().any(says) {
+            if !names.is_empty() && !is_of_other_rank && !names.iter().any(says) {
                 let kind = format!("nameless error of {name}: {}", alike(&error));
                 let what = format!(
                     "{name} must name one of the variables or parameters {names:?}, and says: {error}"

@@ -1,12 +1,10 @@
 //! The functions of the CUDA driver that the backend calls, from the library that NVIDIA's driver installs.
-//!
-//! The library is loaded at run time, so that one program runs with and without it. Types and constants come from `cudarc`. Its
-//! functions are not called, because they panic without the library or a symbol, and their results are an enum, which must not
-//! have the codes of later drivers.
 
+use super::functions::functions;
 use cudarc::driver::sys;
 use libloading::Library;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::ops::Deref;
 use std::sync::OnceLock;
 use sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
@@ -24,32 +22,9 @@ pub const LIBRARY: &str = "libcuda.so.1";
 /// The result of a call that did not fail.
 pub const SUCCESS: u32 = CUresult::CUDA_SUCCESS as u32;
 
-/// Declares the table of functions, and the function that loads it. The signatures must be those of `cudarc`, whose results are
-/// an enum of the same size.
-macro_rules! functions {
-    ($($name:ident($($argument:ident: $type:ty),*);)*) => {
-        /// The loaded functions. Each returns a code, 0 for success.
-        #[allow(non_snake_case)]
-        pub struct Api {
-            $(pub $name: unsafe extern "C" fn($($argument: $type),*) -> u32,)*
-        }
-
-        $(const _: unsafe fn($($type),*) -> CUresult = sys::$name;)*
-
-        /// Finds all functions in the library.
-        fn find(library: &'static Library) -> Result<Api, String> {
-            Ok(Api {
-                $($name: {
-                    // SAFETY: the symbol is NVIDIA's function, and its signature was compared with that of `cudarc` above.
-                    let symbol = unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) };
-                    *symbol.map_err(|_| missing(stringify!($name)))?
-                },)*
-            })
-        }
-    };
-}
-
 functions! {
+    /// The functions of the driver.
+    Functions, sys -> CUresult;
     cuInit(flags: c_uint);
     cuGetErrorName(code: CUresult, text: *mut *const c_char);
     cuGetErrorString(code: CUresult, text: *mut *const c_char);
@@ -96,7 +71,22 @@ functions! {
         block_z: c_uint, shared_bytes: c_uint, stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void);
 }
 
-fn missing(symbol: &str) -> String {
+/// The loaded driver.
+pub struct Api {
+    functions: Functions,
+    library: &'static Library,
+}
+
+impl Deref for Api {
+    type Target = Functions;
+
+    fn deref(&self) -> &Functions {
+        &self.functions
+    }
+}
+
+/// Describes a function that an old driver lacks.
+pub fn missing(symbol: &str) -> String {
     format!("{LIBRARY} has no function {symbol}; update NVIDIA's driver")
 }
 
@@ -108,7 +98,8 @@ fn load() -> Result<Api, String> {
         Err(error) => return Err(why_not_loaded(&error)),
     };
     // The driver cannot be unloaded safely, so the library stays until the process ends.
-    let api = find(Box::leak(Box::new(library)))?;
+    let library = Box::leak(Box::new(library));
+    let api = Api { functions: Functions::find(library).map_err(missing)?, library };
     // SAFETY: cuInit may be called at any time.
     let code = unsafe { (api.cuInit)(0) };
     match code {
@@ -144,6 +135,11 @@ impl Api {
     pub fn get() -> Result<&'static Api, &'static str> {
         static API: OnceLock<Result<Api, String>> = OnceLock::new();
         API.get_or_init(load).as_ref().map_err(|why| why.as_str())
+    }
+
+    /// Returns the library.
+    pub fn library(&self) -> &'static Library {
+        self.library
     }
 
     /// Returns the name, the number and the description of a code, as in `CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is

@@ -1,9 +1,10 @@
 //! GPUs of NVIDIA, through the driver: discovery, and streams. Only this folder and `distributed/nccl` call NVIDIA's library.
 
-mod api;
+pub(crate) mod api;
 mod context;
 mod discovery;
 mod events;
+pub(crate) mod functions;
 mod kernel_cache;
 mod module;
 mod staging;

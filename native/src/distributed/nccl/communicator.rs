@@ -1,7 +1,8 @@
 //! The communicator: NCCL's connection to the other ranks.
 
-use super::api::{Api, IN_PROGRESS, SUCCESS};
+use super::api::{Api, IN_PROGRESS};
 use super::gpu::Gpu;
+use crate::cuda::driver::api::SUCCESS;
 use crate::error::{Error, Result};
 use cudarc::nccl::sys::{ncclComm_t, ncclConfig_t, ncclResult_t, ncclUniqueId};
 use std::ffi::c_char;

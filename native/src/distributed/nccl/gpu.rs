@@ -1,7 +1,8 @@
 //! The GPU of a rank: its primary context, a stream, and the device memory through which data passes.
 
-use super::api::{Cuda, SUCCESS};
+use super::api::Cuda;
 use super::PIECE_BYTES;
+use crate::cuda::driver::api::SUCCESS;
 use crate::error::{Error, ErrorKind, Result};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream, CUstream_flags};
 use std::ptr::null_mut;
@@ -98,7 +99,7 @@ impl Gpu {
             OUT_OF_MEMORY => ErrorKind::Memory,
             _ => ErrorKind::InvalidState,
         };
-        let (who, got) = (&self.who, self.cuda.error(code));
+        let (who, got) = (&self.who, self.cuda.name(code));
         Err(Error::new(kind, format!("nccl: {name} must succeed on {who}, got {got}")))
     }
 
@@ -172,7 +173,7 @@ impl Gpu {
     /// `InvalidState` if the work failed.
     pub fn is_idle(&self) -> Result<bool> {
         // SAFETY: the stream is that of the context.
-        match self.within(|| unsafe { (self.cuda.cuStreamQuery)(self.stream) })? {
+        match self.within(|| unsafe { self.cuda.query(self.stream) })? {
             NOT_READY => Ok(false),
             code => self.outcome("cuStreamQuery", code).map(|()| true),
         }

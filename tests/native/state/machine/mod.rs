@@ -8,12 +8,14 @@ mod trainer;
 use super::actions::{Action, Binary, Inner, Slot, Unary, OPTIMIZERS, TENSORS, VARIABLES};
 use super::actions::{PROGRAMS, SHAPES};
 use super::model::tensors::{data, part};
+use crate::distributed::threads::Worlds;
 use pollster::block_on;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use warpweft::device::Device;
+use warpweft::distributed::World;
 use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
 use warpweft::nn::Generator;
@@ -28,7 +30,15 @@ pub struct Equipment {
     pub device: Device,
     /// The device to which tensors are copied and from which they come back.
     pub other: Device,
+    /// The ranks that perform the same program, if there are several.
+    pub team: Option<Team>,
     custom: OnceLock<Custom>,
+}
+
+/// A rank, and the worlds of its trainers.
+pub struct Team {
+    pub rank: usize,
+    pub worlds: Arc<Worlds>,
 }
 
 /// Functions that users write.
@@ -49,7 +59,7 @@ const SHADER: &str = "
 
 impl Equipment {
     pub fn new(device: Device, other: Device) -> Equipment {
-        Equipment { device, other, custom: OnceLock::new() }
+        Equipment { device, other, team: None, custom: OnceLock::new() }
     }
 
     pub fn custom(&self) -> Result<Custom> {
@@ -80,6 +90,9 @@ pub struct Machine {
     pub state: Option<BTreeMap<String, Tensor>>,
     pub trainer: Option<trainer::Training>,
     pub file: Option<Vec<u8>>,
+    /// The world of the trainer, and the number of worlds that were opened.
+    pub world: Option<World>,
+    pub opened: usize,
 }
 
 /// Returns the contents of a slot. The model has checked that it is filled.
@@ -100,6 +113,15 @@ impl Machine {
             state: None,
             trainer: None,
             file: None,
+            world: None,
+            opened: 0,
+        }
+    }
+
+    /// Tells the other ranks that this one ends.
+    pub fn abandon(&self) {
+        if let Some(world) = &self.world {
+            world.fail("it has a finding");
         }
     }
 

@@ -9,13 +9,14 @@ use pollster::block_on;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
 use warpweft::nn::{Generator, Members, Mode, Module};
 use warpweft::optim::{Adam, Optimizer, Sgd, WeightAverage};
 use warpweft::tensor::{Tensor, Variable};
-use warpweft::train::{Batch, DataLoader, Dataset, Trainer};
+use warpweft::train::{Batch, DataLoader, DataParallelOptions, Dataset, Trainer};
 
 /// A layer with a running mean of its predictions.
 pub struct Net {
@@ -24,6 +25,8 @@ pub struct Net {
     buffer: Variable,
     mode: Mode,
     generator: Generator,
+    /// Whether several ranks train. Then the buffer is a mean of the bias, because the predictions differ by rank.
+    is_shared: bool,
 }
 
 impl Module for Net {
@@ -52,7 +55,7 @@ fn forward(net: &Net, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     let predicted = x.matmul(&net.weight.value())?.add(&net.bias.value())?.tanh();
     if net.mode.training() {
         net.generator.draw();
-        let mean = predicted.mean(0)?.mul(0.5)?;
+        let mean = if net.is_shared { net.bias.value() } else { predicted.mean(0)? }.mul(0.5)?;
         net.buffer.assign(&net.buffer.value().mul(0.5)?.add(&mean)?.detach())?;
     }
     predicted.sub(y)?.square().mean(())
@@ -93,8 +96,9 @@ impl Machine {
             }
             Action::OwnStep { seed } => {
                 let device = self.device().clone();
-                let (x, y) =
-                    (tensor(&device, &[2, 3], *seed)?, tensor(&device, &[2, 2], *seed + 1)?);
+                let rank = self.trainer()?.rank();
+                let x = tensor(&device, &[2 + rank, 3], *seed + rank)?;
+                let y = tensor(&device, &[2 + rank, 2], *seed + rank + 1)?;
                 let step = block_on(self.trainer()?.step(&x, &y))?;
                 return Ok(vec![("loss".into(), read(&step.loss)?)]);
             }
@@ -132,7 +136,8 @@ impl Machine {
         let made = Rc::new(RefCell::new(made));
         let all = [&weight, &bias, &buffer].map(Clone::clone);
         let (mode, generator) = (Mode::default(), Generator::new(&device, 1));
-        let net = Net { weight, bias, buffer, mode, generator };
+        let is_shared = self.equipment.team.is_some();
+        let net = Net { weight, bias, buffer, mode, generator, is_shared };
         let trainer = match rule % 2 {
             0 => {
                 let x = tensor(&device, &[EXAMPLES, 3], FEATURES)?;
@@ -142,7 +147,15 @@ impl Machine {
             }
             _ => Trainer::new(net, made.clone(), batches(&device), forward)?,
         };
-        self.trainer = Some(trainer.epochs(EPOCHS).detect_anomaly(rule % 3 == 2));
+        let mut trainer = trainer.epochs(EPOCHS).detect_anomaly(rule % 3 == 2);
+        if let Some(team) = &self.equipment.team {
+            let world = team.worlds.open(self.opened, team.rank, Duration::ZERO)?;
+            (self.opened, self.world) = (self.opened + 1, Some(world.clone()));
+            // Every parameter is a bucket.
+            let options = DataParallelOptions { bucket_bytes: 4 };
+            trainer = trainer.data_parallel_with(&world, options)?;
+        }
+        self.trainer = Some(trainer);
         for (slot, variable) in all.into_iter().enumerate() {
             self.variables[slot] = Some(variable);
         }

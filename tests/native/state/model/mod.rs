@@ -84,6 +84,15 @@ struct Mark {
 pub struct Setting {
     pub f16: bool,
     pub fault: Fault,
+    /// The number of this rank, and of the other ranks that train with it.
+    pub rank: usize,
+    pub others: usize,
+}
+
+impl Setting {
+    pub fn ranks(self) -> usize {
+        self.others + 1
+    }
 }
 
 /// A wrong rule in the reference.
@@ -99,6 +108,8 @@ pub enum Fault {
     NoMomentum,
     /// `tanh` passes its gradient unchanged.
     Tanh,
+    /// Each rank trains with its own gradients.
+    OwnGradients,
 }
 
 #[derive(Clone, Debug)]
@@ -239,6 +250,11 @@ impl Model {
             }
         }
         all
+    }
+
+    /// Drops the trainer. After an error, several ranks cannot train on.
+    pub fn drop_trainer(&mut self) {
+        self.trainer = None;
     }
 
     /// Returns the tensor in a slot.

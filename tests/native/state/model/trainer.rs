@@ -2,6 +2,9 @@
 //!
 //! The parameters are the variables in slots 0 and 1, the buffer is the variable in slot 2, and the optimizer is in slot 0. The
 //! other actions access all of them there.
+//!
+//! With several ranks, each performs the same actions and has a model. Only the batches of the trainer differ by rank. So a step
+//! is one on the joined batches of all ranks, and the loss is that of this rank's batch.
 
 use super::super::actions::{Action, EPOCHS, EXAMPLES, SIZE};
 use super::super::reference::array::Array;
@@ -10,7 +13,7 @@ use super::super::reference::optimizer::{Optimizer, ACCUMULATED};
 use super::super::reference::tape::{self, Tensor};
 use super::optimizers::apart;
 use super::tensors::array;
-use super::{Made, Model, Output, Why, FAILS};
+use super::{Fault, Made, Model, Output, Why, FAILS};
 use std::collections::BTreeMap;
 
 /// The seeds of initial values, and of data.
@@ -89,8 +92,8 @@ impl Model {
             Action::NextStep => self.next_step(),
             Action::OwnStep { seed } => {
                 self.trainer()?;
-                let (x, y) = (array(&[2, 3], *seed), array(&[2, 2], *seed + 1));
-                let loss = self.train(&x, &y)?;
+                let all = (0..self.setting.ranks()).map(|rank| own_batch(*seed, rank));
+                let loss = self.train(all.collect(), self.setting.rank)?.0;
                 let trainer = self.trainer.as_mut().ok_or(Why::Skip)?;
                 trainer.has_own = true;
                 Ok(vec![("loss".into(), loss.value.clone())])
@@ -137,11 +140,19 @@ impl Model {
         self.trainer.clone().ok_or(Why::Skip)
     }
 
-    /// Takes a step on a batch, and returns its loss.
-    fn train(&mut self, x: &Array, y: &Array) -> Made<Tensor> {
+    /// Takes a step on the batches of all ranks. Returns the losses of this rank's batch, and of all together.
+    fn train(&mut self, batches: Vec<(Array, Array)>, own: usize) -> Made<(Tensor, Tensor)> {
         let trainer = self.trainer()?;
         let [w, b, buffer] = trainer.variables.map(|at| self.all[at].value.clone());
-        let (loss, mean) = forward(&w, &b, x, y);
+        let (own, mut mean) = forward(&w, &b, &batches[own].0, &batches[own].1);
+        let (x, y): (Vec<&Array>, Vec<&Array>) = batches.iter().map(|(x, y)| (x, y)).unzip();
+        let mut loss = forward(&w, &b, &Array::concat(&x), &Array::concat(&y)).0;
+        if self.setting.fault == Fault::OwnGradients {
+            loss = own.clone();
+        }
+        if self.setting.others > 0 {
+            mean = b.value.clone();
+        }
         let running = buffer.value.zip(&mean, |before, now| before * 0.5 + now * 0.5);
         // The buffer is assigned when the loss is computed, before the step. The step may change the buffer, too.
         let buffer = trainer.variables[2];
@@ -154,7 +165,7 @@ impl Model {
         let trainer = self.trainer.as_mut().ok_or(Why::Skip)?;
         trainer.steps += 1;
         trainer.draws += 1;
-        Ok(loss)
+        Ok((own, loss))
     }
 
     fn next_step(&mut self) -> Made<Output> {
@@ -163,14 +174,20 @@ impl Model {
         if before.epoch >= EPOCHS {
             return Ok(vec![number("over", 1.0)]);
         }
-        let (start, len) = rows(before.batch);
-        let x = array(&[EXAMPLES, 3], FEATURES).slice(start, len);
-        let y = array(&[EXAMPLES, 2], TARGETS).slice(start, len);
-        let loss = self.train(&x, &y)?;
+        let taken = before.batch..BATCHES.min(before.batch + self.setting.ranks());
+        let batch = |n: usize| {
+            let (start, len) = rows(n);
+            let x = array(&[EXAMPLES, 3], FEATURES).slice(start, len);
+            (x, array(&[EXAMPLES, 2], TARGETS).slice(start, len))
+        };
+        let len: usize = taken.clone().map(|n| rows(n).1).sum();
+        // A rank for which no batch is left repeats the last one.
+        let own = self.setting.rank.min(taken.len() - 1);
+        let (loss, joined) = self.train(taken.clone().map(batch).collect(), own)?;
         let lr = self.made[before.optimizer].groups[0].lr;
         let trainer = self.trainer.as_mut().ok_or(Why::Skip)?;
-        trainer.losses.push((loss.value.data[0], len as f64));
-        trainer.batch += 1;
+        trainer.losses.push((joined.value.data[0], len as f64));
+        trainer.batch = taken.end;
         let mut output = vec![
             number("over", 0.0),
             ("loss".into(), loss.value.clone()),
@@ -269,6 +286,12 @@ impl Model {
         self.evaluate_all();
         Ok(Vec::new())
     }
+}
+
+/// Returns a rank's batch for a step on other data. The ranks have different numbers of examples.
+pub fn own_batch(seed: usize, rank: usize) -> (Array, Array) {
+    let examples = 2 + rank;
+    (array(&[examples, 3], seed + rank), array(&[examples, 2], seed + rank + 1))
 }
 
 /// Returns the loss of a batch, and the mean of the predictions.
