@@ -1,5 +1,5 @@
-//! Measures data-parallel training, and estimates how it scales to more ranks. The estimate is a simulation: it is computed from
-//! the time of a step and the network between two ranks.
+//! Measures data-parallel training, and estimates how it scales to more ranks. The estimate is a simulation: it is computed
+//! from the time of a step and the network between two ranks.
 //!
 //!     cargo build --release -p warpweft-native --features mpi --example scaling
 //!     mpirun -n 2 target/release/examples/scaling

@@ -62,8 +62,8 @@ impl Device {
         Ok(self.read_ranges(parts))
     }
 
-    /// Computes the nodes as one batch. Each node is read as soon as it is computed, while the batch computes the next ones. The
-    /// reads are done when the results resolve, in order.
+    /// Computes the nodes as one batch. Each node is read as soon as it is computed, while the batch computes the next ones.
+    /// The reads are done when the results resolve, in order.
     pub(crate) fn read_in_stages(
         &self,
         wanted: Vec<ReadRequest>,

@@ -217,9 +217,9 @@ fn time(device: &Device, world: &World, examples: usize) -> Result<()> {
     Ok(())
 }
 
-/// Prints how much of the time of the sums is hidden, between two processes and on a network with a delay of 20 ms. Sums can only
-/// be hidden by a backward pass that takes as long. This is not a test. Run it with `WARPWEFT_TEST_MPI="trainer overlap cpu"`, in
-/// a release build with `--exact child --nocapture`.
+/// Prints how much of the time of the sums is hidden, between two processes and on a network with a delay of 20 ms. Sums can
+/// only be hidden by a backward pass that takes as long. This is not a test. Run it with
+/// `WARPWEFT_TEST_MPI="trainer overlap cpu"`, in a release build with `--exact child --nocapture`.
 fn overlap() {
     let print = |what: &str, line: String| {
         let times: Vec<f64> = line.split(' ').map(|time| time.parse().expect("a time")).collect();

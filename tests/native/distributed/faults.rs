@@ -10,6 +10,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 use warpweft::device::Device;
 use warpweft::distributed::World;
+use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
 use warpweft::nn::{Generator, Layer, Linear, LossReduction, Module, Sequential};
 use warpweft::optim::{Optimizer, Sgd};
@@ -168,4 +169,22 @@ fn a_bucket_of_no_bytes_is_refused() {
         joined(device, Task { bucket: 3, ..Task::default() }, &world, 0).map(drop)
     });
     assert_eq!(got[0], "data_parallel: a bucket must have 4 bytes, got 3");
+}
+
+/// A loss that is not finite on one rank is an error of all, when the epoch ends.
+#[test]
+fn a_loss_that_is_not_finite_reaches_all_ranks() {
+    let results = run(3, Duration::ZERO, |world| {
+        let device = open(Place::Cpu)?;
+        let mut trainer = joined(&device, Task { batch: 24, ..Task::default() }, &world, 0)?;
+        let value = if world.rank() == 1 { f64::NAN } else { 1.0 };
+        let (x, y) = (device.full(&[4, 6], value, DType::F32)?, device.zeros((&[4], DType::I32))?);
+        block_on(trainer.step(&x, &y))?;
+        Ok(block_on(trainer.end_epoch()).expect_err("it is not finite").message().to_string())
+    });
+    for message in results {
+        let message = message.expect("a message");
+        let want = "train: the loss of step 0 (epoch 0, batch 0) must be finite, got NaN";
+        assert!(message.starts_with(want), "{message}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Tests data-parallel training. The ranks are threads here; `native/tests/mpi` has the tests with processes.
 
 mod faults;
+mod programs;
 mod resume;
 mod sync_batch_norm;
 pub mod threads;

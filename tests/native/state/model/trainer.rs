@@ -3,8 +3,8 @@
 //! The parameters are the variables in slots 0 and 1, the buffer is the variable in slot 2, and the optimizer is in slot 0. The
 //! other actions access all of them there.
 //!
-//! With several ranks, each performs the same actions and has a model. Only the batches of the trainer differ by rank. So a step
-//! is one on the joined batches of all ranks, and the loss is that of this rank's batch.
+//! With several ranks, each performs the same actions and has a model. Only the batches of the trainer differ by rank. So a
+//! step is one on the joined batches of all ranks, and the loss is that of this rank's batch.
 
 use super::super::actions::{Action, EPOCHS, EXAMPLES, SIZE};
 use super::super::reference::array::Array;
