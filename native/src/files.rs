@@ -227,7 +227,8 @@ pub fn save_checkpoint<M: Module>(
 ) -> Result<()> {
     let file = block_on(trainer.save(notes))?;
     match trainer.rank() {
-        0 => write("save_checkpoint", path.as_ref(), &file),
+        0 => write("save_checkpoint", path.as_ref(), &file)
+            .inspect_err(|error| trainer.fail(&error.to_string())),
         _ => Ok(()),
     }
 }
@@ -241,7 +242,8 @@ pub fn load_checkpoint<M: Module>(
     trainer: &mut Trainer<M>,
 ) -> Result<BTreeMap<String, String>> {
     let path = path.as_ref();
-    let file = read("load_checkpoint", path)?;
+    let file =
+        read("load_checkpoint", path).inspect_err(|error| trainer.fail(&error.to_string()))?;
     block_on(trainer.load(&file)).map_err(|error| of_path(&error, path))
 }
 

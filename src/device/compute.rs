@@ -119,7 +119,8 @@ impl Device {
                 |held: &Arc<PooledBuffer>| held.is_own() && Arc::strong_count(held) == 1;
             let is_own = |source| buffers.get(&source).is_some_and(is_unshared);
             let is_own: &dyn Fn(NodeId) -> bool = &is_own;
-            let donates = !*eager && !shows(Debug::NoDonation);
+            // If a later part fails, the values that an earlier one has read are still needed.
+            let donates = stages.is_none() && !*eager && !shows(Debug::NoDonation);
             let is_own = donates.then_some(is_own);
             graph.capture(nodes, &CapturePolicy { is_cheap: cheap, is_own })
         };

@@ -3,10 +3,11 @@
 use super::once;
 use super::Collective;
 use crate::backend::Pending;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use rustc_hash::FxHasher;
 use std::future::ready;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
@@ -45,6 +46,8 @@ struct Ranks {
     thread: Mutex<Option<thread::JoinHandle<()>>>,
     /// The first error. All later calls return it.
     broken: Arc<OnceLock<Error>>,
+    /// Whether the batch of this rank does not count now.
+    is_idle: AtomicBool,
 }
 
 impl World {
@@ -86,7 +89,16 @@ impl World {
         let (calls, thread) = (Mutex::new(Some(calls)), Mutex::new(Some(thread)));
         let broken = Arc::default();
         Ok(World {
-            ranks: Some(Arc::new(Ranks { name, rank, size, engine, calls, thread, broken })),
+            ranks: Some(Arc::new(Ranks {
+                name,
+                rank,
+                size,
+                engine,
+                calls,
+                thread,
+                broken,
+                is_idle: AtomicBool::new(false),
+            })),
         })
     }
 
@@ -195,6 +207,18 @@ impl World {
         })
     }
 
+    /// Sets whether the batch of this rank does not count, because it repeats another one.
+    pub(crate) fn set_idle(&self, is_idle: bool) {
+        if let Some(ranks) = &self.ranks {
+            ranks.is_idle.store(is_idle, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the batch of this rank does not count.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ranks.as_ref().is_some_and(|ranks| ranks.is_idle.load(Ordering::Relaxed))
+    }
+
     /// Announces that this rank has failed. All calls of all ranks then return an error with the rank and the reason.
     pub fn fail(&self, reason: &str) {
         if let Some(ranks) = &self.ranks {
@@ -222,20 +246,42 @@ fn first_difference(a: &str, b: &str) -> Option<(String, String)> {
     }
 }
 
+/// The second word of the first message of a gather. The message is longer than that of [`World::agree`], so engines tell the
+/// two apart.
+const GATHER: u64 = u64::from_le_bytes(*b"gathered");
+
 /// Gathers bytes of different lengths: first the lengths, then as many bytes as the longest.
 fn gather(engine: &dyn Collective, size: usize, mut own: Vec<u8>) -> Result<Vec<Vec<u8>>> {
-    let mut lengths = vec![0; size * 8];
-    engine.all_gather(&(own.len() as u64).to_le_bytes(), &mut lengths)?;
-    let length = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default()) as usize;
-    let lengths: Vec<usize> = lengths.chunks(8).map(length).collect();
+    let first = [own.len() as u64, GATHER].map(u64::to_le_bytes).concat();
+    let mut lengths = vec![0; size * first.len()];
+    engine.all_gather(&first, &mut lengths)?;
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    let words: Vec<u64> = lengths.chunks(8).map(word).collect();
+    if words.iter().skip(1).step_by(2).any(|&word| word != GATHER) {
+        return Err(Error::state("all_gather: all ranks must make the same calls, got others"));
+    }
+    let lengths: Vec<usize> = words.iter().step_by(2).map(|&length| length as usize).collect();
     let most = lengths.iter().copied().max().unwrap_or(0);
     if most == 0 {
         return Ok(vec![Vec::new(); size]);
     }
+    let mut all = zeros(most.checked_mul(size))?;
     own.resize(most, 0);
-    let mut all = vec![0; most * size];
     engine.all_gather(&own, &mut all)?;
     Ok(all.chunks(most).zip(lengths).map(|(bytes, length)| bytes[..length].to_vec()).collect())
+}
+
+/// Returns zeros, or an error if they do not fit into memory.
+fn zeros(count: Option<usize>) -> Result<Vec<u8>> {
+    let mut zeros = Vec::new();
+    match count.and_then(|count| zeros.try_reserve_exact(count).ok().map(|()| count)) {
+        Some(count) => zeros.resize(count, 0),
+        None => {
+            let message = "all_gather: the bytes of all ranks must fit into memory, got too many";
+            return Err(Error::new(ErrorKind::Memory, message));
+        }
+    }
+    Ok(zeros)
 }
 
 impl Ranks {

@@ -287,6 +287,10 @@ impl Plan {
         for dispatch in &self.dispatches {
             bytes += size_of::<Dispatch>() + dispatch.label.len() + dispatch.kernel.size();
         }
+        for part in &self.parts {
+            // The parts share the kernels.
+            bytes += part.slots.len() * size_of::<Slot>();
+        }
         bytes
     }
 }

@@ -47,8 +47,15 @@ impl SyncBatchNorm {
         let (rank, ranks) = (self.world.rank(), self.world.size());
         let channels = x.shape()[1];
         let axes: Vec<isize> = (0..x.rank() as isize).filter(|&axis| axis != 1).collect();
-        let own = Tensor::stack(&[x.mean(&axes)?, x.var(&axes, 0.0)?], 0)?;
-        let count = (x.numel() / channels.max(1)) as f32;
+        let own = match x.numel() {
+            // A mean of nothing is NaN.
+            0 => Tensor::stack(&[x.sum(&axes)?, x.sum(&axes)?], 0)?,
+            _ => Tensor::stack(&[x.mean(&axes)?, x.var(&axes, 0.0)?], 0)?,
+        };
+        let count = match self.world.is_idle() {
+            true => 0.0,
+            false => (x.numel() / channels.max(1)) as f32,
+        };
         // `x` is computed together with its statistics, because the rest of the network needs it.
         let mut batch = x.device().batch();
         batch.add(x)?.add(&own)?;

@@ -64,7 +64,11 @@ impl Optimizer {
                 let count: usize = sizes[parameters.clone()].iter().sum();
                 let elements = start..start + count;
                 start += count;
-                let part = shard.line_of(&totals, parameters)?.mul(weight)?;
+                // A gradient that does not count may be NaN.
+                let part = match weight {
+                    0.0 => self.device().zeros(&[count])?,
+                    _ => shard.line_of(&totals, parameters)?.mul(weight)?,
+                };
                 gradients.buckets.push((Bucket { shard: n, elements }, part));
             }
         }

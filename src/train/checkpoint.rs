@@ -44,6 +44,11 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// `InvalidArgument` if a parameter or a note has a name that is reserved for the trainer. Also the errors of
     /// [`Tensor::read`].
     pub async fn save(&self, notes: &BTreeMap<String, String>) -> Result<Vec<u8>> {
+        self.announcer().watch(self.write(notes)).await
+    }
+
+    /// Implements [`Trainer::save`].
+    async fn write(&self, notes: &BTreeMap<String, String>) -> Result<Vec<u8>> {
         let own = |name: &&String| name.starts_with(OWN) || *name == STATE;
         if let Some(name) = self.model.state_dict().keys().chain(notes.keys()).find(own) {
             return Err(Error::argument(format!(
@@ -110,15 +115,12 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// generators, or from the middle of an epoch of other batches. `Shape` if a parameter has another shape. After an error,
     /// nothing has changed.
     pub async fn load(&mut self, file: &[u8]) -> Result<BTreeMap<String, String>> {
-        let loaded = match self.meet_for_loading(file).await {
-            Ok(()) => self.load_alone(file).await,
-            Err(error) => Err(error),
-        };
-        self.announce(loaded)
+        self.announcer().watch(self.read(file)).await
     }
 
-    /// Implements [`Trainer::load`] on each rank.
-    async fn load_alone(&mut self, file: &[u8]) -> Result<BTreeMap<String, String>> {
+    /// Implements [`Trainer::load`].
+    async fn read(&mut self, file: &[u8]) -> Result<BTreeMap<String, String>> {
+        self.meet_for_loading(file).await?;
         let io::Safetensors { mut tensors, mut metadata, skipped } =
             io::load_safetensors(&self.device, file)?;
         if let Some((name, skipped)) = skipped.first_key_value() {

@@ -28,8 +28,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// changed.
     pub async fn evaluate(&mut self, data: &dyn Batches) -> Result<Scores> {
         let guard = RollbackGuard::new(&self.model, &self.generators);
-        let found = self.meet_and_evaluate(data).await;
-        let found = self.announce(found)?;
+        let found = self.announcer().watch(self.meet_and_evaluate(data)).await?;
         guard.disarm();
         Ok(found)
     }

@@ -96,8 +96,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// A failed step changes nothing, and the next call retries it on the same batch. If the step was taken, but its report
     /// or the end of its epoch failed, the next call continues there.
     pub async fn next_step(&mut self) -> Result<Option<Step>> {
-        let step = self.advance().await;
-        self.announce(step)
+        self.announcer().watch(self.advance()).await
     }
 
     /// Implements [`Trainer::next_step`].
@@ -192,8 +191,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// steps on the device. `Shape` if the loss is not a single number. After an error nothing has changed, including running
     /// statistics, generators, learning rates and counters.
     pub async fn step(&mut self, x: &Tensor, y: &Tensor) -> Result<Step> {
-        let step = self.take_step(x, y, examples(x)).await;
-        self.announce(step)
+        self.announcer().watch(self.take_step(x, y, examples(x))).await
     }
 
     /// Implements [`Trainer::step`] for a batch that counts as this many examples.
@@ -207,9 +205,11 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             (None, None) => self.optimizer.with(|own| Ok(own.lr()))?,
         };
         let mut guard = RollbackGuard::new(&self.model, &self.generators);
+        self.set_idle(examples == 0);
         let loss = (self.forward)(&self.model, x, y)?.loss;
+        self.set_idle(false);
         let past = match self.detect_anomaly {
-            true => self.look_at(&loss).await?,
+            true => self.look_at(&loss, examples).await?,
             false => Vec::new(),
         };
         let loss_mean = self.loss_mean.with(&loss, self.batch, examples)?;
@@ -244,7 +244,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
 
     /// Returns an error if a loss or its gradients are not finite. Otherwise returns the tensors of the loss's history,
     /// because gradients pass through them a second time.
-    async fn look_at(&self, loss: &Tensor) -> Result<Vec<Tensor>> {
+    async fn look_at(&self, loss: &Tensor, examples: u64) -> Result<Vec<Tensor>> {
         let past = loss.past()?;
         let wrong = |what: &str, found: NonFinite| {
             Error::state(format!(
@@ -260,7 +260,9 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             names.push(name);
             values.push(parameter.value());
         }
+        drop(self.device.take_pending_sums());
         let gradients = loss.grad(&values.iter().collect::<Vec<_>>())?;
+        self.provide_sums(examples).await?;
         let mut finite = Vec::with_capacity(gradients.len());
         for gradient in &gradients {
             finite.push(gradient.is_finite().all(())?);
@@ -284,8 +286,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// early stopping monitors a number that does not exist. Also the errors of [`Trainer::evaluate`]. After an error, nothing
     /// has changed.
     pub async fn end_epoch(&mut self) -> Result<Epoch> {
-        let ended = self.finish_epoch().await;
-        self.announce(ended)
+        self.announcer().watch(self.finish_epoch()).await
     }
 
     /// Implements [`Trainer::end_epoch`].
@@ -298,7 +299,12 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             return Err(Error::state(message));
         }
         self.check_stopping()?;
-        self.meet(|| format!("the end of epoch {} after step {}", self.epoch, self.steps)).await?;
+        self.meet(|| {
+            let (epoch, steps) = (self.epoch, self.steps);
+            let validation = self.describe_validation();
+            format!("the end of epoch {epoch} after step {steps}\n{validation}")
+        })
+        .await?;
         let loss = self.mean_loss().await?;
         let guard = RollbackGuard::new(&self.model, &self.generators);
         self.share_buffers().await?;

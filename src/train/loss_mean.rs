@@ -25,13 +25,16 @@ impl LossMean {
         Ok(LossMean { mean, first_non_finite, examples: 0 })
     }
 
-    /// Adds the loss of a batch with this number of examples.
+    /// Adds the loss of a batch with this number of examples. Without examples, the loss may be NaN, and is ignored.
     pub fn with(&self, loss: &Tensor, batch: u64, examples: u64) -> Result<LossMean> {
         if loss.numel() != 1 {
             let shape = loss.shape();
             return Err(Error::shape(format!(
                 "train: the loss must be one number, got shape {shape:?}"
             )));
+        }
+        if examples == 0 {
+            return Ok(self.clone());
         }
         let loss = loss.detach().cast(DType::F32)?.reshape(&[1])?;
         let all = self.examples + examples;

@@ -15,6 +15,7 @@ use crate::tensor::{Tensor, Variable};
 use rustc_hash::FxHasher;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -111,44 +112,52 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         options: DataParallelOptions,
     ) -> Result<Trainer<M, O>> {
         let bucket_elements = options.bucket_bytes / size_of::<f32>();
-        if bucket_elements == 0 {
-            let bytes = options.bucket_bytes;
-            let message = format!("data_parallel: a bucket must have 4 bytes, got {bytes}");
-            return Err(Error::argument(message));
-        }
-        if world.size() == 1 {
-            return Ok(self);
-        }
-        let joined = pollster::block_on(self.join(world));
+        let joined = match options.bucket_bytes {
+            bytes @ 0..4 => {
+                let message = format!("data_parallel: a bucket must have 4 bytes, got {bytes}");
+                Err(Error::argument(message))
+            }
+            _ if world.size() == 1 => return Ok(self),
+            _ => pollster::block_on(self.join(world)),
+        };
         joined.inspect_err(|error| world.fail(&error.to_string()))?;
         for generator in &self.generators {
             generator.set_rank(world.rank() as u32);
+        }
+        if world.rank() > 0 {
+            // The losses of a checkpoint that was loaded before are those of all ranks.
+            self.loss_mean = LossMean::new(&self.device)?;
         }
         self.left = None;
         self.parallel = Some(Parallel { world: world.clone(), bucket_elements });
         Ok(self)
     }
 
-    /// Checks that all ranks have the same training, and takes the values of rank 0.
+    /// Checks that all ranks have the same training, and takes the values and the optimizer's state of rank 0.
     #[cfg(feature = "distributed")]
-    async fn join(&self, world: &World) -> Result<()> {
+    async fn join(&mut self, world: &World) -> Result<()> {
         world.agree("data_parallel", self.describe()?).await?;
         let values = self.values()?;
-        let tensors: Vec<&Tensor> = values.values().collect();
+        let state = self.optimizer.with(Optimizer::state_dict)?;
+        let tensors: Vec<&Tensor> = values.values().chain(state.values()).collect();
         let own = self.device.read_bytes(&tensors).await?;
         let all = world.broadcast(0, own.concat()).await?;
         if world.rank() == 0 {
             return Ok(());
         }
         let mut rest = &all[..];
-        let mut first = BTreeMap::new();
-        for ((name, value), own) in values.iter().zip(&own) {
+        let mut first = [BTreeMap::new(), BTreeMap::new()];
+        let names = values.iter().map(|one| (0, one)).chain(state.iter().map(|one| (1, one)));
+        for ((which, (name, value)), own) in names.zip(&own) {
             let (bytes, after) = rest.split_at(own.len());
             rest = after;
             let tensor = self.device.tensor_from_bytes(bytes, value.shape(), value.dtype())?;
-            first.insert(name.clone(), tensor);
+            first[which].insert(name.clone(), tensor);
         }
-        self.set_values(&first)
+        let [values, state] = first;
+        self.set_values(&values)?;
+        let steps = Optimizer::saved_steps(&state).await?;
+        self.optimizer.with_mut(|own| own.restore(&state, &steps))
     }
 
     /// Describes what all ranks must have in common, in lines.
@@ -159,6 +168,10 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             let (dtype, shape) = (value.dtype(), value.shape());
             writeln!(text, "`{name}`: {dtype} {shape:?}").ok();
         }
+        for (name, value) in self.optimizer.with(Optimizer::state_dict)? {
+            let (dtype, shape) = (value.dtype(), value.shape());
+            writeln!(text, "state `{name}` of the optimizer: {dtype} {shape:?}").ok();
+        }
         let (count, rates) =
             self.optimizer.with(|own| Ok((own.parameters().count(), own.rates())))?;
         writeln!(text, "{count} parameters to train\nlearning rates {rates:?}").ok();
@@ -166,6 +179,22 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         writeln!(text, "{} generators", self.generators.len()).ok();
         writeln!(text, "step {}", self.steps).ok();
         Ok(text)
+    }
+
+    /// Describes the validation, for which all ranks call each other.
+    pub(super) fn describe_validation(&self) -> String {
+        let data = self.validation.as_ref().map(|data| (data.order(), data.steps()));
+        let metrics: Vec<String> = self.metrics.iter().map(|metric| metric.name()).collect();
+        format!("validation on {data:?}\nmetrics {metrics:?}")
+    }
+
+    /// Tells the other ranks that this one cannot train on. Their calls then return an error with the reason. With one rank,
+    /// it does nothing.
+    #[cfg(feature = "distributed")]
+    pub fn fail(&self, reason: &str) {
+        if let Some(parallel) = &self.parallel {
+            parallel.world.fail(reason);
+        }
     }
 
     /// Returns the number of this process among the ranks that train together, from 0.
@@ -183,7 +212,6 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     pub(super) async fn reduce(&self, loss: &Tensor, examples: u64) -> Result<Option<Reduced>> {
         let Some(parallel) = &self.parallel else { return Ok(None) };
         let most = parallel.bucket_elements;
-        let mut guard = FailOnDrop(Some(&parallel.world));
         // Discards the sums of earlier gradients that no step took.
         drop(self.device.take_pending_sums());
         let gradients =
@@ -192,6 +220,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         let BucketedGradients { buckets, has } = gradients;
         let mut text =
             format!("step {} of epoch {}\nlearning rates {lr:?}", self.steps, self.epoch);
+        write!(text, "\nreports every {} steps", self.report_every).ok();
         for (n, _) in has.iter().flatten().enumerate().filter(|(_, has)| !**has) {
             write!(text, "\nno gradient of parameter {n}").ok();
         }
@@ -202,16 +231,27 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         if weight == 0.0 {
             return Err(Error::state("train: the ranks must have an example, got none"));
         }
-        guard.0 = None;
         Ok(Some(Reduced { has, sums, weight }))
     }
 
-    /// Tells the other ranks that this one failed.
-    pub(super) fn announce<T>(&self, result: Result<T>) -> Result<T> {
+    /// Returns what tells the other ranks if a call of this one fails.
+    pub(super) fn announcer(&self) -> Announcer {
+        Announcer(self.parallel.as_ref().map(|parallel| parallel.world.clone()))
+    }
+
+    /// Sets whether the batch of this rank does not count.
+    pub(super) fn set_idle(&self, is_idle: bool) {
         if let Some(parallel) = &self.parallel {
-            return result.inspect_err(|error| parallel.world.fail(&error.to_string()));
+            parallel.world.set_idle(is_idle);
         }
-        result
+    }
+
+    /// Sums the gradients that an additional backward pass needs from all ranks.
+    pub(super) async fn provide_sums(&self, examples: u64) -> Result<()> {
+        match &self.parallel {
+            Some(parallel) => parallel.provide_sums(&self.device, examples as f32).await,
+            None => Ok(()),
+        }
     }
 
     /// Checks that all ranks are at the same point.
@@ -330,8 +370,13 @@ impl Parallel {
     /// Sums the gradients that the backward pass needs from all ranks. Each rank's gradient counts by its examples.
     async fn provide_sums(&self, device: &Device, examples: f32) -> Result<()> {
         for pending in device.take_pending_sums() {
-            let own: Vec<f32> = pending.gradient.read().await?;
-            let sums = self.world.all_reduce(own.iter().map(|x| x * examples).collect()).await?;
+            let own = if examples > 0.0 {
+                let own: Vec<f32> = pending.gradient.read().await?;
+                own.iter().map(|x| x * examples).collect()
+            } else {
+                vec![0.0; pending.gradient.numel()]
+            };
+            let sums = self.world.all_reduce(own).await?;
             // A step multiplies each rank's gradients by its examples later.
             let scale = if examples > 0.0 { 1.0 / examples } else { 0.0 };
             pending.provide(&sums.iter().map(|sum| sum * scale).collect::<Vec<_>>())?;
@@ -403,13 +448,27 @@ impl Parallel {
     }
 }
 
-/// Announces a failure when it is dropped, because other ranks wait for a step whose future was dropped.
-struct FailOnDrop<'a>(Option<&'a World>);
+/// Tells the other ranks if a call of this rank fails, or if its future is dropped, because they wait for it.
+pub(super) struct Announcer(Option<World>);
 
-impl Drop for FailOnDrop<'_> {
+impl Announcer {
+    /// Awaits a call.
+    pub async fn watch<T>(mut self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let result = call.await;
+        if let (Some(world), Err(error)) = (self.0.take(), &result) {
+            world.fail(&error.to_string());
+        }
+        result
+    }
+}
+
+impl Drop for Announcer {
     fn drop(&mut self) {
-        if let Some(world) = self.0 {
-            world.fail("its step was dropped before it was complete");
+        if let Some(world) = &self.0 {
+            world.fail(match std::thread::panicking() {
+                true => "it panicked",
+                false => "a call of its trainer was dropped before it was complete",
+            });
         }
     }
 }

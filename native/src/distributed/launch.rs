@@ -10,7 +10,6 @@ const TIMEOUT: &str = "WARPWEFT_WORLD_TIMEOUT";
 
 /// Options of [`WorldInit::init_with`].
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct WorldOptions {
     /// The time after which a call that makes no progress returns an error. It must be longer than any rank computes between
     /// two calls. 300 seconds by default.
@@ -55,17 +54,18 @@ pub trait WorldInit: Sized {
     /// Joins the ranks that `mpirun` started, with the [options of the environment](WorldOptions::from_environment). A program
     /// that was started without it is a world of one rank.
     ///
-    /// Drop the world at the end of the program, at the latest. Dropping it waits until all ranks drop theirs.
+    /// Waits until all ranks call it, without a timeout. Drop the world before the program ends, so do not call
+    /// `std::process::exit` while it exists. Dropping it waits until all ranks drop theirs.
     ///
     /// # Errors
     /// `InvalidArgument` if an environment variable has no valid value. `Unsupported` if this build has no feature `mpi`, but
     /// there are several ranks. `InvalidState` if MPI cannot be started, or if this process has already joined.
     fn init() -> Result<Self>;
 
-    /// Joins the ranks that `mpirun` started.
+    /// Same as [`init`](WorldInit::init), with these options instead of those of the environment.
     ///
     /// # Errors
-    /// As [`init`](WorldInit::init).
+    /// Same as [`init`](WorldInit::init).
     fn init_with(options: WorldOptions) -> Result<Self>;
 }
 

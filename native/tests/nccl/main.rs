@@ -139,7 +139,8 @@ fn a_missing_library_is_named() {
     let library = folder(None);
     fs::write(library.folder.join(NCCL), bytes()).expect("written");
     let other = outcome(&library, "reduce 2").errors;
-    let must = "Unsupported: nccl: NVIDIA's driver must work, got: NVIDIA's driver is not installed";
+    let must =
+        "Unsupported: nccl: NVIDIA's driver must work, got: NVIDIA's driver is not installed";
     assert!(other.len() == 2 && other.iter().all(|error| error.starts_with(must)), "{other:?}");
 }
 

@@ -4,6 +4,7 @@ use super::threads::run;
 use super::{joined, open, Classifier, Task};
 use crate::suite::Place;
 use pollster::block_on;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -14,6 +15,8 @@ use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
 use warpweft::nn::{Generator, Layer, Linear, LossReduction, Module, Sequential};
 use warpweft::optim::{Optimizer, Sgd};
+use warpweft::tensor::Tensor;
+use warpweft::train::metrics::Accuracy;
 use warpweft::train::{DataLoader, Dataset, Trainer};
 
 /// Runs `work` on two ranks, which must both fail, and returns their messages.
@@ -93,7 +96,7 @@ fn an_error_of_one_rank_reaches_the_other() {
             0 => device.ones(&[4, 6])?,
             _ => device.ones(&[4, 5])?,
         };
-        let y = device.zeros((&[4], warpweft::dtype::DType::I32))?;
+        let y = device.zeros((&[4], DType::I32))?;
         block_on(trainer.step(&x, &y)).map(drop)
     });
     assert!(got[1].starts_with("linear:") || got[1].starts_with("matmul:"), "{got:?}");
@@ -133,8 +136,100 @@ fn a_dropped_step_reaches_the_other() {
         std::thread::sleep(Duration::from_millis(200));
         block_on(trainer.next_step()).map(drop)
     });
-    let want = "world: all ranks must answer, but rank 1 failed: its step was dropped before it was complete";
+    assert_eq!(got, [DROPPED, DROPPED]);
+}
+
+/// The error of all ranks after rank 1 dropped a call.
+const DROPPED: &str = "world: all ranks must answer, but rank 1 failed: a call of its trainer was dropped before it was \
+                       complete";
+
+/// The end of an epoch cannot be dropped and called again, because the other rank has answered the first call.
+#[test]
+fn a_dropped_end_of_an_epoch_reaches_the_other() {
+    let got = messages(|device, world| {
+        let mut trainer = default_trainer(device, &world)?;
+        let (x, y) = (device.ones(&[4, 6])?, device.zeros((&[4], DType::I32))?);
+        block_on(trainer.step(&x, &y))?;
+        if world.rank() == 1 {
+            {
+                let mut end = pin!(trainer.end_epoch());
+                let waits = end.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!(waits.is_pending());
+            }
+            return block_on(trainer.end_epoch()).map(drop);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        block_on(trainer.end_epoch()).map(drop)
+    });
+    assert_eq!(got, [DROPPED, DROPPED]);
+}
+
+/// An error in the gradients has its own text on the other rank.
+#[test]
+fn an_error_of_the_gradients_reaches_the_other() {
+    let got = messages(|device, world| {
+        let model = Linear::new(&Generator::new(device, 0), 1, 1)?;
+        let optimizer = Optimizer::new(Sgd::new(0.1), &model.parameters())?;
+        let x = device.ones(&[4, 1])?;
+        let data = DataLoader::new(&Dataset::new(&x, &x)?, 1)?;
+        let rank = world.rank();
+        let forward = move |model: &Linear, x: &Tensor, y: &Tensor| match rank {
+            0 => model.forward(x)?.mse_loss(y, LossReduction::Mean),
+            _ => x.mse_loss(y, LossReduction::Mean),
+        };
+        let mut trainer = Trainer::new(model, optimizer, data, forward)?.data_parallel(&world)?;
+        block_on(trainer.next_step()).map(drop)
+    });
+    assert!(got[1].contains("parameter"), "{got:?}");
+    assert_eq!(got[0], format!("world: all ranks must answer, but rank 1 failed: {}", got[1]));
+}
+
+/// A checkpoint that one rank cannot save is an error of both.
+#[test]
+fn an_error_of_a_checkpoint_reaches_the_other() {
+    let got = messages(|device, world| {
+        let trainer = default_trainer(device, &world)?;
+        let mut notes = BTreeMap::new();
+        if world.rank() == 1 {
+            notes.insert("trainer".to_string(), String::new());
+        }
+        block_on(trainer.save(&notes)).map(drop)
+    });
+    assert!(got[1].starts_with("save: names of parameters and notes"), "{got:?}");
+    assert_eq!(got[0], format!("world: all ranks must answer, but rank 1 failed: {}", got[1]));
+}
+
+/// A call of the world does not answer a call of a trainer.
+#[test]
+fn a_call_of_the_world_is_no_step() {
+    let got = messages(|device, world| {
+        let mut trainer = default_trainer(device, &world)?;
+        match world.rank() {
+            0 => block_on(trainer.next_step()).map(drop),
+            _ => block_on(world.all_gather(vec![1, 2, 3])).map(drop),
+        }
+    });
+    assert!(got.iter().all(|text| text.contains("the ranks must make one call")), "{got:?}");
+}
+
+#[test]
+fn different_reports_and_validations_are_refused() {
+    let got = messages(|device, world| {
+        let trainer = default_trainer(device, &world)?;
+        let mut trainer = trainer.report_every(world.rank() as u64);
+        block_on(trainer.next_step()).map(drop)
+    });
+    let want = "train: all ranks must be alike, got `reports every 0 steps` on rank 0 and \
+                `reports every 1 steps` on rank 1";
     assert_eq!(got, [want, want]);
+    let got = messages(|device, world| {
+        let mut trainer = default_trainer(device, &world)?;
+        if world.rank() == 1 {
+            trainer = trainer.metric(Accuracy::new());
+        }
+        block_on(trainer.fit()).map(drop)
+    });
+    assert!(got[0].contains("metrics [") && got[0] == got[1], "{got:?}");
 }
 
 #[test]
@@ -168,7 +263,7 @@ fn a_bucket_of_no_bytes_is_refused() {
     let got = messages(|device, world| {
         joined(device, Task { bucket: 3, ..Task::default() }, &world, 0).map(drop)
     });
-    assert_eq!(got[0], "data_parallel: a bucket must have 4 bytes, got 3");
+    assert!(got[0].ends_with("data_parallel: a bucket must have 4 bytes, got 3"), "{got:?}");
 }
 
 /// A loss that is not finite on one rank is an error of all, when the epoch ends.

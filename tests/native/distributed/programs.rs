@@ -2,11 +2,12 @@
 //! computation, running statistics, and long training.
 
 use super::threads::run;
-use super::{distance, joined, open, weights, Task};
+use super::{distance, joined, open, trainer, weights, Task};
 use crate::suite::Place;
 use pollster::block_on;
 use std::time::Duration;
 use warpweft::distributed::World;
+use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::nn::{BatchNorm, Generator, Layer, LossReduction, Members, Module};
 use warpweft::optim::{Optimizer, Sgd};
@@ -70,6 +71,46 @@ fn all_kinds_of_gradients_are_summed() {
             }
         }
     }
+}
+
+/// A rank without examples takes the step of the others, although the mean of nothing is NaN.
+#[test]
+fn a_rank_without_examples_takes_the_same_step() {
+    let results = run(2, Duration::ZERO, |world| {
+        let device = open(Place::Cpu)?;
+        let mut trainer = joined(&device, Task::default(), &world, 0)?;
+        let before = weights(&trainer.model)?;
+        let count = 4 * (1 - world.rank());
+        let (x, y) = (device.ones(&[count, 6])?, device.zeros((&[count], DType::I32))?);
+        block_on(trainer.step(&x, &y))?;
+        let loss = block_on(trainer.end_epoch())?.loss;
+        let after = weights(&trainer.model)?;
+        assert!(loss.is_finite() && after != before && after.iter().all(|x| x.is_finite()));
+        Ok(after)
+    });
+    let [first, second] = &results[..] else { panic!("two ranks") };
+    assert_eq!(first.as_ref().expect("trained"), second.as_ref().expect("trained"));
+}
+
+/// All ranks begin with the optimizer's state of rank 0.
+#[test]
+fn the_state_of_the_optimizer_is_that_of_the_first_rank() {
+    let results = run(2, Duration::ZERO, |world| {
+        let device = open(Place::Cpu)?;
+        let mut alone = trainer(&device, Task::default(), 1, 0)?;
+        // Rank 0 has taken steps, and rank 1 has not.
+        for _ in 0..3 * (1 - world.rank()) {
+            let (x, y) = (device.ones(&[4, 6])?, device.zeros((&[4], DType::I32))?);
+            let loss = alone.model.forward(&x)?.cross_entropy(&y, Default::default())?;
+            alone.optimizer.minimize(&loss)?;
+        }
+        let mut both = alone.data_parallel(&world)?;
+        block_on(both.next_step())?;
+        Ok((weights(&both.model)?, both.optimizer.steps()))
+    });
+    let [first, second] = &results[..] else { panic!("two ranks") };
+    assert_eq!(first.as_ref().expect("trained"), second.as_ref().expect("trained"));
+    assert_eq!(first.as_ref().expect("trained").1, 4);
 }
 
 /// Thousands of steps, epochs and validations on two ranks hold no more memory, plans and nodes than a few.

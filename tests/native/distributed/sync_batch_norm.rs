@@ -16,7 +16,7 @@ use warpweft::tensor::Tensor;
 use warpweft::train::{DataLoader, Trainer};
 
 /// Returns the weights and running statistics after some steps of a network with three layers of batch norm.
-fn trained(device: &Device, world: &World, checkpoint: bool) -> Result<(Vec<f32>, Vec<f64>)> {
+fn trained(device: &Device, world: &World, examples: usize) -> Result<(Vec<f32>, Vec<f64>)> {
     let generator = Generator::new(device, 1);
     let block = |inputs, outputs| {
         let linear = Linear::new(&generator, inputs, outputs)?;
@@ -30,16 +30,13 @@ fn trained(device: &Device, world: &World, checkpoint: bool) -> Result<(Vec<f32>
         .push(Linear::new(&generator, 8, 3)?);
     let rule = Sgd { momentum: 0.9, ..Sgd::new(0.1) };
     let optimizer = Optimizer::new(rule, &model.parameters())?;
-    let task = Task { examples: 64, batch: 16 / world.size(), ..Task::default() };
+    let task = Task { examples, batch: 16 / world.size(), ..Task::default() };
     let loader: DataLoader = loader(device, task)?;
     let mut trainer = Trainer::new(model, optimizer, loader, move |model: &Sequential, x, y| {
-        let scores = match checkpoint {
-            true => x.checkpoint(|x| model.forward(x))?,
-            false => model.forward(x)?,
-        };
-        scores.cross_entropy(y, CrossEntropyOptions::default())
+        model.forward(x)?.cross_entropy(y, CrossEntropyOptions::default())
     })?
     .epochs(5)
+    .detect_anomaly(examples == 64)
     .data_parallel(world)?;
     let losses = block_on(trainer.fit())?.iter().map(|epoch| epoch.loss).collect();
     Ok((weights(&trainer.model)?, losses))
@@ -49,17 +46,21 @@ fn trained(device: &Device, world: &World, checkpoint: bool) -> Result<(Vec<f32>
 #[test]
 fn ranks_share_the_statistics_and_their_gradients() {
     everywhere("synchronized batch norm", |place| {
-        let (want, losses) =
-            trained(&open(place).expect("a device"), &World::single(), false).expect("trained");
-        assert!(losses[4] < 0.8 * losses[0], "{losses:?}");
-        for ranks in [2, 4] {
-            let all = run(ranks, Duration::ZERO, |world| trained(&open(place)?, &world, false));
-            for one in all {
-                let (got, others) = one.expect("trained");
-                let apart = distance(&got, &want);
-                assert!(apart < 1e-4, "{}, {ranks} ranks: {apart:e}", place.name());
-                for (got, want) in others.iter().zip(&losses) {
-                    assert!((got - want).abs() < 1e-4, "{others:?} {losses:?}");
+        // With 56 examples, some ranks have no batch in the last step of an epoch.
+        for examples in [64, 56] {
+            let device = open(place).expect("a device");
+            let (want, losses) = trained(&device, &World::single(), examples).expect("trained");
+            assert!(losses[4] < 0.8 * losses[0], "{losses:?}");
+            for ranks in [2, 4] {
+                let work = |world: World| trained(&open(place)?, &world, examples);
+                for one in run(ranks, Duration::ZERO, work) {
+                    let (got, others) = one.expect("trained");
+                    let apart = distance(&got, &want);
+                    let what = format!("{}, {ranks} ranks, {examples}", place.name());
+                    assert!(apart < 1e-4, "{what}: {apart:e}");
+                    for (got, want) in others.iter().zip(&losses) {
+                        assert!((got - want).abs() < 1e-4, "{what}: {others:?} {losses:?}");
+                    }
                 }
             }
         }
