@@ -83,7 +83,8 @@ use web_time::Instant;
 /// Steps are recorded a few ahead of the device. Awaiting a step waits if too many are in flight. Losses are added up on the
 /// device. They are read at the end of an epoch, or as often as [`Trainer::report_every`] sets.
 ///
-/// Every future may be dropped at any time. The next call continues from there, and no step is lost or taken twice.
+/// Every future may be dropped at any time. The next call continues from there, and no step is lost or taken twice. With
+/// several ranks ([`Trainer::ranks`]), the other ranks have answered a call that is dropped, so it ends the training.
 ///
 /// A trainer owns its optimizer, or shares it with the program as an `Rc<RefCell<Optimizer>>` ([`OptimizerHandle`]).
 pub struct Trainer<M, O = Optimizer> {

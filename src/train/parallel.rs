@@ -61,17 +61,19 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// Trains together with the other ranks of a world. Every rank makes the same trainer, and then calls the same methods in
     /// the same order. With one rank nothing changes.
     ///
-    /// The model gets the values of rank 0. Every rank reads its share of the data: of as many batches as there are ranks, the
-    /// batch with its number. A step takes the mean of the gradients, weighted by the examples of each rank, and is the same on
-    /// all ranks. So `n` ranks with batches of `b` examples train as one process with batches of `n * b`, if the loss is a mean
-    /// over the examples. Dropout and other draws of the trainer's generators differ by rank. The losses of an epoch, the
+    /// The model and the optimizer get the values of rank 0. The ranks take batches in turn: of `n` ranks, rank `r` takes the
+    /// batches `r`, `r + n`, `r + 2n` and so on. A step takes the mean of the gradients, weighted by the examples of each rank,
+    /// and is the same on all ranks. So `n` ranks with batches of `b` examples train as one process with batches of `n * b`, if
+    /// the loss is a mean over the examples.
+    ///
+    /// Dropout and other draws of the trainer's generators differ by rank. The losses of an epoch, the
     /// validation and the metrics are those of all ranks, and schedules, early stopping and loss scaling decide alike.
     ///
     /// The running statistics of batch norm are those of rank 0 at the end of an epoch. [`Step::loss`](super::Step::loss) is
     /// this rank's loss.
     ///
-    /// If a step of one rank fails, all ranks return an error, and cannot train on. A checkpoint continues on any number of
-    /// ranks.
+    /// If a call of one rank fails or is dropped, all ranks return an error, and cannot train on. A checkpoint continues on any
+    /// number of ranks. This call blocks until all ranks have made it.
     ///
     /// ```
     /// # use warpweft::device::{Device, Preference};
@@ -94,8 +96,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     /// ```
     ///
     /// # Errors
-    /// `InvalidState` if the ranks differ in their model, optimizer, data or version, with both values, or if a rank failed.
-    /// Blocks until all ranks have called it.
+    /// `InvalidState` if the ranks differ in their version, in the parameters, in the optimizer's state and rates, or in the
+    /// order and size of the data, with both values. `InvalidState` also if a rank failed.
     #[cfg(feature = "distributed")]
     pub fn data_parallel(self, world: &World) -> Result<Trainer<M, O>> {
         self.data_parallel_with(world, DataParallelOptions::default())
