@@ -88,9 +88,7 @@ fn option(name: &str) -> Option<f64> {
 fn print(models: &[Measured], what: &str, network: Network) {
     let (latency, bandwidth) = (network.latency * 1e6, network.bandwidth / 1e9);
     println!("\nSimulation, {what}: latency {latency:.1} us, bandwidth {bandwidth:.2} GB/s\n");
-    println!(
-        "| model | gradients | step | ranks | ring | tree | samples of one rank, ring | tree |"
-    );
+    println!("| model | gradients | step | ranks | ring | tree | kept, ring | kept, tree |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     for Measured { name, bytes, alone, .. } in models {
         let buckets = (bytes / DataParallelOptions::default().bucket_bytes as f64).ceil();

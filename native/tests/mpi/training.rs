@@ -224,13 +224,14 @@ fn overlap() {
     let print = |what: &str, line: String| {
         let times: Vec<f64> = line.split(' ').map(|time| time.parse().expect("a time")).collect();
         let [alone, together, sums] = times[..] else { panic!("three times, got {line}") };
-        let hidden = 100.0 * (1.0 - (together - alone) / sums);
-        println!("{what}: alone {alone} ms, together {together} ms, sums {sums} ms: {hidden:.0} % of the sums are hidden");
+        let hidden = 100.0 * (1.0 - (together - alone) / sums).max(0.0);
+        println!("| {what} | {alone} ms | {together} ms | {sums} ms | {hidden:.0} % |");
     };
-    for examples in [2048, 8192] {
+    println!("| | step alone | step together | sums without computing | hidden |");
+    for examples in [2048, 8192, 16384] {
         let task = format!("trainer time cpu {examples}");
         let near = run(2, &task, 60.0).succeeds();
-        print(&format!("{examples} examples, two processes"), near.line(0, "time: "));
+        print(&format!("{examples} examples, shared memory"), near.line(0, "time: "));
         let link = Link { delay: Duration::from_millis(20), loss: 0 };
         let Some(network) = Network::or_skip(link) else { return };
         let started = Started::start(network.mpirun(&arguments(&task, 60.0), &child()));
