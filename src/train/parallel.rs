@@ -34,6 +34,7 @@ impl Default for DataParallelOptions {
 }
 
 /// The ranks with which a trainer trains.
+#[derive(Clone)]
 pub(super) struct Parallel {
     world: World,
     bucket_elements: usize,
@@ -238,7 +239,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
 
     /// Returns what tells the other ranks if a call of this one fails.
     pub(super) fn announcer(&self) -> Announcer {
-        Announcer(self.parallel.as_ref().map(|parallel| parallel.world.clone()))
+        Announcer(self.parallel.clone())
     }
 
     /// Sets whether the batch of this rank does not count.
@@ -451,14 +452,14 @@ impl Parallel {
 }
 
 /// Tells the other ranks if a call of this rank fails, or if its future is dropped, because they wait for it.
-pub(super) struct Announcer(Option<World>);
+pub(super) struct Announcer(Option<Parallel>);
 
 impl Announcer {
     /// Awaits a call.
     pub async fn watch<T>(mut self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let result = call.await;
-        if let (Some(world), Err(error)) = (self.0.take(), &result) {
-            world.fail(&error.to_string());
+        if let (Some(parallel), Err(error)) = (self.0.take(), &result) {
+            parallel.world.fail(&error.to_string());
         }
         result
     }
@@ -466,8 +467,8 @@ impl Announcer {
 
 impl Drop for Announcer {
     fn drop(&mut self) {
-        if let Some(world) = &self.0 {
-            world.fail(match std::thread::panicking() {
+        if let Some(parallel) = &self.0 {
+            parallel.world.fail(match std::thread::panicking() {
                 true => "it panicked",
                 false => "a call of its trainer was dropped before it was complete",
             });
