@@ -155,6 +155,7 @@ mod ceilings;
 pub mod tune;
 
 #[cfg(not(feature = "distributed"))]
+#[allow(dead_code)]
 mod distributed;
 #[cfg(feature = "distributed")]
 pub mod distributed;

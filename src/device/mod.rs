@@ -22,6 +22,7 @@ mod replay;
 mod stages;
 mod state;
 mod stats;
+#[cfg_attr(not(feature = "distributed"), allow(dead_code))]
 mod sums;
 
 pub use crate::backend::CacheLimits;

@@ -91,6 +91,7 @@ impl BatchNorm {
     }
 
     /// Whether the layer is in training mode.
+    #[cfg_attr(not(feature = "distributed"), allow(dead_code))]
     pub(super) fn is_training(&self) -> bool {
         self.mode.training()
     }

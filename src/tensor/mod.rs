@@ -26,6 +26,7 @@ mod operand;
 mod ops;
 mod program;
 mod read;
+#[cfg_attr(not(feature = "distributed"), allow(dead_code))]
 mod summed;
 mod variable;
 

@@ -40,6 +40,7 @@ pub(super) struct Parallel {
     bucket_elements: usize,
     /// Without the feature no value exists, so the compiler removes what uses it.
     #[cfg(not(feature = "distributed"))]
+    #[allow(dead_code)]
     never: std::convert::Infallible,
 }
 
