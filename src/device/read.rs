@@ -94,11 +94,12 @@ impl Device {
         let mut others = Vec::new();
         for (request, size) in wanted.into_iter().zip(sizes) {
             let Some(request) = request else { continue };
-            let buffer = self.state().buffer_of(request.node)?;
-            match request.len {
-                0 => (request.take)(&[])?,
-                _ => others.push(request.range(buffer, size)),
+            if request.len == 0 {
+                (request.take)(&[])?;
+                continue;
             }
+            let buffer = self.state().buffer_of(request.node)?;
+            others.push(request.range(buffer, size));
         }
         if !others.is_empty() {
             reads.push(self.read_ranges(others));
