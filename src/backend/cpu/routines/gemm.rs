@@ -1,8 +1,25 @@
 //! A matrix product by `gemm-f32`, the part of the `gemm` crate for `f32`. The call is `unsafe` code, because it takes
 //! pointers.
 
+use crate::backend::cpu::exec::parallel;
+use crate::backend::cpu::lower::tiling::cut;
 use gemm_common::Parallelism;
 use gemm_f32::gemm::f32::get_gemm_fn;
+
+/// The distance between contiguous columns, in numbers, whose multiples collide in the cache. A kernel reads up to 64 columns
+/// together. A cache has 64 sets, each for 8 to 12 lines of 64 bytes. Columns that are a multiple of 2 KB apart share two of
+/// these sets, so that no line stays in the cache until its next number is read.
+const COLLIDING_STRIDE: i64 = 512;
+
+/// The numbers that are copied together, and the fewest columns. The copy then stays in the second-level cache.
+const PANEL: usize = 1 << 18;
+const MIN_PANEL_COLUMNS: usize = 256;
+
+/// The fewest numbers for a task that copies.
+const NUMBERS_PER_TASK: usize = 1 << 14;
+
+/// The numbers between the columns of a copy: a line of the cache.
+const PADDING: usize = 16;
 
 /// A matrix inside a slice, with the elements `data[offset + row * strides[0] + column * strides[1]]`.
 #[derive(Clone, Copy)]
@@ -48,8 +65,51 @@ impl Matrix<'_> {
 /// Computes `out = a * b`, or `out += a * b` if `add`. `a` is m times k, and `b` is k times n. Row i of `out` is
 /// `out[i * row_stride..][..n]`. `threads` distributes the work over the pool. Panics if a matrix is not inside its slice,
 /// which callers check.
-#[allow(unsafe_code)]
 pub fn multiply(
+    [m, n, k]: [usize; 3],
+    out: &mut [f32],
+    row_stride: usize,
+    a: Matrix<'_>,
+    b: Matrix<'_>,
+    (add, threads): (bool, bool),
+) {
+    let is_large = n.min(k) >= PADDING && row_stride >= n;
+    let is_colliding =
+        b.strides[0] == 1 && b.strides[1] > 0 && b.strides[1] % COLLIDING_STRIDE == 0;
+    if !(is_large && is_colliding) {
+        return multiply_in_place([m, n, k], out, row_stride, a, b, (add, threads));
+    }
+    assert!(b.inside(k, n));
+    for (first, past) in cut(n, (PANEL / k).max(MIN_PANEL_COLUMNS)) {
+        let numbers = pad_columns(b, first, [k, past - first], threads);
+        let b = Matrix { data: &numbers, offset: 0, strides: [1, (k + PADDING) as i64] };
+        let size = [m, past - first, k];
+        multiply_in_place(size, &mut out[first..], row_stride, a, b, (add, threads));
+    }
+}
+
+/// Copies contiguous columns from `first` on, with numbers between them, so that they do not collide in the cache.
+fn pad_columns(b: Matrix<'_>, first: usize, [k, n]: [usize; 2], threads: bool) -> Vec<f32> {
+    let stride = k + PADDING;
+    let mut copy = vec![0f32; n * stride];
+    let columns_per_task = (NUMBERS_PER_TASK / k).max(1);
+    let copy_columns = |(task, copy): (usize, &mut [f32])| {
+        for (i, column) in copy.chunks_exact_mut(stride).enumerate() {
+            let at = b.position(0, first + task * columns_per_task + i);
+            column[..k].copy_from_slice(&b.data[at..][..k]);
+        }
+    };
+    let tasks = copy.chunks_mut(columns_per_task * stride).enumerate();
+    match threads {
+        true => parallel::for_each(tasks.collect(), copy_columns),
+        false => tasks.for_each(copy_columns),
+    }
+    copy
+}
+
+/// Computes the same without a copy of `b`.
+#[allow(unsafe_code)]
+fn multiply_in_place(
     [m, n, k]: [usize; 3],
     out: &mut [f32],
     row_stride: usize,

@@ -11,6 +11,11 @@ use crate::backend::cpu::math::lanes::{self, LANES};
 /// rows, `gemm` is faster.
 const FEW: [usize; 2] = if cfg!(target_arch = "wasm32") { [16, 12] } else { [24, 32] };
 
+/// The same, if columns are contiguous and the large matrix has no more numbers than `CACHED`, so that it stays in the
+/// second-level cache between two products.
+const FEW_CACHED: usize = if cfg!(target_arch = "wasm32") { 12 } else { 16 };
+const CACHED: usize = 1 << 17;
+
 /// The fewest numbers of the large matrix for which this is worth it.
 const WORTH: usize = 1 << 12;
 
@@ -40,8 +45,9 @@ pub fn multiply(
     if rows == 0 || columns < LANES || depth < LANES || columns.saturating_mul(depth) < WORTH {
         return false;
     }
+    let few_down = if columns.saturating_mul(depth) <= CACHED { FEW_CACHED } else { FEW[1] };
     match large.strides {
-        [1, _] if rows <= FEW[1] => down(size, few, large, threads, visit),
+        [1, _] if rows <= few_down => down(size, few, large, threads, visit),
         [step, 1] if rows <= FEW[0] && step >= 0 => across(size, few, large, threads, visit),
         _ => return false,
     }
