@@ -11,7 +11,7 @@ mod shaders;
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{lost, GradientSum, Graph, NodeId, VariableId};
+use crate::graph::{lost, GradientSum, Graph, NodeId, VariableId, USED_UP};
 use crate::op::{self, Const, Op, PadAmount, Pointwise, Reduction};
 use crate::shape::Shape;
 use rustc_hash::FxHashMap;
@@ -175,6 +175,9 @@ impl Tape<'_> {
         let mut found = Vec::with_capacity(wrt.len());
         for &node in wrt {
             let Some(place) = path.place(node) else {
+                if !by_variables && self.graph.was_consumed_before(of, node) {
+                    return Err(lost(USED_UP));
+                }
                 found.push(None);
                 continue;
             };

@@ -188,7 +188,7 @@ pub struct Graph {
 }
 
 /// The name in [`HistoryCut::op`] for a loss that an optimizer step consumed.
-const USED_UP: &str = "step";
+pub const USED_UP: &str = "step";
 
 /// The name in [`HistoryCut::op`] for a value that a variable had.
 const VARIABLE_VALUE: &str = "variable";

@@ -117,6 +117,13 @@ impl Graph {
         (reads, origins)
     }
 
+    /// Whether an optimizer step consumed `of`, and `value` is a later value of a variable that `of` may have read.
+    pub fn was_consumed_before(&self, of: NodeId, value: NodeId) -> bool {
+        let (of, variable) = (self.node(of), self.node(value).value_of);
+        let is_read = |variable| of.reads.meets(VariableSet::of(std::iter::once(variable)));
+        of.is_used_up && variable.is_some_and(is_read)
+    }
+
     /// Rejects a loss that was computed from an earlier value of one of these variables.
     pub fn check_values(
         &self,

@@ -290,7 +290,13 @@ async fn not_used_up(device: Device) -> Outcome {
     ensure(optimizer.minimize(&own).is_err(), "a loss of the earlier value")?;
     let own = loss(&w)?;
     optimizer.minimize(&own).map_err(said)?;
-    ensure(own.backward(&[&w]).is_err(), "a loss that was used up")
+    ensure(own.backward(&[&w]).is_err(), "a loss that was used up")?;
+    let gradient = own.grad(&[&w.value()]);
+    let error = gradient.err().ok_or("a used up loss has zeros by the new value")?;
+    ensure(error.message().contains("must not be used up"), error.message())?;
+    let later = device.zeros(&[2]).map_err(said)?;
+    let gradient = own.grad(&[&later]).map_err(said)?.remove(0);
+    ensure(gradient.read::<f32>().await.map_err(said)? == [0.0, 0.0], "a later tensor")
 }
 
 async fn refused(device: Device) -> Outcome {
