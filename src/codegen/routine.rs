@@ -189,22 +189,31 @@ pub fn windows(
 const LINES: usize = 32;
 
 /// Returns a loop over the lines of a window, instead of a loop over its positions. Several results of a thread share numbers
-/// of a line. The loop reads each of these `reach` numbers once.
+/// of a line. The loop reads each of these `reach` numbers once. Short sums have no blocks, with which a depthwise convolution
+/// of 3 x 3 took 1.4 times as long on a software GPU.
 fn lines_of_windows(conv: &Convolution, reach: usize) -> String {
     let (width, step, apart) = (conv.kernel[1], conv.params.stride[1], conv.params.dilation[1]);
-    let mut text = format!(
-        "
+    let has_blocks = conv.channels / conv.params.groups * conv.kernel[0] > LINES;
+    let mut text = String::new();
+    if has_blocks {
+        put!(
+            text,
+            "
 for (var first = 0u; first < CHANNELS * KERNEL_Y; first += {LINES}u) {{
 let end = min(first + {LINES}u, CHANNELS * KERNEL_Y);
 var some_near_each = vec4<f32>();
 var some_far_each = vec4<f32>();
 for (var line = first; line < end; line++) {{
-let ky = line % KERNEL_Y;
+"
+        );
+    } else {
+        text += "\nfor (var line = 0u; line < CHANNELS * KERNEL_Y; line++) {\n";
+    }
+    text += "let ky = line % KERNEL_Y;
 let c = line / KERNEL_Y;
 let from_y = y * STRIDE_Y + ky * DILATION_Y - BEFORE_Y;
 let from_x = x * STRIDE_X - BEFORE_X;
-",
-    );
+";
     for n in 0..reach {
         put!(text, "let p{n} = seen(image, part * CHANNELS + c, from_y, from_x + {n}u);\n");
     }
@@ -216,16 +225,20 @@ let from_x = x * STRIDE_X - BEFORE_X;
             }
             put!(text, "p{},", result * step + tap * apart);
         }
+        let sums = if has_blocks { "some_" } else { "" };
         put!(
             text,
             ");
 let w{tap}_each = load_w(row_each, c, ky, {tap}u);
-some_near_each += w{tap}_each * n{tap};
-some_far_each += w{tap}_each * f{tap};
+{sums}near_each += w{tap}_each * n{tap};
+{sums}far_each += w{tap}_each * f{tap};
 "
         );
     }
-    text += "}\nnear_each += some_near_each;\nfar_each += some_far_each;\n}\n";
+    text += "}\n";
+    if has_blocks {
+        text += "near_each += some_near_each;\nfar_each += some_far_each;\n}\n";
+    }
     text
 }
 
