@@ -98,6 +98,27 @@ impl Facts<'_> {
         self.extent(name)?.ok_or_else(missing)
     }
 
+    /// Rejects files of Gemma 3 that need other formulas.
+    fn check_gemma3(&self, layers: usize) -> Result<()> {
+        let unsupported = |message: String| Err(Error::new(ErrorKind::Unsupported, message));
+        for name in ["final_logit_softcapping", "attn_logit_softcapping"] {
+            let value = self.file.metadata.get(&format!("gemma3.{name}"));
+            if value.is_some_and(|value| value.as_f64() != Some(0.0)) {
+                return unsupported(format!("model: `gemma3.{name}` must be absent, got a value"));
+            }
+        }
+        if self.file.tensors.contains_key("output.weight") {
+            return unsupported(
+                "model: gemma3 must use its embedding for its output, got \"output.weight\"".into(),
+            );
+        }
+        // Gemma 3 27B divides scores by another number than the square root of the elements of a head. Files do not have it.
+        if layers == 62 {
+            return unsupported("model: gemma3 must have fewer than 62 layers, got 27B".into());
+        }
+        Ok(())
+    }
+
     fn number(&self, name: &str, usual: f64) -> Result<f64> {
         match self.file.metadata.get(&format!("{}.{name}", self.architecture)) {
             None => Ok(usual),
@@ -153,8 +174,12 @@ impl ModelConfig {
         }
         let scaling = file.metadata.get(&format!("{architecture}.rope.scaling.type"));
         let rope_scale = match scaling.map(|kind| kind.as_str().unwrap_or("another type")) {
-            None | Some("none") => 1.0,
-            Some("linear") => facts.number("rope.scaling.factor", 1.0)?,
+            Some("none") => 1.0,
+            // Files of 2023 do not name the kind, and have the older key.
+            None | Some("linear") => {
+                let older = facts.number("rope.scale_linear", 1.0)?;
+                facts.number("rope.scaling.factor", older)?
+            }
             Some(other) => {
                 let must = "must be `none` or `linear`";
                 let message =
@@ -166,11 +191,16 @@ impl ModelConfig {
             Some(WeightLayout::HUGGING_FACE) => WeightLayout::HuggingFace,
             _ => WeightLayout::Gguf,
         };
+        let is_gemma = architecture == "gemma3";
         // Most files of Gemma 3 do not have the pattern.
-        let pattern = (architecture == "gemma3").then_some(6);
+        let pattern = is_gemma.then_some(6);
+        let layers = facts.needed("block_count")?;
+        if is_gemma {
+            facts.check_gemma3(layers)?;
+        }
         Ok(ModelConfig {
             architecture: architecture.to_string(),
-            layers: facts.needed("block_count")?,
+            layers,
             width,
             heads,
             kv_heads,
@@ -179,7 +209,7 @@ impl ModelConfig {
             vocabulary,
             context: facts.needed("context_length")?,
             epsilon: facts.number("attention.layer_norm_rms_epsilon", 1e-5)?,
-            rope_base: facts.number("rope.freq_base", 10_000.0)?,
+            rope_base: facts.number("rope.freq_base", if is_gemma { 1e6 } else { 1e4 })?,
             rope_size,
             rope_scale,
             window: facts.extent("attention.sliding_window")?,

@@ -4,7 +4,7 @@ use super::adapter::{Projection, Site};
 use super::config::{ModelConfig, WeightLayout};
 use super::pass::Pass;
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::{BlockFormat, Gguf, GgufArray, GgufValue, Source};
 use crate::op::PackedArithmetic;
 use crate::tensor::{PackedTensor, Tensor};
@@ -86,6 +86,11 @@ impl<F: Source> Weights<'_, F> {
         for projection in projections {
             let (site, shape) = (Site { layer, projection }, projection.shape(config));
             let name = site.in_gguf();
+            let bias = name.replace(".weight", ".bias");
+            if self.head.tensors.contains_key(&bias) {
+                let message = format!("model: the layers must have no biases, got {bias:?}");
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
             let tensor = self.head.tensors.get(&name);
             if let Some(wrong) = tensor.filter(|tensor| tensor.shape != shape) {
                 return Err(mismatch(&name, &shape, &wrong.shape));

@@ -1,6 +1,6 @@
 //! Tests small models with random weights against plain `f64` code, on every device, and tests generation.
 
-use super::toy_reference::Toy;
+use super::toy_reference::{Matrix, Toy};
 use std::io::{Cursor, Write as _};
 use warpweft::backend::Pending;
 use warpweft::device::{Device, Preference};
@@ -248,6 +248,11 @@ fn damaged_models_are_refused() {
     assert_eq!(message, "model: `token_embd.weight` must be in the file and a matrix, got another");
     let message = refused(&|toy| toy.heads = 3);
     assert_eq!(message, "model: `llama.attention.head_count_kv` must divide the 3 heads, got 2");
+    let bias = |toy: &mut Toy| {
+        toy.weights.insert("blk.1.attn_q.bias".into(), Matrix(1, 32, vec![0.0; 32]));
+    };
+    let message = refused(&bias);
+    assert_eq!(message, "model: the layers must have no biases, got \"blk.1.attn_q.bias\"");
     let message = refused(&|toy| toy.hidden = 47);
     assert!(
         message.contains("\"blk.0.ffn_gate.weight\" must have shape [47, 32], got [48, 32]"),
