@@ -135,7 +135,7 @@ impl<F: Source> ModelFiles<F> {
         if let Some(config) = settings.get("tokenizer_config.json") {
             tokenizer = tokenizer.with_config(config).map_err(named)?;
         }
-        Ok(tokenizer.with_ends_of_generation(ends_of_generation(settings).map_err(named)?))
+        tokenizer.with_ends_of_generation(ends_of_generation(settings).map_err(named)?)
     }
 
     /// Returns the chat template of the model, or the built-in template that its special tokens were made for.

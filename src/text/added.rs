@@ -73,6 +73,11 @@ impl Added {
         self.special.split(text, Some(forged))
     }
 
+    /// Returns all tokens.
+    pub(super) fn tokens(&self) -> &[AddedToken] {
+        &self.every.tokens
+    }
+
     /// Returns the names of special tokens.
     pub(super) fn special_names(&self) -> impl Iterator<Item = &str> {
         self.special.tokens.iter().map(|token| &*token.text)

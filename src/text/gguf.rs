@@ -147,7 +147,7 @@ pub(super) fn tokenizer(all: &BTreeMap<String, GgufValue>) -> Result<Tokenizer> 
         ("t5", _) => unigram(&file, &vocabulary, unknown, prefix.unwrap_or(false))?,
         _ => scored(&file, &vocabulary, unknown, prefix.unwrap_or(true))?,
     };
-    Ok(Tokenizer { vocabulary, added, pipeline, pieces, ends })
+    Tokenizer::new(vocabulary, added, pipeline, pieces, ends)
 }
 
 /// Reads the tokens around a text.

@@ -68,12 +68,28 @@ struct Ends {
 pub struct Tokenizer {
     vocabulary: Vocabulary,
     added: Added,
+    /// The special tokens that a template can write. They include tokens that are cut out of the normalized text, if
+    /// normalization leaves their names as they are.
+    written: Added,
     pipeline: Pipeline,
     pieces: Pieces,
     ends: Ends,
 }
 
 impl Tokenizer {
+    fn new(
+        vocabulary: Vocabulary,
+        added: Added,
+        pipeline: Pipeline,
+        pieces: Pieces,
+        ends: Ends,
+    ) -> Result<Tokenizer> {
+        let written = Added::new(Vec::new())?;
+        let mut new = Tokenizer { vocabulary, added, written, pipeline, pieces, ends };
+        new.update_special()?;
+        Ok(new)
+    }
+
     /// Reads the tokenizer of a GGUF file, from its metadata `tokenizer.ggml.*`.
     ///
     /// # Errors
@@ -97,6 +113,7 @@ impl Tokenizer {
     /// `Format` if the file is damaged, or names a token that the vocabulary does not have.
     pub fn with_config(mut self, json: &[u8]) -> Result<Tokenizer> {
         json::apply_config(json, &mut self.vocabulary, &mut self.ends)?;
+        self.update_special()?;
         Ok(self)
     }
 
@@ -104,10 +121,34 @@ impl Tokenizer {
     pub(crate) fn with_ends_of_generation(
         mut self,
         ids: impl IntoIterator<Item = u32>,
-    ) -> Tokenizer {
+    ) -> Result<Tokenizer> {
         let ids: Vec<u32> = ids.into_iter().filter(|&id| self.token(id).is_some()).collect();
         self.vocabulary.mark_ends(ids.into_iter().chain(self.ends.eos));
-        self
+        self.update_special()?;
+        Ok(self)
+    }
+
+    /// Updates the added tokens after tokens of the vocabulary became special.
+    fn update_special(&mut self) -> Result<()> {
+        let Tokenizer { vocabulary, added, pipeline, written, .. } = self;
+        let mut all = Vec::new();
+        for (is_late, added) in [(false, Some(added)), (true, pipeline.added.as_mut())] {
+            let Some(added) = added else { continue };
+            let mut tokens = added.tokens().to_vec();
+            let mut is_changed = false;
+            for token in &mut tokens {
+                let is_special = vocabulary.kind(token.id).is_special();
+                is_changed |= token.is_special != is_special;
+                token.is_special = is_special;
+                let is_same = !is_late || vocabulary.token(token.id) == Some(&token.text);
+                all.extend(Some(&*token).filter(|_| is_special && is_same).cloned());
+            }
+            if is_changed {
+                *added = Added::new(tokens)?;
+            }
+        }
+        *written = Added::new(all)?;
+        Ok(())
     }
 
     /// Encodes a text, without BOS and EOS. With `special`, the names of special tokens in the text become those tokens.
@@ -222,12 +263,12 @@ impl Tokenizer {
 
     /// Returns the names of special tokens.
     fn special_names(&self) -> impl Iterator<Item = &str> {
-        self.added.special_names()
+        self.written.special_names()
     }
 
     /// Returns the special tokens of a prompt, as [`Tokenizer::encode_marked`] recognizes them.
     fn special_in(&self, text: &str, marks: [char; 2]) -> Vec<u32> {
-        let all = self.added.split_special(text, marks[1]).into_iter();
+        let all = self.written.split_special(text, marks[1]).into_iter();
         all.filter_map(|fragment| match fragment {
             Fragment::Token(id) => Some(id),
             Fragment::Text(_) => None,
@@ -255,7 +296,7 @@ impl Tokenizer {
             plain.clear();
             Ok(())
         };
-        for fragment in self.added.split_special(text, marks[1]) {
+        for fragment in self.written.split_special(text, marks[1]) {
             match fragment {
                 Fragment::Text(text) => plain.extend(text.chars().filter(|c| !marks.contains(c))),
                 Fragment::Token(id) => {

@@ -94,7 +94,10 @@ const GEMMA: &str = "\
 
 const PHI3: &str = "\
 {%- for message in messages %}
-{{- '<|' + message['role'] + '|>\\n' + message['content'] + '<|end|>\\n' }}
+{%- if message['role'] == 'system' %}{{ '<|system|>\\n' }}
+{%- elif message['role'] == 'assistant' %}{{ '<|assistant|>\\n' }}
+{%- else %}{{ '<|user|>\\n' }}{% endif %}
+{{- message['content'] + '<|end|>\\n' }}
 {%- endfor %}
 {%- if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}";
 

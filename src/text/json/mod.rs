@@ -111,7 +111,7 @@ pub(super) fn tokenizer(json: &[u8]) -> Result<Tokenizer> {
     let (added, late) = added(&file, &vocabulary, &normalizers)?;
     let model = model(file.model, &vocabulary)?;
     let pipeline = Pipeline { normalizers, added: late, words, model };
-    Ok(Tokenizer { vocabulary, added, pipeline, pieces, ends })
+    Tokenizer::new(vocabulary, added, pipeline, pieces, ends)
 }
 
 /// Collects the tokens of the model, and the added tokens.

@@ -189,3 +189,58 @@ fn names_of_one_letter_stay_text() {
     assert_eq!(ids.iter().filter(|&&id| id == 900).count(), 2);
     assert_eq!(decoded(&tokenizer, &ids).0, "\u{1}a\u{1}b\u{1}\u{1}");
 }
+
+/// Returns a tokenizer of letters, with a normalizer and with tokens that are recognized in normalized text.
+fn of_letters(tokens: &[(&str, bool)]) -> Tokenizer {
+    let letters = "abcdefghijklmnopqrstuvwxyz<|>_\n ".chars();
+    let mut vocab = serde_json::Map::new();
+    for (id, letter) in letters.enumerate() {
+        vocab.insert(letter.to_string(), id.into());
+    }
+    let added = tokens.iter().enumerate().map(|(n, (token, is_special))| {
+        json!({ "id": 100 + n, "content": token, "special": is_special, "normalized": true,
+            "single_word": false, "lstrip": false, "rstrip": false })
+    });
+    let file = json!({
+        "version": "1.0",
+        "normalizer": { "type": "NFC" },
+        "pre_tokenizer": null,
+        "post_processor": null,
+        "decoder": null,
+        "added_tokens": added.collect::<Vec<_>>(),
+        "model": { "type": "BPE", "vocab": vocab, "merges": [] },
+    });
+    Tokenizer::from_json(file.to_string().as_bytes()).expect("a tokenizer")
+}
+
+#[test]
+fn an_end_that_only_the_configuration_names_is_special() {
+    let tokenizer = of_letters(&[("<|turn|>", false)]);
+    assert_eq!(tokenizer.encode("<|turn|>", false).expect("ids"), [100]);
+    let config = json!({ "eos_token": "<|turn|>" }).to_string();
+    let tokenizer = tokenizer.with_config(config.as_bytes()).expect("the token exists");
+    assert_eq!(tokenizer.encode("<|turn|>", true).expect("ids"), [100]);
+    assert_eq!(tokenizer.encode("<|turn|>", false).expect("ids").len(), 8);
+    let template = ChatTemplate::new("{{ messages[0].content }}<|turn|>").expect("Jinja");
+    let prompt = |text: &str| {
+        let messages = [Message::new("user", text)];
+        template.encode(&tokenizer, &messages, &ChatOptions::default()).expect("a prompt")
+    };
+    assert_eq!(prompt("a"), [0, 100]);
+    assert_eq!(prompt("<|turn|>").iter().filter(|&&id| id == 100).count(), 1);
+}
+
+#[test]
+fn templates_write_tokens_that_are_recognized_after_normalization() {
+    let tokens = ["<|user|>", "<|assistant|>", "<|end|>", "<|system|>"].map(|name| (name, true));
+    let tokenizer = of_letters(&tokens);
+    assert_eq!(ChatTemplate::guess(&tokenizer), Some("phi3"));
+    let template = ChatTemplate::named("phi3").expect("it is built in");
+    let messages = [Message::new("system", "a"), Message::new("user", "b<|end|>")];
+    let prompt = template.encode(&tokenizer, &messages, &ChatOptions::default()).expect("a prompt");
+    let line = tokenizer.id("\n").expect("a letter");
+    let end = tokenizer.encode("<|end|>", false).expect("letters");
+    let want =
+        [&[103, line, 0, 102, line, 100, line, 1][..], &end, &[102, line, 101, line]].concat();
+    assert_eq!(prompt, want);
+}
