@@ -116,12 +116,15 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
+/// Returns the seconds since 1970 in UTC.
+pub(super) fn seconds() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+}
+
 /// Formats a time in UTC with the letters of C's `strftime`.
 fn formatted(now: Option<i64>, format: &str) -> String {
-    let current =
-        || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
     // Only years of four digits have a calendar.
-    let seconds = now.unwrap_or_else(current).clamp(-62_135_596_800, 253_402_300_799);
+    let seconds = now.unwrap_or_else(seconds).clamp(-62_135_596_800, 253_402_300_799);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (hour, minute) = (second / 3600, second / 60 % 60);
     let (year, month, day) = civil(days);

@@ -23,7 +23,7 @@ use crate::error::{brief, Error, Result};
 use crate::io::{Gguf, GgufArray, GgufValue};
 use marks::{Marker, Style};
 use minijinja::Environment;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -35,12 +35,19 @@ const NAME: &str = "chat_template";
 pub struct Message {
     /// The author: `system`, `user`, `assistant` or `tool`.
     pub role: String,
-    /// The text.
-    #[serde(default)]
+    /// The text. `null` in JSON is the empty text.
+    #[serde(default, deserialize_with = "text_or_null")]
     pub content: String,
     /// Further values for templates, such as `tool_calls` and `reasoning_content`.
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
+}
+
+fn text_or_null<'de, D>(content: D) -> std::result::Result<String, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    Ok(Option::<String>::deserialize(content)?.unwrap_or_default())
 }
 
 impl Message {
@@ -223,6 +230,9 @@ impl ChatTemplate {
         };
         let tokens = (own(tokenizer.bos(), &self.bos), own(tokenizer.eos(), &self.eos));
         let tokens = (&*tokens.0, &*tokens.1);
+        // The template is rendered several times, with one time.
+        let now = Some(options.now.unwrap_or_else(environment::seconds));
+        let options = &ChatOptions { now, ..options.clone() };
         let context = context(messages, options)?;
         let real = self.rendered(&context, options, tokens)?;
         let marker = Marker::new(&self.source, &context, &real, tokenizer)?;
@@ -276,8 +286,11 @@ fn context(messages: &[Message], options: &ChatOptions) -> Result<Value> {
     })?;
     let mut all: Map<String, Value> = options.variables.clone().into_iter().collect();
     all.insert("messages".into(), messages);
+    // As in transformers, both are `none` if there are none.
+    all.entry("documents").or_insert(Value::Null);
+    let tools = all.entry("tools").or_insert(Value::Null);
     if !options.tools.is_empty() {
-        all.insert("tools".into(), Value::Array(options.tools.clone()));
+        *tools = Value::Array(options.tools.clone());
     }
     Ok(Value::Object(all))
 }

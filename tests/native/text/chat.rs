@@ -98,7 +98,8 @@ fn jinja_is_what_transformers_gives_templates() {
         ("{% generation %}{{ messages[-1].role }}{%- endgeneration -%}  !", "user!"),
         ("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}", "1"),
         ("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m('a') }}", "<a>"),
-        ("{{ tools is defined }} {{ x is defined }}", "False False"),
+        ("{{ tools is defined }} {{ tools is none }} {{ x is defined }}", "True True False"),
+        ("{% if tools is not none %}T{% endif %}{% if documents %}D{% endif %}", ""),
         ("{% for k, v in {'b': 1}.items() %}{{ k }}{{ v }}{% endfor %}", "b1"),
     ];
     for (source, expected) in cases {
@@ -109,6 +110,14 @@ fn jinja_is_what_transformers_gives_templates() {
             "{source}"
         );
     }
+}
+
+#[test]
+fn null_is_the_empty_text() {
+    let message = json!({ "role": "assistant", "content": null, "tool_calls": [] });
+    let message: Message = serde_json::from_value(message).expect("a message");
+    assert_eq!(message.content, "");
+    assert!(serde_json::from_value::<Message>(json!({ "role": "user", "content": 1 })).is_err());
 }
 
 #[test]
