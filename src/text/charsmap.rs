@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 /// The longest part of a text that is looked up, in bytes. SentencePiece's tables have no longer parts.
 const LONGEST: usize = 64;
 
+/// The longest replacement, in bytes.
+const MAX_REPLACEMENT: usize = 1024;
+
 #[derive(Clone, Debug)]
 pub(super) struct Charsmap {
     units: Vec<u32>,
@@ -81,10 +84,12 @@ impl Charsmap {
         found
     }
 
-    /// Returns the text at the position that is the value of a leaf.
+    /// Returns the text at the position that is the value of a leaf. Texts that are too long are ignored, because a damaged
+    /// table could replace each letter by all texts.
     fn text(&self, leaf: u32) -> Option<&str> {
         let rest = self.texts.get((leaf & 0x7fff_ffff) as usize..)?;
-        rest.split('\0').next()
+        let end = rest.bytes().take(MAX_REPLACEMENT + 1).position(|byte| byte == 0);
+        rest.get(..end.unwrap_or(rest.len())).filter(|text| text.len() <= MAX_REPLACEMENT)
     }
 }
 
