@@ -15,7 +15,7 @@ const RELEASE_THRESHOLD: u64 = 256 << 20;
 const MAX_RETIRED: usize = 64;
 
 /// Codes after which the context fails every call, or the driver no longer works.
-const LOSSES: [CUresult; 18] = [
+const LOSSES: [CUresult; 20] = [
     CUresult::CUDA_ERROR_NOT_INITIALIZED,
     CUresult::CUDA_ERROR_DEINITIALIZED,
     CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE,
@@ -26,6 +26,8 @@ const LOSSES: [CUresult; 18] = [
     CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
     CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED,
     CUresult::CUDA_ERROR_ASSERT,
+    CUresult::CUDA_ERROR_CONTAINED,
+    CUresult::CUDA_ERROR_EXTERNAL_DEVICE,
     CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR,
     CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
     CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,

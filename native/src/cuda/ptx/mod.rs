@@ -217,7 +217,8 @@ fn kernel(
         bindings,
         shared_bytes,
         dynamic_shared_bytes: if shared_bytes > print::MAX_STATIC_SHARED_BYTES {
-            shared_bytes
+            // Zeroing stores 16 bytes at a time.
+            shared_bytes.next_multiple_of(16)
         } else {
             0
         },

@@ -232,7 +232,8 @@ impl<'m> Lowerer<'m> {
         self.b.jump(join, &[], self.divergence == 0);
         self.controls.pop();
         self.divergence = divergence;
-        self.is_partial = is_partial;
+        // Lanes that left a case by `continue` do not come back here.
+        self.is_partial |= is_partial;
         self.b.close_join();
         Ok(())
     }

@@ -25,6 +25,10 @@ struct Collective {
 impl Lowerer<'_> {
     /// Returns the mask of the lanes that execute this point together.
     pub(super) fn mask(&mut self) -> Operand {
+        // Kernels for tensor cores run whole warps. `activemask` may miss lanes that are behind, so it is not used there.
+        if self.options.has_intrinsics {
+            return ALL;
+        }
         let [x, y, z] = self.workgroup_size;
         let is_whole = x.wrapping_mul(y).wrapping_mul(z) % LANES == 0;
         if is_whole && self.divergence == 0 && !self.is_partial && !self.has_returned {
