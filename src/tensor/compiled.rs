@@ -28,6 +28,8 @@ pub(super) struct Compiled {
     /// The computation of each result, for gradients.
     segments: Vec<Segment>,
     operands: Vec<Operand>,
+    /// The draws of seeds, in the order in which the program uses them.
+    draws: Vec<Draw>,
     /// The shapes and types of the tensors that the plan computes.
     computed: Vec<(Shape, DType)>,
     results: Vec<Answer>,
@@ -46,8 +48,8 @@ enum Operand {
     Input(usize),
     /// The value that a variable has when the program runs.
     Variable(Variable),
-    /// A seed that each run draws, a `u32` of rank 0.
-    Seed(Draw),
+    /// The n-th seed that each run draws, a `u32` of rank 0.
+    Seed(usize),
     /// A tensor that existed before the program was compiled.
     Constant(Constant),
     /// The n-th known result.
@@ -116,9 +118,9 @@ impl Compiled {
             stand_ins.insert(stand_in.node()?, read.len());
             read.push(Operand::Variable(variable.clone()));
         }
-        for (draw, _, stand_in) in &draws {
+        for (n, (_, _, stand_in)) in draws.iter().enumerate() {
             stand_ins.insert(stand_in.node()?, read.len());
-            read.push(Operand::Seed(draw.clone()));
+            read.push(Operand::Seed(n));
         }
         let mut nodes = Vec::with_capacity(results.len());
         for result in &results {
@@ -155,7 +157,7 @@ impl Compiled {
             operands.push(match (stand_ins.get(&node).map(|&n| &read[n]), places.get(&node)) {
                 (Some(Operand::Input(n)), _) => Operand::Input(*n),
                 (Some(Operand::Variable(variable)), _) => Operand::Variable(variable.clone()),
-                (Some(Operand::Seed(draw)), _) => Operand::Seed(draw.clone()),
+                (Some(Operand::Seed(n)), _) => Operand::Seed(*n),
                 (_, Some(&n)) => Operand::Known(n),
                 (_, None) => Operand::Constant(Constant::new(device, node)),
             });
@@ -166,6 +168,7 @@ impl Compiled {
             segments: recording.segments(),
             recording,
             operands,
+            draws: draws.into_iter().map(|(draw, _, _)| draw).collect(),
             computed,
             results: answers,
             writes,
@@ -190,15 +193,23 @@ impl Compiled {
         self.bound().batch.clone()
     }
 
-    /// Runs the program on inputs of the shapes that it was compiled for.
-    pub fn run(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+    /// Draws the seeds of a run. A program that is being compiled draws them when it runs.
+    pub fn draw(&self, device: &Device) -> Vec<u32> {
+        if capture::is_compiling(device) {
+            return Vec::new();
+        }
+        self.draws.iter().map(|draw| draw()).collect()
+    }
+
+    /// Runs the program on inputs of the shapes that it was compiled for, with seeds of [`Compiled::draw`].
+    pub fn run(&self, device: &Device, inputs: &[&Tensor], seeds: &[u32]) -> Result<Vec<Tensor>> {
         if capture::is_compiling(device) {
             return self.inline(device, inputs);
         }
         let known: Vec<Tensor> = self.known.iter().map(Tensor::alias).collect::<Result<_>>()?;
         let structure = structure();
         let layouts = layouts(&self.operands, &structure)?;
-        let given = self.given(device, (inputs, &known), (&layouts, &structure))?;
+        let given = self.given(device, (inputs, &known, seeds), (&layouts, &structure))?;
         let mut results: Vec<Option<Tensor>> = Vec::with_capacity(self.results.len());
         for result in &self.results {
             results.push(match result {
@@ -246,17 +257,19 @@ impl Compiled {
 
     /// Records the operations again, as a part of the program that is being compiled.
     fn inline(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let draw = |draw: &Draw| {
+            let draw = draw.clone();
+            let seed = capture::stand_for(move || draw());
+            let seed = seed.and_then(|number| capture::seed(device, number));
+            seed.expect("a program is being compiled")
+        };
+        let seeds: Vec<Tensor> = self.draws.iter().map(draw).collect();
         let mut operands = Vec::with_capacity(self.operands.len());
         for operand in &self.operands {
             operands.push(match operand {
                 Operand::Input(n) => inputs[*n].clone(),
                 Operand::Variable(variable) => variable.value(),
-                Operand::Seed(draw) => {
-                    let draw = draw.clone();
-                    let seed = capture::stand_for(move || draw());
-                    let seed = seed.and_then(|number| capture::seed(device, number));
-                    seed.expect("a program is being compiled")
-                }
+                Operand::Seed(n) => seeds[*n].clone(),
                 Operand::Constant(constant) => constant.0.clone(),
                 Operand::Known(n) => self.known[*n].clone(),
             });
@@ -303,7 +316,7 @@ impl Compiled {
     fn given(
         &self,
         device: &Device,
-        (inputs, known): (&[&Tensor], &[Tensor]),
+        (inputs, known, seeds): (&[&Tensor], &[Tensor], &[u32]),
         (layouts, structure): (&[Layout], &Structure),
     ) -> Result<Given> {
         let mut given = Given::default();
@@ -314,8 +327,8 @@ impl Compiled {
                 Operand::Input(n) => inputs[*n].node()?,
                 Operand::Constant(constant) => constant.node()?,
                 Operand::Known(n) => known[*n].node()?,
-                Operand::Seed(draw) => {
-                    let seed = device.tensor(&[draw()], &[])?;
+                Operand::Seed(n) => {
+                    let seed = device.tensor(&[seeds[*n]], &[])?;
                     let node = seed.node()?;
                     own = Some(seed);
                     node

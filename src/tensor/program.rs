@@ -230,14 +230,20 @@ impl Program {
             found
         };
         if let Some(compiled) = known {
-            return self.device.evicting(|| compiled.run(&self.device, inputs));
+            return self.run_compiled(&compiled, inputs);
         }
         let Some(build) = &self.build else { unreachable!("without names it is compiled") };
         let shapes: Vec<_> = inputs.iter().map(|input| (input.shape, input.dtype)).collect();
         let compiled = Compiled::new(&self.device, &shapes, |inputs| build.build(inputs))?;
         let compiled = Arc::new(compiled);
         self.keep(extents, &compiled);
-        self.device.evicting(|| compiled.run(&self.device, inputs))
+        self.run_compiled(&compiled, inputs)
+    }
+
+    fn run_compiled(&self, compiled: &Compiled, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        // A run that is repeated for lack of memory must not draw again.
+        let seeds = compiled.draw(&self.device);
+        self.device.evicting(|| compiled.run(&self.device, inputs, &seeds))
     }
 
     /// Checks the inputs, and returns the extents of the named axes.

@@ -12,6 +12,7 @@ use warpweft::tensor::{Tensor, Variable};
 
 on_each_device! {
     a_run_draws_what_calls_without_a_program_draw
+    a_run_draws_in_the_order_of_the_program
     gradients_use_the_numbers_of_their_run
     a_fixed_seed_gives_the_same_numbers_in_all_runs
     a_seed_that_several_operations_use_is_drawn_once
@@ -47,6 +48,26 @@ fn a_run_draws_what_calls_without_a_program_draw(device: &Device) -> Result<()> 
         }
     }
     assert_eq!(own.drawn(), 6);
+    Ok(())
+}
+
+fn a_run_draws_in_the_order_of_the_program(device: &Device) -> Result<()> {
+    let x = device.ones(&[COUNT])?;
+    let two = |of: &Generator| Ok([Dropout::new(of, 0.5)?, Dropout::new(of, 0.25)?]);
+    let (plain, own) = (generator(device), generator(device));
+    let ([a, b], [c, d]) = (two(&plain)?, two(&own)?);
+    let build = move |x: &[Tensor]| {
+        // The result of this one is not used.
+        drop(c.forward(&x[0])?);
+        Ok(vec![d.forward(&c.forward(&x[0])?)?])
+    };
+    let program = device.compile(&[(&[COUNT], DType::F32)], build)?;
+    for run in 0..2 {
+        drop(a.forward(&x)?);
+        let want = read(&b.forward(&a.forward(&x)?)?)?;
+        assert_eq!(read(&program.run(&[&x])?[0])?, want, "run {run}");
+        assert_eq!(own.drawn(), plain.drawn());
+    }
     Ok(())
 }
 
