@@ -30,6 +30,8 @@ use std::sync::{Arc, Weak};
 pub struct WeightAverage {
     decay: f64,
     pairs: Arc<Pairs>,
+    /// The parameters that each flat variable consists of.
+    parameters: Vec<Vec<Variable>>,
 }
 
 /// Flat parameters, each with its average.
@@ -50,14 +52,30 @@ impl WeightAverage {
         let pair = |flat: &Variable| Ok((flat.clone(), Variable::new(&copy(flat)?)));
         let pairs = Arc::new(flats.map(pair).collect::<Result<Pairs>>()?);
         optimizer.averages.add(&pairs);
-        Ok(WeightAverage { decay, pairs })
+        let parameters = optimizer.shards().map(|shard| shard.parameters.clone()).collect();
+        Ok(WeightAverage { decay, pairs, parameters })
+    }
+
+    /// Rejects parameters that belong to another optimizer since, because the flat variables no longer have their values.
+    fn check(&self, op: &str) -> Result<()> {
+        for ((flat, _), parameters) in self.pairs.iter().zip(&self.parameters) {
+            if parameters.iter().any(|one| one.start_in(flat).is_none()) {
+                return Err(Error::state(format!(
+                    "{op}: the parameters must belong to the optimizer of the average, got one that another optimizer took; \
+                     create an average for that optimizer"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Updates the average with the current values.
     ///
     /// # Errors
-    /// `Limit`, `Memory`. After an error, nothing has changed.
+    /// `InvalidState` if a newer optimizer was created with one of the parameters. `Limit`, `Memory`. After an error, nothing
+    /// has changed.
     pub fn update(&self) -> Result<()> {
+        self.check("average.update")?;
         let mut all = Vec::with_capacity(self.pairs.len());
         for (flat, average) in &*self.pairs {
             let dtype = flat.dtype();
@@ -72,8 +90,9 @@ impl WeightAverage {
     /// Swaps the average with the parameters.
     ///
     /// # Errors
-    /// `Limit`, `Memory`. After an error, nothing has changed.
+    /// The errors of [`WeightAverage::update`]. After an error, nothing has changed.
     pub fn swap(&self) -> Result<()> {
+        self.check("average.swap")?;
         let mut all = Vec::with_capacity(2 * self.pairs.len());
         for (flat, average) in &*self.pairs {
             let (now, mean) = (flat.value(), average.value());

@@ -83,6 +83,8 @@ struct Group {
 /// Parameters in one flat variable.
 struct Shard {
     parameters: Vec<Variable>,
+    /// The number of each parameter in its group. Names of the state have it, so that they do not depend on the shards.
+    numbers: Vec<usize>,
     shapes: Vec<Vec<usize>>,
     flat: Variable,
     /// The state of the rule, in the layout of `flat`.
@@ -136,6 +138,7 @@ impl Optimizer {
                 "optimizer: parameters must be f32 or f16, got {dtype} for parameter {i}"
             )));
         }
+        let number = |one: &Variable| parameters.iter().position(|given| given.is_same(one));
         let parts = sharded(parameters)?;
         for parameters in &parts {
             rule.check(&parameters.iter().map(Variable::shape).collect::<Vec<_>>())?;
@@ -148,8 +151,9 @@ impl Optimizer {
         let flats = Variable::flatten_all(&lists)?;
         let mut shards = Vec::new();
         for ((parameters, flat), state) in parts.into_iter().zip(flats).zip(states) {
+            let numbers = parameters.iter().filter_map(number).collect();
             let shapes = parameters.iter().map(Variable::shape).collect();
-            shards.push(Shard { parameters, shapes, flat, state, pending: None });
+            shards.push(Shard { parameters, numbers, shapes, flat, state, pending: None });
         }
         if let Some(scaling) = &mut self.scaling {
             scaling.taken.extend(counters);
@@ -298,9 +302,10 @@ impl Optimizer {
     /// [`Optimizer::minimize`].
     ///
     /// # Errors
-    /// `InvalidArgument` if the loss depends on none of the parameters, `InvalidState` if on an earlier value of one. Also the
-    /// errors of [`Tensor::grad`] and of submitting. After an error, nothing was added.
+    /// `InvalidArgument` if the loss depends on none of the parameters, `InvalidState` if on an earlier value of one, or on an
+    /// input of a program. Also the errors of [`Tensor::grad`] and of submitting. After an error, nothing was added.
     pub fn accumulate(&mut self, loss: &Tensor) -> Result<()> {
+        loss.own_node("accumulate")?;
         let gradients = self.gradients("accumulate", loss)?;
         // Fallible work comes first.
         let (mut sums, mut all) = (Vec::new(), Vec::new());
@@ -406,7 +411,20 @@ impl Optimizer {
         self.parameters().any(|own| of.iter().any(|x| x.is_same(own)))
     }
 
-    /// Returns the parameters of all groups.
+    /// Returns the parameters of all groups in the order in which they were given.
+    pub(crate) fn parameters_in_order(&self) -> Vec<Variable> {
+        let mut all = Vec::new();
+        for (g, group) in self.groups.iter().enumerate() {
+            for shard in &group.shards {
+                let numbered = shard.numbers.iter().zip(&shard.parameters);
+                all.extend(numbered.map(|(&number, one)| (g, number, one.clone())));
+            }
+        }
+        all.sort_by_key(|&(g, number, _)| (g, number));
+        all.into_iter().map(|(_, _, one)| one).collect()
+    }
+
+    /// Returns the parameters of all groups, in the order of the shards.
     pub(crate) fn parameters(&self) -> impl Iterator<Item = &Variable> {
         self.shards().flat_map(|shard| &shard.parameters)
     }

@@ -96,8 +96,8 @@ impl Optimizer {
             state.insert(TAKEN.to_string(), Tensor::concat(&taken, 0)?);
         }
         let averages = self.averages.all();
-        for (group, first, shard) in self.numbered() {
-            let name = |i: usize, what: &str| format!("{group}.{}.{what}", first + i);
+        for (group, shard) in self.numbered() {
+            let name = |i: usize, what: &str| format!("{group}.{}.{what}", shard.numbers[i]);
             for ((what, _), variable) in self.groups[group].rule.state().iter().zip(&shard.state) {
                 for (i, part) in shard.parts(variable)?.into_iter().enumerate() {
                     state.insert(name(i, what), part);
@@ -109,7 +109,7 @@ impl Optimizer {
             for (n, pairs) in averages.iter().enumerate() {
                 let Some(average) = shard.average(pairs) else { continue };
                 for (i, part) in shard.parts(average)?.into_iter().enumerate() {
-                    state.insert(averaged(n, (group, first + i)), part);
+                    state.insert(averaged(n, (group, shard.numbers[i])), part);
                 }
             }
         }
@@ -175,9 +175,9 @@ impl Optimizer {
             state.keys().any(|name| name.starts_with(&begin))
         };
         let mut pending = Vec::new();
-        for (group, first, shard) in self.numbered() {
+        for (group, shard) in self.numbered() {
             let (dtype, count) = (shard.flat.dtype(), shard.shapes.len());
-            let name = |i: usize, what: &str| format!("{group}.{}.{what}", first + i);
+            let name = |i: usize, what: &str| format!("{group}.{}.{what}", shard.numbers[i]);
             for ((what, _), variable) in self.groups[group].rule.state().iter().zip(&shard.state) {
                 let wide = variable.dtype();
                 let part = |i: usize| given.take(&name(i, what), &shard.shapes[i], wide);
@@ -187,7 +187,7 @@ impl Optimizer {
             for (n, pairs) in averages.iter().enumerate() {
                 let Some(average) = shard.average(pairs) else { continue };
                 let value = if is_there(n) {
-                    let place = |i: usize| averaged(n, (group, first + i));
+                    let place = |i: usize| averaged(n, (group, shard.numbers[i]));
                     let part = |i: usize| given.take(&place(i), &shard.shapes[i], dtype);
                     line(&(0..count).map(part).collect::<Result<Vec<_>>>()?)?
                 } else {
@@ -228,17 +228,10 @@ impl Optimizer {
         }
     }
 
-    /// Returns all shards with their group's index and the index of their first parameter in that group.
-    fn numbered(&self) -> Vec<(usize, usize, &Shard)> {
-        let mut all = Vec::new();
-        for (g, group) in self.groups.iter().enumerate() {
-            let mut first = 0;
-            for shard in &group.shards {
-                all.push((g, first, shard));
-                first += shard.shapes.len();
-            }
-        }
-        all
+    /// Returns all shards with the numbers of their groups.
+    fn numbered(&self) -> Vec<(usize, &Shard)> {
+        let groups = self.groups.iter().enumerate();
+        groups.flat_map(|(g, group)| group.shards.iter().map(move |shard| (g, shard))).collect()
     }
 }
 

@@ -14,7 +14,17 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
     pub(super) fn other_parameters(&self) -> Result<Vec<Variable>> {
         let of_model = variables(&self.model);
         let is_other = |x: &&Variable| !of_model.iter().any(|(_, own)| own.is_same(x));
-        self.optimizer.with(|own| Ok(own.parameters().filter(is_other).cloned().collect()))
+        self.optimizer.with(|own| {
+            Ok(own.parameters_in_order().into_iter().filter(|x| is_other(&x)).collect())
+        })
+    }
+
+    /// Returns the variables of the model and the optimizer's other parameters, with their names in checkpoints.
+    pub(super) fn trained(&self) -> Result<Vec<(String, Variable)>> {
+        let others = self.other_parameters()?.into_iter().enumerate();
+        let mut all = variables(&self.model);
+        all.extend(others.map(|(n, parameter)| (format!("{OTHER}{n}"), parameter)));
+        Ok(all)
     }
 
     /// Returns the values of the model and of the optimizer's other parameters.

@@ -316,6 +316,11 @@ impl Variable {
         value.device.submit_if_long()
     }
 
+    /// Whether assignments to the variable become a part of a program, because one is being compiled.
+    pub(crate) fn is_in_program(&self) -> bool {
+        capture::is_compiling(&self.device())
+    }
+
     /// Restores a previous value. The variable gets that very node, not an equal one, so gradients by it still work.
     pub(crate) fn restore(&self, value: &Tensor) {
         let _structure = structure();
@@ -542,7 +547,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `InvalidState` if the value depends on an input of a program; the error that the tensor carries.
-    fn own_node(&self, name: &str) -> Result<NodeId> {
+    pub(crate) fn own_node(&self, name: &str) -> Result<NodeId> {
         let node = self.node()?;
         match self.device.depends_on_placeholder(node) {
             false => Ok(node),

@@ -72,6 +72,8 @@ on_each_device! {
     a_gradient_has_derivatives_by_slices_that_are_rows_of_one_tensor
     two_variables_can_be_swapped_after_a_slice_was_assigned
     an_average_can_be_swapped_after_an_assignment
+    an_average_of_parameters_of_another_optimizer_is_refused
+    names_of_a_state_do_not_depend_on_types
     looking_for_what_is_not_finite_twice
     looking_for_what_is_not_finite_after_reading
     a_minimize_that_fails_changes_nothing
@@ -611,6 +613,39 @@ fn an_average_can_be_swapped_after_an_assignment(device: &Device) -> Result<()> 
     average.swap()?;
     device.submit()?;
     near(&w.value(), &[3.0, 4.0]);
+    Ok(())
+}
+
+fn an_average_of_parameters_of_another_optimizer_is_refused(device: &Device) -> Result<()> {
+    let w = variable(device, &[1.0, 2.0])?;
+    let first = Optimizer::new(Sgd::new(0.1), std::slice::from_ref(&w))?;
+    let average = WeightAverage::new(&first, 0.5)?;
+    average.update()?;
+    let _second = Optimizer::new(Sgd::new(0.1), std::slice::from_ref(&w))?;
+    for refused in [average.update(), average.swap()] {
+        assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::InvalidState));
+    }
+    near(&w.value(), &[1.0, 2.0]);
+    Ok(())
+}
+
+fn names_of_a_state_do_not_depend_on_types(device: &Device) -> Result<()> {
+    if !device.limits().f16 {
+        return Ok(());
+    }
+    let one = |dtype| Ok(Variable::new(&device.ones(&[1])?.cast(dtype)?));
+    let all = [one(DType::F32)?, one(DType::F16)?, one(DType::F32)?];
+    let mut optimizer = Optimizer::new(Sgd { momentum: 0.9, ..Sgd::new(0.1) }, &all)?;
+    let mut loss = device.zeros(&[1])?;
+    for (n, variable) in all.iter().enumerate() {
+        loss = loss.add(&variable.value().cast(DType::F32)?.mul(n as f64 + 1.0)?)?;
+    }
+    optimizer.minimize(&loss)?;
+    let state = optimizer.state_dict()?;
+    for (n, want) in [1.0, 2.0, 3.0].into_iter().enumerate() {
+        let mut own = state.iter().filter(|(name, _)| name.starts_with(&format!("0.{n}.")));
+        near(own.next().expect("a momentum").1, &[want]);
+    }
     Ok(())
 }
 
