@@ -256,7 +256,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             return Err(wrong("the loss", found));
         }
         let (mut names, mut values) = (Vec::new(), Vec::new());
-        for (name, parameter) in self.model.named_parameters() {
+        let is_float = |(_, one): &(String, Variable)| one.dtype().is_float();
+        for (name, parameter) in self.model.named_parameters().into_iter().filter(is_float) {
             names.push(name);
             values.push(parameter.value());
         }
@@ -334,6 +335,10 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         self.loss_mean = loss_mean;
         (self.epoch, self.batch, self.position) = (epoch + 1, 0, 0);
         (self.left, self.begun) = (None, None);
+        // A loop over `is_over` does not ask for another step. If this fails, the next call of `next_step` repeats it.
+        if self.is_over() {
+            self.restore_best()?;
+        }
         Ok(ended)
     }
 

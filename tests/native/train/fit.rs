@@ -249,6 +249,15 @@ fn it_stops_when_validation_gets_worse_and_restores_the_best() {
         let (_, value) = run(EarlyStopping { restore_best: false, ..stopping }).expect("it trains");
         assert!((f64::from(value) - values[epochs - 1]).abs() < 1e-6);
     }
+    // The weights are restored when the last epoch ends, so a loop over `is_over` has them.
+    let stopping = EarlyStopping { patience: 1, ..EarlyStopping::default() };
+    let mut by_hand =
+        number(&device, 0.05, 0.5).expect("a trainer").epochs(50).early_stopping(stopping);
+    while !by_hand.is_over() {
+        block_on(by_hand.next_step()).expect("a step");
+    }
+    let value = block_on(by_hand.model.0.value().item::<f32>()).expect("a value");
+    assert!((f64::from(value) - values[best]).abs() < 1e-6, "{value}, not {}", values[best]);
     // Setting the number of epochs again continues the training, for as many epochs as the patience.
     let stopping = EarlyStopping { patience: 4, restore_best: false, ..EarlyStopping::default() };
     let mut stopped =
