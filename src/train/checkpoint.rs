@@ -5,7 +5,7 @@ use super::in_flight::InFlight;
 use super::loss_mean::LossMean;
 use super::record::{Epoch, Scores};
 use super::stopping::Patience;
-use super::values::{variables, OTHER};
+use super::values::OTHER;
 use super::{OptimizerHandle, Trainer};
 use crate::error::{Error, Result};
 use crate::io;
@@ -63,7 +63,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         for (name, x) in self.best.iter().flatten() {
             tensors.insert(BEST.to_string() + name, x.clone());
         }
-        for (name, parameter) in variables(&self.model) {
+        for (name, parameter) in self.trained()? {
             // The next step uses the gradients of `backward`.
             if let Some(gradient) = parameter.gradient() {
                 tensors.insert(GRADIENT.to_string() + &name, gradient);
@@ -158,10 +158,11 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         let best = part(&mut tensors, BEST);
         let optimizer = part(&mut tensors, OPTIMIZER);
         let mut gradients = part(&mut tensors, GRADIENT);
-        for (name, parameter) in variables(&self.model) {
+        let trained = self.trained()?;
+        for (name, parameter) in &trained {
             let fits =
                 |x: &Tensor| x.shape() == parameter.shape() && x.dtype() == parameter.dtype();
-            if !gradients.get(&name).is_none_or(fits) {
+            if !gradients.get(name).is_none_or(fits) {
                 return Err(wrong(&format!(
                     "whose gradient of `{name}` has another shape or dtype"
                 )));
@@ -186,7 +187,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             self.set_values(&before)?;
             return Err(error);
         }
-        for (name, parameter) in variables(&self.model) {
+        for (name, parameter) in trained {
             parameter.set_gradient(gradients.remove(&name));
         }
         for (generator, drawn) in self.generators.iter().zip(&state.draws) {

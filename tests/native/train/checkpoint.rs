@@ -493,14 +493,23 @@ fn parameters_that_are_not_the_models_are_saved() {
         }
         // The best weights are those of both.
         let best = read(&of_other)?;
-        while block_on(other.next_step())?.is_some() {
+        while !other.is_over() {
             of_other.assign(&device.tensor(&[-9.0f32], &[])?)?;
+            block_on(other.next_step())?;
         }
         assert_ne!(
             read(&of_other)?,
             -9.0,
             "the best factor, at the end of an epoch, was about {best}"
         );
+        // Gradients of `backward` are part of the file, too, and are replaced when it is loaded.
+        factor.value().mul(3)?.backward(&[&factor])?;
+        let with_gradient = block_on(whole.save(&BTreeMap::new()))?;
+        block_on(other.load(&with_gradient))?;
+        let gradient = of_other.gradient().expect("a gradient");
+        assert_eq!(block_on(gradient.item::<f32>())?, 3.0);
+        block_on(other.load(&file))?;
+        assert!(of_other.gradient().is_none());
         // A trainer without the factor refuses the file, and does not change.
         let model = Sequential::new().push(Linear::new(&Generator::new(device, 1), 3, 2)?);
         let optimizer = Optimizer::new(Sgd::new(0.1), &model.parameters())?;
