@@ -325,8 +325,13 @@ fn load(own: &[(String, Variable)], state: &BTreeMap<String, Tensor>) -> Result<
     let value = |((_, variable), tensor): (&(String, Variable), &Tensor)| {
         Ok((variable.clone(), tensor.cast(variable.dtype())?.detach()))
     };
+    let values = own.iter().zip(values).map(value).collect::<Result<Vec<_>>>()?;
+    if values.iter().any(|(variable, _)| variable.is_in_program()) {
+        // Each run of the program assigns the values.
+        return values.iter().try_for_each(|(variable, value)| variable.assign(value));
+    }
     // Assigns all values or none.
-    drop(Assignment::new(own.iter().zip(values).map(value).collect::<Result<_>>()?)?.commit());
+    drop(Assignment::new(values)?.commit());
     Ok(())
 }
 

@@ -3,10 +3,12 @@
 use super::found::{on, on_each_device};
 use crate::suite::Place;
 use pollster::block_on;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::nn::{Dropout, Generator, Layer};
+use warpweft::nn::{Dropout, Generator, Layer, Linear, Module};
 use warpweft::optim::{Optimizer, Sgd};
 use warpweft::tensor::{Dim, Tensor, Variable};
 
@@ -17,6 +19,8 @@ on_each_device! {
     gradients_pass_an_inner_program
     an_inner_program_has_a_named_dimension
     an_inner_program_draws
+    accumulating_inside_a_program_is_refused
+    a_state_is_loaded_at_each_run
 }
 
 const SPEC: [(&[usize], DType); 1] = [(&[2], DType::F32)];
@@ -137,6 +141,42 @@ fn an_inner_program_draws(device: &Device) -> Result<()> {
         for result in outer.run(&[&x])? {
             assert_eq!(read(&result)?, read(&plain.forward(&x)?)?);
         }
+    }
+    Ok(())
+}
+
+fn accumulating_inside_a_program_is_refused(device: &Device) -> Result<()> {
+    let w = Variable::new(&pair(device, 1.0, 2.0)?);
+    let optimizer = RefCell::new(Optimizer::new(Sgd::new(1.0), std::slice::from_ref(&w))?);
+    device.compile(&SPEC, |x| {
+        let loss = x[0].mul(&w.value())?.sum(())?;
+        let error = optimizer.borrow_mut().accumulate(&loss).expect_err("it is refused");
+        assert!(error.message().starts_with("accumulate: the value must not depend"), "{error}");
+        Ok(vec![loss])
+    })?;
+    optimizer.borrow_mut().minimize(&w.value().sum(())?)?;
+    assert_eq!(read(&w.value())?, [0.0, 1.0]);
+    Ok(())
+}
+
+fn a_state_is_loaded_at_each_run(device: &Device) -> Result<()> {
+    let layer = Linear::new(&Generator::new(device, 1), 2, 1)?;
+    let zeros = layer
+        .state_dict()
+        .into_iter()
+        .map(|(name, x)| Ok((name, x.mul(0)?)))
+        .collect::<Result<BTreeMap<_, _>>>()?;
+    let first = read(&layer.state_dict()["weight"])?;
+    let program = device.compile(&SPEC, |x| {
+        layer.load_state_dict(&zeros)?;
+        Ok(vec![layer.forward(&x[0])?])
+    })?;
+    assert_eq!(read(&layer.state_dict()["weight"])?, first);
+    for _ in 0..2 {
+        assert_eq!(read(&program.run(&[&pair(device, 1.0, 2.0)?])?[0])?, [0.0]);
+        let weight = &layer.parameters()[0];
+        assert_eq!(read(&weight.value())?, [0.0, 0.0]);
+        weight.assign(&weight.value().add(1)?.detach())?;
     }
     Ok(())
 }

@@ -285,7 +285,8 @@ impl Shader {
             all.map(|(shape, dtype)| stand_in(shape, dtype)).collect()
         };
         let (outputs, of) = (results(), results());
-        let gradients = given.by.by(&inputs, &outputs, &of)?;
+        // On an eager device, constants in the function would be computed at once.
+        let gradients = self.device.lazily(|| given.by.by(&inputs, &outputs, &of))?;
         if gradients.len() != inputs.len() {
             let (have, want) = (gradients.len(), inputs.len());
             return Err(Error::argument(format!(
