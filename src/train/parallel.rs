@@ -20,6 +20,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Options of [`Trainer::data_parallel_with`].
+#[cfg(feature = "distributed")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataParallelOptions {
     /// The size of a bucket of gradients in bytes. A bucket is summed over the ranks while the device computes the next one.
@@ -27,6 +28,7 @@ pub struct DataParallelOptions {
     pub bucket_bytes: usize,
 }
 
+#[cfg(feature = "distributed")]
 impl Default for DataParallelOptions {
     fn default() -> DataParallelOptions {
         DataParallelOptions { bucket_bytes: 25_000_000 }
