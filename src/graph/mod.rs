@@ -187,7 +187,7 @@ pub struct Graph {
     checked_at: u64,
 }
 
-/// The name, in place of an operation's, of the cut at a loss that an optimizer step consumed.
+/// Takes the place of an operation's name where history ends at a loss that an optimizer step consumed.
 pub const USED_UP: &str = "step";
 
 /// The name in [`HistoryCut::op`] for a value that a variable had.

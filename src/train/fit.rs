@@ -330,15 +330,16 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         if self.follow(&ended)? {
             self.best = Some(self.weights()?);
         }
+        let is_stopped = self.stopping.as_ref().is_some_and(|rule| self.patience.is_out(rule));
+        if is_stopped || epoch + 1 >= self.epochs {
+            // Here, because a loop over `is_over` does not ask for another step.
+            self.restore_best()?;
+        }
         guard.disarm();
         self.history.push(ended.clone());
         self.loss_mean = loss_mean;
         (self.epoch, self.batch, self.position) = (epoch + 1, 0, 0);
         (self.left, self.begun) = (None, None);
-        // A loop over `is_over` does not ask for another step. If this fails, the next call of `next_step` repeats it.
-        if self.is_over() {
-            self.restore_best()?;
-        }
         Ok(ended)
     }
 
