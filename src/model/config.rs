@@ -119,6 +119,17 @@ impl Facts<'_> {
         Ok(())
     }
 
+    /// Returns the factor of linear scaling. Files of 2023 have the older key. As in llama.cpp, 0 means that there is none.
+    fn rope_scale(&self) -> Result<f64> {
+        for name in ["rope.scaling.factor", "rope.scale_linear"] {
+            let value = self.file.metadata.get(&format!("{}.{name}", self.architecture));
+            if value.is_some_and(|value| value.as_f64() != Some(0.0)) {
+                return self.number(name, 1.0);
+            }
+        }
+        Ok(1.0)
+    }
+
     fn number(&self, name: &str, usual: f64) -> Result<f64> {
         match self.file.metadata.get(&format!("{}.{name}", self.architecture)) {
             None => Ok(usual),
@@ -175,11 +186,7 @@ impl ModelConfig {
         let scaling = file.metadata.get(&format!("{architecture}.rope.scaling.type"));
         let rope_scale = match scaling.map(|kind| kind.as_str().unwrap_or("another type")) {
             Some("none") => 1.0,
-            // Files of 2023 do not name the kind, and have the older key.
-            None | Some("linear") => {
-                let older = facts.number("rope.scale_linear", 1.0)?;
-                facts.number("rope.scaling.factor", older)?
-            }
+            None | Some("linear") => facts.rope_scale()?,
             Some(other) => {
                 let must = "must be `none` or `linear`";
                 let message =
