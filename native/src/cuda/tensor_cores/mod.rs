@@ -2,8 +2,9 @@
 //!
 //! A product uses tensor cores if it would use cooperative matrices on other GPUs: the configuration asks for them
 //! ([`F16Matmul::CooperativeMatrices`]), and all numbers of both operands are exact as `f16`. Attention uses them if queries,
-//! keys and values are. Sums are `f32`, so tensor cores round nothing that other kernels do not round. Operands of `f32` never
-//! use them.
+//! keys and values are. Sums are `f32`, but PTX does not specify how tensor cores round them. Published measurements found
+//! truncation, so long sums may be less accurate than those of other kernels. The interpreter of the tests rounds to nearest.
+//! Operands of `f32` never use tensor cores.
 //!
 //! The shaders are `matmul.wgsl` and `attention.wgsl`, whose comments explain the algorithms. They are WGSL with a few
 //! functions that stand for instructions of PTX, so operands, epilogues and bounds are those of all other kernels.
