@@ -69,6 +69,17 @@ fn line(parts: &[Tensor]) -> Result<Tensor> {
     Ok(Tensor::concat(&lines?, 0)?.detach())
 }
 
+/// A state that fits an optimizer.
+pub(crate) struct CheckedState {
+    values: Assignment,
+    /// Averages that the state lacks, with the flat parameters from which they restart.
+    restarted: Vec<(Variable, Variable)>,
+    /// The accumulated gradient of each shard.
+    pending: Vec<Option<Pending>>,
+    /// The number of steps of each group.
+    steps: Vec<u64>,
+}
+
 impl Optimizer {
     /// Returns the optimizer's state by names. `0.3` is the fourth parameter of the first group.
     ///
@@ -142,6 +153,16 @@ impl Optimizer {
         state: &BTreeMap<String, Tensor>,
         steps: &[u64],
     ) -> Result<()> {
+        let checked = self.check_state(state, steps)?;
+        self.apply_state(checked)
+    }
+
+    /// Checks that a state fits this optimizer, and prepares loading it after `steps` steps.
+    pub(crate) fn check_state(
+        &self,
+        state: &BTreeMap<String, Tensor>,
+        steps: &[u64],
+    ) -> Result<CheckedState> {
         let groups = self.groups.len();
         if steps.len() != 1 && steps.len() != groups {
             let saved = steps.len();
@@ -174,7 +195,7 @@ impl Optimizer {
             let begin = format!("average.{n}.");
             state.keys().any(|name| name.starts_with(&begin))
         };
-        let mut pending = Vec::new();
+        let (mut pending, mut restarted) = (Vec::new(), Vec::new());
         for (group, shard) in self.numbered() {
             let (dtype, count) = (shard.flat.dtype(), shard.shapes.len());
             let name = |i: usize, what: &str| format!("{group}.{}.{what}", shard.numbers[i]);
@@ -186,14 +207,14 @@ impl Optimizer {
             }
             for (n, pairs) in averages.iter().enumerate() {
                 let Some(average) = shard.average(pairs) else { continue };
-                let value = if is_there(n) {
-                    let place = |i: usize| averaged(n, (group, shard.numbers[i]));
-                    let part = |i: usize| given.take(&place(i), &shard.shapes[i], dtype);
-                    line(&(0..count).map(part).collect::<Result<Vec<_>>>()?)?
-                } else {
-                    copy(&shard.flat)?
-                };
-                all.push((average.clone(), value));
+                if !is_there(n) {
+                    restarted.push((average.clone(), shard.flat.clone()));
+                    continue;
+                }
+                let place = |i: usize| averaged(n, (group, shard.numbers[i]));
+                let part = |i: usize| given.take(&place(i), &shard.shapes[i], dtype);
+                let parts = (0..count).map(part).collect::<Result<Vec<_>>>()?;
+                all.push((average.clone(), line(&parts)?));
             }
             let gradient = |i: usize| given.find(&name(i, ACCUMULATED), &shard.shapes[i], dtype);
             let gradients = (0..count).map(gradient).collect::<Result<Vec<_>>>()?;
@@ -204,13 +225,26 @@ impl Optimizer {
                 "{OP}: the state must have no other names, got `{name}`"
             )));
         }
+        let steps = steps.iter().copied().cycle().take(groups).collect();
+        Ok(CheckedState { values: Assignment::new(all)?, restarted, pending, steps })
+    }
+
+    /// Loads a state that [`Optimizer::check_state`] of this optimizer returned.
+    ///
+    /// # Errors
+    /// `Limit` if averages restart from the parameters. After an error, nothing has changed.
+    pub(crate) fn apply_state(&mut self, checked: CheckedState) -> Result<()> {
+        let CheckedState { values, restarted, pending, steps } = checked;
+        let copied = restarted.into_iter().map(|(average, flat)| Ok((average, copy(&flat)?)));
+        let restarted = Assignment::new(copied.collect::<Result<_>>()?)?;
         // Nothing fails from here on.
-        drop(Assignment::new(all)?.commit());
+        drop(values.commit());
+        drop(restarted.commit());
         for (shard, pending) in self.shards_mut().zip(pending) {
             shard.pending = pending;
         }
         self.losses.clear();
-        for (group, &count) in self.groups.iter_mut().zip(steps.iter().cycle()) {
+        for (group, count) in self.groups.iter_mut().zip(steps) {
             group.steps = count;
         }
         Ok(())

@@ -176,14 +176,17 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
                 "with {saved} parameters that are not the model's; this optimizer has {here}"
             )));
         }
+        // A state that does not fit is rejected before anything is assigned, because a value that was assigned and restored
+        // counts as assigned.
+        let checked = self.optimizer.with(|own| own.check_state(&optimizer, &made))?;
         let before = self.values()?;
         self.set_values(&tensors)?;
-        let restored = self.optimizer.with_mut(|own| {
-            own.restore(&optimizer, &made)?;
+        let applied = self.optimizer.with_mut(|own| {
+            own.apply_state(checked)?;
             own.set_rates(&state.rates);
             Ok(())
         });
-        if let Err(error) = restored {
+        if let Err(error) = applied {
             self.set_values(&before)?;
             return Err(error);
         }

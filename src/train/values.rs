@@ -38,7 +38,7 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
 
     /// Assigns values from [`Trainer::values`]: all, or after an error none.
     pub(super) fn set_values(&self, values: &BTreeMap<String, Tensor>) -> Result<()> {
-        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let mut others = Vec::new();
         for (n, parameter) in self.other_parameters()?.into_iter().enumerate() {
             let (name, now) = (format!("{OTHER}{n}"), parameter.value());
             let fits = |x: &&Tensor| x.shape() == now.shape() && x.dtype() == now.dtype();
@@ -48,15 +48,12 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
                     "load: the file must be a checkpoint of this training, {got}"
                 ))
             })?;
-            before.push((parameter.clone(), now.detach()));
-            after.push((parameter, value.detach()));
+            others.push((parameter, value.detach()));
         }
-        drop(Assignment::new(after)?.commit());
-        let loaded = self.model.load_state_dict(values);
-        if loaded.is_err() {
-            drop(Assignment::new(before)?.commit());
-        }
-        loaded
+        let others = Assignment::new(others)?;
+        self.model.load_state_dict(values)?;
+        drop(others.commit());
+        Ok(())
     }
 }
 
