@@ -3,9 +3,10 @@
 use super::at::At;
 use super::host::host;
 use crate::error::{Error, Result};
-use crate::tensor::stand_for;
+use crate::tensor::{stand_for, SeedSource};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::sync::Arc;
 use wasm_bindgen::prelude::*;
 
 /// Names of options: lists of names separated by spaces.
@@ -118,6 +119,17 @@ pub trait BorrowedOptions {
 
 /// Returns a random seed. In the function of a program, the result stands for a seed that each run draws.
 pub fn random_seed() -> u32 {
-    let draw = || (js_sys::Math::random() * 4_294_967_296.0) as u32;
-    stand_for(draw).unwrap_or_else(draw)
+    stand_for(|| Arc::new(Random)).unwrap_or_else(|| Random.draw())
+}
+
+/// Seeds from `Math.random`.
+struct Random;
+
+impl SeedSource for Random {
+    fn draw(&self) -> u32 {
+        (js_sys::Math::random() * 4_294_967_296.0) as u32
+    }
+
+    /// Random seeds have no order.
+    fn give_back(&self) {}
 }

@@ -1,7 +1,7 @@
 //! `Generator`: random seeds for a model.
 
 use crate::device::Device;
-use crate::tensor::stand_for;
+use crate::tensor::{stand_for, SeedSource};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Generator {
     device: Device,
-    seed: u32,
     sequence: Arc<Sequence>,
 }
 
-/// The position in a sequence of seeds.
-#[derive(Debug, Default)]
+/// A sequence of seeds, and the position in it.
+#[derive(Debug)]
 struct Sequence {
+    seed: u32,
     drawn: AtomicU32,
     /// The number of this process among those that train together. Each has a separate sequence.
     rank: AtomicU32,
@@ -25,7 +25,8 @@ struct Sequence {
 impl Generator {
     /// Creates a generator for models on `device`.
     pub fn new(device: &Device, seed: u32) -> Generator {
-        Generator { device: device.clone(), seed, sequence: Arc::default() }
+        let sequence = Sequence { seed, drawn: AtomicU32::new(0), rank: AtomicU32::new(0) };
+        Generator { device: device.clone(), sequence: Arc::new(sequence) }
     }
 
     /// Returns the device on which layers are created.
@@ -43,14 +44,12 @@ impl Generator {
     /// In the function of a [`Program`](crate::tensor::Program), nothing is drawn yet. The result then stands for a seed that
     /// each run draws, for operations on the program's device. Do not compute with it.
     pub fn draw(&self) -> u32 {
-        let own = self.sequence.clone();
-        let seed = self.seed;
-        stand_for(move || draw(seed, &own)).unwrap_or_else(|| self.draw_now())
+        stand_for(|| self.sequence.clone()).unwrap_or_else(|| self.draw_now())
     }
 
     /// Draws the next seed, also in the function of a program, where layers may be created.
     pub(super) fn draw_now(&self) -> u32 {
-        draw(self.seed, &self.sequence)
+        self.sequence.draw()
     }
 
     /// Makes the seeds from now on those of a rank. Rank 0 draws what a single process does.
@@ -69,14 +68,19 @@ impl Generator {
     }
 }
 
-/// Returns the seed at the next position of a sequence.
-fn draw(seed: u32, sequence: &Sequence) -> u32 {
-    let number = sequence.drawn.fetch_add(1, Ordering::Relaxed);
-    let seed = seed ^ sequence.rank.load(Ordering::Relaxed).wrapping_mul(0x85eb_ca77);
-    // The finalizer of MurmurHash3 makes the seeds of neighboring positions independent.
-    let mut mixed = seed ^ number.wrapping_mul(0x9e37_79b9);
-    for (shift, factor) in [(16, 0x85eb_ca6b), (13, 0xc2b2_ae35)] {
-        mixed = (mixed ^ (mixed >> shift)).wrapping_mul(factor);
+impl SeedSource for Sequence {
+    fn draw(&self) -> u32 {
+        let number = self.drawn.fetch_add(1, Ordering::Relaxed);
+        let seed = self.seed ^ self.rank.load(Ordering::Relaxed).wrapping_mul(0x85eb_ca77);
+        // The finalizer of MurmurHash3 makes the seeds of neighboring positions independent.
+        let mut mixed = seed ^ number.wrapping_mul(0x9e37_79b9);
+        for (shift, factor) in [(16, 0x85eb_ca6b), (13, 0xc2b2_ae35)] {
+            mixed = (mixed ^ (mixed >> shift)).wrapping_mul(factor);
+        }
+        mixed ^ (mixed >> 16)
     }
-    mixed ^ (mixed >> 16)
+
+    fn give_back(&self) {
+        self.drawn.fetch_sub(1, Ordering::Relaxed);
+    }
 }

@@ -198,7 +198,12 @@ impl Compiled {
         if capture::is_compiling(device) {
             return Vec::new();
         }
-        self.draws.iter().map(|draw| draw()).collect()
+        self.draws.iter().map(|source| source.draw()).collect()
+    }
+
+    /// Undoes [`Compiled::draw`], which returned `seeds`.
+    pub fn give_back(&self, seeds: &[u32]) {
+        self.draws.iter().zip(seeds).for_each(|(source, _)| source.give_back());
     }
 
     /// Runs the program on inputs of the shapes that it was compiled for, with seeds of [`Compiled::draw`].
@@ -258,8 +263,7 @@ impl Compiled {
     /// Records the operations again, as a part of the program that is being compiled.
     fn inline(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         let draw = |draw: &Draw| {
-            let draw = draw.clone();
-            let seed = capture::stand_for(move || draw());
+            let seed = capture::stand_for(|| draw.clone());
             let seed = seed.and_then(|number| capture::seed(device, number));
             seed.expect("a program is being compiled")
         };

@@ -46,7 +46,7 @@ pub use ops::{
 };
 pub use program::{Dim, Program};
 use variable::capture;
-pub(crate) use variable::capture::stand_for;
+pub(crate) use variable::capture::{stand_for, SeedSource};
 pub use variable::Variable;
 pub(crate) use variable::{Assignment, WeakTensor};
 

@@ -243,7 +243,8 @@ impl Program {
     fn run_compiled(&self, compiled: &Compiled, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
         // A run that is repeated for lack of memory must not draw again.
         let seeds = compiled.draw(&self.device);
-        self.device.evicting(|| compiled.run(&self.device, inputs, &seeds))
+        let ran = self.device.evicting(|| compiled.run(&self.device, inputs, &seeds));
+        ran.inspect_err(|_| compiled.give_back(&seeds))
     }
 
     /// Checks the inputs, and returns the extents of the named axes.

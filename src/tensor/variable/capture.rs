@@ -18,8 +18,17 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A function that draws a seed, such as that of a generator.
-pub(crate) type Draw = Arc<dyn Fn() -> u32 + Send + Sync>;
+/// A source of seeds, such as a generator.
+pub(crate) trait SeedSource: Send + Sync {
+    /// Draws the next seed.
+    fn draw(&self) -> u32;
+
+    /// Undoes the last draw, because the run that needed it failed.
+    fn give_back(&self);
+}
+
+/// A source of which a program draws a seed in each run.
+pub(crate) type Draw = Arc<dyn SeedSource>;
 
 /// A program that is being compiled by this thread.
 struct Build {
@@ -106,13 +115,13 @@ pub(in crate::tensor) fn outside(device: &Device, nodes: &[NodeId]) -> Vec<(usiz
 }
 
 /// Returns a number that stands for a seed which each run of the program draws. `None` outside a program.
-pub(crate) fn stand_for(draw: impl Fn() -> u32 + Send + Sync + 'static) -> Option<u32> {
+pub(crate) fn stand_for(draw: impl FnOnce() -> Draw) -> Option<u32> {
     BUILDS.with(|builds| {
         let mut builds = builds.borrow_mut();
         let seeds = &mut builds.last_mut()?.seeds;
         // A multiple of an odd constant, so that the numbers differ and users' seeds are unlikely to be among them.
         let number = 0x9e37_79b9_u32.wrapping_mul(seeds.len() as u32 + 1) ^ 0x5eed_5eed;
-        seeds.push((number, Arc::new(draw)));
+        seeds.push((number, draw()));
         Some(number)
     })
 }
