@@ -466,16 +466,11 @@ impl Device {
         state.reclaim(&*self.inner.backend);
     }
 
-    /// Submits if many nodes are pending, so that a loop that never waits does not record without limit.
-    pub(crate) fn submit_if_long(&self) -> Result<()> {
-        let waiting = {
-            let state = self.state();
-            state.graph.count - state.computed_at
-        };
-        if waiting > MAX_NODES_BEFORE_ASSIGNMENT_RUNS {
-            return self.submit();
-        }
-        Ok(())
+    /// Whether so many nodes are pending that an assignment submits them, so that a loop that never waits does not record
+    /// without limit.
+    pub(crate) fn has_many_waiting(&self) -> bool {
+        let state = self.state();
+        state.graph.count - state.computed_at > MAX_NODES_BEFORE_ASSIGNMENT_RUNS
     }
 
     pub(crate) fn describe(&self, node: NodeId) -> (Shape, DType) {

@@ -84,7 +84,7 @@ impl WeightAverage {
             let next = now.add(&mean.sub(&now)?.mul(self.decay)?)?.cast(dtype)?;
             all.push((average.clone(), next.detach()));
         }
-        self.assign(all)
+        Assignment::new(all)?.run(&self.pairs[0].0.device())
     }
 
     /// Swaps the average with the parameters.
@@ -99,21 +99,7 @@ impl WeightAverage {
             all.push((flat.clone(), mean.detach()));
             all.push((average.clone(), now.detach()));
         }
-        self.assign(all)
-    }
-
-    /// Assigns all values or none.
-    fn assign(&self, all: Vec<(Variable, Tensor)>) -> Result<()> {
-        let assignment = Assignment::new(all)?;
-        let device = self.pairs[0].0.device();
-        device.freeze_history(true);
-        let undo = assignment.commit();
-        let submitted = device.submit_if_long();
-        if submitted.is_err() {
-            undo.roll_back();
-        }
-        device.freeze_history(false);
-        submitted
+        Assignment::new(all)?.run(&self.pairs[0].0.device())
     }
 }
 

@@ -46,6 +46,25 @@ impl Assignment {
         self.commit_in(&structure())
     }
 
+    /// Assigns the values, and submits if many operations wait. After an error, nothing has changed.
+    ///
+    /// # Errors
+    /// The errors of submitting.
+    pub fn run(self, device: &Device) -> Result<()> {
+        if !device.has_many_waiting() {
+            drop(self.commit());
+            return Ok(());
+        }
+        device.freeze_history(true);
+        let undo = self.commit();
+        let submitted = device.submit();
+        if submitted.is_err() {
+            undo.roll_back();
+        }
+        device.freeze_history(false);
+        submitted
+    }
+
     /// Assigns the values like [`Assignment::commit`], for callers that already hold the structure lock.
     pub(in crate::tensor) fn commit_in(self, _: &Structure) -> Undo {
         let (mut before, mut parts) = (Vec::with_capacity(self.all.len()), Vec::new());

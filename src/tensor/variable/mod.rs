@@ -312,8 +312,7 @@ impl Variable {
         if let Some(done) = capture::write(self, value) {
             return done;
         }
-        Assignment::new(vec![(self.clone(), value.clone())])?.commit();
-        value.device.submit_if_long()
+        Assignment::new(vec![(self.clone(), value.clone())])?.run(&value.device)
     }
 
     /// Whether assignments to the variable become a part of a program, because one is being compiled.
