@@ -136,9 +136,9 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
             let mean = self.mean_loss().await?;
             self.last.iter_mut().for_each(|step| step.mean_loss = Some(mean));
         }
-        if self.left.as_mut().is_none_or(|left| left.peek().is_none()) {
-            let ended = self.finish_epoch().await?;
-            self.last.iter_mut().for_each(|step| step.ended = Some(ended.clone()));
+        let has_ended = self.last.as_ref().is_some_and(|step| step.ended.is_some());
+        if !has_ended && self.left.as_mut().is_none_or(|left| left.peek().is_none()) {
+            self.finish_epoch().await?;
         }
         Ok(self.last.take())
     }
@@ -340,6 +340,8 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
         self.loss_mean = loss_mean;
         (self.epoch, self.batch, self.position) = (epoch + 1, 0, 0);
         (self.left, self.begun) = (None, None);
+        // A step whose report failed is returned by the next call.
+        self.last.iter_mut().for_each(|step| step.ended = Some(ended.clone()));
         Ok(ended)
     }
 

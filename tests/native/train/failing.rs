@@ -433,3 +433,81 @@ fn a_trainer_refuses_the_optimizer_of_another_model() {
         Ok(())
     });
 }
+
+#[test]
+fn a_step_is_returned_after_its_epoch_was_ended_by_hand() {
+    everywhere("an epoch that ends by hand", |device| {
+        let calls = Cell::new(0);
+        let forward = move |model: &Sequential, x: &Tensor, y: &Tensor| match calls
+            .replace(calls.get() + 1)
+        {
+            3 => Err(Error::state("not now")),
+            _ => loss(model, x, y),
+        };
+        let x = noise(COUNT * 3, 3);
+        let loader = DataLoader::new(&data(device, &x)?, 8)?;
+        let model = classifier(device, 1)?;
+        let optimizer = Optimizer::new(Sgd::new(0.1), &model.parameters())?;
+        let mut trainer =
+            Trainer::new(model, optimizer, loader.clone(), forward)?.epochs(2).validate_on(loader);
+        let numbers = |step: Option<Step>| {
+            step.map(|step| (step.step, step.epoch, step.ended.map(|epoch| epoch.epoch)))
+        };
+        for n in 0..2 {
+            assert_eq!(numbers(block_on(trainer.next_step())?), Some((n, 0, None)));
+        }
+        // The last step of the epoch is taken, and its validation fails.
+        assert!(block_on(trainer.next_step()).is_err());
+        assert_eq!((trainer.steps(), trainer.epoch()), (3, 0));
+        assert_eq!(block_on(trainer.end_epoch())?.epoch, 0);
+        assert_eq!(numbers(block_on(trainer.next_step())?), Some((2, 0, Some(0))));
+        assert_eq!(numbers(block_on(trainer.next_step())?), Some((3, 1, None)));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_program_that_fails_gives_its_draws_back() {
+    everywhere("draws of a program that fails", |device| {
+        let generator = Generator::new(device, 7);
+        let layer = Dropout::new(&generator, 0.5)?;
+        let build = move |x: &[Tensor]| Ok(vec![layer.forward(&layer.forward(&x[0])?)?]);
+        let program = device.compile(&[(&[4096], DType::F32)], build)?;
+        let x = device.ones(&[4096])?;
+        let first = block_on(program.run(&[&x])?[0].read::<f32>())?;
+        assert_eq!(generator.drawn(), 2);
+        generator.set_drawn(0);
+        device.trim();
+        device.set_memory_limit(Some(device.stats().used_bytes + 1_000));
+        let failed = program.run(&[&x]).map(drop);
+        device.set_memory_limit(None);
+        assert_eq!(failed.expect_err("there is no memory").kind(), ErrorKind::Memory);
+        assert_eq!(generator.drawn(), 0);
+        assert_eq!(block_on(program.run(&[&x])?[0].read::<f32>())?, first);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_assignment_whose_submission_fails_was_not_made() {
+    everywhere("an assignment without memory", |device| {
+        let variable = Variable::new(&device.ones(&[4096])?);
+        block_on(variable.value().read::<f32>())?;
+        let squares = variable.value().square().sum(())?;
+        // More operations than an assignment leaves waiting.
+        let mut x = device.tensor(&noise(4096, 1), &[4096])?;
+        for _ in 0..2_100 {
+            x = x.sin();
+        }
+        device.trim();
+        device.set_memory_limit(Some(device.stats().used_bytes + 1_000));
+        let assigned = variable.assign(&x);
+        device.set_memory_limit(None);
+        assert_eq!(assigned.expect_err("there is no memory").kind(), ErrorKind::Memory);
+        assert_eq!(block_on(variable.value().read::<f32>())?, [1.0; 4096]);
+        // The value was never replaced, so gradients by it still work.
+        let gradient = squares.grad(&[&variable.value()])?.remove(0);
+        assert_eq!(block_on(gradient.read::<f32>())?, [2.0; 4096]);
+        Ok(())
+    });
+}
