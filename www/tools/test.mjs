@@ -109,10 +109,14 @@ async function testPages() {
   return sum;
 }
 
+/** What failed. It is printed again at the end, because the output has thousands of lines. */
+const failures = [];
+
 /** Adds up the test counts in the output of `start`. A failure without a count is one failed test. */
 async function counted(start) {
   const count = { passed: 0, failed: 0 };
   const add = (output) => {
+    failures.push(...(output.match(/^FAILED .*|^test .* \.\.\. FAILED$/gm) ?? []));
     for (const [, passed, failed] of output.matchAll(/^(?:test result: .*?)?(\d+) passed[;,] (\d+) failed/gm)) {
       count.passed += Number(passed);
       count.failed += Number(failed);
@@ -122,6 +126,7 @@ async function counted(start) {
     add(await start());
   } catch (error) {
     console.error(error.message);
+    failures.push(error.message);
     add(error.output ?? "");
     count.failed ||= 1;
   }
@@ -142,6 +147,7 @@ async function stage(name, start) {
   const began = Date.now();
   const { passed, failed } = await start().catch((error) => {
     console.error(error.message);
+    failures.push(`${name}: ${error.message}`);
     return { passed: 0, failed: 1 };
   });
   total.passed += passed;
@@ -163,5 +169,6 @@ for (const lanes of groups) {
   }));
 }
 
+if (failures.length) console.log(`\n${failures.join("\n")}`);
 console.log(`\n${lines.join("\n")}\n\n${total.passed} passed, ${total.failed} failed`);
 process.exit(total.failed ? 1 : 0);
