@@ -9,6 +9,7 @@ use super::{Graph, NodeId, Pullback};
 use crate::dtype::DType;
 use crate::op::Op;
 use crate::shape::Shape;
+use crate::sorted;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,7 @@ struct Step {
     dtype: DType,
     scalar: u32,
     detached: bool,
+    is_rematerialized: bool,
     pullback: Option<Arc<Pullback>>,
     checkpoint: Option<Vec<usize>>,
 }
@@ -163,6 +165,10 @@ impl Graph {
             seen.insert(id, ());
             order.push(id);
         }
+        if order.iter().any(|&id| self.node(id).is_rematerialized) {
+            // The order in which it was recorded needs less memory (`sort_by_recording`).
+            sorted::by_key(&mut order, |id| id.seq);
+        }
         let all = sources.iter().chain(&order).enumerate();
         let places: FxHashMap<NodeId, usize> = all.map(|(place, &id)| (id, place)).collect();
         let known = |ids: &[NodeId]| ids.iter().filter_map(|id| places.get(id).copied()).collect();
@@ -175,6 +181,7 @@ impl Graph {
                 dtype: node.dtype,
                 scalar: node.scalar,
                 detached: node.is_detached,
+                is_rematerialized: node.is_rematerialized,
                 pullback: node.pullback.clone(),
                 checkpoint: node.checkpoint.as_deref().map(known),
             }
@@ -198,6 +205,7 @@ impl Graph {
             let checkpoint = step.checkpoint.as_ref().map(ends);
             let node = self.node_mut(id);
             (node.pullback, node.checkpoint) = (step.pullback.clone(), checkpoint);
+            node.is_rematerialized = step.is_rematerialized;
             if step.detached {
                 self.detach(id);
             }
