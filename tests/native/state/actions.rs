@@ -13,6 +13,7 @@ pub const TENSORS: usize = 8;
 pub const VARIABLES: usize = 5;
 pub const OPTIMIZERS: usize = 2;
 pub const PROGRAMS: usize = 2;
+pub const AVERAGES: usize = 2;
 
 /// The shapes of data.
 pub const SHAPES: [&[usize]; 5] = [&[], &[3], &[2, 3], &[3, 3], &[1]];
@@ -24,6 +25,25 @@ pub const RATES: [f64; 4] = [0.0, 0.125, 0.03125, -1.0];
 pub const EPOCHS: u64 = 3;
 pub const EXAMPLES: usize = 7;
 pub const SIZE: usize = 3;
+
+/// Early stopping by the mean loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stopping {
+    pub patience: u64,
+    pub min_delta: f64,
+    /// Whether larger losses are better. Losses mostly fall, so training then stops early.
+    pub is_max: bool,
+    pub restores_best: bool,
+}
+
+/// The ways to end a trainer.
+pub const STOPPING: [Option<Stopping>; 5] = [
+    None,
+    Some(Stopping { patience: 1, min_delta: 0.0, is_max: true, restores_best: true }),
+    Some(Stopping { patience: 2, min_delta: 0.0, is_max: true, restores_best: true }),
+    Some(Stopping { patience: 1, min_delta: 0.125, is_max: false, restores_best: true }),
+    Some(Stopping { patience: 1, min_delta: 0.0, is_max: true, restores_best: false }),
+];
 
 /// The number of ways to clip gradients: none, by norm, by value.
 pub const CLIPS: usize = 3;
@@ -48,8 +68,10 @@ pub enum Unary {
     F16,
     /// Arithmetic in `f16`, `x / 2 + 1 / 4`.
     HalfLine,
-    /// Dropout with probability 0, which draws a seed in every run of a program.
+    /// Dropout with probability 1 / 2, whose seed the generator draws.
     Dropout,
+    /// Adds uniform numbers from -1 to 1, whose seed the generator draws.
+    Noise,
     Detach,
     Copy,
     /// A user's shader that squares.
@@ -168,6 +190,10 @@ pub enum Action {
         a: Slot,
         body: Body,
         to: Slot,
+    },
+    /// Moves the generator to a position in its sequence.
+    SetDrawn {
+        drawn: u32,
     },
     Drop {
         t: Slot,
@@ -305,10 +331,15 @@ pub enum Action {
         o: Slot,
     },
     Average {
+        a: Slot,
         o: Slot,
     },
-    UpdateAverage,
-    SwapAverage,
+    UpdateAverage {
+        a: Slot,
+    },
+    SwapAverage {
+        a: Slot,
+    },
     Compile {
         p: Slot,
         named: bool,
@@ -332,6 +363,8 @@ pub enum Action {
     Trainer {
         rule: usize,
         scaled: bool,
+        /// An index in [`STOPPING`].
+        stopping: usize,
     },
     NextStep,
     OwnStep {
@@ -401,7 +434,8 @@ fn unary(op: Unary, a: &str) -> String {
         Unary::LastRow => format!("{a}.slice(0, -1..)"),
         Unary::F16 => format!("{a}.cast(F16).cast(F32)"),
         Unary::HalfLine => format!("{a}.cast(F16).mul(0.5).add(0.25).cast(F32)"),
-        Unary::Dropout => format!("{a}.dropout(0.0, generator.draw())"),
+        Unary::Dropout => format!("{a}.dropout(0.5, generator.draw())"),
+        Unary::Noise => format!("{a}.add(uniform(-1, 1, generator.draw()))"),
         Unary::Detach => format!("{a}.detach()"),
         Unary::Copy => format!("{a}.clone()"),
         Unary::Shader => format!("shader_square({a})"),
@@ -472,6 +506,7 @@ impl fmt::Display for Action {
             Action::Checkpoint { a, body, to } => {
                 write!(f, "t{to} = t{a}.checkpoint(|x| {{ {} }})", body.text(&["x".into()]))
             }
+            Action::SetDrawn { drawn } => write!(f, "generator.set_drawn({drawn})"),
             Action::Drop { t } => write!(f, "drop(t{t})"),
             Action::Read { t } => write!(f, "t{t}.read()"),
             Action::ReadPart { t, start, len } => {
@@ -558,9 +593,9 @@ impl Action {
             Action::SaveState { o } => write!(f, "state = o{o}.state_dict()"),
             Action::LoadState { o } => write!(f, "o{o}.load_state_dict(state)"),
             Action::DropOptimizer { o } => write!(f, "drop(o{o})"),
-            Action::Average { o } => write!(f, "average = WeightAverage::new(o{o}, 0.5)"),
-            Action::UpdateAverage => write!(f, "average.update()"),
-            Action::SwapAverage => write!(f, "average.swap()"),
+            Action::Average { a, o } => write!(f, "a{a} = WeightAverage::new(o{o}, 0.5)"),
+            Action::UpdateAverage { a } => write!(f, "a{a}.update()"),
+            Action::SwapAverage { a } => write!(f, "a{a}.swap()"),
             Action::Compile { p, named, nested, inputs, body } => {
                 let compile = if *named { "compile_dynamic" } else { "compile" };
                 let names: Vec<String> = (0..inputs.len()).map(|n| format!("x{n}")).collect();
@@ -579,9 +614,13 @@ impl Action {
             Action::Refused { what, t, v, o } => {
                 write!(f, "refused: {what:?} of t{t}, v{v}, o{o}")
             }
-            Action::Trainer { rule, scaled } => {
+            Action::Trainer { rule, scaled, stopping } => {
                 let scaled = if *scaled { " in mixed precision" } else { "" };
-                write!(f, "(v0, v1, v2, o0, trainer) = trainer of RULES[{rule}]{scaled}")
+                let stopping = match stopping % STOPPING.len() {
+                    0 => String::new(),
+                    n => format!(", STOPPING[{n}]"),
+                };
+                write!(f, "(v0, v1, v2, o0, trainer) = trainer of RULES[{rule}]{scaled}{stopping}")
             }
             Action::NextStep => write!(f, "trainer.next_step()"),
             Action::OwnStep { seed } => write!(f, "trainer.step(batch of seed {seed})"),

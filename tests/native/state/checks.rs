@@ -72,6 +72,29 @@ fn a_program_that_captures_late_is_found() {
 }
 
 #[test]
+fn a_program_that_draws_nothing_is_found() {
+    let program = found(Fault::NoDraws, 1);
+    let names = names(&program);
+    let draws = names.contains("Compile") && names.contains("RunProgram");
+    assert!(draws, "{}", text(&program));
+    assert!(program.len() <= 8, "{}", text(&program));
+}
+
+#[test]
+fn weights_that_are_not_the_best_are_found() {
+    let program = found(Fault::LastWeights, 1);
+    assert!(text(&program).contains("STOPPING"), "{}", text(&program));
+    assert!(program.len() <= 9, "{}", text(&program));
+}
+
+#[test]
+fn averages_of_lost_parameters_are_found() {
+    let program = found(Fault::LostAverages, 1);
+    assert!(names(&program).contains("Average"), "{}", text(&program));
+    assert!(program.len() <= 6, "{}", text(&program));
+}
+
+#[test]
 fn ranks_that_train_alone_are_found() {
     let program = found(Fault::OwnGradients, 2);
     assert!(names(&program).contains("Trainer"), "{}", text(&program));

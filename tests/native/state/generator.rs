@@ -3,8 +3,8 @@
 //! Actions that must fail are included sometimes, because a failed call must change nothing. The last actions read everything.
 
 use super::actions::{
-    Action, Binary, Body, Extent, Inner, Slot, Unary, OPTIMIZERS, PROGRAMS, RATES, REFUSALS,
-    SHAPES, TENSORS, VARIABLES,
+    Action, Binary, Body, Extent, Inner, Slot, Unary, AVERAGES, OPTIMIZERS, PROGRAMS, RATES,
+    REFUSALS, SHAPES, STOPPING, TENSORS, VARIABLES,
 };
 use super::model::{Model, Outcome, Setting};
 use super::reference::rules::RULES;
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-const UNARY: [Unary; 26] = [
+const UNARY: [Unary; 27] = [
     Unary::Tanh,
     Unary::Tanh,
     Unary::Square,
@@ -62,6 +62,7 @@ const UNARY: [Unary; 26] = [
     Unary::F16,
     Unary::HalfLine,
     Unary::Dropout,
+    Unary::Noise,
     Unary::Detach,
     Unary::Copy,
     Unary::Copy,
@@ -136,7 +137,7 @@ impl Maker {
     }
 
     fn read_all(&mut self) {
-        let [tensors, variables, optimizers, _] = self.model.filled();
+        let [tensors, variables, optimizers, ..] = self.model.filled();
         for t in tensors {
             self.take(Action::Read { t });
         }
@@ -224,9 +225,15 @@ impl Maker {
 
     fn trainer(&mut self) -> Action {
         let rule = self.random.below(RULES.len());
-        match self.random.below(if self.model.has_trainer() { 14 } else { 1 }) {
-            0 => Action::Trainer { rule, scaled: self.random.one_in(4) },
+        match self.random.below(if self.model.has_trainer() { 16 } else { 1 }) {
+            0 => Action::Trainer {
+                rule,
+                scaled: self.random.one_in(4),
+                stopping: self.random.below(STOPPING.len()),
+            },
             1..5 => Action::NextStep,
+            // Reaches the end of an epoch.
+            14..16 => Action::Replay { steps: 3 + self.random.below(6) },
             5..7 => Action::OwnStep { seed: self.random.below(50) },
             7 => Action::Evaluate,
             8..10 => Action::Save,
@@ -345,7 +352,8 @@ impl Maker {
         let o = self.o();
         let rule = self.random.below(RULES.len());
         let parameters = self.model.parameters(o);
-        match self.random.below(24) {
+        let a = self.filled(4, AVERAGES);
+        match self.random.below(26) {
             0..4 => Action::Optimizer {
                 o: self.random.below(OPTIMIZERS),
                 rule,
@@ -370,9 +378,9 @@ impl Maker {
             18 => Action::SaveState { o },
             19 => Action::LoadState { o },
             20 if self.random.one_in(3) => Action::DropOptimizer { o },
-            20 => Action::Average { o },
-            21 => Action::UpdateAverage,
-            22 => Action::SwapAverage,
+            20..22 => Action::Average { a: self.random.below(AVERAGES), o },
+            22..24 => Action::UpdateAverage { a },
+            24 => Action::SwapAverage { a },
             _ => Action::Starved(Box::new(Action::Minimize { o, loss: self.loss_of(&parameters) })),
         }
     }
@@ -403,7 +411,7 @@ impl Maker {
     }
 
     fn program(&mut self) -> Action {
-        let [.., programs] = self.model.filled();
+        let [.., programs, _] = self.model.filled();
         if programs.is_empty() || self.random.one_in(3) {
             let extents: [&[Extent]; 7] = [
                 &[],
@@ -450,10 +458,11 @@ impl Maker {
             3 => maker.variable(),
             _ => maker.gradient(),
         };
-        match self.random.below(9) {
+        match self.random.below(10) {
             0 => Action::FindNonFinite { t: self.t() },
             1 => Action::Blame { t: self.t(), read: self.random.one_in(2) },
             2 => Action::Away { a: self.t(), to: self.to() },
+            9 => Action::SetDrawn { drawn: self.random.below(9) as u32 },
             3..5 => match simple(self) {
                 inner @ (Action::Starved(_) | Action::Eager { .. }) => inner,
                 inner => Action::Starved(Box::new(inner)),

@@ -13,6 +13,7 @@ mod checks;
 mod drawing;
 mod found;
 mod generator;
+mod loading;
 mod machine;
 mod model;
 mod nested;

@@ -129,8 +129,10 @@ fn simpler(action: &Action) -> Vec<Action> {
         Action::Where { a, b, to, .. } => vec![Action::Binary { op: Binary::Add, a, b, to }],
         Action::Away { a, to } => vec![Action::Unary { op: Unary::Detach, a, to }],
         Action::Checkpoint { a, body, to } => {
+            let mut all = vec![Action::Unary { op: Unary::Copy, a, to }];
             let bodies = simpler_bodies(&body).into_iter();
-            bodies.map(|body| Action::Checkpoint { a, body, to }).collect()
+            all.extend(bodies.map(|body| Action::Checkpoint { a, body, to }));
+            all
         }
         Action::ReadPart { t, .. } => vec![Action::Read { t }],
         Action::ReadTogether { a, b } => vec![Action::Read { t: a }, Action::Read { t: b }],
@@ -203,10 +205,21 @@ fn simpler_state(action: &Action) -> Vec<Action> {
             }
             all
         }
+        Action::RunProgram { inputs, to, .. } => {
+            inputs.into_iter().map(|a| Action::Unary { op: Unary::Copy, a, to }).collect()
+        }
         Action::Replay { steps } if steps > 1 => vec![Action::Replay { steps: steps - 1 }],
-        Action::Trainer { rule, scaled: true } => vec![Action::Trainer { rule, scaled: false }],
-        Action::Trainer { rule, scaled } => {
-            (0..rule.min(2)).map(|rule| Action::Trainer { rule, scaled }).collect()
+        Action::Trainer { rule, scaled, stopping } => {
+            let mut all = Vec::new();
+            if stopping > 0 {
+                all.push(Action::Trainer { rule, scaled, stopping: 0 });
+            }
+            if scaled {
+                all.push(Action::Trainer { rule, scaled: false, stopping });
+            }
+            let rules = (0..rule.min(2)).map(|rule| Action::Trainer { rule, scaled, stopping });
+            all.extend(rules);
+            all
         }
         _ => Vec::new(),
     }

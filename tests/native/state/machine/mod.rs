@@ -6,8 +6,8 @@ mod state;
 mod trainer;
 
 use super::actions::{Action, Binary, Inner, Slot, Unary, OPTIMIZERS, TENSORS, VARIABLES};
-use super::actions::{PROGRAMS, SHAPES};
-use super::model::tensors::{data, part};
+use super::actions::{AVERAGES, PROGRAMS, SHAPES};
+use super::model::tensors::{data, part, SEED};
 use crate::distributed::threads::Worlds;
 use pollster::block_on;
 use std::cell::RefCell;
@@ -81,12 +81,13 @@ impl Equipment {
 /// The objects of a program, in slots.
 pub struct Machine {
     pub equipment: Arc<Equipment>,
+    pub generator: Generator,
     pub tensors: Vec<Option<Tensor>>,
     pub variables: Vec<Option<Variable>>,
     pub optimizers: Vec<Option<Rc<RefCell<Optimizer>>>>,
     pub programs: Vec<Option<Rc<Program>>>,
     pub flat: Option<Variable>,
-    pub average: Option<WeightAverage>,
+    pub averages: Vec<Option<Rc<WeightAverage>>>,
     pub state: Option<BTreeMap<String, Tensor>>,
     pub trainer: Option<trainer::Training>,
     pub file: Option<Vec<u8>>,
@@ -104,12 +105,13 @@ impl Machine {
     pub fn new(equipment: &Arc<Equipment>) -> Machine {
         Machine {
             equipment: equipment.clone(),
+            generator: Generator::new(&equipment.device, SEED),
             tensors: vec![None; TENSORS],
             variables: vec![None; VARIABLES],
             optimizers: vec![None; OPTIMIZERS],
             programs: vec![None; PROGRAMS],
             flat: None,
-            average: None,
+            averages: vec![None; AVERAGES],
             state: None,
             trainer: None,
             file: None,
@@ -152,7 +154,7 @@ impl Machine {
 
     /// Returns numbers that must agree with the model, with the names of [`Model::summary`](super::model::Model::summary).
     pub fn summary(&self) -> Vec<(String, f64)> {
-        let mut all = Vec::new();
+        let mut all = vec![("draws".into(), f64::from(self.generator.drawn()))];
         for (o, optimizer) in self.optimizers.iter().enumerate() {
             if let Some(optimizer) = optimizer {
                 let optimizer = optimizer.borrow();
@@ -165,6 +167,7 @@ impl Machine {
             all.push(("epoch of the trainer".into(), trainer.epoch() as f64));
             all.push(("history of the trainer".into(), trainer.history().len() as f64));
             all.push(("draws of the trainer".into(), trainer.model.draws() as f64));
+            all.push(("the trainer is over".into(), f64::from(u8::from(trainer.is_over()))));
         }
         for (v, variable) in self.variables.iter().enumerate() {
             if let Some(variable) = variable {
@@ -208,6 +211,20 @@ impl Machine {
         Ok(Vec::new())
     }
 
+    fn tools(&self) -> Tools<'_> {
+        Tools { equipment: &self.equipment, generator: &self.generator }
+    }
+
+    /// Records an operation whose seeds this test draws. If the operation fails, gives them back.
+    fn drawing(&self, work: impl FnOnce(&Machine) -> Result<Tensor>) -> Result<Tensor> {
+        let drawn = self.generator.drawn();
+        let made = work(self);
+        if made.is_err() {
+            self.generator.set_drawn(drawn);
+        }
+        made
+    }
+
     fn on_tensors(&mut self, action: &Action) -> Result<Read> {
         match action {
             Action::Data { to, shape, seed } => {
@@ -217,11 +234,12 @@ impl Machine {
                 self.put(*to, made)
             }
             Action::Unary { op, a, to } => {
-                let made = unary(&self.equipment, *op, &self.tensor(*a)?)?;
+                let x = self.tensor(*a)?;
+                let made = self.drawing(|machine| unary(&machine.tools(), *op, &x))?;
                 self.put(*to, made)
             }
             Action::Binary { op, a, b, to } => {
-                let made = binary(&self.equipment, *op, &self.tensor(*a)?, &self.tensor(*b)?)?;
+                let made = binary(&self.tools(), *op, &self.tensor(*a)?, &self.tensor(*b)?)?;
                 self.put(*to, made)
             }
             Action::Where { condition, a, b, to } => {
@@ -236,10 +254,14 @@ impl Machine {
             }
             Action::Checkpoint { a, body, to } => {
                 let prepared = self.prepare(body)?;
-                let made = self
-                    .tensor(*a)?
-                    .checkpoint(|x| Ok(prepared.build(std::slice::from_ref(x))?.swap_remove(0)))?;
+                let x = self.tensor(*a)?;
+                let work = |x: &Tensor| Ok(prepared.build(std::slice::from_ref(x))?.swap_remove(0));
+                let made = self.drawing(|_| x.checkpoint(work))?;
                 self.put(*to, made)
+            }
+            Action::SetDrawn { drawn } => {
+                self.generator.set_drawn(*drawn);
+                Ok(Vec::new())
             }
             Action::Drop { t } => {
                 self.tensors[t % TENSORS] = None;
@@ -320,8 +342,15 @@ pub fn total(x: &Tensor) -> Result<Tensor> {
     }
 }
 
+/// The objects that operations use.
+#[derive(Clone, Copy)]
+pub struct Tools<'a> {
+    pub equipment: &'a Equipment,
+    pub generator: &'a Generator,
+}
+
 /// Records an operation.
-pub fn unary(equipment: &Equipment, op: Unary, x: &Tensor) -> Result<Tensor> {
+pub fn unary(tools: &Tools, op: Unary, x: &Tensor) -> Result<Tensor> {
     match op {
         Unary::Tanh => Ok(x.tanh()),
         Unary::Square => Ok(x.square()),
@@ -339,13 +368,17 @@ pub fn unary(equipment: &Equipment, op: Unary, x: &Tensor) -> Result<Tensor> {
         Unary::LastRow => x.slice(0, -1..),
         Unary::F16 => x.cast(DType::F16)?.cast(DType::F32),
         Unary::HalfLine => x.cast(DType::F16)?.mul(0.5)?.add(0.25)?.cast(DType::F32),
-        Unary::Dropout => x.dropout(0.0, Generator::new(x.device(), 5).draw()),
+        Unary::Dropout => x.dropout(0.5, tools.generator.draw()),
+        Unary::Noise => {
+            let seed = tools.generator.draw();
+            x.add(x.device().uniform(x.shape(), -1.0, 1.0, seed)?)
+        }
         Unary::Detach => Ok(x.detach()),
         Unary::Copy => Ok(x.clone()),
         Unary::Shader => {
             let (size, shape) = (x.numel() as f64, x.shape().to_vec());
             let (inputs, outputs) = ([("x", x)], [("y", &shape[..])]);
-            let shader = equipment.custom()?.shader;
+            let shader = tools.equipment.custom()?.shader;
             let mut made = shader.run(&inputs, &outputs, [1, 1, 1], &[("size", size)])?;
             Ok(made.swap_remove(0))
         }
@@ -353,21 +386,21 @@ pub fn unary(equipment: &Equipment, op: Unary, x: &Tensor) -> Result<Tensor> {
 }
 
 /// Records an operation of two operands.
-pub fn binary(equipment: &Equipment, op: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+pub fn binary(tools: &Tools, op: Binary, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     match op {
         Binary::Add => a.add(b),
         Binary::Sub => a.sub(b),
         Binary::Mul => a.mul(b),
         Binary::Matmul => a.matmul(b),
         Binary::Concat => Tensor::concat(&[a, b], 0),
-        Binary::Element => equipment.custom()?.element.call(&[a, b]),
+        Binary::Element => tools.equipment.custom()?.element.call(&[a, b]),
     }
 }
 
 /// Records an operation of a body.
-pub fn inner(equipment: &Equipment, operation: Inner, all: &[Tensor]) -> Result<Tensor> {
+pub fn inner(tools: &Tools, operation: Inner, all: &[Tensor]) -> Result<Tensor> {
     match operation {
-        Inner::One(op, a) => unary(equipment, op, &all[a % all.len()]),
-        Inner::Two(op, a, b) => binary(equipment, op, &all[a % all.len()], &all[b % all.len()]),
+        Inner::One(op, a) => unary(tools, op, &all[a % all.len()]),
+        Inner::Two(op, a, b) => binary(tools, op, &all[a % all.len()], &all[b % all.len()]),
     }
 }

@@ -1,17 +1,20 @@
 //! Variables, gradients, optimizers and programs of the library.
 
-use super::super::actions::{Action, Body, Extent, CLIPS, OPTIMIZERS, PROGRAMS, RATES, VARIABLES};
+use super::super::actions::{
+    Action, Body, Extent, AVERAGES, CLIPS, OPTIMIZERS, PROGRAMS, RATES, VARIABLES,
+};
 use super::super::model::optimizers::DECAY;
 use super::super::model::programs::FIXED;
 use super::super::reference::optimizer::{BACKOFF, GROWTH, INTERVAL, SCALE};
 use super::super::reference::rules::{Rule, RULES};
-use super::{filled, inner, read, total, Equipment, Machine, Read};
+use super::{filled, inner, read, total, Equipment, Machine, Read, Tools};
 use pollster::block_on;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
+use warpweft::nn::Generator;
 use warpweft::optim::{
     Adagrad, Adam, AdamW, Lion, LossScale, NAdam, Optimizer, RmsProp, Sgd, WeightAverage,
 };
@@ -20,6 +23,7 @@ use warpweft::tensor::{Dim, Tensor, Variable};
 /// A body with the objects that it uses.
 pub struct Prepared {
     equipment: Arc<Equipment>,
+    generator: Generator,
     body: Body,
     captured: Vec<Tensor>,
     variables: Vec<Variable>,
@@ -29,11 +33,12 @@ pub struct Prepared {
 impl Prepared {
     /// Returns the results for inputs.
     pub fn build(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        let tools = Tools { equipment: &self.equipment, generator: &self.generator };
         let mut all = inputs.to_vec();
         all.extend(self.captured.iter().cloned());
         all.extend(self.variables.iter().map(Variable::value));
         for &operation in &self.body.operations {
-            all.push(inner(&self.equipment, operation, &all)?);
+            all.push(inner(&tools, operation, &all)?);
         }
         if let Some((variable, at)) = &self.assigns {
             variable.assign(&all[at % all.len()])?;
@@ -48,6 +53,7 @@ impl Machine {
         let assigns = body.assigns.map(|(v, at)| Ok((self.variable(v)?, at)));
         Ok(Prepared {
             equipment: self.equipment.clone(),
+            generator: self.generator.clone(),
             body: body.clone(),
             captured: captured.collect::<Result<_>>()?,
             variables: self.several(&body.variables)?,
@@ -189,12 +195,13 @@ impl Machine {
                 block_on(optimizer.load_state_dict(&state))?;
             }
             Action::DropOptimizer { o } => self.optimizers[o % OPTIMIZERS] = None,
-            Action::Average { o } => {
+            Action::Average { a, o } => {
                 let optimizer = filled(&self.optimizers, *o)?;
-                self.average = Some(WeightAverage::new(&optimizer.borrow(), DECAY)?);
+                let average = WeightAverage::new(&optimizer.borrow(), DECAY)?;
+                self.averages[a % AVERAGES] = Some(Rc::new(average));
             }
-            Action::UpdateAverage => self.average.as_ref().expect("one").update()?,
-            Action::SwapAverage => self.average.as_ref().expect("one").swap()?,
+            Action::UpdateAverage { a } => filled(&self.averages, *a)?.update()?,
+            Action::SwapAverage { a } => filled(&self.averages, *a)?.swap()?,
             _ => return self.on_programs(action),
         }
         Ok(Vec::new())

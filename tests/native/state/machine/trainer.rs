@@ -1,6 +1,6 @@
 //! Trainers of the library, and calls that must fail.
 
-use super::super::actions::{Action, Refusal, Slot, EPOCHS, EXAMPLES, SIZE};
+use super::super::actions::{Action, Refusal, Slot, Stopping, EPOCHS, EXAMPLES, SIZE, STOPPING};
 use super::super::model::tensors::data;
 use super::super::model::trainer::{rows, BATCHES, BIAS, FEATURES, TARGETS, WEIGHT};
 use super::state::optimizer;
@@ -14,9 +14,9 @@ use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
 use warpweft::nn::{Generator, Members, Mode, Module};
-use warpweft::optim::{Adam, Optimizer, Sgd, WeightAverage};
+use warpweft::optim::{Adam, Optimizer, PlateauMode, Sgd, WeightAverage};
 use warpweft::tensor::{Tensor, Variable};
-use warpweft::train::{Batch, DataLoader, DataParallelOptions, Dataset, Trainer};
+use warpweft::train::{Batch, DataLoader, DataParallelOptions, Dataset, EarlyStopping, Trainer};
 
 /// A layer with a running mean of its predictions.
 pub struct Net {
@@ -78,7 +78,9 @@ fn batches(device: &Device) -> impl Fn(u64) -> std::vec::IntoIter<Result<Batch>>
 impl Machine {
     pub(super) fn on_trainers(&mut self, action: &Action) -> Result<Read> {
         match action {
-            Action::Trainer { rule, scaled } => self.new_trainer(*rule, *scaled)?,
+            Action::Trainer { rule, scaled, stopping } => {
+                self.new_trainer(*rule, *scaled, *stopping)?;
+            }
             Action::NextStep => {
                 let Some(step) = block_on(self.trainer()?.next_step())? else {
                     return Ok(vec![("over".into(), vec![1.0])]);
@@ -127,7 +129,7 @@ impl Machine {
         self.trainer.as_mut().ok_or_else(|| Error::state("fuzz: no trainer"))
     }
 
-    fn new_trainer(&mut self, rule: usize, scaled: bool) -> Result<()> {
+    fn new_trainer(&mut self, rule: usize, scaled: bool, stopping: usize) -> Result<()> {
         let device = self.device().clone();
         let weight = Variable::new(&tensor(&device, &[3, 2], WEIGHT)?);
         let bias = Variable::new(&tensor(&device, &[2], BIAS)?);
@@ -148,6 +150,17 @@ impl Machine {
             _ => Trainer::new(net, made.clone(), batches(&device), forward)?,
         };
         let mut trainer = trainer.epochs(EPOCHS).detect_anomaly(rule % 3 == 2);
+        if let Some(rule) = STOPPING[stopping % STOPPING.len()] {
+            let Stopping { patience, min_delta, is_max, restores_best } = rule;
+            let mode = if is_max { PlateauMode::Max } else { PlateauMode::Min };
+            trainer = trainer.early_stopping(EarlyStopping {
+                monitor: "loss".into(),
+                patience,
+                min_delta,
+                mode,
+                restore_best: restores_best,
+            });
+        }
         if let Some(team) = &self.equipment.team {
             let world = team.worlds.open(self.opened, team.rank, Duration::ZERO)?;
             (self.opened, self.world) = (self.opened + 1, Some(world.clone()));

@@ -13,10 +13,11 @@ pub mod tensors;
 pub mod trainer;
 mod variables;
 
-use super::actions::{Action, Refusal, Slot, OPTIMIZERS, PROGRAMS, TENSORS, VARIABLES};
+use super::actions::{Action, Refusal, Slot, AVERAGES, OPTIMIZERS, PROGRAMS, TENSORS, VARIABLES};
 use super::reference::array::Array;
 use super::reference::optimizer::Optimizer;
 use super::reference::tape::{self, Op, Tensor};
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Larger values are skipped, because `f32` would differ too much.
@@ -108,6 +109,12 @@ pub enum Fault {
     NoMomentum,
     /// `tanh` passes its gradient unchanged.
     Tanh,
+    /// A run of a program does not move the generator.
+    NoDraws,
+    /// The end of the training keeps the last weights.
+    LastWeights,
+    /// Averages work after another optimizer took their parameters.
+    LostAverages,
     /// Each rank trains with its own gradients.
     OwnGradients,
 }
@@ -115,6 +122,8 @@ pub enum Fault {
 #[derive(Clone, Debug)]
 pub struct Model {
     setting: Setting,
+    /// The position of the generator.
+    draws: Cell<u32>,
     tensors: Vec<Option<Tensor>>,
     variables: Vec<Option<usize>>,
     all: Vec<Variable>,
@@ -124,7 +133,7 @@ pub struct Model {
     accumulated: Vec<Vec<Tensor>>,
     programs: Vec<Option<programs::Program>>,
     flat: Option<variables::Flat>,
-    average: Option<optimizers::Average>,
+    averages: Vec<Option<optimizers::Average>>,
     state: Option<BTreeMap<String, Array>>,
     trainer: Option<trainer::Trainer>,
     file: Option<trainer::File>,
@@ -143,6 +152,7 @@ impl Model {
     pub fn new(setting: Setting) -> Model {
         Model {
             setting,
+            draws: Cell::new(0),
             tensors: vec![None; TENSORS],
             variables: vec![None; VARIABLES],
             all: Vec::new(),
@@ -151,7 +161,7 @@ impl Model {
             accumulated: Vec::new(),
             programs: vec![None; PROGRAMS],
             flat: None,
-            average: None,
+            averages: vec![None; AVERAGES],
             state: None,
             trainer: None,
             file: None,
@@ -228,7 +238,7 @@ impl Model {
 
     /// Returns numbers that must agree with the library after each action.
     pub fn summary(&self) -> Vec<(String, f64)> {
-        let mut all = Vec::new();
+        let mut all = vec![("draws".into(), f64::from(self.draws.get()))];
         for (o, optimizer) in self.optimizers.iter().enumerate() {
             if let Some(optimizer) = optimizer.map(|at| &self.made[at]) {
                 all.push((format!("steps of o{o}"), optimizer.groups[0].steps as f64));
@@ -240,6 +250,7 @@ impl Model {
             all.push(("epoch of the trainer".into(), trainer.epoch as f64));
             all.push(("history of the trainer".into(), trainer.history as f64));
             all.push(("draws of the trainer".into(), trainer.draws as f64));
+            all.push(("the trainer is over".into(), f64::from(u8::from(trainer.is_over()))));
         }
         for (v, variable) in self.variables.iter().enumerate() {
             if let Some(at) = *variable {
@@ -277,12 +288,18 @@ impl Model {
         self.optimizers[slot % OPTIMIZERS].ok_or(Why::Skip)
     }
 
-    /// Returns the filled slots of tensors, variables, optimizers and programs.
-    pub fn filled(&self) -> [Vec<Slot>; 4] {
+    /// Returns the filled slots of tensors, variables, optimizers, programs and averages.
+    pub fn filled(&self) -> [Vec<Slot>; 5] {
         fn of<T>(all: &[Option<T>]) -> Vec<Slot> {
             (0..all.len()).filter(|&slot| all[slot].is_some()).collect()
         }
-        [of(&self.tensors), of(&self.variables), of(&self.optimizers), of(&self.programs)]
+        [
+            of(&self.tensors),
+            of(&self.variables),
+            of(&self.optimizers),
+            of(&self.programs),
+            of(&self.averages),
+        ]
     }
 
     fn put(&mut self, slot: Slot, tensor: Tensor) -> Made<Output> {

@@ -1,6 +1,6 @@
 //! The model of optimizers, weight averages, and states that are saved and loaded.
 
-use super::super::actions::{Action, Slot, CLIPS, OPTIMIZERS, RATES};
+use super::super::actions::{Action, Slot, AVERAGES, CLIPS, OPTIMIZERS, RATES};
 use super::super::reference::array::Array;
 use super::super::reference::number::Number;
 use super::super::reference::optimizer::{Clip, Group, Optimizer, Scaling, SCALE};
@@ -26,6 +26,8 @@ pub(super) fn apart(
 #[derive(Clone, Debug)]
 pub struct Average {
     of: usize,
+    /// A number that is larger than those of older averages.
+    number: usize,
     values: Vec<(usize, Array)>,
 }
 
@@ -118,90 +120,106 @@ impl Model {
                 self.optimizers[o % OPTIMIZERS] = None;
                 Ok(Vec::new())
             }
-            Action::Average { o } => {
+            Action::Average { a, o } => {
                 let at = self.optimizer(*o)?;
                 if self.lost(at).is_some() {
                     return Err(Why::Skip);
                 }
                 let copy = |v: usize| (v, self.all[v].value.value.clone());
                 let values = self.made[at].variables().into_iter().map(copy).collect();
-                self.average = Some(Average { of: at, values });
+                let numbers = self.averages.iter().flatten().map(|average| average.number + 1);
+                let number = numbers.max().unwrap_or(0);
+                self.averages[a % AVERAGES] = Some(Average { of: at, number, values });
                 Ok(Vec::new())
             }
-            Action::UpdateAverage => {
-                let mut average = self.present_average()?;
+            Action::UpdateAverage { a } => {
+                let mut average = self.present_average(*a)?;
                 for (v, mean) in &mut average.values {
                     let now = &self.all[*v].value.value;
                     *mean = now.zip(mean, |now, mean| now + (mean - now) * DECAY);
                 }
-                self.average = Some(average);
+                self.averages[a % AVERAGES] = Some(average);
                 Ok(Vec::new())
             }
-            Action::SwapAverage => {
-                let mut average = self.present_average()?;
+            Action::SwapAverage { a } => {
+                let mut average = self.present_average(*a)?;
                 for (v, mean) in &mut average.values {
                     let now = self.all[*v].value.value.clone();
                     let mean = std::mem::replace(mean, now);
                     self.assign(*v, tape::constant(mean))?;
                 }
-                self.average = Some(average);
+                self.averages[a % AVERAGES] = Some(average);
                 Ok(Vec::new())
             }
             _ => self.act_on_programs(action),
         }
     }
 
-    /// Returns the average. Skips the action if another optimizer owns a parameter since, which the contract does not define.
-    fn present_average(&self) -> Made<Average> {
-        let average = self.average.clone().ok_or(Why::Skip)?;
-        if self.lost(average.of).is_some() {
-            Err(Why::Skip)
+    /// Returns an average. Rejects it if another optimizer owns one of its parameters since.
+    fn present_average(&self, slot: Slot) -> Made<Average> {
+        let average = self.averages[slot % AVERAGES].clone().ok_or(Why::Skip)?;
+        let is_lost = |&(v, _): &(usize, Array)| self.all[v].owner != Some(average.of);
+        if self.setting.fault != Fault::LostAverages && average.values.iter().any(is_lost) {
+            Err(FAILS)
         } else {
             Ok(average)
         }
     }
 
-    /// Returns the names of the average in the state of an optimizer, and the variables that they belong to.
-    fn averaged(&self, at: usize) -> Made<Vec<(String, usize)>> {
-        let Some(average) = self.average.as_ref().filter(|average| average.of == at) else {
-            return Ok(Vec::new());
-        };
-        self.present_average()?;
+    /// Returns the averages of an optimizer's parameters, oldest first, with their names in its state.
+    fn averaged(&self, at: usize) -> Made<Vec<(Vec<String>, Average)>> {
+        let mut averages: Vec<Average> =
+            self.averages.iter().flatten().filter(|average| average.of == at).cloned().collect();
+        averages.sort_by_key(|average| average.number);
+        if !averages.is_empty() && self.lost(at).is_some() {
+            // The contract does not define the state of an optimizer that has lost a parameter.
+            return Err(Why::Skip);
+        }
         let groups = self.made[at].groups.iter().enumerate();
-        let names = groups.flat_map(|(g, group)| {
-            (0..group.members.len()).map(move |m| format!("{AVERAGE}0.{g}.{m}"))
-        });
-        Ok(names.zip(average.values.iter().map(|(v, _)| *v)).collect())
+        let places: Vec<(usize, usize)> =
+            groups.flat_map(|(g, group)| (0..group.members.len()).map(move |m| (g, m))).collect();
+        let named = |(n, average): (usize, Average)| {
+            let name = |(g, m): &(usize, usize)| format!("{AVERAGE}{n}.{g}.{m}");
+            (places.iter().take(average.values.len()).map(name).collect(), average)
+        };
+        Ok(averages.into_iter().enumerate().map(named).collect())
     }
 
     /// Returns the result of `state_dict`.
     pub(super) fn state_of(&self, at: usize) -> Made<BTreeMap<String, Array>> {
         let mut state = self.made[at].state();
-        let names = self.averaged(at)?.into_iter().map(|(name, _)| name);
-        let values = self.average.iter().flat_map(|average| &average.values);
-        state.extend(names.zip(values.map(|(_, value)| value.clone())));
+        for (names, average) in self.averaged(at)? {
+            state.extend(names.into_iter().zip(average.values.into_iter().map(|(_, x)| x)));
+        }
         Ok(state)
     }
 
-    /// Whether a state has the average of this optimizer, or none.
+    /// Whether each average of this optimizer is in a state or is missing as a whole, and the state has no others.
     pub(super) fn fits_average(&self, at: usize, saved: &BTreeMap<String, Array>) -> Made<bool> {
-        let own = self.averaged(at)?;
-        let fits = |(name, v): &(String, usize)| {
-            saved.get(name).is_some_and(|saved| saved.shape == self.all[*v].value.shape())
-        };
-        Ok(saved.is_empty() || saved.len() == own.len() && own.iter().all(fits))
+        let mut count = 0;
+        for (names, average) in self.averaged(at)? {
+            let found: Vec<&Array> = names.iter().filter_map(|name| saved.get(name)).collect();
+            let is_alike = |(x, v): (&&Array, &(usize, Array))| x.shape == v.1.shape;
+            let fits =
+                found.len() == names.len() && found.iter().zip(&average.values).all(is_alike);
+            if !found.is_empty() && !fits {
+                return Ok(false);
+            }
+            count += found.len();
+        }
+        Ok(count == saved.len())
     }
 
-    /// Loads a saved average. An average that was not saved restarts from the values of the parameters.
+    /// Loads saved averages. An average that was not saved restarts from the values of the parameters.
     pub(super) fn set_average(&mut self, at: usize, saved: &BTreeMap<String, Array>) -> Made<()> {
-        let own = self.averaged(at)?;
-        let new = own.into_iter().map(|(name, v)| {
-            let value = saved.get(&name).unwrap_or(&self.all[v].value.value);
-            (v, value.clone())
-        });
-        let values: Vec<(usize, Array)> = new.collect();
-        if let Some(average) = self.average.as_mut().filter(|average| average.of == at) {
-            average.values = values;
+        for (names, mut average) in self.averaged(at)? {
+            for ((v, mean), name) in average.values.iter_mut().zip(&names) {
+                *mean = saved.get(name).unwrap_or(&self.all[*v].value.value).clone();
+            }
+            let mut all = self.averages.iter_mut().flatten();
+            if let Some(own) = all.find(|own| own.number == average.number) {
+                *own = average;
+            }
         }
         Ok(())
     }

@@ -64,7 +64,11 @@ impl Model {
             tape::constant(Array::zeros(&shape))
         };
         let inputs: Vec<Tensor> = program.inputs.iter().map(zeros).collect();
-        let results = self.results(program, &inputs)?;
+        // Compiling draws nothing.
+        let drawn = self.draws.get();
+        let results = self.results(program, &inputs);
+        self.draws.set(drawn);
+        let results = results?;
         let fits = |at: usize| self.all[at].value.shape() == results[results.len() - 1].shape();
         if program.assigns.is_some_and(|at| !fits(at)) {
             return Err(FAILS);
@@ -98,7 +102,11 @@ impl Model {
                 return Err(FAILS);
             }
         }
+        let drawn = self.draws.get();
         let mut results = self.results(program, inputs)?;
+        if self.setting.fault == Fault::NoDraws {
+            self.draws.set(drawn);
+        }
         for tensors in [inputs, &program.captured[..], &results[..]] {
             self.evaluate(tensors);
         }

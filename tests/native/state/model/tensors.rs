@@ -3,8 +3,12 @@
 use super::super::actions::{Action, Binary, Body, Inner, Unary, SHAPES, TENSORS};
 use super::super::reference::array::{count, Array};
 use super::super::reference::number::Number;
+use super::super::reference::random;
 use super::super::reference::tape::{self, Tensor};
 use super::{Fault, Made, Model, Output, Why, FAILS};
+
+/// The seed of the generator.
+pub const SEED: u32 = 5;
 
 /// Returns numbers from -1.5 to 1.5 that `f32` represents exactly.
 pub fn data(shape: &[usize], seed: usize) -> Vec<f64> {
@@ -56,6 +60,10 @@ impl Model {
                 let result = self.run_body(body, &[&[x], &captured[..], &values[..]].concat())?;
                 self.again.insert(result[0].id);
                 self.put(*to, result[0].clone())
+            }
+            Action::SetDrawn { drawn } => {
+                self.draws.set(*drawn);
+                Ok(Vec::new())
             }
             Action::Drop { t } => {
                 self.tensor(*t)?;
@@ -146,10 +154,27 @@ impl Model {
                 let scaled = tape::half(&tape::scale(&tape::half(x), 0.5));
                 tape::half(&tape::plus(&scaled, 0.25))
             }
-            Unary::Dropout => tape::scale(x, 1.0),
+            Unary::Dropout => {
+                let kept = self.uniform(x.shape(), |unit| if unit >= 0.5 { 1.0 } else { 0.0 });
+                let none = tape::constant(Array::zeros(x.shape()));
+                tape::choose(&kept, &tape::scale(x, 2.0), &none).ok_or(FAILS)?
+            }
+            Unary::Noise => {
+                let noise = self.uniform(x.shape(), |unit| 2.0 * unit - 1.0);
+                tape::add(x, &noise).ok_or(FAILS)?
+            }
             Unary::Detach => tape::detach(x),
             Unary::Copy => x.clone(),
         })
+    }
+
+    /// Draws a seed, and returns a function of the uniform numbers from it.
+    fn uniform(&self, shape: &[usize], f: impl Fn(f64) -> f64) -> Tensor {
+        let position = self.draws.get();
+        self.draws.set(position + 1);
+        let units = random::uniform(count(shape), random::seed(SEED, position)).into_iter();
+        let numbers = units.map(|unit| Number::exact(f(unit)));
+        tape::constant(Array::new(shape, numbers.collect()))
     }
 
     /// Returns the tensors that a body captures.

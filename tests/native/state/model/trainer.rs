@@ -6,7 +6,7 @@
 //! With several ranks, each performs the same actions and has a model. Only the batches of the trainer differ by rank. So a
 //! step is one on the joined batches of all ranks, and the loss is that of this rank's batch.
 
-use super::super::actions::{Action, EPOCHS, EXAMPLES, SIZE};
+use super::super::actions::{Action, Stopping, EPOCHS, EXAMPLES, SIZE, STOPPING};
 use super::super::reference::array::Array;
 use super::super::reference::number::Number;
 use super::super::reference::optimizer::{Optimizer, ACCUMULATED};
@@ -38,6 +38,47 @@ pub struct Trainer {
     pub history: u64,
     /// The number of draws from the generator: one per step.
     pub draws: u64,
+    stopping: Option<Stopping>,
+    best: Best,
+}
+
+/// The state of early stopping.
+#[derive(Clone, Debug, Default)]
+struct Best {
+    /// The best mean loss of an epoch.
+    loss: Option<Number>,
+    /// The number of epochs in a row that were worse.
+    worse: u64,
+    /// The values of the best epoch, and whether the training has ended and restored them.
+    values: Option<[Array; 3]>,
+    is_restored: bool,
+}
+
+impl Best {
+    /// Adds an epoch. Returns whether it is the best. Skips a comparison that depends on rounding.
+    fn take(&mut self, rule: Stopping, loss: Number) -> Made<bool> {
+        let Some(best) = self.loss.replace(loss) else { return Ok(true) };
+        let gain =
+            if rule.is_max { loss - best } else { best - loss } - Number::exact(rule.min_delta);
+        if gain.value.abs() <= gain.error {
+            return Err(Why::Skip);
+        }
+        let is_better = gain.value > 0.0;
+        if is_better {
+            self.worse = 0;
+        } else {
+            (self.loss, self.worse) = (Some(best), self.worse + 1);
+        }
+        Ok(is_better)
+    }
+}
+
+impl Trainer {
+    /// Whether there are no more steps.
+    pub fn is_over(&self) -> bool {
+        let is_out = |rule: Stopping| self.best.worse >= rule.patience;
+        self.epoch >= EPOCHS || self.stopping.is_some_and(is_out)
+    }
 }
 
 /// The contents of a checkpoint.
@@ -63,7 +104,7 @@ pub const BATCHES: usize = EXAMPLES.div_ceil(SIZE);
 impl Model {
     pub(super) fn act_on_trainers(&mut self, action: &Action) -> Made<Output> {
         match action {
-            Action::Trainer { rule, scaled } => {
+            Action::Trainer { rule, scaled, stopping } => {
                 let shapes: [(&[usize], usize); 2] = [(&[3, 2], WEIGHT), (&[2], BIAS)];
                 let mut variables = [0; 3];
                 for (at, (shape, seed)) in shapes.into_iter().enumerate() {
@@ -86,12 +127,18 @@ impl Model {
                     has_own: false,
                     history: 0,
                     draws: 0,
+                    stopping: STOPPING[stopping % STOPPING.len()],
+                    best: Best::default(),
                 });
                 Ok(Vec::new())
             }
             Action::NextStep => self.next_step(),
             Action::OwnStep { seed } => {
-                self.trainer()?;
+                let before = self.trainer()?;
+                if before.stopping.is_some() && !before.is_over() {
+                    // The mean loss of the epoch, which decides, would be unknown.
+                    return Err(Why::Skip);
+                }
                 let all = (0..self.setting.ranks()).map(|rank| own_batch(*seed, rank));
                 let loss = self.train(all.collect(), self.setting.rank)?.0;
                 let trainer = self.trainer.as_mut().ok_or(Why::Skip)?;
@@ -165,13 +212,15 @@ impl Model {
         let trainer = self.trainer.as_mut().ok_or(Why::Skip)?;
         trainer.steps += 1;
         trainer.draws += 1;
+        trainer.best.is_restored = false;
         Ok((own, loss))
     }
 
     fn next_step(&mut self) -> Made<Output> {
         let before = self.trainer()?;
         let number = |name: &str, x: f64| (name.to_string(), Array::scalar(x));
-        if before.epoch >= EPOCHS {
+        if before.is_over() {
+            self.restore_best()?;
             return Ok(vec![number("over", 1.0)]);
         }
         let taken = before.batch..BATCHES.min(before.batch + self.setting.ranks());
@@ -205,8 +254,45 @@ impl Model {
             trainer.losses.clear();
             trainer.history += 1;
             output.push(("mean loss".into(), Array::full(&[], mean)));
+            self.end_epoch(mean)?;
         }
         Ok(output)
+    }
+
+    /// Keeps the values of an epoch if it is the best, and restores the best ones if it is the last.
+    fn end_epoch(&mut self, mean: Number) -> Made<()> {
+        let mut trainer = self.trainer()?;
+        let Some(rule) = trainer.stopping else { return Ok(()) };
+        if trainer.best.take(rule, mean)? && rule.restores_best {
+            let of = |at: usize| self.all[at].value.value.clone();
+            trainer.best.values = Some(trainer.variables.map(of));
+        }
+        let is_over = trainer.is_over();
+        self.trainer = Some(trainer);
+        if is_over {
+            self.restore_best()?;
+        }
+        Ok(())
+    }
+
+    /// Restores the best values, once.
+    fn restore_best(&mut self) -> Made<()> {
+        let trainer = self.trainer()?;
+        let Some(best) = trainer.best.values.filter(|_| !trainer.best.is_restored) else {
+            return Ok(());
+        };
+        if self.made[trainer.optimizer].variables()[..] != trainer.variables[..2] {
+            // Parameters that were added are part of the best values, too.
+            return Err(Why::Skip);
+        }
+        if self.setting.fault != Fault::LastWeights {
+            for (at, value) in trainer.variables.into_iter().zip(best) {
+                self.assign(at, tape::constant(value))?;
+            }
+        }
+        let trainer = self.trainer.as_mut().ok_or(Why::Skip)?;
+        trainer.best.is_restored = true;
+        Ok(())
     }
 
     fn saved(&self) -> Made<File> {
@@ -235,7 +321,8 @@ impl Model {
     fn load(&mut self, file: File) -> Made<Output> {
         let trainer = self.trainer()?;
         let at = trainer.optimizer;
-        if self.lost(at).is_some() {
+        if self.lost(at).is_some() || file.trainer.stopping != trainer.stopping {
+            // The contract requires the settings of the training that was saved.
             return Err(Why::Skip);
         }
         // Rules with even numbers train on a loader, the others on an iterator. In the middle of an epoch, both must have the

@@ -6,5 +6,6 @@
 pub mod array;
 pub mod number;
 pub mod optimizer;
+pub mod random;
 pub mod rules;
 pub mod tape;
