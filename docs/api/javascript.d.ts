@@ -52,6 +52,7 @@
 //   Profile
 //   ProfileData
 //   Program
+//   QuotientOf
 //   Reduction
 //   ResampleOptions
 //   Resize
@@ -68,6 +69,7 @@
 //   SharedBuffer
 //   Skipped
 //   Stats
+//   SumOf
 //   Tensor
 //   TensorData
 //   TensorSource
@@ -1115,6 +1117,18 @@ export class Program {
 
 export type Projection = "q_proj" | "k_proj" | "v_proj" | "o_proj" | "gate_proj" | "up_proj" | "down_proj";
 
+export interface QuotientOf {
+    bool: "f32";
+    f16: "f16";
+    f32: "f32";
+    i16: "f32";
+    i32: "f32";
+    i8: "f32";
+    u16: "f32";
+    u32: "f32";
+    u8: "f32";
+}
+
 export interface RAdam {
     betas?: [number, number];
     decoupledWeightDecay?: boolean;
@@ -1291,6 +1305,18 @@ export interface Stats {
 
 export type Step = { forward(x: Tensor): Tensor } | ((x: Tensor) => Tensor);
 
+export interface SumOf {
+    bool: "i32";
+    f16: "f16";
+    f32: "f32";
+    i16: "i32";
+    i32: "i32";
+    i8: "i32";
+    u16: "i32";
+    u32: "u32";
+    u8: "i32";
+}
+
 export class Tensor<D extends DType = DType> {
     [Symbol.dispose](): void;
     abs(): Tensor<D>;
@@ -1354,8 +1380,8 @@ export class Tensor<D extends DType = DType> {
     crossEntropy(target: Tensor, options?: CrossEntropyOptions): Tensor<D>;
     cummax(axis: number, options?: { exclusive?: boolean; reverse?: boolean }): Tensor<D>;
     cummin(axis: number, options?: { exclusive?: boolean; reverse?: boolean }): Tensor<D>;
-    cumprod(axis: number, options?: { exclusive?: boolean; reverse?: boolean }): Tensor<D>;
-    cumsum(axis: number, options?: { exclusive?: boolean; reverse?: boolean }): Tensor<D>;
+    cumprod(axis: number, options?: { exclusive?: boolean; reverse?: boolean }): Tensor<SumOf[D]>;
+    cumsum(axis: number, options?: { exclusive?: boolean; reverse?: boolean }): Tensor<SumOf[D]>;
     dequantize(scale: Tensor, options?: DequantizeOptions): Tensor;
     det(): Tensor<D>;
     detach(): Tensor<D>;
@@ -1366,7 +1392,7 @@ export class Tensor<D extends DType = DType> {
     digamma(): Tensor<D>;
     dispose(): void;
     readonly disposed: boolean;
-    div(y: Operand): Tensor<D>;
+    div(y: Operand): Tensor<QuotientOf[D]>;
     dot(other: Tensor): Tensor<D>;
     dropout(p: number, seed?: number): Tensor<D>;
     readonly dtype: D;
@@ -1490,7 +1516,7 @@ export class Tensor<D extends DType = DType> {
     poissonNllLoss(target: Tensor, options?: PoissonNllOptions): Tensor<D>;
     pow(y: Operand): Tensor<D>;
     prelu(weight: Tensor): Tensor<D>;
-    prod(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
+    prod(axes?: Axes, options?: { keepdim?: boolean }): Tensor<SumOf[D]>;
     qr(): { q: Tensor<D>; r: Tensor<D> };
     quantile(q: number, axis?: number): Tensor<D>;
     randomBits(key: Operand): Tensor<D>;
@@ -1549,7 +1575,7 @@ export class Tensor<D extends DType = DType> {
     static stack<T extends DType = "f32">(tensors: readonly Tensor<T>[], axis?: number): Tensor<T>;
     std(axes?: Axes, options?: { keepdim?: boolean; correction?: number }): Tensor<D>;
     sub(y: Operand): Tensor<D>;
-    sum(axes?: Axes, options?: { keepdim?: boolean }): Tensor<D>;
+    sum(axes?: Axes, options?: { keepdim?: boolean }): Tensor<SumOf[D]>;
     take(index: Tensor): Tensor<D>;
     tan(): Tensor<D>;
     tanh(): Tensor<D>;
@@ -1557,7 +1583,7 @@ export class Tensor<D extends DType = DType> {
     threshold(threshold?: number, value?: number): Tensor<D>;
     tile(repeats: readonly number[]): Tensor<D>;
     topk(k: number, options?: { axis?: number; largest?: boolean }): Ordered<D>;
-    trace(): Tensor<D>;
+    trace(): Tensor<SumOf[D]>;
     transpose(a?: number, b?: number): Tensor<D>;
     trapezoid(dx?: number, axis?: number): Tensor<D>;
     tril(diagonal?: number): Tensor<D>;

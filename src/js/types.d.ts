@@ -46,6 +46,32 @@ export interface DataOf {
   u16: Uint16Array;
 }
 
+/** The type of a sum or product of elements of each type. */
+export interface SumOf {
+  f32: "f32";
+  f16: "f16";
+  i32: "i32";
+  u32: "u32";
+  bool: "i32";
+  i8: "i32";
+  u8: "i32";
+  i16: "i32";
+  u16: "i32";
+}
+
+/** The type of a quotient of elements of each type. */
+export interface QuotientOf {
+  f32: "f32";
+  f16: "f16";
+  i32: "f32";
+  u32: "f32";
+  bool: "f32";
+  i8: "f32";
+  u8: "f32";
+  i16: "f32";
+  u16: "f32";
+}
+
 /** The bytes of a file, in a buffer that is not shared, so that `new Blob([bytes])` accepts them. */
 export type Bytes = ReturnType<Uint8Array["slice"]>;
 

@@ -43,6 +43,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` below rank 2.
+    #[cfg_attr(feature = "js", js(returns = "Tensor<SumOf[D]>"))]
     pub fn trace(&self) -> Result<Tensor> {
         let Some(row) = self.rank().checked_sub(2) else {
             return Err(Error::shape(format!(

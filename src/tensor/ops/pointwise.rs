@@ -27,6 +27,20 @@ macro_rules! define_methods {
             }
         }
     };
+    // The quotient of integers is a float.
+    (@binary div [$x:ident, $y:ident] [] [$types:ident] [$($doc:literal),+]) => {
+        #[cfg_attr(feature = "js", warpweft_macros::js)]
+        impl Tensor {
+            $(#[doc = $doc])+
+            ///
+            /// # Errors
+            /// `Shape` if the operands do not broadcast; `DType` if their types do not fit together.
+            #[cfg_attr(feature = "js", js(returns = "Tensor<QuotientOf[D]>"))]
+            pub fn div(&self, $y: impl Into<Operand>) -> Result<Tensor> {
+                self.apply_row(Pointwise::div, &[$y.into()])
+            }
+        }
+    };
     (@binary $name:ident [$x:ident, $y:ident] [$($parameter:ident $usual:literal),*] [$types:ident $($result:ident)?]
         [$($doc:literal),+]) => {
         #[cfg_attr(feature = "js", warpweft_macros::js)]

@@ -9,7 +9,7 @@ use crate::op::{Op, Reduction};
 use crate::tensor::{keepdim, with_op_name, Axes, Tensor};
 
 macro_rules! reductions {
-    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident $(, $returns:literal)?;)*) => {
     #[cfg_attr(feature = "js", warpweft_macros::js)]
     impl Tensor { $(
         $(#[doc = $doc])+
@@ -17,7 +17,7 @@ macro_rules! reductions {
         ///
         /// # Errors
         /// `Shape` if an axis does not exist or is listed twice; `DType` for `any` and `all` of types other than `bool`.
-        #[cfg_attr(feature = "js", js(keepdims))]
+        #[cfg_attr(feature = "js", js(keepdims $(, returns = $returns)?))]
         pub fn $name(&self, axes: impl Into<Axes>) -> Result<Tensor> {
             self.reduce(Reduction::$op, axes)
         }
@@ -27,10 +27,10 @@ macro_rules! reductions {
 reductions! {
     /// Returns the sum over these axes, or 0 over no elements. The sum of `bool` and of integers with fewer than 32 bits
     /// is `i32`, so the sum of `bool` counts the `true` elements.
-    sum => Sum;
+    sum => Sum, "Tensor<SumOf[D]>";
     /// Returns the product over these axes, or 1 over no elements. The product of `bool` and of integers with fewer than
     /// 32 bits is `i32`.
-    prod => Prod;
+    prod => Prod, "Tensor<SumOf[D]>";
     /// Returns the largest element over these axes, or NaN if there is one. Over no elements it is -Inf, or the least
     /// integer. For `bool` it is [`Tensor::any`].
     max => Max;

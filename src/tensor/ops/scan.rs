@@ -32,7 +32,7 @@ fn block_length(rows: usize, count: usize) -> usize {
 }
 
 macro_rules! scans {
-    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident $(, $returns:literal)?;)*) => {
     #[cfg_attr(feature = "js", warpweft_macros::js)]
     impl Tensor { $(
         $(#[doc = $doc])+
@@ -43,6 +43,7 @@ macro_rules! scans {
         ///
         /// # Errors
         /// `Shape` if the axis does not exist; `Limit` for more than 2^29 elements.
+        #[cfg_attr(feature = "js", js($(returns = $returns)?))]
         pub fn $name(&self, axis: impl Into<Scan>) -> Result<Tensor> {
             self.scan(stringify!($name), Reduction::$op, axis.into())
         }
@@ -52,10 +53,10 @@ macro_rules! scans {
 scans! {
     /// Returns the sum of the elements along `axis` up to each one. Integers wrap around. Integers with fewer than 32
     /// bits and `bool` give `i32`.
-    cumsum => Sum;
+    cumsum => Sum, "Tensor<SumOf[D]>";
     /// Returns the product of the elements along `axis` up to each one. The gradient does not divide by elements, so
     /// zeros are safe. Integers with fewer than 32 bits and `bool` give `i32`.
-    cumprod => Prod;
+    cumprod => Prod, "Tensor<SumOf[D]>";
     /// Returns the largest element along `axis` up to each one, and NaN from the first NaN on.
     cummax => Max;
     /// Returns the smallest element along `axis` up to each one, and NaN from the first NaN on.

@@ -26,6 +26,15 @@ export async function usage(): Promise<void> {
   const { values, indices } = x.topk(1);
   is<typeof values, Tensor<"f32">>(true);
   is<typeof indices, Tensor<"i32">>(true);
+  const count = x.gt(0).sum();
+  is<typeof count, Tensor<"i32">>(true);
+  const total = x.cumsum(0).trace().prod();
+  is<typeof total, Tensor<"f32">>(true);
+  const quotient = count.div(2);
+  is<typeof quotient, Tensor<"f32">>(true);
+  const sumOfAny: Tensor = (x as Tensor).sum();
+  const quotientOfAny: Tensor = (x as Tensor).div(sumOfAny);
+  void quotientOfAny;
   type Arrays = Float32Array | Int32Array | Uint32Array | Int8Array | Uint8Array | Int16Array | Uint16Array;
   is<Awaited<ReturnType<Tensor["read"]>>, Arrays>(true);
   const zeros = device.zeros([2, 3]);
