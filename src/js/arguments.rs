@@ -2,6 +2,7 @@
 
 use super::at::At;
 use super::convert::FromJs;
+use super::host::host;
 use super::options::{Options, Rest};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -96,8 +97,14 @@ impl<const N: usize> FromJs for Padding<N> {
             return Ok(Padding::Explicit([usize::from_js(value, at)?; N].map(|side| (side, side))));
         }
         // One number for both sides of each axis, or one pair for each axis.
-        if let Ok(sides) = <[usize; N]>::from_js(value, at) {
-            return Ok(Padding::Explicit(sides.map(|side| (side, side))));
+        match <[usize; N]>::from_js(value, at) {
+            Ok(sides) => return Ok(Padding::Explicit(sides.map(|side| (side, side)))),
+            Err(error) => {
+                let numbers = host(|host| host.numbers(value));
+                if numbers.is_some_and(|numbers| !numbers.is_empty()) {
+                    return Err(error);
+                }
+            }
         }
         let pairs = Vec::<(usize, usize)>::from_js(value, at)?;
         let count = pairs.len();

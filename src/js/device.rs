@@ -1,14 +1,14 @@
 //! Devices: opening, data from JavaScript, plans of submissions, and the choice of kernels.
 
 use super::objects::{dispose_device, Object, Slot};
-use super::reading::{elements, Part};
+use super::reading::{byte_length, copied, elements, Part};
 use super::returns::{device_object, plan_object};
 use super::{named, promise, Answer, At, FromJs, IntoJs, Known, Options, Shell, Value};
 use super::{JsBatch, JsDevice, JsPlan, JsTensor};
 use crate::backend::Compiling;
 use crate::device::{CacheLimits, Device, KernelConfig};
 use crate::dtype::DType;
-use crate::error::{need_room, Error};
+use crate::error::Error;
 use crate::tensor::Tensor;
 use crate::tune;
 use js_sys::{Array, Function, Promise};
@@ -68,15 +68,14 @@ impl JsDevice {
         let device = self.core(op)?;
         let dtype = DType::from_js(dtype, At { op, argument: "dtype" })?;
         let shape = Vec::<usize>::from_js(shape, At { op, argument: "shape" })?;
-        let (bytes, most) = (u64::from(data.length()), device.limits().binding_bytes);
+        let (bytes, most) = (byte_length(data), device.limits().binding_bytes);
         if bytes > most {
             let message = format!(
                 "{op}: a tensor must have at most {most} bytes on this device, got {bytes}"
             );
             return Err(Error::new(crate::error::ErrorKind::Limit, message).into());
         }
-        need_room(op, bytes)?;
-        Ok(device.tensor_from_bytes(&data.to_vec(), &shape, dtype)?.into_js()?)
+        Ok(device.tensor_from_bytes(&copied(op, data)?, &shape, dtype)?.into_js()?)
     }
 
     /// Makes an empty batch, which collects tensors to compute together.

@@ -1,7 +1,7 @@
 //! Files of weights and arrays: conversion between the bytes of JavaScript and tensors.
 
 use super::objects::keep_all;
-use super::reading::room;
+use super::reading::{copied, room};
 use super::states::{pairs, state};
 use super::{given, named, promise, Answer, At, FromJs, JsDevice, JsTensor, Shell};
 use crate::error::Result;
@@ -17,7 +17,7 @@ use wasm_bindgen::prelude::*;
 fn written(op: &'static str, file: impl Future<Output = Result<Vec<u8>>> + 'static) -> Promise {
     promise(async move {
         let bytes = file.await.map_err(|error| error.within(op))?;
-        let all = room(bytes.len())?;
+        let all = room(bytes.len() as u64)?;
         all.copy_from(&bytes);
         Ok(JsValue::from(all))
     })
@@ -44,7 +44,7 @@ impl JsDevice {
     #[wasm_bindgen(js_name = fromSafetensors, skip_typescript, skip_jsdoc)]
     pub fn read_safetensors(&self, bytes: &Uint8Array) -> Answer<JsValue> {
         let op = "loadSafetensors";
-        let file = io::load_safetensors(&self.core(op)?, &bytes.to_vec());
+        let file = io::load_safetensors(&self.core(op)?, &copied(op, bytes)?);
         let file = file.map_err(|error| error.within(op))?;
         let (names, notes): (Vec<_>, Vec<_>) = file.metadata.into_iter().unzip();
         let notes = pairs(&names, notes.iter().map(|note| JsValue::from_str(note)).collect());
@@ -75,14 +75,14 @@ impl JsDevice {
     #[wasm_bindgen(js_name = fromNpy, skip_typescript, skip_jsdoc)]
     pub fn read_npy(&self, bytes: &Uint8Array) -> Answer<JsTensor> {
         let op = "loadNpy";
-        given(io::load_npy(&self.core(op)?, &bytes.to_vec()), op)
+        given(io::load_npy(&self.core(op)?, &copied(op, bytes)?), op)
     }
 
     /// Reads the arrays of an `.npz` file.
     #[wasm_bindgen(js_name = fromNpz, skip_typescript, skip_jsdoc)]
     pub fn read_npz(&self, bytes: &Uint8Array) -> Answer<JsValue> {
         let op = "loadNpz";
-        let arrays = io::load_npz(&self.core(op)?, &bytes.to_vec());
+        let arrays = io::load_npz(&self.core(op)?, &copied(op, bytes)?);
         listed(arrays.map_err(|error| error.within(op))?)
     }
 

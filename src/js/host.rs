@@ -44,6 +44,18 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn buffer(this: &Host, value: &JsValue) -> Option<Vec<f64>>;
 
+    /// Returns the names and values of an object, one after the other, or nothing if it cannot be read or has too many.
+    #[wasm_bindgen(method)]
+    pub fn entries(this: &Host, value: &JsValue) -> Option<Vec<JsValue>>;
+
+    /// Returns the length of an array in bytes. It may exceed the `u32` that `Uint8Array::length` returns.
+    #[wasm_bindgen(method, js_name = byteLength)]
+    pub fn byte_length(this: &Host, bytes: &js_sys::Uint8Array) -> f64;
+
+    /// Copies an array of bytes into memory of the same length.
+    #[wasm_bindgen(method)]
+    pub fn copy(this: &Host, bytes: &js_sys::Uint8Array, memory: &mut [u8]);
+
     /// Describes a value in a few words.
     #[wasm_bindgen(method)]
     pub fn describe(this: &Host, value: &JsValue) -> String;
@@ -58,7 +70,7 @@ extern "C" {
 
     /// Allocates an array of bytes in JavaScript, or returns nothing if there is not enough memory.
     #[wasm_bindgen(method)]
-    pub fn room(this: &Host, bytes: usize) -> Option<js_sys::Uint8Array>;
+    pub fn room(this: &Host, bytes: f64) -> Option<js_sys::Uint8Array>;
 
     /// Notifies the garbage collector that objects hold this many more bytes than their own size.
     #[wasm_bindgen(method)]

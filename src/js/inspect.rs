@@ -1,12 +1,12 @@
 //! Inspection of how tensors were computed, and checkpoints.
 
+use super::host::host;
 use super::objects::keep;
 use super::{named, promise, Answer, At, FromJs, JsDevice, JsTensor, Shell};
 use crate::error::Result;
 use crate::tensor::Tensor;
-use js_sys::{Array, Object, Promise};
+use js_sys::Promise;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen::JsCast;
 
 #[wasm_bindgen(js_class = "Device")]
 impl JsDevice {
@@ -59,14 +59,14 @@ impl JsTensor {
         let op = "graph";
         let this = self.core(op)?;
         let mut known: Vec<(String, Tensor)> = Vec::new();
-        if let Some(names) = names.dyn_ref::<Object>() {
-            for entry in Object::entries(names).iter() {
-                let entry = Array::from(&entry);
-                let name = String::from_js(&entry.get(0), At { op, argument: "names" })?;
-                known.push((name, Tensor::from_js(&entry.get(1), At { op, argument: "names" })?));
+        if !names.is_undefined() {
+            let at = At { op, argument: "names" };
+            let entries = host(|host| host.entries(names));
+            let entries =
+                entries.ok_or_else(|| at.refuse(names, "a readable object of tensors"))?;
+            for entry in entries.chunks_exact(2) {
+                known.push((String::from_js(&entry[0], at)?, Tensor::from_js(&entry[1], at)?));
             }
-        } else if !names.is_undefined() {
-            return Err(At { op, argument: "names" }.refuse(names, "an object of tensors").into());
         }
         let lent: Vec<(&str, &Tensor)> = known.iter().map(|(name, x)| (&name[..], x)).collect();
         let graph = this.graph(&lent)?;

@@ -51,7 +51,8 @@ pub struct Thrown(JsValue);
 impl From<Error> for Thrown {
     #[inline(never)]
     fn from(error: Error) -> Thrown {
-        Thrown(host(|host| host.error(error.kind().name(), error.message())))
+        let message = options::in_javascript(error.message());
+        Thrown(host(|host| host.error(error.kind().name(), &message)))
     }
 }
 

@@ -4,7 +4,7 @@ use super::at::At;
 use super::host::host;
 use crate::error::{Error, Result};
 use crate::tensor::{stand_for, SeedSource};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::sync::Arc;
 use wasm_bindgen::prelude::*;
@@ -12,15 +12,54 @@ use wasm_bindgen::prelude::*;
 /// Names of options: lists of names separated by spaces.
 pub type Known = &'static [&'static str];
 
+thread_local!(
+    /// The names of the options of all calls so far that passed options.
+    static NAMES: RefCell<FxHashSet<&'static str>> = RefCell::default()
+);
+
 /// Returns the known names as a JavaScript string, which is made once and then cached.
 #[inline(never)]
 fn known_names(known: Known) -> &'static JsValue {
     type Cache = FxHashMap<(*const &'static str, usize), &'static JsValue>;
     thread_local!(static CACHE: RefCell<Cache> = RefCell::default());
     CACHE.with_borrow_mut(|cache| {
-        let names = || &*Box::leak(Box::new(JsValue::from_str(known.join(" ").trim())));
+        let names = || {
+            let all = known.iter().flat_map(|names| names.split_whitespace());
+            NAMES.with_borrow_mut(|names| names.extend(all));
+            &*Box::leak(Box::new(JsValue::from_str(known.join(" ").trim())))
+        };
         *cache.entry((known.as_ptr(), known.len())).or_insert_with(names)
     })
+}
+
+/// Returns an error's message with the names of options as in JavaScript: `weightDecay` for `weight_decay`. The core names
+/// options as in Rust. The text from ", got" on may be the caller's, so it is not changed.
+pub fn in_javascript(message: &str) -> String {
+    let (rule, got) = message.split_at(message.find(", got").unwrap_or(message.len()));
+    let mut text = String::with_capacity(message.len());
+    // A dot is part of a word, so that the path of a parameter is not changed.
+    let is_end = |letter: char| !(letter.is_alphanumeric() || letter == '_' || letter == '.');
+    for part in rule.split_inclusive(is_end) {
+        let word = part.trim_end_matches(is_end);
+        let name = if word.contains('_') { camel(word) } else { String::new() };
+        match NAMES.with_borrow(|names| names.contains(&*name)) {
+            true => text.extend([&name, &part[word.len()..]]),
+            false => text.push_str(part),
+        }
+    }
+    text + got
+}
+
+/// Converts a name to camel case: `f1_macro` becomes `f1Macro`.
+pub fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut joined = words.next().unwrap_or_default().to_string();
+    for word in words {
+        let mut letters = word.chars();
+        joined.extend(letters.next().into_iter().flat_map(char::to_uppercase));
+        joined.extend(letters);
+    }
+    joined
 }
 
 /// The options object of one call.

@@ -1,9 +1,9 @@
-//! Reads: elements as JavaScript arrays.
+//! Reads: elements as JavaScript arrays, and bytes of JavaScript arrays.
 
 use super::host::host;
 use crate::device::{Device, Take};
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::{need_room, Error, ErrorKind, Result};
 use crate::tensor::Tensor;
 use half::f16;
 use js_sys::{
@@ -102,7 +102,7 @@ fn pieces(
                 let (array, size) = (whole.clone(), size(dtype));
                 let take: Take = Box::new(move |bytes| {
                     if array.get().is_none() {
-                        let _ = array.set(room(length * size)?);
+                        let _ = array.set(room(length as u64 * size as u64)?);
                     }
                     array.get().into_iter().for_each(|whole| put(dtype, whole, from * size, bytes));
                     Ok(())
@@ -129,11 +129,32 @@ fn put(whole: &Uint8Array, at: usize, bytes: &[u8]) {
     whole.subarray(at as u32, (at + bytes.len()) as u32).copy_from(bytes);
 }
 
+/// Copies the bytes of a JavaScript array.
+///
+/// # Errors
+/// `Memory` if they do not fit into WebAssembly's memory. The error names `op`.
+pub fn copied(op: &str, bytes: &Uint8Array) -> Result<Vec<u8>> {
+    let length = byte_length(bytes);
+    need_room(op, length)?;
+    // The room was just checked, so it fits into `usize`.
+    let mut copy = vec![0; length as usize];
+    // A detached array has no bytes, and cannot be copied.
+    if length > 0 {
+        host(|host| host.copy(bytes, &mut copy));
+    }
+    Ok(copy)
+}
+
+/// Returns the length of a JavaScript array in bytes, which may be 4 GiB and more.
+pub fn byte_length(bytes: &Uint8Array) -> u64 {
+    host(|host| host.byte_length(bytes)) as u64
+}
+
 /// Allocates a JavaScript array of bytes.
-pub fn room(bytes: usize) -> Result<Uint8Array> {
-    let room = host(|host| host.room(bytes));
+pub fn room(bytes: u64) -> Result<Uint8Array> {
+    let room = host(|host| host.room(bytes as f64));
     room.ok_or_else(|| {
         let message = format!("read: the bytes must fit into JavaScript's memory, got {bytes}");
-        Error::new(crate::error::ErrorKind::Memory, message)
+        Error::new(ErrorKind::Memory, message)
     })
 }

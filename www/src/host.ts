@@ -19,7 +19,8 @@ export function describe(value: unknown): string {
   if (value === null || value === undefined || typeof value === "bigint" || typeof value === "number") return String(value);
   if (typeof value === "string") return JSON.stringify(value.slice(0, 40));
   if (look(() => Array.isArray(value))) return "an array";
-  if (Brand.owner(value)) return "an object of another kind";
+  const kind = Brand.owner(value) && Brand.kind(value as object);
+  if (kind !== undefined) return `${/^[AEIOU]/.test(kind) ? "an" : "a"} ${kind}`;
   const called = look(() => calledOwn(value));
   if (called !== undefined) return called;
   if (look(() => (value as { [mark]?: unknown })[mark])) return "an object of another copy of the package \"warpweft\"";
@@ -122,6 +123,9 @@ function names(known: string): readonly string[] {
   return list;
 }
 
+/** The getter of a typed array's length in bytes. A property of the same name may hide it. */
+const byteLength = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), "byteLength")!.get!;
+
 addFile(new Error());
 
 /** The host object of a core. */
@@ -181,7 +185,8 @@ export class Host implements Owner {
     if (!isOptions(value)) return undefined;
     const list = names(known);
     return look(() => {
-      for (const key in value) if (!list.includes(key)) return undefined;
+      // As in `checked`, inherited fields need not be known.
+      if (Object.keys(value).some((key) => !list.includes(key))) return undefined;
       return list.map((name) => (value as Record<string, unknown>)[name]);
     });
   }
@@ -191,6 +196,13 @@ export class Host implements Owner {
     const list = names(known);
     const key = look(() => Object.keys(value).find((key) => !list.includes(key)));
     return key === undefined ? "options must be readable, got an object that throws" : unknownOption(key, list);
+  }
+
+  /** Returns the names and values of an object, one after the other. Undefined if it cannot be read or has too many. */
+  entries(value: unknown): unknown[] | undefined {
+    if (typeof value !== "object" || value === null) return undefined;
+    const found = look(() => Object.entries(value).flat(1));
+    return found && found.length <= MOST ? found : undefined;
   }
 
   describe(value: unknown): string {
@@ -211,6 +223,14 @@ export class Host implements Owner {
 
   object(known: string, values: unknown[]): object {
     return Object.fromEntries(names(known).map((name, at) => [name, values[at]]));
+  }
+
+  byteLength(bytes: Uint8Array): number {
+    return byteLength.call(bytes) as number;
+  }
+
+  copy(bytes: Uint8Array, memory: Uint8Array): void {
+    memory.set(bytes);
   }
 
   room(bytes: number): Uint8Array | undefined {

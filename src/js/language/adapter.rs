@@ -6,6 +6,7 @@ use super::{parsed, JsLanguageModel};
 use crate::error::Result;
 use crate::js::convert::object;
 use crate::js::objects::{shells, unusable, Object as Any, Slot};
+use crate::js::reading::copied;
 use crate::js::returns::{to_promise, Made};
 use crate::js::variable::object_of;
 use crate::js::{named, Answer, At, FromJs, IntoJs, JsTensor, Shell, Value};
@@ -80,7 +81,7 @@ impl JsLanguageModel {
                 return Err(at.refuse(weights, "a Uint8Array or an ArrayBuffer").into());
             }
         };
-        let loaded = LoraAdapter::load(&model.model, config.as_bytes(), &bytes.to_vec());
+        let loaded = LoraAdapter::load(&model.model, config.as_bytes(), &copied(OP, &bytes)?);
         Ok(shell(loaded.map_err(|error| error.within(OP))?))
     }
 

@@ -230,7 +230,7 @@ impl JsLanguageModel {
         let model = self.core(op)?;
         let options = options::generate(&Options::open(options, options::GENERATE, op)?)?;
         let generation = Generation::begin(&model, tokens, options);
-        let generation = generation.map_err(|error| options::in_javascript(&error, op))?;
+        let generation = generation.map_err(|error| error.within(op))?;
         Ok(JsGeneration(Object::Generation(Rc::new(generation)).into_slot()))
     }
 }

@@ -1,6 +1,6 @@
 //! The options of language models.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::js::host::host;
 use crate::js::{word, At, FromJs, Known, Options};
 use crate::model::{GenerateOptions, LoadOptions, LoraOptions, Projection, SamplingOptions};
@@ -59,23 +59,6 @@ pub fn generate(options: &Options) -> Result<GenerateOptions> {
         likeliest: field(options, 11, "likeliest")?.unwrap_or(0),
         ignore_end: field(options, 12, "ignoreEnd")?.unwrap_or(false),
     })
-}
-
-/// The options of sampling whose names differ, in Rust and in JavaScript.
-const SPELLINGS: [(&str, &str); 6] = [
-    ("top_p", "topP"),
-    ("min_p", "minP"),
-    ("repetition_penalty", "repetitionPenalty"),
-    ("frequency_penalty", "frequencyPenalty"),
-    ("presence_penalty", "presencePenalty"),
-    ("logit_bias", "logitBias"),
-];
-
-/// Returns an error about the options of a generation with the names that they have in JavaScript.
-pub fn in_javascript(error: &Error, op: &str) -> Error {
-    let spelled = |text: String, (rust, javascript): (&str, &str)| text.replace(rust, javascript);
-    let message = SPELLINGS.into_iter().fold(error.message().to_string(), spelled);
-    Error::new(error.kind(), message).within(op)
 }
 
 /// Returns the items of a list.

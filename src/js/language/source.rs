@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::io::Source;
+use crate::js::reading::{byte_length, copied};
 use crate::js::returns::{to_promise, Made};
 use crate::js::Thrown;
 use js_sys::{Function, Promise, Uint8Array};
@@ -113,11 +114,11 @@ impl Source for JsSource {
         let Range { start, end } = range;
         let bytes = self.reader.read(self.part, start as f64, end as f64);
         let bytes = Uint8Array::from(self.answer(bytes).await?);
-        let (have, want) = (u64::from(bytes.length()), end - start);
+        let (have, want) = (byte_length(&bytes), end - start);
         if have != want {
             let message = format!("the file must have the bytes {start} to {end}, got {have}");
             return Err(Error::format(message));
         }
-        Ok(bytes.to_vec())
+        copied("load", &bytes)
     }
 }

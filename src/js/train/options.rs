@@ -1,12 +1,12 @@
 //! The options of a trainer.
 
 use super::core::{Counted, Inner};
-use super::results::camel;
 use crate::error::{Error, Result};
 use crate::js::convert::object;
 use crate::js::host::host;
 use crate::js::nn::{self, models::Schedule};
 use crate::js::objects::Object;
+use crate::js::options::camel;
 use crate::js::{At, FromJs, FromOptions, Known, Options};
 use crate::nn::Generator;
 use crate::optim;
@@ -148,6 +148,23 @@ impl ParsedOptions {
         let at = At { op: OP, argument: "validation" };
         let items = host(|host| host.items(&given));
         items.map(Some).ok_or_else(|| at.refuse_list(&given, "[x, y] or batches"))
+    }
+
+    /// Checks the options for data that are batches.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options that only apply to tensors of all examples.
+    pub fn check_batches(&self) -> Result<()> {
+        let shuffle = field::<u32>(&self.options, 1, "shuffle")?.is_some();
+        let drop_last = field::<bool>(&self.options, 2, "dropLast")?.unwrap_or(false);
+        for (is_set, argument) in [(shuffle, "shuffle"), (drop_last, "dropLast")] {
+            if is_set {
+                return Err(Error::argument(format!(
+                    "{OP}: the data must be [x, y] for the option {argument}, got batches"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Makes a loader of batches of features and targets.

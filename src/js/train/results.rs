@@ -3,22 +3,11 @@
 use super::core::{Known, COUNTED};
 use crate::error::Result;
 use crate::js::objects::keep;
+use crate::js::options::camel;
 use crate::js::{named, Value};
 use crate::train::{Epoch, Scores, Step};
 use js_sys::Object;
 use wasm_bindgen::prelude::*;
-
-/// Converts a name to camel case: `f1_macro` becomes `f1Macro`.
-pub fn camel(name: &str) -> String {
-    let mut words = name.split('_');
-    let mut joined = words.next().unwrap_or_default().to_string();
-    for word in words {
-        let mut letters = word.chars();
-        joined.extend(letters.next().into_iter().flat_map(char::to_uppercase));
-        joined.extend(letters);
-    }
-    joined
-}
 
 /// Makes an object of a model's scores: the loss, and metrics by their names.
 pub fn scores(scores: &Scores) -> JsValue {

@@ -9,7 +9,7 @@ use crate::js::nn::members::Walked;
 use crate::js::nn::models::Optimizer;
 use crate::js::nn::Object;
 use crate::js::objects::{keep, keep_all};
-use crate::js::reading::room;
+use crate::js::reading::{copied, room};
 use crate::js::returns::{to_promise, Made};
 use crate::js::states::pairs;
 use crate::js::{Answer, At, FromJs, JsTensor, JsTrainer, Shell, Thrown, Value};
@@ -90,7 +90,10 @@ impl Trainer {
             Some((x, y)) => {
                 train::Trainer::new(model, optimizer, parsed.loader(&x, &y, true)?, forward)?
             }
-            None => train::Trainer::new(model, optimizer, shared.queue.clone(), forward)?,
+            None => {
+                parsed.check_batches()?;
+                train::Trainer::new(model, optimizer, shared.queue.clone(), forward)?
+            }
         };
         if let Some(validation) = parsed.validation()? {
             inner = match pair(&validation, "the validation")? {
@@ -357,7 +360,7 @@ impl JsTrainer {
             Box::new(move |trainer| {
                 Box::pin(async move {
                     let bytes = trainer.save(&notes).await.map_err(|error| error.within(op))?;
-                    let all = room(bytes.len())?;
+                    let all = room(bytes.len() as u64)?;
                     all.copy_from(&bytes);
                     Ok(all.into())
                 })
@@ -369,8 +372,8 @@ impl JsTrainer {
     #[wasm_bindgen(js_name = resume, skip_typescript, skip_jsdoc)]
     pub fn resume(&self, bytes: &Uint8Array) -> Answer<Promise> {
         let op = "load";
-        let bytes = bytes.to_vec();
         let core = self.core(op)?;
+        let bytes = copied(op, bytes)?;
         let shared = core.shared.clone();
         core.work(
             op,

@@ -16,11 +16,14 @@ export interface TrainerOptions {
   /** The number of examples in a batch, if the data are tensors with all examples. Default: 32. */
   batchSize?: number;
   /**
-   * The seed for shuffling. Each epoch has another order, which is the same on every device. Default: the examples are not
-   * shuffled.
+   * The seed for shuffling, if the data are tensors with all examples. Each epoch has another order, which is the same on
+   * every device. With data that are batches, it is an `InvalidArgument` error. Default: the examples are not shuffled.
    */
   shuffle?: number;
-  /** Whether a last batch with fewer examples is dropped. Default: false. */
+  /**
+   * Whether a last batch with fewer examples is dropped, if the data are tensors with all examples. With data that are batches,
+   * true is an `InvalidArgument` error. Default: false.
+   */
   dropLast?: boolean;
   /** The data to validate with after each epoch. Batches are read once and kept. Default: no validation. */
   validation?: TrainingData;

@@ -18,6 +18,7 @@ import "./leaks.js";
 import "./profile.js";
 import "./training.js";
 import "./trainer.js";
+import "./trainer-inputs.js";
 import "./own.js";
 import "./state.js";
 import "./hostile.js";

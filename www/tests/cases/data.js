@@ -1,6 +1,6 @@
 // Tests input data of every kind, and numbers as text.
 
-import { check, close, refuses, same, test } from "./harness.js";
+import { check, close, refuses, rejects, same, test } from "./harness.js";
 
 const all = async (tensor) => [...(await tensor.read())];
 
@@ -90,6 +90,56 @@ test("numbers as NumPy shows them", async ({ device }) => {
   const long = device.arange(2000);
   same(await long.text(), "[0.000e+00 1.000e+00 2.000e+00 ... 1.997e+03 1.998e+03 1.999e+03]");
   same(await device.tensor([1 / 3]).text({ precision: 3 }), "[0.333]");
+});
+
+test("a long text of all elements, and its options", async ({ device }) => {
+  // More numbers than a call can have arguments.
+  for (const dtype of ["f32", "i32"]) {
+    const text = await device.zeros([200_000], { dtype }).text({ threshold: Infinity });
+    same(text.split(/\s+/).length, 200_000, `words of ${dtype}`);
+  }
+  same(await device.tensor([1 / 3, 1e-9]).text({ precision: 0 }), "[3.e-01 1.e-09]");
+  const x = device.tensor([1 / 3]);
+  for (const precision of [-1, 1.5, 101, NaN, "3", null]) {
+    await rejects("InvalidArgument", "text: precision must be an integer from 0 to 100", () => x.text({ precision }));
+  }
+  for (const threshold of [NaN, "3", null]) {
+    await rejects("InvalidArgument", "text: threshold must be a number", () => x.print({ threshold }));
+  }
+});
+
+test("buffers that are too big are refused", async ({ device }) => {
+  const made = (length, Kind) => {
+    try {
+      return new Kind(length);
+    } catch {
+      return undefined; // The browser has no such buffers.
+    }
+  };
+  const kept = device.tensor([1, 2]);
+  for (const bytes of [2 ** 31, 2 ** 32]) {
+    const file = made(bytes, Uint8Array);
+    if (!file) continue;
+    for (const op of ["loadSafetensors", "loadNpy", "loadNpz"]) {
+      await rejects("Memory", `${op}: the bytes must fit into the memory of WebAssembly, got ${bytes}`, () => device[op](file));
+    }
+  }
+  const numbers = made(2 ** 30, Float32Array);
+  const code = device.info.backend === "cpu" ? "Memory" : "Limit";
+  if (numbers) refuses(code, "tensor: ", () => device.tensor(numbers));
+  same(await all(kept.add(1)), [2, 3], "the device afterwards");
+});
+
+test("a download is cancelled after an error", async ({ device }) => {
+  if (!globalThis.ReadableStream) return;
+  const mine = new Error("mine");
+  let cause;
+  const pull = (controller) => controller.enqueue(new Uint8Array(10));
+  const response = new Response(new ReadableStream({ pull, cancel: (reason) => void (cause = reason) }));
+  const onProgress = () => { throw mine; };
+  const thrown = await device.loadSafetensors(response, { onProgress }).catch((error) => error);
+  check(thrown === mine, `what the function threw: ${thrown}`);
+  check(cause === mine, `the reason of the cancellation: ${cause}`);
 });
 
 test("more arguments than a method takes are refused", ({ device }) => {

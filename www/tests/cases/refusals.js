@@ -280,6 +280,33 @@ test("refused: devices", async ({ Device }) => {
   await rejects("NoDevice", "device", () => Device.new({ prefer: "a machine of that name" }));
 });
 
+test("refused: options that are not booleans", async ({ device }) => {
+  const x = device.ones([2]);
+  for (const odd of ["yes", 1, null]) {
+    const save = () => device.saveNpz({ x }, { compressed: odd });
+    await rejects("InvalidArgument", "saveNpz: compressed must be true or false", save);
+    await rejects("InvalidArgument", "tune: again must be true or false", () => device.tune({ again: odd }));
+  }
+});
+
+test("refused: messages name the options and objects that were given", ({ device, Optimizer, Variable }) => {
+  const w = new Variable(device.ones([2]));
+  refuses("InvalidArgument", "adam: weightDecay of Adam must be at least 0, got -1", () => Optimizer.adam([w], { weightDecay: -1 }));
+  refuses("InvalidArgument", "grad: wrt must be a list of tensors, got a Tensor", () => w.value.sum().grad(w.value));
+  refuses("InvalidArgument", "add: y must be a tensor or a number, got a Variable", () => w.value.add(w));
+  refuses("InvalidArgument", "add: y must be a tensor or a number, got a Device", () => w.value.add(device));
+  const [image, weight] = [device.ones([1, 1, 4, 4]), device.ones([1, 1, 3, 3])];
+  const padded = (padding) => () => image.conv2d(weight, { padding });
+  refuses("Shape", "conv2d: padding must be an integer of at least 0, got -1", padded([-1, -1]));
+  refuses("InvalidArgument", "conv2d: padding must have 2 numbers, one for each axis, got 3", padded([1, 1, 1]));
+  refuses("InvalidArgument", "conv2d: padding must have one pair for each of 2 axes, got 1", padded([[1, 1]]));
+});
+
+test("inherited fields of options are not refused", ({ device }) => {
+  const options = Object.assign(Object.create({ unrelated: 1 }), { keepdim: true });
+  same(device.ones([2, 3]).sum(0, options).shape, [1, 3]);
+});
+
 test("the device goes on after refusals", async ({ device }) => {
   same([...(await device.tensor([1, 2]).add(1).read())], [2, 3]);
 });

@@ -106,7 +106,7 @@ test("layers of each kind", async ({ device, Generator, Layer }) => {
   const bilinear = Layer.bilinear(g, 8, 6, 4);
   same(bilinear.forward([x, device.ones([2, 5, 6])]).shape, [2, 5, 4]);
   refuses("InvalidArgument", "forward: Bilinear must have 2 inputs", () => bilinear.forward(x));
-  refuses("InvalidArgument", "gru: proj_size must be 0, because only an LSTM has it, got 3", () =>
+  refuses("InvalidArgument", "gru: projSize must be 0, because only an LSTM has it, got 3", () =>
     Layer.gru(g, 8, 6, { projSize: 3 }),
   );
   const more = Layer.multiheadAttention(g, 8, 2, { addBiasKv: true, addZeroAttn: true });
@@ -414,6 +414,12 @@ test("the graph of an expression has names, values and gradients", async ({ devi
   same(svg.split("<rect").length - 1, 7, "boxes and the ground");
   check((await e.graph()).dot.includes("data"), "names can be left out");
   await rejects("InvalidArgument", "graph", () => e.graph({ a: 3 }));
+  await rejects("InvalidArgument", "graph: names must be a readable object of tensors", () => e.graph(3));
+  const thrower = { get a() { throw new Error("mine"); } };
+  const proxy = new Proxy({}, { ownKeys() { throw new Error("mine"); } });
+  for (const names of [thrower, proxy]) {
+    await rejects("InvalidArgument", "graph: names must be a readable object of tensors", () => e.graph(names));
+  }
   let long = a;
   for (let n = 0; n < 500; n++) {
     long = long.exp();
@@ -436,7 +442,7 @@ test("mixed precision skips a step that overflows, and halves the scale", async 
     refuses("Unsupported", "mixedPrecision", () => optimizer.mixedPrecision());
     return;
   }
-  refuses("InvalidArgument", "mixedPrecision: backoff_factor must be positive and finite, got -1", () => optimizer.mixedPrecision({ backoffFactor: -1 }));
+  refuses("InvalidArgument", "mixedPrecision: backoffFactor must be positive and finite, got -1", () => optimizer.mixedPrecision({ backoffFactor: -1 }));
   same(await optimizer.scaleLoss(w.value.sum()).item(), 1);
   optimizer.mixedPrecision({ initScale: 1024 });
   same(await optimizer.scaleLoss(w.value.sum()).item(), 1024);
