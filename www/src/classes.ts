@@ -218,7 +218,8 @@ export class Device extends Shown {
     for (const work of [gradient, fallback]) {
       if (work !== undefined && typeof work !== "function") throw refused(name, "gradient and fallback", "functions", work);
     }
-    let made: Shader | undefined;
+    // The functions below must not capture the shader, because the shader holds them and would never be collected.
+    let names: ReturnType<Shader["names"]>;
     const by = (names: readonly string[], tensors: readonly unknown[]) =>
       Object.fromEntries(names.map((key, at) => [key, tensors[at]]));
     const of = (names: readonly string[], given: unknown) => {
@@ -230,17 +231,18 @@ export class Device extends Shown {
     };
     const pulled = (tensors: Tensor[]) =>
       this.scope(() => {
-        const { inputs, outputs } = made!.names();
+        const { inputs, outputs } = names;
         const [a, b] = [inputs.length, inputs.length + outputs.length];
         const parts = [by(inputs, tensors.slice(0, a)), by(outputs, tensors.slice(a, b)), by(outputs, tensors.slice(b))];
         return of(inputs, gradient!(...(parts as [Tensors, Tensors, Tensors])));
       });
     const instead = (numbers: readonly number[], tensors: Tensor[]) =>
       this.scope(() => {
-        const { inputs, outputs, params } = made!.names();
+        const { inputs, outputs, params } = names;
         return of(outputs, fallback!(by(inputs, tensors) as Tensors, by(params, numbers) as Record<string, number>));
       });
-    made = await this.madeShader(text(name, source), gradient && pulled, fallback && instead);
+    const made = await this.madeShader(text(name, source), gradient && pulled, fallback && instead);
+    names = made.names();
     return made;
   }
 
@@ -286,6 +288,7 @@ export class Device extends Shown {
 
   async saveNpz(tensors: unknown, options?: { compressed?: boolean }): Promise<Uint8Array> {
     const { compressed = false } = checked("saveNpz", options, ["compressed"]);
+    if (typeof compressed !== "boolean") throw refused("saveNpz", "compressed", "true or false", compressed);
     return filing(this).toNpz(...entries("saveNpz", tensors), compressed);
   }
 

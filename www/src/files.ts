@@ -61,9 +61,15 @@ async function received(op: string, response: Response, report: NonNullable<File
   const reader = response.body?.getReader();
   const parts: Uint8Array[] = [];
   let done = 0;
-  for (let part; reader && !(part = await reader.read()).done; ) {
-    parts.push(part.value);
-    report({ done: (done += part.value.length), total });
+  try {
+    for (let part; reader && !(part = await reader.read()).done; ) {
+      parts.push(part.value);
+      report({ done: (done += part.value.length), total });
+    }
+  } catch (error) {
+    // Stops the download. An error of that is ignored, because it is not the cause.
+    reader?.cancel(error).catch(() => {});
+    throw error;
   }
   const bytes = new Uint8Array(done);
   parts.reduce((at, part) => (bytes.set(part, at), at + part.length), 0);

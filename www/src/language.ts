@@ -4,7 +4,7 @@ import type { Device } from "./classes.js";
 import { argumentError } from "./errors.js";
 import { checked, refused } from "./host.js";
 import { canReopen, checkSignal, Reader, type Hasher, type Progress } from "./model-files.js";
-import { canReopenFolder, filesIn, folderOf, isFolder } from "./model-folder.js";
+import { canReopenFolder, filesIn, folderOf, isFolder, isList } from "./model-folder.js";
 import { withFiles } from "./model-loading.js";
 import { hostOf, isGone, Shown } from "./objects.js";
 import type { PlatformSignal } from "./platform.js";
@@ -99,7 +99,7 @@ async function filesOfFolder(
 /** Opens the files, runs `work` with them, and closes them. */
 async function reading<T>(
   op: "load" | "estimate",
-  source: unknown,
+  picked: unknown,
   given: Loading | undefined,
   work: (core: Core, device: Device, reader: Reader, names: Names, options: object, reopen?: Reopen) => Promise<T>,
 ): Promise<T> {
@@ -112,6 +112,8 @@ async function reading<T>(
   if (!isLength && context !== undefined && context !== null) {
     throw refused(op, "context", "an integer of at least 1", context);
   }
+  // A `FileList` is a list, too.
+  const source: unknown = isList(picked) ? [...picked] : picked;
   const inFolder = await isFolder(source);
   if (inFolder && keep) throw refused(op, "the source", "the address of a GGUF file, because keep is set", source);
   if (inFolder && sha256 !== undefined) {

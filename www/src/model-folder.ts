@@ -91,7 +91,8 @@ export function folderOf(op: string, source: unknown, signal: AbortSignal | unde
   throw refused(op, "the source", "the address of a folder, a path, a folder, a list of files, or files by name", source);
 }
 
-const isList = (source: unknown) => Array.isArray(source) || kind(source) === "FileList";
+/** Whether a source is a list of files, such as the files that a user picked. */
+export const isList = (source: unknown): source is Iterable<unknown> => Array.isArray(source) || kind(source) === "FileList";
 
 /** Whether a source is a folder, and not a file or the parts of one. A URL is a folder if it ends with a slash. */
 export async function isFolder(source: unknown): Promise<boolean> {
@@ -104,7 +105,7 @@ export async function isFolder(source: unknown): Promise<boolean> {
     return about?.isDirectory() ?? false;
   }
   if (isList(source)) {
-    return [...(source as Iterable<unknown>)].some((file) => kind(file) === "File" && (file as File).name === "config.json");
+    return [...source].some((file) => kind(file) === "File" && (file as File).name === "config.json");
   }
   return what === "FileSystemDirectoryHandle" || (what === "Object" && Object.hasOwn(source as object, "config.json"));
 }

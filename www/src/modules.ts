@@ -98,10 +98,9 @@ function changeParts(value: object, on: boolean, layers: object[], seen: Set<obj
   }
 }
 
-/** Switches a model or a list of models to training or evaluation, through `train` and `eval` of its class. */
-export function setMode(model: unknown, on: boolean): void {
-  if (Array.isArray(model)) return change(model, on);
-  if (!(model instanceof Module)) return;
+/** Switches a model or a group of models to training or evaluation, through `train` and `eval` of its class. */
+export function setMode(model: object, on: boolean): void {
+  if (!(model instanceof Module)) return change(model, on);
   // A class may use these names for other properties, such as its data.
   const own: unknown = on ? model.train : model.eval;
   if (typeof own === "function") own.call(model);
@@ -139,6 +138,10 @@ export abstract class Module {
 
   async save(notes: unknown = {}): Promise<Uint8Array> {
     const [state, device] = values(this, "save");
+    // `load` leaves this note out.
+    if (Object.hasOwn(Object(notes) as object, "trainer")) {
+      throw argumentError("save: names of notes must not be reserved for the trainer, got `trainer`");
+    }
     return device.saveSafetensors(state, notes as Record<string, string>);
   }
 

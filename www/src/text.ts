@@ -1,11 +1,11 @@
 // Numbers as text, in the format of NumPy's `array2string`.
 
 import type { DType } from "./data.js";
-import { checked } from "./host.js";
+import { checked, refused } from "./host.js";
 
 /** The options of {@link Tensor.text}. */
 export interface TextOptions {
-  /** The most decimals of a number. Default: 8. */
+  /** The most decimals of a number, an integer from 0 to 100. Default: 8. */
   precision?: number;
   /**
    * The most elements that are all shown. Of larger tensors, only three elements at each end of an axis are shown. Default:
@@ -13,6 +13,9 @@ export interface TextOptions {
    */
   threshold?: number;
 }
+
+/** Returns the largest of `first` and the numbers. A call with very many arguments would overflow the stack. */
+const largestOf = (first: number, numbers: readonly number[]) => numbers.reduce((a, b) => Math.max(a, b), first);
 
 /** The columns of a line, and the elements at each end of a shortened axis. */
 const [COLUMNS, EDGE] = [75, 3];
@@ -23,6 +26,10 @@ type Format = (at: number) => string;
 /** Formats row-major elements as text. */
 export function show(list: ArrayLike<number>, shape: readonly number[], dtype: DType, options?: TextOptions): string {
   const { precision = 8, threshold = 1000 } = checked("text", options, ["precision", "threshold"]);
+  // `toFixed` has at most 100 decimals.
+  const isPrecision = Number.isInteger(precision) && precision >= 0 && precision <= 100;
+  if (!isPrecision) throw refused("text", "precision", "an integer from 0 to 100", precision);
+  if (typeof threshold !== "number" || Number.isNaN(threshold)) throw refused("text", "threshold", "a number", threshold);
   if (list.length === 0) return "[]";
   const short = list.length > threshold;
   const shown = shownPositions(shape, short);
@@ -76,22 +83,22 @@ function nested(shown: Shown, axis: number, start: number, indent: string): stri
 function formatOf(list: ArrayLike<number>, shown: readonly number[], dtype: DType, precision: number): Format {
   if (dtype === "f32" || dtype === "f16") return formatOfFloats(list, shown, dtype, precision);
   const word = (at: number) => (dtype === "bool" ? (list[at] ? "True" : "False") : String(list[at]));
-  const width = Math.max(...shown.map((at) => word(at).length));
+  const width = largestOf(0, shown.map((at) => word(at).length));
   return (at) => word(at).padStart(width);
 }
 
 function formatOfFloats(list: ArrayLike<number>, shown: readonly number[], dtype: "f32" | "f16", precision: number): Format {
   const numbers = shown.map((at) => list[at]!);
   const sizes = numbers.filter((x) => Number.isFinite(x) && x !== 0).map(Math.abs);
-  const [least, largest] = [Math.min(...sizes), Math.max(...sizes)];
+  const [least, largest] = [sizes.reduce((a, b) => Math.min(a, b), Infinity), largestOf(0, sizes)];
   const byPower = sizes.length > 0 && (largest >= 1e8 || least < 1e-4 || largest / least > 1000);
   const digits = (x: number) => (byPower ? power(shortest(x, dtype), precision) : fixed(shortest(x, dtype), precision));
   const parts = numbers.filter(Number.isFinite).map((x) => digits(x).split("."));
-  const before = Math.max(0, ...parts.map(([whole]) => whole!.length));
-  const after = Math.max(0, ...parts.map(([, rest]) => (byPower ? rest!.split("e")[0]! : rest!).length));
-  const tail = byPower ? Math.max(0, ...parts.map(([, rest]) => rest!.split("e")[1]!.length + 1)) : 0;
+  const before = largestOf(0, parts.map(([whole]) => whole!.length));
+  const after = largestOf(0, parts.map(([, rest]) => (byPower ? rest!.split("e")[0]! : rest!).length));
+  const tail = byPower ? largestOf(0, parts.map(([, rest]) => rest!.split("e")[1]!.length + 1)) : 0;
   const odd = numbers.filter((x) => !Number.isFinite(x)).map((x) => oddWord(x).length);
-  const width = Math.max(before + 1 + after + tail, ...odd);
+  const width = largestOf(before + 1 + after + tail, odd);
   return (at) => {
     const x = list[at]!;
     if (!Number.isFinite(x)) return oddWord(x).padStart(width);

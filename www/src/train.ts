@@ -55,11 +55,11 @@ function batchOf(value: unknown): unknown[] {
   throw refused("train", "a batch", "[x, y]", value);
 }
 
-/** Passes all batches to the core. */
+/** Passes all batches to the core. Closes the iterator if the core refuses a batch. */
 async function gather(trainer: Trainer, data: unknown, queue: number): Promise<void> {
   trainer.bring(queue, []);
-  const batches = await opened(data, 0);
-  for (let next; !(next = await batches.next()).done; ) trainer.bring(queue, batchOf(next.value));
+  const batches = (await opened(data, 0)) as AsyncIterator<unknown>;
+  for await (const batch of { [Symbol.asyncIterator]: () => batches }) trainer.bring(queue, batchOf(batch));
 }
 
 /** Passes the batches of an epoch to the core, two ahead, so that the core recognizes the last one. */
@@ -199,7 +199,7 @@ function wrapped(forward: unknown, model: unknown): Run {
     if (list.length === 1 || list.length === 2) return list;
     throw argumentError(`train: the function must return a loss or [loss, prediction], got ${list.length} values`);
   };
-  return Object.assign(run, { mode: (on: boolean) => setMode(model, on) });
+  return Object.assign(run, { mode: (on: boolean) => setMode(model as object, on) });
 }
 
 export class Trainer extends Shown {
@@ -231,7 +231,7 @@ export class Trainer extends Shown {
     }
     const merged = Object.keys(changed).length === 0 ? options : { ...known, ...changed };
     const trainer = new core([paths, objects], optimizer, isPair(data) ? data : [], forward, merged);
-    setMode(model, true);
+    setMode(model as object, true);
     const feed = isPair(data) ? undefined : new Feed(data);
     const rest = { loss: undefined, isBusy: false, isFitting: false };
     loops.set(trainer, { forward: wrapped(forward, model), batchSize: known.batchSize, feed, validation: later, ...rest });

@@ -1,6 +1,6 @@
 // The choice of the fastest kernels for a device.
 
-import { checked } from "./host.js";
+import { checked, refused } from "./host.js";
 import { load, store } from "./stored.js";
 
 /** The options of {@link Device.tune}. */
@@ -28,6 +28,7 @@ interface Tunable {
 /** Implements {@link Device.tune}. */
 export async function tune(device: Tunable, options?: TuneOptions): Promise<Tuned> {
   const { again = false } = checked("tune", options, ["again"]);
+  if (typeof again !== "boolean") throw refused("tune", "again", "true or false", again);
   // Not every JavaScript runtime has a user agent.
   const program = globalThis.navigator?.userAgent ?? "";
   const key = [device.version(), ...Object.values(device.info), program].join("\n");

@@ -127,4 +127,23 @@ for (const [name, program] of Object.entries(programs)) {
   });
 }
 
+const SHADER = `
+  struct Numbers { size: u32 }
+  @group(0) @binding(0) var<uniform> numbers: Numbers;
+  @group(0) @binding(1) var<storage, read> x: array<f32>;
+  @group(0) @binding(2) var<storage, read_write> y: array<f32>;
+  @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if (id.x < numbers.size) { y[id.x] = x[id.x]; }
+  }`;
+
+await test("shaders with a gradient or a fallback are collected", async (device) => {
+  const gradient = (inputs, outputs, { y }) => ({ x: y });
+  const fallback = ({ x }) => ({ y: x });
+  const make = async (options) => new WeakRef(await device.shader(SHADER, options));
+  const made = { neither: await make({}), gradient: await make({ gradient }), fallback: await make({ fallback }) };
+  await collect();
+  const held = Object.keys(made).filter((name) => made[name].deref());
+  check(held.length === 0, `shaders that are held: ${held}`);
+});
+
 finish(results);

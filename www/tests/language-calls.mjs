@@ -101,6 +101,18 @@ const sources = {
   bytes: () => readFileSync(path),
   "a response": async () => new Response(await openAsBlob(path)),
 };
+/** Returns files as a page's `<input type="file">` does. */
+function picked(...files) {
+  return Object.assign(Object.create({ [Symbol.toStringTag]: "FileList", [Symbol.iterator]: () => files.values() }), files);
+}
+
+await test("from the list of files of an input", async () => {
+  const file = new File([await openAsBlob(path)], "model.gguf");
+  same(await answer(picked(file)), right, "the answer");
+  same(await answer(picked(file), { sha256: [sha256] }), right, "the answer of a file with a hash");
+  await refused(() => answer(picked(file), { sha256: [] }), "InvalidArgument", "hash of each of the 1 parts, got 0");
+});
+
 for (const [name, source] of Object.entries(sources)) {
   await test(`from ${name}`, async () => same(await answer(await source()), right, "the answer"));
 }

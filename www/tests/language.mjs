@@ -176,6 +176,7 @@ async function survive({ entry, source, prompt, most }) {
   };
   const model = await LanguageModel.load(source, { device, context: 256, cache: "f32", onProgress });
   const generation = model.generate(prompt, { maxTokens: most, ignoreEnd: true });
+  const first = model.device === device;
   const tokens = [];
   while (tokens.length < most) {
     if (tokens.length === 2) machines[0].destroy();
@@ -183,7 +184,7 @@ async function survive({ entry, source, prompt, most }) {
     if (tokens.length === 4) machines[1].destroy();
     tokens.push((await next).id);
   }
-  const moved = model.device !== device;
+  const moved = first && model.device !== device;
   device.dispose(); // Nothing is on this device any more.
   const again = await model.generate(prompt, { maxTokens: 2, ignoreEnd: true }).text();
   const isSame = again === model.decode(tokens.slice(0, 2));
