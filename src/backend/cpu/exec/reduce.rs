@@ -254,23 +254,31 @@ fn wider(sums: [f64; LANES], more: [f32; LANES]) -> [f64; LANES] {
     std::array::from_fn(|lane| sums[lane] + f64::from(more[lane]))
 }
 
+/// Returns the sums of four times [`LANES`] numbers from position `at` on.
+#[inline(always)]
+fn four(some: &impl Fn(usize) -> [f32; LANES], at: usize) -> [f32; LANES] {
+    let part = [some(at), some(at + LANES), some(at + 2 * LANES), some(at + 3 * LANES)];
+    plus(plus(part[0], part[1]), plus(part[2], part[3]))
+}
+
 /// Returns the sum of `count` numbers. `some` returns [`LANES`] numbers from a position on, and `one` returns a single
 /// number.
 #[inline(always)]
 fn sum_of(count: usize, some: impl Fn(usize) -> [f32; LANES], one: impl Fn(usize) -> f32) -> f64 {
     let (mut sums, mut at) = ([0f64; LANES], 0);
-    let four = |at: usize| {
-        let part = |n: usize| some(at + n * LANES);
-        plus(plus(part(0), part(1)), plus(part(2), part(3)))
-    };
-    let eight = |at: usize| plus(four(at), four(at + STRETCH / 8));
     while at + STRETCH <= count {
-        let part = |n: usize| eight(at + n * (STRETCH / 4));
-        sums = wider(sums, plus(plus(part(0), part(1)), plus(part(2), part(3))));
+        // A closure might not be inlined, and would then be compiled without vectors.
+        let mut parts = [[0f32; LANES]; 8];
+        for (n, part) in parts.iter_mut().enumerate() {
+            *part = four(&some, at + n * (STRETCH / 8));
+        }
+        let [a, b, c, d, e, f, g, h] = parts;
+        let (first, last) = (plus(plus(a, b), plus(c, d)), plus(plus(e, f), plus(g, h)));
+        sums = wider(sums, plus(first, last));
         at += STRETCH;
     }
     while at + STRETCH / 8 <= count {
-        sums = wider(sums, four(at));
+        sums = wider(sums, four(&some, at));
         at += STRETCH / 8;
     }
     while at + LANES <= count {
