@@ -101,8 +101,9 @@ async function check(device) {
   const isTraining = (block) => block.includes('"warpweft/nn"');
   const [training] = blocks.filter(isTraining);
   const others = blocks.filter((block) => !isTraining(block) && (device === "cpu" || !block.includes("device.tune()")));
-  const [[shape, values], [plan], [profile], [z]] = await outcome(device, others, "z");
+  const [[name], [shape, values], [plan], [profile], [z]] = await outcome(device, others, "z");
   const [[fit]] = await outcome(device, [training], "inputs");
+  expect(String(name).startsWith("Device("), `the device is ${name}`);
   expect(String(shape) === "2,4" && values.length === 8, `the result is ${values} of shape ${shape}`);
   for (const row of [values.slice(0, 4), values.slice(4)]) {
     const sum = row.reduce((a, b) => a + b);
