@@ -132,11 +132,12 @@ impl<M: Module, O: OptimizerHandle> Trainer<M, O> {
                 None => drop(self.finish_epoch().await?),
             }
         }
-        if self.report_every > 0 && self.steps.is_multiple_of(self.report_every) {
+        // After `end_epoch`, the losses of the epoch are gone.
+        let has_ended = self.last.as_ref().is_some_and(|step| step.ended.is_some());
+        if !has_ended && self.report_every > 0 && self.steps.is_multiple_of(self.report_every) {
             let mean = self.mean_loss().await?;
             self.last.iter_mut().for_each(|step| step.mean_loss = Some(mean));
         }
-        let has_ended = self.last.as_ref().is_some_and(|step| step.ended.is_some());
         if !has_ended && self.left.as_mut().is_none_or(|left| left.peek().is_none()) {
             self.finish_epoch().await?;
         }
